@@ -1,0 +1,64 @@
+//! The ambient shard: set by a backend around every poll, read by every free function of this crate.
+
+use crate::executor::Executor;
+use crate::time::Instant;
+use crate::{sim, uring};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// One shard as its tasks see it.
+pub(crate) struct ShardContext {
+    pub(crate) executor: Executor,
+    pub(crate) backend: BackendContext,
+}
+
+pub(crate) enum BackendContext {
+    Uring(uring::Reactor),
+    Sim(sim::Shard),
+}
+
+impl ShardContext {
+    pub(crate) fn monotonic(&self) -> Instant {
+        match &self.backend {
+            BackendContext::Uring(r) => r.monotonic(),
+            BackendContext::Sim(s) => s.monotonic(),
+        }
+    }
+
+    pub(crate) fn wall_micros(&self) -> i64 {
+        match &self.backend {
+            BackendContext::Uring(r) => r.wall_micros(),
+            BackendContext::Sim(s) => s.wall_micros(),
+        }
+    }
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<ShardContext>>> = const { RefCell::new(None) };
+}
+
+/// Runs `f` with the current shard. Panics outside a shard: that is a bug of the caller.
+pub(crate) fn with<R>(f: impl FnOnce(&ShardContext) -> R) -> R {
+    try_with(f).expect("runtime function called outside a shard")
+}
+
+/// Runs `f` with the current shard if there is one (there is none while a crashed node's tasks are dropped).
+pub(crate) fn try_with<R>(f: impl FnOnce(&ShardContext) -> R) -> Option<R> {
+    CURRENT.try_with(|current| current.try_borrow().ok()?.as_deref().map(f)).ok().flatten()
+}
+
+/// Makes `context` the current shard until the guard is dropped, which brings back the one before.
+pub(crate) fn enter(context: Option<Rc<ShardContext>>) -> Entered {
+    Entered { before: CURRENT.with(|current| current.replace(context)) }
+}
+
+pub(crate) struct Entered {
+    before: Option<Rc<ShardContext>>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let before = self.before.take();
+        CURRENT.with(|current| *current.borrow_mut() = before);
+    }
+}

@@ -1,0 +1,450 @@
+//! Tasks of one shard: a slab of futures, a ready queue per class, timers. Both backends drive the same executor.
+//!
+//! 1. A waker is one 64-bit word (executor, slot, generation): cloning it is a copy, a stale one is ignored.
+//! 2. Waking from the task's own shard pushes its slot on the ready queue of its class; waking from a helper thread
+//!    goes through the executor's inbox, which rouses a sleeping reactor.
+//! 3. A backend calls `fire_timers`, then `poll_ready` until the queue is empty or the slice is over.
+//!
+//! Invariants: a slot is in a ready queue at most once; a task is never polled re-entrantly.
+
+use crate::context;
+use crate::mesh::{NodeId, ShardId};
+use crate::time::Instant;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
+
+/// Share of the CPU that a task gets against tasks of other classes when the core is busy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Class {
+    /// Client requests and everything they wait for: 1000 shares.
+    #[default]
+    Foreground,
+    /// Commit log and flush: 500 shares.
+    Log,
+    /// Streaming: 200 shares.
+    Streaming,
+    /// Compaction and other maintenance: 100 shares.
+    Background,
+}
+
+const CLASSES: usize = 4;
+/// Polls in a row that a class gets before the next one that has work is asked.
+const QUANTUM: [u32; CLASSES] = [100, 50, 20, 10];
+
+type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
+
+struct Slot {
+    generation: u32,
+    class: Class,
+    queued: bool,
+    future: Option<TaskFuture>,
+    live: bool,
+}
+
+/// Bits of a waker word: 20 executor, 22 slot, 22 generation.
+const SLOT_BITS: u32 = 22;
+const GENERATION_BITS: u32 = 22;
+const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
+const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
+/// Tasks alive at once on one shard.
+pub(crate) const TASKS_MAX: usize = 1 << SLOT_BITS;
+
+/// Where other threads leave wake-ups for an executor.
+pub(crate) struct Inbox {
+    words: Mutex<Vec<u64>>,
+    filled: AtomicBool,
+    rouse: Box<dyn Fn() + Send + Sync>,
+}
+
+static INBOXES: RwLock<BTreeMap<u32, Arc<Inbox>>> = RwLock::new(BTreeMap::new());
+
+pub(crate) struct Executor {
+    id: u32,
+    node: NodeId,
+    shard: ShardId,
+    shard_count: usize,
+    slots: RefCell<Vec<Slot>>,
+    free: RefCell<Vec<u32>>,
+    ready: RefCell<[VecDeque<u32>; CLASSES]>,
+    turn: Cell<(usize, u32)>,
+    timers: RefCell<BTreeMap<(Instant, u64), Waker>>,
+    next_timer: Cell<u64>,
+    inbox: Arc<Inbox>,
+    /// When the running slice ends; `yield_if_needed` compares it with the clock.
+    pub(crate) slice_end: Cell<Instant>,
+}
+
+impl Executor {
+    /// `rouse` is called from other threads after they left a wake-up in the inbox.
+    pub(crate) fn new(
+        node: NodeId,
+        shard: ShardId,
+        shard_count: usize,
+        rouse: impl Fn() + Send + Sync + 'static,
+    ) -> Executor {
+        let inbox =
+            Arc::new(Inbox { words: Mutex::default(), filled: AtomicBool::new(false), rouse: Box::new(rouse) });
+        let mut inboxes = INBOXES.write().expect("no panic while registering");
+        let id = (0..1 << 20).find(|id| !inboxes.contains_key(id)).expect("fewer than 2^20 executors at once");
+        inboxes.insert(id, inbox.clone());
+        Executor {
+            id,
+            node,
+            shard,
+            shard_count,
+            slots: RefCell::default(),
+            free: RefCell::default(),
+            ready: RefCell::default(),
+            turn: Cell::new((0, QUANTUM[0])),
+            timers: RefCell::default(),
+            next_timer: Cell::new(0),
+            inbox,
+            slice_end: Cell::new(Instant(u64::MAX)),
+        }
+    }
+
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    pub(crate) fn shard(&self) -> ShardId {
+        self.shard
+    }
+
+    pub(crate) fn shard_count(&self) -> usize {
+        self.shard_count
+    }
+
+    fn spawn(&self, class: Class, future: TaskFuture) {
+        let mut slots = self.slots.borrow_mut();
+        let index = match self.free.borrow_mut().pop() {
+            Some(index) => index,
+            None => {
+                assert!(slots.len() < TASKS_MAX, "more than {TASKS_MAX} tasks on one shard");
+                slots.push(Slot { generation: 0, class, queued: false, future: None, live: false });
+                (slots.len() - 1) as u32
+            }
+        };
+        let slot = &mut slots[index as usize];
+        slot.class = class;
+        slot.future = Some(future);
+        slot.live = true;
+        slot.queued = true;
+        self.ready.borrow_mut()[class as usize].push_back(index);
+    }
+
+    fn wake(&self, slot: u32, generation: u32) {
+        let mut slots = self.slots.borrow_mut();
+        let Some(entry) = slots.get_mut(slot as usize) else { return };
+        if entry.generation == generation && entry.live && !entry.queued {
+            entry.queued = true;
+            self.ready.borrow_mut()[entry.class as usize].push_back(slot);
+        }
+    }
+
+    /// Moves wake-ups from other threads to the ready queues. Cheap when there are none.
+    pub(crate) fn drain_inbox(&self) {
+        if !self.inbox.filled.load(Ordering::Acquire) {
+            return;
+        }
+        let words = {
+            let mut words = self.inbox.words.lock().expect("no panic while pushing");
+            self.inbox.filled.store(false, Ordering::Release);
+            std::mem::take(&mut *words)
+        };
+        for word in words {
+            self.wake(slot_of(word), generation_of(word));
+        }
+    }
+
+    /// Whether another thread has left a wake-up: asked by a spinning or falling-asleep reactor.
+    pub(crate) fn inbox_filled(&self) -> bool {
+        self.inbox.filled.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn has_ready(&self) -> bool {
+        self.ready.borrow().iter().any(|queue| !queue.is_empty())
+    }
+
+    /// How many tasks are ready: the simulator picks one of them at random with [`Executor::poll_nth`].
+    pub(crate) fn ready_len(&self) -> usize {
+        self.ready.borrow().iter().map(VecDeque::len).sum()
+    }
+
+    /// Polls the next ready task, weighted by class; false when none is ready. The caller has entered this shard.
+    pub(crate) fn poll_one(&self) -> bool {
+        let index = {
+            let mut ready = self.ready.borrow_mut();
+            let (mut class, mut left) = self.turn.get();
+            if left == 0 {
+                class = (class + 1) % CLASSES;
+                left = QUANTUM[class];
+            }
+            let mut found = None;
+            for _ in 0..CLASSES {
+                if let Some(index) = ready[class].pop_front() {
+                    found = Some(index);
+                    left -= 1;
+                    break;
+                }
+                class = (class + 1) % CLASSES;
+                left = QUANTUM[class];
+            }
+            self.turn.set((class, left));
+            match found {
+                Some(index) => index,
+                None => return false,
+            }
+        };
+        self.poll_slot(index);
+        true
+    }
+
+    /// Polls the `n`th ready task over all classes.
+    pub(crate) fn poll_nth(&self, n: usize) {
+        let index = {
+            let mut ready = self.ready.borrow_mut();
+            let mut n = n;
+            let queue = ready
+                .iter_mut()
+                .find(|queue| {
+                    let here = n < queue.len();
+                    if !here {
+                        n -= queue.len();
+                    }
+                    here
+                })
+                .expect("n is below ready_len()");
+            queue.remove(n).expect("n is below the queue's length")
+        };
+        self.poll_slot(index);
+    }
+
+    fn poll_slot(&self, index: u32) {
+        let (mut future, generation) = {
+            let mut slots = self.slots.borrow_mut();
+            let slot = &mut slots[index as usize];
+            slot.queued = false;
+            match slot.future.take() {
+                Some(future) => (future, slot.generation),
+                None => return,
+            }
+        };
+        let waker = waker(word(self.id, index, generation));
+        let done = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+        // A finished future is dropped before the slab is borrowed: its fields may wake or spawn.
+        let pending = if done {
+            drop(future);
+            None
+        } else {
+            Some(future)
+        };
+        let mut slots = self.slots.borrow_mut();
+        let slot = &mut slots[index as usize];
+        if done {
+            slot.live = false;
+            slot.generation = (slot.generation + 1) & GENERATION_MASK as u32;
+            if !slot.queued {
+                self.free.borrow_mut().push(index);
+            } else {
+                // Woken by its own last poll: poll_slot finds no future and the slot is free from then on.
+                slot.queued = false;
+                self.ready.borrow_mut()[slot.class as usize].retain(|queued| *queued != index);
+                self.free.borrow_mut().push(index);
+            }
+        } else {
+            slot.future = pending;
+        }
+    }
+
+    pub(crate) fn add_timer(&self, deadline: Instant, waker: &Waker) -> u64 {
+        let id = self.next_timer.get();
+        self.next_timer.set(id + 1);
+        self.timers.borrow_mut().insert((deadline, id), waker.clone());
+        id
+    }
+
+    pub(crate) fn renew_timer(&self, deadline: Instant, id: u64, waker: &Waker) {
+        if let Some(old) = self.timers.borrow_mut().get_mut(&(deadline, id)) {
+            old.clone_from(waker);
+        } else {
+            self.timers.borrow_mut().insert((deadline, id), waker.clone());
+        }
+    }
+
+    pub(crate) fn cancel_timer(&self, deadline: Instant, id: u64) {
+        self.timers.borrow_mut().remove(&(deadline, id));
+    }
+
+    /// When the next timer is due.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.timers.borrow().first_key_value().map(|((deadline, _), _)| *deadline)
+    }
+
+    /// Wakes every timer that is due at `now`.
+    pub(crate) fn fire_timers(&self, now: Instant) {
+        loop {
+            let waker = {
+                let mut timers = self.timers.borrow_mut();
+                match timers.first_entry() {
+                    Some(entry) if entry.key().0 <= now => entry.remove(),
+                    _ => return,
+                }
+            };
+            waker.wake();
+        }
+    }
+
+    /// Tasks that have not finished.
+    pub(crate) fn live_tasks(&self) -> usize {
+        self.slots.borrow().iter().filter(|slot| slot.live).count()
+    }
+
+    /// Drops every task. The caller has left the shard, so that `Drop` code reaches no runtime.
+    pub(crate) fn drop_tasks(&self) {
+        loop {
+            let future = self.slots.borrow_mut().iter_mut().find_map(|slot| {
+                slot.live = false;
+                slot.future.take()
+            });
+            match future {
+                Some(future) => drop(future),
+                None => break,
+            }
+        }
+        for queue in self.ready.borrow_mut().iter_mut() {
+            queue.clear();
+        }
+        let timers = std::mem::take(&mut *self.timers.borrow_mut());
+        drop(timers);
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        self.drop_tasks();
+        if let Ok(mut inboxes) = INBOXES.write() {
+            inboxes.remove(&self.id);
+        }
+    }
+}
+
+fn word(executor: u32, slot: u32, generation: u32) -> u64 {
+    (executor as u64) << (SLOT_BITS + GENERATION_BITS) | (slot as u64) << GENERATION_BITS | generation as u64
+}
+
+fn executor_of(word: u64) -> u32 {
+    (word >> (SLOT_BITS + GENERATION_BITS)) as u32
+}
+
+fn slot_of(word: u64) -> u32 {
+    (word >> GENERATION_BITS & SLOT_MASK) as u32
+}
+
+fn generation_of(word: u64) -> u32 {
+    (word & GENERATION_MASK) as u32
+}
+
+#[expect(unsafe_code, reason = "a waker that is a plain word needs a raw vtable")]
+fn waker(word: u64) -> Waker {
+    const VTABLE: RawWakerVTable = RawWakerVTable::new(
+        |data| RawWaker::new(data, &VTABLE),
+        |data| wake_word(data as usize as u64),
+        |data| wake_word(data as usize as u64),
+        |_| {},
+    );
+    // SAFETY: the data pointer is never dereferenced, it is the word itself; clone copies it, drop does nothing, and
+    // waking takes any thread: a word is looked up in the registry of executors, where a stale one finds nothing.
+    unsafe { Waker::from_raw(RawWaker::new(word as usize as *const (), &VTABLE)) }
+}
+
+fn wake_word(word: u64) {
+    let local = context::try_with(|c| {
+        let here = c.executor.id == executor_of(word);
+        if here {
+            c.executor.wake(slot_of(word), generation_of(word));
+        }
+        here
+    });
+    if local == Some(true) {
+        return;
+    }
+    let inbox = INBOXES.read().ok().and_then(|inboxes| inboxes.get(&executor_of(word)).cloned());
+    if let Some(inbox) = inbox {
+        if let Ok(mut words) = inbox.words.lock() {
+            words.push(word);
+            inbox.filled.store(true, Ordering::Release);
+        }
+        (inbox.rouse)();
+    }
+}
+
+/// Starts `future` on the current shard as foreground work. Dropping the handle lets it run on.
+pub fn spawn<T: 'static>(future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
+    spawn_in(Class::Foreground, future)
+}
+
+/// Starts `future` on the current shard in `class`.
+pub fn spawn_in<T: 'static>(class: Class, future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
+    let state = Rc::new(JoinState { value: RefCell::new(None), waiter: RefCell::new(None) });
+    let shared = state.clone();
+    let task = async move {
+        let value = future.await;
+        *shared.value.borrow_mut() = Some(value);
+        let waiter = shared.waiter.borrow_mut().take();
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+    };
+    context::with(|c| c.executor.spawn(class, Box::pin(task)));
+    JoinHandle { state }
+}
+
+struct JoinState<T> {
+    value: RefCell<Option<T>>,
+    waiter: RefCell<Option<Waker>>,
+}
+
+/// Waits for the result of a spawned task.
+pub struct JoinHandle<T> {
+    state: Rc<JoinState<T>>,
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        if let Some(value) = self.state.value.borrow_mut().take() {
+            return Poll::Ready(value);
+        }
+        *self.state.waiter.borrow_mut() = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// Lets every other ready task run once.
+pub async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|cx| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Yields when the current slice (0.5 ms) is over. Long loops ask every 64 KiB or 128 rows.
+pub async fn yield_if_needed() {
+    if context::with(|c| c.monotonic() >= c.executor.slice_end.get()) {
+        yield_now().await;
+    }
+}

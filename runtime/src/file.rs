@@ -1,0 +1,143 @@
+//! Files and directories. Direct I/O: buffers, offsets and lengths are multiples of [`crate::buffer::ALIGNMENT`].
+//!
+//! A call takes an owned buffer and gives it back with the result. A write that is *durable* (`write_durable`) or is
+//! followed by a successful `sync` survives a crash; any other write may be lost, kept or torn at 512 bytes. The name of
+//! a new file is durable after `sync_dir` of its directory. A failed sync poisons the file: every later call fails.
+
+use crate::buffer::AlignedBuf;
+use crate::context::{self, BackendContext};
+use crate::{sim, uring};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How [`File::open`] opens.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenOptions {
+    /// Open for writing too.
+    pub write: bool,
+    /// Create the file if it does not exist.
+    pub create: bool,
+    /// Fail if the file exists (with `create`).
+    pub exclusive: bool,
+}
+
+/// An open file; closed on drop.
+pub struct File(FileInner);
+
+enum FileInner {
+    Uring(uring::disk::File),
+    Sim(sim::disk::File),
+}
+
+macro_rules! on_backend {
+    ($uring:expr, $sim:expr) => {{
+        let simulated = context::with(|c| matches!(c.backend, BackendContext::Sim(_)));
+        if simulated { $sim.await } else { $uring.await }
+    }};
+}
+
+impl File {
+    /// Opens `path`.
+    pub async fn open(path: &Path, options: OpenOptions) -> io::Result<File> {
+        Ok(File(on_backend!(
+            async { uring::disk::File::open(path, options).await.map(FileInner::Uring) },
+            async { sim::disk::File::open(path, options).await.map(FileInner::Sim) }
+        )?))
+    }
+
+    /// Reads into `buffer` (its whole length) from `offset`; returns the bytes read, fewer only at the end of file.
+    pub async fn read_at(&self, buffer: AlignedBuf, offset: u64) -> (io::Result<usize>, AlignedBuf) {
+        match &self.0 {
+            FileInner::Uring(f) => f.read_at(buffer, offset).await,
+            FileInner::Sim(f) => f.read_at(buffer, offset).await,
+        }
+    }
+
+    /// Writes the whole of `buffer` at `offset`.
+    pub async fn write_at(&self, buffer: AlignedBuf, offset: u64) -> (io::Result<()>, AlignedBuf) {
+        match &self.0 {
+            FileInner::Uring(f) => f.write_at(buffer, offset, false).await,
+            FileInner::Sim(f) => f.write_at(buffer, offset, false).await,
+        }
+    }
+
+    /// Writes the whole of `buffer` at `offset`, durably (`RWF_DSYNC`).
+    pub async fn write_durable(&self, buffer: AlignedBuf, offset: u64) -> (io::Result<()>, AlignedBuf) {
+        match &self.0 {
+            FileInner::Uring(f) => f.write_at(buffer, offset, true).await,
+            FileInner::Sim(f) => f.write_at(buffer, offset, true).await,
+        }
+    }
+
+    /// Makes every completed write durable (`fdatasync`).
+    pub async fn sync(&self) -> io::Result<()> {
+        match &self.0 {
+            FileInner::Uring(f) => f.sync().await,
+            FileInner::Sim(f) => f.sync().await,
+        }
+    }
+
+    /// The file's length in bytes.
+    pub async fn len(&self) -> io::Result<u64> {
+        match &self.0 {
+            FileInner::Uring(f) => f.len().await,
+            FileInner::Sim(f) => f.len().await,
+        }
+    }
+}
+
+/// Renames a file; durable after [`sync_dir`].
+pub async fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    on_backend!(uring::disk::rename(from, to), sim::disk::rename(from, to))
+}
+
+/// Removes a file; durable after [`sync_dir`].
+pub async fn remove(path: &Path) -> io::Result<()> {
+    on_backend!(uring::disk::remove(path), sim::disk::remove(path))
+}
+
+/// Creates a directory and its missing parents.
+pub async fn create_dir_all(path: &Path) -> io::Result<()> {
+    on_backend!(uring::disk::create_dir_all(path), sim::disk::create_dir_all(path))
+}
+
+/// Makes creations, renames and removals in a directory durable.
+pub async fn sync_dir(path: &Path) -> io::Result<()> {
+    on_backend!(uring::disk::sync_dir(path), sim::disk::sync_dir(path))
+}
+
+/// The paths of a directory's entries, sorted.
+pub async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
+    on_backend!(uring::disk::list_dir(path), sim::disk::list_dir(path))
+}
+
+/// The whole of a small file (at most `limit` bytes, else `InvalidData`); `NotFound` if there is none.
+pub async fn read_small(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
+    on_backend!(uring::disk::read_small(path, limit), sim::disk::read_small(path, limit))
+}
+
+/// Replaces a small file durably and atomically: writes `path` with `.tmp` added, syncs, renames, syncs the directory.
+pub async fn replace_small(path: &Path, contents: &[u8]) -> io::Result<()> {
+    on_backend!(uring::disk::replace_small(path, contents), sim::disk::replace_small(path, contents))
+}
+
+/// Takes the exclusive lock (`flock`) of a file, created if missing; `WouldBlock` when another process (in simulation
+/// another live node) holds it.
+pub async fn lock(path: &Path) -> io::Result<Lock> {
+    Ok(Lock {
+        _held: on_backend!(
+            async { uring::disk::lock(path).await.map(LockInner::Uring) },
+            async { sim::disk::lock(path).await.map(LockInner::Sim) }
+        )?,
+    })
+}
+
+/// A held [`lock`]; released on drop.
+pub struct Lock {
+    _held: LockInner,
+}
+
+enum LockInner {
+    Uring(#[expect(dead_code, reason = "held for its Drop")] uring::disk::Lock),
+    Sim(#[expect(dead_code, reason = "held for its Drop")] sim::disk::Lock),
+}

@@ -1,0 +1,40 @@
+//! Thread-per-core runtime: everything that is not pure computation goes through here.
+//!
+//! A *node* is a set of shards; a *shard* is one executor on one core. Code above this crate sees free functions and
+//! concrete types (`spawn`, `now`, `sleep`, `File`, `Listener`, `Mesh`); which backend stands behind them is decided
+//! when the node starts:
+//!
+//! * `uring`: one thread and one io_uring per shard (production);
+//! * `sim`: many nodes and shards on one thread, virtual time, seeded scheduler, faulty disk and network.
+//!
+//! Invariants:
+//! * The executor sets the current shard before each poll; all ambient functions panic outside a shard.
+//! * Dropping an I/O future never cancels the operation: its slot owns the buffer until completion, so a dropped write
+//!   is *unknown*.
+//! * In simulation every I/O completes at a later event, never at first poll. A crash marks the node dead first and
+//!   then drops its tasks, so calls from `Drop` do nothing.
+//! * This crate knows no database.
+
+pub mod buffer;
+mod context;
+mod executor;
+pub mod fault;
+pub mod file;
+pub mod gate;
+mod hash;
+pub mod mesh;
+pub mod metrics;
+pub mod rng;
+pub mod signal;
+pub mod sim;
+pub mod socket;
+pub mod time;
+pub mod uring;
+
+pub use buffer::AlignedBuf;
+pub use executor::{Class, JoinHandle, spawn, spawn_in, yield_if_needed, yield_now};
+pub use file::File;
+pub use hash::{HashMap, HashSet, hash64};
+pub use mesh::{Endpoint, Mesh, NodeId, ShardId, current_node, current_shard, shard_count};
+pub use socket::{Accepted, Listener, RecvBuf, Stream};
+pub use time::{Instant, now, sleep, sleep_until, timeout, wall_micros};
