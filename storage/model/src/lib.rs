@@ -1,1 +1,38 @@
-//! To be written.
+//! The nouns of the database, pure: types, values, keys, tokens, schema, rows, mutations, read commands, failures.
+//!
+//! Glossary
+//! * *token*: a partition key's place on the ring, Murmur3 of its bytes, `i64`.
+//! * *shard*: the core that owns a token ([`ShardMap`]).
+//! * *row blob*: the one encoding of a row's data ([`row`]) used in mutations, memtables, fragments and row blocks.
+//! * *comparable form*: bytes of a clustering whose memcmp order is the table's order ([`comparable`]).
+//! * *column id*: a column's number within one version of its table; what row blobs name columns by.
+//!
+//! Invariants: no I/O, no clock, no randomness, no ambient hashing; bytes from outside give typed errors, never panics.
+
+pub mod codec;
+pub mod comparable;
+pub mod failure;
+pub mod fragment;
+pub mod key;
+pub mod merge;
+pub mod mutation;
+pub mod query;
+pub mod row;
+pub mod schema;
+pub mod text;
+pub mod types;
+pub mod value;
+
+pub use failure::{Consistency, ErrorCode, Failure};
+pub use key::{DecoratedKey, ShardMap, Token};
+pub use mutation::{Mutation, MutationBuilder};
+pub use schema::{Column, ColumnId, ColumnKind, Keyspace, Schema, Table, TableId};
+pub use types::CqlType;
+
+use std::hash::BuildHasherDefault;
+use xxhash_rust::xxh3::Xxh3Default;
+
+/// `std::collections::HashMap` with a fixed seed.
+pub type HashMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<Xxh3Default>>;
+/// `std::collections::HashSet` with a fixed seed.
+pub type HashSet<K> = std::collections::HashSet<K, BuildHasherDefault<Xxh3Default>>;

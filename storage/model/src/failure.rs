@@ -1,0 +1,200 @@
+//! The only error that leaves a shard, and consistency levels.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Native protocol error codes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u16)]
+#[expect(missing_docs, reason = "the protocol's names")]
+pub enum ErrorCode {
+    Server = 0x0000,
+    Protocol = 0x000A,
+    BadCredentials = 0x0100,
+    Unavailable = 0x1000,
+    Overloaded = 0x1001,
+    IsBootstrapping = 0x1002,
+    Truncate = 0x1003,
+    WriteTimeout = 0x1100,
+    ReadTimeout = 0x1200,
+    ReadFailure = 0x1300,
+    WriteFailure = 0x1500,
+    Syntax = 0x2000,
+    Unauthorized = 0x2100,
+    Invalid = 0x2200,
+    Config = 0x2300,
+    AlreadyExists = 0x2400,
+    Unprepared = 0x2500,
+}
+
+/// A request that failed: code and text as Cassandra's, and whether it may have had an effect.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The code.
+    pub code: ErrorCode,
+    /// The text.
+    pub text: Cow<'static, str>,
+    /// What the code's body carries besides.
+    pub detail: Detail,
+    /// Whether the request had an effect.
+    pub outcome: Outcome,
+}
+
+/// Whether a failed request had an effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It never will be visible.
+    NotApplied,
+    /// It may be visible now or later.
+    Unknown,
+}
+
+/// The extra body of some codes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Detail {
+    /// None.
+    None,
+    /// [`ErrorCode::Unavailable`].
+    Unavailable {
+        /// The level asked.
+        consistency: Consistency,
+        /// Replicas it needs.
+        required: i32,
+        /// Replicas alive.
+        alive: i32,
+    },
+    /// [`ErrorCode::WriteTimeout`].
+    WriteTimeout {
+        /// The level asked.
+        consistency: Consistency,
+        /// Acks so far.
+        received: i32,
+        /// Acks needed.
+        block_for: i32,
+        /// `SIMPLE`, `BATCH`, `UNLOGGED_BATCH`, ...
+        write_type: &'static str,
+    },
+    /// [`ErrorCode::ReadTimeout`].
+    ReadTimeout {
+        /// The level asked.
+        consistency: Consistency,
+        /// Answers so far.
+        received: i32,
+        /// Answers needed.
+        block_for: i32,
+        /// Whether the data replica answered.
+        data_present: bool,
+    },
+    /// [`ErrorCode::AlreadyExists`]; the table is empty for a keyspace.
+    AlreadyExists {
+        /// Keyspace.
+        keyspace: String,
+        /// Table or empty.
+        table: String,
+    },
+    /// [`ErrorCode::Unprepared`].
+    Unprepared {
+        /// The id that is not known.
+        id: Vec<u8>,
+    },
+}
+
+impl Failure {
+    /// A failure without effect.
+    pub fn new(code: ErrorCode, text: impl Into<Cow<'static, str>>) -> Failure {
+        Failure { code, text: text.into(), detail: Detail::None, outcome: Outcome::NotApplied }
+    }
+
+    /// 0x2200.
+    pub fn invalid(text: impl Into<Cow<'static, str>>) -> Failure {
+        Failure::new(ErrorCode::Invalid, text)
+    }
+
+    /// 0x000A.
+    pub fn protocol(text: impl Into<Cow<'static, str>>) -> Failure {
+        Failure::new(ErrorCode::Protocol, text)
+    }
+
+    /// 0x0000.
+    pub fn server(text: impl Into<Cow<'static, str>>) -> Failure {
+        Failure::new(ErrorCode::Server, text)
+    }
+
+    /// 0x2300.
+    pub fn config(text: impl Into<Cow<'static, str>>) -> Failure {
+        Failure::new(ErrorCode::Config, text)
+    }
+
+    /// 0x1001.
+    pub fn overloaded(text: impl Into<Cow<'static, str>>) -> Failure {
+        Failure::new(ErrorCode::Overloaded, text)
+    }
+
+    /// The same with a detail.
+    pub fn with(mut self, detail: Detail) -> Failure {
+        self.detail = detail;
+        self
+    }
+
+    /// The same, but it may have had an effect.
+    pub fn unknown(mut self) -> Failure {
+        self.outcome = Outcome::Unknown;
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} ({:#06x}): {}", self.code, self.code as u16, self.text)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Consistency levels with their protocol codes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u16)]
+#[expect(missing_docs, reason = "the protocol's names")]
+pub enum Consistency {
+    Any = 0,
+    One = 1,
+    Two = 2,
+    Three = 3,
+    Quorum = 4,
+    All = 5,
+    LocalQuorum = 6,
+    EachQuorum = 7,
+    Serial = 8,
+    LocalSerial = 9,
+    LocalOne = 10,
+    NodeLocal = 11,
+}
+
+impl Consistency {
+    /// The level of a protocol code.
+    pub fn from_code(code: u16) -> Option<Consistency> {
+        use Consistency::*;
+        const ALL: [Consistency; 12] =
+            [Any, One, Two, Three, Quorum, All, LocalQuorum, EachQuorum, Serial, LocalSerial, LocalOne, NodeLocal];
+        ALL.get(code as usize).copied()
+    }
+
+    /// The name in error texts: `LOCAL_QUORUM`.
+    pub fn name(self) -> &'static str {
+        use Consistency::*;
+        match self {
+            Any => "ANY",
+            One => "ONE",
+            Two => "TWO",
+            Three => "THREE",
+            Quorum => "QUORUM",
+            All => "ALL",
+            LocalQuorum => "LOCAL_QUORUM",
+            EachQuorum => "EACH_QUORUM",
+            Serial => "SERIAL",
+            LocalSerial => "LOCAL_SERIAL",
+            LocalOne => "LOCAL_ONE",
+            NodeLocal => "NODE_LOCAL",
+        }
+    }
+}

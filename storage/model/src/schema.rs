@@ -1,0 +1,255 @@
+//! Keyspaces, tables, columns. A [`Schema`] is immutable and shared between cores as `Arc<Schema>`.
+
+use crate::HashMap;
+use crate::types::CqlType;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A table's id: random or given for user tables, deterministic for system tables.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId(pub [u8; 16]);
+
+impl TableId {
+    /// As a uuid.
+    pub fn uuid(self) -> Uuid {
+        Uuid::from_bytes(self.0)
+    }
+}
+
+impl fmt::Debug for TableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.uuid().fmt(f)
+    }
+}
+
+impl fmt::Display for TableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.uuid().fmt(f)
+    }
+}
+
+/// A column's number within one version of its table. Row blobs name columns by it; logs and files carry a list from
+/// ids to names and types.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ColumnId(pub u16);
+
+/// What a column is in its table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[expect(missing_docs, reason = "Cassandra's words")]
+pub enum ColumnKind {
+    PartitionKey,
+    Clustering,
+    Regular,
+}
+
+/// A column.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Column {
+    /// Its number in row blobs (keys have one too, unused there).
+    pub id: ColumnId,
+    /// The name, case as stored.
+    pub name: String,
+    /// Key or data.
+    pub kind: ColumnKind,
+    /// Place within the partition key or the clustering, 0-based; 0 for regular columns.
+    pub position: u16,
+    /// The type; for a reversed clustering column the type without the reversal.
+    pub cql_type: CqlType,
+}
+
+/// A table: partition key, clustering and regular columns (the last sorted by name).
+#[derive(Clone, PartialEq, Debug)]
+pub struct Table {
+    /// Its id.
+    pub id: TableId,
+    /// Its keyspace's name.
+    pub keyspace: String,
+    /// Its name.
+    pub name: String,
+    /// All columns in `SELECT *` order: partition key, clustering, regular by name. A column's id is its index here.
+    pub columns: Vec<Column>,
+    /// How many of `columns` are the partition key; at least 1.
+    pub partition_key_len: usize,
+    /// How many of `columns` are the clustering.
+    pub clustering_len: usize,
+    /// The options, every one with a value.
+    pub options: TableOptions,
+}
+
+impl Table {
+    /// The partition key columns.
+    pub fn partition_key(&self) -> &[Column] {
+        &self.columns[..self.partition_key_len]
+    }
+
+    /// The clustering columns.
+    pub fn clustering(&self) -> &[Column] {
+        &self.columns[self.partition_key_len..self.partition_key_len + self.clustering_len]
+    }
+
+    /// The regular columns, by name.
+    pub fn regular(&self) -> &[Column] {
+        &self.columns[self.partition_key_len + self.clustering_len..]
+    }
+
+    /// The column of a name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// The column of an id.
+    pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
+        self.columns.get(id.0 as usize)
+    }
+
+    /// `keyspace.name`.
+    pub fn full_name(&self) -> String {
+        format!("{}.{}", self.keyspace, self.name)
+    }
+}
+
+/// Table options with Cassandra's names and defaults. What storage does not use yet is stored and shown.
+#[derive(Clone, PartialEq, Debug)]
+#[expect(missing_docs, reason = "Cassandra's names; see its CREATE TABLE documentation")]
+pub struct TableOptions {
+    pub additional_write_policy: String,
+    pub allow_auto_snapshot: Option<bool>,
+    pub bloom_filter_fp_chance: f64,
+    pub caching: BTreeMap<String, String>,
+    pub cdc: Option<bool>,
+    pub comment: String,
+    pub compaction: BTreeMap<String, String>,
+    pub compression: BTreeMap<String, String>,
+    pub crc_check_chance: f64,
+    pub default_time_to_live: i32,
+    pub extensions: BTreeMap<String, Vec<u8>>,
+    pub gc_grace_seconds: i32,
+    pub incremental_backups: Option<bool>,
+    pub max_index_interval: i32,
+    pub memtable: Option<String>,
+    pub memtable_flush_period_in_ms: i32,
+    pub min_index_interval: i32,
+    pub read_repair: String,
+    pub speculative_retry: String,
+}
+
+impl Default for TableOptions {
+    /// Cassandra 5.0's defaults for a new user table.
+    fn default() -> TableOptions {
+        let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        TableOptions {
+            additional_write_policy: "99p".into(),
+            allow_auto_snapshot: None,
+            bloom_filter_fp_chance: 0.01,
+            caching: map(&[("keys", "ALL"), ("rows_per_partition", "NONE")]),
+            cdc: None,
+            comment: String::new(),
+            compaction: map(&[
+                ("class", "org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy"),
+                ("max_threshold", "32"),
+                ("min_threshold", "4"),
+            ]),
+            compression: map(&[
+                ("chunk_length_in_kb", "16"),
+                ("class", "org.apache.cassandra.io.compress.LZ4Compressor"),
+            ]),
+            crc_check_chance: 1.0,
+            default_time_to_live: 0,
+            extensions: BTreeMap::new(),
+            gc_grace_seconds: 864000,
+            incremental_backups: None,
+            max_index_interval: 2048,
+            memtable: None,
+            memtable_flush_period_in_ms: 0,
+            min_index_interval: 128,
+            read_repair: "BLOCKING".into(),
+            speculative_retry: "99p".into(),
+        }
+    }
+}
+
+/// A keyspace's replication, as stored: the `class` entry and its options.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Replication {
+    /// The strategy's full class name.
+    pub class: String,
+    /// Everything but the class.
+    pub options: BTreeMap<String, String>,
+}
+
+/// A keyspace.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Keyspace {
+    /// Its name.
+    pub name: String,
+    /// Where replicas go.
+    pub replication: Replication,
+    /// Whether writes go to the commit log.
+    pub durable_writes: bool,
+    /// Tables by name.
+    pub tables: BTreeMap<String, Arc<Table>>,
+}
+
+impl Keyspace {
+    /// Whether data of this keyspace stays on this node: `LocalStrategy`. Such tables live on shard 0.
+    pub fn is_local(&self) -> bool {
+        self.replication.class.ends_with("LocalStrategy")
+    }
+}
+
+/// The names of keyspaces that clients may not change.
+pub const SYSTEM_KEYSPACES: [&str; 5] =
+    ["system", "system_schema", "system_auth", "system_distributed", "system_traces"];
+
+/// Everything that is defined, at one version.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Schema {
+    /// Changes with every effective DDL.
+    pub version: Uuid,
+    /// Keyspaces by name.
+    pub keyspaces: BTreeMap<String, Arc<Keyspace>>,
+    /// Tables by id.
+    pub tables: HashMap<TableId, Arc<Table>>,
+}
+
+impl Schema {
+    /// A schema without anything.
+    pub fn empty() -> Schema {
+        Schema { version: Uuid::nil(), keyspaces: BTreeMap::new(), tables: HashMap::default() }
+    }
+
+    /// The keyspace of a name.
+    pub fn keyspace(&self, name: &str) -> Option<&Arc<Keyspace>> {
+        self.keyspaces.get(name)
+    }
+
+    /// The table of a name.
+    pub fn table(&self, keyspace: &str, name: &str) -> Option<&Arc<Table>> {
+        self.keyspaces.get(keyspace)?.tables.get(name)
+    }
+
+    /// The table of an id.
+    pub fn table_by_id(&self, id: TableId) -> Option<&Arc<Table>> {
+        self.tables.get(&id)
+    }
+
+    /// Adds or replaces a keyspace with all its tables.
+    pub fn put_keyspace(&mut self, keyspace: Arc<Keyspace>) {
+        self.drop_keyspace(&keyspace.name);
+        for table in keyspace.tables.values() {
+            self.tables.insert(table.id, table.clone());
+        }
+        self.keyspaces.insert(keyspace.name.clone(), keyspace);
+    }
+
+    /// Removes a keyspace and its tables.
+    pub fn drop_keyspace(&mut self, name: &str) {
+        if let Some(old) = self.keyspaces.remove(name) {
+            for table in old.tables.values() {
+                self.tables.remove(&table.id);
+            }
+        }
+    }
+}
