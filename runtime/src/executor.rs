@@ -88,8 +88,7 @@ impl Executor {
         shard_count: usize,
         rouse: impl Fn() + Send + Sync + 'static,
     ) -> Executor {
-        let inbox =
-            Arc::new(Inbox { words: Mutex::default(), filled: AtomicBool::new(false), rouse: Box::new(rouse) });
+        let inbox = Arc::new(Inbox { words: Mutex::default(), filled: AtomicBool::new(false), rouse: Box::new(rouse) });
         let mut inboxes = INBOXES.write().expect("no panic while registering");
         let id = (0..1 << 20).find(|id| !inboxes.contains_key(id)).expect("fewer than 2^20 executors at once");
         inboxes.insert(id, inbox.clone());

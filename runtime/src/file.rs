@@ -39,10 +39,9 @@ macro_rules! on_backend {
 impl File {
     /// Opens `path`.
     pub async fn open(path: &Path, options: OpenOptions) -> io::Result<File> {
-        Ok(File(on_backend!(
-            async { uring::disk::File::open(path, options).await.map(FileInner::Uring) },
-            async { sim::disk::File::open(path, options).await.map(FileInner::Sim) }
-        )?))
+        Ok(File(on_backend!(async { uring::disk::File::open(path, options).await.map(FileInner::Uring) }, async {
+            sim::disk::File::open(path, options).await.map(FileInner::Sim)
+        })?))
     }
 
     /// Reads into `buffer` (its whole length) from `offset`; returns the bytes read, fewer only at the end of file.
@@ -125,10 +124,9 @@ pub async fn replace_small(path: &Path, contents: &[u8]) -> io::Result<()> {
 /// another live node) holds it.
 pub async fn lock(path: &Path) -> io::Result<Lock> {
     Ok(Lock {
-        _held: on_backend!(
-            async { uring::disk::lock(path).await.map(LockInner::Uring) },
-            async { sim::disk::lock(path).await.map(LockInner::Sim) }
-        )?,
+        _held: on_backend!(async { uring::disk::lock(path).await.map(LockInner::Uring) }, async {
+            sim::disk::lock(path).await.map(LockInner::Sim)
+        })?,
     })
 }
 

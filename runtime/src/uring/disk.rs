@@ -16,7 +16,12 @@ impl File {
         let _ = (buffer, offset);
         todo!()
     }
-    pub(crate) async fn write_at(&self, buffer: AlignedBuf, offset: u64, durable: bool) -> (io::Result<()>, AlignedBuf) {
+    pub(crate) async fn write_at(
+        &self,
+        buffer: AlignedBuf,
+        offset: u64,
+        durable: bool,
+    ) -> (io::Result<()>, AlignedBuf) {
         let _ = (buffer, offset, durable);
         todo!()
     }

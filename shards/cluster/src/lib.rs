@@ -1,1 +1,4 @@
-//! To be written.
+//! Who owns what and who must answer: ring, replication, consistency. Pure.
+
+pub mod consistency;
+pub mod replication;

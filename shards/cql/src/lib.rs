@@ -1,1 +1,37 @@
-//! To be written.
+//! The CQL language, pure: text to [`ast`], names to columns, markers to types, WHERE to key restrictions.
+//!
+//! 1. [`parse`] turns text into a statement as written, or an error with line and column.
+//! 2. [`prepare()`] resolves it against a schema into a [`plan::Prepared`] that needs only values.
+//! 3. [`plan::Term::evaluate`] gives the bytes of one term for one set of bound values.
+//!
+//! What is not here: executing a plan (crate `shard`).
+
+pub mod ast;
+pub mod plan;
+
+pub use plan::{Plan, Prepared, Statement};
+
+use model::{Failure, Schema};
+
+/// Longest statement text, bytes.
+pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
+/// Most relations in a WHERE clause.
+pub const RELATIONS_MAX: usize = 100;
+/// Deepest nesting of expressions and types.
+pub const DEPTH_MAX: usize = 12;
+/// Most bind markers in a statement.
+pub const MARKERS_MAX: usize = 65535;
+
+/// Parses one statement (an optional `;` at the end). Fails with [`model::ErrorCode::Syntax`] and
+/// `line L:C ...` of the offending token.
+pub fn parse(text: &str) -> Result<ast::Statement, Failure> {
+    let _ = text;
+    todo!()
+}
+
+/// Resolves a statement. `keyspace` is the session's (USE or the v5 field) for unqualified names. Fails with Cassandra's
+/// codes and texts; what Helenus does not do yet fails with [`model::ErrorCode::Invalid`] and names the feature.
+pub fn prepare(statement: &ast::Statement, keyspace: Option<&str>, schema: &Schema) -> Result<Prepared, Failure> {
+    let _ = (statement, keyspace, schema);
+    todo!()
+}

@@ -1,1 +1,87 @@
-//! To be written.
+//! One shard's storage: commit log and memtables behind a [`Store`].
+//!
+//! Write: append to the commit log; take a pass on the table's active memtable; await durability (`group`, `batch`);
+//! apply in one poll without an await; return. `periodic` applies at once. So an acknowledged write is durable in the
+//! default mode and nothing is read before it is.
+//! Read: choose sources, merge, filter by slices and deletions, give live rows to a sink.
+
+pub mod commitlog;
+pub mod memtable;
+pub mod store;
+
+pub use store::Store;
+
+use model::key::ShardMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// When a write is acknowledged against when it is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SyncMode {
+    /// Acknowledge after the durable write of the group; the next group starts when the one before completes, or after
+    /// `window` if that is longer.
+    Group {
+        /// `commitlog_sync_group_window`; zero: none.
+        window: Duration,
+    },
+    /// As group, with one write per turn of the loop and no window.
+    Batch,
+    /// Acknowledge at once; durable within `period`.
+    Periodic {
+        /// `commitlog_sync_period`.
+        period: Duration,
+    },
+}
+
+/// How a shard stores.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The node's data directory; the log is in `commitlog/` under it.
+    pub directory: PathBuf,
+    /// Which tokens are this shard's: replay takes only those (tables that live on shard 0 go there whole).
+    pub shard_map: ShardMap,
+    /// Commit log mode.
+    pub sync: SyncMode,
+    /// `commitlog_segment_size`, bytes; a power of two multiple of 4 KiB.
+    pub segment_bytes: u32,
+    /// Memtables of user tables may hold this many bytes before writes are refused.
+    pub memtable_bytes_max: usize,
+}
+
+/// Why the store refused. Definite unless said otherwise.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The memtable budget is used up: nothing was written.
+    MemtableFull,
+    /// The mutation is larger than half a segment.
+    MutationTooLarge {
+        /// Its size in bytes.
+        bytes: usize,
+    },
+    /// The table is not known here (dropped meanwhile).
+    UnknownTable(model::TableId),
+    /// The store is closing: nothing was written.
+    Closing,
+    /// The log could not be written: whether the write survives is unknown, and the log takes no more writes.
+    LogFailed(std::io::Error),
+    /// Data on disk cannot be trusted: file, offset, what is wrong. The node must not start (exit 3).
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What.
+        what: &'static str,
+    },
+    /// The disk failed at start.
+    Io(std::io::Error),
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,5 @@
+//! Statements as written.
+
+/// A statement as written.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Statement {}

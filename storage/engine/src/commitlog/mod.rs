@@ -1,0 +1,1 @@
+//! Group commit: durable records in recycled, pre-written segments.
