@@ -1,1 +1,248 @@
-//! To be written.
+//! The actors. A [`Shard`] is one core's store, schema, prepared statements and tasks; it executes requests of the
+//! connections attached to it and serves messages of its sister cores.
+//!
+//! A request: find the plan (`execute`), bind values, ask the coordinator, which asks `route` for the owning core: the
+//! own one is a plain call, another one a message ([`verbs`], [`mailbox`]).
+//!
+//! Invariants: state of a shard is reached by its own tasks only; a message is the only way in. Tables with LocalStrategy
+//! live on shard 0; DDL runs one at a time on shard 0.
+
+pub mod coordinator;
+pub mod execute;
+pub mod mailbox;
+pub mod ports;
+pub mod replica;
+pub mod row_block;
+pub mod schema;
+pub mod verbs;
+
+pub use ports::{ChangeKind, ChangeTarget, Notifier, SchemaChange};
+pub use row_block::RowBlock;
+
+use cql::plan::ColumnSpec;
+use model::value::Bound;
+use model::{Consistency, Failure};
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a shard needs to know of its node. The same on all shards.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Data directory of the node.
+    pub directory: PathBuf,
+    /// `cluster_name`.
+    pub cluster_name: String,
+    /// `num_tokens`, 1 to 1536... taken at the first start only.
+    pub num_tokens: usize,
+    /// `listen_address`.
+    pub listen_address: IpAddr,
+    /// `rpc_address`.
+    pub rpc_address: IpAddr,
+    /// `storage_port`.
+    pub storage_port: u16,
+    /// `native_transport_port`.
+    pub native_port: u16,
+    /// Data centre and rack of the snitch.
+    pub data_center: String,
+    /// See `data_center`.
+    pub rack: String,
+    /// Commit log mode.
+    pub sync: engine::SyncMode,
+    /// `commitlog_segment_size`, bytes.
+    pub segment_bytes: u32,
+    /// Memory of this shard, bytes; the budgets of decision 22 are shares of it.
+    pub memory_bytes: usize,
+    /// `read_request_timeout`.
+    pub read_timeout: Duration,
+    /// `range_request_timeout`.
+    pub range_timeout: Duration,
+    /// `write_request_timeout`.
+    pub write_timeout: Duration,
+    /// `truncate_request_timeout`.
+    pub truncate_timeout: Duration,
+}
+
+/// Queue length from one core to another.
+pub const MAILBOX_MESSAGES_MAX: usize = 1024;
+
+/// What a connection carries from request to request.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// Set by USE.
+    pub keyspace: RefCell<Option<Arc<str>>>,
+}
+
+/// A request's parameters, as they came.
+#[derive(Clone, Debug)]
+pub struct Parameters<'a> {
+    /// Consistency level.
+    pub consistency: Consistency,
+    /// Values in order, or by name when `names` is given.
+    pub values: Vec<Bound<'a>>,
+    /// Names of the values (v3 and later, QUERY and EXECUTE).
+    pub names: Option<Vec<&'a str>>,
+    /// Rows per page, positive; `None`: unpaged.
+    pub page_size: Option<i32>,
+    /// Where the page before ended.
+    pub paging_state: Option<&'a [u8]>,
+    /// Serial consistency, if given.
+    pub serial_consistency: Option<Consistency>,
+    /// Default timestamp, microseconds.
+    pub timestamp: Option<i64>,
+    /// Keyspace of the request (v5).
+    pub keyspace: Option<&'a str>,
+}
+
+/// One statement of a BATCH message.
+#[derive(Clone, Debug)]
+pub struct BatchEntry<'a> {
+    /// Text or prepared id.
+    pub statement: BatchStatement<'a>,
+    /// Its values.
+    pub values: Vec<Bound<'a>>,
+}
+
+/// See [`BatchEntry`].
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the protocol's words")]
+pub enum BatchStatement<'a> {
+    Text(&'a str),
+    Id(&'a [u8]),
+}
+
+/// What a request answers.
+#[derive(Debug)]
+pub enum Response {
+    /// Nothing.
+    Void,
+    /// USE took effect.
+    SetKeyspace(Arc<str>),
+    /// DDL took effect.
+    SchemaChange(SchemaChange),
+    /// Rows.
+    Rows(Rows),
+}
+
+/// A page of rows.
+#[derive(Debug)]
+pub struct Rows {
+    /// The columns.
+    pub columns: Arc<[ColumnSpec]>,
+    /// For EXECUTE: the id of the columns. The server compares it with what the client sent (v5).
+    pub result_metadata_id: Option<[u8; 16]>,
+    /// The rows, already in protocol form.
+    pub block: RowBlock,
+    /// Where the next page begins; `None`: this is the last.
+    pub paging_state: Option<Vec<u8>>,
+}
+
+/// A response with its client warnings.
+#[derive(Debug)]
+pub struct Answer {
+    /// The response.
+    pub response: Response,
+    /// Client warnings, sent in v4 and later.
+    pub warnings: Vec<String>,
+}
+
+/// What PREPARE answers.
+#[derive(Clone, Debug)]
+pub struct PreparedAnswer {
+    /// MD5 of keyspace and text, see PROTOCOL 7.3.
+    pub id: [u8; 16],
+    /// MD5 of the result columns.
+    pub result_metadata_id: [u8; 16],
+    /// The statement.
+    pub prepared: Rc<cql::Prepared>,
+    /// Client warnings.
+    pub warnings: Vec<String>,
+}
+
+/// One core's actor. Cloning shares it.
+#[derive(Clone)]
+pub struct Shard {
+    #[expect(dead_code, reason = "bodies to be written")]
+    inner: Rc<()>,
+}
+
+/// Why a shard did not start.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Data on disk cannot be trusted: exit code 3.
+    Corrupt(String),
+    /// Anything else: exit code 1.
+    Failed(String),
+}
+
+impl Shard {
+    /// Starts the current shard's actor: replays its log, loads the schema, serves its sister cores. Returns when all
+    /// shards of the node are ready to serve. Shard 0 makes the node's identity at the first start.
+    pub async fn start(
+        config: Config,
+        mesh: runtime::Mesh<mailbox::Message>,
+        notifier: Rc<dyn Notifier>,
+    ) -> Result<Shard, StartError> {
+        let _ = (config, mesh, notifier);
+        todo!()
+    }
+
+    /// QUERY.
+    pub async fn query(&self, session: &Session, text: &str, parameters: &Parameters<'_>) -> Result<Answer, Failure> {
+        let _ = (session, text, parameters);
+        todo!()
+    }
+
+    /// PREPARE: installed on all shards and durable when it returns.
+    pub async fn prepare(
+        &self,
+        session: &Session,
+        text: &str,
+        keyspace: Option<&str>,
+    ) -> Result<PreparedAnswer, Failure> {
+        let _ = (session, text, keyspace);
+        todo!()
+    }
+
+    /// EXECUTE.
+    pub async fn execute(&self, session: &Session, id: &[u8], parameters: &Parameters<'_>) -> Result<Answer, Failure> {
+        let _ = (session, id, parameters);
+        todo!()
+    }
+
+    /// BATCH; `parameters.values` is empty.
+    pub async fn batch(
+        &self,
+        session: &Session,
+        kind: cql::plan::BatchKind,
+        entries: &[BatchEntry<'_>],
+        parameters: &Parameters<'_>,
+    ) -> Result<Answer, Failure> {
+        let _ = (session, kind, entries, parameters);
+        todo!()
+    }
+
+    /// The schema that this shard serves.
+    pub fn schema(&self) -> Arc<model::Schema> {
+        todo!()
+    }
+
+    /// The node's host id.
+    pub fn host_id(&self) -> uuid::Uuid {
+        todo!()
+    }
+
+    /// Messages sent to other cores on behalf of this shard's requests since the start.
+    pub fn messages_sent(&self) -> u64 {
+        todo!()
+    }
+
+    /// Refuses new requests, waits for those under way, closes the store. All shards stop together.
+    pub async fn stop(&self) -> Result<(), Failure> {
+        todo!()
+    }
+}

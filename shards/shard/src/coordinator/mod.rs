@@ -1,0 +1,1 @@
+//! Who owns a token, whether enough replicas live, deadlines.

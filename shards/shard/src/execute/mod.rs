@@ -1,0 +1,1 @@
+//! Finding the plan of a request and dispatching it.

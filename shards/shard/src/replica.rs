@@ -1,0 +1,1 @@
+//! Serving requests of other cores on this one.

@@ -1,0 +1,1 @@
+//! The schema that a shard serves.
