@@ -12,6 +12,7 @@ use crate::mesh::{NodeId, ShardId};
 use crate::time::Instant;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -76,6 +77,7 @@ pub(crate) struct Executor {
     timers: RefCell<BTreeMap<(Instant, u64), Waker>>,
     next_timer: Cell<u64>,
     inbox: Arc<Inbox>,
+    polled: Cell<Polled>,
     /// When the running slice ends; `yield_if_needed` compares it with the clock.
     pub(crate) slice_end: Cell<Instant>,
 }
@@ -104,6 +106,7 @@ impl Executor {
             timers: RefCell::default(),
             next_timer: Cell::new(0),
             inbox,
+            polled: Cell::default(),
             slice_end: Cell::new(Instant(u64::MAX)),
         }
     }
@@ -231,7 +234,10 @@ impl Executor {
             let slot = &mut slots[index as usize];
             slot.queued = false;
             match slot.future.take() {
-                Some(future) => (future, slot.generation),
+                Some(future) => {
+                    self.polled.set(Polled { slot: index, class: slot.class });
+                    (future, slot.generation)
+                }
                 None => return,
             }
         };
@@ -300,6 +306,11 @@ impl Executor {
         }
     }
 
+    /// The task polled last, for logs.
+    pub(crate) fn last_polled(&self) -> Polled {
+        self.polled.get()
+    }
+
     /// Tasks that have not finished.
     pub(crate) fn live_tasks(&self) -> usize {
         self.slots.borrow().iter().filter(|slot| slot.live).count()
@@ -307,15 +318,16 @@ impl Executor {
 
     /// Drops every task. The caller has left the shard, so that `Drop` code reaches no runtime.
     pub(crate) fn drop_tasks(&self) {
-        loop {
-            let future = self.slots.borrow_mut().iter_mut().find_map(|slot| {
-                slot.live = false;
-                slot.future.take()
-            });
-            match future {
-                Some(future) => drop(future),
+        // One at a time and outside the borrow: what a future drops may wake other tasks.
+        for index in 0.. {
+            let future = match self.slots.borrow_mut().get_mut(index) {
+                Some(slot) => {
+                    slot.live = false;
+                    slot.future.take()
+                }
                 None => break,
-            }
+            };
+            drop(future);
         }
         for queue in self.ready.borrow_mut().iter_mut() {
             queue.clear();
@@ -331,6 +343,19 @@ impl Drop for Executor {
         if let Ok(mut inboxes) = INBOXES.write() {
             inboxes.remove(&self.id);
         }
+    }
+}
+
+/// A task as logs name it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Polled {
+    slot: u32,
+    class: Class,
+}
+
+impl fmt::Display for Polled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {} ({:?})", self.slot, self.class)
     }
 }
 

@@ -1,60 +1,375 @@
-//! O_DIRECT reads and writes, durable writes, directory calls; blocking ones on helper threads.
+//! Files through the ring: O_DIRECT reads and writes, durable writes, syncs, names; blocking calls on helper threads.
+//!
+//! Invariants: buffer and descriptor of an operation live in its slot until it completes; after a failed sync or a
+//! failed durable write every call on that file fails.
 
-use crate::buffer::AlignedBuf;
+use super::helper;
+use super::operations::Payload;
+use super::reactor;
+use super::socket::Descriptor;
+use crate::buffer::{ALIGNMENT, AlignedBuf};
 use crate::file::OpenOptions;
+use io_uring::{opcode, types};
+use std::cell::Cell;
+use std::ffi::CString;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-pub(crate) struct File {}
+/// Permission bits of new files and directories, before the umask.
+const FILE_MODE: libc::mode_t = 0o644;
+const DIRECTORY_MODE: libc::mode_t = 0o755;
+/// Bytes of one read or write; what is left follows in the next.
+const TRANSFER_BYTES_MAX: usize = 1 << 30;
+
+pub(crate) struct File {
+    state: Rc<FileState>,
+}
+
+struct FileState {
+    descriptor: Descriptor,
+    poisoned: Cell<bool>,
+}
+
+struct Transfer {
+    state: Rc<FileState>,
+    buffer: AlignedBuf,
+}
+
+impl Payload for Transfer {}
+
+struct Syncing {
+    state: Rc<FileState>,
+}
+
+impl Payload for Syncing {}
 
 impl File {
     pub(crate) async fn open(path: &Path, options: OpenOptions) -> io::Result<File> {
-        let _ = (path, options);
-        todo!()
+        let mut flags = if options.write { libc::O_RDWR } else { libc::O_RDONLY } | libc::O_CLOEXEC;
+        if options.create {
+            flags |= libc::O_CREAT;
+        }
+        if options.create && options.exclusive {
+            flags |= libc::O_EXCL;
+        }
+        let opened = match open(path, flags | libc::O_DIRECT).await {
+            // This file system has no direct I/O. It says so after creating the file: the one that exists now is ours.
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => open(path, flags & !libc::O_EXCL).await?,
+            other => other?,
+        };
+        let descriptor = Descriptor::new(opened, reactor::current());
+        Ok(File { state: Rc::new(FileState { descriptor, poisoned: Cell::new(false) }) })
     }
-    pub(crate) async fn read_at(&self, buffer: AlignedBuf, offset: u64) -> (io::Result<usize>, AlignedBuf) {
-        let _ = (buffer, offset);
-        todo!()
+
+    #[expect(unsafe_code, reason = "see Core::single")]
+    pub(crate) async fn read_at(&self, mut buffer: AlignedBuf, offset: u64) -> (io::Result<usize>, AlignedBuf) {
+        if let Err(e) = self.check(&buffer, offset) {
+            return (Err(e), buffer);
+        }
+        let wanted = buffer.len();
+        let mut at = 0;
+        loop {
+            let payload = Transfer { state: self.state.clone(), buffer };
+            // SAFETY: the payload owns the buffer and keeps the descriptor open.
+            let read = unsafe {
+                self.state.descriptor.core().single(payload, |p| {
+                    let rest = &mut p.buffer[at..];
+                    let len = rest.len().min(TRANSFER_BYTES_MAX) as u32;
+                    let entry = opcode::Read::new(p.state.descriptor.target(), rest.as_mut_ptr(), len);
+                    entry.offset(offset + at as u64).build()
+                })
+            };
+            let done = read.await;
+            buffer = done.payload.buffer;
+            match done.result {
+                e if is_passing(e) => continue,
+                e if e < 0 => return (Err(io::Error::from_raw_os_error(-e)), buffer),
+                n => {
+                    at += n as usize;
+                    // A piece that is not a whole number of blocks ends at the end of the file.
+                    if n == 0 || at == wanted || n as usize % ALIGNMENT != 0 {
+                        return (Ok(at), buffer);
+                    }
+                }
+            }
+        }
     }
+
+    #[expect(unsafe_code, reason = "see Core::single")]
     pub(crate) async fn write_at(
         &self,
-        buffer: AlignedBuf,
+        mut buffer: AlignedBuf,
         offset: u64,
         durable: bool,
     ) -> (io::Result<()>, AlignedBuf) {
-        let _ = (buffer, offset, durable);
-        todo!()
+        if let Err(e) = self.check(&buffer, offset) {
+            return (Err(e), buffer);
+        }
+        let wanted = buffer.len();
+        let mut at = 0;
+        while at < wanted {
+            let payload = Transfer { state: self.state.clone(), buffer };
+            // SAFETY: the payload owns the buffer and keeps the descriptor open.
+            let write = unsafe {
+                self.state.descriptor.core().single(payload, |p| {
+                    let rest = &p.buffer[at..];
+                    let len = rest.len().min(TRANSFER_BYTES_MAX) as u32;
+                    let entry = opcode::Write::new(p.state.descriptor.target(), rest.as_ptr(), len);
+                    let entry = entry.rw_flags(if durable { libc::RWF_DSYNC } else { 0 });
+                    entry.offset(offset + at as u64).build()
+                })
+            };
+            let done = write.await;
+            buffer = done.payload.buffer;
+            match done.result {
+                e if is_passing(e) => continue,
+                0 => return (Err(io::ErrorKind::WriteZero.into()), buffer),
+                e if e < 0 => {
+                    if durable && !is_refusal(-e) {
+                        self.state.poisoned.set(true);
+                    }
+                    return (Err(io::Error::from_raw_os_error(-e)), buffer);
+                }
+                n => at += n as usize,
+            }
+        }
+        (Ok(()), buffer)
     }
+
     pub(crate) async fn sync(&self) -> io::Result<()> {
-        todo!()
+        self.usable()?;
+        sync(&self.state, types::FsyncFlags::DATASYNC).await
     }
+
+    #[expect(unsafe_code, reason = "fstat has no safe wrapper here")]
     pub(crate) async fn len(&self) -> io::Result<u64> {
-        todo!()
+        self.usable()?;
+        // SAFETY: a stat is plain bytes, which the call writes; the descriptor is open.
+        unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            if libc::fstat(self.state.descriptor.raw(), &mut stat) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(stat.st_size as u64)
+        }
+    }
+
+    fn usable(&self) -> io::Result<()> {
+        if self.state.poisoned.get() {
+            return Err(io::Error::other("an earlier sync of this file failed"));
+        }
+        Ok(())
+    }
+
+    fn check(&self, buffer: &AlignedBuf, offset: u64) -> io::Result<()> {
+        self.usable()?;
+        if !buffer.len().is_multiple_of(ALIGNMENT) || !offset.is_multiple_of(ALIGNMENT as u64) {
+            let text = "direct I/O needs offsets and lengths that are multiples of 4096";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        Ok(())
     }
 }
 
-pub(crate) async fn rename(_from: &Path, _to: &Path) -> io::Result<()> {
-    todo!()
+/// Whether a result says no more than "again".
+fn is_passing(result: i32) -> bool {
+    result == -libc::EINTR || result == -libc::EAGAIN
 }
-pub(crate) async fn remove(_path: &Path) -> io::Result<()> {
-    todo!()
+
+/// Whether a failed durable write says that nothing was tried, rather than that the device failed.
+fn is_refusal(e: i32) -> bool {
+    matches!(e, libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EINVAL | libc::EBADF | libc::ENOMEM | libc::EOPNOTSUPP)
 }
-pub(crate) async fn create_dir_all(_path: &Path) -> io::Result<()> {
-    todo!()
+
+#[expect(unsafe_code, reason = "see Core::single")]
+async fn sync(state: &Rc<FileState>, flags: types::FsyncFlags) -> io::Result<()> {
+    let payload = Syncing { state: state.clone() };
+    let core = state.descriptor.core();
+    // SAFETY: the entry names only the descriptor, which the payload keeps open.
+    let syncing =
+        unsafe { core.single(payload, |p| opcode::Fsync::new(p.state.descriptor.target()).flags(flags).build()) };
+    let done = syncing.await;
+    if done.result < 0 {
+        // The system may have dropped what it could not write: trying again would succeed and mean nothing.
+        state.poisoned.set(true);
+        return Err(io::Error::from_raw_os_error(-done.result));
+    }
+    Ok(())
 }
-pub(crate) async fn sync_dir(_path: &Path) -> io::Result<()> {
-    todo!()
+
+/// One path, or two.
+struct Names(CString, Option<CString>);
+
+impl Payload for Names {}
+
+struct Opening(CString);
+
+impl Payload for Opening {
+    const RETURNS_DESCRIPTOR: bool = true;
 }
-pub(crate) async fn list_dir(_path: &Path) -> io::Result<Vec<PathBuf>> {
-    todo!()
+
+fn name(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a path with a NUL byte"))
 }
-pub(crate) async fn read_small(_path: &Path, _limit: usize) -> io::Result<Vec<u8>> {
-    todo!()
+
+const HERE: types::Fd = types::Fd(libc::AT_FDCWD);
+
+#[expect(unsafe_code, reason = "see Core::single")]
+async fn open(path: &Path, flags: i32) -> io::Result<OwnedFd> {
+    let path = name(path)?;
+    loop {
+        let payload = Opening(path.clone());
+        let core = reactor::current();
+        // SAFETY: the path lies in the payload.
+        let opening = unsafe {
+            core.single(payload, |p| opcode::OpenAt::new(HERE, p.0.as_ptr()).flags(flags).mode(FILE_MODE).build())
+        };
+        let done = opening.await;
+        match done.descriptor {
+            Some(descriptor) => return Ok(descriptor),
+            None if is_passing(done.result) => {}
+            None => return Err(io::Error::from_raw_os_error(-done.result)),
+        }
+    }
 }
-pub(crate) async fn replace_small(_path: &Path, _contents: &[u8]) -> io::Result<()> {
-    todo!()
+
+#[expect(unsafe_code, reason = "see Core::single")]
+async fn on_names(names: Names, entry: impl FnOnce(&mut Names) -> io_uring::squeue::Entry) -> io::Result<()> {
+    // SAFETY: the callers build entries that point to the names, which lie in the payload.
+    let running = unsafe { reactor::current().single(names, entry) };
+    match running.await.result {
+        e if e < 0 => Err(io::Error::from_raw_os_error(-e)),
+        _ => Ok(()),
+    }
 }
-pub(crate) struct Lock {}
-pub(crate) async fn lock(_path: &Path) -> io::Result<Lock> {
-    todo!()
+
+pub(crate) async fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    let names = Names(name(from)?, Some(name(to)?));
+    on_names(names, |names| {
+        let to = names.1.as_ref().map_or(std::ptr::null(), |to| to.as_ptr());
+        opcode::RenameAt::new(HERE, names.0.as_ptr(), HERE, to).build()
+    })
+    .await
+}
+
+pub(crate) async fn remove(path: &Path) -> io::Result<()> {
+    on_names(Names(name(path)?, None), |names| opcode::UnlinkAt::new(HERE, names.0.as_ptr()).build()).await
+}
+
+pub(crate) async fn create_dir_all(path: &Path) -> io::Result<()> {
+    let mut missing: Vec<&Path> = Vec::new();
+    let mut next = Some(path).filter(|path| !path.as_os_str().is_empty());
+    while let Some(directory) = next {
+        match create_dir(directory).await {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                missing.push(directory);
+                next = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+                if next.is_none() {
+                    return Err(e);
+                }
+            }
+            result => {
+                result?;
+                break;
+            }
+        }
+    }
+    while let Some(directory) = missing.pop() {
+        create_dir(directory).await?;
+    }
+    Ok(())
+}
+
+/// Creates one directory; no error if it is there already.
+async fn create_dir(path: &Path) -> io::Result<()> {
+    let made = on_names(Names(name(path)?, None), |names| {
+        opcode::MkDirAt::new(HERE, names.0.as_ptr()).mode(DIRECTORY_MODE).build()
+    })
+    .await;
+    match made {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            // An error if something else than a directory has the name.
+            open(path, libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC).await.map(drop)
+        }
+        made => made,
+    }
+}
+
+pub(crate) async fn sync_dir(path: &Path) -> io::Result<()> {
+    let opened = open(path, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC).await?;
+    let descriptor = Descriptor::new(opened, reactor::current());
+    let state = Rc::new(FileState { descriptor, poisoned: Cell::new(false) });
+    sync(&state, types::FsyncFlags::empty()).await
+}
+
+/// Runs a blocking call on a helper thread.
+async fn on_helper<T: Send + 'static>(call: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    let call = helper::call(&reactor::current().node.helpers, call);
+    call.await
+}
+
+pub(crate) async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let path = path.to_path_buf();
+    on_helper(move || {
+        let mut paths = std::fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+        paths.sort();
+        Ok(paths)
+    })
+    .await
+}
+
+pub(crate) async fn read_small(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
+    let path = path.to_path_buf();
+    on_helper(move || {
+        let mut contents = Vec::new();
+        let mut file = io::Read::take(std::fs::File::open(path)?, limit as u64 + 1);
+        io::Read::read_to_end(&mut file, &mut contents)?;
+        if contents.len() > limit {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("more than {limit} bytes")));
+        }
+        Ok(contents)
+    })
+    .await
+}
+
+pub(crate) async fn replace_small(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let (path, contents) = (path.to_path_buf(), contents.to_vec());
+    on_helper(move || {
+        let mut temporary = path.clone().into_os_string();
+        temporary.push(".tmp");
+        let mut file = std::fs::File::create(&temporary)?;
+        io::Write::write_all(&mut file, &contents)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, &path)?;
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::File::open(parent)?.sync_all()
+    })
+    .await
+}
+
+pub(crate) struct Lock {
+    _locked: std::fs::File,
+}
+
+pub(crate) async fn lock(path: &Path) -> io::Result<Lock> {
+    let path = path.to_path_buf();
+    on_helper(move || {
+        let file = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        flock(&file)?;
+        Ok(Lock { _locked: file })
+    })
+    .await
+}
+
+#[expect(unsafe_code, reason = "flock(2), which other programs see, has no safe wrapper here")]
+fn flock(file: &std::fs::File) -> io::Result<()> {
+    // SAFETY: the call takes numbers only.
+    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }

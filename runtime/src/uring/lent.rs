@@ -1,0 +1,127 @@
+//! The provided-buffer ring of a shard: the kernel picks a buffer per receive, tasks borrow it and give it back.
+//!
+//! Invariants: a buffer is either in the ring, in an unreaped completion, or lent; at most [`LENT_MAX`] are lent, what
+//! arrives beyond that is copied, so that tasks which sit on data never stop other connections from receiving.
+
+use io_uring::types::BufRingEntry;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::Cell;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use super::ring::Ring;
+
+/// Buffers per shard, a power of two.
+const BUFFERS: u16 = 1024;
+/// Bytes of one.
+const BUFFER_BYTES: usize = 4096;
+/// Buffers that tasks may hold at once; the rest is always there for the kernel.
+const LENT_MAX: usize = BUFFERS as usize * 3 / 4;
+/// The one buffer group of a ring.
+pub(super) const GROUP: u16 = 0;
+
+pub(super) struct LentBuffers {
+    entries: NonNull<BufRingEntry>,
+    memory: NonNull<u8>,
+    tail: Cell<u16>,
+    lent: Cell<usize>,
+}
+
+const ENTRIES_LAYOUT: Layout = match Layout::from_size_align(BUFFERS as usize * 16, 4096) {
+    Ok(layout) => layout,
+    Err(_) => panic!(),
+};
+const MEMORY_LAYOUT: Layout = match Layout::from_size_align(BUFFERS as usize * BUFFER_BYTES, 4096) {
+    Ok(layout) => layout,
+    Err(_) => panic!(),
+};
+
+impl LentBuffers {
+    /// Allocates the buffers and registers them with `ring`. They must outlive it: the caller keeps both together and
+    /// drops the ring first.
+    #[expect(unsafe_code, reason = "memory shared with the kernel")]
+    pub(super) fn register(ring: &Ring) -> io::Result<LentBuffers> {
+        // SAFETY: both layouts have a size above zero.
+        let (entries, memory) = unsafe { (alloc_zeroed(ENTRIES_LAYOUT), alloc_zeroed(MEMORY_LAYOUT)) };
+        let Some(entries) = NonNull::new(entries.cast::<BufRingEntry>()) else { handle_alloc_error(ENTRIES_LAYOUT) };
+        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(MEMORY_LAYOUT) };
+        let buffers = LentBuffers { entries, memory, tail: Cell::new(0), lent: Cell::new(0) };
+        for id in 0..BUFFERS {
+            buffers.put(id);
+        }
+        // SAFETY: the entries are aligned to a page, and live as long as the ring (see above).
+        unsafe { ring.submitter().register_buf_ring_with_flags(entries.as_ptr() as u64, BUFFERS, GROUP, 0)? };
+        Ok(buffers)
+    }
+
+    /// Takes the `len` bytes received in buffer `id`: lent if not too many are already, else copied.
+    pub(super) fn take(&self, id: u16, len: usize) -> Received {
+        assert!(id < BUFFERS && len <= BUFFER_BYTES, "the kernel names a buffer of this group");
+        if self.lent.get() < LENT_MAX {
+            self.lent.set(self.lent.get() + 1);
+            return Received::Lent { id, len };
+        }
+        let copy = Received::Copied(self.bytes(id, len).into());
+        self.put(id);
+        copy
+    }
+
+    /// The bytes of what `take` returned.
+    pub(super) fn slice<'a>(&'a self, received: &'a Received) -> &'a [u8] {
+        match received {
+            Received::Lent { id, len } => self.bytes(*id, *len),
+            Received::Copied(bytes) => bytes,
+        }
+    }
+
+    /// Takes back what `take` returned.
+    pub(super) fn give_back(&self, received: &mut Received) {
+        if let Received::Lent { id, .. } = *received {
+            self.lent.set(self.lent.get() - 1);
+            self.put(id);
+        }
+        *received = Received::Copied(Box::default());
+    }
+
+    #[expect(unsafe_code, reason = "memory shared with the kernel")]
+    fn bytes(&self, id: u16, len: usize) -> &[u8] {
+        // SAFETY: the buffer is inside the allocation, initialised, and out of the ring: the kernel does not write it
+        // until `put`, which needs every borrow of a `Received` to be over.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(id as usize * BUFFER_BYTES), len) }
+    }
+
+    /// Puts a buffer into the ring, for the kernel to fill.
+    #[expect(unsafe_code, reason = "memory shared with the kernel")]
+    pub(super) fn put(&self, id: u16) {
+        let tail = self.tail.get();
+        // SAFETY: the slot is inside the allocation; the kernel reads it only after the tail below has passed it. The
+        // tail is a field of the ring's first entry that `set_*` leave alone, aligned for an atomic.
+        unsafe {
+            let entry = &mut *self.entries.as_ptr().add((tail & (BUFFERS - 1)) as usize);
+            entry.set_addr(self.memory.as_ptr().add(id as usize * BUFFER_BYTES) as u64);
+            entry.set_len(BUFFER_BYTES as u32);
+            entry.set_bid(id);
+            let shared_tail = BufRingEntry::tail(self.entries.as_ptr()) as *const AtomicU16;
+            (*shared_tail).store(tail.wrapping_add(1), Ordering::Release);
+        }
+        self.tail.set(tail.wrapping_add(1));
+    }
+}
+
+impl Drop for LentBuffers {
+    #[expect(unsafe_code, reason = "memory shared with the kernel")]
+    fn drop(&mut self) {
+        // SAFETY: allocated in `register` with these layouts; the ring is gone.
+        unsafe {
+            dealloc(self.entries.as_ptr().cast(), ENTRIES_LAYOUT);
+            dealloc(self.memory.as_ptr(), MEMORY_LAYOUT);
+        }
+    }
+}
+
+/// Received bytes: in a buffer of the ring, or copied.
+pub(super) enum Received {
+    Lent { id: u16, len: usize },
+    Copied(Box<[u8]>),
+}
