@@ -15,6 +15,12 @@
 //!   then drops its tasks, so calls from `Drop` do nothing.
 //! * This crate knows no database.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this crate is the seam: it alone talks to the system, and its threads share a few locks"
+)]
+
 pub mod buffer;
 mod context;
 mod executor;

@@ -181,7 +181,10 @@ fn is_passing(result: i32) -> bool {
 
 /// Whether a failed durable write says that nothing was tried, rather than that the device failed.
 fn is_refusal(e: i32) -> bool {
-    matches!(e, libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EINVAL | libc::EBADF | libc::ENOMEM | libc::EOPNOTSUPP)
+    matches!(
+        e,
+        libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EINVAL | libc::EBADF | libc::ENOMEM | libc::EOPNOTSUPP
+    )
 }
 
 #[expect(unsafe_code, reason = "see Core::single")]

@@ -86,7 +86,7 @@ pub(super) trait Hook {
     fn deliver(&self);
     /// Whether `deliver` would wake anybody. Reads memory only.
     fn has_news(&self) -> bool;
-    /// Whether the endpoint is gone.
+    /// Whether the endpoint is gone: to be let go after one more publish.
     fn is_detached(&self) -> bool;
 }
 
@@ -108,6 +108,7 @@ struct Outgoing {
     tail: Cell<usize>,
     published: Cell<usize>,
     head_seen: Cell<usize>,
+    /// Published, and the peer is not woken for it yet.
     fresh: Cell<bool>,
     waiters: RefCell<Vec<Waker>>,
 }
@@ -147,31 +148,41 @@ impl<M> State<M> {
         end.head.get() != end.tail_seen.get()
     }
 
+    /// Publishes both ends of a pair; true if the peer may have to be woken for this or an earlier publish.
     fn publish_one(&self, peer: usize) -> bool {
         let (out, into) = (&self.outgoing[peer], &self.incoming[peer]);
-        out.fresh.set(out.tail.get() != out.published.get());
-        if out.fresh.get() {
+        if out.tail.get() != out.published.get() {
             self.to(peer).publish_tail(out.tail.get());
             out.published.set(out.tail.get());
+            out.fresh.set(true);
         }
-        into.fresh.set(into.head.get() != into.published.get());
-        if into.fresh.get() {
+        if into.head.get() != into.published.get() {
             self.from(peer).publish_head(into.head.get());
             into.published.set(into.head.get());
+            into.fresh.set(true);
         }
         out.fresh.get() || into.fresh.get()
     }
 }
 
+impl<M> Drop for State<M> {
+    fn drop(&mut self) {
+        // The queues free what lies between the published indices.
+        for peer in 0..self.queues.shards {
+            self.publish_one(peer);
+        }
+    }
+}
+
 impl<M: Send + 'static> Hook for State<M> {
     fn publish(&self) -> bool {
-        (0..self.queues.shards).fold(false, |any, peer| self.publish_one(peer) || any)
+        (0..self.queues.shards).filter(|peer| self.publish_one(*peer)).count() > 0
     }
 
     fn peers_to_wake(&self, peers: &mut Vec<ShardId>) {
         for peer in 0..self.queues.shards {
-            let space_wanted = self.incoming[peer].fresh.get() && self.from(peer).waiting.load(Ordering::Relaxed);
-            if self.outgoing[peer].fresh.get() || space_wanted {
+            let space_wanted = self.incoming[peer].fresh.take() && self.from(peer).waiting.load(Ordering::Relaxed);
+            if self.outgoing[peer].fresh.take() || space_wanted {
                 peers.push(ShardId(peer as u16));
             }
         }
@@ -283,10 +294,7 @@ impl<M: Send + 'static> Endpoint<M> {
 
 impl<M> Drop for Endpoint<M> {
     fn drop(&mut self) {
-        // The queues free what lies between the published indices.
-        for peer in 0..self.state.queues.shards {
-            self.state.publish_one(peer);
-        }
+        // The reactor publishes once more, then lets go.
         self.state.detached.set(true);
     }
 }

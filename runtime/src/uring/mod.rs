@@ -88,11 +88,12 @@ where
     for shard in 0..options.shards {
         let (node_of_thread, main) = (node.clone(), main.clone());
         let cpu = options.cpus.get(shard).copied();
-        let spawned = std::thread::Builder::new().name(format!("shard-{shard}")).stack_size(STACK_BYTES).spawn(move || {
-            let shard = ShardId(shard as u16);
-            let body = AssertUnwindSafe(|| run_shard(node_of_thread, shard, cpu, main));
-            catch_unwind(body).unwrap_or_else(|panic| abort(&format!("shard {shard}"), &*panic))
-        });
+        let spawned =
+            std::thread::Builder::new().name(format!("shard-{shard}")).stack_size(STACK_BYTES).spawn(move || {
+                let shard = ShardId(shard as u16);
+                let body = AssertUnwindSafe(|| run_shard(node_of_thread, shard, cpu, main));
+                catch_unwind(body).unwrap_or_else(|panic| abort(&format!("shard {shard}"), &*panic))
+            });
         match spawned {
             Ok(thread) => threads.push(thread),
             Err(e) => {

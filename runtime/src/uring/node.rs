@@ -3,8 +3,8 @@
 //! A shard that falls asleep sets its flag, fences, and looks once more at everything that could have arrived; whoever
 //! leaves something for it publishes, fences, and rouses it only if the flag is set. One of the two sees the other.
 
-use super::helper::Job;
 use super::Options;
+use super::helper::Job;
 use crate::mesh::ShardId;
 use crate::time::Instant;
 use std::io;

@@ -3,9 +3,9 @@
 //! Invariants: a slot is freed by the completion without the MORE flag and by nothing else; the generation in an
 //! operation's word makes a late cancel of a freed slot find nothing.
 
+use super::signal::SignalState;
 use super::socket::ListenerState;
 use super::stream::Connection;
-use super::signal::SignalState;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::os::fd::{FromRawFd, OwnedFd};

@@ -298,18 +298,20 @@ impl Core {
     /// Shows the other shards what was queued for them and wakes those that sleep.
     #[expect(unsafe_code, reason = "see Ring::push")]
     fn publish(&self) {
-        let mut hooks = self.hooks.borrow_mut();
-        hooks.retain(|hook| !hook.is_detached());
-        let mut published = false;
-        for hook in hooks.iter() {
+        let (mut published, mut detached) = (false, false);
+        for hook in self.hooks.borrow().iter() {
             published |= hook.publish();
+            detached |= hook.is_detached();
         }
-        if !published {
+        if !published && !detached {
             return;
         }
         fence(Ordering::SeqCst);
         let mut wake = self.wake.borrow_mut();
-        hooks.iter().for_each(|hook| hook.peers_to_wake(&mut wake));
+        self.hooks.borrow().iter().for_each(|hook| hook.peers_to_wake(&mut wake));
+        if detached {
+            self.hooks.borrow_mut().retain(|hook| !hook.is_detached());
+        }
         for shard in wake.drain(..) {
             if self.node.must_wake(shard) {
                 let word = NOT_WOKEN | shard.0 as u64;

@@ -208,7 +208,9 @@ pub(super) async fn connect(address: SocketAddr, source: Option<SocketAddr>) -> 
     let payload = Connecting { descriptor, address: SocketAddress::new(address) };
     // SAFETY: the address lies in the payload, and the descriptor is kept open by it.
     let done = unsafe {
-        core.single(payload, |p| opcode::Connect::new(p.descriptor.target(), p.address.pointer(), p.address.len).build())
+        core.single(payload, |p| {
+            opcode::Connect::new(p.descriptor.target(), p.address.pointer(), p.address.len).build()
+        })
     }
     .await;
     match done.result {

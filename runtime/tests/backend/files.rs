@@ -1,0 +1,166 @@
+//! Files, names, directories, locks.
+
+use crate::world::World;
+use runtime::buffer::{ALIGNMENT, AlignedBuf};
+use runtime::file::{self, OpenOptions};
+use runtime::{File, spawn};
+use std::io::ErrorKind;
+use std::rc::Rc;
+use std::time::Duration;
+
+const NEW: OpenOptions = OpenOptions { write: true, create: true, exclusive: false };
+const READ: OpenOptions = OpenOptions { write: false, create: false, exclusive: false };
+
+fn filled(blocks: usize, byte: u8) -> AlignedBuf {
+    let mut buffer = AlignedBuf::zeroed(blocks * ALIGNMENT);
+    buffer.fill(byte);
+    buffer
+}
+
+pub(crate) async fn what_is_written_is_read(world: World) {
+    let path = world.directory.join("data");
+    let file = File::open(&path, NEW).await.unwrap();
+    assert_eq!(file.len().await.unwrap(), 0);
+    file.write_at(filled(3, 7), 0).await.0.unwrap();
+    file.write_durable(filled(1, 8), 1 * ALIGNMENT as u64).await.0.unwrap();
+    file.sync().await.unwrap();
+    assert_eq!(file.len().await.unwrap(), 3 * ALIGNMENT as u64);
+    drop(file);
+    let file = File::open(&path, READ).await.unwrap();
+    let (read, buffer) = file.read_at(filled(3, 0), 0).await;
+    assert_eq!(read.unwrap(), 3 * ALIGNMENT);
+    assert_eq!([buffer[0], buffer[ALIGNMENT], buffer[2 * ALIGNMENT - 1], buffer[2 * ALIGNMENT]], [7, 8, 8, 7]);
+}
+
+pub(crate) async fn a_read_at_the_end_is_short(world: World) {
+    let file = File::open(&world.directory.join("data"), NEW).await.unwrap();
+    assert_eq!(file.read_at(filled(1, 0), 0).await.0.unwrap(), 0);
+    file.write_at(filled(2, 5), 0).await.0.unwrap();
+    let (read, buffer) = file.read_at(filled(4, 9), ALIGNMENT as u64).await;
+    assert_eq!(read.unwrap(), ALIGNMENT);
+    assert_eq!((buffer[0], buffer[ALIGNMENT - 1]), (5, 5));
+    assert_eq!(file.read_at(filled(1, 0), 64 * ALIGNMENT as u64).await.0.unwrap(), 0);
+}
+
+pub(crate) async fn writes_run_side_by_side(world: World) {
+    let file = Rc::new(File::open(&world.directory.join("data"), NEW).await.unwrap());
+    let writes: Vec<_> = (0..64u64)
+        .map(|i| {
+            let file = file.clone();
+            spawn(async move { file.write_at(filled(1, i as u8), i * ALIGNMENT as u64).await.0.unwrap() })
+        })
+        .collect();
+    for write in writes {
+        write.await;
+    }
+    let (read, buffer) = file.read_at(filled(64, 255), 0).await;
+    assert_eq!(read.unwrap(), 64 * ALIGNMENT);
+    assert!(buffer.chunks(ALIGNMENT).enumerate().all(|(i, block)| block.iter().all(|byte| *byte == i as u8)));
+}
+
+pub(crate) async fn a_durable_write_is_read_by_another_shard(world: World) {
+    let path = world.directory.join("data");
+    if runtime::current_shard().0 == 0 {
+        let file = File::open(&path, NEW).await.unwrap();
+        file.write_durable(filled(2, 3), 0).await.0.unwrap();
+        world.put("written", 1);
+    } else {
+        world.wait_for("written", 1).await;
+        let file = File::open(&path, READ).await.unwrap();
+        let (read, buffer) = file.read_at(filled(2, 0), 0).await;
+        assert_eq!((read.unwrap(), buffer[5000]), (2 * ALIGNMENT, 3));
+    }
+}
+
+pub(crate) async fn a_dropped_write_keeps_its_buffer(world: World) {
+    let file = File::open(&world.directory.join("data"), NEW).await.unwrap();
+    for i in 0..16 {
+        // Polled once, then dropped: the write is under way and its outcome unknown.
+        let write = file.write_at(filled(4, 1), i * 4 * ALIGNMENT as u64);
+        runtime::timeout(Duration::ZERO, write).await;
+        drop(filled(4, 2));
+    }
+    // Operations of one file are not ordered, so wait until all have surely ended.
+    runtime::sleep(Duration::from_millis(100)).await;
+    let (read, buffer) = file.read_at(filled(64, 0), 0).await;
+    let read = read.unwrap();
+    assert!(buffer[..read].iter().all(|byte| *byte == 1 || *byte == 0), "no byte of a later owner of the memory");
+}
+
+pub(crate) async fn open_options_are_honoured(world: World) {
+    let path = world.directory.join("data");
+    assert_eq!(File::open(&path, READ).await.err().unwrap().kind(), ErrorKind::NotFound);
+    let create_new = OpenOptions { exclusive: true, ..NEW };
+    let file = File::open(&path, create_new).await.unwrap();
+    file.write_at(filled(1, 1), 0).await.0.unwrap();
+    assert_eq!(File::open(&path, create_new).await.err().unwrap().kind(), ErrorKind::AlreadyExists);
+    // Opening again neither truncates nor fails.
+    assert_eq!(File::open(&path, NEW).await.unwrap().len().await.unwrap(), ALIGNMENT as u64);
+    let read_only = File::open(&path, READ).await.unwrap();
+    assert!(read_only.write_at(filled(1, 2), 0).await.0.is_err());
+    assert_eq!(read_only.read_at(filled(1, 0), 0).await.1[0], 1);
+}
+
+pub(crate) async fn unaligned_calls_are_refused(world: World) {
+    let file = File::open(&world.directory.join("data"), NEW).await.unwrap();
+    let mut short = filled(1, 1);
+    short.set_len(100);
+    let (result, short) = file.write_at(short, 0).await;
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(file.read_at(short, 0).await.0.unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(file.write_at(filled(1, 1), 512).await.0.unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+pub(crate) async fn names_change(world: World) {
+    let (a, b) = (world.directory.join("a"), world.directory.join("b"));
+    let file = File::open(&a, NEW).await.unwrap();
+    file.write_durable(filled(1, 1), 0).await.0.unwrap();
+    file::rename(&a, &b).await.unwrap();
+    file::sync_dir(&world.directory).await.unwrap();
+    assert_eq!(file::rename(&a, &b).await.unwrap_err().kind(), ErrorKind::NotFound);
+    // An open file keeps its contents under whatever name, and without one.
+    file.write_at(filled(1, 2), 0).await.0.unwrap();
+    assert_eq!(File::open(&b, READ).await.unwrap().read_at(filled(1, 0), 0).await.1[0], 2);
+    file::remove(&b).await.unwrap();
+    assert_eq!(file::remove(&b).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(file.read_at(filled(1, 0), 0).await.1[0], 2);
+    assert_eq!(File::open(&b, READ).await.err().unwrap().kind(), ErrorKind::NotFound);
+}
+
+pub(crate) async fn directories_are_made_and_listed(world: World) {
+    let deep = world.directory.join("x/y/z");
+    file::create_dir_all(&deep).await.unwrap();
+    file::create_dir_all(&deep).await.unwrap();
+    for name in ["b", "a", "c"] {
+        File::open(&deep.join(name), NEW).await.unwrap();
+    }
+    let expected: Vec<_> = ["a", "b", "c"].iter().map(|name| deep.join(name)).collect();
+    assert_eq!(file::list_dir(&deep).await.unwrap(), expected);
+    assert_eq!(file::list_dir(&world.directory.join("x")).await.unwrap(), [world.directory.join("x/y")]);
+    assert_eq!(file::list_dir(&world.directory.join("none")).await.unwrap_err().kind(), ErrorKind::NotFound);
+    file::sync_dir(&deep).await.unwrap();
+    assert!(file::create_dir_all(&deep.join("a")).await.is_err(), "a file has that name");
+    assert!(file::create_dir_all(&deep.join("a/b")).await.is_err(), "a file has the parent's name");
+}
+
+pub(crate) async fn small_files_are_replaced(world: World) {
+    let path = world.directory.join("marker");
+    assert_eq!(file::read_small(&path, 10).await.unwrap_err().kind(), ErrorKind::NotFound);
+    file::replace_small(&path, b"0123456789").await.unwrap();
+    assert_eq!(file::read_small(&path, 10).await.unwrap(), b"0123456789");
+    assert_eq!(file::read_small(&path, 9).await.unwrap_err().kind(), ErrorKind::InvalidData);
+    file::replace_small(&path, b"x").await.unwrap();
+    assert_eq!(file::read_small(&path, 10).await.unwrap(), b"x");
+    assert_eq!(file::list_dir(&world.directory).await.unwrap(), [path]);
+}
+
+pub(crate) async fn a_lock_is_exclusive(world: World) {
+    let path = world.directory.join("lock");
+    let held = file::lock(&path).await.unwrap();
+    // In the simulator a lock is the node's, and the node has it.
+    if world.ip.is_loopback() && !world.directory.starts_with("/data") {
+        assert_eq!(file::lock(&path).await.err().unwrap().kind(), ErrorKind::WouldBlock);
+    }
+    drop(held);
+    drop(file::lock(&path).await.unwrap());
+}
