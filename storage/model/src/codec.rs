@@ -15,6 +15,10 @@
 //! ```
 //! All integers little-endian.
 
+use crate::mutation::{Clustering, ClusteringBound, MUTATION_BYTES_MAX, Operation};
+use crate::row::{Deletion, RowView};
+use crate::schema::TableId;
+
 /// The version written.
 pub const VERSION: u8 = 1;
 
@@ -25,4 +29,157 @@ pub struct DecodeError {
     pub what: &'static str,
     /// Where, from the start.
     pub offset: usize,
+}
+
+impl std::fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "malformed mutation: {} at byte {}", self.what, self.offset)
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// Tag of a row among the operations.
+pub(crate) const KIND_ROW: u8 = 1;
+/// Tag of a range deletion among the operations.
+pub(crate) const KIND_RANGE_DELETION: u8 = 2;
+
+/// Reads forward through bytes; every method gives `None`, without moving, when too few are left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a> {
+    /// What is not read yet.
+    pub(crate) rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(*bytes)
+    }
+
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        self.chunk().map(u8::from_le_bytes)
+    }
+
+    pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.rest.split_at_checked(len)?;
+        self.rest = rest;
+        Some(bytes)
+    }
+
+    /// Bytes behind a u16 length.
+    pub(crate) fn short_bytes(&mut self) -> Option<&'a [u8]> {
+        let mut ahead = *self;
+        let len = u16::from_le_bytes(ahead.chunk()?);
+        let bytes = ahead.take(len.into())?;
+        *self = ahead;
+        Some(bytes)
+    }
+
+    /// Bytes behind a u32 length.
+    pub(crate) fn long_bytes(&mut self) -> Option<&'a [u8]> {
+        let mut ahead = *self;
+        let len = u32::from_le_bytes(ahead.chunk()?);
+        let bytes = ahead.take(len as usize)?;
+        *self = ahead;
+        Some(bytes)
+    }
+
+    pub(crate) fn deletion(&mut self) -> Option<Deletion> {
+        let timestamp = i64::from_le_bytes(self.chunk()?);
+        Some(Deletion { timestamp, local_deletion_time: i64::from_le_bytes(self.chunk()?) })
+    }
+}
+
+/// The key of an encoded mutation and what follows it.
+pub(crate) fn split_key(bytes: &[u8]) -> Option<(&[u8], Reader<'_>)> {
+    let mut reader = Reader { rest: bytes };
+    reader.u8()?;
+    let key = reader.short_bytes()?;
+    Some((key, reader))
+}
+
+/// The next table and its body.
+pub(crate) fn next_table<'a>(reader: &mut Reader<'a>) -> Option<(TableId, &'a [u8])> {
+    let table = TableId(reader.chunk()?);
+    Some((table, reader.long_bytes()?))
+}
+
+/// The partition deletion at the start of a body.
+pub(crate) fn partition_deletion(body: &mut Reader<'_>) -> Option<Deletion> {
+    match body.u8()? {
+        0 => Some(Deletion::LIVE),
+        1 => body.deletion(),
+        _ => None,
+    }
+}
+
+/// The next operation of a body, its row not checked.
+pub(crate) fn next_operation<'a>(body: &mut Reader<'a>) -> Option<Operation<'a>> {
+    match body.u8()? {
+        KIND_ROW => {
+            let clustering = Clustering(body.long_bytes()?);
+            Some(Operation::Row { clustering, row: RowView::trusted(body.long_bytes()?) })
+        }
+        KIND_RANGE_DELETION => {
+            let deletion = body.deletion()?;
+            let start = next_bound(body)?;
+            Some(Operation::RangeDeletion { start, end: next_bound(body)?, deletion })
+        }
+        _ => None,
+    }
+}
+
+fn next_bound<'a>(body: &mut Reader<'a>) -> Option<ClusteringBound<'a>> {
+    let inclusive = match body.u8()? {
+        0 => false,
+        1 => true,
+        _ => return None,
+    };
+    Some(ClusteringBound { prefix: Clustering(body.long_bytes()?), inclusive })
+}
+
+/// Checks an encoded mutation to its end and gives its key.
+pub(crate) fn check(bytes: &[u8]) -> Result<&[u8], DecodeError> {
+    let offset = |reader: &Reader<'_>| bytes.len() - reader.rest.len();
+    if bytes.len() > MUTATION_BYTES_MAX {
+        return Err(DecodeError { what: "length", offset: MUTATION_BYTES_MAX });
+    }
+    if bytes.first() != Some(&VERSION) {
+        return Err(DecodeError { what: "version", offset: 0 });
+    }
+    let (key, mut tables) = split_key(bytes).ok_or(DecodeError { what: "key", offset: 1 })?;
+    while !tables.rest.is_empty() {
+        let table_offset = offset(&tables);
+        let (_, body) = next_table(&mut tables).ok_or(DecodeError { what: "table", offset: table_offset })?;
+        let body_offset = table_offset + 16 + 4;
+        check_body(body).map_err(|(what, at)| DecodeError { what, offset: body_offset + at })?;
+    }
+    Ok(key)
+}
+
+fn check_body(bytes: &[u8]) -> Result<(), (&'static str, usize)> {
+    let mut body = Reader { rest: bytes };
+    match partition_deletion(&mut body) {
+        Some(deletion) if bytes[0] == 0 || !deletion.is_live() => {}
+        _ => return Err(("partition deletion", 0)),
+    }
+    while !body.rest.is_empty() {
+        let offset = bytes.len() - body.rest.len();
+        match next_operation(&mut body).ok_or(("operation", offset))? {
+            Operation::Row { clustering, row } => {
+                if !clustering.is_well_formed() {
+                    return Err(("clustering", offset));
+                }
+                RowView::parse(row.blob()).map_err(|_| ("row", offset))?;
+            }
+            Operation::RangeDeletion { start, end, deletion } => {
+                if deletion.is_live() || !start.prefix.is_well_formed() || !end.prefix.is_well_formed() {
+                    return Err(("range deletion", offset));
+                }
+            }
+        }
+    }
+    Ok(())
 }

@@ -11,6 +11,7 @@
 
 pub mod codec;
 pub mod comparable;
+mod decimal;
 pub mod failure;
 pub mod fragment;
 pub mod key;

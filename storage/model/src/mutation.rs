@@ -3,8 +3,8 @@
 //! A mutation *is* its bytes: the log append is a copy, crossing a core is a move, the memtable copies row blobs into its
 //! arena. Layout in `codec.rs`.
 
-use crate::codec::DecodeError;
-use crate::key::Token;
+use crate::codec::{self, DecodeError, Reader};
+use crate::key::{KEY_BYTES_MAX, Token};
 use crate::row::{Deletion, RowView};
 use crate::schema::TableId;
 
@@ -21,8 +21,8 @@ pub const MUTATION_BYTES_MAX: usize = 16 << 20;
 impl Mutation {
     /// Checks bytes from a log or a peer to their end.
     pub fn decode(bytes: Vec<u8>) -> Result<Mutation, DecodeError> {
-        let _ = bytes;
-        todo!()
+        let token = Token::of(codec::check(&bytes)?);
+        Ok(Mutation { token, bytes })
     }
 
     /// The partition's token.
@@ -32,7 +32,7 @@ impl Mutation {
 
     /// The serialised partition key.
     pub fn key(&self) -> &[u8] {
-        todo!()
+        codec::split_key(&self.bytes).map_or(&[], |(key, _)| key)
     }
 
     /// The encoded form.
@@ -42,7 +42,18 @@ impl Mutation {
 
     /// The changes, one per table.
     pub fn updates(&self) -> impl Iterator<Item = TableUpdate<'_>> {
-        std::iter::empty()
+        let mut tables = codec::split_key(&self.bytes).map_or(Reader { rest: &[] }, |(_, tables)| tables);
+        std::iter::from_fn(move || {
+            let (table, body) = codec::next_table(&mut tables)?;
+            let mut body = Reader { rest: body };
+            let partition_deletion = codec::partition_deletion(&mut body)?;
+            Some(TableUpdate { table, partition_deletion, body })
+        })
+    }
+
+    /// The encoded form, without a copy.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 }
 
@@ -53,14 +64,14 @@ pub struct TableUpdate<'a> {
     pub table: TableId,
     /// The deletion of the whole partition, or [`Deletion::LIVE`].
     pub partition_deletion: Deletion,
-    #[expect(dead_code, reason = "read by operations()")]
-    body: &'a [u8],
+    body: Reader<'a>,
 }
 
 impl<'a> TableUpdate<'a> {
     /// The row changes and range deletions, in the order they were added.
-    pub fn operations(&self) -> impl Iterator<Item = Operation<'a>> {
-        std::iter::empty()
+    pub fn operations(&self) -> impl Iterator<Item = Operation<'a>> + use<'a> {
+        let mut body = self.body;
+        std::iter::from_fn(move || codec::next_operation(&mut body))
     }
 }
 
@@ -100,6 +111,11 @@ impl<'a> Clustering<'a> {
             Some(component)
         })
     }
+
+    /// Whether the bytes are components up to their end.
+    pub(crate) fn is_well_formed(self) -> bool {
+        self.components().map(|component| 2 + component.len()).sum::<usize>() == self.0.len()
+    }
 }
 
 /// Longest clustering value.
@@ -120,57 +136,123 @@ pub struct ClusteringBound<'a> {
     pub inclusive: bool,
 }
 
-/// Builds a [`Mutation`] table by table.
+/// Builds a [`Mutation`] table by table. Changes come after the [`MutationBuilder::table`] that they belong to;
+/// without one they panic.
 pub struct MutationBuilder {
     bytes: Vec<u8>,
     token: Token,
+    /// Where the first table starts.
+    tables_start: usize,
+    /// Where the current table's body starts.
+    body_start: Option<usize>,
 }
 
 impl MutationBuilder {
-    /// A mutation of the partition `key` (at most 65535 bytes).
+    /// A mutation of the partition `key` (at most 65535 bytes; panics beyond).
     pub fn new(key: &[u8]) -> MutationBuilder {
-        let _ = key;
-        todo!()
+        assert!(key.len() <= KEY_BYTES_MAX, "a partition key of {} bytes", key.len());
+        let mut bytes = Vec::with_capacity(128 + key.len());
+        bytes.push(codec::VERSION);
+        bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(key);
+        MutationBuilder { token: Token::of(key), tables_start: bytes.len(), body_start: None, bytes }
+    }
+
+    /// The partition's token.
+    pub fn token(&self) -> Token {
+        self.token
     }
 
     /// Starts the changes of the next table. Tables may come more than once (a batch): they merge on apply.
     pub fn table(&mut self, table: TableId) -> &mut Self {
-        let _ = table;
-        todo!()
+        self.end_table();
+        self.bytes.extend_from_slice(&table.0);
+        self.bytes.extend_from_slice(&[0; 4]);
+        self.body_start = Some(self.bytes.len());
+        self.bytes.push(0);
+        self
     }
 
-    /// Deletes the whole partition in the current table.
+    fn end_table(&mut self) {
+        if let Some(start) = self.body_start.take() {
+            self.patch_len(start);
+        }
+    }
+
+    /// Writes the length of what begins at `start` into the four bytes before it.
+    fn patch_len(&mut self, start: usize) {
+        let len = (self.bytes.len() - start) as u32;
+        self.bytes[start - 4..start].copy_from_slice(&len.to_le_bytes());
+    }
+
+    fn body_start(&self) -> usize {
+        self.body_start.expect("a change comes after the table it belongs to")
+    }
+
+    /// Deletes the whole partition in the current table. The later of several deletions counts; one that deletes
+    /// nothing is not written.
     pub fn delete_partition(&mut self, deletion: Deletion) -> &mut Self {
-        let _ = deletion;
-        todo!()
+        let start = self.body_start();
+        let mut body = Reader { rest: &self.bytes[start..] };
+        let before = codec::partition_deletion(&mut body).unwrap_or(Deletion::LIVE);
+        let deletion = before.max(deletion);
+        if !deletion.is_live() {
+            let old_end = start + 1 + if before.is_live() { 0 } else { 16 };
+            let encoded =
+                deletion.timestamp.to_le_bytes().into_iter().chain(deletion.local_deletion_time.to_le_bytes());
+            self.bytes[start] = 1;
+            self.bytes.splice(start + 1..old_end, encoded);
+        }
+        self
     }
 
     /// Adds a row: `clustering` in the form of [`Clustering`], `write` fills the blob with a
     /// [`crate::row::RowBuilder`] over the vector it is given.
     pub fn row(&mut self, clustering: Clustering<'_>, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
-        let _ = (clustering, write);
-        todo!()
+        self.body_start();
+        self.bytes.push(codec::KIND_ROW);
+        self.push_bytes(clustering.0);
+        self.bytes.extend_from_slice(&[0; 4]);
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        self.patch_len(start);
+        self
     }
 
-    /// Adds a range deletion.
+    /// Adds a range deletion; one that deletes nothing is not written.
     pub fn delete_range(&mut self, start: ClusteringBound<'_>, end: ClusteringBound<'_>, d: Deletion) -> &mut Self {
-        let _ = (start, end, d);
-        todo!()
+        self.body_start();
+        if d.is_live() {
+            return self;
+        }
+        self.bytes.push(codec::KIND_RANGE_DELETION);
+        self.bytes.extend_from_slice(&d.timestamp.to_le_bytes());
+        self.bytes.extend_from_slice(&d.local_deletion_time.to_le_bytes());
+        for bound in [start, end] {
+            self.bytes.push(bound.inclusive.into());
+            self.push_bytes(bound.prefix.0);
+        }
+        self
     }
 
-    /// Bytes so far.
+    fn push_bytes(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Bytes so far. [`Mutation::decode`] takes no more than [`MUTATION_BYTES_MAX`].
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Whether nothing was added after the key.
     pub fn is_empty(&self) -> bool {
-        todo!()
+        self.bytes.len() == self.tables_start
     }
 
     /// The finished mutation.
-    pub fn finish(self) -> Mutation {
-        let _ = self.token;
-        todo!()
+    pub fn finish(mut self) -> Mutation {
+        self.end_table();
+        Mutation { token: self.token, bytes: self.bytes }
     }
 }

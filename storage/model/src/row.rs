@@ -15,6 +15,7 @@
 //!   [has path]        length u32, path
 //!   [neither deleted nor column deletion]   length u32, value
 //! ```
+//! Paths sort by memcmp, whatever the type of the element: who shows a collection sorts it by [`crate::value::compare`].
 //!
 //! Invariants: a blob that [`RowView::parse`] accepted is well formed to its end; views iterate without checks that can
 //! panic.
@@ -119,11 +120,25 @@ impl<'a> Cell<'a> {
             _ => None,
         }
     }
+
+    /// Where the cell stands in its row: by column, a column's deletion first, then by path (memcmp).
+    pub fn place(&self) -> (ColumnId, bool, Option<&'a [u8]>) {
+        (self.column, !matches!(self.content, CellContent::ColumnDeletion { .. }), self.path)
+    }
 }
 
 /// Bytes that are not a row blob.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed;
+
+const ROW_LIVENESS: u8 = 1;
+const ROW_EXPIRES: u8 = 2;
+const ROW_DELETION: u8 = 4;
+
+const CELL_DELETED: u8 = 1;
+const CELL_EXPIRING: u8 = 2;
+const CELL_PATH: u8 = 4;
+const CELL_COLUMN_DELETION: u8 = 8;
 
 /// A well-formed row blob.
 #[derive(Clone, Copy, Debug)]
@@ -134,8 +149,28 @@ pub struct RowView<'a> {
 impl<'a> RowView<'a> {
     /// Checks a blob to its end (order of cells included).
     pub fn parse(blob: &'a [u8]) -> Result<RowView<'a>, Malformed> {
-        let _ = blob;
-        todo!()
+        let (&flags, _) = blob.split_first().ok_or(Malformed)?;
+        if flags & !(ROW_LIVENESS | ROW_EXPIRES | ROW_DELETION) != 0
+            || flags & (ROW_LIVENESS | ROW_EXPIRES) == ROW_EXPIRES
+            || blob.len() < head_len(flags)
+        {
+            return Err(Malformed);
+        }
+        let row = RowView { blob };
+        if flags & ROW_DELETION != 0 && row.deletion().is_live() {
+            return Err(Malformed);
+        }
+        let mut cells = row.cells();
+        let mut previous: Option<Cell<'_>> = None;
+        while let Some(cell) = cells.next() {
+            if previous.is_some_and(|previous| previous.place() >= cell.place())
+                || matches!(cell.content, CellContent::ColumnDeletion { .. }) && cell.timestamp == NO_TIMESTAMP
+            {
+                return Err(Malformed);
+            }
+            previous = Some(cell);
+        }
+        if cells.rest.is_empty() { Ok(row) } else { Err(Malformed) }
     }
 
     /// A blob that came out of [`RowView::parse`], [`RowBuilder`] or [`crate::merge`] before: not checked again.
@@ -148,20 +183,73 @@ impl<'a> RowView<'a> {
         self.blob
     }
 
+    fn flags(&self) -> u8 {
+        self.blob.first().copied().unwrap_or(0)
+    }
+
+    /// Whether the row holds nothing: no liveness, no deletion, no cell.
+    pub fn is_empty(&self) -> bool {
+        self.flags() & (ROW_LIVENESS | ROW_DELETION) == 0 && self.blob.len() <= 1
+    }
+
     /// The primary key's liveness.
     pub fn liveness(&self) -> Option<Liveness> {
-        todo!()
+        let flags = self.flags();
+        if flags & ROW_LIVENESS == 0 {
+            return None;
+        }
+        let mut rest = self.blob.get(1..)?;
+        let timestamp = take_i64(&mut rest)?;
+        let expiry = if flags & ROW_EXPIRES != 0 { Some((take_i32(&mut rest)?, take_i64(&mut rest)?)) } else { None };
+        Some(Liveness { timestamp, expiry })
     }
 
     /// The row's deletion.
     pub fn deletion(&self) -> Deletion {
-        todo!()
+        let flags = self.flags();
+        if flags & ROW_DELETION == 0 {
+            return Deletion::LIVE;
+        }
+        self.blob
+            .get(head_len(flags & !ROW_DELETION)..)
+            .and_then(|mut rest| {
+                let timestamp = take_i64(&mut rest)?;
+                Some(Deletion { timestamp, local_deletion_time: take_i64(&mut rest)? })
+            })
+            .unwrap_or(Deletion::LIVE)
     }
 
     /// The cells in order.
     pub fn cells(&self) -> Cells<'a> {
-        todo!()
+        Cells { rest: self.blob.get(head_len(self.flags())..).unwrap_or_default() }
     }
+}
+
+/// Bytes before the first cell.
+fn head_len(flags: u8) -> usize {
+    let liveness = if flags & ROW_LIVENESS != 0 { 8 } else { 0 };
+    let expiry = if flags & ROW_EXPIRES != 0 { 12 } else { 0 };
+    let deletion = if flags & ROW_DELETION != 0 { 16 } else { 0 };
+    1 + liveness + expiry + deletion
+}
+
+fn take_i64(rest: &mut &[u8]) -> Option<i64> {
+    let (bytes, tail) = rest.split_first_chunk()?;
+    *rest = tail;
+    Some(i64::from_le_bytes(*bytes))
+}
+
+fn take_i32(rest: &mut &[u8]) -> Option<i32> {
+    let (bytes, tail) = rest.split_first_chunk()?;
+    *rest = tail;
+    Some(i32::from_le_bytes(*bytes))
+}
+
+fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (len, tail) = rest.split_first_chunk()?;
+    let (bytes, tail) = tail.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+    *rest = tail;
+    Some(bytes)
 }
 
 /// See [`RowView::cells`].
@@ -170,12 +258,41 @@ pub struct Cells<'a> {
     rest: &'a [u8],
 }
 
+impl<'a> Cells<'a> {
+    /// The next cell and its bytes.
+    pub(crate) fn next_encoded(&mut self) -> Option<(Cell<'a>, &'a [u8])> {
+        let before = self.rest;
+        let cell = self.next()?;
+        Some((cell, &before[..before.len() - self.rest.len()]))
+    }
+}
+
 impl<'a> Iterator for Cells<'a> {
     type Item = Cell<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Cell<'a>> {
-        let _ = self.rest;
-        todo!()
+        let (head, mut rest) = self.rest.split_first_chunk::<11>()?;
+        let [c0, c1, flags, timestamp @ ..] = *head;
+        let column = ColumnId(u16::from_le_bytes([c0, c1]));
+        let timestamp = i64::from_le_bytes(timestamp);
+        let (content, path) = if flags & !CELL_PATH == 0 {
+            let path = if flags != 0 { Some(take_bytes(&mut rest)?) } else { None };
+            (CellContent::Live(take_bytes(&mut rest)?), path)
+        } else {
+            let local_deletion_time = take_i64(&mut rest)?;
+            let ttl = if flags & CELL_EXPIRING != 0 { take_i32(&mut rest)? } else { 0 };
+            let path = if flags & CELL_PATH != 0 { Some(take_bytes(&mut rest)?) } else { None };
+            let content = match flags & !CELL_PATH {
+                CELL_DELETED => CellContent::Deleted { local_deletion_time },
+                CELL_EXPIRING => CellContent::Expiring { value: take_bytes(&mut rest)?, ttl, local_deletion_time },
+                CELL_COLUMN_DELETION if path.is_none() => CellContent::ColumnDeletion { local_deletion_time },
+                _ => return None,
+            };
+            (content, path)
+        };
+        self.rest = rest;
+        Some(Cell { column, timestamp, content, path })
     }
 }
 
@@ -187,13 +304,59 @@ pub struct RowBuilder<'o> {
 impl<'o> RowBuilder<'o> {
     /// Starts a blob.
     pub fn new(out: &'o mut Vec<u8>, liveness: Option<Liveness>, deletion: Deletion) -> RowBuilder<'o> {
-        let _ = (liveness, deletion);
+        let mut flags = 0;
+        if let Some(liveness) = &liveness {
+            flags |= ROW_LIVENESS | if liveness.expiry.is_some() { ROW_EXPIRES } else { 0 };
+        }
+        if !deletion.is_live() {
+            flags |= ROW_DELETION;
+        }
+        out.push(flags);
+        if let Some(Liveness { timestamp, expiry }) = liveness {
+            out.extend_from_slice(&timestamp.to_le_bytes());
+            if let Some((ttl, local_expiration)) = expiry {
+                out.extend_from_slice(&ttl.to_le_bytes());
+                out.extend_from_slice(&local_expiration.to_le_bytes());
+            }
+        }
+        if !deletion.is_live() {
+            out.extend_from_slice(&deletion.timestamp.to_le_bytes());
+            out.extend_from_slice(&deletion.local_deletion_time.to_le_bytes());
+        }
         RowBuilder { out }
     }
 
-    /// Appends a cell.
+    /// Appends a cell. A column deletion carries no path: one that is given is not written.
     pub fn cell(&mut self, cell: &Cell<'_>) {
-        let _ = (cell, &self.out);
-        todo!()
+        let mut path = cell.path;
+        let (kind, value, local_deletion_time, ttl) = match cell.content {
+            CellContent::Live(value) => (0, Some(value), None, None),
+            CellContent::Expiring { value, ttl, local_deletion_time } => {
+                (CELL_EXPIRING, Some(value), Some(local_deletion_time), Some(ttl))
+            }
+            CellContent::Deleted { local_deletion_time } => (CELL_DELETED, None, Some(local_deletion_time), None),
+            CellContent::ColumnDeletion { local_deletion_time } => {
+                path = None;
+                (CELL_COLUMN_DELETION, None, Some(local_deletion_time), None)
+            }
+        };
+        self.out.extend_from_slice(&cell.column.0.to_le_bytes());
+        self.out.push(kind | if path.is_some() { CELL_PATH } else { 0 });
+        self.out.extend_from_slice(&cell.timestamp.to_le_bytes());
+        if let Some(seconds) = local_deletion_time {
+            self.out.extend_from_slice(&seconds.to_le_bytes());
+        }
+        if let Some(ttl) = ttl {
+            self.out.extend_from_slice(&ttl.to_le_bytes());
+        }
+        for bytes in [path, value].into_iter().flatten() {
+            self.out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            self.out.extend_from_slice(bytes);
+        }
+    }
+
+    /// Appends a cell that is encoded already.
+    pub(crate) fn encoded(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
     }
 }

@@ -1,0 +1,55 @@
+//! Decimals in the form that their order and their byte-comparable form need.
+//!
+//! A serialised decimal is a big-endian i32 scale and a two's complement big-endian integer: `integer * 10^-scale`.
+//! Numerically equal decimals (1.0 and 1.00) are the same [`Scientific`].
+
+use num_bigint::{BigInt, Sign};
+use std::cmp::Ordering;
+
+/// `±0.DIGITS * 10^exponent`; zero has no digits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Scientific {
+    /// Whether it is below zero.
+    pub(crate) negative: bool,
+    /// The place of the decimal point against the first digit.
+    pub(crate) exponent: i64,
+    /// Decimal digits 0-9, neither the first nor the last a zero.
+    pub(crate) digits: Vec<u8>,
+}
+
+impl Scientific {
+    /// Of a serialised decimal; `None` if it has fewer than 4 bytes.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Scientific> {
+        let (scale, unscaled) = split(bytes)?;
+        let (sign, mut digits) = BigInt::from_signed_bytes_be(unscaled).to_radix_be(10);
+        if sign == Sign::NoSign {
+            return Some(Scientific { negative: false, exponent: 0, digits: Vec::new() });
+        }
+        let exponent = digits.len() as i64 - i64::from(scale);
+        let kept = digits.iter().rposition(|&digit| digit != 0).map_or(0, |last| last + 1);
+        digits.truncate(kept);
+        Some(Scientific { negative: sign == Sign::Minus, exponent, digits })
+    }
+
+    fn sign(&self) -> i8 {
+        match (self.digits.is_empty(), self.negative) {
+            (true, _) => 0,
+            (_, true) => -1,
+            _ => 1,
+        }
+    }
+}
+
+/// The scale and the unscaled integer's bytes.
+pub(crate) fn split(bytes: &[u8]) -> Option<(i32, &[u8])> {
+    let (scale, unscaled) = bytes.split_first_chunk()?;
+    Some((i32::from_be_bytes(*scale), unscaled))
+}
+
+/// The order of two serialised decimals, `None` if one is malformed.
+pub(crate) fn compare(a: &[u8], b: &[u8]) -> Option<Ordering> {
+    let (a, b) = (Scientific::read(a)?, Scientific::read(b)?);
+    let magnitude = a.exponent.cmp(&b.exponent).then_with(|| a.digits.cmp(&b.digits));
+    let magnitude = if a.negative { magnitude.reverse() } else { magnitude };
+    Some(a.sign().cmp(&b.sign()).then(magnitude))
+}
