@@ -1,60 +1,416 @@
-//! A disk per node that loses unsynced writes, tears, fails and fills up.
+//! Calls on the simulated disk: each completes at a later event, sees the disk as it is then, and may fail.
+//!
+//! Invariants:
+//! * A call that has begun has its effect whether or not somebody waits for it, unless the node crashes first.
+//! * Buffers, offsets and lengths are whole pages, as direct I/O wants; anything else is a bug and panics.
 
-use crate::buffer::AlignedBuf;
+use super::DiskCall;
+use super::files::{Change, Disk, Entry, File as Content, InFlight, Name, normal};
+use super::inode::{Loss, PAGE, pages_of};
+use super::node::Here;
+use super::world::World;
+use crate::buffer::{ALIGNMENT, AlignedBuf};
 use crate::file::OpenOptions;
+use crate::hash::hash64;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-pub(crate) struct File {}
+pub(crate) struct File {
+    opened: Rc<Opened>,
+}
+
+struct Opened {
+    path: PathBuf,
+    content: Content,
+    writable: bool,
+    poisoned: Cell<bool>,
+}
+
+impl Opened {
+    fn usable(&self) -> io::Result<()> {
+        if self.poisoned.get() {
+            return Err(io::Error::other("an earlier sync of this file failed"));
+        }
+        Ok(())
+    }
+}
+
+/// A node's disk as one call sees it.
+struct Call {
+    here: Here,
+    disk: Rc<RefCell<Disk>>,
+}
+
+impl Call {
+    fn new() -> Call {
+        let here = Here::current();
+        let disk = here.world.disk(here.node.id);
+        Call { here, disk }
+    }
+
+    /// Completes `complete` after the disk's latency.
+    async fn run<T: 'static>(&self, complete: impl FnOnce(&World, &Rc<RefCell<Disk>>) -> T + 'static) -> T {
+        let latency = self.here.world.scheduler.between(self.here.world.options.borrow().disk_latency);
+        let disk = self.disk.clone();
+        self.here.operate(latency, move |world| complete(world, &disk)).await
+    }
+
+    /// A change of names that a crash may meet in flight, made if `check` agrees when it completes.
+    async fn change(
+        &self,
+        call: DiskCall,
+        path: &Path,
+        in_flight: Option<Change>,
+        check: impl FnOnce(&mut Disk) -> io::Result<Change> + 'static,
+    ) -> io::Result<()> {
+        let number = in_flight.map(|change| self.disk.borrow_mut().begin(InFlight::Change(change)));
+        let path = path.to_owned();
+        self.run(move |world, disk| {
+            if let Some(number) = number {
+                disk.borrow_mut().finish(number);
+            }
+            fault(world, disk, call, &path)?;
+            let mut disk = disk.borrow_mut();
+            let change = check(&mut disk)?;
+            disk.change(world.scheduler.now(), change);
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn os_error(number: i32) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}
+
+/// Whether the call fails, by the test's hook, an announced sync failure, or chance.
+fn fault(world: &World, disk: &Rc<RefCell<Disk>>, call: DiskCall, path: &Path) -> io::Result<()> {
+    world.scheduler.fold(call as u64);
+    // The hook is taken out: it may look at the simulation.
+    let hook = disk.borrow_mut().fault.take();
+    if let Some(mut hook) = hook {
+        let error = hook(call, path);
+        let mut disk = disk.borrow_mut();
+        if disk.fault.is_none() {
+            disk.fault = Some(hook);
+        }
+        if let Some(error) = error {
+            return Err(error);
+        }
+    }
+    if matches!(call, DiskCall::Sync | DiskCall::WriteDurable) && disk.borrow().failing_syncs > 0 {
+        disk.borrow_mut().failing_syncs -= 1;
+        return Err(os_error(libc::EIO));
+    }
+    let may_fail = matches!(call, DiskCall::Read | DiskCall::Write | DiskCall::WriteDurable | DiskCall::Sync);
+    let chance = world.options.borrow().disk_error;
+    if may_fail && world.scheduler.chance(chance) {
+        return Err(os_error(libc::EIO));
+    }
+    Ok(())
+}
+
+fn check_alignment(len: usize, offset: u64) {
+    assert!(
+        len.is_multiple_of(ALIGNMENT) && offset.is_multiple_of(ALIGNMENT as u64),
+        "direct I/O of {len} bytes at {offset} is not aligned to {ALIGNMENT}"
+    );
+}
 
 impl File {
     pub(crate) async fn open(path: &Path, options: OpenOptions) -> io::Result<File> {
-        let _ = (path, options);
-        todo!()
+        let call = Call::new();
+        let Some(name) = Name::of(path) else { return Err(os_error(libc::EISDIR)) };
+        let path = normal(path);
+        // A crash may keep the name of a file whose creation it met in flight.
+        let fresh = call.disk.borrow().new_file();
+        let creating = options.create && call.disk.borrow().visible.get(&name).is_none();
+        let number = creating.then(|| {
+            let change = Change::Link(name.clone(), fresh.clone());
+            call.disk.borrow_mut().begin(InFlight::Change(change))
+        });
+        call.run(move |world, disk| {
+            if let Some(number) = number {
+                disk.borrow_mut().finish(number);
+            }
+            fault(world, disk, DiskCall::Open, &path)?;
+            let mut disk = disk.borrow_mut();
+            if disk.visible.directory(&name.directory).is_none() {
+                return Err(os_error(libc::ENOENT));
+            }
+            let content = match disk.visible.get(&name) {
+                Some(Entry::Directory) => return Err(os_error(libc::EISDIR)),
+                Some(Entry::File(_)) if options.create && options.exclusive => return Err(os_error(libc::EEXIST)),
+                Some(Entry::File(content)) => content.clone(),
+                None if !options.create => return Err(os_error(libc::ENOENT)),
+                None => {
+                    disk.change(world.scheduler.now(), Change::Link(name, fresh.clone()));
+                    fresh
+                }
+            };
+            let opened = Opened { path, content, writable: options.write, poisoned: Cell::new(false) };
+            Ok(File { opened: Rc::new(opened) })
+        })
+        .await
     }
-    pub(crate) async fn read_at(&self, buffer: AlignedBuf, offset: u64) -> (io::Result<usize>, AlignedBuf) {
-        let _ = (buffer, offset);
-        todo!()
+
+    pub(crate) async fn read_at(&self, mut buffer: AlignedBuf, offset: u64) -> (io::Result<usize>, AlignedBuf) {
+        check_alignment(buffer.len(), offset);
+        let call = Call::new();
+        let opened = self.opened.clone();
+        call.run(move |world, disk| {
+            let read = opened.usable().and_then(|()| fault(world, disk, DiskCall::Read, &opened.path));
+            (read.map(|()| opened.content.borrow().read(&mut buffer, offset)), buffer)
+        })
+        .await
     }
+
     pub(crate) async fn write_at(
         &self,
         buffer: AlignedBuf,
         offset: u64,
         durable: bool,
     ) -> (io::Result<()>, AlignedBuf) {
-        let _ = (buffer, offset, durable);
-        todo!()
+        check_alignment(buffer.len(), offset);
+        let call = Call::new();
+        let opened = self.opened.clone();
+        let allowed = opened.usable().and_then(|()| if opened.writable { Ok(()) } else { Err(os_error(libc::EBADF)) });
+        if let Err(error) = allowed {
+            return call.run(move |_, _| (Err(error), buffer)).await;
+        }
+        let result = write(&call, &opened, &buffer, offset, durable);
+        (result.await, buffer)
     }
+
     pub(crate) async fn sync(&self) -> io::Result<()> {
-        todo!()
+        let call = Call::new();
+        sync(&call, &self.opened).await
     }
+
     pub(crate) async fn len(&self) -> io::Result<u64> {
-        todo!()
+        let call = Call::new();
+        let opened = self.opened.clone();
+        call.run(move |_, _| opened.usable().map(|()| opened.content.borrow().len())).await
     }
 }
 
-pub(crate) async fn rename(_from: &Path, _to: &Path) -> io::Result<()> {
-    todo!()
+/// Writes `bytes` from `offset`, a multiple of the page size, on.
+async fn write(call: &Call, opened: &Rc<Opened>, bytes: &[u8], offset: u64, durable: bool) -> io::Result<()> {
+    let (pages, first) = (pages_of(bytes), offset / PAGE as u64);
+    let end = offset + bytes.len() as u64;
+    call.here.world.scheduler.fold(hash64(bytes));
+    let content = opened.content.clone();
+    let in_flight = InFlight::Write { file: content, first, pages };
+    let number = call.disk.borrow_mut().begin(in_flight);
+    let opened = opened.clone();
+    call.run(move |world, disk| {
+        let Some(InFlight::Write { file, first, mut pages }) = disk.borrow_mut().finish(number) else {
+            return Err(os_error(libc::EIO));
+        };
+        let kind = if durable { DiskCall::WriteDurable } else { DiskCall::Write };
+        if let Err(error) = fault(world, disk, kind, &opened.path) {
+            // Some of it may have been written all the same.
+            let done = world.scheduler.below(pages.len() as u64 + 1) as usize;
+            pages.truncate(done);
+            let end = end.min((first + done as u64) * PAGE as u64);
+            file.borrow_mut().write(first, &pages, end, false);
+            if durable {
+                opened.poisoned.set(true);
+            }
+            return Err(error);
+        }
+        let free = world.options.borrow().disk_bytes.saturating_sub(disk.borrow().used.get());
+        let mut file = file.borrow_mut();
+        let fresh = (first..first + pages.len() as u64).filter(|page| !file.has(*page)).count();
+        if (fresh * PAGE) as u64 > free {
+            return Err(os_error(libc::ENOSPC));
+        }
+        file.write(first, &pages, end, durable);
+        Ok(())
+    })
+    .await
 }
-pub(crate) async fn remove(_path: &Path) -> io::Result<()> {
-    todo!()
+
+/// Makes durable what had been written when this was called.
+async fn sync(call: &Call, opened: &Rc<Opened>) -> io::Result<()> {
+    let written = opened.content.borrow().written();
+    let opened = opened.clone();
+    call.run(move |world, disk| {
+        opened.usable()?;
+        let result = fault(world, disk, DiskCall::Sync, &opened.path);
+        let mut content = opened.content.borrow_mut();
+        match &result {
+            Ok(()) => content.sync(written),
+            Err(_) => {
+                // The system drops what it could not write and calls it clean: a later sync proves nothing.
+                opened.poisoned.set(true);
+                world.scheduler.with_rng(|rng| content.lose(Loss::pick(rng), rng));
+            }
+        }
+        result
+    })
+    .await
 }
-pub(crate) async fn create_dir_all(_path: &Path) -> io::Result<()> {
-    todo!()
+
+fn file_at(disk: &Disk, name: &Name) -> io::Result<Content> {
+    match disk.visible.get(name) {
+        Some(Entry::File(content)) => Ok(content.clone()),
+        Some(Entry::Directory) => Err(os_error(libc::EISDIR)),
+        None => Err(os_error(libc::ENOENT)),
+    }
 }
-pub(crate) async fn sync_dir(_path: &Path) -> io::Result<()> {
-    todo!()
+
+fn name_of(path: &Path) -> io::Result<Name> {
+    Name::of(path).ok_or_else(|| os_error(libc::EISDIR))
 }
-pub(crate) async fn list_dir(_path: &Path) -> io::Result<Vec<PathBuf>> {
-    todo!()
+
+pub(crate) async fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    rename_on(&Call::new(), from, to).await
 }
-pub(crate) async fn read_small(_path: &Path, _limit: usize) -> io::Result<Vec<u8>> {
-    todo!()
+
+async fn rename_on(call: &Call, from: &Path, to: &Path) -> io::Result<()> {
+    let (source, target) = (name_of(from)?, name_of(to)?);
+    let moved = file_at(&call.disk.borrow(), &source).ok();
+    let in_flight = moved.map(|file| Change::Rename(source.clone(), target.clone(), file));
+    call.change(DiskCall::Rename, to, in_flight, move |disk| {
+        let file = file_at(disk, &source)?;
+        if disk.visible.directory(&target.directory).is_none() {
+            return Err(os_error(libc::ENOENT));
+        }
+        if matches!(disk.visible.get(&target), Some(Entry::Directory)) {
+            return Err(os_error(libc::EISDIR));
+        }
+        Ok(Change::Rename(source, target, file))
+    })
+    .await
 }
-pub(crate) async fn replace_small(_path: &Path, _contents: &[u8]) -> io::Result<()> {
-    todo!()
+
+pub(crate) async fn remove(path: &Path) -> io::Result<()> {
+    let call = Call::new();
+    let name = name_of(path)?;
+    let removed = file_at(&call.disk.borrow(), &name).ok();
+    let in_flight = removed.map(|file| Change::Unlink(name.clone(), file));
+    call.change(DiskCall::Remove, path, in_flight, move |disk| {
+        let file = file_at(disk, &name)?;
+        Ok(Change::Unlink(name, file))
+    })
+    .await
 }
-pub(crate) struct Lock {}
-pub(crate) async fn lock(_path: &Path) -> io::Result<Lock> {
-    todo!()
+
+pub(crate) async fn create_dir_all(path: &Path) -> io::Result<()> {
+    let call = Call::new();
+    let path = normal(path);
+    let mut missing: Vec<PathBuf> = path.ancestors().map(Path::to_owned).collect();
+    while let Some(directory) = missing.pop() {
+        let change = Change::MakeDirectory(directory.clone());
+        let (name, in_flight) = (Name::of(&directory), Some(change.clone()));
+        let check = move |disk: &mut Disk| match name.and_then(|name| disk.visible.get(&name).cloned()) {
+            Some(Entry::File(_)) => Err(os_error(libc::EEXIST)),
+            _ => Ok(change),
+        };
+        call.change(DiskCall::CreateDir, &directory, in_flight, check).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn sync_dir(path: &Path) -> io::Result<()> {
+    sync_directory(&Call::new(), &normal(path)).await
+}
+
+async fn sync_directory(call: &Call, path: &Path) -> io::Result<()> {
+    let changes = call.disk.borrow().changes();
+    let path = path.to_owned();
+    call.run(move |world, disk| {
+        fault(world, disk, DiskCall::SyncDir, &path)?;
+        let mut disk = disk.borrow_mut();
+        if disk.visible.directory(&path).is_none() {
+            return Err(os_error(libc::ENOENT));
+        }
+        disk.sync_directory(&path, changes);
+        Ok(())
+    })
+    .await
+}
+
+pub(crate) async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let call = Call::new();
+    let path = path.to_owned();
+    call.run(move |world, disk| {
+        fault(world, disk, DiskCall::List, &path)?;
+        let disk = disk.borrow();
+        let entries = disk.visible.directory(&normal(&path)).ok_or_else(|| os_error(libc::ENOENT))?;
+        Ok(entries.keys().map(|name| path.join(name)).collect())
+    })
+    .await
+}
+
+pub(crate) async fn read_small(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
+    let call = Call::new();
+    let name = name_of(path)?;
+    let path = path.to_owned();
+    call.run(move |world, disk| {
+        fault(world, disk, DiskCall::Read, &path)?;
+        let content = file_at(&disk.borrow(), &name)?;
+        let content = content.borrow();
+        if content.len() > limit as u64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is longer than its limit"));
+        }
+        Ok(content.contents())
+    })
+    .await
+}
+
+pub(crate) async fn replace_small(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let call = Call::new();
+    let target = name_of(path)?;
+    let mut temporary = target.name.clone();
+    temporary.push(".tmp");
+    let temporary = target.directory.join(temporary);
+    // Truncating what an earlier try has left is the same as beginning a new file: nobody reads it.
+    match remove(&temporary).await {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = File::open(&temporary, OpenOptions { write: true, create: true, exclusive: false }).await?;
+    write(&call, &file.opened, contents, 0, false).await?;
+    sync(&call, &file.opened).await?;
+    rename_on(&call, &temporary, path).await?;
+    sync_directory(&call, &target.directory).await
+}
+
+/// A path locked by the running node; free again when this is dropped or the node dies.
+pub(crate) struct Lock {
+    here: Here,
+    disk: Rc<RefCell<Disk>>,
+    path: PathBuf,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if self.here.node.alive.get() {
+            self.disk.borrow_mut().locks.remove(&self.path);
+        }
+    }
+}
+
+pub(crate) async fn lock(path: &Path) -> io::Result<Lock> {
+    let options = OpenOptions { write: true, create: true, exclusive: false };
+    let file = File::open(path, options).await?;
+    let call = Call::new();
+    let here = call.here.clone();
+    let life = here.node.life;
+    call.run(move |_, disk| {
+        let path = file.opened.path.clone();
+        if !here.node.alive.get() {
+            return Err(os_error(libc::EINTR));
+        }
+        if disk.borrow().locks.contains_key(&path) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        disk.borrow_mut().locks.insert(path.clone(), life);
+        Ok(Lock { here, disk: disk.clone(), path })
+    })
+    .await
 }

@@ -1,41 +1,172 @@
 //! Mailboxes between simulated shards: in order per pair, delayed and shuffled between pairs, never lost.
+//!
+//! 1. A message takes its place in the queue of its pair when it is sent; an event later it has arrived.
+//! 2. The receiver takes the oldest message of a pair that the seed picks among those with arrived messages.
+//! 3. A place is free for the sender, who is told by an event, when the message has been taken.
 
+use super::node::Here;
 use crate::mesh::ShardId;
-use std::marker::PhantomData;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+#[expect(clippy::disallowed_types, reason = "the queues are made before the node starts and captured by its main")]
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Poll, Waker};
 
-pub(crate) struct Mesh<M> {
-    _m: PhantomData<M>,
+struct Pair<M> {
+    queue: VecDeque<M>,
+    /// Tasks that wait for a place.
+    senders: Vec<Waker>,
 }
+
+struct Mailbox {
+    attached: bool,
+    /// The sender of each message that has arrived and was not taken.
+    arrived: Vec<u16>,
+    receiver: Option<Waker>,
+}
+
+struct State<M> {
+    capacity: usize,
+    /// Index: from × shards + to.
+    pairs: Vec<Pair<M>>,
+    mailboxes: Vec<Mailbox>,
+}
+
+#[expect(clippy::disallowed_types, reason = "see the import")]
+pub(crate) struct Mesh<M> {
+    state: Arc<Mutex<State<M>>>,
+    shards: usize,
+}
+
 impl<M> Clone for Mesh<M> {
     fn clone(&self) -> Self {
-        todo!()
+        Mesh { state: self.state.clone(), shards: self.shards }
     }
 }
+
+impl<M> Mesh<M> {
+    #[expect(clippy::disallowed_types, reason = "see the import")]
+    fn state(&self) -> MutexGuard<'_, State<M>> {
+        self.state.lock().expect("nothing panics while it is locked")
+    }
+}
+
 impl<M: Send + 'static> Mesh<M> {
-    pub(crate) fn new(_shards: usize, _capacity: usize) -> Self {
-        todo!()
+    #[expect(clippy::disallowed_types, reason = "see the import")]
+    pub(crate) fn new(shards: usize, capacity: usize) -> Self {
+        let pairs = (0..shards * shards).map(|_| Pair { queue: VecDeque::new(), senders: Vec::new() }).collect();
+        let mailboxes = (0..shards).map(|_| Mailbox { attached: false, arrived: Vec::new(), receiver: None }).collect();
+        let capacity = capacity.max(1).next_power_of_two();
+        Mesh { state: Arc::new(Mutex::new(State { capacity, pairs, mailboxes })), shards }
     }
+
     pub(crate) fn attach(&self) -> Endpoint<M> {
-        todo!()
+        let shard = crate::mesh::current_shard();
+        let mut state = self.state();
+        let mailbox = &mut state.mailboxes[usize::from(shard.0)];
+        let before = std::mem::replace(&mut mailbox.attached, true);
+        drop(state);
+        assert!(!before, "shard {shard} is attached already");
+        Endpoint { mesh: self.clone(), here: Here::current(), shard, sent: crate::metrics::Counter::default() }
     }
 }
+
 pub(crate) struct Endpoint<M> {
-    _m: PhantomData<M>,
+    mesh: Mesh<M>,
+    here: Here,
+    shard: ShardId,
+    sent: crate::metrics::Counter,
 }
+
 impl<M: Send + 'static> Endpoint<M> {
-    pub(crate) fn try_send(&self, _to: ShardId, _message: M) -> Result<(), M> {
-        todo!()
+    fn pair(&self, from: u16, to: u16) -> usize {
+        usize::from(from) * self.mesh.shards + usize::from(to)
     }
-    pub(crate) async fn send(&self, _to: ShardId, _message: M) {
-        todo!()
+
+    pub(crate) fn try_send(&self, to: ShardId, message: M) -> Result<(), M> {
+        assert!(to != self.shard && usize::from(to.0) < self.mesh.shards, "no queue to shard {to}");
+        let node = &self.here.node;
+        if !node.alive.get() {
+            return Err(message);
+        }
+        let pair = self.pair(self.shard.0, to.0);
+        {
+            let mut state = self.mesh.state();
+            if state.pairs[pair].queue.len() >= state.capacity {
+                return Err(message);
+            }
+            state.pairs[pair].queue.push_back(message);
+        }
+        self.sent.increment();
+        let world = &self.here.world;
+        let delay = world.scheduler.between(world.options.borrow().mesh_latency);
+        let (mesh, from, receiver) = (self.mesh.clone(), self.shard.0, node.first_shard + u32::from(to.0));
+        world.call(node, Here::current().now + delay, false, move |world| {
+            let waker = {
+                let mailbox = &mut mesh.state().mailboxes[usize::from(to.0)];
+                mailbox.arrived.push(from);
+                mailbox.receiver.take()
+            };
+            if let Some(waker) = waker {
+                world.wake(receiver, waker);
+            }
+        });
+        Ok(())
     }
+
+    pub(crate) async fn send(&self, to: ShardId, message: M) {
+        let mut message = Some(message);
+        poll_fn(|cx| {
+            let Some(unsent) = message.take() else { return Poll::Ready(()) };
+            match self.try_send(to, unsent) {
+                Ok(()) => Poll::Ready(()),
+                Err(unsent) => {
+                    message = Some(unsent);
+                    let pair = self.pair(self.shard.0, to.0);
+                    self.mesh.state().pairs[pair].senders.push(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await;
+    }
+
     pub(crate) async fn recv(&self) -> (ShardId, M) {
-        todo!()
+        poll_fn(|cx| match self.try_recv() {
+            Some(received) => Poll::Ready(received),
+            None => {
+                self.mesh.state().mailboxes[usize::from(self.shard.0)].receiver = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
     }
+
     pub(crate) fn try_recv(&self) -> Option<(ShardId, M)> {
-        todo!()
+        let world = &self.here.world;
+        let (from, message, senders) = {
+            let mut state = self.mesh.state();
+            let arrived = &mut state.mailboxes[usize::from(self.shard.0)].arrived;
+            if arrived.is_empty() {
+                return None;
+            }
+            let chosen = world.scheduler.below(arrived.len() as u64) as usize;
+            let from = arrived.swap_remove(chosen);
+            let pair = self.pair(from, self.shard.0);
+            let pair = &mut state.pairs[pair];
+            (from, pair.queue.pop_front()?, std::mem::take(&mut pair.senders))
+        };
+        if !senders.is_empty() {
+            let delay = world.scheduler.between(world.options.borrow().mesh_latency);
+            let sender = self.here.node.first_shard + u32::from(from);
+            world.call(&self.here.node, Here::current().now + delay, false, move |world| {
+                senders.into_iter().for_each(|waker| world.wake(sender, waker));
+            });
+        }
+        Some((ShardId(from), message))
     }
+
     pub(crate) fn sent(&self) -> u64 {
-        todo!()
+        self.sent.get()
     }
 }

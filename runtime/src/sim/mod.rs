@@ -2,17 +2,31 @@
 //!
 //! A run is a queue of events ordered by virtual time; ties and ready tasks are picked by the seeded generator. Every
 //! event and every completed operation is folded into a trace hash: equal seeds give equal hashes.
+#![doc = include_str!("../../docs/simulation.md")]
 
-pub mod disk;
-pub mod mesh;
-pub mod network;
+mod connection;
+pub(crate) mod disk;
+mod files;
+mod inode;
+pub(crate) mod mesh;
+pub(crate) mod network;
+mod node;
+mod scheduler;
+mod world;
+
+pub(crate) use node::{Shard, Terminated};
 
 use crate::mesh::{NodeId, ShardId};
 use crate::time::Instant;
+use files::{Entry, Name};
+use std::collections::BTreeSet;
 use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
+use world::{End, World};
 
 /// What may go wrong in a run. Probabilities are per operation.
 #[derive(Clone, Debug)]
@@ -61,124 +75,229 @@ pub enum Stop {
     Idle,
 }
 
+/// A kind of call on a disk, for [`Sim::set_disk_fault`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskCall {
+    /// Opening or creating a file.
+    Open = 1,
+    /// A read.
+    Read,
+    /// A write that is not durable.
+    Write,
+    /// A durable write.
+    WriteDurable,
+    /// A sync of a file.
+    Sync,
+    /// A rename; the path is the new one.
+    Rename,
+    /// A removal.
+    Remove,
+    /// The creation of a directory.
+    CreateDir,
+    /// A sync of a directory.
+    SyncDir,
+    /// Listing a directory.
+    List,
+}
+
 /// One simulated world. Not `Send`: a run lives on the thread that made it.
-pub struct Sim {}
+pub struct Sim {
+    world: Rc<World>,
+}
 
 impl Sim {
     /// A world of `seed`.
     pub fn new(seed: u64, options: Options) -> Sim {
-        let _ = (seed, options);
-        todo!()
+        Sim { world: World::new(seed, options) }
     }
 
-    /// Starts node `id` with `shards` shards, each running `main`. The node's disk outlives the node; a second start
-    /// after a crash or a stop finds what was durable. `address_of(id)` is the node's only IP address.
+    /// The seed, for messages.
+    pub fn seed(&self) -> u64 {
+        self.world.seed
+    }
+
+    /// Starts node `id` (at most 65535) with `shards` shards, each running `main`. The node's disk outlives the node;
+    /// a second start after a crash or a stop finds what was durable. `address_of(id)` is the node's only IP address
+    /// (besides 127.0.0.1 for itself). The node stops when every `main` has returned. Panics if it runs already.
     pub fn start_node<F, Fut>(&mut self, id: NodeId, shards: usize, main: F)
     where
         F: Fn(ShardId) -> Fut + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        let _ = (id, shards, main);
-        todo!()
+        assert!(id.0 <= u32::from(u16::MAX), "node ids fit 16 bits");
+        self.world.start(id, shards, main);
     }
 
     /// The IPv4 address of a node's sockets: 127.1.x.y of its id.
-    pub fn address_of(id: NodeId) -> std::net::IpAddr {
-        let _ = id;
-        todo!()
+    pub fn address_of(id: NodeId) -> IpAddr {
+        let [_, _, high, low] = id.0.to_be_bytes();
+        IpAddr::V4(Ipv4Addr::new(127, 1, high, low))
     }
 
-    /// Kills a node at once: unsynced writes are lost, torn or kept by the seed, connections break at the peers.
+    /// Kills a node at once as a power failure does: unsynced writes are lost, torn or kept by the seed, connections
+    /// break at the peers after a while. A node that has stopped or was killed loses its unsynced writes too.
     pub fn crash(&mut self, id: NodeId) {
-        let _ = id;
-        todo!()
+        self.world.end(id, End::Crash);
+    }
+
+    /// Kills a node's process at once (`kill -9`): what it has written stays on the disk, though not durably, and what
+    /// the operating system has been asked for still happens.
+    pub fn kill(&mut self, id: NodeId) {
+        self.world.end(id, End::Exit);
     }
 
     /// Asks a node to stop in order (`signal::terminated` completes there).
     pub fn terminate(&mut self, id: NodeId) {
-        let _ = id;
-        todo!()
+        self.world.terminate(id);
     }
 
     /// Whether any shard of the node still runs its `main`.
     pub fn is_running(&self, id: NodeId) -> bool {
-        let _ = id;
-        todo!()
+        self.world.is_running(id)
     }
 
-    /// Runs until `done` is true (asked after every event), virtual time has advanced by `limit`, or nothing is left.
-    pub fn run_until(&mut self, limit: Duration, done: impl FnMut() -> bool) -> Stop {
-        let _ = (limit, done);
-        todo!()
+    /// Runs until `done` is true (asked before the first and after every event), virtual time has advanced by `limit`,
+    /// or nothing is left.
+    pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut() -> bool) -> Stop {
+        let end = self.now().after(limit).0;
+        loop {
+            if done() {
+                return Stop::Condition;
+            }
+            match self.world.next_at() {
+                None => return Stop::Idle,
+                Some(at) if at > end => {
+                    self.world.scheduler.advance(end);
+                    return Stop::Deadline;
+                }
+                Some(_) => self.world.step(),
+            };
+        }
     }
 
     /// Runs exactly one event (a task poll, a completion, a delivery, a timer); false when nothing is left. For
     /// crashing between any two steps.
     pub fn step(&mut self) -> bool {
-        todo!()
+        self.world.step()
     }
 
     /// Events so far.
     pub fn steps(&self) -> u64 {
-        todo!()
+        self.world.scheduler.steps()
     }
 
     /// Virtual time.
     pub fn now(&self) -> Instant {
-        todo!()
+        Instant(self.world.scheduler.now())
     }
 
     /// The hash of everything that happened so far.
     pub fn trace_hash(&self) -> u64 {
-        todo!()
+        self.world.scheduler.trace()
     }
 
-    /// Cuts (true) or heals (false) the network between two nodes, both ways.
+    /// Cuts (true) or heals (false) the network between two nodes, both ways. Connections stay: their bytes wait.
     pub fn partition(&mut self, a: NodeId, b: NodeId, cut: bool) {
-        let _ = (a, b, cut);
-        todo!()
+        self.partition_one_way(a, b, cut);
+        self.partition_one_way(b, a, cut);
+    }
+
+    /// Cuts or heals the way from one node to another only.
+    pub fn partition_one_way(&mut self, from: NodeId, to: NodeId, cut: bool) {
+        self.world.scheduler.fold(u64::from(from.0) << 33 | u64::from(to.0) << 1 | u64::from(cut));
+        let healed = self.world.network.borrow_mut().cut(from, to, cut);
+        healed.into_iter().for_each(|connection| connection.healed(&self.world));
+    }
+
+    /// Holds up every shard of a node for `d`: nothing is polled there, nothing else stops.
+    pub fn pause(&mut self, id: NodeId, d: Duration) {
+        self.world.pause(id, self.now().after(d));
+    }
+
+    /// Moves a running node's wall clock by `micros`. What the node sees never goes back: it stands still instead.
+    pub fn step_wall_clock(&mut self, id: NodeId, micros: i64) {
+        if let Some(node) = self.world.node(id) {
+            node.wall_offset_micros.set(node.wall_offset_micros.get().saturating_add(micros));
+        }
     }
 
     /// Changes what may go wrong from here on.
     pub fn set_options(&mut self, options: Options) {
-        let _ = options;
-        todo!()
+        *self.world.options.borrow_mut() = options;
     }
 
     /// Wipes a node's disk (the node must not run).
     pub fn wipe(&mut self, id: NodeId) {
-        let _ = id;
-        todo!()
+        assert!(!self.is_running(id), "node {} runs", id.0);
+        self.world.wipe(id);
+    }
+
+    /// The sites that [`crate::fault::reached`] recorded so far.
+    pub fn reached(&self) -> BTreeSet<&'static str> {
+        self.world.reached.borrow().clone()
+    }
+
+    /// Makes the next sync or durable write on a node's disk fail; asked twice, the next two.
+    pub fn fail_next_sync(&mut self, id: NodeId) {
+        self.world.disk(id).borrow_mut().failing_syncs += 1;
+    }
+
+    /// Lets `fault` decide about every call on a node's disk as it completes: an error makes it fail, a write possibly
+    /// after a part of it was written.
+    pub fn set_disk_fault(&mut self, id: NodeId, fault: impl FnMut(DiskCall, &Path) -> Option<io::Error> + 'static) {
+        self.world.disk(id).borrow_mut().fault = Some(Box::new(fault));
+    }
+
+    /// Ends what [`Sim::set_disk_fault`] began.
+    pub fn clear_disk_fault(&mut self, id: NodeId) {
+        self.world.disk(id).borrow_mut().fault = None;
+    }
+
+    /// The files on a node's disk as a program would see them, with their lengths, sorted by path.
+    pub fn files(&self, id: NodeId) -> Vec<(PathBuf, u64)> {
+        let disk = self.world.disk(id);
+        let disk = disk.borrow();
+        let mut files: Vec<_> = disk.visible.files().map(|(path, file)| (path, file.borrow().len())).collect();
+        files.sort();
+        files
+    }
+
+    /// Bytes used on a node's disk. A removed file counts until its removal is durable and nobody has it open.
+    pub fn disk_used(&self, id: NodeId) -> u64 {
+        self.world.disk(id).borrow().used.get()
+    }
+
+    /// The content of a file; `None` if there is none.
+    pub fn read_file(&self, id: NodeId, path: &Path) -> Option<Vec<u8>> {
+        let disk = self.world.disk(id);
+        let disk = disk.borrow();
+        match disk.visible.get(&Name::of(path)?)? {
+            Entry::File(file) => Some(file.borrow().contents()),
+            Entry::Directory => None,
+        }
+    }
+
+    /// Lets `f` change the content of a file, durably, as rot or an operator would; false if there is no such file.
+    pub fn mutate_file(&mut self, id: NodeId, path: &Path, f: impl FnOnce(&mut Vec<u8>)) -> bool {
+        let Some(mut contents) = self.read_file(id, path) else { return false };
+        f(&mut contents);
+        let disk = self.world.disk(id);
+        let disk = disk.borrow();
+        match Name::of(path).and_then(|name| disk.visible.get(&name).cloned()) {
+            Some(Entry::File(file)) => file.borrow_mut().replace(&contents),
+            _ => return false,
+        }
+        true
     }
 }
 
-pub(crate) struct Shard {}
-
-impl Shard {
-    pub(crate) fn monotonic(&self) -> Instant {
-        todo!()
-    }
-    pub(crate) fn wall_micros(&self) -> i64 {
-        todo!()
-    }
-    pub(crate) fn random(&self) -> u64 {
-        todo!()
-    }
-    pub(crate) fn terminated(&self) -> Terminated {
-        todo!()
-    }
-    pub(crate) fn buggify(&self, _site: &'static str) -> bool {
-        todo!()
-    }
-    pub(crate) fn reached(&self, _site: &'static str) {
-        todo!()
-    }
-}
-
-pub(crate) struct Terminated {}
-impl Future for Terminated {
-    type Output = ();
-    fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<()> {
-        todo!()
+impl Drop for Sim {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Tasks are not dropped: one that panics again would hide the first panic.
+            tracing::error!(seed = self.seed(), steps = self.steps(), now = self.now().0, "the simulated run failed");
+            return;
+        }
+        self.world.close();
     }
 }

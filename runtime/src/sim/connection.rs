@@ -1,0 +1,386 @@
+//! One simulated connection: two sides, bytes in flight between them, windows, and how it ends.
+//!
+//! 1. Written bytes wait in the side's send queue until the turn ends. Then the system takes as many as the peer's
+//!    window has room for, cuts them into segments of random size and sends each with a latency of its own.
+//! 2. Segments of one side arrive in order. A cut network holds the first one up, and so all behind it.
+//! 3. What the peer takes from its receive buffer opens the window again, one latency later.
+//! 4. A side that closes sends an end; one that closes with bytes unread, or gets bytes after it closed, a reset. A
+//!    crashed node sends nothing: its peers notice after a time of the seed's choice.
+//!
+//! Invariants: bytes in flight and received together never exceed the window; at most one delivery event per side.
+
+use super::node::Node;
+use super::scheduler::Event;
+use super::world::{End, World};
+use crate::hash::hash64;
+use crate::mesh::NodeId;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::Waker;
+
+/// Bytes that may be on their way to a reader or wait for it.
+pub(crate) const WINDOW_BYTES_MAX: usize = 128 << 10;
+/// Bytes of a segment, except for one in [`TINY_SEGMENTS`].
+const SEGMENT_BYTES_MAX: u64 = 16 << 10;
+const TINY_SEGMENT_BYTES_MAX: u64 = 16;
+const TINY_SEGMENTS: u64 = 8;
+/// The longest until a peer notices that a node has crashed.
+const HALF_OPEN_NANOS_MAX: u64 = 10_000_000_000;
+
+pub(crate) enum Segment {
+    Data(Vec<u8>),
+    Fin,
+    Reset,
+}
+
+/// How the peer's bytes end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Incoming {
+    Open,
+    Ended,
+    Broken,
+}
+
+pub(crate) struct Side {
+    pub(crate) node: Rc<Node>,
+    /// The shard that holds the stream; none between `accept` and `attach`.
+    pub(crate) shard: Option<u32>,
+    pub(crate) address: SocketAddr,
+    pub(crate) out: Vec<u8>,
+    pub(crate) dirty: bool,
+    pub(crate) received: VecDeque<Vec<u8>>,
+    pub(crate) received_bytes: usize,
+    pub(crate) incoming: Incoming,
+    /// Nobody reads or writes here any more.
+    pub(crate) closed: bool,
+    pub(crate) paused: bool,
+    pub(crate) receiver: Option<Waker>,
+    pub(crate) drainers: Vec<Waker>,
+    /// Closed with bytes queued: the end follows them.
+    lingering: bool,
+    flight: VecDeque<(u64, Segment)>,
+    flight_bytes: usize,
+    arrives_last: u64,
+    /// A delivery event exists, or is held up by a cut.
+    delivering: bool,
+    stalled: bool,
+    window_scheduled: bool,
+}
+
+impl Side {
+    pub(crate) fn new(node: Rc<Node>, shard: Option<u32>, address: SocketAddr) -> Side {
+        Side {
+            node,
+            shard,
+            address,
+            out: Vec::new(),
+            dirty: false,
+            received: VecDeque::new(),
+            received_bytes: 0,
+            incoming: Incoming::Open,
+            closed: false,
+            paused: false,
+            receiver: None,
+            drainers: Vec::new(),
+            lingering: false,
+            flight: VecDeque::new(),
+            flight_bytes: 0,
+            arrives_last: 0,
+            delivering: false,
+            stalled: false,
+            window_scheduled: false,
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.closed || !self.node.alive.get()
+    }
+
+    /// Why nothing more can be sent, if so.
+    pub(crate) fn send_error(&self) -> Option<io::ErrorKind> {
+        match self.incoming {
+            _ if self.closed => Some(io::ErrorKind::BrokenPipe),
+            Incoming::Broken => Some(io::ErrorKind::ConnectionReset),
+            _ => None,
+        }
+    }
+
+    fn wakers(&mut self) -> Vec<(u32, Waker)> {
+        let Some(shard) = self.shard else { return Vec::new() };
+        let drainers = self.drainers.drain(..);
+        drainers.chain(self.receiver.take()).map(|waker| (shard, waker)).collect()
+    }
+
+    fn break_off(&mut self) {
+        self.incoming = Incoming::Broken;
+        self.out.clear();
+        self.lingering = false;
+        self.flight.clear();
+        self.flight_bytes = 0;
+    }
+}
+
+pub(crate) struct Connection {
+    pub(crate) id: u64,
+    sides: RefCell<[Side; 2]>,
+    /// Names the pair of nodes for cuts.
+    pub(crate) nodes: [NodeId; 2],
+    /// Whether the network has forgotten it.
+    pub(crate) forgotten: Cell<bool>,
+}
+
+fn wake_all(world: &World, wakers: Vec<(u32, Waker)>) {
+    wakers.into_iter().for_each(|(shard, waker)| world.wake(shard, waker));
+}
+
+impl Connection {
+    pub(crate) fn new(id: u64, sides: [Side; 2]) -> Connection {
+        let nodes = [sides[0].node.id, sides[1].node.id];
+        Connection { id, sides: RefCell::new(sides), nodes, forgotten: Cell::new(false) }
+    }
+
+    /// Looks at a side. No user code may run in `f`.
+    pub(crate) fn with<R>(&self, side: usize, f: impl FnOnce(&mut Side) -> R) -> R {
+        f(&mut self.sides.borrow_mut()[side])
+    }
+
+    fn latency(world: &World) -> u64 {
+        world.scheduler.between(world.options.borrow().network_latency)
+    }
+
+    fn is_cut(&self, world: &World, from: usize) -> bool {
+        world.network.borrow().is_cut(self.nodes[from], self.nodes[1 - from])
+    }
+
+    /// Puts a segment behind those in flight from `side`.
+    fn send(self: &Rc<Connection>, world: &World, side: &mut Side, number: usize, segment: Segment) {
+        let at = side.arrives_last.max(world.scheduler.now() + Connection::latency(world));
+        side.arrives_last = at;
+        if let Segment::Data(bytes) = &segment {
+            side.flight_bytes += bytes.len();
+        }
+        side.flight.push_back((at, segment));
+        if !side.delivering {
+            side.delivering = true;
+            world.scheduler.push(at, Event::Deliver(self.clone(), number));
+        }
+    }
+
+    /// The turn in which the side was written to is over.
+    pub(crate) fn turn_ended(self: &Rc<Connection>, world: &World, number: usize) {
+        self.with(number, |side| side.dirty = false);
+        self.flush(world, number);
+    }
+
+    /// Takes what fits from the send queue.
+    fn flush(self: &Rc<Connection>, world: &World, number: usize) {
+        let mut sides = self.sides.borrow_mut();
+        let received = sides[1 - number].received_bytes;
+        let side = &mut sides[number];
+        let room = WINDOW_BYTES_MAX.saturating_sub(side.flight_bytes + received).min(side.out.len());
+        if room > 0 {
+            let rest = side.out.split_off(room);
+            let taken = std::mem::replace(&mut side.out, rest);
+            world.scheduler.fold(hash64(&taken));
+            let mut bytes = &taken[..];
+            while !bytes.is_empty() {
+                let tiny = world.scheduler.below(TINY_SEGMENTS) == 0;
+                let most = if tiny { TINY_SEGMENT_BYTES_MAX } else { SEGMENT_BYTES_MAX };
+                let len = (world.scheduler.below(most) + 1).min(bytes.len() as u64) as usize;
+                let (segment, rest) = bytes.split_at(len);
+                self.send(world, side, number, Segment::Data(segment.to_vec()));
+                bytes = rest;
+            }
+        }
+        if side.lingering && side.out.is_empty() {
+            side.lingering = false;
+            self.send(world, side, number, Segment::Fin);
+        }
+        let shard = side.shard;
+        let drainers: Vec<Waker> = if room > 0 { side.drainers.drain(..).collect() } else { Vec::new() };
+        drop(sides);
+        if let Some(shard) = shard {
+            drainers.into_iter().for_each(|waker| world.wake(shard, waker));
+        }
+    }
+
+    /// The first segment in flight from side `from` arrives.
+    pub(crate) fn deliver(self: &Rc<Connection>, world: &World, from: usize) {
+        let cut = self.is_cut(world, from);
+        let mut sides = self.sides.borrow_mut();
+        if cut && !sides[from].flight.is_empty() {
+            sides[from].stalled = true;
+            return;
+        }
+        let Some((_, segment)) = sides[from].flight.pop_front() else {
+            sides[from].delivering = false;
+            return;
+        };
+        match sides[from].flight.front() {
+            Some((at, _)) => world.scheduler.push(*at, Event::Deliver(self.clone(), from)),
+            None => sides[from].delivering = false,
+        }
+        let to = 1 - from;
+        let mut wakers = Vec::new();
+        match segment {
+            Segment::Data(bytes) => {
+                sides[from].flight_bytes -= bytes.len();
+                if world.scheduler.chance(world.options.borrow().network_reset) {
+                    for side in sides.iter_mut() {
+                        side.break_off();
+                        wakers.append(&mut side.wakers());
+                    }
+                } else if !sides[to].is_gone() {
+                    sides[to].received_bytes += bytes.len();
+                    sides[to].received.push_back(bytes);
+                    wakers = sides[to].wakers();
+                } else if sides[to].node.powered.get() {
+                    let side = &mut sides[to];
+                    self.send(world, side, to, Segment::Reset);
+                }
+            }
+            Segment::Fin => {
+                if sides[to].incoming == Incoming::Open {
+                    sides[to].incoming = Incoming::Ended;
+                }
+                wakers = sides[to].wakers();
+            }
+            Segment::Reset => {
+                sides[to].break_off();
+                wakers = sides[to].wakers();
+            }
+        }
+        drop(sides);
+        wake_all(world, wakers);
+    }
+
+    /// The window of `number`'s peer has opened.
+    pub(crate) fn window(self: &Rc<Connection>, world: &World, number: usize) {
+        self.with(number, |side| side.window_scheduled = false);
+        if self.is_cut(world, 1 - number) {
+            // Asked for again when the cut heals.
+            return;
+        }
+        self.flush(world, number);
+    }
+
+    /// The reader of side `number` has taken bytes.
+    pub(crate) fn taken(self: &Rc<Connection>, world: &World, number: usize, now: u64) {
+        let mut sides = self.sides.borrow_mut();
+        let sender = &mut sides[1 - number];
+        if sender.out.is_empty() || sender.window_scheduled {
+            return;
+        }
+        sender.window_scheduled = true;
+        drop(sides);
+        world.scheduler.push(now + Connection::latency(world), Event::Window(self.clone(), 1 - number));
+    }
+
+    /// The network between the two nodes works again.
+    pub(crate) fn healed(self: &Rc<Connection>, world: &World) {
+        for number in 0..2 {
+            if self.is_cut(world, number) {
+                continue;
+            }
+            let at = world.scheduler.now() + Connection::latency(world);
+            let stalled = self.with(number, |side| std::mem::replace(&mut side.stalled, false));
+            if stalled {
+                world.scheduler.push(at, Event::Deliver(self.clone(), number));
+            }
+            world.scheduler.push(at, Event::Window(self.clone(), 1 - number));
+        }
+    }
+
+    /// Closes a side, by `shutdown` (what is queued is dropped) or, with `linger`, by dropping the stream (what is
+    /// queued is still sent).
+    pub(crate) fn close(self: &Rc<Connection>, world: &World, number: usize, linger: bool) {
+        let mut sides = self.sides.borrow_mut();
+        let side = &mut sides[number];
+        if side.closed {
+            return;
+        }
+        side.closed = true;
+        let unread = side.received_bytes > 0;
+        side.received.clear();
+        side.received_bytes = 0;
+        let broken = side.incoming == Incoming::Broken;
+        side.lingering = linger && !unread && !broken && !side.out.is_empty();
+        if !side.lingering {
+            side.out.clear();
+        }
+        let wakers = side.wakers();
+        if !broken && !side.lingering {
+            let end = if unread { Segment::Reset } else { Segment::Fin };
+            self.send(world, side, number, end);
+        }
+        let over = sides[1 - number].is_gone();
+        drop(sides);
+        if over {
+            world.network.borrow_mut().forget(self);
+        }
+        // Tasks of the caller's own shard: woken where they are.
+        wakers.into_iter().for_each(|(_, waker)| waker.wake());
+        if linger {
+            self.flush(world, number);
+        }
+    }
+
+    /// The node of a side is dead.
+    fn died(self: &Rc<Connection>, world: &Rc<World>, number: usize, end: End) {
+        let mut sides = self.sides.borrow_mut();
+        let over = sides[1 - number].is_gone();
+        let side = &mut sides[number];
+        let was_closed = std::mem::replace(&mut side.closed, true);
+        let unread = std::mem::take(&mut side.received_bytes) > 0;
+        side.received.clear();
+        side.receiver = None;
+        side.drainers.clear();
+        side.lingering = false;
+        side.out.clear();
+        match end {
+            End::Exit if !was_closed => {
+                let reset = unread || world.scheduler.below(4) == 0;
+                self.send(world, side, number, if reset { Segment::Reset } else { Segment::Fin });
+            }
+            End::Exit => {}
+            End::Crash => {
+                // What had not left the machine never arrives.
+                let left = world.scheduler.below(side.flight.len() as u64 + 1) as usize;
+                side.flight.truncate(left);
+                let bytes = |(_, segment): &(u64, Segment)| if let Segment::Data(b) = segment { b.len() } else { 0 };
+                side.flight_bytes = side.flight.iter().map(bytes).sum();
+            }
+        }
+        let peer = sides[1 - number].node.clone();
+        drop(sides);
+        if over {
+            world.network.borrow_mut().forget(self);
+        } else if end == End::Crash {
+            let most = if world.scheduler.below(2) == 0 { HALF_OPEN_NANOS_MAX } else { HALF_OPEN_NANOS_MAX / 1000 };
+            let at = world.scheduler.now() + world.scheduler.below(most);
+            let connection = self.clone();
+            world.call(&peer, at, false, move |world| {
+                let wakers = connection.with(1 - number, |side| {
+                    side.break_off();
+                    side.wakers()
+                });
+                wake_all(world, wakers);
+            });
+        }
+    }
+}
+
+/// Ends every connection and listener of a dead node.
+pub(crate) fn break_all(world: &Rc<World>, node: &Rc<Node>, end: End) {
+    let connections = world.network.borrow_mut().leave(node.id);
+    for connection in connections {
+        for number in 0..2 {
+            if connection.with(number, |side| side.node.life == node.life) {
+                connection.died(world, number, end);
+            }
+        }
+    }
+}

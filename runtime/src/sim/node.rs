@@ -1,0 +1,187 @@
+//! A node's life and one shard of it: clocks, randomness, termination, the ambient handle of operations.
+
+use super::connection::Connection;
+use super::world::World;
+use crate::context::{self, BackendContext};
+use crate::hash::hash64;
+use crate::mesh::NodeId;
+use crate::rng::Rng;
+use crate::time::Instant;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// What reading the clock costs: a loop that waits for it in one poll comes to its end.
+const CLOCK_COST_NANOS: u64 = 20;
+
+/// One life of a node, from start to crash or stop.
+pub(crate) struct Node {
+    pub(crate) id: NodeId,
+    /// Number of this life, unique in the run.
+    pub(crate) life: u64,
+    /// Index of shard 0 among the shards of the world; the others follow.
+    pub(crate) first_shard: u32,
+    /// False from the crash or stop on: nothing that its tasks call has an effect any more.
+    pub(crate) alive: Cell<bool>,
+    /// False from a crash on: what the operating system had been asked for does not happen any more.
+    pub(crate) powered: Cell<bool>,
+    /// Shards whose `main` has not returned.
+    pub(crate) mains: Cell<usize>,
+    pub(crate) terminating: Cell<bool>,
+    pub(crate) termination_waiters: RefCell<Vec<(u32, Waker)>>,
+    /// Microseconds to add to virtual time for the wall clock.
+    pub(crate) wall_offset_micros: Cell<i64>,
+    /// Parts per million that the wall clock is too fast.
+    pub(crate) wall_drift_ppm: i64,
+    /// The latest the wall clock has shown: it never goes back within a life.
+    pub(crate) wall_shown_micros: Cell<i64>,
+}
+
+/// What the context of a simulated shard holds.
+pub(crate) struct Shard {
+    pub(crate) world: Rc<World>,
+    pub(crate) node: Rc<Node>,
+    /// Index among the shards of the world.
+    pub(crate) index: u32,
+    pub(crate) rng: RefCell<Rng>,
+    /// Virtual time that the running poll has used so far.
+    pub(crate) elapsed: Cell<u64>,
+    /// When the last poll is over: the next one begins then at the earliest.
+    pub(crate) busy_until: Cell<u64>,
+    pub(crate) run_scheduled: Cell<bool>,
+    pub(crate) timers_scheduled: RefCell<BTreeSet<u64>>,
+    /// Sides of connections with bytes to be taken at the end of this turn.
+    pub(crate) dirty: RefCell<Vec<(Rc<Connection>, usize)>>,
+}
+
+impl Shard {
+    pub(crate) fn monotonic(&self) -> Instant {
+        self.elapsed.set(self.elapsed.get() + CLOCK_COST_NANOS);
+        Instant(self.now())
+    }
+
+    /// Virtual time as this shard has it, in nanoseconds.
+    pub(crate) fn now(&self) -> u64 {
+        self.world.scheduler.now() + self.elapsed.get()
+    }
+
+    pub(crate) fn wall_micros(&self) -> i64 {
+        let true_micros = (self.monotonic().0 / 1000) as i64;
+        let drift = true_micros / 1_000_000 * self.node.wall_drift_ppm;
+        let wall = (true_micros + drift + self.node.wall_offset_micros.get()).max(self.node.wall_shown_micros.get());
+        self.node.wall_shown_micros.set(wall);
+        wall
+    }
+
+    pub(crate) fn random(&self) -> u64 {
+        self.rng.borrow_mut().next_u64()
+    }
+
+    pub(crate) fn terminated(&self) -> Terminated {
+        Terminated { node: self.node.clone(), shard: self.index }
+    }
+
+    pub(crate) fn buggify(&self, site: &'static str) -> bool {
+        let enabled = self.world.options.borrow().buggify
+            && hash64(site.as_bytes()).wrapping_add(self.world.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 == 0;
+        enabled && self.world.scheduler.below(4) == 0
+    }
+
+    pub(crate) fn reached(&self, site: &'static str) {
+        self.world.reached.borrow_mut().insert(site);
+    }
+}
+
+/// The shard that is being polled, as operations remember it.
+#[derive(Clone)]
+pub(crate) struct Here {
+    pub(crate) world: Rc<World>,
+    pub(crate) node: Rc<Node>,
+    pub(crate) shard: u32,
+    /// Virtual time in nanoseconds when the operation began.
+    pub(crate) now: u64,
+}
+
+impl Here {
+    /// Panics outside a simulated shard: that is a bug of the caller.
+    pub(crate) fn current() -> Here {
+        context::with(|c| match &c.backend {
+            BackendContext::Sim(s) => {
+                Here { world: s.world.clone(), node: s.node.clone(), shard: s.index, now: s.now() }
+            }
+            BackendContext::Uring(_) => panic!("a simulated operation outside the simulator"),
+        })
+    }
+
+    /// Runs `complete` after `delay` nanoseconds and gives what it returns to the task that waits, if it still does.
+    /// Happens also when the node has stopped by then, but not when it has crashed.
+    pub(crate) fn operate<T: 'static>(
+        &self,
+        delay: u64,
+        complete: impl FnOnce(&Rc<World>) -> T + 'static,
+    ) -> Operation<T> {
+        let state = Rc::new(OperationState { value: RefCell::new(None), waker: RefCell::new(None) });
+        let (shared, shard) = (state.clone(), self.shard);
+        self.world.call(&self.node, self.now + delay, true, move |world| {
+            let value = complete(world);
+            shared.finish(world, shard, value);
+        });
+        Operation(state)
+    }
+}
+
+pub(crate) struct OperationState<T> {
+    value: RefCell<Option<T>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl<T> OperationState<T> {
+    /// An operation that somebody else finishes.
+    pub(crate) fn new() -> Rc<OperationState<T>> {
+        Rc::new(OperationState { value: RefCell::new(None), waker: RefCell::new(None) })
+    }
+
+    pub(crate) fn finish(&self, world: &World, shard: u32, value: T) {
+        *self.value.borrow_mut() = Some(value);
+        let waker = self.waker.borrow_mut().take();
+        if let Some(waker) = waker {
+            world.wake(shard, waker);
+        }
+    }
+}
+
+/// Waits for an operation. Dropping it does not cancel the operation.
+pub(crate) struct Operation<T>(pub(crate) Rc<OperationState<T>>);
+
+impl<T> Future for Operation<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        if let Some(value) = self.0.value.borrow_mut().take() {
+            return Poll::Ready(value);
+        }
+        *self.0.waker.borrow_mut() = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// Completes once the run has asked the node to stop.
+pub(crate) struct Terminated {
+    node: Rc<Node>,
+    shard: u32,
+}
+
+impl Future for Terminated {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.node.terminating.get() {
+            return Poll::Ready(());
+        }
+        self.node.termination_waiters.borrow_mut().push((self.shard, cx.waker().clone()));
+        Poll::Pending
+    }
+}
