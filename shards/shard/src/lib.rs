@@ -165,8 +165,46 @@ pub struct PreparedAnswer {
 /// One core's actor. Cloning shares it.
 #[derive(Clone)]
 pub struct Shard {
-    #[expect(dead_code, reason = "bodies to be written")]
-    inner: Rc<()>,
+    inner: Rc<Inner>,
+}
+
+/// A shard's state.
+#[expect(dead_code, reason = "bodies to be written")]
+struct Inner {
+    config: Config,
+    id: runtime::ShardId,
+    store: engine::Store,
+    schema: RefCell<Arc<model::Schema>>,
+    host_id: uuid::Uuid,
+    mailbox: mailbox::Mailbox,
+    notifier: Rc<dyn Notifier>,
+}
+
+#[expect(dead_code, reason = "bodies to be written")]
+impl Shard {
+    pub(crate) fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    pub(crate) fn id(&self) -> runtime::ShardId {
+        self.inner.id
+    }
+
+    pub(crate) fn store(&self) -> &engine::Store {
+        &self.inner.store
+    }
+
+    /// Asks shard `to` (this one too) and waits for its answer.
+    pub(crate) async fn call(&self, to: runtime::ShardId, request: verbs::Request) -> verbs::Reply {
+        let _ = (to, request);
+        todo!()
+    }
+
+    /// Asks every shard, this one too, at the same time; replies in the order of the shards.
+    pub(crate) async fn call_all(&self, request: impl Fn() -> verbs::Request) -> Vec<verbs::Reply> {
+        let _ = request;
+        todo!()
+    }
 }
 
 /// Why a shard did not start.

@@ -20,3 +20,6 @@ pub enum Message {
         reply: Reply,
     },
 }
+
+/// One shard's end of the calls between cores.
+pub(crate) struct Mailbox {}
