@@ -1,0 +1,213 @@
+//! Columns of results and bind markers: types as `[option]`, specs with or without a global table.
+
+use crate::Version;
+use crate::notation::{Reader, put_int, put_short, put_string};
+use model::types::TYPE_DEPTH_MAX;
+use model::{CqlType, Failure};
+
+/// A column as metadata shows it, borrowed from whoever knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ColumnView<'a> {
+    /// Keyspace.
+    pub keyspace: &'a str,
+    /// Table.
+    pub table: &'a str,
+    /// Name.
+    pub name: &'a str,
+    /// Type.
+    pub cql_type: &'a CqlType,
+}
+
+/// A column as a client reads it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Column {
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// Name.
+    pub name: String,
+    /// Type.
+    pub cql_type: CqlType,
+}
+
+/// Metadata flags.
+pub mod flags {
+    /// All columns belong to one table, given once.
+    pub const GLOBAL_TABLES_SPEC: i32 = 0x1;
+    /// A paging state follows.
+    pub const HAS_MORE_PAGES: i32 = 0x2;
+    /// The columns are left out.
+    pub const NO_METADATA: i32 = 0x4;
+    /// A new result metadata id follows (v5).
+    pub const METADATA_CHANGED: i32 = 0x8;
+}
+
+const CUSTOM: u16 = 0x0000;
+
+/// The id of a native type, and since which version clients know it.
+fn native_id(cql_type: &CqlType) -> Option<(u16, Version)> {
+    use CqlType::*;
+    Some(match cql_type {
+        Ascii => (0x01, Version::V3),
+        Bigint => (0x02, Version::V3),
+        Blob => (0x03, Version::V3),
+        Boolean => (0x04, Version::V3),
+        Counter => (0x05, Version::V3),
+        Decimal => (0x06, Version::V3),
+        Double => (0x07, Version::V3),
+        Float => (0x08, Version::V3),
+        Int => (0x09, Version::V3),
+        Timestamp => (0x0B, Version::V3),
+        Uuid => (0x0C, Version::V3),
+        Text => (0x0D, Version::V3),
+        Varint => (0x0E, Version::V3),
+        Timeuuid => (0x0F, Version::V3),
+        Inet => (0x10, Version::V3),
+        Date => (0x11, Version::V4),
+        Time => (0x12, Version::V4),
+        Smallint => (0x13, Version::V4),
+        Tinyint => (0x14, Version::V4),
+        Duration => (0x15, Version::V5),
+        List { .. } | Set { .. } | Map { .. } | Tuple(_) => return None,
+    })
+}
+
+const LIST: u16 = 0x20;
+const MAP: u16 = 0x21;
+const SET: u16 = 0x22;
+const TUPLE: u16 = 0x31;
+
+/// Appends a type. Natives that `version` does not know go as custom with their class.
+pub fn put_type(out: &mut Vec<u8>, version: Version, cql_type: &CqlType) {
+    match cql_type {
+        CqlType::List { element, .. } => {
+            put_short(out, LIST);
+            put_type(out, version, element);
+        }
+        CqlType::Set { element, .. } => {
+            put_short(out, SET);
+            put_type(out, version, element);
+        }
+        CqlType::Map { key, value, .. } => {
+            put_short(out, MAP);
+            put_type(out, version, key);
+            put_type(out, version, value);
+        }
+        CqlType::Tuple(elements) => {
+            put_short(out, TUPLE);
+            put_short(out, elements.len() as u16);
+            elements.iter().for_each(|element| put_type(out, version, element));
+        }
+        native => match native_id(native) {
+            Some((id, since)) if version >= since => put_short(out, id),
+            _ => {
+                put_short(out, CUSTOM);
+                put_string(out, &native.class_name());
+            }
+        },
+    }
+}
+
+/// Reads a type. Custom classes are those of natives; collections come back as not frozen.
+pub fn read_type(reader: &mut Reader<'_>) -> Result<CqlType, Failure> {
+    read_nested(reader, 0)
+}
+
+fn read_nested(reader: &mut Reader<'_>, depth: usize) -> Result<CqlType, Failure> {
+    use CqlType::*;
+    if depth > TYPE_DEPTH_MAX {
+        return Err(Failure::protocol("Type is nested too deeply"));
+    }
+    const NATIVES: [CqlType; 20] = [
+        Ascii, Bigint, Blob, Boolean, Counter, Decimal, Double, Float, Int, Timestamp, Uuid, Text, Varint, Timeuuid,
+        Inet, Date, Time, Smallint, Tinyint, Duration,
+    ];
+    let id = reader.short()?;
+    Ok(match id {
+        CUSTOM => {
+            let class = reader.string()?;
+            match NATIVES.into_iter().find(|native| native.class_name() == class) {
+                Some(native) => native,
+                None => return Err(Failure::protocol(format!("Unknown custom type {class}"))),
+            }
+        }
+        LIST => List { element: Box::new(read_nested(reader, depth + 1)?), frozen: false },
+        SET => Set { element: Box::new(read_nested(reader, depth + 1)?), frozen: false },
+        MAP => {
+            let key = Box::new(read_nested(reader, depth + 1)?);
+            Map { key, value: Box::new(read_nested(reader, depth + 1)?), frozen: false }
+        }
+        TUPLE => {
+            let count = reader.short()?;
+            let mut elements = Vec::new();
+            for _ in 0..count {
+                elements.push(read_nested(reader, depth + 1)?);
+            }
+            Tuple(elements)
+        }
+        id => match NATIVES.into_iter().find(|native| native_id(native).is_some_and(|(known, _)| known == id)) {
+            Some(native) => native,
+            None => return Err(Failure::protocol(format!("Unknown type id {id}"))),
+        },
+    })
+}
+
+/// Whether all columns belong to one table (false without columns).
+pub fn one_table<'a>(columns: impl Iterator<Item = ColumnView<'a>>) -> bool {
+    let mut table = None;
+    for column in columns {
+        match table {
+            None => table = Some((column.keyspace, column.table)),
+            Some(known) if known == (column.keyspace, column.table) => {}
+            Some(_) => return false,
+        }
+    }
+    table.is_some()
+}
+
+/// Appends the global table (when `global`) and the columns' specs.
+pub fn put_columns<'a>(
+    out: &mut Vec<u8>,
+    version: Version,
+    columns: impl Iterator<Item = ColumnView<'a>> + Clone,
+    global: bool,
+) {
+    if let (true, Some(first)) = (global, columns.clone().next()) {
+        put_string(out, first.keyspace);
+        put_string(out, first.table);
+    }
+    for column in columns {
+        if !global {
+            put_string(out, column.keyspace);
+            put_string(out, column.table);
+        }
+        put_string(out, column.name);
+        put_type(out, version, column.cql_type);
+    }
+}
+
+/// Reads `count` columns as [`put_columns`] writes them.
+pub fn read_columns(reader: &mut Reader<'_>, count: i32, global: bool) -> Result<Vec<Column>, Failure> {
+    let table = if global { Some((reader.string()?, reader.string()?)) } else { None };
+    let mut columns = Vec::new();
+    for _ in 0..count {
+        let (keyspace, table) = match table {
+            Some(table) => table,
+            None => (reader.string()?, reader.string()?),
+        };
+        columns.push(Column {
+            keyspace: keyspace.into(),
+            table: table.into(),
+            name: reader.string()?.into(),
+            cql_type: read_type(reader)?,
+        });
+    }
+    Ok(columns)
+}
+
+/// Appends metadata flags and the column count.
+pub(crate) fn put_head(out: &mut Vec<u8>, flags: i32, count: usize) {
+    put_int(out, flags);
+    put_int(out, count as i32);
+}

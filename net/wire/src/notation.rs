@@ -1,0 +1,216 @@
+//! The protocol's notations: `[short]`, `[string]`, `[bytes]` and so on, read from a slice and appended to a vector.
+//!
+//! Invariants: a [`Reader`] never reads beyond its slice and never allocates by a declared length; big-endian throughout.
+
+use model::Failure;
+use model::value::Bound;
+
+/// Reads notations from the front of a slice. Every failure is a protocol error (0x000A).
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of all of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { rest: bytes }
+    }
+
+    /// What has not been read.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    fn take(&mut self, count: usize, what: &str) -> Result<&'a [u8], Failure> {
+        let Some((taken, rest)) = self.rest.split_at_checked(count) else {
+            return Err(Failure::protocol(format!("Not enough bytes to read {what}")));
+        };
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N], Failure> {
+        let Some((taken, rest)) = self.rest.split_first_chunk::<N>() else {
+            return Err(Failure::protocol(format!("Not enough bytes to read {what}")));
+        };
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    /// `[byte]`.
+    pub fn byte(&mut self) -> Result<u8, Failure> {
+        Ok(self.array::<1>("a byte")?[0])
+    }
+
+    /// `[short]`.
+    pub fn short(&mut self) -> Result<u16, Failure> {
+        Ok(u16::from_be_bytes(self.array("a short")?))
+    }
+
+    /// `[int]`.
+    pub fn int(&mut self) -> Result<i32, Failure> {
+        Ok(i32::from_be_bytes(self.array("an int")?))
+    }
+
+    /// `[long]`.
+    pub fn long(&mut self) -> Result<i64, Failure> {
+        Ok(i64::from_be_bytes(self.array("a long")?))
+    }
+
+    /// `[uuid]`.
+    pub fn uuid(&mut self) -> Result<[u8; 16], Failure> {
+        self.array("a UUID")
+    }
+
+    /// `[string]`.
+    pub fn string(&mut self) -> Result<&'a str, Failure> {
+        const WHAT: &str = "an UTF8 serialized string preceded by its 2 bytes length";
+        let length = u16::from_be_bytes(self.array(WHAT)?) as usize;
+        text(self.take(length, WHAT)?)
+    }
+
+    /// `[long string]`; a negative length is an error.
+    pub fn long_string(&mut self) -> Result<&'a str, Failure> {
+        const WHAT: &str = "an UTF8 serialized string preceded by its 4 bytes length";
+        let length = i32::from_be_bytes(self.array(WHAT)?);
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        text(self.take(length, WHAT)?)
+    }
+
+    /// `[bytes]`; any negative length is null.
+    pub fn bytes(&mut self) -> Result<Option<&'a [u8]>, Failure> {
+        const WHAT: &str = "a byte array preceded by its 4 bytes length";
+        match usize::try_from(i32::from_be_bytes(self.array(WHAT)?)) {
+            Ok(length) => self.take(length, WHAT).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// `[short bytes]`.
+    pub fn short_bytes(&mut self) -> Result<&'a [u8], Failure> {
+        const WHAT: &str = "a byte array preceded by its 2 bytes length";
+        let length = u16::from_be_bytes(self.array(WHAT)?) as usize;
+        self.take(length, WHAT)
+    }
+
+    /// `[value]`: -1 is null, -2 is unset (null when `unset` is false, as in version 3).
+    pub fn value(&mut self, unset: bool) -> Result<Bound<'a>, Failure> {
+        const WHAT: &str = "a byte array preceded by its 4 bytes length";
+        match i32::from_be_bytes(self.array(WHAT)?) {
+            -1 => Ok(Bound::Null),
+            -2 if unset => Ok(Bound::Unset),
+            -2 => Ok(Bound::Null),
+            length => match usize::try_from(length) {
+                Ok(length) => self.take(length, WHAT).map(Bound::Bytes),
+                Err(_) => Err(Failure::protocol(format!("Invalid ByteBuf length {length}"))),
+            },
+        }
+    }
+
+    /// `[string list]`.
+    pub fn string_list(&mut self) -> Result<Vec<&'a str>, Failure> {
+        let count = self.short()?;
+        let mut list = Vec::new();
+        for _ in 0..count {
+            list.push(self.string()?);
+        }
+        Ok(list)
+    }
+
+    /// `[string map]`, in the order sent.
+    pub fn string_map(&mut self) -> Result<Vec<(&'a str, &'a str)>, Failure> {
+        let count = self.short()?;
+        let mut map = Vec::new();
+        for _ in 0..count {
+            map.push((self.string()?, self.string()?));
+        }
+        Ok(map)
+    }
+
+    /// `[string multimap]`, in the order sent.
+    pub fn string_multimap(&mut self) -> Result<Vec<(&'a str, Vec<&'a str>)>, Failure> {
+        let count = self.short()?;
+        let mut map = Vec::new();
+        for _ in 0..count {
+            map.push((self.string()?, self.string_list()?));
+        }
+        Ok(map)
+    }
+
+    /// Skips a `[bytes map]`.
+    pub fn skip_bytes_map(&mut self) -> Result<(), Failure> {
+        for _ in 0..self.short()? {
+            self.string()?;
+            self.bytes()?;
+        }
+        Ok(())
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str, Failure> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let shown = bytes.iter().take(TEXT_SHOWN_MAX).map(|byte| format!("{byte:02x}")).collect::<String>();
+        Failure::protocol(format!("Cannot decode string as UTF8: '{shown}'; invalid at byte {}", error.valid_up_to()))
+    })
+}
+
+/// Bytes of a malformed string that its error shows.
+const TEXT_SHOWN_MAX: usize = 64;
+
+/// Appends `[string]`; a longer one is cut at a character boundary below 65536 bytes.
+pub fn put_string(out: &mut Vec<u8>, text: &str) {
+    let text = &text[..text.floor_char_boundary(u16::MAX as usize)];
+    out.extend_from_slice(&(text.len() as u16).to_be_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Appends `[long string]`.
+pub fn put_long_string(out: &mut Vec<u8>, text: &str) {
+    put_bytes(out, Some(text.as_bytes()));
+}
+
+/// Appends `[bytes]`; `None` is null. At most 2 GiB.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    match bytes {
+        Some(bytes) => {
+            out.extend_from_slice(&(bytes.len() as i32).to_be_bytes());
+            out.extend_from_slice(bytes);
+        }
+        None => out.extend_from_slice(&(-1i32).to_be_bytes()),
+    }
+}
+
+/// Appends `[short bytes]`; at most 65535 of them.
+pub fn put_short_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    let bytes = &bytes[..bytes.len().min(u16::MAX as usize)];
+    out.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// Appends `[value]`.
+pub fn put_value(out: &mut Vec<u8>, value: &Bound<'_>) {
+    match value {
+        Bound::Null => out.extend_from_slice(&(-1i32).to_be_bytes()),
+        Bound::Unset => out.extend_from_slice(&(-2i32).to_be_bytes()),
+        Bound::Bytes(bytes) => put_bytes(out, Some(bytes)),
+    }
+}
+
+/// Appends `[short]`.
+pub fn put_short(out: &mut Vec<u8>, value: u16) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+/// Appends `[int]`.
+pub fn put_int(out: &mut Vec<u8>, value: i32) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+/// Appends `[string list]`; at most 65535 of them.
+pub fn put_string_list<'a>(out: &mut Vec<u8>, list: impl ExactSizeIterator<Item = &'a str>) {
+    put_short(out, list.len().min(u16::MAX as usize) as u16);
+    for text in list.take(u16::MAX as usize) {
+        put_string(out, text);
+    }
+}

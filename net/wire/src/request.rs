@@ -1,0 +1,285 @@
+//! Requests: bodies to [`Request`], borrowed from the body.
+//!
+//! Invariants: every malformed body is a [`Failure`] with Cassandra's code and, where drivers or tools may look at it,
+//! its text; unknown flags and bytes after the message are accepted, as Cassandra does.
+
+use crate::notation::Reader;
+use crate::{Opcode, Version, flags};
+use model::value::Bound;
+use model::{Consistency, Failure};
+
+/// A client's message.
+#[derive(Clone, PartialEq, Debug)]
+#[expect(missing_docs, reason = "the protocol's words")]
+pub enum Request<'a> {
+    Options,
+    Startup(Vec<(&'a str, &'a str)>),
+    AuthResponse(Option<&'a [u8]>),
+    Query { text: &'a str, parameters: QueryParameters<'a> },
+    Prepare { text: &'a str, keyspace: Option<&'a str> },
+    Execute { id: &'a [u8], result_metadata_id: Option<&'a [u8]>, parameters: QueryParameters<'a> },
+    Batch(Batch<'a>),
+    Register(Vec<EventType>),
+}
+
+/// Parameters of QUERY, EXECUTE and BATCH.
+#[derive(Clone, PartialEq, Debug)]
+pub struct QueryParameters<'a> {
+    /// Consistency level.
+    pub consistency: Consistency,
+    /// Values in the order sent.
+    pub values: Vec<Bound<'a>>,
+    /// Their names, if sent.
+    pub names: Option<Vec<&'a str>>,
+    /// The client knows the result's columns.
+    pub skip_metadata: bool,
+    /// Rows per page, positive; `None`: unpaged.
+    pub page_size: Option<i32>,
+    /// Where the page before ended.
+    pub paging_state: Option<&'a [u8]>,
+    /// Serial consistency, if sent.
+    pub serial_consistency: Option<Consistency>,
+    /// Default timestamp, microseconds; never `i64::MIN`.
+    pub timestamp: Option<i64>,
+    /// Keyspace (v5).
+    pub keyspace: Option<&'a str>,
+    /// Seconds since 1970 against which expiry is judged (v5).
+    pub now_in_seconds: Option<i32>,
+}
+
+impl QueryParameters<'_> {
+    /// Only a consistency level.
+    pub fn new(consistency: Consistency) -> Self {
+        QueryParameters {
+            consistency,
+            values: Vec::new(),
+            names: None,
+            skip_metadata: false,
+            page_size: None,
+            paging_state: None,
+            serial_consistency: None,
+            timestamp: None,
+            keyspace: None,
+            now_in_seconds: None,
+        }
+    }
+}
+
+/// How a batch was declared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the protocol's words")]
+pub enum BatchType {
+    Logged = 0,
+    Unlogged = 1,
+    Counter = 2,
+}
+
+/// BATCH.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Batch<'a> {
+    /// How.
+    pub batch_type: BatchType,
+    /// The statements with their values.
+    pub entries: Vec<BatchEntry<'a>>,
+    /// Consistency and what follows; no values.
+    pub parameters: QueryParameters<'a>,
+}
+
+/// One statement of a batch.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BatchEntry<'a> {
+    /// What to run.
+    pub statement: BatchStatement<'a>,
+    /// Its values.
+    pub values: Vec<Bound<'a>>,
+}
+
+/// See [`BatchEntry`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the protocol's words")]
+pub enum BatchStatement<'a> {
+    Text(&'a str),
+    Id(&'a [u8]),
+}
+
+/// What a client registers for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[expect(missing_docs, reason = "the protocol's words")]
+pub enum EventType {
+    TopologyChange,
+    StatusChange,
+    SchemaChange,
+}
+
+impl EventType {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            EventType::TopologyChange => "TOPOLOGY_CHANGE",
+            EventType::StatusChange => "STATUS_CHANGE",
+            EventType::SchemaChange => "SCHEMA_CHANGE",
+        }
+    }
+}
+
+/// Flags of query parameters.
+pub(crate) mod parameter_flags {
+    pub(crate) const VALUES: u32 = 0x01;
+    pub(crate) const SKIP_METADATA: u32 = 0x02;
+    pub(crate) const PAGE_SIZE: u32 = 0x04;
+    pub(crate) const PAGING_STATE: u32 = 0x08;
+    pub(crate) const SERIAL_CONSISTENCY: u32 = 0x10;
+    pub(crate) const TIMESTAMP: u32 = 0x20;
+    pub(crate) const NAMES: u32 = 0x40;
+    pub(crate) const KEYSPACE: u32 = 0x80;
+    pub(crate) const NOW_IN_SECONDS: u32 = 0x100;
+}
+
+/// The flag of PREPARE (v5).
+pub(crate) const PREPARE_KEYSPACE: u32 = 0x01;
+
+impl<'a> Request<'a> {
+    /// Reads a request's body. `header_flags` tell whether a custom payload comes first; it is skipped.
+    pub fn decode(version: Version, opcode: Opcode, header_flags: u8, body: &'a [u8]) -> Result<Request<'a>, Failure> {
+        let mut reader = Reader::new(body);
+        let reader = &mut reader;
+        if header_flags & flags::CUSTOM_PAYLOAD != 0 && version >= Version::V4 {
+            reader.skip_bytes_map()?;
+        }
+        Ok(match opcode {
+            Opcode::Options => Request::Options,
+            Opcode::Startup => Request::Startup(reader.string_map()?),
+            Opcode::AuthResponse => Request::AuthResponse(reader.bytes()?),
+            Opcode::Query => Request::Query { text: reader.long_string()?, parameters: parameters(version, reader)? },
+            Opcode::Prepare => {
+                let text = reader.long_string()?;
+                let flags = if version >= Version::V5 { reader.int()? as u32 } else { 0 };
+                let keyspace = if flags & PREPARE_KEYSPACE != 0 { Some(reader.string()?) } else { None };
+                Request::Prepare { text, keyspace }
+            }
+            Opcode::Execute => Request::Execute {
+                id: reader.short_bytes()?,
+                result_metadata_id: if version >= Version::V5 { Some(reader.short_bytes()?) } else { None },
+                parameters: parameters(version, reader)?,
+            },
+            Opcode::Batch => Request::Batch(batch(version, reader)?),
+            Opcode::Register => Request::Register(register(reader)?),
+            _ => return Err(Failure::protocol("Unsupported message")),
+        })
+    }
+}
+
+fn register(reader: &mut Reader<'_>) -> Result<Vec<EventType>, Failure> {
+    const ALL: [EventType; 3] = [EventType::TopologyChange, EventType::StatusChange, EventType::SchemaChange];
+    let mut types = Vec::new();
+    for name in reader.string_list()? {
+        match ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(name)) {
+            Some(known) => types.push(known),
+            None => return Err(Failure::protocol(format!("Invalid value '{name}' for Type"))),
+        }
+    }
+    Ok(types)
+}
+
+fn consistency(reader: &mut Reader<'_>) -> Result<Consistency, Failure> {
+    let code = reader.short()?;
+    Consistency::from_code(code)
+        .ok_or_else(|| Failure::protocol(format!("Unknown code {code} for a consistency level")))
+}
+
+fn parameter_flags(version: Version, reader: &mut Reader<'_>) -> Result<u32, Failure> {
+    Ok(if version >= Version::V5 { reader.int()? as u32 } else { reader.byte()? as u32 })
+}
+
+fn parameters<'a>(version: Version, reader: &mut Reader<'a>) -> Result<QueryParameters<'a>, Failure> {
+    use parameter_flags::*;
+    let mut parameters = QueryParameters::new(consistency(reader)?);
+    let flags = parameter_flags(version, reader)?;
+    if flags & VALUES != 0 {
+        let count = reader.short()?;
+        let mut names = (flags & NAMES != 0).then(Vec::new);
+        for _ in 0..count {
+            if let Some(names) = &mut names {
+                names.push(reader.string()?);
+            }
+            parameters.values.push(reader.value(version >= Version::V4)?);
+        }
+        parameters.names = names;
+    }
+    parameters.skip_metadata = flags & SKIP_METADATA != 0;
+    if flags & PAGE_SIZE != 0 {
+        match reader.int()? {
+            0 => return Err(Failure::protocol("The page size cannot be 0")),
+            size => parameters.page_size = (size > 0).then_some(size),
+        }
+    }
+    if flags & PAGING_STATE != 0 {
+        parameters.paging_state = reader.bytes()?;
+    }
+    tail(version, flags, reader, &mut parameters)?;
+    Ok(parameters)
+}
+
+/// What QUERY, EXECUTE and BATCH have in common at the end.
+fn tail<'a>(
+    version: Version,
+    flags: u32,
+    reader: &mut Reader<'a>,
+    parameters: &mut QueryParameters<'a>,
+) -> Result<(), Failure> {
+    use parameter_flags::*;
+    if flags & SERIAL_CONSISTENCY != 0 {
+        parameters.serial_consistency = Some(consistency(reader)?);
+    }
+    if flags & TIMESTAMP != 0 {
+        let timestamp = reader.long()?;
+        if timestamp == i64::MIN {
+            return Err(Failure::protocol(format!(
+                "Out of bound timestamp, must be in [{}, {}] (got {timestamp})",
+                i64::MIN + 1,
+                i64::MAX
+            )));
+        }
+        parameters.timestamp = Some(timestamp);
+    }
+    if version >= Version::V5 {
+        if flags & KEYSPACE != 0 {
+            parameters.keyspace = Some(reader.string()?);
+        }
+        if flags & NOW_IN_SECONDS != 0 {
+            parameters.now_in_seconds = Some(reader.int()?);
+        }
+    }
+    Ok(())
+}
+
+fn batch<'a>(version: Version, reader: &mut Reader<'a>) -> Result<Batch<'a>, Failure> {
+    let batch_type = match reader.byte()? {
+        0 => BatchType::Logged,
+        1 => BatchType::Unlogged,
+        2 => BatchType::Counter,
+        other => return Err(Failure::protocol(format!("Invalid BATCH message type {other}"))),
+    };
+    let mut entries = Vec::new();
+    for _ in 0..reader.short()? {
+        let statement = match reader.byte()? {
+            0 => BatchStatement::Text(reader.long_string()?),
+            1 => BatchStatement::Id(reader.short_bytes()?),
+            other => {
+                return Err(Failure::protocol(format!(
+                    "Invalid query kind in BATCH messages. Must be 0 or 1 but got {other}"
+                )));
+            }
+        };
+        let mut values = Vec::new();
+        for _ in 0..reader.short()? {
+            values.push(reader.value(version >= Version::V4)?);
+        }
+        entries.push(BatchEntry { statement, values });
+    }
+    let mut parameters = QueryParameters::new(consistency(reader)?);
+    let flags = parameter_flags(version, reader)?;
+    tail(version, flags, reader, &mut parameters)?;
+    Ok(Batch { batch_type, entries, parameters })
+}

@@ -1,0 +1,168 @@
+//! Version 5 segments, uncompressed (little-endian):
+//!
+//! ```text
+//! header  3 bytes  17 bits payload length, 1 bit self-contained, 6 bits zero
+//!         3 bytes  CRC24 of the 3 bytes before
+//! payload 0 to 131071 bytes
+//! trailer 4 bytes  CRC32 of the payload, seeded with FA 2D 55 CA
+//! ```
+//! A self-contained segment holds whole envelopes, perhaps several. A larger envelope is cut over segments that are not
+//! self-contained.
+//!
+//! Source: native_protocol_v5.spec, section 2.
+
+use crc32fast::Hasher;
+use std::sync::LazyLock;
+
+/// Longest payload.
+pub const PAYLOAD_BYTES_MAX: usize = (1 << 17) - 1;
+/// Bytes before the payload.
+pub const HEADER_BYTES: usize = 6;
+/// Bytes after the payload.
+pub const TRAILER_BYTES: usize = 4;
+
+const SELF_CONTAINED: u32 = 1 << 17;
+const CRC24_INIT: u32 = 0x87_5060;
+const CRC24_POLYNOMIAL: u32 = 0x197_4F0B;
+
+/// The CRC32 state after the four seed bytes.
+static SEEDED: LazyLock<Hasher> = LazyLock::new(|| {
+    let mut hasher = Hasher::new();
+    hasher.update(&[0xFA, 0x2D, 0x55, 0xCA]);
+    hasher
+});
+
+/// The CRC24 of a header's first three bytes.
+pub fn crc24(bytes: [u8; 3]) -> u32 {
+    bytes.iter().fold(CRC24_INIT, |crc, byte| {
+        (0..8).fold(crc ^ (*byte as u32) << 16, |crc, _| {
+            let shifted = crc << 1;
+            if shifted & 0x100_0000 != 0 { shifted ^ CRC24_POLYNOMIAL } else { shifted }
+        })
+    })
+}
+
+/// The CRC32 of a payload.
+pub fn crc32(payload: &[u8]) -> u32 {
+    let mut hasher = SEEDED.clone();
+    hasher.update(payload);
+    hasher.finalize()
+}
+
+/// A segment's checked header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentHeader {
+    /// Payload bytes, at most [`PAYLOAD_BYTES_MAX`].
+    pub payload_len: usize,
+    /// Whether the payload is whole envelopes.
+    pub self_contained: bool,
+}
+
+/// A checksum that differs: as read and as computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mismatch {
+    /// In the bytes.
+    pub read: u32,
+    /// Of the bytes.
+    pub computed: u32,
+}
+
+impl SegmentHeader {
+    /// Checks and reads a header.
+    pub fn decode(bytes: [u8; HEADER_BYTES]) -> Result<SegmentHeader, Mismatch> {
+        let [a, b, c, x, y, z] = bytes;
+        let read = u32::from_le_bytes([x, y, z, 0]);
+        let computed = crc24([a, b, c]);
+        if read != computed {
+            return Err(Mismatch { read, computed });
+        }
+        let bits = u32::from_le_bytes([a, b, c, 0]);
+        Ok(SegmentHeader { payload_len: bits as usize & PAYLOAD_BYTES_MAX, self_contained: bits & SELF_CONTAINED != 0 })
+    }
+
+    /// The header's bytes. The length must fit.
+    pub fn encode(self) -> [u8; HEADER_BYTES] {
+        assert!(self.payload_len <= PAYLOAD_BYTES_MAX, "the payload was cut to size");
+        let bits = self.payload_len as u32 | if self.self_contained { SELF_CONTAINED } else { 0 };
+        let [a, b, c, _] = bits.to_le_bytes();
+        let [x, y, z, _] = crc24([a, b, c]).to_le_bytes();
+        [a, b, c, x, y, z]
+    }
+}
+
+/// Wraps envelopes into segments at the end of a send queue. While the last segment is still the queue's end, the next
+/// envelope goes into it: envelopes of one loop turn share segments without waiting for each other.
+#[derive(Default)]
+pub struct SegmentWriter {
+    open: Option<Open>,
+}
+
+/// The last segment written, as long as nothing was sent or appended after it.
+struct Open {
+    start: usize,
+    payload_len: usize,
+    crc: Hasher,
+}
+
+impl Open {
+    fn end(&self) -> usize {
+        self.start + HEADER_BYTES + self.payload_len + TRAILER_BYTES
+    }
+
+    fn close(&self, out: &mut Vec<u8>) {
+        let header = SegmentHeader { payload_len: self.payload_len, self_contained: true }.encode();
+        out[self.start..self.start + HEADER_BYTES].copy_from_slice(&header);
+        out.extend_from_slice(&self.crc.clone().finalize().to_le_bytes());
+    }
+}
+
+impl SegmentWriter {
+    /// Lets `encode` append one envelope to `out`, in a segment.
+    pub fn write<R>(&mut self, out: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        let start = out.len();
+        out.extend_from_slice(&[0; HEADER_BYTES]);
+        let body = out.len();
+        let result = encode(out);
+        let len = out.len() - body;
+        if len > PAYLOAD_BYTES_MAX {
+            let envelope = out.split_off(body);
+            out.truncate(start);
+            put_split(out, &envelope);
+            self.open = None;
+            return result;
+        }
+        match self.open.take() {
+            Some(mut open) if open.end() == start && open.payload_len + len <= PAYLOAD_BYTES_MAX => {
+                open.crc.update(&out[body..]);
+                open.payload_len += len;
+                let to = start - TRAILER_BYTES;
+                out.copy_within(body.., to);
+                out.truncate(to + len);
+                open.close(out);
+                self.open = Some(open);
+            }
+            _ => {
+                let mut crc = SEEDED.clone();
+                crc.update(&out[body..]);
+                let open = Open { start, payload_len: len, crc };
+                open.close(out);
+                self.open = Some(open);
+            }
+        }
+        result
+    }
+}
+
+/// Appends an envelope over as many segments as it takes, none of them self-contained.
+pub fn put_split(out: &mut Vec<u8>, envelope: &[u8]) {
+    for payload in envelope.chunks(PAYLOAD_BYTES_MAX) {
+        put_segment(out, payload, false);
+    }
+}
+
+/// Appends one segment; `payload` must fit.
+pub fn put_segment(out: &mut Vec<u8>, payload: &[u8], self_contained: bool) {
+    out.extend_from_slice(&SegmentHeader { payload_len: payload.len(), self_contained }.encode());
+    out.extend_from_slice(payload);
+    out.extend_from_slice(&crc32(payload).to_le_bytes());
+}
