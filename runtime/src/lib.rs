@@ -28,6 +28,7 @@ pub mod fault;
 pub mod file;
 pub mod gate;
 mod hash;
+pub mod machine;
 pub mod mesh;
 pub mod metrics;
 pub mod rng;
