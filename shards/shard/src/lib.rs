@@ -19,7 +19,10 @@ pub mod verbs;
 pub use ports::{ChangeKind, ChangeTarget, Notifier, SchemaChange};
 pub use row_block::RowBlock;
 
-use cql::plan::ColumnSpec;
+pub use cql::Prepared;
+pub use cql::plan::{BatchKind, ColumnSpec};
+pub use engine::SyncMode;
+
 use model::value::Bound;
 use model::{Consistency, Failure};
 use std::cell::RefCell;
