@@ -1,0 +1,90 @@
+//! Tests of the configuration.
+
+use super::*;
+
+fn failure(file: &str) -> String {
+    Config::read(file, &[]).expect_err("the configuration is wrong").0
+}
+
+#[test]
+fn nothing_said_gives_cassandras_defaults() {
+    let config = Config::read("", &[]).expect("valid");
+    assert_eq!(config, Config::default());
+    assert_eq!((config.native_port, config.shard_aware_port, config.num_tokens), (9042, 19042, 16));
+    assert_eq!(config.sync, SyncMode::Group { window: Duration::ZERO });
+    config.check().expect("loopback is open");
+}
+
+#[test]
+fn names_and_units_are_cassandras() {
+    let config = Config::read(
+        "cluster_name: 'A B'\nrpc_address: 127.0.0.9\ncommitlog_sync: periodic\ncommitlog_sync_period: 2s\n\
+         commitlog_segment_size: 16MiB\nread_request_timeout_in_ms: 700\nwrite_request_timeout: 1500ms\n\
+         data_file_directories: [/x/y]\nhinted_handoff_enabled: true\nnum_tokens: 4\n\
+         native_transport_max_concurrent_connections: -1\nlisten_address: localhost\nbroadcast_address:\n",
+        &["native_transport_port=9142".into(), "cluster_name=C".into()],
+    )
+    .expect("valid");
+    assert_eq!(config.cluster_name, "C");
+    assert_eq!(config.sync, SyncMode::Periodic { period: Duration::from_secs(2) });
+    assert_eq!(config.segment_bytes, 16 << 20);
+    assert_eq!((config.read_timeout, config.write_timeout), (Duration::from_millis(700), Duration::from_millis(1500)));
+    assert_eq!(config.directory, PathBuf::from("/x/y"));
+    assert_eq!((config.native_port, config.num_tokens), (9142, 4));
+    assert_eq!(config.connections_max, CONNECTIONS_MAX);
+    assert_eq!(config.unused, ["broadcast_address", "hinted_handoff_enabled"]);
+}
+
+#[test]
+fn wrong_options_are_named() {
+    assert_eq!(failure("comitlog_sync: group"), "comitlog_sync: unknown option; did you mean commitlog_sync?");
+    assert!(failure("commitlog_sync: sometimes").contains("group, batch, periodic"));
+    assert!(failure("read_request_timeout: 10").starts_with("read_request_timeout: 10 is not a duration"));
+    assert!(failure("num_tokens: 0").contains("from 1 to 1536"));
+    assert!(failure("num_tokens: 1537").contains("from 1 to 1536"));
+    assert!(Config::read("num_tokens: 1536", &[]).is_ok());
+    assert!(failure("commitlog_segment_size: 33MiB").contains("power of two"));
+    assert!(failure("commitlog_segment_size: 2GiB").contains("power of two"));
+    assert!(Config::read("commitlog_segment_size: 1GiB", &[]).is_ok());
+    assert!(failure("data_file_directories: [a, b]").contains("exactly one"));
+    assert!(failure("authenticator: PasswordAuthenticator").contains("not supported yet"));
+    assert!(Config::read("authenticator: org.apache.cassandra.auth.AllowAllAuthenticator", &[]).is_ok());
+    assert!(failure("native_transport_port: 65536").contains("65535"));
+    assert!(failure("- a").contains("mapping"));
+    assert!(failure("a: [").contains("YAML"));
+    assert!(failure("read_request_timeout: 9ms").contains("at least"));
+    assert!(Config::read("read_request_timeout: 10ms", &[]).is_ok());
+    assert!(Config::read("", &["cluster_name".into()]).is_err());
+    assert!(Config::read(&" ".repeat(FILE_BYTES_MAX), &[]).is_ok());
+    assert!(Config::read(&" ".repeat(FILE_BYTES_MAX + 1), &[]).is_err());
+}
+
+#[test]
+fn only_loopback_is_open_without_authentication() {
+    for address in ["0.0.0.0", "192.168.1.1", "::"] {
+        let config = Config::read(&format!("rpc_address: '{address}'"), &[]).expect("valid");
+        assert!(config.check().expect_err("closed").0.contains("loopback"));
+    }
+    for address in ["127.0.0.7", "::1"] {
+        Config::read(&format!("rpc_address: '{address}'"), &[]).expect("valid").check().expect("open");
+    }
+    let config = Config { memory_bytes: MEMORY_BYTES_MIN - 1, ..Config::default() };
+    assert!(config.check().is_err());
+    let config = Config { memory_bytes: MEMORY_BYTES_MIN, ..Config::default() };
+    assert!(config.check().is_ok());
+}
+
+#[test]
+fn any_bytes_give_a_configuration_or_an_error() {
+    let sample =
+        "cluster_name: 'A B'\nrpc_address: 127.0.0.9\ncommitlog_sync: periodic\nseed_provider: [{a: {b: c}}]\n";
+    let mut rng = runtime::rng::Rng::new(1);
+    for _ in 0..2000 {
+        let mut bytes = sample.as_bytes().to_vec();
+        for _ in 0..1 + rng.below(4) {
+            let at = rng.below(bytes.len() as u64) as usize;
+            bytes[at] = rng.below(256) as u8;
+        }
+        let _ = Config::read(&String::from_utf8_lossy(&bytes), &[]);
+    }
+}

@@ -1,0 +1,72 @@
+//! Cassandra's units: durations (`10s`, `500ms`) and sizes (`32MiB`).
+
+use std::time::Duration;
+
+/// A duration as `cassandra.yaml` writes it: an integer and one of `d h m s ms us ns`. `None` for anything else.
+pub fn duration(text: &str) -> Option<Duration> {
+    let (number, unit) = split(text)?;
+    let nanos_per_unit = match unit {
+        "d" => 86_400 * 1_000_000_000,
+        "h" => 3_600 * 1_000_000_000,
+        "m" => 60 * 1_000_000_000,
+        "s" => 1_000_000_000,
+        "ms" => 1_000_000,
+        "us" | "µs" => 1_000,
+        "ns" => 1,
+        _ => return None,
+    };
+    number.checked_mul(nanos_per_unit).map(Duration::from_nanos)
+}
+
+/// A size in bytes as `cassandra.yaml` writes it: an integer and one of `B KiB MiB GiB`. `None` for anything else.
+pub fn bytes(text: &str) -> Option<u64> {
+    let (number, unit) = split(text)?;
+    let bytes_per_unit = match unit {
+        "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    number.checked_mul(bytes_per_unit)
+}
+
+/// A size as the command line takes it: as [`bytes`], or with `K`, `M`, `G`, or plain bytes.
+pub fn memory(text: &str) -> Option<u64> {
+    let (number, unit) = split(text)?;
+    let bytes_per_unit = match unit {
+        "" => 1,
+        "K" | "k" => 1 << 10,
+        "M" | "m" => 1 << 20,
+        "G" | "g" => 1 << 30,
+        _ => return bytes(text),
+    };
+    number.checked_mul(bytes_per_unit)
+}
+
+fn split(text: &str) -> Option<(u64, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    Some((number.parse().ok()?, unit.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_of_cassandra() {
+        assert_eq!(duration("10s"), Some(Duration::from_secs(10)));
+        assert_eq!(duration("500ms"), Some(Duration::from_millis(500)));
+        assert_eq!(duration("1d"), Some(Duration::from_secs(86_400)));
+        assert_eq!(duration("10"), None);
+        assert_eq!(duration("-1s"), None);
+        assert_eq!(duration("999999999999999999d"), None);
+        assert_eq!(bytes("32MiB"), Some(32 << 20));
+        assert_eq!(bytes("32MB"), None);
+        assert_eq!(memory("4G"), Some(4 << 30));
+        assert_eq!(memory("512MiB"), Some(512 << 20));
+        assert_eq!(memory("99999999999999999999"), None);
+    }
+}

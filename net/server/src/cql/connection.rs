@@ -1,0 +1,327 @@
+//! One connection: one task that receives, decodes and begins requests; each request answers when it is done.
+//!
+//! 1. Handshake, within [`HANDSHAKE_MAX`]: OPTIONS and STARTUP, one after the other.
+//! 2. Each request is admitted (in number and bytes; the connection waits, or is answered OVERLOADED if it asked for
+//!    that), then polled at once; if it has to wait it becomes a task of its own.
+//! 3. An answer is encoded straight into the stream's send queue, in version 5 into a segment that answers of the same
+//!    turn share.
+//!
+//! Invariants: requests under way, their bytes and queued output are bounded; a client that does not read is not read
+//! from, and closed after [`OUTPUT_STALL_MAX`]; nothing of a request is kept after its answer.
+
+use crate::cql::handshake::{self, LOWEST_VERSION, Startup};
+use crate::cql::{Shared, dispatch};
+use model::Failure;
+use runtime::Stream;
+use runtime::gate::{Pass, Permit, Semaphore};
+use shard::Session;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+use wire::frame::{Decoder, Envelope, Event, Refusal};
+use wire::request::{EventType, Request};
+use wire::response::{self, To};
+use wire::segment::SegmentWriter;
+use wire::{Opcode, Version};
+
+/// Time from accepting to the end of the handshake.
+pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// Requests of one connection under way.
+pub const REQUESTS_IN_FLIGHT_MAX: u64 = 2048;
+/// Queued output above which no further request of the connection begins.
+pub const OUTPUT_PAUSE_BYTES: usize = 1 << 20;
+/// Queued output above which answers wait, and events close the connection.
+pub const OUTPUT_BYTES_MAX: usize = 8 << 20;
+/// A client that leaves output queued for so long is closed.
+pub const OUTPUT_STALL_MAX: Duration = Duration::from_secs(10);
+/// Bodies from this size on are admitted before they have arrived.
+const EARLY_ADMISSION_BYTES: usize = 64 << 10;
+/// What a request is charged beside its body.
+const REQUEST_OVERHEAD_BYTES: usize = 512;
+
+/// A connection of the current shard.
+pub struct Connection {
+    pub(crate) shared: Rc<Shared>,
+    /// USE and the like.
+    pub(crate) session: Session,
+    stream: Stream,
+    version: Cell<Version>,
+    framed: Cell<bool>,
+    segments: RefCell<SegmentWriter>,
+    throw_on_overload: Cell<bool>,
+    in_flight: Semaphore,
+}
+
+/// The connection is to be closed.
+struct Close;
+
+/// What a request under way holds; given back when it is dropped.
+struct Admission {
+    _pass: Pass,
+    _place: Permit,
+    _bytes: Permit,
+}
+
+impl Connection {
+    pub(crate) fn new(shared: Rc<Shared>, stream: Stream) -> Connection {
+        Connection {
+            shared,
+            session: Session::default(),
+            stream,
+            version: Cell::new(LOWEST_VERSION),
+            framed: Cell::new(false),
+            segments: RefCell::default(),
+            throw_on_overload: Cell::new(false),
+            in_flight: Semaphore::new(REQUESTS_IN_FLIGHT_MAX),
+        }
+    }
+
+    /// Serves until either side closes.
+    pub(crate) async fn serve(self: &Rc<Self>) {
+        let mut decoder = Decoder::server(LOWEST_VERSION);
+        let ready = match runtime::timeout(HANDSHAKE_MAX, self.handshake(&mut decoder)).await {
+            Some(ready) => ready,
+            None => {
+                tracing::debug!(peer = %self.stream.peer(), "handshake took too long");
+                self.shared.metrics.evictions.increment();
+                return;
+            }
+        };
+        if ready.is_ok() {
+            let Close = self.requests(&mut decoder).await;
+        }
+        // Answers of requests under way have nowhere to go any more; what is queued is handed to the system.
+        let _ = runtime::timeout(OUTPUT_STALL_MAX, self.stream.drained_to(0)).await;
+        self.stream.shutdown();
+    }
+
+    /// The next message, received if need be.
+    async fn next_event(&self, decoder: &mut Decoder) -> Result<Event, Close> {
+        loop {
+            if let Some(event) = decoder.next_event() {
+                return Ok(event);
+            }
+            match self.stream.recv().await {
+                Ok(Some(bytes)) => decoder.feed(&bytes),
+                Ok(None) | Err(_) => return Err(Close),
+            }
+        }
+    }
+
+    async fn handshake(&self, decoder: &mut Decoder) -> Result<(), Close> {
+        loop {
+            let envelope = match self.next_event(decoder).await? {
+                Event::Envelope(envelope) => envelope,
+                Event::Refusal(refusal) => {
+                    self.refuse(&refusal)?;
+                    continue;
+                }
+            };
+            let version = envelope.header.version;
+            let to = To { version, stream: envelope.header.stream };
+            let opcode = envelope.header.opcode;
+            if !matches!(opcode, Opcode::Options | Opcode::Startup) {
+                let text = format!("Unexpected message {}, expecting STARTUP or OPTIONS", opcode.name());
+                self.send(|out| response::error(out, to, &Failure::protocol(text)));
+                return Err(Close);
+            }
+            match dispatch::decode(self, &envelope) {
+                Ok(Request::Startup(options)) => match Startup::check(version, &options) {
+                    Ok(startup) => {
+                        self.send(|out| response::ready(out, to));
+                        self.version.set(version);
+                        self.framed.set(version >= Version::V5);
+                        self.throw_on_overload.set(startup.throw_on_overload);
+                        decoder.agree(version);
+                        return Ok(());
+                    }
+                    Err(failure) => self.send(|out| response::error(out, to, &failure)),
+                },
+                Ok(_) => self.send(|out| handshake::supported(&self.shared, out, to)),
+                Err(failure) => {
+                    self.send(|out| response::error(out, to, &failure));
+                    return Err(Close);
+                }
+            }
+        }
+    }
+
+    async fn requests(self: &Rc<Self>, decoder: &mut Decoder) -> Close {
+        let mut early = None;
+        loop {
+            let event = match decoder.next_event() {
+                Some(event) => event,
+                None => {
+                    if decoder.awaited() > EARLY_ADMISSION_BYTES && early.is_none() {
+                        early = Some(self.admit_bytes(decoder.awaited() + decoder.buffered()).await);
+                    }
+                    match self.stream.recv().await {
+                        Ok(Some(bytes)) => decoder.feed(&bytes),
+                        Ok(None) | Err(_) => return Close,
+                    }
+                    continue;
+                }
+            };
+            let handled = match event {
+                Event::Envelope(envelope) => self.handle(envelope, early.take()).await,
+                Event::Refusal(refusal) => self.refuse(&refusal),
+            };
+            if let Err(close) = handled {
+                return close;
+            }
+        }
+    }
+
+    fn refuse(&self, refusal: &Refusal) -> Result<(), Close> {
+        self.shared.metrics.errors.increment();
+        self.send(|out| response::refusal(out, refusal.address, &refusal.failure));
+        if refusal.close {
+            tracing::debug!(peer = %self.stream.peer(), failure = %refusal.failure, "closing");
+            self.shared.metrics.evictions.increment();
+            return Err(Close);
+        }
+        Ok(())
+    }
+
+    async fn handle(self: &Rc<Self>, envelope: Envelope, early: Option<Permit>) -> Result<(), Close> {
+        let to = To { version: envelope.header.version, stream: envelope.header.stream };
+        match envelope.header.opcode {
+            Opcode::Query | Opcode::Prepare | Opcode::Execute | Opcode::Batch => {
+                return self.begin(envelope, early).await;
+            }
+            Opcode::Options => self.send(|out| handshake::supported(&self.shared, out, to)),
+            // Nobody has to log in: any token will do, as on Cassandra.
+            Opcode::AuthResponse => self.send(|out| response::auth_success(out, to)),
+            Opcode::Startup => {
+                let text = "Unexpected message STARTUP, the connection is already initialized";
+                self.send(|out| response::error(out, to, &Failure::protocol(text)));
+            }
+            _ => match dispatch::decode(self, &envelope) {
+                Ok(Request::Register(types)) => {
+                    if types.contains(&EventType::SchemaChange) {
+                        self.shared.events.register(self);
+                    }
+                    self.send(|out| response::ready(out, to));
+                }
+                Ok(_) => self.send(|out| response::error(out, to, &Failure::protocol("Unsupported message"))),
+                Err(failure) => self.send(|out| response::error(out, to, &failure)),
+            },
+        }
+        self.make_room(OUTPUT_PAUSE_BYTES).await
+    }
+
+    /// Admits a request and begins it: polled once here, and as a task of its own if it has to wait.
+    async fn begin(self: &Rc<Self>, envelope: Envelope, early: Option<Permit>) -> Result<(), Close> {
+        self.make_room(OUTPUT_PAUSE_BYTES).await?;
+        let to = To { version: envelope.header.version, stream: envelope.header.stream };
+        let bytes = envelope.body.len() + REQUEST_OVERHEAD_BYTES;
+        let admitted = match early {
+            Some(permit) => Some(permit),
+            None if self.throw_on_overload.get() => self.shared.request_bytes.try_acquire(bytes as u64),
+            None => Some(self.admit_bytes(bytes).await),
+        };
+        let place = match self.in_flight.try_acquire(1) {
+            Some(place) => Some(place),
+            None if self.throw_on_overload.get() => None,
+            None => Some(self.paused(self.in_flight.acquire(1)).await),
+        };
+        let (Some(permit), Some(place)) = (admitted, place) else {
+            let failure = Failure::overloaded("Too many requests are under way");
+            self.shared.metrics.errors.increment();
+            self.send(|out| response::error(out, to, &failure));
+            return Ok(());
+        };
+        let Some(pass) = self.shared.gate.enter() else { return Err(Close) };
+        let admission = Admission { _pass: pass, _place: place, _bytes: permit };
+
+        let connection = self.clone();
+        let mut request = Box::pin(async move {
+            dispatch::run(&connection, envelope).await;
+            drop(admission);
+        });
+        let done = std::future::poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx).is_ready())).await;
+        if !done {
+            runtime::spawn(request);
+        }
+        Ok(())
+    }
+
+    /// Takes `bytes` of the shard's request memory, waiting without receiving until they are free.
+    async fn admit_bytes(&self, bytes: usize) -> Permit {
+        let bytes = (bytes as u64).min(self.shared.request_bytes_max);
+        match self.shared.request_bytes.try_acquire(bytes) {
+            Some(permit) => permit,
+            None => self.paused(self.shared.request_bytes.acquire(bytes)).await,
+        }
+    }
+
+    /// Waits with reception stopped, so that the client's window fills.
+    async fn paused<T>(&self, waiting: impl Future<Output = T>) -> T {
+        self.stream.pause();
+        let value = waiting.await;
+        self.stream.resume();
+        value
+    }
+
+    /// Waits until at most `bytes` of output are queued; closes a client that does not read.
+    async fn make_room(&self, bytes: usize) -> Result<(), Close> {
+        if self.stream.queued() <= bytes {
+            return Ok(());
+        }
+        match self.paused(runtime::timeout(OUTPUT_STALL_MAX, self.stream.drained_to(bytes))).await {
+            Some(Ok(())) => Ok(()),
+            _ => {
+                self.evict("it does not read its answers");
+                Err(Close)
+            }
+        }
+    }
+
+    /// Before an answer is queued: waits while the queue is full.
+    pub(crate) async fn wait_for_room(&self) {
+        if self.stream.queued() > OUTPUT_BYTES_MAX {
+            let drained = runtime::timeout(OUTPUT_STALL_MAX, self.stream.drained_to(OUTPUT_BYTES_MAX)).await;
+            if drained.is_none() {
+                self.evict("it does not read its answers");
+            }
+        }
+    }
+
+    fn evict(&self, why: &str) {
+        tracing::debug!(peer = %self.stream.peer(), why, "closing");
+        self.shared.metrics.evictions.increment();
+        self.stream.shutdown();
+    }
+
+    /// Queues one envelope, in version 5 within a segment.
+    pub(crate) fn send(&self, encode: impl FnOnce(&mut Vec<u8>)) {
+        self.stream.write(|out| {
+            if self.framed.get() {
+                self.segments.borrow_mut().write(out, encode);
+            } else {
+                encode(out);
+            }
+        });
+    }
+
+    /// Queues an event; a client that does not read is closed instead.
+    pub(crate) fn send_event(&self, encode: impl FnOnce(&mut Vec<u8>, Version)) {
+        if self.stream.queued() > OUTPUT_BYTES_MAX {
+            self.evict("it does not read its events");
+            return;
+        }
+        self.send(|out| encode(out, self.version.get()));
+    }
+
+    /// Waits until everything queued is with the system, as long as the client reads.
+    pub(crate) async fn flush(&self) {
+        let _ = runtime::timeout(OUTPUT_STALL_MAX, self.stream.drained_to(0)).await;
+    }
+
+    /// Ends the connection at once.
+    pub(crate) fn shutdown(&self) {
+        self.stream.shutdown();
+    }
+}

@@ -1,0 +1,205 @@
+//! One request: body to the shard's call, the shard's answer to bytes.
+//!
+//! Invariants: every request is answered exactly once; a panic while the body is decoded is caught here (outside the
+//! simulator), because nothing of a shard is touched by then.
+
+use crate::cql::connection::Connection;
+use crate::cql::events::describe;
+use model::Failure;
+use shard::{Answer, BatchEntry, BatchKind, BatchStatement, ColumnSpec, Parameters, PreparedAnswer, Response};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use wire::Version;
+use wire::frame::Envelope;
+use wire::metadata::ColumnView;
+use wire::request::{self, BatchType, QueryParameters, Request};
+use wire::response::{self, To};
+
+/// Reads a request's body. A panic becomes a server error that names the body's hash; in the simulator it goes on.
+pub(crate) fn decode<'a>(connection: &Connection, envelope: &'a Envelope) -> Result<Request<'a>, Failure> {
+    let header = envelope.header;
+    let decoding = || Request::decode(header.version, header.opcode, header.flags, &envelope.body);
+    match catch_unwind(AssertUnwindSafe(decoding)) {
+        Ok(decoded) => decoded,
+        Err(panic) if connection.shared.simulated => resume_unwind(panic),
+        Err(_) => {
+            connection.shared.metrics.panics.increment();
+            let hash = runtime::hash64(&envelope.body);
+            tracing::error!(opcode = header.opcode.name(), body_hash = %format!("{hash:016x}"), "decoding panicked");
+            Err(Failure::server("Unexpected error while decoding the request"))
+        }
+    }
+}
+
+/// Runs a QUERY, PREPARE, EXECUTE or BATCH and queues its answer.
+pub(crate) async fn run(connection: &Connection, envelope: Envelope) {
+    let to = To { version: envelope.header.version, stream: envelope.header.stream };
+    let outcome = match decode(connection, &envelope) {
+        Ok(request) => call(connection, &request).await.map(|outcome| (outcome, asked(&request))),
+        Err(failure) => Err(failure),
+    };
+    connection.wait_for_room().await;
+    let metrics = &connection.shared.metrics;
+    metrics.requests.increment();
+    match outcome {
+        Ok((Outcome::Answer(answer), asked)) => connection.send(|out| put_answer(out, to, &answer, asked)),
+        Ok((Outcome::Prepared(prepared), _)) => connection.send(|out| put_prepared(out, to, &prepared)),
+        Err(failure) => {
+            metrics.errors.increment();
+            connection.send(|out| response::error(out, to, &failure));
+        }
+    }
+}
+
+enum Outcome {
+    Answer(Answer),
+    Prepared(Box<PreparedAnswer>),
+}
+
+/// What of the request decides how rows are sent.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    skip_metadata: bool,
+    /// EXECUTE: the id of the columns that the client knows (v5).
+    execute: bool,
+    metadata_id: Option<&'a [u8]>,
+}
+
+fn asked<'a>(request: &Request<'a>) -> Asked<'a> {
+    match request {
+        Request::Query { parameters, .. } => {
+            Asked { skip_metadata: parameters.skip_metadata, execute: false, metadata_id: None }
+        }
+        Request::Execute { parameters, result_metadata_id, .. } => {
+            Asked { skip_metadata: parameters.skip_metadata, execute: true, metadata_id: *result_metadata_id }
+        }
+        _ => Asked { skip_metadata: false, execute: false, metadata_id: None },
+    }
+}
+
+async fn call(connection: &Connection, request: &Request<'_>) -> Result<Outcome, Failure> {
+    let (shard, session) = (&connection.shared.shard, &connection.session);
+    Ok(match request {
+        Request::Query { text, parameters } => {
+            Outcome::Answer(shard.query(session, text, &to_shard(parameters)).await?)
+        }
+        Request::Prepare { text, keyspace } => {
+            Outcome::Prepared(Box::new(shard.prepare(session, text, *keyspace).await?))
+        }
+        Request::Execute { id, parameters, .. } => {
+            Outcome::Answer(shard.execute(session, id, &to_shard(parameters)).await?)
+        }
+        Request::Batch(batch) => {
+            let kind = match batch.batch_type {
+                BatchType::Logged => BatchKind::Logged,
+                BatchType::Unlogged => BatchKind::Unlogged,
+                BatchType::Counter => BatchKind::Counter,
+            };
+            let entries = batch.entries.iter().map(|entry| BatchEntry {
+                statement: match entry.statement {
+                    request::BatchStatement::Text(text) => BatchStatement::Text(text),
+                    request::BatchStatement::Id(id) => BatchStatement::Id(id),
+                },
+                values: entry.values.clone(),
+            });
+            let entries = entries.collect::<Vec<_>>();
+            Outcome::Answer(shard.batch(session, kind, &entries, &to_shard(&batch.parameters)).await?)
+        }
+        _ => return Err(Failure::protocol("Unsupported message")),
+    })
+}
+
+fn to_shard<'a>(parameters: &QueryParameters<'a>) -> Parameters<'a> {
+    Parameters {
+        consistency: parameters.consistency,
+        values: parameters.values.clone(),
+        names: parameters.names.clone(),
+        page_size: parameters.page_size,
+        paging_state: parameters.paging_state,
+        serial_consistency: parameters.serial_consistency,
+        timestamp: parameters.timestamp,
+        keyspace: parameters.keyspace,
+    }
+}
+
+fn view(column: &ColumnSpec) -> ColumnView<'_> {
+    ColumnView { keyspace: &column.keyspace, table: &column.table, name: &column.name, cql_type: &column.cql_type }
+}
+
+fn put_answer(out: &mut Vec<u8>, to: To, answer: &Answer, asked: Asked<'_>) {
+    let warnings = &answer.warnings;
+    match &answer.response {
+        Response::Void => response::void(out, to, warnings),
+        Response::SetKeyspace(keyspace) => response::set_keyspace(out, to, warnings, keyspace),
+        Response::SchemaChange(change) => response::schema_change(out, to, warnings, describe(change)),
+        Response::Rows(rows) => {
+            let sending = metadata_to_send(to.version, rows.result_metadata_id.as_ref(), asked);
+            let rows_out = response::Rows {
+                skip_metadata: sending == Metadata::Skip,
+                new_metadata_id: match (sending, &rows.result_metadata_id) {
+                    (Metadata::Changed, Some(id)) => Some(id),
+                    _ => None,
+                },
+                paging_state: rows.paging_state.as_deref(),
+                count: rows.block.rows,
+                bytes: &rows.block.bytes,
+            };
+            response::rows(out, to, warnings, &rows_out, rows.columns.iter().map(view));
+        }
+    }
+}
+
+/// How the columns of a result are sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Metadata {
+    Full,
+    Skip,
+    /// In full, with their new id.
+    Changed,
+}
+
+/// `current` is the id of the columns that an EXECUTE has found; `None` for results whose columns depend on the data.
+fn metadata_to_send(version: Version, current: Option<&[u8; 16]>, asked: Asked<'_>) -> Metadata {
+    let skip = if asked.skip_metadata { Metadata::Skip } else { Metadata::Full };
+    match (asked.execute, current) {
+        (false, _) => skip,
+        (true, None) => Metadata::Full,
+        (true, Some(current)) if version >= Version::V5 && asked.metadata_id != Some(current.as_slice()) => {
+            Metadata::Changed
+        }
+        (true, Some(_)) => skip,
+    }
+}
+
+fn put_prepared(out: &mut Vec<u8>, to: To, answer: &PreparedAnswer) {
+    let prepared = &answer.prepared;
+    let ids = response::Prepared {
+        id: &answer.id,
+        result_metadata_id: &answer.result_metadata_id,
+        partition_key_markers: &prepared.partition_key_markers,
+    };
+    let markers = prepared.markers.iter().map(view);
+    let result = prepared.result.as_ref().map(|columns| columns.iter().map(view));
+    response::prepared(out, to, &answer.warnings, &ids, markers, result);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_is_skipped_only_when_the_client_knows_it() {
+        let (now, stale) = ([1; 16], [2; 16]);
+        let execute = |skip_metadata, id| Asked { skip_metadata, execute: true, metadata_id: id };
+        let v5 = |current, asked| metadata_to_send(Version::V5, current, asked);
+        assert_eq!(v5(Some(&now), execute(true, Some(&now))), Metadata::Skip);
+        assert_eq!(v5(Some(&now), execute(false, Some(&now))), Metadata::Full);
+        assert_eq!(v5(Some(&now), execute(true, Some(&stale))), Metadata::Changed);
+        assert_eq!(v5(Some(&now), execute(false, Some(&stale))), Metadata::Changed);
+        assert_eq!(v5(None, execute(true, Some(&stale))), Metadata::Full);
+        assert_eq!(metadata_to_send(Version::V4, Some(&now), execute(true, None)), Metadata::Skip);
+        assert_eq!(metadata_to_send(Version::V4, Some(&now), execute(false, None)), Metadata::Full);
+        let query = |skip_metadata| Asked { skip_metadata, execute: false, metadata_id: None };
+        assert_eq!(v5(None, query(true)), Metadata::Skip);
+        assert_eq!(v5(None, query(false)), Metadata::Full);
+    }
+}

@@ -1,0 +1,107 @@
+//! What a connection may say before it is ready: OPTIONS and STARTUP.
+
+use crate::cql::Shared;
+use model::Failure;
+use model::key::IGNORE_MSB;
+use wire::Version;
+use wire::response::{self, To};
+
+/// The CQL version that SUPPORTED names.
+pub const CQL_VERSION: &str = "3.4.7";
+/// The versions that SUPPORTED names: only what is spoken.
+pub const PROTOCOL_VERSIONS: [&str; 2] = ["4/v4", "5/v5"];
+/// The lowest version spoken.
+pub const LOWEST_VERSION: Version = Version::V4;
+
+/// What a STARTUP asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Startup {
+    /// Answer OVERLOADED instead of making the client wait.
+    pub(crate) throw_on_overload: bool,
+}
+
+impl Startup {
+    /// Checks STARTUP's options; unknown ones are ignored, names ignore case. Texts are Cassandra's.
+    pub(crate) fn check(version: Version, options: &[(&str, &str)]) -> Result<Startup, Failure> {
+        let option =
+            |name: &str| options.iter().rev().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
+        let Some(cql_version) = option("CQL_VERSION") else {
+            return Err(Failure::protocol("Missing value CQL_VERSION in STARTUP message"));
+        };
+        let Some(number) = parse_version(cql_version) else {
+            return Err(Failure::protocol(format!("Invalid version value: {cql_version}")));
+        };
+        if number < (2, 99, 0) {
+            return Err(Failure::protocol(format!(
+                "CQL version {cql_version} is not supported by the binary protocol (supported version are >= 3.0.0)"
+            )));
+        }
+        if let Some(compression) = option("COMPRESSION") {
+            if compression.eq_ignore_ascii_case("snappy") && version >= Version::V5 {
+                return Err(Failure::protocol("Snappy compression is not supported in protocol V5"));
+            }
+            return Err(Failure::protocol(format!("Unknown compression algorithm: {compression}")));
+        }
+        Ok(Startup { throw_on_overload: option("THROW_ON_OVERLOAD") == Some("1") })
+    }
+}
+
+/// `major.minor[.patch][-...]`.
+fn parse_version(text: &str) -> Option<(u32, u32, u32)> {
+    let numbers = text.split_once('-').map_or(text, |(numbers, _)| numbers);
+    let mut parts = numbers.split('.');
+    let major = parts.next()?.parse().ok()?;
+    let minor = parts.next()?.parse().ok()?;
+    let patch = parts.next().unwrap_or("0").parse().ok()?;
+    parts.next().is_none().then_some((major, minor, patch))
+}
+
+/// Appends SUPPORTED as the current shard answers it.
+pub(crate) fn supported(shared: &Shared, out: &mut Vec<u8>, to: To) {
+    let shard = runtime::current_shard().to_string();
+    let shards = runtime::shard_count().to_string();
+    let ignore_msb = IGNORE_MSB.to_string();
+    let port = shared.shard_aware_port.get().to_string();
+    let options: [(&str, &[&str]); 10] = [
+        ("PROTOCOL_VERSIONS", &PROTOCOL_VERSIONS),
+        ("COMPRESSION", &[]),
+        ("CQL_VERSION", &[CQL_VERSION]),
+        ("HELENUS_VERSION", &[env!("CARGO_PKG_VERSION")]),
+        ("SCYLLA_SHARD", &[&shard]),
+        ("SCYLLA_NR_SHARDS", &[&shards]),
+        ("SCYLLA_PARTITIONER", &["org.apache.cassandra.dht.Murmur3Partitioner"]),
+        ("SCYLLA_SHARDING_ALGORITHM", &["biased-token-round-robin"]),
+        ("SCYLLA_SHARDING_IGNORE_MSB", &[&ignore_msb]),
+        ("SCYLLA_SHARD_AWARE_PORT", &[&port]),
+    ];
+    response::supported(out, to, &options);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(options: &[(&str, &str)]) -> String {
+        Startup::check(Version::V4, options).expect_err("refused").text.into_owned()
+    }
+
+    #[test]
+    fn startup_is_checked_as_cassandra_does() {
+        for accepted in ["3.0.0", "3.4.7", "4.0.0", "2.99.0", "3.4.5-SNAPSHOT"] {
+            assert!(Startup::check(Version::V4, &[("cql_version", accepted)]).is_ok(), "{accepted}");
+        }
+        assert_eq!(failure(&[]), "Missing value CQL_VERSION in STARTUP message");
+        assert_eq!(failure(&[("CQL_VERSION", "abc")]), "Invalid version value: abc");
+        assert_eq!(
+            failure(&[("CQL_VERSION", "2.0.0")]),
+            "CQL version 2.0.0 is not supported by the binary protocol (supported version are >= 3.0.0)"
+        );
+        let compressed = [("CQL_VERSION", "3.0.0"), ("COMPRESSION", "lz4")];
+        assert_eq!(failure(&compressed), "Unknown compression algorithm: lz4");
+        let snappy = [("CQL_VERSION", "3.0.0"), ("COMPRESSION", "Snappy")];
+        let failure = Startup::check(Version::V5, &snappy).expect_err("refused");
+        assert_eq!(failure.text, "Snappy compression is not supported in protocol V5");
+        let overload = [("CQL_VERSION", "3.0.0"), ("THROW_ON_OVERLOAD", "1"), ("DRIVER_NAME", "x")];
+        assert!(Startup::check(Version::V5, &overload).expect("accepted").throw_on_overload);
+    }
+}

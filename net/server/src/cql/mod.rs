@@ -1,0 +1,368 @@
+//! The CQL ports: accepting, choosing a shard, draining.
+//!
+//! Shard 0 accepts. On the plain port a connection goes to the shard with the fewest; on the shard-aware port to shard
+//! `source port % shards`, as ScyllaDB's drivers expect. The accepted socket moves there as a [`Control`] message and is
+//! attached to that shard's ring.
+//!
+//! Invariants: connections are bounded in all and per client address; a drain answers every request that was begun.
+
+pub mod connection;
+pub mod dispatch;
+pub mod events;
+pub mod handshake;
+
+use crate::config::Config;
+use crate::data_dir::Refused;
+use crate::metrics::Metrics;
+use crate::race::{Either, Signal, race};
+use crate::{ControlPort, Exit, Ready};
+use connection::Connection;
+use events::Events;
+use runtime::gate::{Gate, Semaphore};
+use runtime::{Accepted, Listener, ShardId};
+use shard::Shard;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a stop waits for requests under way and for their answers to leave.
+pub const DRAIN_MAX: Duration = Duration::from_secs(15);
+/// Wait before accepting again after an accept failed, for instance for want of file descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// Part of a shard's memory that requests under way may hold.
+const REQUEST_MEMORY_PART: usize = 10;
+/// The same in bytes at least, so that one request of the largest size always fits.
+const REQUEST_MEMORY_MIN: usize = 2 * wire::frame::ENVELOPE_BYTES_MAX;
+
+/// What shards of a node tell each other about connections, start and stop.
+pub enum Control {
+    /// Shard 0: the data directory is ours.
+    Begin,
+    /// The node cannot go on.
+    Abort(Exit),
+    /// Shard 0: serve this connection; the port is the shard-aware one.
+    Connection(Accepted, u16),
+    /// To shard 0: a connection of this client has closed.
+    Closed(IpAddr),
+    /// Shard 0: finish what is under way.
+    Drain,
+    /// To shard 0: finished.
+    Drained,
+    /// Shard 0: all have finished.
+    Stop,
+}
+
+/// What all connections of a shard share.
+pub(crate) struct Shared {
+    pub(crate) config: Arc<Config>,
+    pub(crate) shard: Shard,
+    pub(crate) events: Rc<Events>,
+    pub(crate) metrics: Metrics,
+    /// Requests under way.
+    pub(crate) gate: Gate,
+    /// Bytes of requests under way.
+    pub(crate) request_bytes: Semaphore,
+    /// `request_bytes` in all.
+    pub(crate) request_bytes_max: u64,
+    pub(crate) shard_aware_port: Cell<u16>,
+    pub(crate) simulated: bool,
+    control: Rc<ControlPort>,
+    connections: RefCell<BTreeMap<u64, Rc<Connection>>>,
+    next_connection: Cell<u64>,
+    /// Set when no connection is taken any more.
+    closing: Signal,
+    balance: RefCell<Balance>,
+}
+
+/// Shard 0's count of connections.
+#[derive(Default, Debug)]
+struct Balance {
+    by_shard: Vec<usize>,
+    by_address: BTreeMap<IpAddr, usize>,
+}
+
+impl Balance {
+    fn total(&self) -> usize {
+        self.by_shard.iter().sum()
+    }
+
+    fn least_loaded(&self) -> usize {
+        let least = self.by_shard.iter().enumerate().min_by_key(|(_, connections)| **connections);
+        least.map_or(0, |(shard, _)| shard)
+    }
+
+    fn opened(&mut self, shard: usize, address: IpAddr) {
+        if let Some(connections) = self.by_shard.get_mut(shard) {
+            *connections += 1;
+        }
+        *self.by_address.entry(address).or_default() += 1;
+    }
+
+    fn closed(&mut self, shard: usize, address: IpAddr) {
+        if let Some(connections) = self.by_shard.get_mut(shard) {
+            *connections = connections.saturating_sub(1);
+        }
+        if let Some(connections) = self.by_address.get_mut(&address) {
+            *connections -= 1;
+            if *connections == 0 {
+                self.by_address.remove(&address);
+            }
+        }
+    }
+
+    /// Whether one more connection from `address` is within the limits.
+    fn admits(&self, config: &Config, address: IpAddr) -> bool {
+        let from_there = self.by_address.get(&address).copied().unwrap_or_default();
+        self.total() < config.connections_max && from_there < config.connections_per_ip_max
+    }
+}
+
+/// How a port chooses the shard.
+#[derive(Clone, Copy)]
+enum Port {
+    Plain,
+    ShardAware,
+}
+
+/// One shard's part in serving CQL.
+pub(crate) struct Service {
+    shared: Rc<Shared>,
+}
+
+impl Service {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        shard: Shard,
+        events: Rc<Events>,
+        control: Rc<ControlPort>,
+        simulated: bool,
+    ) -> Service {
+        let shards = runtime::shard_count();
+        let request_bytes_max = (config.memory_bytes / shards / REQUEST_MEMORY_PART).max(REQUEST_MEMORY_MIN) as u64;
+        let shared = Shared {
+            shard_aware_port: Cell::new(config.shard_aware_port),
+            config,
+            shard,
+            events,
+            metrics: Metrics::default(),
+            gate: Gate::new(),
+            request_bytes: Semaphore::new(request_bytes_max),
+            request_bytes_max,
+            simulated,
+            control,
+            connections: RefCell::default(),
+            next_connection: Cell::new(0),
+            closing: Signal::default(),
+            balance: RefCell::new(Balance { by_shard: vec![0; shards], by_address: BTreeMap::new() }),
+        };
+        Service { shared: Rc::new(shared) }
+    }
+
+    /// Shard 0: serves until the node is asked to stop and all shards have drained.
+    pub(crate) async fn lead(&self, ready: impl FnOnce(&Ready)) -> Result<(), Refused> {
+        let shared = &self.shared;
+        let me = ShardId(0);
+        let plain = self.bind(shared.config.native_port).await?;
+        let aware = self.bind(shared.config.shard_aware_port).await?;
+        shared.shard_aware_port.set(aware.local_address().port());
+        ready(&Ready {
+            address: plain.local_address(),
+            shard_aware: aware.local_address(),
+            shards: runtime::shard_count(),
+        });
+        let accepting = [
+            runtime::spawn(shared.clone().accept(plain, Port::Plain)),
+            runtime::spawn(shared.clone().accept(aware, Port::ShardAware)),
+        ];
+
+        let mut terminated = pin!(runtime::signal::terminated());
+        loop {
+            match race(terminated.as_mut(), shared.control.recv()).await {
+                Either::Left(()) => break,
+                Either::Right((shard, Control::Closed(address))) => {
+                    shared.balance.borrow_mut().closed(shard.0 as usize, address);
+                }
+                Either::Right(_) => {}
+            }
+        }
+        tracing::info!("stopping: no more connections, finishing requests under way");
+        shared.closing.set();
+        for task in accepting {
+            task.await;
+        }
+        shared.control.broadcast(me, || Control::Drain).await;
+        shared.drain().await;
+        let mut waiting = runtime::shard_count() - 1;
+        while waiting > 0 {
+            if let (_, Control::Drained) = shared.control.recv().await {
+                waiting -= 1;
+            }
+        }
+        shared.control.broadcast(me, || Control::Stop).await;
+        Ok(())
+    }
+
+    /// Any other shard: serves what shard 0 hands over until all shards have drained.
+    pub(crate) async fn follow(&self) -> Result<(), Exit> {
+        let shared = &self.shared;
+        loop {
+            match shared.control.recv().await.1 {
+                Control::Connection(accepted, shard_aware_port) => {
+                    shared.shard_aware_port.set(shard_aware_port);
+                    shared.open(accepted);
+                }
+                Control::Drain => {
+                    shared.closing.set();
+                    shared.drain().await;
+                    shared.control.send(ShardId(0), Control::Drained).await;
+                }
+                Control::Stop => return Ok(()),
+                Control::Abort(exit) => return Err(exit),
+                Control::Begin | Control::Closed(_) | Control::Drained => {}
+            }
+        }
+    }
+
+    /// Logs what this shard has counted.
+    pub(crate) fn report(&self) {
+        let metrics = &self.shared.metrics;
+        tracing::info!(
+            shard = %runtime::current_shard(),
+            connections = metrics.connections.get(),
+            requests = metrics.requests.get(),
+            errors = metrics.errors.get(),
+            evictions = metrics.evictions.get(),
+            messages_to_other_cores = self.shared.shard.messages_sent(),
+            "served"
+        );
+    }
+
+    async fn bind(&self, port: u16) -> Result<Listener, Refused> {
+        let address = SocketAddr::new(self.shared.config.rpc_address, port);
+        Listener::bind(address)
+            .await
+            .map_err(|e| Refused { text: format!("cannot listen on {address}: {e}"), exit: Exit::Misconfigured })
+    }
+}
+
+impl Shared {
+    async fn accept(self: Rc<Self>, listener: Listener, port: Port) {
+        loop {
+            match race(self.closing.wait(), listener.accept()).await {
+                Either::Left(()) => return,
+                Either::Right(Ok(accepted)) => self.place(accepted, port).await,
+                Either::Right(Err(error)) => {
+                    tracing::warn!(%error, "accept failed");
+                    if let Either::Left(()) = race(self.closing.wait(), runtime::sleep(ACCEPT_RETRY)).await {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Shard 0: counts a connection and gives it to its shard, or closes it when there are too many.
+    async fn place(self: &Rc<Self>, accepted: Accepted, port: Port) {
+        let peer = accepted.peer();
+        let shard = {
+            let mut balance = self.balance.borrow_mut();
+            if !balance.admits(&self.config, peer.ip()) {
+                drop(balance);
+                self.metrics.evictions.increment();
+                tracing::debug!(%peer, "too many connections");
+                return;
+            }
+            let shard = match port {
+                Port::Plain => balance.least_loaded(),
+                Port::ShardAware => peer.port() as usize % runtime::shard_count(),
+            };
+            balance.opened(shard, peer.ip());
+            shard
+        };
+        if shard == 0 {
+            self.open(accepted);
+        } else {
+            let message = Control::Connection(accepted, self.shard_aware_port.get());
+            self.control.send(ShardId(shard as u16), message).await;
+        }
+    }
+
+    /// Serves a connection on the current shard.
+    fn open(self: &Rc<Self>, accepted: Accepted) {
+        let shared = self.clone();
+        runtime::spawn(async move {
+            let address = accepted.peer().ip();
+            if !shared.closing.is_set() {
+                match accepted.attach() {
+                    Ok(stream) => shared.serve(stream).await,
+                    Err(error) => tracing::debug!(%error, "a connection could not be attached"),
+                }
+            }
+            if runtime::current_shard() == ShardId(0) {
+                shared.balance.borrow_mut().closed(0, address);
+            } else {
+                shared.control.send(ShardId(0), Control::Closed(address)).await;
+            }
+        });
+    }
+
+    async fn serve(self: &Rc<Self>, stream: runtime::Stream) {
+        self.metrics.connections.increment();
+        let id = self.next_connection.get();
+        self.next_connection.set(id + 1);
+        let connection = Rc::new(Connection::new(self.clone(), stream));
+        self.connections.borrow_mut().insert(id, connection.clone());
+        connection.serve().await;
+        self.connections.borrow_mut().remove(&id);
+        self.events.forget(&connection);
+    }
+
+    /// Lets no request begin, waits for those under way, sends what is queued, closes every connection.
+    async fn drain(&self) {
+        let finished = runtime::timeout(DRAIN_MAX, async {
+            self.gate.close().await;
+            let connections = self.connections.borrow().values().cloned().collect::<Vec<_>>();
+            for connection in connections {
+                connection.flush().await;
+            }
+        });
+        if finished.await.is_none() {
+            tracing::warn!("requests under way were given up");
+        }
+        let connections = self.connections.borrow().values().cloned().collect::<Vec<_>>();
+        connections.iter().for_each(|connection| connection.shutdown());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn connections_are_spread_and_bounded() {
+        let config = Config { connections_max: 4, connections_per_ip_max: 3, ..Config::default() };
+        let (a, b) = (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1)), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)));
+        let mut balance = Balance { by_shard: vec![0; 2], by_address: BTreeMap::new() };
+        for expected in [0, 1, 0] {
+            assert!(balance.admits(&config, a));
+            assert_eq!(balance.least_loaded(), expected);
+            balance.opened(expected, a);
+        }
+        assert!(!balance.admits(&config, a), "three of one address");
+        assert!(balance.admits(&config, b));
+        balance.opened(1, b);
+        assert!(!balance.admits(&config, b), "four in all");
+        balance.closed(0, a);
+        assert!(balance.admits(&config, b) && balance.admits(&config, a));
+        balance.closed(0, a);
+        balance.closed(1, a);
+        balance.closed(1, b);
+        assert!(balance.by_address.is_empty());
+        assert_eq!(balance.total(), 0);
+    }
+}
