@@ -1,2 +1,82 @@
-//! x
-fn main() {}
+//! The binary `helenus`: starts a node.
+//!
+//! 1. Options from the command line, over those of the configuration file.
+//! 2. One shard per core on the `uring` runtime, each running [`server::Node::run`].
+//! 3. One line on standard output when the node serves; logs go to standard error.
+//!
+//! Exit codes: 0 after an orderly stop, 1 for a wrong option or configuration, 3 when data on disk cannot be trusted.
+
+mod arguments;
+
+use arguments::{Arguments, Settings};
+use clap::Parser;
+use server::{Exit, Node, Ready};
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+use tracing_subscriber::EnvFilter;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// How long an idle core watches memory before it sleeps.
+const SPIN: Duration = Duration::from_micros(50);
+/// Threads for calls that block, of the whole node.
+const HELPERS: usize = 2;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no errors; what cannot be printed has nowhere else to go.
+            let _ = error.print();
+            return code(if error.use_stderr() { Exit::Misconfigured } else { Exit::Stopped });
+        }
+    };
+    log_to_stderr(&arguments);
+    let settings = match arguments.settings() {
+        Ok(settings) => settings,
+        Err(error) => {
+            tracing::error!("{error}");
+            return code(Exit::Misconfigured);
+        }
+    };
+    code(run(settings))
+}
+
+fn run(settings: Settings) -> Exit {
+    let Settings { config, shards, cpus } = settings;
+    let shown = config.directory.display().to_string();
+    let node = Node::new(config, shards, move |ready: &Ready| {
+        let Ready { address, shard_aware, shards } = ready;
+        let mut out = std::io::stdout().lock();
+        // A closed standard output does not stop a node.
+        let _ = writeln!(
+            out,
+            "Helenus listens on {address} (shard-aware on port {}), {shards} shards, data in {shown}",
+            shard_aware.port()
+        );
+        let _ = out.flush();
+    });
+    let options = runtime::uring::Options { shards, cpus, spin: SPIN, helpers: HELPERS };
+    match runtime::uring::run(options, move |shard| node.clone().run(shard)) {
+        Ok(exits) => exits.into_iter().max().unwrap_or(Exit::Stopped),
+        Err(error) => {
+            tracing::error!("the runtime did not start: {error}");
+            Exit::Misconfigured
+        }
+    }
+}
+
+fn code(exit: Exit) -> ExitCode {
+    ExitCode::from(exit as u8)
+}
+
+fn log_to_stderr(arguments: &Arguments) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match arguments.log_format {
+        arguments::LogFormat::Text => builder.init(),
+        arguments::LogFormat::Json => builder.json().init(),
+    }
+}

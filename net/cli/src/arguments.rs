@@ -1,0 +1,175 @@
+//! The command line, and what it and the configuration file amount to.
+
+use clap::{Parser, ValueEnum};
+use server::Config;
+use server::config::{ConfigError, FILE_BYTES_MAX, units};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Starts a Helenus node: CQL on port 9042, shard-aware CQL on port 19042.
+#[derive(Parser, Debug)]
+#[command(name = "helenus", version)]
+pub(crate) struct Arguments {
+    /// A cassandra.yaml
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where data lives [default: ./data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// The node's address, a loopback one [default: 127.0.0.1]
+    #[arg(long, value_name = "IP")]
+    listen: Option<IpAddr>,
+    /// The CQL port [default: 9042]
+    #[arg(long)]
+    port: Option<u16>,
+    /// Shards to run, one per core [default: all cores]
+    #[arg(long, value_name = "N", conflicts_with = "cpu_set")]
+    cores: Option<usize>,
+    /// CPUs to run on, one shard pinned to each: 0-3,7
+    #[arg(long, value_name = "LIST", value_parser = cpu_set)]
+    cpu_set: Option<CpuSet>,
+    /// Memory to use: 4G, 512M [default: half of what is free]
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    memory: Option<u64>,
+    /// What runs the shards
+    #[arg(long, value_enum, default_value_t = Backend::Uring)]
+    runtime: Backend,
+    /// How logs look on standard error
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+    /// Sets an option of the configuration file; may be repeated
+    #[arg(short = 'D', value_name = "OPTION=VALUE")]
+    define: Vec<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum, Debug)]
+enum Backend {
+    Uring,
+}
+
+#[derive(Clone, Copy, ValueEnum, Debug)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// Most shards of a node.
+const SHARDS_MAX: usize = 1024;
+/// Highest CPU number.
+const CPU_MAX: usize = 4095;
+
+#[derive(Clone, PartialEq, Debug)]
+struct CpuSet(Vec<usize>);
+
+/// What to run.
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    pub(crate) shards: usize,
+    pub(crate) cpus: Vec<usize>,
+}
+
+impl Arguments {
+    /// Reads the configuration file and puts the arguments over it.
+    pub(crate) fn settings(self) -> Result<Settings, ConfigError> {
+        let Backend::Uring = self.runtime;
+        let file = match &self.config {
+            None => String::new(),
+            Some(path) => runtime::machine::read_text(path, FILE_BYTES_MAX as u64)
+                .map_err(|e| ConfigError(format!("--config {}: {e}", path.display())))?,
+        };
+        let mut config = Config::read(&file, &self.define)?;
+        if let Some(directory) = self.data_dir {
+            config.directory = directory;
+        }
+        if let Some(address) = self.listen {
+            config.listen_address = address;
+            config.rpc_address = address;
+        }
+        if let Some(port) = self.port {
+            config.native_port = port;
+        }
+        config.memory_bytes = match self.memory.or(runtime::machine::available_memory_bytes().map(|free| free / 2)) {
+            Some(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
+            None => config.memory_bytes,
+        };
+        config.check()?;
+        let cpus = self.cpu_set.map(|set| set.0).unwrap_or_default();
+        let shards = match self.cores {
+            Some(cores) => cores,
+            None if cpus.is_empty() => runtime::machine::cores(),
+            None => cpus.len(),
+        };
+        if shards == 0 || shards > SHARDS_MAX {
+            return Err(ConfigError(format!("--cores {shards}: a number from 1 to {SHARDS_MAX} is needed")));
+        }
+        Ok(Settings { config, shards, cpus })
+    }
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    units::memory(text).ok_or_else(|| format!("{text} is not a size such as 4G or 512M"))
+}
+
+/// `0-3,7` to numbers, each once.
+fn cpu_set(text: &str) -> Result<CpuSet, String> {
+    let wrong = || format!("{text} is not a list of CPUs such as 0-3,7");
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first = first.parse::<usize>().map_err(|_| wrong())?;
+        let last = last.parse::<usize>().map_err(|_| wrong())?;
+        if first > last || last > CPU_MAX {
+            return Err(wrong());
+        }
+        for cpu in first..=last {
+            if cpus.contains(&cpu) {
+                return Err(format!("CPU {cpu} is named twice"));
+            }
+            cpus.push(cpu);
+        }
+    }
+    Ok(CpuSet(cpus))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(arguments: &[&str]) -> Result<Settings, ConfigError> {
+        let arguments = std::iter::once("helenus").chain(arguments.iter().copied());
+        Arguments::try_parse_from(arguments).expect("parses").settings()
+    }
+
+    #[test]
+    fn arguments_beat_the_file() {
+        let given = ["--listen", "127.0.0.9", "--port", "9999", "--cores", "3", "--memory", "1G", "-D", "num_tokens=4"];
+        let settings = settings(&given).expect("valid");
+        assert_eq!(settings.shards, 3);
+        assert_eq!(settings.config.native_port, 9999);
+        assert_eq!(settings.config.rpc_address.to_string(), "127.0.0.9");
+        assert_eq!((settings.config.memory_bytes, settings.config.num_tokens), (1 << 30, 4));
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        for wrong in [&["--memory", "lots"][..], &["--cpu-set", "3-1"], &["--runtime", "tokio"], &["nodetool"]] {
+            let arguments = std::iter::once("helenus").chain(wrong.iter().copied());
+            assert!(Arguments::try_parse_from(arguments).is_err(), "{wrong:?}");
+        }
+        assert!(settings(&["--cores", "0"]).is_err());
+        assert!(settings(&["--cores", "1025"]).is_err());
+        assert!(settings(&["--cores", "1024"]).is_ok());
+        assert!(settings(&["--listen", "0.0.0.0"]).is_err());
+        assert!(settings(&["-D", "nonsense=1"]).is_err());
+        assert!(settings(&["--config", "/nonexistent.yaml"]).is_err());
+    }
+
+    #[test]
+    fn lists_of_cpus() {
+        assert_eq!(cpu_set("0-3,7"), Ok(CpuSet(vec![0, 1, 2, 3, 7])));
+        assert_eq!(cpu_set("4095"), Ok(CpuSet(vec![4095])));
+        for wrong in ["", "a", "1,1", "0-2,1", "4096", "-1"] {
+            assert!(cpu_set(wrong).is_err(), "{wrong}");
+        }
+    }
+}
