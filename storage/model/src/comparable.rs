@@ -1,17 +1,55 @@
 //! Byte-comparable forms: memcmp order of the output is the type's order.
 //!
 //! Source: Cassandra's `ByteComparable.md` (version OSS50), so that tries of the `da` format use the same bytes.
-//! A clustering is, per component, a separator (`0x40` next component, `0x3e` null, `0x3d` empty in reversed order ...)
-//! and the component's form, then a terminator (`0x38`). A bound ends instead with `0x20` (before everything with this
-//! prefix) or `0x60` (after everything with this prefix); reversed components have all bits of their form inverted.
+//! A clustering is, per component, a separator and the component's form, then a terminator (`0x38`). A bound ends
+//! instead with `0x20` (before everything with this prefix) or `0x60` (after everything with this prefix).
+//! * Separators: `0x40` before a form; `0x3f` alone for an empty value of a type whose empty value has no form;
+//!   `0x41` for such a value in reversed order; inside of collections and tuples `0x3e` for it and for null.
+//! * Text, ascii, blob, inet, duration: the bytes, a run of zeros as `00 fe.. ff`, at the end `00` (after zeros `fe`).
+//! * Int, smallint, tinyint, timestamp: sign bit flipped. Date and time: as they are. Boolean: 0 or 1.
+//! * Bigint: sign, one bit per byte that follows, number; below zero all bits inverted. Varint: the same up to 6 bytes,
+//!   then `ff` or `00`, the length - 7, the bytes.
+//! * Float, double: sign bit flipped, below zero all bits inverted; every NaN as the one that Java writes.
+//! * Decimal: `80 + 40 + length` of the base-100 exponent (a negative number: `40 - length`), the exponent, pairs of
+//!   digits + `80`, `00`. Uuids: version and time first.
+//! * Lists, sets, maps, tuples: separator and form per element, then `38`; a tuple's nulls at the end are left out.
+//! * Reversed: all bits of a form inverted.
+//!
+//! Invariants: no form is a prefix of another form of its type; equal values (1.0 and 1.00) have equal forms.
 
-use crate::schema::Table;
+use crate::decimal::Scientific;
+use crate::schema::{Column, Table};
 use crate::types::CqlType;
+use crate::value::{self, TupleElements};
 
-/// Appends the form of one valid value (without separator).
+/// Before a form.
+const NEXT: u8 = 0x40;
+/// An empty value without a form.
+const NEXT_EMPTY: u8 = 0x3f;
+/// The same in reversed order.
+const NEXT_EMPTY_REVERSED: u8 = 0x41;
+/// A null, or an empty value without a form, inside of a collection or tuple.
+const NEXT_NULL: u8 = 0x3e;
+/// The end of a clustering, collection or tuple.
+const TERMINATOR: u8 = 0x38;
+/// The end of a bound before everything with its prefix.
+const BEFORE: u8 = 0x20;
+/// The end of a bound after everything with its prefix.
+const AFTER: u8 = 0x60;
+
+/// Longest varint, without bytes that only repeat the sign, that is written as bigints are.
+const SHORT_VARINT_BYTES_MAX: usize = 6;
+
+/// Appends the form of one valid value (without separator). Nothing is appended for an empty value of a type whose
+/// empty value has no form: all but text, ascii, blob, inet and duration.
 pub fn encode(cql_type: &CqlType, value: &[u8], reversed: bool, out: &mut Vec<u8>) {
-    let _ = (cql_type, value, reversed, out);
-    todo!()
+    let start = out.len();
+    if has_form(cql_type, value) {
+        push_form(cql_type, value, out);
+        if reversed {
+            out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+        }
+    }
 }
 
 /// Where a bound stands against the rows that begin with its prefix.
@@ -25,12 +63,173 @@ pub enum BoundSide {
 
 /// Appends the form of a full clustering (`components`: all clustering values in table order).
 pub fn clustering<'a>(table: &Table, components: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
-    let _ = (table, components, out);
-    todo!()
+    push_components(table.clustering(), components, out);
+    out.push(TERMINATOR);
 }
 
 /// Appends the form of a bound: a prefix of the clustering, possibly empty.
 pub fn bound<'a>(table: &Table, prefix: impl Iterator<Item = &'a [u8]>, side: BoundSide, out: &mut Vec<u8>) {
-    let _ = (table, prefix, side, out);
-    todo!()
+    push_components(table.clustering(), prefix, out);
+    out.push(match side {
+        BoundSide::Before => BEFORE,
+        BoundSide::After => AFTER,
+    });
+}
+
+fn push_components<'a>(columns: &[Column], components: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    for (column, component) in columns.iter().zip(components) {
+        push_component(&column.cql_type, component, false, out);
+    }
+}
+
+/// Appends separator and form of one clustering value.
+fn push_component(cql_type: &CqlType, value: &[u8], reversed: bool, out: &mut Vec<u8>) {
+    out.push(match (has_form(cql_type, value), reversed) {
+        (true, _) => NEXT,
+        (false, false) => NEXT_EMPTY,
+        (false, true) => NEXT_EMPTY_REVERSED,
+    });
+    encode(cql_type, value, reversed, out);
+}
+
+fn has_form(cql_type: &CqlType, value: &[u8]) -> bool {
+    !value.is_empty() || value::empty_has_form(cql_type)
+}
+
+fn push_form(cql_type: &CqlType, value: &[u8], out: &mut Vec<u8>) {
+    use CqlType::*;
+    let pushed = match cql_type {
+        Ascii | Text | Blob | Inet | Duration => None,
+        Bigint | Counter => value.try_into().ok().map(|bytes| push_bigint(i64::from_be_bytes(bytes), out)),
+        Timestamp => push_fixed(value, out, |bytes| (i64::from_be_bytes(bytes) ^ i64::MIN).to_be_bytes()),
+        Int => push_fixed(value, out, |bytes| (i32::from_be_bytes(bytes) ^ i32::MIN).to_be_bytes()),
+        Smallint => push_fixed(value, out, |bytes| (i16::from_be_bytes(bytes) ^ i16::MIN).to_be_bytes()),
+        Tinyint => push_fixed(value, out, |bytes| (i8::from_be_bytes(bytes) ^ i8::MIN).to_be_bytes()),
+        Boolean => push_fixed(value, out, |[byte]| [u8::from(byte != 0)]),
+        Date => push_fixed::<4>(value, out, |bytes| bytes),
+        Time => push_fixed::<8>(value, out, |bytes| bytes),
+        Double => push_fixed(value, out, |bytes| value::ordered_f64(f64::from_be_bytes(bytes)).to_be_bytes()),
+        Float => push_fixed(value, out, |bytes| value::ordered_f32(f32::from_be_bytes(bytes)).to_be_bytes()),
+        Uuid => push_fixed(value, out, |bytes| value::ordered_uuid(bytes).to_be_bytes()),
+        Timeuuid => push_fixed(value, out, |bytes| value::ordered_timeuuid(bytes).to_be_bytes()),
+        Varint => Some(push_varint(value, out)),
+        Decimal => Scientific::read(value).map(|decimal| push_decimal(&decimal, out)),
+        List { element, .. } | Set { element, .. } => Some(push_elements(&[element], value, out)),
+        Map { key, value: values, .. } => Some(push_elements(&[key, values], value, out)),
+        Tuple(types) => Some(push_tuple(types, value, out)),
+    };
+    if pushed.is_none() {
+        push_escaped(value, out);
+    }
+}
+
+/// Appends what `form` makes of a value of `N` bytes; `None` for another length.
+fn push_fixed<const N: usize>(value: &[u8], out: &mut Vec<u8>, form: impl Fn([u8; N]) -> [u8; N]) -> Option<()> {
+    out.extend_from_slice(&form(value.try_into().ok()?));
+    Some(())
+}
+
+fn push_escaped(bytes: &[u8], out: &mut Vec<u8>) {
+    let mut zeros = 0usize;
+    for &byte in bytes {
+        match (byte, zeros) {
+            (0, 0) => out.push(0),
+            (0, _) => out.push(0xfe),
+            (_, 0) => out.push(byte),
+            _ => out.extend_from_slice(&[0xff, byte]),
+        }
+        zeros = if byte == 0 { zeros + 1 } else { 0 };
+    }
+    out.push(if zeros == 0 { 0 } else { 0xfe });
+}
+
+fn push_bigint(number: i64, out: &mut Vec<u8>) {
+    let magnitude = (number ^ (number >> 63)) as u64;
+    let bits = 64 - magnitude.leading_zeros() as usize;
+    // One byte holds 6 bits beside the sign and the mark, every further one 7 more; nine need no mark.
+    let extra = bits.saturating_sub(6).div_ceil(7).min(8);
+    let width = 8 * (extra + 1);
+    let marks = ((1u128 << (extra + 1)) - 1) << (width - extra - 1);
+    let form = u128::from(magnitude) | marks;
+    let form = if number < 0 { !form } else { form };
+    out.extend_from_slice(&form.to_be_bytes()[16 - extra - 1..]);
+}
+
+fn push_varint(bytes: &[u8], out: &mut Vec<u8>) {
+    let (sign, stripped) = value::strip_sign(bytes);
+    if stripped.len() <= SHORT_VARINT_BYTES_MAX {
+        let number = stripped.iter().fold(i64::from(sign as i8), |number, &byte| (number << 8) | i64::from(byte));
+        return push_bigint(number, out);
+    }
+    out.push(!sign);
+    // The length with one leading 1 bit per byte that follows.
+    let length = (stripped.len() - SHORT_VARINT_BYTES_MAX - 1) as u64;
+    let bits = 64 - (length | 1).leading_zeros() as usize;
+    let extra = (bits - 1) / 7;
+    let marks = !(u64::MAX >> extra) >> (56 - 8 * extra);
+    let form = length | marks;
+    out.extend(form.to_be_bytes()[7 - extra..].iter().map(|byte| byte ^ sign));
+    out.extend_from_slice(stripped);
+}
+
+fn push_decimal(decimal: &Scientific, out: &mut Vec<u8>) {
+    if decimal.digits.is_empty() {
+        return out.push(0x80);
+    }
+    // Rounded up, so that the mantissa stays below one.
+    let exponent = (decimal.exponent + 1).div_euclid(2);
+    let signed = if decimal.negative { -exponent } else { exponent };
+    let len = (64 - signed.unsigned_abs().leading_zeros() as usize).div_ceil(8);
+    let header = if signed < 0 { 0x40 - len as u8 } else { 0x40 + len as u8 };
+    out.push(header + if decimal.negative { 0 } else { 0x80 });
+    out.extend_from_slice(&signed.to_be_bytes()[8 - len..]);
+    let lead = (2 * exponent - decimal.exponent) as usize;
+    let mut digits = std::iter::repeat_n(0, lead).chain(decimal.digits.iter().copied());
+    let mut pair = || digits.next().map(|tens| tens * 10 + digits.next().unwrap_or(0));
+    let mut first = true;
+    let mut next = pair();
+    while let Some(current) = next {
+        next = pair();
+        let last = u8::from(next.is_none());
+        out.push(match (decimal.negative, first) {
+            (false, _) => 0x80 + current,
+            // Rounded down: everything after this pair is what has to be added again.
+            (true, true) => 0x80 - current - 1 + last,
+            (true, false) => 0x80 + 99 - current + last,
+        });
+        first = false;
+    }
+    out.push(0);
+}
+
+/// Appends a collection; `types` take turns.
+fn push_elements(types: &[&CqlType], bytes: &[u8], out: &mut Vec<u8>) {
+    for (cql_type, element) in types.iter().cycle().zip(value::elements(bytes, types.len() == 2)) {
+        push_element(cql_type, element, out);
+    }
+    out.push(TERMINATOR);
+}
+
+fn push_element(cql_type: &CqlType, element: &[u8], out: &mut Vec<u8>) {
+    if has_form(cql_type, element) {
+        out.push(NEXT);
+        push_form(cql_type, element, out);
+    } else {
+        out.push(NEXT_NULL);
+    }
+}
+
+fn push_tuple(types: &[CqlType], bytes: &[u8], out: &mut Vec<u8>) {
+    let mut nulls = 0;
+    for (cql_type, element) in types.iter().zip(TupleElements::new(bytes)) {
+        match element {
+            None => nulls += 1,
+            Some(element) => {
+                out.extend(std::iter::repeat_n(NEXT_NULL, nulls));
+                nulls = 0;
+                push_element(cql_type, element, out);
+            }
+        }
+    }
+    out.push(TERMINATOR);
 }

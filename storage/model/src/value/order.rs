@@ -1,0 +1,137 @@
+//! The order of values.
+
+use crate::types::CqlType;
+use crate::value::{TupleElements, elements};
+use std::cmp::Ordering;
+
+/// Cassandra's order of two valid values of one type (not reversed). Empty sorts first. Invalid bytes sort by memcmp.
+pub fn compare(cql_type: &CqlType, a: &[u8], b: &[u8]) -> Ordering {
+    use CqlType::*;
+    if a.is_empty() || b.is_empty() {
+        return a.len().cmp(&b.len());
+    }
+    // `None` from either side: not a valid value.
+    let order = match cql_type {
+        // Dates and times are unsigned, or never negative.
+        Ascii | Blob | Text | Date | Time | Duration | Inet => None,
+        Bigint | Counter | Timestamp => fixed(a, b, i64::from_be_bytes),
+        Boolean => fixed(a, b, |[byte]: [u8; 1]| byte != 0),
+        Decimal => crate::decimal::compare(a, b),
+        Double => fixed(a, b, |bytes| ordered_f64(f64::from_be_bytes(bytes))),
+        Float => fixed(a, b, |bytes| ordered_f32(f32::from_be_bytes(bytes))),
+        Int => fixed(a, b, i32::from_be_bytes),
+        Smallint => fixed(a, b, i16::from_be_bytes),
+        Timeuuid => fixed(a, b, ordered_timeuuid),
+        Tinyint => fixed(a, b, i8::from_be_bytes),
+        Uuid => fixed(a, b, ordered_uuid),
+        Varint => Some(compare_varints(a, b)),
+        List { element, .. } | Set { element, .. } => Some(compare_elements(&[element], a, b)),
+        Map { key, value, .. } => Some(compare_elements(&[key, value], a, b)),
+        Tuple(types) => Some(compare_tuples(types, a, b)),
+    };
+    order.unwrap_or_else(|| a.cmp(b))
+}
+
+/// Compares two values of `N` bytes by what `key` makes of them.
+fn fixed<const N: usize, K: Ord>(a: &[u8], b: &[u8], key: impl Fn([u8; N]) -> K) -> Option<Ordering> {
+    Some(key(a.try_into().ok()?).cmp(&key(b.try_into().ok()?)))
+}
+
+/// An unsigned integer that sorts as the number does: -0 before 0, every NaN the same and last, as in Java.
+pub(crate) fn ordered_f64(number: f64) -> u64 {
+    let bits = if number.is_nan() { 0x7ff8_0000_0000_0000 } else { number.to_bits() };
+    if bits >> 63 == 1 { !bits } else { bits ^ (1 << 63) }
+}
+
+/// [`ordered_f64`] for a float.
+pub(crate) fn ordered_f32(number: f32) -> u32 {
+    let bits = if number.is_nan() { 0x7fc0_0000 } else { number.to_bits() };
+    if bits >> 31 == 1 { !bits } else { bits ^ (1 << 31) }
+}
+
+/// The version and timestamp of a version 1 uuid, most significant part first.
+fn reorder_timestamp(high: u64) -> u64 {
+    (high << 48) | ((high << 16) & 0xffff_0000_0000) | (high >> 32)
+}
+
+fn halves(uuid: [u8; 16]) -> (u64, u64) {
+    let uuid = u128::from_be_bytes(uuid);
+    ((uuid >> 64) as u64, uuid as u64)
+}
+
+/// An unsigned integer that sorts as timeuuids do: by time, then by the rest as signed bytes.
+pub(crate) fn ordered_timeuuid(uuid: [u8; 16]) -> u128 {
+    let (high, low) = halves(uuid);
+    (u128::from(reorder_timestamp(high)) << 64) | u128::from(low ^ 0x8080_8080_8080_8080)
+}
+
+/// An unsigned integer that sorts as uuids do: by version, version 1 by time, then by the bytes.
+pub(crate) fn ordered_uuid(uuid: [u8; 16]) -> u128 {
+    let (high, low) = halves(uuid);
+    let version = (high >> 12) & 0xf;
+    let high = if version == 1 {
+        reorder_timestamp(high)
+    } else {
+        (version << 60) | ((high >> 4) & 0x0fff_ffff_ffff_f000) | (high & 0xfff)
+    };
+    (u128::from(high) << 64) | u128::from(low)
+}
+
+/// The bytes of a two's complement number without those that only repeat its sign, and that sign byte. At least one
+/// byte stays, and it may disagree with the sign (`00ff` gives `ff` and `00`).
+pub(crate) fn strip_sign(bytes: &[u8]) -> (u8, &[u8]) {
+    let sign = if bytes.first().is_some_and(|first| first >> 7 == 1) { 0xff } else { 0 };
+    let repeated = bytes.iter().take_while(|&&byte| byte == sign).count();
+    (sign, &bytes[repeated.min(bytes.len().saturating_sub(1))..])
+}
+
+fn compare_varints(a: &[u8], b: &[u8]) -> Ordering {
+    let ((a_sign, a), (b_sign, b)) = (strip_sign(a), strip_sign(b));
+    if a_sign != b_sign {
+        return b_sign.cmp(&a_sign);
+    }
+    let longer = if a_sign == 0 { a.len().cmp(&b.len()) } else { b.len().cmp(&a.len()) };
+    longer.then_with(|| a.cmp(b))
+}
+
+/// Element by element (`types` take turns), then by count.
+fn compare_elements(types: &[&CqlType], a: &[u8], b: &[u8]) -> Ordering {
+    let map = types.len() == 2;
+    let (mut a, mut b) = (elements(a, map), elements(b, map));
+    for cql_type in types.iter().cycle() {
+        let order = match (a.next(), b.next()) {
+            (Some(a), Some(b)) => compare(cql_type, a, b),
+            (a, b) => return a.is_some().cmp(&b.is_some()),
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+    Ordering::Equal
+}
+
+/// Element by element; nulls at the end count as missing, others as an empty value without a form, where there is one
+/// (as in Cassandra's tries, so that equal means equal there too).
+fn compare_tuples(types: &[CqlType], a: &[u8], b: &[u8]) -> Ordering {
+    let present = |bytes| TupleElements::new(bytes).take(types.len()).enumerate().filter(|(_, e)| e.is_some());
+    let len = |bytes| present(bytes).last().map_or(0, |(last, _)| last + 1);
+    let (a_len, b_len) = (len(a), len(b));
+    for ((cql_type, a), b) in types.iter().zip(TupleElements::new(a).take(a_len)).zip(TupleElements::new(b).take(b_len))
+    {
+        let value = |element: Option<&'_ [u8]>| element.filter(|e| !e.is_empty() || empty_has_form(cql_type)).is_some();
+        let order = match (a, b) {
+            (Some(a), Some(b)) => compare(cql_type, a, b),
+            (a, b) => value(a).cmp(&value(b)),
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+    a_len.cmp(&b_len)
+}
+
+/// Whether an empty value of the type has a byte-comparable form of its own, and so differs from null inside a tuple.
+pub(crate) fn empty_has_form(cql_type: &CqlType) -> bool {
+    use CqlType::*;
+    matches!(cql_type, Ascii | Text | Blob | Inet | Duration)
+}

@@ -1,0 +1,136 @@
+//! Whether bytes are a value of a type, with Cassandra's error texts.
+
+use crate::types::CqlType;
+use crate::value::{Duration, ValueError, take_element};
+
+/// Checks `bytes` against `cql_type`, with Cassandra's error texts.
+pub fn validate(cql_type: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
+    use CqlType::*;
+    let len = bytes.len();
+    let fail = |text: String| Err(ValueError(text));
+    match cql_type {
+        Ascii => match bytes.iter().find(|byte| !byte.is_ascii()) {
+            Some(&byte) => fail(format!("Invalid byte for ascii: {}", byte as i8)),
+            None => Ok(()),
+        },
+        Text if !is_text(bytes) => fail("String didn't validate.".into()),
+        Blob | Text | Varint => Ok(()),
+        Bigint | Counter if len != 8 && len != 0 => fail(format!("Expected 8 or 0 byte long ({len})")),
+        Boolean if len > 1 => fail(format!("Expected 1 or 0 byte value ({len})")),
+        Date if len != 4 => fail(format!("Expected 4 byte long for date ({len})")),
+        Decimal if len != 0 && len < 4 => fail(format!("Expected 0 or at least 4 bytes ({len})")),
+        Double if len != 8 && len != 0 => fail(format!("Expected 8 or 0 byte value for a double ({len})")),
+        Duration => validate_duration(bytes),
+        Float if len != 4 && len != 0 => fail(format!("Expected 4 or 0 byte value for a float ({len})")),
+        Inet if !matches!(len, 0 | 4 | 16) => {
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            fail(format!("Expected 4 or 16 byte inetaddress; got {hex}"))
+        }
+        Int if len != 4 && len != 0 => fail(format!("Expected 4 or 0 byte int ({len})")),
+        Smallint if len != 2 => fail(format!("Expected 2 bytes for a smallint ({len})")),
+        Time if len != 8 => fail(format!("Expected 8 byte long for time ({len})")),
+        Timestamp if len != 8 && len != 0 => fail(format!("Expected 8 or 0 byte long for date ({len})")),
+        Uuid | Timeuuid if len != 16 && len != 0 => fail(format!("UUID should be 16 or 0 bytes ({len})")),
+        Timeuuid if len == 16 && bytes[6] >> 4 != 1 => {
+            // Cassandra shows the first digit of the uuid, not its version.
+            fail(format!("Invalid version for TimeUUID type: 0x{:x}", bytes[0] >> 4))
+        }
+        Tinyint if len != 1 => fail(format!("Expected 1 byte for a tinyint ({len})")),
+        List { element, .. } => validate_elements("list", &[element], bytes),
+        Set { element, .. } => validate_elements("set", &[element], bytes),
+        Map { key, value, .. } => validate_elements("map", &[key, value], bytes),
+        Tuple(types) => validate_tuple(types, bytes),
+        _ => Ok(()),
+    }
+}
+
+/// Whether Cassandra takes the bytes for text. It is more tolerant than Unicode: `c0 80` for a zero, surrogates, code
+/// points beyond the last one and most second bytes after `e0` and `f0` pass. Who needs a `str` converts with
+/// replacement.
+fn is_text(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok() || is_tolerated_text(bytes)
+}
+
+fn is_tolerated_text(mut bytes: &[u8]) -> bool {
+    let continues = |byte: u8| byte & 0xc0 == 0x80;
+    loop {
+        let (second_ok, tail_len) = match *bytes {
+            [] => return true,
+            [0..=0x7f, ref rest @ ..] => {
+                bytes = rest;
+                continue;
+            }
+            [0xc0, second, ..] => (second == 0x80, 0),
+            [0xc2..=0xdf, second, ..] => (continues(second), 0),
+            [0xe0, second, ..] => (second & 0xe0 != 0x80, 1),
+            [0xe1..=0xef, second, ..] => (continues(second), 1),
+            [0xf0, second, ..] => (second & 0x30 != 0, 2),
+            [0xf1..=0xf7, second, ..] => (continues(second), 2),
+            _ => return false,
+        };
+        match bytes[2..].split_at_checked(tail_len) {
+            Some((tail, rest)) if second_ok && tail.iter().copied().all(continues) => bytes = rest,
+            _ => return false,
+        }
+    }
+}
+
+fn validate_duration(bytes: &[u8]) -> Result<(), ValueError> {
+    let len = bytes.len();
+    if len < 3 {
+        return Err(ValueError(format!("Expected at least 3 bytes for a duration ({len})")));
+    }
+    let Some((months, days, nanoseconds)) = Duration::read_parts(bytes) else {
+        return Err(ValueError(format!("Expected at least 3 bytes for a duration ({len})")));
+    };
+    for (name, number) in [("months", months), ("days", days)] {
+        if i32::try_from(number).is_err() {
+            return Err(ValueError(format!("The duration {name} must be a 32 bits integer but was: {number}")));
+        }
+    }
+    let parts = [months, days, nanoseconds];
+    if parts.iter().any(|&part| part < 0) && parts.iter().any(|&part| part > 0) {
+        return Err(ValueError(format!(
+            "The duration months, days and nanoseconds must be all of the same sign ({months}, {days}, {nanoseconds})"
+        )));
+    }
+    Ok(())
+}
+
+/// Checks a list, set or map; `types` take turns.
+fn validate_elements(name: &str, types: &[&CqlType], bytes: &[u8]) -> Result<(), ValueError> {
+    let short = || ValueError(format!("Not enough bytes to read a {name}"));
+    let (count, mut rest) = bytes.split_first_chunk().ok_or_else(short)?;
+    for _ in 0..i32::from_be_bytes(*count) {
+        for cql_type in types {
+            let element = take_element(&mut rest).ok_or_else(short)?;
+            validate(cql_type, element.ok_or_else(|| ValueError("Null value read when not allowed".into()))?)?;
+        }
+    }
+    if !rest.is_empty() {
+        return Err(ValueError(format!("Unexpected extraneous bytes after {name} value")));
+    }
+    Ok(())
+}
+
+fn validate_tuple(types: &[CqlType], bytes: &[u8]) -> Result<(), ValueError> {
+    let mut rest = bytes;
+    for (i, cql_type) in types.iter().enumerate() {
+        // Elements may be missing at the end.
+        if rest.is_empty() {
+            return Ok(());
+        }
+        if rest.len() < 4 {
+            return Err(ValueError(format!("Not enough bytes to read size of {i}th component")));
+        }
+        let element =
+            take_element(&mut rest).ok_or_else(|| ValueError(format!("Not enough bytes to read {i}th component")))?;
+        if let Some(element) = element {
+            validate(cql_type, element)?;
+        }
+    }
+    if !rest.is_empty() {
+        return Err(ValueError("Invalid remaining data after end of tuple value".into()));
+    }
+    Ok(())
+}
