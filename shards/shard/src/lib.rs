@@ -178,7 +178,9 @@ struct Inner {
     id: runtime::ShardId,
     store: engine::Store,
     schema: RefCell<Arc<model::Schema>>,
-    host_id: uuid::Uuid,
+    identity: Arc<schema::local::Identity>,
+    /// Held by the one DDL statement or TRUNCATE that runs (shard 0).
+    definitions: runtime::gate::Semaphore,
     mailbox: mailbox::Mailbox,
     notifier: Rc<dyn Notifier>,
 }
@@ -195,6 +197,16 @@ impl Shard {
 
     pub(crate) fn store(&self) -> &engine::Store {
         &self.inner.store
+    }
+
+    /// Who this node is.
+    pub(crate) fn identity(&self) -> &Arc<schema::local::Identity> {
+        &self.inner.identity
+    }
+
+    /// One unit: who holds it may change the schema.
+    pub(crate) fn definitions(&self) -> &runtime::gate::Semaphore {
+        &self.inner.definitions
     }
 
     /// Asks shard `to` (this one too) and waits for its answer.

@@ -1,5 +1,7 @@
 //! DESCRIBE.
 
+use crate::Config;
+use crate::schema::local::Identity;
 use cql::plan::{ColumnSpec, Describe};
 use model::{Failure, Schema};
 use std::sync::Arc;
@@ -12,8 +14,13 @@ pub(crate) struct Described {
     pub(crate) rows: Vec<Vec<u8>>,
 }
 
-/// Describes what `schema` holds.
-pub(crate) fn describe(schema: &Schema, cluster_name: &str, describe: &Describe) -> Result<Described, Failure> {
-    let _ = (schema, cluster_name, describe);
+/// Describes what `schema` holds; `config` and `identity` are for DESCRIBE CLUSTER.
+pub(crate) fn describe(
+    schema: &Schema,
+    config: &Config,
+    identity: &Identity,
+    describe: &Describe,
+) -> Result<Described, Failure> {
+    let _ = (schema, config, identity, describe);
     todo!()
 }

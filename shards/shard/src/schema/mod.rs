@@ -1,37 +1,179 @@
-//! The schema that a shard serves.
+//! What is defined on this node, who the node is, and how both are kept: as rows of the real system tables, stored by the
+//! same engine as everything else.
+//!
+//! Start, on shard 0:
+//! 1. The store knows the system tables ([`system_schema`]) and has replayed them.
+//! 2. [`load`] reads schema, identity, truncation records and prepared statements.
+//! 3. The other shards get the schema, every shard replays its tables and starts its store.
+//! 4. [`settle`] writes what this start changes: `system.local`, and the system tables' own rows if they are not as
+//!    they should be.
+//!
+//! Changes are made in `execute::define`.
+//!
+//! Invariants: the schema is immutable and shared by all shards; it has the system tables always, as this version of the
+//! program defines them.
+
+pub(crate) mod cells;
+pub(crate) mod local;
+pub(crate) mod prepared;
+pub(crate) mod rows;
+pub(crate) mod system_tables;
 
 use crate::{Config, StartError};
 use engine::Store;
 use engine::store::Truncation;
-use model::{Schema, TableId};
+use local::{Identity, Stored};
+use model::{Keyspace, Schema, TableId};
+use prepared::StoredStatement;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// What shard 0 reads from the system tables before user tables are replayed.
-#[derive(Clone, Debug)]
-pub(crate) struct Loaded {
-    /// Everything that is defined, system keyspaces included.
-    pub(crate) schema: Arc<Schema>,
-    /// The node's host id; `None` at the first start.
-    pub(crate) host_id: Option<Uuid>,
-    /// Recorded truncations, of dropped tables too.
-    pub(crate) truncations: Vec<(TableId, Truncation)>,
+/// Why the system tables could not be read or written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub(crate) enum Error {
+    /// The store failed.
+    Store(engine::Error),
+    /// A row of a system table is not what this program writes: the node must not start (exit 3).
+    Malformed {
+        /// The table, with its keyspace.
+        table: String,
+        /// The column.
+        column: String,
+    },
+}
+
+impl From<engine::Error> for Error {
+    fn from(error: engine::Error) -> Error {
+        Error::Store(error)
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Store(error) => error.fmt(f),
+            Error::Malformed { table, column } => write!(f, "{table} has a row with a {column} that is no such thing"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Error> for StartError {
+    fn from(error: Error) -> StartError {
+        match error {
+            Error::Malformed { .. } | Error::Store(engine::Error::Corrupt { .. }) => {
+                StartError::Corrupt(error.to_string())
+            }
+            Error::Store(error) => StartError::Failed(error.to_string()),
+        }
+    }
 }
 
 /// The system keyspaces with their tables: what a shard knows before anything is read.
 pub(crate) fn system_schema() -> Schema {
-    todo!()
+    system_tables::schema()
 }
 
-/// Reads the schema from the replayed system tables of shard 0. Writes nothing.
+/// What the system tables held when the node started.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// System and user keyspaces; at the first start with a new version.
+    pub(crate) schema: Arc<Schema>,
+    /// Recorded truncations, of dropped tables too.
+    pub(crate) truncations: Vec<(TableId, Truncation)>,
+    /// Who the node was before; `None` at the first start.
+    pub(crate) identity: Option<Identity>,
+    /// When the last DDL was, microseconds; 0 at the first start.
+    pub(crate) last_timestamp: i64,
+    /// All prepared statements.
+    pub(crate) prepared: Vec<StoredStatement>,
+    /// System keyspaces whose rows in `system_schema` are missing or of another version of this program.
+    pub(crate) outdated: Vec<String>,
+}
+
+/// Reads the system tables of shard 0, which the store has replayed.
 pub(crate) async fn load(store: &Store) -> Result<Loaded, StartError> {
-    let _ = store;
-    todo!()
+    Ok(load_rows(store).await?)
 }
 
-/// On shard 0, once the store takes writes: makes the node's identity at the first start, renews what every start renews
-/// in `system.local` and the system schema tables, and returns the host id.
-pub(crate) async fn settle(config: &Config, store: &Store, loaded: &Loaded) -> Result<Uuid, StartError> {
-    let _ = (config, store, loaded);
-    todo!()
+async fn load_rows(store: &Store) -> Result<Loaded, Error> {
+    let system = system_tables::schema();
+    let table = |keyspace, name| rows::system_table(&system, keyspace, name);
+    let keyspaces = cells::read_all(store, table("system_schema", "keyspaces")).await?;
+    let tables = cells::read_all(store, table("system_schema", "tables")).await?;
+    let columns = cells::read_all(store, table("system_schema", "columns")).await?;
+    let local = cells::read_partition(store, table("system", "local"), local::LOCAL_KEY.as_bytes()).await?;
+    let statements = cells::read_all(store, table("system", "prepared_statements")).await?;
+
+    let found = rows::load(&system, &keyspaces, &tables, &columns)?;
+    let stored = Stored::load(&system, &local)?;
+    let prepared = prepared::load(&system, &statements)?;
+    let (mut schema, outdated) = assemble(system, found);
+    schema.version = match stored.schema_version {
+        Some((version, _)) => version,
+        None => random_uuid(),
+    };
+    let last_timestamp = stored.schema_version.map_or(0, |(_, timestamp)| timestamp);
+    let Stored { identity, truncations, .. } = stored;
+    Ok(Loaded { schema: Arc::new(schema), truncations, identity, last_timestamp, prepared, outdated })
+}
+
+/// The whole schema, and the system keyspaces that `found` does not have as they should be.
+fn assemble(system: Schema, found: BTreeMap<String, Keyspace>) -> (Schema, Vec<String>) {
+    let shown = |keyspace: &Keyspace| {
+        let mut keyspace = keyspace.clone();
+        keyspace.tables.retain(|_, table| !system_tables::is_hidden(table));
+        keyspace
+    };
+    let is_outdated = |keyspace: &&Arc<Keyspace>| found.get(&keyspace.name) != Some(&shown(keyspace));
+    let outdated = system.keyspaces.values().filter(is_outdated).map(|keyspace| keyspace.name.clone()).collect();
+    let mut schema = system;
+    for (name, keyspace) in found {
+        if schema.keyspace(&name).is_none() {
+            schema.put_keyspace(Arc::new(keyspace));
+        }
+    }
+    (schema, outdated)
+}
+
+/// Writes on shard 0 what a start changes, once the store takes writes, and returns who the node is. All of it is
+/// durable on return.
+pub(crate) async fn settle(config: &Config, store: &Store, loaded: &Loaded) -> Result<Identity, StartError> {
+    Ok(write_start(config, store, loaded).await?)
+}
+
+async fn write_start(config: &Config, store: &Store, loaded: &Loaded) -> Result<Identity, Error> {
+    let schema = &loaded.schema;
+    let now = runtime::wall_micros();
+    // The deletion under a replaced keyspace is one microsecond older.
+    let timestamp = now.max(loaded.last_timestamp.saturating_add(2));
+    let now_in_seconds = now.div_euclid(1_000_000);
+
+    let identity = match &loaded.identity {
+        Some(identity) => identity.clone(),
+        None => Identity::new(config.num_tokens, &mut runtime::rng::u64),
+    };
+    let identity = identity.restarted(now_in_seconds);
+    for keyspace in loaded.outdated.iter().filter_map(|name| schema.keyspace(name)) {
+        store.apply(rows::keyspace_replaced(schema, keyspace, timestamp, now_in_seconds), true).await?;
+    }
+    store.apply(local::written_at_start(schema, config, &identity, timestamp), true).await?;
+    // Records of tables that are gone: their log records are of no table, and CREATE TABLE WITH ID makes a new one.
+    let of_nothing = |(table, _): &&(TableId, _)| schema.table_by_id(*table).is_none();
+    let forgotten: Vec<TableId> = loaded.truncations.iter().filter(of_nothing).map(|(table, _)| *table).collect();
+    if !forgotten.is_empty() {
+        store.apply(local::truncations_forgotten(schema, &forgotten, timestamp, now_in_seconds), true).await?;
+    }
+    // Also at a restart: its timestamp is the one above which DDL goes on.
+    store.apply(local::schema_version_changed(schema, schema.version, timestamp), true).await?;
+    store.sync().await?;
+    Ok(identity)
+}
+
+/// A version 4 uuid.
+pub(crate) fn random_uuid() -> Uuid {
+    uuid::Builder::from_random_bytes(runtime::rng::bytes16()).into_uuid()
 }

@@ -1,0 +1,181 @@
+//! Who this node is: the row of `system.local`.
+//!
+//! Made once: host id (a random uuid) and tokens (random, distinct). Written anew at every start: versions, addresses,
+//! ports, names, and the gossip generation (seconds since 1970, always above the one before). Changed while running:
+//! `schema_version` by DDL, `truncated_at` by TRUNCATE and DROP.
+//!
+//! Invariants: host id and tokens never change; the timestamps of DDL never go back, since `schema_version` carries that
+//! of the last one, also over restarts.
+
+use super::Error;
+use super::cells::{RowReader, RowWriter, StoredRow};
+use super::rows::system_table;
+use crate::Config;
+use engine::store::Truncation;
+use model::{Mutation, MutationBuilder, Schema, TableId};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use uuid::Uuid;
+
+/// `release_version`: the version of Cassandra that this node behaves as.
+pub(crate) const RELEASE_VERSION: &str = "5.0.9";
+/// `cql_version`.
+pub(crate) const CQL_VERSION: &str = "3.4.7";
+/// `native_protocol_version`.
+pub(crate) const NATIVE_PROTOCOL_VERSION: &str = "5";
+/// `partitioner`.
+pub(crate) const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
+/// The only partition of `system.local`.
+pub(crate) const LOCAL_KEY: &str = "local";
+/// Largest `num_tokens`.
+pub(crate) const TOKENS_MAX: usize = 1536;
+
+/// Who this node is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Identity {
+    /// Random, for ever.
+    pub(crate) host_id: Uuid,
+    /// At least one, ascending.
+    pub(crate) tokens: Vec<i64>,
+    /// `gossip_generation`: this start's, seconds since 1970.
+    pub(crate) generation: i32,
+}
+
+/// What `system.local` held when the node started.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Stored {
+    /// Host id, tokens and the last generation; `None` at the first start.
+    pub(crate) identity: Option<Identity>,
+    /// The schema's version and the timestamp (microseconds) of the last DDL.
+    pub(crate) schema_version: Option<(Uuid, i64)>,
+    /// By table.
+    pub(crate) truncations: Vec<(TableId, Truncation)>,
+}
+
+impl Stored {
+    /// Reads the row; `rows` are those of the whole table.
+    pub(crate) fn load(schema: &Schema, rows: &[StoredRow]) -> Result<Stored, Error> {
+        let table = system_table(schema, "system", "local");
+        let Some(row) = rows.iter().find(|row| row.key == LOCAL_KEY.as_bytes()) else {
+            return Ok(Stored::default());
+        };
+        let row = RowReader::new(table, row);
+        let schema_version = row.optional_uuid("schema_version")?.zip(row.timestamp("schema_version"));
+        let mut truncations = Vec::new();
+        for (id, record) in row.elements("truncated_at") {
+            let id = TableId(id.try_into().map_err(|_| row.malformed("truncated_at"))?);
+            let truncation = Truncation::decode(record).ok_or_else(|| row.malformed("truncated_at"))?;
+            truncations.push((id, truncation));
+        }
+        let identity = match row.optional_uuid("host_id")? {
+            Some(host_id) => {
+                let token = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok();
+                let tokens: Option<BTreeSet<i64>> = row.elements("tokens").map(|(path, _)| token(path)).collect();
+                let tokens = tokens.filter(|tokens| !tokens.is_empty()).ok_or_else(|| row.malformed("tokens"))?;
+                let generation = row.int("gossip_generation")?;
+                Some(Identity { host_id, tokens: tokens.into_iter().collect(), generation })
+            }
+            None => None,
+        };
+        Ok(Stored { identity, schema_version, truncations })
+    }
+}
+
+impl Identity {
+    /// A new node's identity. `random` gives uniform words; `count` is `num_tokens`, 1 to [`TOKENS_MAX`].
+    pub(crate) fn new(count: usize, random: &mut dyn FnMut() -> u64) -> Identity {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&random().to_le_bytes());
+        bytes[8..].copy_from_slice(&random().to_le_bytes());
+        let host_id = uuid::Builder::from_random_bytes(bytes).into_uuid();
+        let mut tokens = BTreeSet::new();
+        while tokens.len() < count.clamp(1, TOKENS_MAX) {
+            // The smallest value is the ring's exclusive start and nobody's token.
+            let token = random() as i64;
+            if token != i64::MIN {
+                tokens.insert(token);
+            }
+        }
+        Identity { host_id, tokens: tokens.into_iter().collect(), generation: 0 }
+    }
+
+    /// The next start of the node that was `self`: same id and tokens, a later generation.
+    pub(crate) fn restarted(&self, now_in_seconds: i64) -> Identity {
+        let now = i32::try_from(now_in_seconds).unwrap_or(i32::MAX);
+        Identity { generation: now.max(self.generation.saturating_add(1)), ..self.clone() }
+    }
+}
+
+/// The bytes of an address as the type inet has them.
+pub(crate) fn inet(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// What every start writes: all of the row but `schema_version` and `truncated_at`. `timestamp` is in microseconds.
+pub(crate) fn written_at_start(schema: &Schema, config: &Config, identity: &Identity, timestamp: i64) -> Mutation {
+    let table = system_table(schema, "system", "local");
+    let port = |port: u16| i32::from(port).to_be_bytes();
+    let mut row = RowWriter::new(table, &[], timestamp);
+    row.set("bootstrapped", "COMPLETED")
+        .set("broadcast_address", inet(config.listen_address))
+        .set("broadcast_port", port(config.storage_port))
+        .set("cluster_name", config.cluster_name.as_str())
+        .set("cql_version", CQL_VERSION)
+        .set("data_center", config.data_center.as_str())
+        .set("gossip_generation", identity.generation.to_be_bytes())
+        .set("host_id", identity.host_id.into_bytes())
+        .set("listen_address", inet(config.listen_address))
+        .set("listen_port", port(config.storage_port))
+        .set("native_protocol_version", NATIVE_PROTOCOL_VERSION)
+        .set("partitioner", PARTITIONER)
+        .set("rack", config.rack.as_str())
+        .set("release_version", RELEASE_VERSION)
+        .set("rpc_address", inet(config.rpc_address))
+        .set("rpc_port", port(config.native_port));
+    for token in &identity.tokens {
+        row.element("tokens", token.to_string().as_bytes(), &[]);
+    }
+    local_mutation(table.id, |mutation| row.finish(mutation))
+}
+
+/// A change of `schema_version`.
+pub(crate) fn schema_version_changed(schema: &Schema, version: Uuid, timestamp: i64) -> Mutation {
+    let table = system_table(schema, "system", "local");
+    let mut row = RowWriter::new(table, &[], timestamp);
+    row.set("schema_version", version.into_bytes());
+    local_mutation(table.id, |mutation| row.finish(mutation))
+}
+
+/// New truncation records.
+pub(crate) fn truncated(schema: &Schema, records: &[(TableId, Truncation)], timestamp: i64) -> Mutation {
+    let table = system_table(schema, "system", "local");
+    let mut row = RowWriter::new(table, &[], timestamp);
+    for (id, truncation) in records {
+        row.element("truncated_at", &id.0, &truncation.encode());
+    }
+    local_mutation(table.id, |mutation| row.finish(mutation))
+}
+
+/// Removes truncation records that nothing needs any more.
+pub(crate) fn truncations_forgotten(
+    schema: &Schema,
+    tables: &[TableId],
+    timestamp: i64,
+    now_in_seconds: i64,
+) -> Mutation {
+    let table = system_table(schema, "system", "local");
+    let mut row = RowWriter::new(table, &[], timestamp);
+    for id in tables {
+        row.remove_element("truncated_at", &id.0, now_in_seconds);
+    }
+    local_mutation(table.id, |mutation| row.finish(mutation))
+}
+
+fn local_mutation(table: TableId, write: impl FnOnce(&mut MutationBuilder)) -> Mutation {
+    let mut mutation = MutationBuilder::new(LOCAL_KEY.as_bytes());
+    write(mutation.table(table));
+    mutation.finish()
+}

@@ -1,0 +1,191 @@
+//! The system keyspaces and their tables, as Cassandra 5.0.9 defines them: columns, options and ids.
+//!
+//! The definitions are data, `system_tables.txt` beside this file. A table's id is the name-based uuid (MD5) of the
+//! keyspace's and the table's bytes, as in Cassandra, so files and tools agree on it.
+//!
+//! Invariants: what is here wins over what `system_schema` says of these keyspaces; the hidden table is readable, has no
+//! rows, and is neither in `system_schema` nor in DESCRIBE.
+
+use md5::{Digest, Md5};
+use model::schema::{Replication, TableOptions};
+use model::{Column, ColumnId, ColumnKind, CqlType, Keyspace, Schema, Table, TableId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const DEFINITIONS: &str = include_str!("system_tables.txt");
+
+/// The table of another database that drivers ask for once they see sharding keys in SUPPORTED.
+const HIDDEN_TABLE: (&str, &str) = ("system_schema", "scylla_tables");
+
+/// A custom index without target. The only kind of index there is: user tables have none yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct CustomIndex {
+    /// Keyspace of its table.
+    pub(crate) keyspace: &'static str,
+    /// Its table.
+    pub(crate) table: &'static str,
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// The class that implements it.
+    pub(crate) class: &'static str,
+}
+
+/// The indexes of system tables.
+pub(crate) const INDEXES: [CustomIndex; 1] = [CustomIndex {
+    keyspace: "system",
+    table: "paxos",
+    name: "PaxosUncommittedIndex",
+    class: "org.apache.cassandra.service.paxos.uncommitted.PaxosUncommittedIndex",
+}];
+
+/// A system table's id.
+pub(crate) fn table_id(keyspace: &str, name: &str) -> TableId {
+    let mut hash = Md5::new();
+    hash.update(keyspace.as_bytes());
+    hash.update(name.as_bytes());
+    let uuid = uuid::Builder::from_md5_bytes(hash.finalize().into()).into_uuid();
+    TableId(uuid.into_bytes())
+}
+
+/// Whether a table is left out of `system_schema` and DESCRIBE.
+pub(crate) fn is_hidden(table: &Table) -> bool {
+    (table.keyspace.as_str(), table.name.as_str()) == HIDDEN_TABLE
+}
+
+/// A schema of the system keyspaces alone, with the nil version.
+pub(crate) fn schema() -> Schema {
+    let mut schema = Schema::empty();
+    for keyspace in keyspaces() {
+        schema.put_keyspace(Arc::new(keyspace));
+    }
+    schema
+}
+
+/// The system keyspaces with all their tables.
+pub(crate) fn keyspaces() -> Vec<Keyspace> {
+    let mut keyspaces: Vec<Keyspace> = Vec::new();
+    let mut table: Option<Table> = None;
+    for line in DEFINITIONS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (word, rest) = line.trim_start().split_once(' ').unwrap_or((line.trim_start(), ""));
+        let opens = matches!(word, "keyspace" | "table");
+        if opens {
+            finish(&mut keyspaces, table.take());
+        }
+        match (word, &mut table) {
+            ("keyspace", _) => keyspaces.push(keyspace(rest)),
+            ("table", _) => {
+                let keyspace = keyspaces.last().expect("a keyspace before its tables");
+                table = Some(empty_table(&keyspace.name, rest.split(' ').next().unwrap_or_default()));
+            }
+            (fact, Some(table)) => add_fact(table, fact, rest),
+            (fact, None) => panic!("{fact} belongs to no table"),
+        }
+    }
+    finish(&mut keyspaces, table);
+    keyspaces
+}
+
+fn keyspace(words: &str) -> Keyspace {
+    let mut words = words.split(' ');
+    let name = words.next().unwrap_or_default().to_string();
+    let class = format!("org.apache.cassandra.locator.{}", words.next().unwrap_or_default());
+    let options = words.next().map(|factor| ("replication_factor".to_string(), factor.to_string()));
+    let replication = Replication { class, options: options.into_iter().collect() };
+    Keyspace { name, replication, durable_writes: true, tables: BTreeMap::new() }
+}
+
+fn empty_table(keyspace: &str, name: &str) -> Table {
+    Table {
+        id: table_id(keyspace, name),
+        keyspace: keyspace.to_string(),
+        name: name.to_string(),
+        columns: Vec::new(),
+        partition_key_len: 0,
+        clustering_len: 0,
+        options: TableOptions::default(),
+    }
+}
+
+/// Columns come in `SELECT *` order.
+fn add_fact(table: &mut Table, fact: &str, rest: &str) {
+    let number = || rest.parse().unwrap_or_else(|_| panic!("{fact} {rest}"));
+    let kind = match fact {
+        "comment" => return table.options.comment = rest.to_string(),
+        "gc_grace_seconds" => return table.options.gc_grace_seconds = number(),
+        "memtable_flush_period_in_ms" => return table.options.memtable_flush_period_in_ms = number(),
+        "default_time_to_live" => return table.options.default_time_to_live = number(),
+        "compaction" => {
+            for (key, value) in rest.split(' ').filter_map(|pair| pair.split_once('=')) {
+                let package = if key == "class" { "org.apache.cassandra.db.compaction." } else { "" };
+                table.options.compaction.insert(key.to_string(), format!("{package}{value}"));
+            }
+            return;
+        }
+        "partition" => ColumnKind::PartitionKey,
+        "clustering" => ColumnKind::Clustering,
+        "regular" => ColumnKind::Regular,
+        other => panic!("{other} is not a fact of a table"),
+    };
+    let (name, cql_type) = rest.split_once(' ').unwrap_or((rest, ""));
+    let cql_type = CqlType::parse(cql_type).unwrap_or_else(|| panic!("{rest} has no type"));
+    let position = match kind {
+        ColumnKind::Regular => 0,
+        _ => table.columns.iter().filter(|column| column.kind == kind).count() as u16,
+    };
+    match kind {
+        ColumnKind::PartitionKey => table.partition_key_len += 1,
+        ColumnKind::Clustering => table.clustering_len += 1,
+        ColumnKind::Regular => {}
+    }
+    let id = ColumnId(table.columns.len() as u16);
+    table.columns.push(Column { id, name: name.to_string(), kind, position, cql_type });
+}
+
+fn finish(keyspaces: &mut [Keyspace], table: Option<Table>) {
+    if let (Some(keyspace), Some(table)) = (keyspaces.last_mut(), table) {
+        keyspace.tables.insert(table.name.clone(), Arc::new(table));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_cassandras() {
+        let expected = [
+            ("system", "local", "7ad54392-bcdd-35a6-8417-4e047860b377"),
+            ("system_schema", "tables", "afddfb9d-bc1e-3068-8056-eed6c302ba09"),
+            ("system_auth", "roles", "5bc52802-de25-35ed-aeab-188eecebb090"),
+            ("system_auth", "cidr_groups", "9c48af00-13f6-3059-bb0e-8fcabba6eecb"),
+        ];
+        for (keyspace, table, id) in expected {
+            assert_eq!(table_id(keyspace, table).to_string(), id);
+        }
+    }
+
+    #[test]
+    fn every_table_of_cassandra_is_there() {
+        let schema = schema();
+        let names: Vec<&str> = schema.keyspaces.keys().map(String::as_str).collect();
+        assert_eq!(names, ["system", "system_auth", "system_distributed", "system_schema", "system_traces"]);
+        let tables = schema.tables.len();
+        let columns: usize = schema.tables.values().filter(|table| !is_hidden(table)).map(|t| t.columns.len()).sum();
+        assert_eq!((tables, columns), (49, 313));
+        assert!(schema.keyspaces["system"].is_local() && schema.keyspaces["system_schema"].is_local());
+        assert!(!schema.keyspaces["system_auth"].is_local());
+        assert!(schema.table("system_schema", "scylla_tables").is_some_and(|table| is_hidden(table)));
+    }
+
+    #[test]
+    fn tables_are_well_formed() {
+        for table in schema().tables.values() {
+            assert!(table.partition_key_len > 0, "{}", table.name);
+            assert!(table.columns.iter().enumerate().all(|(i, column)| column.id.0 as usize == i));
+            assert!(table.regular().is_sorted_by(|a, b| a.name < b.name), "{}", table.name);
+            assert!(table.partition_key().iter().all(|column| column.kind == ColumnKind::PartitionKey));
+            assert!(table.clustering().iter().all(|column| column.kind == ColumnKind::Clustering));
+            assert!(table.regular().iter().all(|column| column.kind == ColumnKind::Regular));
+        }
+    }
+}
