@@ -74,3 +74,30 @@ impl fmt::Debug for AlignedBuf {
         write!(f, "AlignedBuf({} of {})", self.len, self.capacity)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_aligned_and_zeroed() {
+        for capacity in [0, 1, ALIGNMENT, ALIGNMENT + 1, 1 << 20] {
+            let buffer = AlignedBuf::zeroed(capacity);
+            assert_eq!(buffer.as_ptr() as usize % ALIGNMENT, 0);
+            assert_eq!(buffer.capacity(), capacity.max(1).next_multiple_of(ALIGNMENT));
+            assert!(buffer.len() == buffer.capacity() && buffer.iter().all(|byte| *byte == 0));
+        }
+    }
+
+    #[test]
+    fn length_moves_within_the_capacity() {
+        let mut buffer = AlignedBuf::zeroed(ALIGNMENT);
+        buffer[ALIGNMENT - 1] = 7;
+        buffer.set_len(10);
+        assert_eq!(buffer.len(), 10);
+        buffer.set_len(ALIGNMENT);
+        assert_eq!(buffer[ALIGNMENT - 1], 7);
+        let too_long = std::panic::catch_unwind(move || buffer.set_len(ALIGNMENT + 1));
+        assert!(too_long.is_err());
+    }
+}

@@ -353,6 +353,12 @@ pub(crate) struct Polled {
     class: Class,
 }
 
+impl Polled {
+    pub(crate) fn class(self) -> Class {
+        self.class
+    }
+}
+
 impl fmt::Display for Polled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "task {} ({:?})", self.slot, self.class)

@@ -8,7 +8,9 @@ use super::operations::Payload;
 use super::reactor;
 use super::socket::Descriptor;
 use crate::buffer::{ALIGNMENT, AlignedBuf};
+use crate::context;
 use crate::file::OpenOptions;
+use crate::gate::{Permit, Semaphore};
 use io_uring::{opcode, types};
 use std::cell::Cell;
 use std::ffi::CString;
@@ -23,6 +25,9 @@ const FILE_MODE: libc::mode_t = 0o644;
 const DIRECTORY_MODE: libc::mode_t = 0o755;
 /// Bytes of one read or write; what is left follows in the next.
 const TRANSFER_BYTES_MAX: usize = 1 << 30;
+/// Reads, writes and syncs under way at once per shard and class (foreground, log, streaming, background); more wait in
+/// line, so that background work cannot fill the device's queue.
+const IN_FLIGHT_MAX: [u64; 4] = [256, 64, 32, 32];
 
 pub(crate) struct File {
     state: Rc<FileState>,
@@ -36,15 +41,34 @@ struct FileState {
 struct Transfer {
     state: Rc<FileState>,
     buffer: AlignedBuf,
+    /// In the slot, so that a dropped future's operation counts until it completes.
+    _permit: Permit,
 }
 
 impl Payload for Transfer {}
 
 struct Syncing {
     state: Rc<FileState>,
+    _permit: Permit,
 }
 
 impl Payload for Syncing {}
+
+/// The line per class that operations wait in.
+pub(super) struct Admission([Semaphore; 4]);
+
+impl Default for Admission {
+    fn default() -> Admission {
+        Admission(IN_FLIGHT_MAX.map(Semaphore::new))
+    }
+}
+
+/// A place among the operations of the current task's class.
+async fn permit() -> Permit {
+    let class = context::with(|c| c.executor.last_polled().class());
+    let line = reactor::current().admission.0[class as usize].clone();
+    line.acquire(1).await
+}
 
 impl File {
     pub(crate) async fn open(path: &Path, options: OpenOptions) -> io::Result<File> {
@@ -72,7 +96,7 @@ impl File {
         let wanted = buffer.len();
         let mut at = 0;
         loop {
-            let payload = Transfer { state: self.state.clone(), buffer };
+            let payload = Transfer { state: self.state.clone(), buffer, _permit: permit().await };
             // SAFETY: the payload owns the buffer and keeps the descriptor open.
             let read = unsafe {
                 self.state.descriptor.core().single(payload, |p| {
@@ -111,7 +135,7 @@ impl File {
         let wanted = buffer.len();
         let mut at = 0;
         while at < wanted {
-            let payload = Transfer { state: self.state.clone(), buffer };
+            let payload = Transfer { state: self.state.clone(), buffer, _permit: permit().await };
             // SAFETY: the payload owns the buffer and keeps the descriptor open.
             let write = unsafe {
                 self.state.descriptor.core().single(payload, |p| {
@@ -189,7 +213,7 @@ fn is_refusal(e: i32) -> bool {
 
 #[expect(unsafe_code, reason = "see Core::single")]
 async fn sync(state: &Rc<FileState>, flags: types::FsyncFlags) -> io::Result<()> {
-    let payload = Syncing { state: state.clone() };
+    let payload = Syncing { state: state.clone(), _permit: permit().await };
     let core = state.descriptor.core();
     // SAFETY: the entry names only the descriptor, which the payload keeps open.
     let syncing =

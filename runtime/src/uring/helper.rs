@@ -10,24 +10,26 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 
-pub(super) type Job = Box<dyn FnOnce() + Send>;
+type Job = Box<dyn FnOnce() + Send>;
+/// Where jobs wait; `None` ends one helper.
+pub(super) type JobQueue = flume::Sender<Option<Job>>;
 
 /// Jobs that may wait for a helper, per node; one more is refused.
 pub(super) const QUEUE_MAX: usize = 256;
 
 pub(super) struct Pool {
-    queue: flume::Sender<Job>,
+    queue: JobQueue,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Pool {
     pub(super) fn start(threads: usize) -> io::Result<Pool> {
-        let (queue, jobs) = flume::bounded::<Job>(QUEUE_MAX);
+        let (queue, jobs) = flume::bounded::<Option<Job>>(QUEUE_MAX);
         let mut pool = Pool { queue, threads: Vec::with_capacity(threads) };
         for index in 0..threads {
             let jobs = jobs.clone();
             let thread = std::thread::Builder::new().name(format!("helper-{index}")).spawn(move || {
-                for job in jobs.iter() {
+                while let Ok(Some(job)) = jobs.recv() {
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
                         super::abort(&format!("helper {index}"), &*panic);
                     }
@@ -44,13 +46,15 @@ impl Pool {
         Ok(pool)
     }
 
-    pub(super) fn queue(&self) -> flume::Sender<Job> {
+    pub(super) fn queue(&self) -> JobQueue {
         self.queue.clone()
     }
 
-    /// Waits for the jobs under way. All other senders are gone.
+    /// Waits for the jobs that are queued or under way, then ends the helpers.
     pub(super) fn stop(self) {
-        drop(self.queue);
+        for _ in &self.threads {
+            self.queue.send(None).expect("this pool holds a receiver's thread");
+        }
         for thread in self.threads {
             thread.join().expect("a panic on a helper aborts");
         }
@@ -64,7 +68,7 @@ struct Shared<T> {
 
 /// Runs `call` on a helper thread. `WouldBlock` if too many calls wait already. A dropped future lets the call go on.
 pub(super) fn call<T: Send + 'static>(
-    queue: &flume::Sender<Job>,
+    queue: &JobQueue,
     call: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Call<T> {
     let shared = Arc::new(Mutex::new(Shared { value: None, waiter: None }));
@@ -80,7 +84,7 @@ pub(super) fn call<T: Send + 'static>(
             waiter.wake();
         }
     });
-    if queue.try_send(job).is_err() {
+    if queue.try_send(Some(job)).is_err() {
         let full = io::Error::new(io::ErrorKind::WouldBlock, "too many blocking calls wait");
         shared.lock().expect("nothing panics here").value = Some(Err(full));
     }
@@ -103,5 +107,35 @@ impl<T> Future for Call<T> {
                 Poll::Pending
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_full_queue_refuses_one_more() {
+        let pool = Pool::start(1).unwrap();
+        let (started, running) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let queue = pool.queue();
+        // The only helper is held up, so that whatever follows stays in the queue.
+        let held = call(&queue, move || {
+            started.send(()).unwrap();
+            released.recv().unwrap();
+            Ok(0)
+        });
+        running.recv().unwrap();
+        let waiting: Vec<_> = (0..QUEUE_MAX).map(|i| call(&queue, move || Ok(i))).collect();
+        let value = |call: &Call<usize>| call.shared.lock().unwrap().value.take();
+        assert!(waiting.iter().all(|call| value(call).is_none()), "up to the limit all wait");
+        let refused = value(&call(&queue, || Ok(0))).unwrap();
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        release.send(()).unwrap();
+        pool.stop();
+        assert_eq!(value(&held).unwrap().unwrap(), 0);
+        assert!(waiting.iter().enumerate().all(|(i, call)| value(call).unwrap().unwrap() == i));
     }
 }

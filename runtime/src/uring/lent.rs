@@ -1,7 +1,8 @@
 //! The provided-buffer ring of a shard: the kernel picks a buffer per receive, tasks borrow it and give it back.
 //!
 //! Invariants: a buffer is either in the ring, in an unreaped completion, or lent; at most [`LENT_MAX`] are lent, what
-//! arrives beyond that is copied, so that tasks which sit on data never stop other connections from receiving.
+//! arrives beyond that is copied, so that tasks which sit on data never stop other connections from receiving. Once
+//! [`COPIED_BYTES_MAX`] are copied buffers are scarce, and a connection gets one piece at a time.
 
 use io_uring::types::BufRingEntry;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -18,6 +19,8 @@ const BUFFERS: u16 = 1024;
 const BUFFER_BYTES: usize = 4096;
 /// Buffers that tasks may hold at once; the rest is always there for the kernel.
 const LENT_MAX: usize = BUFFERS as usize * 3 / 4;
+/// Copied bytes that wait for tasks before connections are held to one piece each.
+const COPIED_BYTES_MAX: usize = 16 << 20;
 /// The one buffer group of a ring.
 pub(super) const GROUP: u16 = 0;
 
@@ -26,6 +29,7 @@ pub(super) struct LentBuffers {
     memory: NonNull<u8>,
     tail: Cell<u16>,
     lent: Cell<usize>,
+    copied_bytes: Cell<usize>,
 }
 
 const ENTRIES_LAYOUT: Layout = match Layout::from_size_align(BUFFERS as usize * 16, 4096) {
@@ -46,7 +50,8 @@ impl LentBuffers {
         let (entries, memory) = unsafe { (alloc_zeroed(ENTRIES_LAYOUT), alloc_zeroed(MEMORY_LAYOUT)) };
         let Some(entries) = NonNull::new(entries.cast::<BufRingEntry>()) else { handle_alloc_error(ENTRIES_LAYOUT) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(MEMORY_LAYOUT) };
-        let buffers = LentBuffers { entries, memory, tail: Cell::new(0), lent: Cell::new(0) };
+        let buffers =
+            LentBuffers { entries, memory, tail: Cell::new(0), lent: Cell::new(0), copied_bytes: Cell::new(0) };
         for id in 0..BUFFERS {
             buffers.put(id);
         }
@@ -63,6 +68,7 @@ impl LentBuffers {
             return Received::Lent { id, len };
         }
         let copy = Received::Copied(self.bytes(id, len).into());
+        self.copied_bytes.set(self.copied_bytes.get() + len);
         self.put(id);
         copy
     }
@@ -75,11 +81,25 @@ impl LentBuffers {
         }
     }
 
+    /// Whether connections must not receive ahead of their tasks.
+    pub(super) fn are_scarce(&self) -> bool {
+        self.copied_bytes.get() > COPIED_BYTES_MAX
+    }
+
+    /// Bytes copied and not yet taken back.
+    #[cfg(test)]
+    pub(super) fn copied_bytes(&self) -> usize {
+        self.copied_bytes.get()
+    }
+
     /// Takes back what `take` returned.
     pub(super) fn give_back(&self, received: &mut Received) {
-        if let Received::Lent { id, .. } = *received {
-            self.lent.set(self.lent.get() - 1);
-            self.put(id);
+        match received {
+            Received::Lent { id, .. } => {
+                self.lent.set(self.lent.get() - 1);
+                self.put(*id);
+            }
+            Received::Copied(bytes) => self.copied_bytes.set(self.copied_bytes.get() - bytes.len()),
         }
         *received = Received::Copied(Box::default());
     }

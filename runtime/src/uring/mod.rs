@@ -24,6 +24,8 @@ pub mod signal;
 pub mod socket;
 mod spsc;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use crate::context::{self, BackendContext, ShardContext};
 use crate::executor::{self, Executor};
@@ -65,7 +67,7 @@ const STACK_BYTES: usize = 8 << 20;
 /// does not exist). A panic on any shard aborts the process after naming shard and task.
 ///
 /// SIGTERM and SIGINT are blocked on all threads that this starts; [`crate::signal::terminated`] receives them. Threads
-/// that the caller started earlier should block them too.
+/// that the caller started earlier should block them too. The soft limit of open files is raised to the hard one.
 pub fn run<F, Fut, T>(options: Options, main: F) -> io::Result<Vec<T>>
 where
     F: Fn(ShardId) -> Fut + Send + Sync + 'static,
@@ -80,6 +82,7 @@ where
         return invalid("fewer CPUs are named than there are shards");
     }
     let _blocked = signal::Blocked::new()?;
+    raise_open_files_limit();
     let helpers = helper::Pool::start(options.helpers.max(1))?;
     let node = Arc::new(Node::new(&options, helpers.queue())?);
     let main = Arc::new(main);
@@ -163,6 +166,25 @@ where
     drop(reactor);
     let result = result.borrow_mut().take();
     Ok(result)
+}
+
+/// Raises the soft limit of open files, often 1024, to the hard limit: connections and SSTables take one each.
+#[expect(unsafe_code, reason = "resource limits have no safe wrapper")]
+fn raise_open_files_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls take a pointer to a valid rlimit; the first writes it.
+    let result = unsafe {
+        match libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) {
+            0 if limit.rlim_cur < limit.rlim_max => {
+                limit.rlim_cur = limit.rlim_max;
+                libc::setrlimit(libc::RLIMIT_NOFILE, &limit)
+            }
+            result => result,
+        }
+    };
+    if result != 0 {
+        tracing::warn!("the limit of open files stays as it is: {}", io::Error::last_os_error());
+    }
 }
 
 #[expect(unsafe_code, reason = "affinity of a thread")]

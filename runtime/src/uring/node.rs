@@ -4,7 +4,7 @@
 //! leaves something for it publishes, fences, and rouses it only if the flag is set. One of the two sees the other.
 
 use super::Options;
-use super::helper::Job;
+use super::helper::JobQueue;
 use crate::mesh::ShardId;
 use crate::time::Instant;
 use std::io;
@@ -21,7 +21,7 @@ pub(super) struct Node {
     /// Where every shard waits after its last operation.
     pub(super) stopped: Barrier,
     pub(super) spin: Duration,
-    pub(super) helpers: flume::Sender<Job>,
+    pub(super) helpers: JobQueue,
     /// Nanoseconds from the monotonic clock to the wall clock.
     wall_offset: i128,
 }
@@ -36,7 +36,7 @@ struct Peer {
 
 impl Node {
     #[expect(unsafe_code, reason = "eventfd has no safe wrapper")]
-    pub(super) fn new(options: &Options, helpers: flume::Sender<Job>) -> io::Result<Node> {
+    pub(super) fn new(options: &Options, helpers: JobQueue) -> io::Result<Node> {
         let mut peers = Vec::with_capacity(options.shards);
         for _ in 0..options.shards {
             // SAFETY: the call takes numbers only; a descriptor it returns is new and ours.

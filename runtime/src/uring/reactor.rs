@@ -3,6 +3,7 @@
 //! Invariants: a sleeping flag is set only around the wait, and everything that could have arrived is looked at after
 //! setting it; `drain` ends only when no operation is under way.
 
+use super::disk::Admission;
 use super::lent::LentBuffers;
 use super::mesh::Hook;
 use super::node::{Node, monotonic};
@@ -57,11 +58,14 @@ pub(super) struct Core {
     pub(super) shard: ShardId,
     random: RefCell<Rng>,
     signal: Rc<SignalState>,
+    pub(super) admission: Admission,
     /// Where the kernel writes the event counter.
     event_count: UnsafeCell<u64>,
     completions: Cell<Vec<Completion>>,
-    /// Set when nothing may be started any more.
+    /// Set when nothing may be armed any more.
     stopping: Cell<bool>,
+    /// Set when what is left to send is not sent any more.
+    cutting: Cell<bool>,
 }
 
 /// The core of the current shard. Panics outside a shard of this backend.
@@ -89,9 +93,11 @@ impl Reactor {
             shard,
             random: RefCell::new(Rng::new(seed()?)),
             signal: Rc::default(),
+            admission: Admission::default(),
             event_count: UnsafeCell::new(0),
             completions: Cell::default(),
             stopping: Cell::new(false),
+            cutting: Cell::new(false),
         });
         core.await_event();
         Ok(Reactor { core })
@@ -139,7 +145,6 @@ impl Reactor {
         core.flush();
         core.stopping.set(true);
         let start = monotonic();
-        let mut cancelled_all = false;
         core.cancel_where(Operation::is_passive);
         while core.operations.borrow().len() > 0 {
             let waited = monotonic().since(start);
@@ -148,8 +153,7 @@ impl Reactor {
                 std::mem::forget(core.clone());
                 return;
             }
-            if waited > DRAIN_SENDS && !cancelled_all {
-                cancelled_all = true;
+            if waited > DRAIN_SENDS && !core.cutting.replace(true) {
                 core.cancel_where(|_| true);
             }
             core.ring.wait(Some(Duration::from_millis(100)));
@@ -228,6 +232,11 @@ impl Core {
     /// Whether the shard is past its last task: nothing is armed again.
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.get()
+    }
+
+    /// Whether a stop has waited long enough for sends.
+    pub(super) fn is_cutting(&self) -> bool {
+        self.cutting.get()
     }
 
     /// Remembers a connection that has bytes to send, for the flush of this turn.

@@ -12,11 +12,14 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 /// Connections that the system queues before `accept` sees them (it caps this at `net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
 /// Accepted connections that wait for a task; beyond this the system's queue holds them.
-const ACCEPTED_MAX: usize = 1024;
+pub(super) const ACCEPTED_MAX: usize = 1024;
+/// How long an `accept` that failed takes.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// A descriptor that is used in the ring of a shard and closed through it, after whatever was started with it.
 pub(super) struct Descriptor {
@@ -88,11 +91,17 @@ impl Listener {
         self.address
     }
 
+    /// Connections that wait for `accept`.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.state.ready.borrow().len()
+    }
+
     pub(crate) async fn accept(&self) -> io::Result<Accepted> {
         let state = &self.state;
-        std::future::poll_fn(|cx| {
+        let accepted = std::future::poll_fn(|cx| {
             let next = state.ready.borrow_mut().pop_front();
-            if state.ready.borrow().len() < ACCEPTED_MAX / 2 {
+            if !matches!(next, Some(Err(_))) && state.ready.borrow().len() < ACCEPTED_MAX / 2 {
                 state.arm();
             }
             if let Some(next) = next {
@@ -104,7 +113,13 @@ impl Listener {
             }
             Poll::Pending
         })
-        .await
+        .await;
+        if accepted.is_err() {
+            // No descriptors or no memory: the connection stays in the system's queue, and asking again at once would
+            // find the same.
+            crate::time::sleep(ACCEPT_PAUSE).await;
+        }
+        accepted
     }
 }
 

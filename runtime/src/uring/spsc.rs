@@ -95,3 +95,64 @@ impl<M> Drop for Queue<M> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn capacity_is_a_power_of_two() {
+        let capacities: Vec<usize> = [1, 2, 3, 8, 9].map(|n| Queue::<u8>::new(n).capacity()).into();
+        assert_eq!(capacities, [1, 2, 4, 8, 16]);
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "the test is producer and consumer")]
+    fn what_is_not_taken_is_dropped_once() {
+        let counted = Arc::new(());
+        // Indices that wrap around are as good as others.
+        let start = usize::MAX - 2;
+        let queue = Queue::new(8);
+        queue.publish_head(start);
+        queue.publish_tail(start);
+        for i in 0..6 {
+            // SAFETY: one thread, and six messages fit.
+            unsafe { queue.put(start.wrapping_add(i), counted.clone()) };
+        }
+        queue.publish_tail(start.wrapping_add(6));
+        // SAFETY: one thread, and six messages are there.
+        drop(unsafe { (queue.take(start), queue.take(start.wrapping_add(1))) });
+        queue.publish_head(start.wrapping_add(2));
+        assert_eq!(Arc::strong_count(&counted), 5);
+        drop(queue);
+        assert_eq!(Arc::strong_count(&counted), 1);
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "the test is producer and consumer")]
+    fn two_threads_pass_messages_in_order() {
+        const MESSAGES: usize = 20_000;
+        let queue = Arc::new(Queue::new(16));
+        let producer = queue.clone();
+        let thread = std::thread::spawn(move || {
+            for i in 0..MESSAGES {
+                while i - producer.published_head() >= producer.capacity() {
+                    std::thread::yield_now();
+                }
+                // SAFETY: the only producer, and there is space.
+                unsafe { producer.put(i, Box::new(i)) };
+                producer.publish_tail(i + 1);
+            }
+        });
+        for i in 0..MESSAGES {
+            while queue.published_tail() == i {
+                std::thread::yield_now();
+            }
+            // SAFETY: the only consumer, and there is a message.
+            assert_eq!(*unsafe { queue.take(i) }, i);
+            queue.publish_head(i + 1);
+        }
+        thread.join().unwrap();
+    }
+}

@@ -12,7 +12,7 @@ use super::lent::{self, Received};
 use super::operations::{Operation, OperationId};
 use super::reactor::Core;
 use super::socket::{self, Descriptor, set_option};
-use io_uring::{cqueue, opcode};
+use io_uring::{cqueue, opcode, squeue};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
@@ -101,7 +101,7 @@ impl Stream {
                 (received.pop_front(), received.len())
             };
             if let Some(received) = next {
-                if left <= RECEIVED_MAX / 2 {
+                if left <= connection.pieces_max() / 2 {
                     connection.arm();
                 }
                 return Poll::Ready(Ok(Some(RecvBuf { core: connection.core().clone(), received })));
@@ -200,18 +200,29 @@ impl Connection {
         out + self.sending.borrow().len() - self.sent.get()
     }
 
+    /// How many received pieces may wait for the task.
+    fn pieces_max(&self) -> usize {
+        if self.core().buffers.are_scarce() { 1 } else { RECEIVED_MAX }
+    }
+
     /// Starts receiving unless it is under way or not wanted.
     #[expect(unsafe_code, reason = "see Core::start")]
     fn arm(self: &Rc<Connection>) {
         let wanted = !self.paused.get()
             && !self.closed.get()
             && self.end.get().is_none()
-            && self.received.borrow().len() < RECEIVED_MAX
+            && self.received.borrow().len() < self.pieces_max()
             && !self.core().is_stopping();
         if !wanted || self.receiving.get().is_some() {
             return;
         }
-        let entry = opcode::RecvMulti::new(self.descriptor.target(), lent::GROUP).build();
+        let target = self.descriptor.target();
+        let entry = if self.core().buffers.are_scarce() {
+            let one = opcode::Recv::new(target, std::ptr::null_mut(), 0).buf_group(lent::GROUP).build();
+            one.flags(squeue::Flags::BUFFER_SELECT)
+        } else {
+            opcode::RecvMulti::new(target, lent::GROUP).build()
+        };
         // SAFETY: the entry names the descriptor, which the operation keeps open, and the buffers of the core, which
         // live as long as the ring.
         let id = unsafe { self.core().start(Operation::Receive(self.clone()), entry) };
@@ -236,7 +247,7 @@ impl Connection {
             Some(id) if result > 0 && !self.closed.get() && self.end.get().is_none() => {
                 let received = self.core().buffers.take(id, result as usize);
                 self.received.borrow_mut().push_back(received);
-                if self.received.borrow().len() >= RECEIVED_MAX {
+                if self.received.borrow().len() >= self.pieces_max() {
                     self.disarm();
                 }
                 self.wake_reader();
@@ -306,6 +317,10 @@ impl Connection {
     /// The result of the send under way.
     pub(super) fn sent(self: &Rc<Connection>, result: i32) {
         self.send_under_way.set(false);
+        if self.core().is_cutting() {
+            // A cancelled send that got somewhere tells how far instead of that it was cancelled.
+            self.break_off(libc::ECANCELED);
+        }
         match -result {
             ..0 => {
                 let sent = self.sent.get() + result as usize;
