@@ -87,7 +87,7 @@ fn put_parameters(out: &mut Vec<u8>, version: Version, parameters: &QueryParamet
     let bit = |condition: bool, flag: u32| if condition { flag } else { 0 };
     let v5 = version >= Version::V5;
     put_short(out, parameters.consistency as u16);
-    let set = bit(!batch && !parameters.values.is_empty(), VALUES)
+    let set = bit(!batch && (!parameters.values.is_empty() || parameters.names.is_some()), VALUES)
         | bit(!batch && parameters.names.is_some(), NAMES)
         | bit(!batch && parameters.skip_metadata, SKIP_METADATA)
         | bit(!batch && parameters.page_size.is_some(), PAGE_SIZE)

@@ -1,0 +1,490 @@
+//! Requests and responses: there and back, Cassandra's own bytes, mutated bodies.
+
+use model::failure::Detail;
+use model::value::Bound;
+use model::{Consistency, CqlType, ErrorCode, Failure};
+use wire::client::{self, Answer, put_request};
+use wire::frame::{Decoder, Envelope, Event, HEADER_BYTES};
+use wire::metadata::ColumnView;
+use wire::request::{Batch, BatchEntry, BatchStatement, BatchType, EventType, QueryParameters, Request};
+use wire::response::{self, To};
+use wire::{Opcode, Version};
+
+const VERSIONS: [Version; 3] = [Version::V3, Version::V4, Version::V5];
+
+fn full_parameters<'a>() -> QueryParameters<'a> {
+    QueryParameters {
+        consistency: Consistency::LocalQuorum,
+        values: vec![Bound::Bytes(b"value"), Bound::Null, Bound::Bytes(b""), Bound::Unset],
+        names: None,
+        skip_metadata: true,
+        page_size: Some(5000),
+        paging_state: Some(b"state"),
+        serial_consistency: Some(Consistency::LocalSerial),
+        timestamp: Some(-5),
+        keyspace: Some("ks"),
+        now_in_seconds: Some(7),
+    }
+}
+
+/// What a version can carry.
+fn limited<'a>(version: Version, mut parameters: QueryParameters<'a>) -> QueryParameters<'a> {
+    if version < Version::V5 {
+        parameters.keyspace = None;
+        parameters.now_in_seconds = None;
+    }
+    if version < Version::V4 {
+        for value in &mut parameters.values {
+            if *value == Bound::Unset {
+                *value = Bound::Null;
+            }
+        }
+    }
+    parameters
+}
+
+fn samples(version: Version) -> Vec<Request<'static>> {
+    let v5 = version >= Version::V5;
+    let full = limited(version, full_parameters());
+    let named = QueryParameters { names: Some(vec!["a", "b", "c", "d"]), ..full.clone() };
+    let tail = QueryParameters {
+        values: Vec::new(),
+        skip_metadata: false,
+        page_size: None,
+        paging_state: None,
+        ..full.clone()
+    };
+    vec![
+        Request::Options,
+        Request::Startup(vec![("CQL_VERSION", "3.0.0"), ("DRIVER_NAME", "x")]),
+        Request::AuthResponse(Some(b"\0user\0password")),
+        Request::AuthResponse(None),
+        Request::Query { text: "SELECT 1", parameters: QueryParameters::new(Consistency::One) },
+        Request::Query { text: "", parameters: full.clone() },
+        Request::Query { text: "é", parameters: named },
+        Request::Prepare { text: "SELECT", keyspace: None },
+        Request::Prepare { text: "SELECT", keyspace: if v5 { Some("k") } else { None } },
+        Request::Execute {
+            id: b"0123456789abcdef",
+            result_metadata_id: v5.then_some(b"m".as_slice()),
+            parameters: full,
+        },
+        Request::Register(vec![EventType::TopologyChange, EventType::StatusChange, EventType::SchemaChange]),
+        Request::Batch(Batch {
+            batch_type: BatchType::Unlogged,
+            entries: vec![
+                BatchEntry { statement: BatchStatement::Text("INSERT"), values: vec![Bound::Null] },
+                BatchEntry { statement: BatchStatement::Id(b"id"), values: vec![Bound::Bytes(b"x"), Bound::Null] },
+            ],
+            parameters: tail,
+        }),
+    ]
+}
+
+fn only(bytes: &[u8], mut decoder: Decoder) -> Envelope {
+    decoder.feed(bytes);
+    match decoder.next_event() {
+        Some(Event::Envelope(envelope)) => envelope,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn encoded(version: Version, request: &Request<'_>) -> Envelope {
+    let mut out = Vec::new();
+    put_request(&mut out, version, 5, request);
+    only(&out, Decoder::server(Version::V3))
+}
+
+fn decoded(envelope: &Envelope) -> Result<Request<'_>, Failure> {
+    let header = envelope.header;
+    Request::decode(header.version, header.opcode, header.flags, &envelope.body)
+}
+
+#[test]
+fn requests_come_back() {
+    for version in VERSIONS {
+        for request in samples(version) {
+            let envelope = encoded(version, &request);
+            assert_eq!(envelope.header.stream, 5);
+            assert_eq!(decoded(&envelope).expect("valid"), request, "{version}");
+        }
+    }
+}
+
+fn failure_of(version: Version, opcode: Opcode, body: &[u8]) -> Failure {
+    Request::decode(version, opcode, 0, body).expect_err("malformed")
+}
+
+fn query(tail: &[u8]) -> Vec<u8> {
+    [b"\0\0\0\x01x", tail].concat()
+}
+
+/// Texts of Cassandra 5.0.9.
+#[test]
+fn malformed_requests_have_cassandras_texts() {
+    let text = |opcode, body: &[u8]| {
+        let failure = failure_of(Version::V4, opcode, body);
+        assert_eq!(failure.code, ErrorCode::Protocol);
+        failure.text.into_owned()
+    };
+    let long = "Not enough bytes to read an UTF8 serialized string preceded by its 4 bytes length";
+    assert_eq!(text(Opcode::Query, b"\xff\xff\xff\xff"), long);
+    assert_eq!(text(Opcode::Query, b"\x7f\xff\xff\xffabc"), long);
+    assert!(
+        text(Opcode::Query, b"\0\0\0\x03\xff\xfe\xfd\0\x01\0").starts_with("Cannot decode string as UTF8: 'fffefd';")
+    );
+    assert_eq!(text(Opcode::Query, &query(b"\0\x55\0")), "Unknown code 85 for a consistency level");
+    assert_eq!(text(Opcode::Query, &query(b"\0\x01\x04\0\0\0\0")), "The page size cannot be 0");
+    assert_eq!(text(Opcode::Query, &query(b"\0\x01\x01\0\x01\xff\xff\xff\xfd")), "Invalid ByteBuf length -3");
+    assert_eq!(
+        text(Opcode::Query, &query(b"\0\x01\x20\x80\0\0\0\0\0\0\0")),
+        "Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807] (got -9223372036854775808)"
+    );
+    assert_eq!(text(Opcode::Register, b"\0\x01\0\x03FOO"), "Invalid value 'FOO' for Type");
+    assert_eq!(text(Opcode::Batch, b"\x09\0\0\0\x01\0"), "Invalid BATCH message type 9");
+    assert_eq!(
+        text(Opcode::Batch, b"\0\0\x01\x07\0\x01\0"),
+        "Invalid query kind in BATCH messages. Must be 0 or 1 but got 7"
+    );
+    assert_eq!(text(Opcode::Credentials, b""), "Unsupported message");
+}
+
+#[test]
+fn what_cassandra_tolerates_is_tolerated() {
+    let parameters = |version, body: &[u8]| match Request::decode(version, Opcode::Query, 0, body) {
+        Ok(Request::Query { parameters, .. }) => (parameters.page_size, parameters.values.len()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(parameters(Version::V4, &query(b"\0\x01\x04\xff\xff\xff\xff")), (None, 0), "negative page size");
+    assert_eq!(parameters(Version::V4, &query(b"\0\x01\0trailing")), (None, 0));
+    assert_eq!(parameters(Version::V5, &query(b"\0\x01\x80\0\0\0")), (None, 0), "unknown flag");
+    assert_eq!(parameters(Version::V3, &query(b"\0\x01\x01\0\x01\xff\xff\xff\xfe")), (None, 1));
+    let payload = [b"\0\x01\0\x01a\0\0\0\x01b".as_slice(), &query(b"\0\x01\0")].concat();
+    let flags = wire::flags::CUSTOM_PAYLOAD | wire::flags::TRACING | wire::flags::COMPRESSION;
+    assert!(Request::decode(Version::V4, Opcode::Query, flags, &payload).is_ok());
+}
+
+fn answer(version: Version, encode: impl FnOnce(&mut Vec<u8>, To)) -> Answer {
+    let mut out = Vec::new();
+    encode(&mut out, To { version, stream: 3 });
+    let envelope = only(&out, Decoder::client());
+    assert_eq!(out.len(), HEADER_BYTES + envelope.body.len());
+    Answer::decode(&envelope).expect("valid")
+}
+
+#[test]
+fn errors_carry_their_detail() {
+    let body = |failure: Failure| {
+        let encode = |out: &mut Vec<u8>, to| response::error(out, to, &failure);
+        match answer(Version::V4, encode).response {
+            client::Response::Error { code, detail, .. } => (code, detail),
+            other => panic!("{other:?}"),
+        }
+    };
+    let quorum = Consistency::Quorum;
+    let failure = |code| Failure::new(code, "text");
+    assert_eq!(body(Failure::invalid("x")), (0x2200, vec![]));
+    let unavailable = Detail::Unavailable { consistency: quorum, required: 2, alive: 1 };
+    assert_eq!(body(failure(ErrorCode::Unavailable).with(unavailable)), (0x1000, vec![0, 4, 0, 0, 0, 2, 0, 0, 0, 1]));
+    let timeout =
+        Detail::WriteTimeout { consistency: Consistency::One, received: 0, block_for: 1, write_type: "SIMPLE" };
+    assert_eq!(
+        body(failure(ErrorCode::WriteTimeout).with(timeout)),
+        (0x1100, b"\0\x01\0\0\0\0\0\0\0\x01\0\x06SIMPLE".to_vec())
+    );
+    let timeout = Detail::ReadTimeout { consistency: Consistency::One, received: 0, block_for: 1, data_present: true };
+    assert_eq!(body(failure(ErrorCode::ReadTimeout).with(timeout)), (0x1200, b"\0\x01\0\0\0\0\0\0\0\x01\x01".to_vec()));
+    let exists = Detail::AlreadyExists { keyspace: "k".into(), table: String::new() };
+    assert_eq!(body(failure(ErrorCode::AlreadyExists).with(exists)), (0x2400, b"\0\x01k\0\0".to_vec()));
+    let unprepared = Detail::Unprepared { id: b"ab".to_vec() };
+    assert_eq!(body(failure(ErrorCode::Unprepared).with(unprepared)), (0x2500, b"\0\x02ab".to_vec()));
+}
+
+#[test]
+fn warnings_are_sent_from_version_4_on() {
+    let warnings = ["careful".to_string()];
+    for version in VERSIONS {
+        let answer = answer(version, |out, to| response::void(out, to, &warnings));
+        assert_eq!(answer.warnings.len(), usize::from(version >= Version::V4));
+        assert_eq!(answer.response, client::Response::Void);
+    }
+}
+
+fn frozen(cql_type: CqlType) -> Box<CqlType> {
+    Box::new(cql_type)
+}
+
+fn all_types() -> Vec<CqlType> {
+    use CqlType::*;
+    vec![
+        Ascii,
+        Bigint,
+        Blob,
+        Boolean,
+        Counter,
+        Date,
+        Decimal,
+        Double,
+        Duration,
+        Float,
+        Inet,
+        Int,
+        Smallint,
+        Text,
+        Time,
+        Timestamp,
+        Timeuuid,
+        Tinyint,
+        Uuid,
+        Varint,
+        List { element: frozen(Duration), frozen: false },
+        Set { element: frozen(Date), frozen: false },
+        Map { key: frozen(Text), value: frozen(List { element: frozen(Int), frozen: false }), frozen: false },
+        Tuple(vec![Int, Tuple(vec![Text]), Duration]),
+    ]
+}
+
+#[test]
+fn every_type_comes_back_in_every_version() {
+    let types = all_types();
+    for version in VERSIONS {
+        let columns = types.iter().map(|cql_type| ColumnView { keyspace: "k", table: "t", name: "c", cql_type });
+        let rows =
+            response::Rows { skip_metadata: false, new_metadata_id: None, paging_state: None, count: 0, bytes: &[] };
+        let answer = answer(version, |out, to| response::rows(out, to, &[], &rows, columns));
+        let client::Response::Rows(rows) = answer.response else { panic!("rows") };
+        let back = rows.columns.into_iter().map(|column| column.cql_type).collect::<Vec<_>>();
+        assert_eq!(back, types, "{version}");
+    }
+}
+
+#[test]
+fn duration_has_an_id_of_its_own_only_in_version_5() {
+    let bytes = |version, cql_type: &CqlType| {
+        let mut out = Vec::new();
+        wire::metadata::put_type(&mut out, version, cql_type);
+        out
+    };
+    let class = b"\0\0\0\x2eorg.apache.cassandra.db.marshal.DurationType";
+    assert_eq!(bytes(Version::V4, &CqlType::Duration)[4..], class[4..]);
+    assert_eq!(bytes(Version::V4, &CqlType::Duration)[..2], [0, 0]);
+    assert_eq!(bytes(Version::V5, &CqlType::Duration), [0, 0x15]);
+    assert_eq!(bytes(Version::V4, &CqlType::Date), [0, 0x11]);
+    assert_eq!(bytes(Version::V3, &CqlType::Date)[..2], [0, 0]);
+}
+
+fn text_column(name: &'static str) -> ColumnView<'static> {
+    ColumnView { keyspace: "system", table: "local", name, cql_type: &CqlType::Text }
+}
+
+/// What Cassandra 5.0.9 answered to the same requests, to the byte.
+#[test]
+fn responses_are_cassandras() {
+    let bytes = |version, stream, encode: &dyn Fn(&mut Vec<u8>, To)| {
+        let mut out = Vec::new();
+        encode(&mut out, To { version, stream });
+        out
+    };
+    let rows = response::Rows {
+        skip_metadata: false,
+        new_metadata_id: None,
+        paging_state: None,
+        count: 1,
+        bytes: b"\0\0\0\x05local",
+    };
+    assert_eq!(
+        bytes(Version::V4, 1, &|out, to| response::rows(out, to, &[], &rows, [text_column("key")].into_iter())),
+        b"\x84\0\0\x01\x08\0\0\0\x2f\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\x06system\0\x05local\0\x03key\0\r\0\0\0\x01\0\0\0\x05local"
+    );
+    assert_eq!(
+        bytes(Version::V4, 1, &|out, to| response::set_keyspace(out, to, &[], "system")),
+        b"\x84\0\0\x01\x08\0\0\0\x0c\0\0\0\x03\0\x06system"
+    );
+    let prepared = response::Prepared {
+        id: b"L0?\xdd\xc6!\x8e\x87@'c<\xd4|\x19:",
+        result_metadata_id: b"",
+        partition_key_markers: &[0],
+    };
+    let result = Some([text_column("key"), text_column("bootstrapped")].into_iter());
+    assert_eq!(
+        bytes(Version::V4, 1, &|out, to| {
+            response::prepared(out, to, &[], &prepared, [text_column("key")].into_iter(), result.clone());
+        })[9..],
+        b"\0\0\0\x04\0\x10L0?\xdd\xc6!\x8e\x87@'c<\xd4|\x19:\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x06system\0\x05local\0\x03key\0\r\0\0\0\x01\0\0\0\x02\0\x06system\0\x05local\0\x03key\0\r\0\x0cbootstrapped\0\r"[..]
+    );
+    let insert = response::Prepared {
+        id: b"%\xe9\x7fe@N\xa7\x06\xb0\xc8\xf0\xb2\x0e\xa8\xfa\x07",
+        result_metadata_id: b"\xd4\x1d\x8c\xd9\x8f\0\xb2\x04\xe9\x80\t\x98\xec\xf8B~",
+        partition_key_markers: &[0],
+    };
+    let role = ColumnView { keyspace: "system_auth", table: "roles", name: "role", cql_type: &CqlType::Text };
+    assert_eq!(
+        bytes(Version::V5, 1, &|out, to| {
+            let none = None::<std::iter::Empty<ColumnView<'_>>>;
+            response::prepared(out, to, &[], &insert, [role].into_iter(), none);
+        }),
+        b"\x85\0\0\x01\x08\0\0\0Z\0\0\0\x04\0\x10%\xe9\x7fe@N\xa7\x06\xb0\xc8\xf0\xb2\x0e\xa8\xfa\x07\0\x10\xd4\x1d\x8c\xd9\x8f\0\xb2\x04\xe9\x80\t\x98\xec\xf8B~\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x0bsystem_auth\0\x05roles\0\x04role\0\r\0\0\0\x04\0\0\0\0"
+    );
+    let failure = Failure::protocol("Unknown opcode 32");
+    assert_eq!(
+        bytes(Version::V4, 1, &|out, to| response::error(out, to, &failure)),
+        b"\x84\0\0\x01\0\0\0\0\x17\0\0\0\n\0\x11Unknown opcode 32"
+    );
+    assert_eq!(bytes(Version::V4, 1, &|out, to| response::ready(out, to)), b"\x84\0\0\x01\x02\0\0\0\0");
+    assert_eq!(
+        bytes(Version::V4, 1, &|out, to| response::auth_success(out, to)),
+        b"\x84\0\0\x01\x10\0\0\0\x04\xff\xff\xff\xff"
+    );
+}
+
+#[test]
+fn metadata_is_left_out_or_renewed() {
+    let columns = || [text_column("a"), text_column("b")].into_iter();
+    let rows = response::Rows {
+        skip_metadata: true,
+        new_metadata_id: None,
+        paging_state: Some(b"next"),
+        count: 1,
+        bytes: b"\0\0\0\x01x\xff\xff\xff\xff",
+    };
+    let page = |version, rows: &response::Rows<'_>| match answer(version, |out, to| {
+        response::rows(out, to, &[], rows, columns())
+    })
+    .response
+    {
+        client::Response::Rows(rows) => rows,
+        other => panic!("{other:?}"),
+    };
+    let skipped = page(Version::V5, &rows);
+    assert_eq!((skipped.flags, skipped.column_count), (0x6, 2));
+    assert_eq!(skipped.paging_state.as_deref(), Some(b"next".as_slice()));
+    assert_eq!(skipped.rows, [[Some(b"x".to_vec()), None]]);
+    let changed = page(Version::V5, &response::Rows { new_metadata_id: Some(b"newid"), ..rows });
+    assert_eq!((changed.flags, changed.columns.len()), (0x1 | 0x2 | 0x8, 2));
+    assert_eq!(changed.new_metadata_id.as_deref(), Some(b"newid".as_slice()));
+    let older = page(Version::V4, &response::Rows { new_metadata_id: Some(b"newid"), ..rows });
+    assert_eq!((older.flags, older.new_metadata_id), (0x6, None), "unknown before version 5");
+    let other = ColumnView { table: "peers", ..text_column("c") };
+    let mixed = answer(Version::V4, |out, to| {
+        let rows = response::Rows { skip_metadata: false, paging_state: None, count: 0, bytes: &[], ..rows };
+        response::rows(out, to, &[], &rows, columns().chain([other]));
+    });
+    let client::Response::Rows(mixed) = mixed.response else { panic!("rows") };
+    assert_eq!((mixed.flags, mixed.columns[2].table.as_str()), (0, "peers"));
+}
+
+#[test]
+fn events_and_schema_changes() {
+    let change = |target, name| response::SchemaChange { change: "CREATED", target, keyspace: "k", name };
+    for (target, name) in [("KEYSPACE", ""), ("TABLE", "t")] {
+        let expected = client::SchemaChange {
+            change: "CREATED".into(),
+            target: target.into(),
+            keyspace: "k".into(),
+            name: name.into(),
+        };
+        let result = answer(Version::V4, |out, to| response::schema_change(out, to, &[], change(target, name)));
+        assert_eq!(result.response, client::Response::SchemaChange(expected.clone()));
+        let event = answer(Version::V4, |out, _| response::schema_event(out, Version::V4, change(target, name)));
+        assert_eq!(event.response, client::Response::Event(expected));
+    }
+    let mut out = Vec::new();
+    response::schema_event(&mut out, Version::V5, change("TABLE", "t"));
+    assert_eq!(only(&out, Decoder::client()).header.stream, -1);
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n.max(1) as u64) as usize
+    }
+
+    fn mutate(&mut self, bytes: &mut Vec<u8>) {
+        for _ in 0..1 + self.below(3) {
+            if bytes.is_empty() {
+                return;
+            }
+            let at = self.below(bytes.len());
+            match self.below(5) {
+                0 => bytes[at] ^= 1 << self.below(8),
+                1 => bytes[at] = [0, 1, 0x7F, 0x80, 0xFF][self.below(5)],
+                2 => drop(bytes.drain(at..(at + 1 + self.below(4)).min(bytes.len()))),
+                3 => bytes.truncate(at),
+                _ => bytes.insert(at, self.below(256) as u8),
+            }
+        }
+    }
+}
+
+/// FAULTS O5: a request's body is read or refused, whatever it holds, in any version and as any opcode.
+#[test]
+fn o5_mutated_requests_never_panic() {
+    let mut random = Random(0xA5A5_5A5A);
+    for version in VERSIONS {
+        for request in samples(version) {
+            let envelope = encoded(version, &request);
+            for cut in 0..envelope.body.len() {
+                let _ = Request::decode(version, envelope.header.opcode, 0, &envelope.body[..cut]);
+            }
+            for _ in 0..1500 {
+                let mut body = envelope.body.to_vec();
+                random.mutate(&mut body);
+                let version = VERSIONS[random.below(3)];
+                let opcode = Opcode::from_byte(random.below(17) as u8).expect("known");
+                let flags = random.below(256) as u8;
+                for (opcode, flags) in [(envelope.header.opcode, 0), (opcode, flags)] {
+                    if let Ok(request) = Request::decode(version, opcode, flags, &body) {
+                        let mut out = Vec::new();
+                        put_request(&mut out, version, 1, &request);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The client direction is for tests, but a load tool must not fall over a server's bytes either.
+#[test]
+fn mutated_responses_never_panic() {
+    let types = all_types();
+    let columns = types.iter().map(|cql_type| ColumnView { keyspace: "k", table: "t", name: "c", cql_type });
+    let rows = response::Rows {
+        skip_metadata: false,
+        new_metadata_id: Some(b"id"),
+        paging_state: Some(b"state"),
+        count: 1,
+        bytes: &[0xFF; 4 * 24],
+    };
+    let prepared = response::Prepared { id: b"id", result_metadata_id: b"id", partition_key_markers: &[1, 0] };
+    let options: [(&str, &[&str]); 2] = [("COMPRESSION", &[]), ("A", &["b", "c"])];
+    let to = To { version: Version::V5, stream: 1 };
+    let mut corpus = vec![Vec::new(); 4];
+    response::rows(&mut corpus[0], to, &["w".into()], &rows, columns.clone());
+    response::prepared(&mut corpus[1], to, &[], &prepared, columns.clone(), Some(columns));
+    response::supported(&mut corpus[2], to, &options);
+    response::error(&mut corpus[3], to, &Failure::invalid("x"));
+    let mut random = Random(0x1234_5678);
+    for round in 0..8000 {
+        let mut bytes = corpus[round % 4].clone();
+        let mut body = bytes.split_off(HEADER_BYTES);
+        random.mutate(&mut body);
+        bytes[5..9].copy_from_slice(&(body.len() as u32).to_be_bytes());
+        bytes.extend(body);
+        let _ = Answer::decode(&only(&bytes, Decoder::client()));
+    }
+}
+
+#[test]
+fn strings_beyond_their_length_are_cut_at_a_character() {
+    let mut out = Vec::new();
+    wire::notation::put_string(&mut out, &"a".repeat(65535));
+    assert_eq!(out.len(), 2 + 65535);
+    out.clear();
+    wire::notation::put_string(&mut out, &format!("{}é", "a".repeat(65534)));
+    assert_eq!(out.len(), 2 + 65534);
+    assert_eq!(&out[..2], &65534u16.to_be_bytes());
+}
