@@ -7,7 +7,20 @@
 //! What is not here: executing a plan (crate `shard`).
 
 pub mod ast;
+mod compaction_options;
+mod compression_options;
+mod ddl;
+mod define;
+mod dml;
+mod functions;
+mod lexer;
+mod literal;
+mod parser;
 pub mod plan;
+mod prepare;
+mod replication;
+mod restrictions;
+mod table_options;
 
 pub use plan::{Plan, Prepared, Statement};
 
@@ -19,19 +32,20 @@ pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
 pub const RELATIONS_MAX: usize = 100;
 /// Deepest nesting of expressions and types.
 pub const DEPTH_MAX: usize = 12;
+/// Most columns of a table.
+pub const COLUMNS_MAX: usize = 8192;
 /// Most bind markers in a statement.
 pub const MARKERS_MAX: usize = 65535;
 
 /// Parses one statement (an optional `;` at the end). Fails with [`model::ErrorCode::Syntax`] and
-/// `line L:C ...` of the offending token.
+/// `line L:C ...` of the offending token; what Helenus does not do yet fails with [`model::ErrorCode::Invalid`] and
+/// names the feature.
 pub fn parse(text: &str) -> Result<ast::Statement, Failure> {
-    let _ = text;
-    todo!()
+    parser::parse(text)
 }
 
 /// Resolves a statement. `keyspace` is the session's (USE or the v5 field) for unqualified names. Fails with Cassandra's
 /// codes and texts; what Helenus does not do yet fails with [`model::ErrorCode::Invalid`] and names the feature.
 pub fn prepare(statement: &ast::Statement, keyspace: Option<&str>, schema: &Schema) -> Result<Prepared, Failure> {
-    let _ = (statement, keyspace, schema);
-    todo!()
+    prepare::prepare(statement, keyspace, schema)
 }

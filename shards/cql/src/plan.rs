@@ -1,8 +1,8 @@
 //! What a statement means once its names are resolved: everything but the values.
 
-use model::key::Token;
+use model::key::{Token, push_composite};
 use model::schema::Replication;
-use model::value::Bound;
+use model::value::{Bound, validate};
 use model::{ColumnId, CqlType, Failure, Keyspace, Table, TableId};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -77,8 +77,8 @@ pub enum Term {
     Now,
     /// `uuid()`.
     Uuid,
-    /// `token(a, b)` of the terms of a whole partition key.
-    Token(Vec<Term>),
+    /// `token(a, b)` of the terms of a whole partition key, with the types of its columns.
+    Token(Vec<(Term, CqlType)>),
 }
 
 /// What evaluating a term may need from outside: the clock and unique ids.
@@ -111,8 +111,36 @@ impl Term {
         values: &[Bound<'a>],
         context: &mut dyn Context,
     ) -> Result<Value<'a>, Failure> {
-        let _ = (cql_type, values, context);
-        todo!()
+        match self {
+            Term::Null => Ok(Value::Null),
+            Term::Constant(bytes) => Ok(Value::Bytes(Cow::Borrowed(bytes))),
+            Term::Marker(marker) => match values.get(*marker as usize) {
+                Some(Bound::Null) => Ok(Value::Null),
+                Some(Bound::Unset) => Ok(Value::Unset),
+                Some(Bound::Bytes(bytes)) => {
+                    validate(cql_type, bytes).map_err(|error| Failure::invalid(error.0))?;
+                    Ok(Value::Bytes(Cow::Borrowed(bytes)))
+                }
+                None => Err(Failure::invalid("Invalid amount of bind variables")),
+            },
+            Term::Now => Ok(Value::Bytes(Cow::Owned(context.timeuuid().to_vec()))),
+            Term::Uuid => Ok(Value::Bytes(Cow::Owned(context.uuid().to_vec()))),
+            Term::Token(terms) => {
+                let mut components = Vec::with_capacity(terms.len());
+                for (term, cql_type) in terms {
+                    match term.evaluate(cql_type, values, context)? {
+                        Value::Null => return Ok(Value::Null),
+                        Value::Unset => {
+                            return Err(Failure::invalid(
+                                "Invalid unset value for an argument of function system.token",
+                            ));
+                        }
+                        Value::Bytes(bytes) => components.push(bytes),
+                    }
+                }
+                Ok(Value::Bytes(Cow::Owned(token_of(&components).0.to_be_bytes().to_vec())))
+            }
+        }
     }
 }
 
@@ -324,21 +352,54 @@ pub enum DescribeTarget {
     Any { keyspace: Option<String>, name: String },
 }
 
-/// A `USING TIMEOUT` duration value (months and days are refused).
+/// A `USING TIMEOUT` duration value: the bytes of a CQL duration. Months and days, negative values and parts of a
+/// millisecond are refused.
 pub fn timeout_of(duration_bytes: &[u8]) -> Result<Duration, Failure> {
-    let _ = duration_bytes;
-    todo!()
+    const NANOS_PER_MILLI: i64 = 1_000_000;
+    let mut rest = duration_bytes;
+    let fields = [vint(&mut rest), vint(&mut rest), vint(&mut rest)];
+    let [Some(months), Some(days), Some(nanos)] = fields else {
+        return Err(Failure::invalid("The timeout is not a duration"));
+    };
+    if months != 0 || days != 0 {
+        return Err(Failure::invalid("Timeout values cannot be expressed in days, weeks, months or years"));
+    }
+    if nanos < 0 {
+        return Err(Failure::invalid("Timeout values must be non-negative"));
+    }
+    if nanos % NANOS_PER_MILLI != 0 {
+        return Err(Failure::invalid("Timeout values cannot have granularity finer than milliseconds"));
+    }
+    Ok(Duration::from_nanos(nanos as u64))
+}
+
+/// A zigzag variable-length integer as durations hold it: the leading ones of the first byte count the bytes after it.
+fn vint(rest: &mut &[u8]) -> Option<i64> {
+    let (first, tail) = rest.split_first()?;
+    let extra = first.leading_ones() as usize;
+    let (bytes, tail) = tail.split_at_checked(extra)?;
+    let mut value = if extra < 7 { u64::from(first & (0xff >> (extra + 1))) } else { 0 };
+    for byte in bytes {
+        value = value << 8 | u64::from(*byte);
+    }
+    *rest = tail;
+    Some((value >> 1) as i64 ^ -((value & 1) as i64))
 }
 
 /// The replication of a map as written in CREATE KEYSPACE, checked with Cassandra's texts (class known, options known,
-/// factors numbers).
+/// factors numbers). Where Cassandra names the keyspace, this has none to name: see `replication::check`.
 pub fn replication_of(options: &[(String, String)]) -> Result<Replication, Failure> {
-    let _ = options;
-    todo!()
+    crate::replication::check("", options)
 }
 
 /// The token of evaluated partition key components.
 pub fn token_of(components: &[Cow<'_, [u8]>]) -> Token {
-    let _ = components;
-    todo!()
+    match components {
+        [component] => Token::of(component),
+        _ => {
+            let mut key = Vec::with_capacity(components.iter().map(|component| component.len() + 3).sum());
+            push_composite(components.iter().map(|component| &**component), &mut key);
+            Token::of(&key)
+        }
+    }
 }

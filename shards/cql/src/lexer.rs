@@ -1,0 +1,463 @@
+//! Text to tokens, one at a time, borrowed from the text: no allocation.
+//!
+//! 1. White space and comments (`--`, `//` to the end of the line, `/* */`) are skipped.
+//! 2. The first byte decides the family; a uuid is tried before a number and a word, because it may start as either.
+//! 3. Numbers take their sign with them when it touches them (`-5`), as Cassandra's lexer does; durations too (`-1h30m`).
+//!
+//! Invariants: every token's text is a slice of the statement; the lexer never goes back; its work is linear in the text.
+//!
+//! Keywords are words here: the parser decides what a word is, because most of Cassandra's keywords are also names.
+
+use model::{ErrorCode, Failure};
+
+/// What a token is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A word: keyword or name without quotes.
+    Word,
+    /// `"Name"`; the text is what stands between the quotes, `""` not yet undone.
+    QuotedName,
+    /// `'text'`; the text is what stands between the quotes, `''` not yet undone.
+    String,
+    /// `$$text$$`; the text is what stands between.
+    DollarString,
+    /// Digits, perhaps with a sign.
+    Integer,
+    /// Digits with a point, an exponent or both.
+    Float,
+    /// `0xcafe`.
+    Hex,
+    /// 8-4-4-4-12 hexadecimal digits.
+    Uuid,
+    /// `1h30m`, `PT1H30M`, `P3W`, `P0001-02-03T04:05:06`.
+    Duration,
+    /// `?`.
+    QuestionMark,
+    /// `(`.
+    ParenOpen,
+    /// `)`.
+    ParenClose,
+    /// `[`.
+    BracketOpen,
+    /// `]`.
+    BracketClose,
+    /// `{`.
+    BraceOpen,
+    /// `}`.
+    BraceClose,
+    /// `,`.
+    Comma,
+    /// `;`.
+    Semicolon,
+    /// `:`.
+    Colon,
+    /// `.`.
+    Dot,
+    /// `..`.
+    DotDot,
+    /// `*`.
+    Star,
+    /// `/`.
+    Slash,
+    /// `%`.
+    Percent,
+    /// `+`.
+    Plus,
+    /// `-`.
+    Minus,
+    /// `+=`.
+    PlusEqual,
+    /// `-=`.
+    MinusEqual,
+    /// `=`.
+    Equal,
+    /// `!=`.
+    NotEqual,
+    /// `<`.
+    Less,
+    /// `<=`.
+    LessEqual,
+    /// `>`.
+    Greater,
+    /// `>=`.
+    GreaterEqual,
+    /// The end of the text.
+    End,
+}
+
+/// A token: what it is, its text, where it starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token<'a> {
+    pub(crate) kind: Kind,
+    /// The token's text; without quotes for names and strings.
+    pub(crate) text: &'a str,
+    /// Offset in bytes of its first character, quotes included.
+    pub(crate) start: usize,
+}
+
+impl Token<'_> {
+    /// Whether this is the word `keyword` (given in lower case), in any case.
+    pub(crate) fn is(&self, keyword: &str) -> bool {
+        self.kind == Kind::Word && self.text.eq_ignore_ascii_case(keyword)
+    }
+}
+
+/// Cuts a statement into tokens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Lexer<'a> {
+    pub(crate) fn new(text: &'a str) -> Lexer<'a> {
+        Lexer { text, at: 0 }
+    }
+
+    /// The statement's text from one offset to another.
+    pub(crate) fn slice(&self, from: usize, to: usize) -> &'a str {
+        self.text.get(from..to).unwrap_or("")
+    }
+
+    /// The next token; [`Kind::End`] for ever after the last.
+    pub(crate) fn next(&mut self) -> Result<Token<'a>, Failure> {
+        self.skip_blanks()?;
+        let start = self.at;
+        let Some(first) = self.byte(0) else {
+            return Ok(Token { kind: Kind::End, text: "", start });
+        };
+        match first {
+            b'\'' => return self.quoted(b'\'', Kind::String),
+            b'"' => return self.quoted(b'"', Kind::QuotedName),
+            b'$' if self.byte(1) == Some(b'$') => return self.dollars(),
+            _ => {}
+        }
+        if first.is_ascii_hexdigit()
+            && let Some(len) = uuid_len(&self.text.as_bytes()[start..])
+        {
+            return Ok(self.take(Kind::Uuid, len));
+        }
+        if first.is_ascii_digit() || (first == b'-' && self.byte(1).is_some_and(|b| b.is_ascii_digit())) {
+            return self.number();
+        }
+        let minus = (first == b'-') as usize;
+        if self.byte(minus).is_some_and(|b| b | 32 == b'p')
+            && let Some(len) = iso_duration_len(&self.text.as_bytes()[start + minus..])
+        {
+            return Ok(self.take(Kind::Duration, len + minus));
+        }
+        if first.is_ascii_alphabetic() {
+            let rest = &self.text.as_bytes()[start..];
+            let len = rest.iter().position(|b| !is_word_byte(*b)).unwrap_or(rest.len());
+            return Ok(self.take(Kind::Word, len));
+        }
+        let (kind, len) = match (first, self.byte(1)) {
+            (b'<', Some(b'=')) => (Kind::LessEqual, 2),
+            (b'>', Some(b'=')) => (Kind::GreaterEqual, 2),
+            (b'!', Some(b'=')) => (Kind::NotEqual, 2),
+            (b'+', Some(b'=')) => (Kind::PlusEqual, 2),
+            (b'-', Some(b'=')) => (Kind::MinusEqual, 2),
+            (b'.', Some(b'.')) => (Kind::DotDot, 2),
+            (b'<', _) => (Kind::Less, 1),
+            (b'>', _) => (Kind::Greater, 1),
+            (b'=', _) => (Kind::Equal, 1),
+            (b'+', _) => (Kind::Plus, 1),
+            (b'-', _) => (Kind::Minus, 1),
+            (b'*', _) => (Kind::Star, 1),
+            (b'/', _) => (Kind::Slash, 1),
+            (b'%', _) => (Kind::Percent, 1),
+            (b'(', _) => (Kind::ParenOpen, 1),
+            (b')', _) => (Kind::ParenClose, 1),
+            (b'[', _) => (Kind::BracketOpen, 1),
+            (b']', _) => (Kind::BracketClose, 1),
+            (b'{', _) => (Kind::BraceOpen, 1),
+            (b'}', _) => (Kind::BraceClose, 1),
+            (b',', _) => (Kind::Comma, 1),
+            (b';', _) => (Kind::Semicolon, 1),
+            (b':', _) => (Kind::Colon, 1),
+            (b'.', _) => (Kind::Dot, 1),
+            (b'?', _) => (Kind::QuestionMark, 1),
+            _ => return Err(self.bad_character(start)),
+        };
+        Ok(self.take(kind, len))
+    }
+
+    /// `line L:C` of an offset: lines from 1, columns in characters from 0.
+    pub(crate) fn position(&self, offset: usize) -> String {
+        let before = self.slice(0, offset);
+        let line = 1 + before.bytes().filter(|b| *b == b'\n').count();
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count();
+        format!("line {line}:{column}")
+    }
+
+    fn byte(&self, ahead: usize) -> Option<u8> {
+        self.text.as_bytes().get(self.at + ahead).copied()
+    }
+
+    fn take(&mut self, kind: Kind, len: usize) -> Token<'a> {
+        let start = self.at;
+        self.at += len;
+        Token { kind, text: self.slice(start, self.at), start }
+    }
+
+    fn skip_blanks(&mut self) -> Result<(), Failure> {
+        loop {
+            let rest = &self.text.as_bytes()[self.at..];
+            match rest {
+                [b' ' | b'\t' | b'\n' | b'\r', ..] => self.at += 1,
+                [b'-', b'-', ..] | [b'/', b'/', ..] => {
+                    let end = rest.iter().position(|b| matches!(b, b'\n' | b'\r'));
+                    self.at += end.unwrap_or(rest.len());
+                }
+                [b'/', b'*', ..] => {
+                    let Some(end) = rest[2..].windows(2).position(|pair| pair == b"*/") else {
+                        return Err(self.unfinished("*"));
+                    };
+                    self.at += end + 4;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// A name or string: up to the quote that is not doubled.
+    fn quoted(&mut self, quote: u8, kind: Kind) -> Result<Token<'a>, Failure> {
+        let start = self.at;
+        let bytes = self.text.as_bytes();
+        let mut at = start + 1;
+        loop {
+            let Some(len) = bytes[at..].iter().position(|b| *b == quote) else {
+                return Err(self.unfinished(if quote == b'"' { "\"" } else { "'" }));
+            };
+            at += len + 1;
+            if bytes.get(at) != Some(&quote) {
+                break;
+            }
+            at += 1;
+        }
+        self.at = at;
+        let text = self.slice(start + 1, at - 1);
+        if kind == Kind::QuotedName && text.is_empty() {
+            return Err(syntax(format!("{} no viable alternative at input '\"\"'", self.position(start))));
+        }
+        Ok(Token { kind, text, start })
+    }
+
+    fn dollars(&mut self) -> Result<Token<'a>, Failure> {
+        let start = self.at;
+        let Some(len) = self.text[start + 2..].find("$$") else {
+            return Err(self.unfinished("$"));
+        };
+        self.at = start + len + 4;
+        Ok(Token { kind: Kind::DollarString, text: self.slice(start + 2, start + 2 + len), start })
+    }
+
+    /// An integer, float, blob or duration.
+    fn number(&mut self) -> Result<Token<'a>, Failure> {
+        let start = self.at;
+        let rest = &self.text.as_bytes()[start..];
+        let digits = |from: usize| rest[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+        if rest[0] == b'0' && rest.get(1).is_some_and(|b| b | 32 == b'x') {
+            let len = rest[2..].iter().take_while(|b| b.is_ascii_hexdigit()).count();
+            return Ok(self.take(Kind::Hex, 2 + len));
+        }
+        let minus = (rest[0] == b'-') as usize;
+        let mut len = minus + digits(minus);
+        let mut kind = Kind::Integer;
+        if rest.get(len) == Some(&b'.') && rest.get(len + 1) != Some(&b'.') {
+            kind = Kind::Float;
+            len += 1;
+            len += digits(len);
+        }
+        if rest.get(len).is_some_and(|b| b | 32 == b'e') {
+            let sign = rest.get(len + 1).is_some_and(|b| matches!(b, b'+' | b'-')) as usize;
+            let exponent = digits((len + 1 + sign).min(rest.len()));
+            if exponent == 0 {
+                return Err(self.bad_character((start + len + 1 + sign).min(self.text.len())));
+            }
+            kind = Kind::Float;
+            len += 1 + sign + exponent;
+        }
+        if kind == Kind::Integer && duration_unit_len(&rest[len..]).is_some() {
+            while let Some(unit) = duration_unit_len(&rest[len..]) {
+                len += unit;
+                let more = digits(len);
+                if more > 0 && duration_unit_len(&rest[len + more..]).is_none() {
+                    return Err(self.bad_character(start + len + more));
+                }
+                len += more;
+            }
+            kind = Kind::Duration;
+        }
+        Ok(self.take(kind, len))
+    }
+
+    fn bad_character(&self, at: usize) -> Failure {
+        let place = self.position(at);
+        match self.text.get(at..).and_then(|rest| rest.chars().next()) {
+            Some(c) => syntax(format!("{place} no viable alternative at character '{c}'")),
+            None => syntax(format!("{place} no viable alternative at character '<EOF>'")),
+        }
+    }
+
+    fn unfinished(&self, expected: &str) -> Failure {
+        let place = self.position(self.text.len());
+        syntax(format!("{place} mismatched character '<EOF>' expecting '{expected}'"))
+    }
+}
+
+/// 0x2000 with a text.
+pub(crate) fn syntax(text: String) -> Failure {
+    Failure::new(ErrorCode::Syntax, text)
+}
+
+fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// 36 if a uuid stands at the start.
+fn uuid_len(bytes: &[u8]) -> Option<usize> {
+    if bytes.get(8) != Some(&b'-') {
+        return None;
+    }
+    let uuid = bytes.get(..36)?;
+    let well_formed = uuid.iter().enumerate().all(|(at, byte)| match at {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    });
+    well_formed.then_some(36)
+}
+
+/// The bytes of a duration's unit, if one stands at the start and ends there.
+fn duration_unit_len(bytes: &[u8]) -> Option<usize> {
+    let lower = |at: usize| bytes.get(at).map_or(0, |b| b.to_ascii_lowercase());
+    match (lower(0), lower(1)) {
+        (b'm', b'o') | (b'm', b's') | (b'u', b's') | (b'n', b's') => Some(2),
+        (b'y' | b'w' | b'd' | b'h' | b'm' | b's', _) => Some(1),
+        // The micro sign, U+00B5.
+        (0xc2, 0xb5) if lower(2) == b's' => Some(3),
+        _ => None,
+    }
+}
+
+/// The bytes of an ISO 8601 duration (from its `P`), if one stands at the start and no word goes on after it.
+fn iso_duration_len(bytes: &[u8]) -> Option<usize> {
+    let word = bytes.iter().position(|b| !is_word_byte(*b)).unwrap_or(bytes.len());
+    let alternative = b"P9999-99-99T99:99:99";
+    if word == 5
+        && let Some(text) = bytes.get(..alternative.len())
+        && text.iter().zip(alternative).all(|(b, form)| match form {
+            b'9' => b.is_ascii_digit(),
+            form => b.eq_ignore_ascii_case(form),
+        })
+    {
+        return Some(alternative.len());
+    }
+    let mut rest = &bytes[1..word];
+    let mut fields = 0;
+    let mut in_time = false;
+    while let [first, tail @ ..] = rest {
+        if !in_time && first | 32 == b't' && !tail.is_empty() {
+            in_time = true;
+            rest = tail;
+            continue;
+        }
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        let designator = rest.get(digits).map(|b| b.to_ascii_lowercase());
+        let known = match designator? {
+            b'h' | b's' => in_time,
+            b'y' | b'd' | b'w' => !in_time,
+            b'm' => true,
+            _ => false,
+        };
+        if digits == 0 || !known {
+            return None;
+        }
+        fields += 1;
+        rest = &rest[digits + 1..];
+    }
+    (fields > 0).then_some(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<(Kind, &str)> {
+        let mut lexer = Lexer::new(text);
+        let mut tokens = Vec::new();
+        loop {
+            let token = lexer.next().unwrap();
+            if token.kind == Kind::End {
+                return tokens;
+            }
+            tokens.push((token.kind, token.text));
+        }
+    }
+
+    fn error(text: &str) -> String {
+        let mut lexer = Lexer::new(text);
+        loop {
+            match lexer.next() {
+                Ok(token) if token.kind == Kind::End => panic!("{text} is fine"),
+                Ok(_) => {}
+                Err(failure) => return failure.text.into_owned(),
+            }
+        }
+    }
+
+    #[test]
+    fn constants() {
+        use Kind::*;
+        assert_eq!(
+            kinds("-5 1.5 1. 1e5 -1.E-5"),
+            [(Integer, "-5"), (Float, "1.5"), (Float, "1."), (Float, "1e5"), (Float, "-1.E-5")]
+        );
+        assert_eq!(kinds("1..2"), [(Integer, "1"), (DotDot, ".."), (Integer, "2")]);
+        assert_eq!(kinds("0xCafe 0x"), [(Hex, "0xCafe"), (Hex, "0x")]);
+        assert_eq!(kinds("'it''s' $$it's$$"), [(String, "it''s"), (DollarString, "it's")]);
+        assert_eq!(kinds("123e4567-e89b-12d3-a456-426614174000"), [(Uuid, "123e4567-e89b-12d3-a456-426614174000")]);
+        assert_eq!(kinds("abcdefab-e89b-12d3-a456-426614174000"), [(Uuid, "abcdefab-e89b-12d3-a456-426614174000")]);
+    }
+
+    #[test]
+    fn durations() {
+        for text in [
+            "1h30m",
+            "-1h30m",
+            "1Y2MO",
+            "1µs",
+            "1ms2us3ns",
+            "PT1H30M",
+            "P1Y2M3DT4H5M6S",
+            "P3W",
+            "-P3W",
+            "P0001-02-03T04:05:06",
+            "p1d",
+        ] {
+            assert_eq!(kinds(text), [(Kind::Duration, text)], "{text}");
+        }
+        for text in ["p", "pk", "pt", "price", "p1", "p1x", "pt5"] {
+            assert_eq!(kinds(text), [(Kind::Word, text)], "{text}");
+        }
+    }
+
+    #[test]
+    fn blanks_and_comments() {
+        assert_eq!(
+            kinds(" a -- b\n c // d\r e /* f\n*/ g /**/ -- h"),
+            [(Kind::Word, "a"), (Kind::Word, "c"), (Kind::Word, "e"), (Kind::Word, "g")]
+        );
+    }
+
+    #[test]
+    fn errors_have_a_place() {
+        assert_eq!(error("a\n  #"), "line 2:2 no viable alternative at character '#'");
+        assert_eq!(error("'é' §"), "line 1:4 no viable alternative at character '§'");
+        assert_eq!(error("pk='abc"), "line 1:7 mismatched character '<EOF>' expecting '''");
+        assert_eq!(error("1e"), "line 1:2 no viable alternative at character '<EOF>'");
+        assert_eq!(error("1h30)"), "line 1:4 no viable alternative at character ')'");
+        assert_eq!(error("a /* b"), "line 1:6 mismatched character '<EOF>' expecting '*'");
+        assert_eq!(error("\"\""), "line 1:0 no viable alternative at input '\"\"'");
+    }
+}

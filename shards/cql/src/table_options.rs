@@ -1,0 +1,263 @@
+//! WITH of CREATE TABLE: every option known, checked and stored as Cassandra stores it.
+//!
+//! Class names get their package, `speculative_retry` its canonical form, defaults are filled in. What storage does not
+//! use yet is checked and stored all the same; what would change answers is refused until it works.
+
+use crate::ast::{Property, PropertyValue};
+use crate::define::table_id;
+use crate::lexer::syntax;
+use crate::parser::unsupported;
+use crate::{compaction_options, compression_options};
+use model::schema::TableOptions;
+use model::{Failure, TableId};
+use std::collections::BTreeMap;
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// Options by name, as written.
+pub(crate) type Map = [(String, String)];
+
+const TTL_SECONDS_MAX: i32 = 630_720_000;
+/// The smallest false-positive chance that a bloom filter can be built for.
+const BLOOM_CHANCE_MIN: f64 = 6.71e-5;
+
+/// Checks all properties; the id of WITH ID stands beside the options.
+pub(crate) fn check(properties: &[Property]) -> Result<(TableOptions, Option<TableId>)> {
+    let mut options = TableOptions::default();
+    let mut id = None;
+    let mut bloom = None;
+    for (at, property) in properties.iter().enumerate() {
+        if properties[..at].iter().any(|other| other.name == property.name) {
+            return Err(syntax(format!("Multiple definitions for property '{}'", property.name)));
+        }
+        match property.name.as_str() {
+            "additional_write_policy" => options.additional_write_policy = retry_policy(text_of(property)?)?,
+            // What is the default anyway is stored as not set.
+            "allow_auto_snapshot" => options.allow_auto_snapshot = Some(boolean_of(property)?).filter(|on| !on),
+            "incremental_backups" => options.incremental_backups = Some(boolean_of(property)?).filter(|on| !on),
+            "bloom_filter_fp_chance" => bloom = Some(double_of(property)?),
+            "caching" => options.caching = caching(map_of(property)?)?,
+            "cdc" => {
+                if boolean_of(property)? {
+                    return Err(unsupported("cdc = true"));
+                }
+            }
+            "comment" => options.comment = text_of(property)?.to_owned(),
+            "compaction" => options.compaction = compaction_options::check(map_of(property)?)?,
+            "compression" => options.compression = compression_options::check(map_of(property)?)?,
+            "crc_check_chance" => options.crc_check_chance = double_of(property)?,
+            "default_time_to_live" => options.default_time_to_live = integer_of(property)?,
+            // Cassandra takes any value and keeps none.
+            "extensions" => {}
+            "gc_grace_seconds" => options.gc_grace_seconds = integer_of(property)?,
+            "id" => id = Some(table_id(&property.value)?),
+            "max_index_interval" => options.max_index_interval = integer_of(property)?,
+            "memtable" => {
+                let name = text_of(property)?;
+                if name != "default" {
+                    return Err(Failure::config(format!("Memtable configuration \"{name}\" not found.")));
+                }
+            }
+            "memtable_flush_period_in_ms" => options.memtable_flush_period_in_ms = integer_of(property)?,
+            "min_index_interval" => options.min_index_interval = integer_of(property)?,
+            "read_repair" => {
+                let strategy = text_of(property)?.to_ascii_uppercase();
+                if !matches!(strategy.as_str(), "BLOCKING" | "NONE") {
+                    return Err(Failure::config(format!(
+                        "Invalid value {strategy} for option 'read_repair': must be BLOCKING or NONE"
+                    )));
+                }
+                options.read_repair = strategy;
+            }
+            "speculative_retry" => options.speculative_retry = retry_policy(text_of(property)?)?,
+            other => return Err(syntax(format!("Unknown property '{other}'"))),
+        }
+    }
+    // Leveled tables read few SSTables: their filters may be smaller.
+    let leveled = options.compaction.get("class").is_some_and(|class| class.ends_with(".LeveledCompactionStrategy"));
+    options.bloom_filter_fp_chance = match bloom {
+        Some(chance) if chance != -1.0 => chance,
+        _ if leveled => 0.1,
+        _ => 0.01,
+    };
+    check_ranges(&options)?;
+    Ok((options, id))
+}
+
+fn check_ranges(options: &TableOptions) -> Result<()> {
+    let at_least = |name: &str, value: i32, least: i32| match value {
+        value if value >= least => Ok(()),
+        _ => Err(Failure::config(format!("{name} must be greater than or equal to {least} (got {value})"))),
+    };
+    let chance = options.bloom_filter_fp_chance;
+    if !(chance > BLOOM_CHANCE_MIN && chance <= 1.0) {
+        return Err(Failure::config(format!(
+            "bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got {})",
+            java_double(chance)
+        )));
+    }
+    if !(0.0..=1.0).contains(&options.crc_check_chance) {
+        return Err(Failure::config(format!(
+            "crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got {})",
+            java_double(options.crc_check_chance)
+        )));
+    }
+    at_least("default_time_to_live", options.default_time_to_live, 0)?;
+    if options.default_time_to_live > TTL_SECONDS_MAX {
+        return Err(Failure::config(format!(
+            "default_time_to_live must be less than or equal to {TTL_SECONDS_MAX} (got {})",
+            options.default_time_to_live
+        )));
+    }
+    if options.default_time_to_live != 0 {
+        return Err(unsupported("default_time_to_live other than 0"));
+    }
+    at_least("gc_grace_seconds", options.gc_grace_seconds, 0)?;
+    at_least("min_index_interval", options.min_index_interval, 1)?;
+    if options.max_index_interval < options.min_index_interval {
+        return Err(Failure::config(format!(
+            "max_index_interval must be greater than or equal to min_index_interval ({}) (got {})",
+            options.min_index_interval, options.max_index_interval
+        )));
+    }
+    at_least("memtable_flush_period_in_ms", options.memtable_flush_period_in_ms, 0)
+}
+
+/// The text of a property that is no map.
+pub(crate) fn text_of(property: &Property) -> Result<&str> {
+    match &property.value {
+        PropertyValue::Text(text) => Ok(text),
+        PropertyValue::Map(_) => {
+            Err(syntax(format!("Invalid value for property '{}'. It should be a string", property.name)))
+        }
+    }
+}
+
+/// The pairs of a property that is a map.
+pub(crate) fn map_of(property: &Property) -> Result<&Map> {
+    match &property.value {
+        PropertyValue::Map(pairs) => Ok(pairs),
+        PropertyValue::Text(_) => {
+            Err(syntax(format!("Invalid value for property '{}'. It should be a map.", property.name)))
+        }
+    }
+}
+
+/// A property that is on or off.
+pub(crate) fn boolean_of(property: &Property) -> Result<bool> {
+    let text = text_of(property)?;
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" => Ok(true),
+        "0" | "false" | "no" => Ok(false),
+        _ => Err(syntax(format!(
+            "Invalid boolean value {text} for '{}'. Positive values can be '1', 'true' or 'yes'. Negative values can be \
+             '0', 'false' or 'no'.",
+            property.name
+        ))),
+    }
+}
+
+fn integer_of(property: &Property) -> Result<i32> {
+    let text = text_of(property)?;
+    text.parse().map_err(|_| syntax(format!("Invalid integer value {text} for '{}'", property.name)))
+}
+
+fn double_of(property: &Property) -> Result<f64> {
+    let text = text_of(property)?;
+    text.parse().map_err(|_| syntax(format!("Invalid double value {text} for '{}'", property.name)))
+}
+
+/// A double as Java prints it: `1.0`, `1.0E-9`.
+pub(crate) fn java_double(value: f64) -> String {
+    if value == 0.0 || (1e-3..1e7).contains(&value.abs()) || !value.is_finite() {
+        return format!("{value:?}");
+    }
+    let text = format!("{value:E}");
+    match text.split_once('E') {
+        Some((digits, exponent)) if !digits.contains('.') => format!("{digits}.0E{exponent}"),
+        _ => text,
+    }
+}
+
+fn caching(written: &Map) -> Result<BTreeMap<String, String>> {
+    let mut caching: BTreeMap<String, String> =
+        [("keys", "NONE"), ("rows_per_partition", "NONE")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    for (name, value) in written {
+        let upper = value.to_ascii_uppercase();
+        let constant = matches!(upper.as_str(), "ALL" | "NONE");
+        let number = value.parse::<i32>().is_ok_and(|rows| rows >= 0);
+        match name.as_str() {
+            "keys" if constant => {}
+            "keys" => {
+                return Err(Failure::config(format!(
+                    "Invalid value '{value}' for caching sub-option 'keys': only 'ALL' and 'NONE' are allowed"
+                )));
+            }
+            "rows_per_partition" if constant || number => {}
+            "rows_per_partition" => {
+                return Err(Failure::config(format!(
+                    "Invalid value '{value}' for caching sub-option 'rows_per_partition': only 'ALL', 'NONE', and \
+                     integer values are allowed"
+                )));
+            }
+            _ => {
+                return Err(Failure::config(format!(
+                    "Invalid caching sub-options [{name}]: only 'keys' and 'rows_per_partition' are allowed"
+                )));
+            }
+        }
+        caching.insert(name.clone(), upper);
+    }
+    Ok(caching)
+}
+
+/// The canonical form of a speculative retry policy: `99p`, `50ms`, `ALWAYS`, `NEVER`, `MIN(99p,50ms)`. Errors name
+/// `speculative_retry` whichever option it was for, as Cassandra's do.
+fn retry_policy(written: &str) -> Result<String> {
+    let lower = written.to_ascii_lowercase();
+    let invalid = || Failure::config(format!("Invalid value {written} for option 'speculative_retry'"));
+    match lower.as_str() {
+        "always" => return Ok("ALWAYS".to_owned()),
+        "never" | "none" => return Ok("NEVER".to_owned()),
+        _ => {}
+    }
+    for function in ["min", "max"] {
+        let Some(inner) = lower.strip_prefix(function).and_then(|rest| rest.strip_prefix('(')) else { continue };
+        let inner = inner.strip_suffix(')').ok_or_else(invalid)?;
+        let (left, right) = inner.split_once(',').ok_or_else(invalid)?;
+        let left = simple_policy(left.trim()).ok_or_else(invalid)??;
+        let right = simple_policy(right.trim()).ok_or_else(invalid)??;
+        let kind = |policy: &str| if policy.ends_with('p') { "PERCENTILE" } else { "FIXED" };
+        if kind(&left) == kind(&right) {
+            return Err(Failure::config(format!(
+                "Invalid value {written} for option 'speculative_retry': MIN()/MAX() arguments should be of different \
+                 types, but both are of type {}",
+                kind(&left)
+            )));
+        }
+        return Ok(format!("{}({left},{right})", function.to_ascii_uppercase()));
+    }
+    simple_policy(&lower).ok_or_else(invalid)?.map_err(|failure| {
+        // The text shows the value as it was written.
+        Failure::config(failure.text.replacen(&lower, written, 1))
+    })
+}
+
+/// `99p`, `99percentile` or `50ms` in lower case; `None` if it is neither.
+fn simple_policy(lower: &str) -> Option<Result<String>> {
+    let number = |digits: &str| -> Option<f64> {
+        let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        if plain { digits.parse().ok() } else { None }
+    };
+    if let Some(digits) = lower.strip_suffix("ms") {
+        return Some(Ok(format!("{}ms", number(digits)? as i32)));
+    }
+    let percent = number(lower.strip_suffix("percentile").or_else(|| lower.strip_suffix('p'))?)?;
+    if !(percent > 0.0 && percent < 100.0) {
+        return Some(Err(Failure::config(format!(
+            "Invalid value {lower} for PERCENTILE option 'speculative_retry': must be between (0.0 and 100.0)"
+        ))));
+    }
+    let digits = format!("{percent:.4}");
+    Some(Ok(format!("{}p", digits.trim_end_matches('0').trim_end_matches('.'))))
+}
