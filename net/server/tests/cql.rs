@@ -1,0 +1,95 @@
+//! Text cases: CQL statements and the answers that real Cassandra gives, in `tests/cql/*.cql`.
+//!
+//! A file holds cases (`## name`), each run in a fresh keyspace `k`. A statement ends with `;` at the end of a line. Lines
+//! with `@` before it set how it is sent:
+//! * `@bind v, v, ...`: prepare and execute with these values (literals of the marker's type, `null`, `unset`, `[a, b]`
+//!   for a list, a blob literal as raw bytes);
+//! * `@prepare`: only prepare, the answer is the metadata;
+//! * `@page n`: rows per page; every page is fetched;
+//! * `@consistency LEVEL`, `@timestamp micros`.
+//!
+//! The answer follows as lines that begin with `-> `. Without further ado the cases run on a simulated node and must give
+//! the recorded answers. With `HELENUS_ORACLE=1` they run on real Cassandra, started by the script that `CASSANDRA` names,
+//! and must give the recorded answers too; with `HELENUS_ORACLE=record` the files are rewritten with Cassandra's.
+//! A line `-> differs: ...` after the answer holds ours where it differs on purpose, in the same form.
+#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "reads and records case files")]
+
+#[path = "cql/case.rs"]
+mod case;
+#[path = "cql/play.rs"]
+mod play;
+
+use case::CaseFile;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn files() -> Vec<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cql");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
+        .expect("the case folder")
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "cql"))
+        .collect();
+    files.sort();
+    files
+}
+
+fn load(path: &Path) -> CaseFile {
+    CaseFile::parse(&std::fs::read_to_string(path).expect("readable"))
+}
+
+#[test]
+fn there_are_cases_enough() {
+    let cases: usize = files().iter().map(|path| load(path).cases.len()).sum();
+    assert!(cases >= 60, "{cases} cases");
+}
+
+#[test]
+fn a_case_file_survives_parsing_and_printing() {
+    for path in files() {
+        let text = std::fs::read_to_string(&path).expect("readable");
+        assert_eq!(CaseFile::parse(&text).print(), text, "{}", path.display());
+    }
+}
+
+/// Every case on the simulated node, with one and with three shards.
+#[test]
+fn recorded_answers() {
+    for shards in [1, 3] {
+        let mut wrong = Vec::new();
+        for path in files() {
+            let file = load(&path);
+            let answers = play::on_simulated_node(&file, shards);
+            wrong.extend(file.differences(&answers, &path, true));
+        }
+        assert!(wrong.is_empty(), "{} shards, {} answers differ:\n{}", shards, wrong.len(), wrong.join("\n"));
+    }
+}
+
+/// The same on real Cassandra, when asked for.
+#[test]
+fn recorded_answers_are_cassandras() {
+    let Ok(mode) = std::env::var("HELENUS_ORACLE") else { return };
+    let script = std::env::var("CASSANDRA").expect(
+        "HELENUS_ORACLE needs CASSANDRA: the path of a script with the verbs `start DIR IP` and `stop DIR` that runs a \
+         real Apache Cassandra 5",
+    );
+    let directory = std::env::temp_dir().join("helenus-oracle");
+    let address = std::env::var("HELENUS_ORACLE_ADDRESS").unwrap_or_else(|_| "127.0.0.31".into());
+    let run = |verb: &str| Command::new(&script).arg(verb).arg(&directory).arg(&address).status();
+    let ours = std::env::var("HELENUS_ORACLE_RUNNING").is_err();
+    assert!(!ours || run("start").expect("the script runs").success(), "Cassandra did not start");
+    let mut wrong = Vec::new();
+    for path in files() {
+        let mut file = load(&path);
+        let answers = play::on_server(&file, address.parse().expect("an IP address"));
+        if mode == "record" {
+            file.record(&answers);
+            std::fs::write(&path, file.print()).expect("writable");
+        } else {
+            wrong.extend(file.differences(&answers, &path, false));
+        }
+    }
+    assert!(!ours || run("stop").expect("the script runs").success(), "Cassandra did not stop");
+    assert!(wrong.is_empty(), "{} answers differ from Cassandra's:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -1,0 +1,132 @@
+//! Reading, printing and comparing case files.
+
+use std::path::Path;
+
+/// One statement with how it is sent and what it answers.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Step {
+    /// `@` lines, without the `@`.
+    pub directives: Vec<String>,
+    /// The statement, without the final `;`.
+    pub statement: String,
+    /// Cassandra's answer, line by line.
+    pub answer: Vec<String>,
+    /// Ours, where it differs on purpose.
+    pub differs: Vec<String>,
+}
+
+/// Statements that share a keyspace.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Case {
+    /// The name.
+    pub name: String,
+    /// The statements.
+    pub steps: Vec<Step>,
+}
+
+/// A file of cases.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CaseFile {
+    /// The cases.
+    pub cases: Vec<Case>,
+}
+
+/// Per case and step the lines that a server answered.
+pub type Answers = Vec<Vec<Vec<String>>>;
+
+const DIFFERS: &str = "differs: ";
+
+impl CaseFile {
+    /// Reads a file; panics on a line that belongs nowhere.
+    pub fn parse(text: &str) -> CaseFile {
+        let mut file = CaseFile::default();
+        let mut directives = Vec::new();
+        let mut statement = String::new();
+        for line in text.lines() {
+            if let Some(name) = line.strip_prefix("## ") {
+                file.cases.push(Case { name: name.into(), steps: Vec::new() });
+                continue;
+            }
+            let Some(case) = file.cases.last_mut() else { panic!("a line before the first case: {line}") };
+            if let Some(answer) = line.strip_prefix("-> ") {
+                let step = case.steps.last_mut().expect("an answer follows a statement");
+                match answer.strip_prefix(DIFFERS) {
+                    Some(ours) => step.differs.push(ours.into()),
+                    None => step.answer.push(answer.into()),
+                }
+            } else if let Some(directive) = line.strip_prefix('@') {
+                directives.push(directive.to_string());
+            } else if !line.is_empty() {
+                if !statement.is_empty() {
+                    statement.push('\n');
+                }
+                statement.push_str(line);
+                if let Some(whole) = statement.strip_suffix(';') {
+                    case.steps.push(Step {
+                        directives: std::mem::take(&mut directives),
+                        statement: whole.to_string(),
+                        ..Step::default()
+                    });
+                    statement.clear();
+                }
+            }
+        }
+        file
+    }
+
+    /// The file's text.
+    pub fn print(&self) -> String {
+        let mut out = String::new();
+        for (index, case) in self.cases.iter().enumerate() {
+            if index > 0 {
+                out.push('\n');
+            }
+            out.push_str(&format!("## {}\n", case.name));
+            for step in &case.steps {
+                for directive in &step.directives {
+                    out.push_str(&format!("@{directive}\n"));
+                }
+                out.push_str(&format!("{};\n", step.statement));
+                for line in &step.answer {
+                    out.push_str(&format!("-> {line}\n"));
+                }
+                for line in &step.differs {
+                    out.push_str(&format!("-> {DIFFERS}{line}\n"));
+                }
+            }
+        }
+        out
+    }
+
+    /// Puts new answers in place of the recorded ones.
+    pub fn record(&mut self, answers: &Answers) {
+        for (case, answers) in self.cases.iter_mut().zip(answers) {
+            for (step, answer) in case.steps.iter_mut().zip(answers) {
+                step.answer.clone_from(answer);
+            }
+        }
+    }
+
+    /// What differs from the record, as readable text, one per step. `ours` asks for our answer where it differs on
+    /// purpose.
+    pub fn differences(&self, answers: &Answers, path: &Path, ours: bool) -> Vec<String> {
+        let mut out = Vec::new();
+        for (case, answers) in self.cases.iter().zip(answers) {
+            for (step, got) in case.steps.iter().zip(answers) {
+                let want = if ours && !step.differs.is_empty() { &step.differs } else { &step.answer };
+                if want != got {
+                    let file = path.file_name().unwrap_or_default().to_string_lossy();
+                    out.push(format!(
+                        "{file}: {}: {} {:?}\n  want {}\n  got  {}",
+                        case.name,
+                        step.statement,
+                        step.directives,
+                        want.join("\n       "),
+                        got.join("\n       ")
+                    ));
+                }
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,224 @@
+//! Playing a case file against a server and putting its answers into words.
+
+use crate::case::{Answers, Case, CaseFile, Step};
+use model::{Consistency, CqlType, text, value};
+use server::client::{CallError, Client, ColumnMeta, Outcome, OutcomeKind, PreparedStatement, QueryOptions, Value};
+use std::net::{IpAddr, SocketAddr};
+
+const PROTOCOL_VERSION: u8 = 5;
+const NATIVE_PORT: u16 = 9042;
+
+/// Plays a file on a real server.
+pub fn on_server(file: &CaseFile, address: IpAddr) -> Answers {
+    let file = file.clone();
+    let options = runtime::uring::Options::default();
+    let answers = runtime::uring::run(options, move |_| {
+        let file = file.clone();
+        async move { play(&file, SocketAddr::new(address, NATIVE_PORT)).await }
+    });
+    answers.expect("a ring").remove(0)
+}
+
+/// Plays a file on a simulated node with `shards` cores.
+pub fn on_simulated_node(file: &CaseFile, shards: usize) -> Answers {
+    crate::node::with_simulated_node(shards, {
+        let file = file.clone();
+        move |address| async move { play(&file, address).await }
+    })
+}
+
+async fn play(file: &CaseFile, address: SocketAddr) -> Answers {
+    let mut answers = Answers::new();
+    for case in &file.cases {
+        answers.push(play_case(case, address).await);
+    }
+    answers
+}
+
+async fn play_case(case: &Case, address: SocketAddr) -> Vec<Vec<String>> {
+    let mut client = Client::connect(address, None, PROTOCOL_VERSION).await.expect("a connection");
+    for setup in [
+        "DROP KEYSPACE IF EXISTS k",
+        "DROP KEYSPACE IF EXISTS k2",
+        "DROP KEYSPACE IF EXISTS k3",
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "USE k",
+    ] {
+        let result = client.query(setup, &QueryOptions::default()).await;
+        assert!(result.is_ok(), "{}: {setup}: {result:?}", case.name);
+    }
+    let mut answers = Vec::new();
+    for step in &case.steps {
+        answers.push(play_step(&mut client, step).await);
+    }
+    answers
+}
+
+async fn play_step(client: &mut Client, step: &Step) -> Vec<String> {
+    let mut options = QueryOptions::default();
+    let mut bind = None;
+    let mut only_prepare = false;
+    for directive in &step.directives {
+        let (word, rest) = directive.split_once(' ').unwrap_or((directive, ""));
+        match word {
+            "bind" => bind = Some(rest),
+            "prepare" => only_prepare = true,
+            "page" => options.page_size = Some(rest.parse().expect("rows per page")),
+            "timestamp" => options.timestamp = Some(rest.parse().expect("microseconds")),
+            "consistency" => {
+                let level = (0..12).filter_map(Consistency::from_code).find(|level| level.name() == rest);
+                options.consistency = level.expect("a consistency level");
+            }
+            other => panic!("unknown directive @{other}"),
+        }
+    }
+    if only_prepare {
+        return match client.prepare(&step.statement).await {
+            Ok(prepared) => words_of_prepared(&prepared),
+            Err(error) => vec![words_of_error(&error)],
+        };
+    }
+    let prepared = match bind {
+        None => None,
+        Some(values) => match client.prepare(&step.statement).await {
+            Ok(prepared) => {
+                options.values = bound_values(values, &prepared.markers);
+                Some(prepared)
+            }
+            Err(error) => return vec![words_of_error(&error)],
+        },
+    };
+    let mut lines = Vec::new();
+    loop {
+        let result = match &prepared {
+            None => client.query(&step.statement, &options).await,
+            Some(prepared) => client.execute(prepared, &options).await,
+        };
+        match result {
+            Err(error) => {
+                lines.push(words_of_error(&error));
+                return lines;
+            }
+            Ok(outcome) => {
+                lines.extend(words_of(&outcome));
+                match outcome.paging_state {
+                    Some(state) => {
+                        lines.push("more".into());
+                        options.paging_state = Some(state);
+                    }
+                    None => return lines,
+                }
+            }
+        }
+    }
+}
+
+/// Splits at commas outside quotes and brackets.
+fn split_list(list: &str) -> Vec<&str> {
+    let (mut depth, mut quoted, mut start) = (0, false, 0);
+    let mut parts = Vec::new();
+    for (at, c) in list.char_indices() {
+        match c {
+            '\'' => quoted = !quoted,
+            '[' if !quoted => depth += 1,
+            ']' if !quoted => depth -= 1,
+            ',' if !quoted && depth == 0 => {
+                parts.push(list[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if !list[start..].trim().is_empty() {
+        parts.push(list[start..].trim());
+    }
+    parts
+}
+
+fn bound_values(list: &str, markers: &[ColumnMeta]) -> Vec<Value> {
+    let parts = split_list(list);
+    parts
+        .iter()
+        .enumerate()
+        .map(|(index, part)| match *part {
+            "null" => Value::Null,
+            "unset" => Value::Unset,
+            part => Value::Bytes(bytes_of(part, markers.get(index).map_or(&CqlType::Blob, |marker| &marker.cql_type))),
+        })
+        .collect()
+}
+
+fn bytes_of(literal: &str, cql_type: &CqlType) -> Vec<u8> {
+    if let Some(hex) = literal.strip_prefix("0x") {
+        return (0..hex.len() / 2)
+            .map(|at| u8::from_str_radix(&hex[at * 2..at * 2 + 2], 16).expect("hex digits"))
+            .collect();
+    }
+    if let (Some(items), CqlType::List { element, .. }) =
+        (literal.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')), cql_type)
+    {
+        let items = split_list(items);
+        let mut out = (items.len() as i32).to_be_bytes().to_vec();
+        for item in items {
+            value::push_element(&mut out, Some(&bytes_of(item, element)));
+        }
+        return out;
+    }
+    let parsed = match literal.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
+        Some(quoted) => text::from_quoted(cql_type, &quoted.replace("''", "'")),
+        None => text::from_bare(cql_type, literal),
+    };
+    parsed.unwrap_or_else(|error| panic!("{literal} is no {cql_type}: {error:?}"))
+}
+
+fn words_of_error(error: &CallError) -> String {
+    match error {
+        CallError::Broken(error) => format!("broken: {error}"),
+        // The text of a syntax error is free, its place is not.
+        CallError::Failure { code: 0x2000, text } => {
+            let place: String = text.chars().take_while(|c| !c.is_whitespace() || *c == ' ').collect();
+            let mut words = place.split(' ');
+            format!("error 0x2000 {} {}", words.next().unwrap_or_default(), words.next().unwrap_or_default())
+        }
+        CallError::Failure { code, text } => format!("error {code:#06x} {}", text.replace('\n', "\\n")),
+    }
+}
+
+fn words_of_columns(columns: &[ColumnMeta]) -> String {
+    let words: Vec<String> = columns.iter().map(|column| format!("{} {}", column.name, column.cql_type)).collect();
+    words.join(" | ")
+}
+
+fn words_of(outcome: &Outcome) -> Vec<String> {
+    let mut lines: Vec<String> = outcome.warnings.iter().map(|warning| format!("warning {warning}")).collect();
+    match &outcome.kind {
+        OutcomeKind::Void => lines.push("void".into()),
+        OutcomeKind::SetKeyspace(name) => lines.push(format!("keyspace {name}")),
+        OutcomeKind::SchemaChange(change) => lines.push(change.to_lowercase()),
+        OutcomeKind::Rows => {
+            lines.push(words_of_columns(&outcome.columns));
+            for row in &outcome.rows {
+                let cells: Vec<String> = row
+                    .iter()
+                    .zip(&outcome.columns)
+                    .map(|(cell, column)| match cell {
+                        None => "null".into(),
+                        Some(bytes) => text::to_literal(&column.cql_type, bytes).replace('\n', "\\n"),
+                    })
+                    .collect();
+                lines.push(cells.join(" | "));
+            }
+        }
+    }
+    lines
+}
+
+fn words_of_prepared(prepared: &PreparedStatement) -> Vec<String> {
+    let mut lines: Vec<String> = prepared.warnings.iter().map(|warning| format!("warning {warning}")).collect();
+    lines.push(format!("markers {}", words_of_columns(&prepared.markers)).trim_end().into());
+    lines.push(format!("key {:?}", prepared.key_markers));
+    lines.push(format!("result {}", words_of_columns(&prepared.result)).trim_end().into());
+    let id: String = prepared.result_metadata_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    lines.push(format!("metadata id {id}"));
+    lines
+}
