@@ -16,6 +16,8 @@
 
 #[path = "cql/case.rs"]
 mod case;
+#[path = "cql/node.rs"]
+mod node;
 #[path = "cql/play.rs"]
 mod play;
 

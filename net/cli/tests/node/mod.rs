@@ -1,0 +1,53 @@
+//! The real binary as a child process, on an address and a directory of its own.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+/// A running node; killed on drop.
+pub struct Node {
+    child: Child,
+    /// The address it listens on, without a port.
+    pub address: &'static str,
+}
+
+impl Node {
+    /// Starts the binary and waits for its line of readiness.
+    pub fn start(address: &'static str, directory: &std::path::Path, extra: &[&str]) -> Node {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_helenus"))
+            .args(["--listen", address, "--memory", "1G", "--data-dir"])
+            .arg(directory)
+            .args(extra)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("the binary starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let ready = lines.next();
+        assert!(matches!(ready, Some(Ok(_))), "the node did not get ready: {ready:?}");
+        // Keeps the pipe open and empty for the node's lifetime.
+        thread::spawn(move || lines.for_each(drop));
+        Node { child, address }
+    }
+
+    /// `kill -9`.
+    pub fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("reaped");
+    }
+
+    /// SIGTERM, then the exit code.
+    pub fn stop(mut self) -> Option<i32> {
+        let status = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
+        assert!(status.success());
+        self.child.wait().expect("reaped").code()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // After `kill` or `stop` there is nothing left to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

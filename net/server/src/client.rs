@@ -1,0 +1,323 @@
+//! A small CQL client over the runtime's sockets, one request at a time: for tests, the simulator and load probes.
+
+use model::value::Bound;
+use model::{Consistency, Failure};
+use runtime::Stream;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use wire::client::{Answer, Response, put_request};
+use wire::frame::{Decoder, Event};
+use wire::request::{Batch, BatchEntry, BatchStatement, BatchType, EventType, QueryParameters, Request};
+use wire::{Version, segment};
+
+pub use wire::metadata::Column as ColumnMeta;
+
+/// A value to send.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the protocol's words")]
+pub enum Value {
+    Null,
+    Unset,
+    Bytes(Vec<u8>),
+}
+
+impl Value {
+    fn bound(&self) -> Bound<'_> {
+        match self {
+            Value::Null => Bound::Null,
+            Value::Unset => Bound::Unset,
+            Value::Bytes(bytes) => Bound::Bytes(bytes),
+        }
+    }
+}
+
+/// How a request is sent.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the protocol's words")]
+pub struct QueryOptions {
+    pub consistency: Consistency,
+    pub values: Vec<Value>,
+    pub page_size: Option<i32>,
+    pub paging_state: Option<Vec<u8>>,
+    pub timestamp: Option<i64>,
+    pub skip_metadata: bool,
+}
+
+impl Default for QueryOptions {
+    fn default() -> QueryOptions {
+        QueryOptions {
+            consistency: Consistency::One,
+            values: Vec::new(),
+            page_size: None,
+            paging_state: None,
+            timestamp: None,
+            skip_metadata: false,
+        }
+    }
+}
+
+impl QueryOptions {
+    fn parameters(&self) -> QueryParameters<'_> {
+        QueryParameters {
+            values: self.values.iter().map(Value::bound).collect(),
+            page_size: self.page_size,
+            paging_state: self.paging_state.as_deref(),
+            timestamp: self.timestamp,
+            skip_metadata: self.skip_metadata,
+            ..QueryParameters::new(self.consistency)
+        }
+    }
+}
+
+/// Why a request gave no outcome.
+#[derive(Debug)]
+pub enum CallError {
+    /// The server said so.
+    Failure {
+        /// The error's code.
+        code: u16,
+        /// The error's text.
+        text: String,
+    },
+    /// The connection broke, or what came is no answer: the request's effect is unknown.
+    Broken(io::Error),
+}
+
+/// What a request did.
+#[derive(Clone, PartialEq, Debug)]
+pub enum OutcomeKind {
+    /// Nothing to tell.
+    Void,
+    /// Rows, see [`Outcome::rows`].
+    Rows,
+    /// USE.
+    SetKeyspace(String),
+    /// DDL: `CREATED TABLE ks.name`, `DROPPED KEYSPACE ks`.
+    SchemaChange(String),
+}
+
+/// A request's answer.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// What kind.
+    pub kind: OutcomeKind,
+    /// The result's columns.
+    pub columns: Vec<ColumnMeta>,
+    /// The rows' cells; `None` is null.
+    pub rows: Vec<Vec<Option<Vec<u8>>>>,
+    /// Where the next page begins.
+    pub paging_state: Option<Vec<u8>>,
+    /// The server's warnings.
+    pub warnings: Vec<String>,
+}
+
+/// A prepared statement.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PreparedStatement {
+    /// The id to execute.
+    pub id: Vec<u8>,
+    /// The result columns' id; empty before version 5.
+    pub result_metadata_id: Vec<u8>,
+    /// The markers.
+    pub markers: Vec<ColumnMeta>,
+    /// Which markers are the partition key.
+    pub key_markers: Vec<u16>,
+    /// The result's columns.
+    pub result: Vec<ColumnMeta>,
+    /// The server's warnings.
+    pub warnings: Vec<String>,
+}
+
+/// A connection that has been through STARTUP.
+pub struct Client {
+    stream: Stream,
+    decoder: Decoder,
+    version: Version,
+    next_stream: i16,
+    events: VecDeque<String>,
+    /// What the server said to OPTIONS.
+    pub supported: Vec<(String, Vec<String>)>,
+}
+
+impl Client {
+    /// Connects from `source` (or any port), asks for OPTIONS and starts up in `version` (4 or 5).
+    pub async fn connect(address: SocketAddr, source: Option<SocketAddr>, version: u8) -> io::Result<Client> {
+        let version = Version::from_number(version).ok_or_else(|| broken("no such protocol version"))?;
+        let mut client = Client {
+            stream: Stream::connect(address, source).await?,
+            decoder: Decoder::client(),
+            version,
+            next_stream: 0,
+            events: VecDeque::new(),
+            supported: Vec::new(),
+        };
+        match client.call_plain(&Request::Options).await? {
+            Response::Supported(options) => client.supported = options,
+            other => return Err(broken(&format!("OPTIONS answered {other:?}"))),
+        }
+        let startup = Request::Startup(vec![("CQL_VERSION", "3.0.0"), ("DRIVER_NAME", "helenus")]);
+        match client.call_plain(&startup).await? {
+            Response::Ready => client.decoder.agree(version),
+            other => return Err(broken(&format!("STARTUP answered {other:?}"))),
+        }
+        Ok(client)
+    }
+
+    async fn call_plain(&mut self, request: &Request<'_>) -> io::Result<Response> {
+        let stream = self.send(request, false);
+        Ok(self.answer(stream).await?.response)
+    }
+
+    fn send(&mut self, request: &Request<'_>, framed: bool) -> i16 {
+        let stream = self.next_stream;
+        self.next_stream = (stream + 1) & 0x3fff;
+        let mut envelope = Vec::new();
+        put_request(&mut envelope, self.version, stream, request);
+        self.stream.write(|out| match () {
+            () if !framed => out.extend_from_slice(&envelope),
+            () if envelope.len() > segment::PAYLOAD_BYTES_MAX => segment::put_split(out, &envelope),
+            () => segment::put_segment(out, &envelope, true),
+        });
+        stream
+    }
+
+    async fn answer(&mut self, stream: i16) -> io::Result<Answer> {
+        loop {
+            while let Some(event) = self.decoder.next_event() {
+                let Event::Envelope(envelope) = event else { return Err(broken("bytes that are no answer")) };
+                let answer = Answer::decode(&envelope).map_err(|failure| broken(&failure.to_string()))?;
+                match answer.response {
+                    Response::Event(change) => self.events.push_back(words_of(&change)),
+                    _ if envelope.header.stream == stream => return Ok(answer),
+                    _ => return Err(broken("an answer to another request")),
+                }
+            }
+            match self.stream.recv().await? {
+                Some(bytes) => self.decoder.feed(&bytes),
+                None => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+    }
+
+    async fn call(&mut self, request: &Request<'_>) -> Result<Answer, CallError> {
+        let stream = self.send(request, self.version >= Version::V5);
+        let answer = self.answer(stream).await.map_err(CallError::Broken)?;
+        match answer.response {
+            Response::Error { code, text, .. } => Err(CallError::Failure { code: code as u16, text }),
+            _ => Ok(answer),
+        }
+    }
+
+    async fn outcome(&mut self, request: &Request<'_>) -> Result<Outcome, CallError> {
+        let answer = self.call(request).await?;
+        let mut outcome = Outcome {
+            kind: OutcomeKind::Void,
+            columns: Vec::new(),
+            rows: Vec::new(),
+            paging_state: None,
+            warnings: answer.warnings,
+        };
+        match answer.response {
+            Response::Void => {}
+            Response::SetKeyspace(name) => outcome.kind = OutcomeKind::SetKeyspace(name),
+            Response::SchemaChange(change) => outcome.kind = OutcomeKind::SchemaChange(words_of(&change)),
+            Response::Rows(rows) => {
+                outcome.kind = OutcomeKind::Rows;
+                outcome.columns = rows.columns;
+                outcome.rows = rows.rows;
+                outcome.paging_state = rows.paging_state;
+            }
+            other => return Err(CallError::Broken(broken(&format!("unexpected {other:?}")))),
+        }
+        Ok(outcome)
+    }
+
+    /// QUERY.
+    pub async fn query(&mut self, text: &str, options: &QueryOptions) -> Result<Outcome, CallError> {
+        self.outcome(&Request::Query { text, parameters: options.parameters() }).await
+    }
+
+    /// PREPARE.
+    pub async fn prepare(&mut self, text: &str) -> Result<PreparedStatement, CallError> {
+        let answer = self.call(&Request::Prepare { text, keyspace: None }).await?;
+        match answer.response {
+            Response::Prepared(prepared) => Ok(PreparedStatement {
+                id: prepared.id,
+                result_metadata_id: prepared.result_metadata_id.unwrap_or_default(),
+                markers: prepared.markers,
+                key_markers: prepared.partition_key_markers,
+                result: prepared.result,
+                warnings: answer.warnings,
+            }),
+            other => Err(CallError::Broken(broken(&format!("unexpected {other:?}")))),
+        }
+    }
+
+    /// EXECUTE.
+    pub async fn execute(
+        &mut self,
+        prepared: &PreparedStatement,
+        options: &QueryOptions,
+    ) -> Result<Outcome, CallError> {
+        let request = Request::Execute {
+            id: &prepared.id,
+            result_metadata_id: Some(&prepared.result_metadata_id),
+            parameters: options.parameters(),
+        };
+        self.outcome(&request).await
+    }
+
+    /// BATCH of prepared statements with their values.
+    pub async fn batch(
+        &mut self,
+        batch_type: BatchType,
+        entries: &[(&PreparedStatement, Vec<Value>)],
+        options: &QueryOptions,
+    ) -> Result<Outcome, CallError> {
+        let entries = entries
+            .iter()
+            .map(|(prepared, values)| BatchEntry {
+                statement: BatchStatement::Id(&prepared.id),
+                values: values.iter().map(Value::bound).collect(),
+            })
+            .collect();
+        self.outcome(&Request::Batch(Batch { batch_type, entries, parameters: options.parameters() })).await
+    }
+
+    /// REGISTER for schema changes.
+    pub async fn register(&mut self) -> Result<(), CallError> {
+        self.call(&Request::Register(vec![EventType::SchemaChange])).await.map(|_| ())
+    }
+
+    /// The next event: one that came between answers, or the next to arrive.
+    pub async fn next_event(&mut self) -> io::Result<String> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            while let Some(event) = self.decoder.next_event() {
+                let Event::Envelope(envelope) = event else { return Err(broken("bytes that are no answer")) };
+                let answer = Answer::decode(&envelope).map_err(|failure: Failure| broken(&failure.to_string()))?;
+                if let Response::Event(change) = answer.response {
+                    self.events.push_back(words_of(&change));
+                }
+            }
+            if self.events.is_empty() {
+                match self.stream.recv().await? {
+                    Some(bytes) => self.decoder.feed(&bytes),
+                    None => return Err(io::ErrorKind::UnexpectedEof.into()),
+                }
+            }
+        }
+    }
+}
+
+fn words_of(change: &wire::client::SchemaChange) -> String {
+    let dot = if change.name.is_empty() { "" } else { "." };
+    format!("{} {} {}{dot}{}", change.change, change.target, change.keyspace, change.name)
+}
+
+fn broken(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text.to_string())
+}

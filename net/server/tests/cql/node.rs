@@ -1,0 +1,54 @@
+//! A node in the simulator with one client program against it.
+
+use runtime::NodeId;
+use runtime::sim::{Options, Sim, Stop};
+use server::{Config, Node};
+use std::cell::RefCell;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const SERVER: NodeId = NodeId(0);
+const CLIENT: NodeId = NodeId(1);
+/// Longest a start or a client program may take, virtual time.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Starts a node of `shards` cores, runs `client` with its address, gives the client's result.
+pub fn with_simulated_node<F, Fut, T>(shards: usize, client: F) -> T
+where
+    F: Fn(SocketAddr) -> Fut + 'static,
+    Fut: Future<Output = T> + 'static,
+    T: 'static,
+{
+    let mut sim = Sim::new(1, Options { buggify: false, ..Options::default() });
+    let ip = Sim::address_of(SERVER);
+    let mut config = Config::read("", &[format!("listen_address={ip}"), format!("rpc_address={ip}")]).expect("valid");
+    config.directory = "/data".into();
+    let address = SocketAddr::new(ip, config.native_port);
+    let ready = Arc::new(AtomicBool::new(false));
+    let told = ready.clone();
+    let node = Node::simulated(config, shards, move |_| told.store(true, Ordering::Relaxed));
+    sim.start_node(SERVER, shards, move |shard| {
+        let node = node.clone();
+        async move {
+            node.run(shard).await;
+        }
+    });
+    assert_eq!(sim.run_until(PATIENCE, || ready.load(Ordering::Relaxed)), Stop::Condition, "the node did not start");
+    let result = Rc::new(RefCell::new(None));
+    let client = Rc::new(client);
+    let put = result.clone();
+    sim.start_node(CLIENT, 1, move |_| {
+        let (client, put) = (client.clone(), put.clone());
+        async move {
+            let value = client(address).await;
+            *put.borrow_mut() = Some(value);
+        }
+    });
+    assert_eq!(sim.run_until(PATIENCE, || result.borrow().is_some()), Stop::Condition, "the client did not end");
+    let value = result.borrow_mut().take();
+    value.expect("just seen")
+}

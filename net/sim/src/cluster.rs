@@ -1,0 +1,267 @@
+//! One run: a node and its clients in a simulated world.
+
+use crate::workload::{self, SharedWorld, World};
+use runtime::rng::Rng;
+use runtime::sim::{Options, Sim, Stop};
+use runtime::{NodeId, ShardId};
+use server::client::Client;
+use server::{Config, Exit, Node};
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const SERVER: NodeId = NodeId(0);
+const CLIENTS: NodeId = NodeId(1);
+const CHECKER: NodeId = NodeId(2);
+const NATIVE_PORT: u16 = 9042;
+const SHARD_AWARE_PORT: u16 = 19042;
+const SHARDS_MAX: u64 = 4;
+/// Crashes or stops in one run.
+const ROUNDS_MAX: u64 = 4;
+/// Events between two crashes.
+const EVENTS_MAX: u64 = 6000;
+/// `commitlog_sync_period` in mode `periodic`.
+const PERIOD: Duration = Duration::from_millis(50);
+/// What a crash may take in mode `periodic`: the period and the time of the sync itself, generously.
+const PERIODIC_LOSS: Duration = Duration::from_millis(500);
+/// Longest a start, a stop or a check may take, virtual time.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What a run did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// Statements answered.
+    pub answered: u64,
+    /// Partition reads checked.
+    pub reads_checked: u64,
+    /// Crashes and orderly stops.
+    pub rounds: u64,
+    /// Simulator events.
+    pub events: u64,
+    /// Hash of everything that happened.
+    pub trace_hash: u64,
+    /// The configuration, for a reader.
+    pub configuration: String,
+    /// The first broken rule.
+    pub violation: Option<String>,
+}
+
+struct Run {
+    sim: Sim,
+    rng: Rng,
+    world: SharedWorld,
+    clients: u8,
+    sync: &'static str,
+    shards: usize,
+    rounds: u64,
+    started_at: u64,
+    ready: Arc<AtomicBool>,
+    failed: Rc<Cell<Option<Exit>>>,
+}
+
+/// Runs one seed to its verdict.
+pub fn run(seed: u64) -> Report {
+    let mut rng = Rng::new(seed);
+    let sync = match rng.below(4) {
+        0 => "periodic",
+        1 => "batch",
+        _ => "group",
+    };
+    let clients = 1 + rng.below(4) as u8;
+    let sim = Sim::new(rng.next_u64(), Options::default());
+    let world: SharedWorld = Rc::new(RefCell::new(World { reads_are_durable: sync != "periodic", ..World::default() }));
+    let mut run = Run {
+        sim,
+        rng,
+        world,
+        clients,
+        sync,
+        shards: 0,
+        rounds: 0,
+        started_at: 0,
+        ready: Arc::default(),
+        failed: Rc::default(),
+    };
+    let violation = run.play().err().or_else(|| run.world.borrow().violation.clone());
+    let world = run.world.borrow();
+    Report {
+        seed,
+        answered: world.answered,
+        reads_checked: world.oracle.reads_checked,
+        rounds: run.rounds,
+        events: run.sim.steps(),
+        trace_hash: run.sim.trace_hash(),
+        configuration: format!("{sync}, {clients} clients, {} rounds", run.rounds),
+        violation,
+    }
+}
+
+impl Run {
+    fn play(&mut self) -> Result<(), String> {
+        self.start_server()?;
+        self.check("the first start")?;
+        self.start_clients();
+        for _ in 0..1 + self.rng.below(ROUNDS_MAX) {
+            let events = self.rng.below(EVENTS_MAX);
+            for _ in 0..events {
+                if !self.sim.step() || self.world.borrow().violation.is_some() {
+                    break;
+                }
+            }
+            if self.world.borrow().violation.is_some() {
+                return Ok(());
+            }
+            self.rounds += 1;
+            let lossy_since = self.end_server()?;
+            self.start_server()?;
+            let now = self.sim.now().0;
+            self.world.borrow_mut().oracle.restarted(now, lossy_since);
+            self.check("a restart")?;
+        }
+        self.finish()
+    }
+
+    /// Starts the node with a random number of cores and waits until it serves.
+    fn start_server(&mut self) -> Result<(), String> {
+        self.shards = 1 + self.rng.below(SHARDS_MAX) as usize;
+        let address = Sim::address_of(SERVER);
+        let options = [
+            format!("listen_address={address}"),
+            format!("rpc_address={address}"),
+            format!("commitlog_sync={}", self.sync),
+            "commitlog_segment_size=1MiB".to_string(),
+        ]
+        .into_iter()
+        .chain((self.sync == "periodic").then(|| format!("commitlog_sync_period={}ms", PERIOD.as_millis())))
+        .collect::<Vec<_>>();
+        let mut config = Config::read("", &options).map_err(|error| error.to_string())?;
+        config.directory = "/data".into();
+        self.ready = Arc::default();
+        let ready = self.ready.clone();
+        let node = Node::simulated(config, self.shards, move |_| ready.store(true, Ordering::Relaxed));
+        self.failed.set(None);
+        let failed = self.failed.clone();
+        self.started_at = self.sim.now().0;
+        self.sim.start_node(SERVER, self.shards, move |shard: ShardId| {
+            let (node, failed) = (node.clone(), failed.clone());
+            async move {
+                let exit = node.run(shard).await;
+                if exit != Exit::Stopped {
+                    failed.set(Some(exit));
+                }
+            }
+        });
+        let (ready, failed) = (self.ready.clone(), self.failed.clone());
+        match self.sim.run_until(PATIENCE, || ready.load(Ordering::Relaxed) || failed.get().is_some()) {
+            Stop::Condition if self.failed.get().is_none() => Ok(()),
+            other => Err(format!("the node did not start: {other:?}, {:?}", self.failed.get())),
+        }
+    }
+
+    /// Crashes the node, or stops it in order; gives the time since which acknowledged writes may be lost.
+    fn end_server(&mut self) -> Result<Option<u64>, String> {
+        let orderly = self.rng.below(4) == 0;
+        if orderly {
+            self.sim.terminate(SERVER);
+            let mut left = 0;
+            while self.sim.is_running(SERVER) {
+                left += 1;
+                if !self.sim.step() || left > 50_000_000 {
+                    return Err("the node did not stop in order".into());
+                }
+            }
+            return Ok(None);
+        }
+        let now = self.sim.now().0;
+        self.sim.crash(SERVER);
+        Ok((self.sync == "periodic").then(|| now.saturating_sub(PERIODIC_LOSS.as_nanos() as u64)))
+    }
+
+    fn start_clients(&mut self) {
+        let server = Sim::address_of(SERVER);
+        let servers = vec![SocketAddr::new(server, NATIVE_PORT), SocketAddr::new(server, SHARD_AWARE_PORT)];
+        let (clients, world) = (self.clients, self.world.clone());
+        self.sim.start_node(CLIENTS, 1, move |_| {
+            let (servers, world) = (servers.clone(), world.clone());
+            async move {
+                let tasks: Vec<_> = (0..clients)
+                    .map(|number| runtime::spawn(workload::client(number, servers.clone(), world.clone())))
+                    .collect();
+                for task in tasks {
+                    task.await;
+                }
+            }
+        });
+    }
+
+    /// Creates what is missing of the schema and reads everything, with the clients held back.
+    fn check(&mut self, when: &str) -> Result<(), String> {
+        self.world.borrow_mut().paused = true;
+        let done = Rc::new(Cell::new(None));
+        let address = SocketAddr::new(Sim::address_of(SERVER), NATIVE_PORT);
+        let (world, clients, told) = (self.world.clone(), self.clients, done.clone());
+        self.sim.start_node(CHECKER, 1, move |_| {
+            let (world, told) = (world.clone(), told.clone());
+            async move {
+                while world.borrow().busy > 0 {
+                    runtime::sleep(Duration::from_millis(1)).await;
+                }
+                told.set(Some(check_once(address, clients, &world).await));
+            }
+        });
+        let seen = done.clone();
+        let stop = self.sim.run_until(PATIENCE, move || {
+            let result = seen.take();
+            let ended = result.is_some();
+            seen.set(result);
+            ended
+        });
+        let mut world = self.world.borrow_mut();
+        world.paused = false;
+        drop(world);
+        match (stop, done.take()) {
+            (Stop::Condition, Some(Ok(()))) => {}
+            (_, Some(Err(text))) => return Err(format!("check after {when}: {text}")),
+            (stop, _) => return Err(format!("check after {when} did not end: {stop:?}")),
+        }
+        while self.sim.is_running(CHECKER) {
+            self.sim.step();
+        }
+        Ok(())
+    }
+
+    /// Clients leave, the node serves, everything is checked once more, the node stops in order.
+    fn finish(&mut self) -> Result<(), String> {
+        self.check("the last restart")?;
+        self.world.borrow_mut().stop = true;
+        let (world, clients) = (self.world.clone(), self.clients as usize);
+        let stop = self.sim.run_until(PATIENCE, move || {
+            let world = world.borrow();
+            world.left == clients || world.violation.is_some()
+        });
+        if stop != Stop::Condition {
+            return Err(format!("the clients did not leave: {stop:?}"));
+        }
+        self.check("the end")?;
+        self.sim.terminate(SERVER);
+        let mut left = 0;
+        while self.sim.is_running(SERVER) {
+            left += 1;
+            if !self.sim.step() || left > 50_000_000 {
+                return Err("the node did not stop in order at the end".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn check_once(address: SocketAddr, clients: u8, world: &SharedWorld) -> Result<(), String> {
+    let mut client = Client::connect(address, None, 5).await.map_err(|error| format!("connect: {error}"))?;
+    workload::create_schema(&mut client, clients).await.map_err(|error| format!("schema: {error:?}"))?;
+    workload::check_all(&mut client, clients, world).await
+}
