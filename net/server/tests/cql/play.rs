@@ -23,7 +23,10 @@ pub fn on_server(file: &CaseFile, address: IpAddr) -> Answers {
 pub fn on_simulated_node(file: &CaseFile, shards: usize) -> Answers {
     crate::node::with_simulated_node(shards, {
         let file = file.clone();
-        move |address| async move { play(&file, address).await }
+        move |address| {
+            let file = file.clone();
+            async move { play(&file, address).await }
+        }
     })
 }
 
