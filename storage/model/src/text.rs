@@ -1,23 +1,188 @@
 //! Text of values, both ways: CQL literals for `DESCRIBE`, errors and (later) JSON and the dump tools.
+//!
+//! Parsing follows the `fromString` of Cassandra's types, formatting their `toCQLLiteral`, errors included. Numbers are
+//! in `text/number.rs`, dates and times in `text/date.rs`, `text/time.rs` and `text/timestamp.rs`, the calendar in
+//! `text/calendar.rs`, durations in `text/duration.rs`, addresses in `text/inet.rs`.
+//!
+//! Not here: literals of collections, which the parser of CQL takes apart; what needs a clock or a name service
+//! (`'now'` for a timestamp, host names for an address), which is an error; zones with daylight saving time.
+
+mod calendar;
+mod date;
+mod duration;
+mod inet;
+mod number;
+mod time;
+mod timestamp;
 
 use crate::types::CqlType;
-use crate::value::ValueError;
+use crate::value::{TupleElements, ValueError, elements};
+use std::fmt::Write;
 
-/// The value as a CQL literal: `'it''s'`, `0xcafe`, `1.50`, `2024-01-31`, `{1, 2}`.
+/// Most digits of a varint or decimal literal.
+pub const NUMBER_DIGITS_MAX: usize = 100_000;
+
+/// The value as a CQL literal: `'it''s'`, `0xcafe`, `1.50`, `'2024-01-31'`, `{1, 2}`. An empty value of a type that is
+/// not text is `null`; bytes that are not of the type are shown as a blob.
 pub fn to_literal(cql_type: &CqlType, bytes: &[u8]) -> String {
-    let _ = (cql_type, bytes);
-    todo!()
+    let mut out = String::new();
+    push_literal(cql_type, bytes, &mut out);
+    out
 }
 
 /// The value of a quoted literal `'...'` (without quotes) for types written so: ascii, text, inet, date, time,
 /// timestamp (all of Cassandra's patterns), duration in ISO 8601.
 pub fn from_quoted(cql_type: &CqlType, text: &str) -> Result<Vec<u8>, ValueError> {
-    let _ = (cql_type, text);
-    todo!()
+    use CqlType::*;
+    let fail = |text: String| Err(ValueError(text));
+    if text.is_empty() && !matches!(cql_type, Boolean | Date | Time) {
+        return Ok(Vec::new());
+    }
+    match cql_type {
+        Ascii if !text.is_ascii() => fail(
+            "Invalid ASCII character in string literal: \
+             java.nio.charset.UnmappableCharacterException: Input length = 1"
+                .into(),
+        ),
+        Ascii | Text => Ok(text.as_bytes().to_vec()),
+        Blob => number::parse_hex(text),
+        Boolean if text.eq_ignore_ascii_case("true") => Ok(vec![1]),
+        Boolean if text.eq_ignore_ascii_case("false") || text.is_empty() => Ok(vec![0]),
+        Boolean => fail(format!("Unable to make boolean from '{text}'")),
+        Bigint | Counter => number::parse_int::<i64>(text, "long").map(|n| n.to_be_bytes().to_vec()),
+        Int => number::parse_int::<i32>(text, "int").map(|n| n.to_be_bytes().to_vec()),
+        Smallint => number::parse_int::<i16>(text, "short").map(|n| n.to_be_bytes().to_vec()),
+        Tinyint => number::parse_int::<i8>(text, "byte").map(|n| n.to_be_bytes().to_vec()),
+        Varint => number::parse_varint(text),
+        Decimal => number::parse_decimal(text),
+        Double => number::parse_double(text).map(|n| n.to_be_bytes().to_vec()),
+        Float => number::parse_float(text).map(|n| n.to_be_bytes().to_vec()),
+        Date => date::parse(text).map(|day| day.to_be_bytes().to_vec()),
+        Time => time::parse(text).map(|nanoseconds| nanoseconds.to_be_bytes().to_vec()),
+        Timestamp => timestamp::parse(text).map(|milliseconds| milliseconds.to_be_bytes().to_vec()),
+        Duration => {
+            let mut out = Vec::new();
+            duration::parse(text)?.push(&mut out);
+            Ok(out)
+        }
+        Inet => inet::parse(text),
+        Uuid => match parse_uuid(text) {
+            Some(uuid) => Ok(uuid.to_vec()),
+            None => fail(format!("Unable to make UUID from '{text}'")),
+        },
+        Timeuuid => match parse_uuid(text) {
+            Some(uuid) if uuid[6] >> 4 == 1 => Ok(uuid.to_vec()),
+            Some(_) => fail("TimeUUID supports only version 1 UUIDs".into()),
+            None => fail(format!("Unknown timeuuid representation: {text}")),
+        },
+        List { .. } | Set { .. } | Map { .. } | Tuple(_) => fail(format!("Unable to parse '{text}' as {cql_type}")),
+    }
 }
 
 /// The value of a number, duration, uuid, boolean or blob literal as written.
 pub fn from_bare(cql_type: &CqlType, text: &str) -> Result<Vec<u8>, ValueError> {
-    let _ = (cql_type, text);
-    todo!()
+    let text = match cql_type {
+        CqlType::Blob => text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text),
+        _ => text,
+    };
+    from_quoted(cql_type, text)
+}
+
+fn push_literal(cql_type: &CqlType, bytes: &[u8], out: &mut String) {
+    use CqlType::*;
+    if bytes.is_empty() && !matches!(cql_type, Ascii | Text | Blob | Tuple(_)) {
+        return out.push_str("null");
+    }
+    let pushed = match cql_type {
+        Ascii | Text => {
+            push_quoted(&String::from_utf8_lossy(bytes), out);
+            Some(())
+        }
+        Blob => None,
+        Boolean => fixed(bytes, |[byte]: [u8; 1]| out.push_str(if byte == 0 { "false" } else { "true" })),
+        Bigint | Counter => fixed(bytes, |bytes| push(out, i64::from_be_bytes(bytes))),
+        Int => fixed(bytes, |bytes| push(out, i32::from_be_bytes(bytes))),
+        Smallint => fixed(bytes, |bytes| push(out, i16::from_be_bytes(bytes))),
+        Tinyint => fixed(bytes, |bytes| push(out, i8::from_be_bytes(bytes))),
+        Varint => number::push_varint(bytes, out),
+        Decimal => number::push_decimal(bytes, out),
+        Double => fixed(bytes, |bytes| number::push_double(f64::from_be_bytes(bytes), out)),
+        Float => fixed(bytes, |bytes| number::push_float(f32::from_be_bytes(bytes), out)),
+        Date => fixed(bytes, |bytes| push_quoted(&date::format(u32::from_be_bytes(bytes)), out)),
+        Time => fixed(bytes, |bytes| push_quoted(&time::format(i64::from_be_bytes(bytes)), out)),
+        Timestamp => fixed(bytes, |bytes| push_quoted(&timestamp::format(i64::from_be_bytes(bytes)), out)),
+        Duration => crate::value::Duration::read(bytes).map(|found| duration::push(&found, out)),
+        Inet => inet::format(bytes).map(|address| push_quoted(&address, out)),
+        Uuid | Timeuuid => fixed(bytes, |bytes| push(out, uuid::Uuid::from_bytes(bytes))),
+        List { element, .. } => Some(push_elements(&[element], bytes, ['[', ']'], out)),
+        Set { element, .. } => Some(push_elements(&[element], bytes, ['{', '}'], out)),
+        Map { key, value, .. } => Some(push_elements(&[key, value], bytes, ['{', '}'], out)),
+        Tuple(types) => Some(push_tuple(types, bytes, out)),
+    };
+    if pushed.is_none() {
+        out.push_str("0x");
+        bytes.iter().for_each(|byte| push(out, format_args!("{byte:02x}")));
+    }
+}
+
+/// Appends what cannot fail: a `String` takes everything.
+fn push(out: &mut String, item: impl std::fmt::Display) {
+    let _ = write!(out, "{item}");
+}
+
+/// Calls `push` with a value of `N` bytes; `None` for another length.
+fn fixed<const N: usize>(bytes: &[u8], push: impl FnOnce([u8; N])) -> Option<()> {
+    push(bytes.try_into().ok()?);
+    Some(())
+}
+
+fn push_quoted(text: &str, out: &mut String) {
+    out.push('\'');
+    out.push_str(&text.replace('\'', "''"));
+    out.push('\'');
+}
+
+/// Appends a collection; `types` take turns.
+fn push_elements(types: &[&CqlType], bytes: &[u8], [open, close]: [char; 2], out: &mut String) {
+    out.push(open);
+    for (i, element) in elements(bytes, types.len() == 2).enumerate() {
+        let place = i % types.len();
+        out.push_str(match (i, place) {
+            (0, _) => "",
+            (_, 0) => ", ",
+            _ => ": ",
+        });
+        push_literal(types[place], element, out);
+    }
+    out.push(close);
+}
+
+fn push_tuple(types: &[CqlType], bytes: &[u8], out: &mut String) {
+    out.push('(');
+    for (i, (cql_type, element)) in types.iter().zip(TupleElements::new(bytes)).enumerate() {
+        out.push_str(if i == 0 { "" } else { ", " });
+        match element {
+            Some(element) => push_literal(cql_type, element, out),
+            None => out.push_str("null"),
+        }
+    }
+    out.push(')');
+}
+
+/// Of the form `8-4-4-4-12` only.
+fn parse_uuid(text: &str) -> Option<[u8; 16]> {
+    let hyphenated = text.len() == 36;
+    uuid::Uuid::try_parse(text).ok().filter(|_| hyphenated).map(uuid::Uuid::into_bytes)
+}
+
+/// A non-empty run of ASCII digits as a number.
+fn digits(text: &str) -> Option<u64> {
+    let all = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| all)
+}
+
+/// Whether the text is an optional minus and digits: a raw number where a date or time is expected.
+fn is_raw_number(text: &str) -> bool {
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    !unsigned.is_empty() && unsigned.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,6 +1,6 @@
 //! Answers of real Cassandra 5.0.9 (its `AbstractType` classes), one line each in `tests/golden/*.tsv`; values in hex.
 
-use model::{CqlType, comparable, value};
+use model::{CqlType, comparable, text, value};
 
 fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).expect("hex")).collect()
@@ -49,5 +49,23 @@ fn validation() {
     each_line(include_str!("golden/validate.tsv"), |cql_type, fields| {
         let found = value::validate(cql_type, &bytes(fields[0]));
         same(fields[1], found.map_or_else(|error| error.0, |()| "ok".to_string()))
+    });
+}
+
+#[test]
+fn text_to_values() {
+    each_line(include_str!("golden/parse.tsv"), |cql_type, fields| {
+        let found = match text::from_quoted(cql_type, fields[0]) {
+            Ok(value) => format!("={}", hex(&value)),
+            Err(error) => format!("!{}", error.0),
+        };
+        same(fields[1], found)
+    });
+}
+
+#[test]
+fn values_to_literals() {
+    each_line(include_str!("golden/literal.tsv"), |cql_type, fields| {
+        same(fields[1], text::to_literal(cql_type, &bytes(fields[0])))
     });
 }

@@ -1,0 +1,123 @@
+//! Timestamps: milliseconds since 1970, or one of
+//! ```text
+//! yyyy-MM-dd[zone]
+//! y-M-d('T'|' ')H:m[:s[.fraction]][zone]
+//! zone: [' ']('Z' | ±HH | ±HHMM | ±HH:MM)  |  ' '('UTC' | 'GMT' | 'UT')[±HH:MM]
+//! ```
+//! A day beyond the end of its month is the month's last day; `24:00` is the next midnight; without a zone UTC counts;
+//! digits beyond milliseconds are dropped.
+
+use super::calendar;
+use crate::value::ValueError;
+
+/// Milliseconds of a day.
+const DAY: i64 = 86_400_000;
+/// Largest distance from UTC, in minutes.
+const OFFSET_MINUTES_MAX: i64 = 18 * 60;
+/// The last year that a timestamp reaches.
+const YEAR_MAX: i64 = 292_278_994;
+
+pub(super) fn parse(text: &str) -> Result<i64, ValueError> {
+    if super::is_raw_number(text) {
+        return text.parse().map_err(|_| ValueError(format!("Unable to make long (for date) from: '{text}'")));
+    }
+    parse_date_time(text)
+        .or_else(|| parse_date(text))
+        .ok_or_else(|| ValueError(format!("Unable to parse a date/time from '{text}'")))
+}
+
+fn parse_date(text: &str) -> Option<i64> {
+    // The zone starts at the first character, after the sign of the year, that a date does not have; a minus is one if
+    // it is the third.
+    let third_minus = text.get(1..)?.match_indices('-').nth(2).map(|(at, _)| at + 1);
+    let other = text.get(1..)?.find(|c: char| !c.is_ascii_digit() && c != '-').map(|at| at + 1);
+    let end = third_minus.into_iter().chain(other).min().unwrap_or(text.len());
+    let (date, zone) = text.split_at_checked(end)?;
+    let (year, month, day) = calendar::parse_date(date)?;
+    assemble(year, month, day, 0, parse_zone(zone)?)
+}
+
+fn parse_date_time(text: &str) -> Option<i64> {
+    let (date, rest) = text.split_once(['T', ' '])?;
+    let mut date = date.split('-').map(super::digits);
+    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+    if date.next().is_some() || year == 0 || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    let (hour, rest) = leading_digits(rest);
+    let (minute, rest) = leading_digits(rest.strip_prefix(':')?);
+    let (second, fraction, rest) = match rest.strip_prefix(':') {
+        None => ("0", "", rest),
+        Some(rest) => {
+            let (second, rest) = leading_digits(rest);
+            let (fraction, rest) = rest.strip_prefix('.').map_or(("", rest), leading_digits);
+            (second, fraction, rest)
+        }
+    };
+    let nanoseconds = super::time::parse_fraction(fraction)?;
+    let (hour, minute, second) = (super::digits(hour)?, super::digits(minute)?, super::digits(second)?);
+    let midnight = hour == 24 && minute == 0 && second == 0 && nanoseconds == 0;
+    if (hour > 23 && !midnight) || minute > 59 || second > 59 {
+        return None;
+    }
+    let milliseconds = ((hour * 60 + minute) * 60 + second) as i64 * 1000 + nanoseconds / 1_000_000;
+    assemble(i64::try_from(year).ok()?, month as u32, day as u32, milliseconds, parse_zone(rest)?)
+}
+
+fn leading_digits(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+fn assemble(year: i64, month: u32, day: u32, milliseconds: i64, zone_minutes: i64) -> Option<i64> {
+    if year.abs() > YEAR_MAX {
+        return None;
+    }
+    let day = day.min(calendar::days_of_month(year, month));
+    let midnight = calendar::day_number(year, month, day).checked_mul(DAY)?;
+    midnight.checked_add(milliseconds - zone_minutes * 60_000)
+}
+
+/// Minutes before UTC.
+fn parse_zone(text: &str) -> Option<i64> {
+    if text.is_empty() {
+        return Some(0);
+    }
+    if let Some(named) = text.strip_prefix(' ') {
+        for name in ["UTC", "GMT0", "GMT", "UT"] {
+            match named.strip_prefix(name) {
+                Some("") => return Some(0),
+                Some(offset) if offset.len() == 6 => return parse_offset(offset),
+                _ => {}
+            }
+        }
+        return parse_offset(named);
+    }
+    parse_offset(text)
+}
+
+/// `Z`, `±HH`, `±HHMM`, `±HH:MM`.
+fn parse_offset(text: &str) -> Option<i64> {
+    if text == "Z" {
+        return Some(0);
+    }
+    let unsigned = text.strip_prefix(['+', '-'])?;
+    let (hours, minutes) = match (unsigned.len(), unsigned.get(2..3)) {
+        (2, _) => (unsigned, "0"),
+        (4, _) => unsigned.split_at_checked(2)?,
+        (5, Some(":")) => unsigned.split_once(':')?,
+        _ => return None,
+    };
+    let (hours, minutes) = (super::digits(hours)? as i64, super::digits(minutes)? as i64);
+    let offset = hours * 60 + minutes;
+    let in_range = minutes <= 59 && offset <= OFFSET_MINUTES_MAX;
+    in_range.then_some(if text.starts_with('-') { -offset } else { offset })
+}
+
+/// As Cassandra shows it: years before 1 without their sign, counted backwards from 1.
+pub(super) fn format(milliseconds: i64) -> String {
+    let (year, month, day) = calendar::date(milliseconds.div_euclid(DAY));
+    let rest = milliseconds.rem_euclid(DAY);
+    let (hour, minute, second) = (rest / 3_600_000, rest / 60_000 % 60, rest / 1000 % 60);
+    let date = calendar::format_date(if year < 1 { 1 - year } else { year }, month, day);
+    format!("{date}T{hour:02}:{minute:02}:{second:02}.{:03}Z", rest % 1000)
+}
