@@ -1,7 +1,12 @@
 //! Consistency level and replication to the number of acks.
+//!
+//! There is one data centre, so the LOCAL_ and EACH_ levels need what the plain ones need. Nothing can be written
+//! conditionally yet, so a read at SERIAL has no proposal to finish and is a read at QUORUM.
 
+use crate::replication::replication_factor;
+use model::failure::Detail;
 use model::schema::Replication;
-use model::{Consistency, Failure};
+use model::{Consistency, ErrorCode, Failure};
 
 /// What a level needs of a keyspace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,12 +18,104 @@ pub struct Requirement {
 /// Checks `level` for reads against `replication` with `alive` live replicas: acks needed, or Unavailable with
 /// Cassandra's text, or Invalid for levels that reads do not take (ANY).
 pub fn for_read(level: Consistency, replication: &Replication, alive: usize) -> Result<Requirement, Failure> {
-    let _ = (level, replication, alive);
-    todo!()
+    if level == Consistency::Any {
+        return Err(Failure::invalid("ANY ConsistencyLevel is only supported for writes"));
+    }
+    require(level, replication, alive)
 }
 
 /// The same for plain writes (SERIAL levels are refused).
 pub fn for_write(level: Consistency, replication: &Replication, alive: usize) -> Result<Requirement, Failure> {
-    let _ = (level, replication, alive);
-    todo!()
+    if matches!(level, Consistency::Serial | Consistency::LocalSerial) {
+        return Err(Failure::invalid("You must use conditional updates for serializable writes"));
+    }
+    require(level, replication, alive)
+}
+
+fn require(level: Consistency, replication: &Replication, alive: usize) -> Result<Requirement, Failure> {
+    let factor = replication_factor(replication);
+    let block_for = match level {
+        // The coordinator itself may take the write for a replica that is down.
+        Consistency::Any => return Ok(Requirement { block_for: 1 }),
+        Consistency::One | Consistency::LocalOne => 1,
+        Consistency::Two => 2,
+        Consistency::Three => 3,
+        Consistency::Quorum
+        | Consistency::LocalQuorum
+        | Consistency::EachQuorum
+        | Consistency::Serial
+        | Consistency::LocalSerial => factor / 2 + 1,
+        Consistency::All => factor,
+        Consistency::NodeLocal => {
+            return Err(Failure::invalid(
+                "NODE_LOCAL consistency level is highly dangerous and should be used only for debugging purposes",
+            ));
+        }
+    };
+    if alive < block_for {
+        let text = format!("Cannot achieve consistency level {}", level.name());
+        let detail = Detail::Unavailable { consistency: level, required: saturate(block_for), alive: saturate(alive) };
+        return Err(Failure::new(ErrorCode::Unavailable, text).with(detail));
+    }
+    Ok(Requirement { block_for })
+}
+
+fn saturate(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replication::tests::replication;
+
+    fn simple(factor: &str) -> Replication {
+        replication("SimpleStrategy", &[("replication_factor", factor)])
+    }
+
+    #[test]
+    fn one_replica_satisfies_what_needs_one() {
+        use Consistency::*;
+        for level in [One, LocalOne, Quorum, LocalQuorum, EachQuorum, All] {
+            assert_eq!(for_read(level, &simple("1"), 1), Ok(Requirement { block_for: 1 }), "{level:?}");
+            assert_eq!(for_write(level, &simple("1"), 1), Ok(Requirement { block_for: 1 }), "{level:?}");
+        }
+        assert_eq!(for_write(Any, &simple("1"), 0), Ok(Requirement { block_for: 1 }));
+        assert_eq!(for_read(Serial, &simple("1"), 1), Ok(Requirement { block_for: 1 }));
+        assert_eq!(for_read(One, &replication("LocalStrategy", &[]), 1), Ok(Requirement { block_for: 1 }));
+    }
+
+    #[test]
+    fn a_factor_above_the_nodes_makes_levels_unavailable() {
+        let failure = for_write(Consistency::Quorum, &simple("3"), 1).unwrap_err();
+        assert_eq!(failure.code, ErrorCode::Unavailable);
+        assert_eq!(failure.text, "Cannot achieve consistency level QUORUM");
+        let detail = Detail::Unavailable { consistency: Consistency::Quorum, required: 2, alive: 1 };
+        assert_eq!(failure.detail, detail);
+        for (level, required) in [(Consistency::Two, 2), (Consistency::Three, 3), (Consistency::All, 3)] {
+            let detail = Detail::Unavailable { consistency: level, required, alive: 1 };
+            assert_eq!(for_read(level, &simple("3"), 1).unwrap_err().detail, detail);
+        }
+        assert_eq!(for_read(Consistency::One, &simple("3"), 1), Ok(Requirement { block_for: 1 }));
+        assert_eq!(for_read(Consistency::Quorum, &simple("3"), 2), Ok(Requirement { block_for: 2 }));
+    }
+
+    #[test]
+    fn levels_that_do_not_fit_are_invalid() {
+        let text = |result: Result<Requirement, Failure>| {
+            let failure = result.unwrap_err();
+            assert_eq!(failure.code, ErrorCode::Invalid);
+            failure.text.into_owned()
+        };
+        let one = simple("1");
+        assert_eq!(text(for_read(Consistency::Any, &one, 1)), "ANY ConsistencyLevel is only supported for writes");
+        for level in [Consistency::Serial, Consistency::LocalSerial] {
+            let expected = "You must use conditional updates for serializable writes";
+            assert_eq!(text(for_write(level, &one, 1)), expected);
+        }
+        let expected =
+            "NODE_LOCAL consistency level is highly dangerous and should be used only for debugging purposes";
+        assert_eq!(text(for_read(Consistency::NodeLocal, &one, 1)), expected);
+        assert_eq!(text(for_write(Consistency::NodeLocal, &one, 1)), expected);
+    }
 }
