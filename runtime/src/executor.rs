@@ -16,7 +16,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
@@ -49,6 +49,7 @@ struct Slot {
 }
 
 /// Bits of a waker word: 20 executor, 22 slot, 22 generation.
+const EXECUTOR_BITS: u32 = 20;
 const SLOT_BITS: u32 = 22;
 const GENERATION_BITS: u32 = 22;
 const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
@@ -64,6 +65,7 @@ pub(crate) struct Inbox {
 }
 
 static INBOXES: RwLock<BTreeMap<u32, Arc<Inbox>>> = RwLock::new(BTreeMap::new());
+static NEXT_ID: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) struct Executor {
     id: u32,
@@ -92,7 +94,10 @@ impl Executor {
     ) -> Executor {
         let inbox = Arc::new(Inbox { words: Mutex::default(), filled: AtomicBool::new(false), rouse: Box::new(rouse) });
         let mut inboxes = INBOXES.write().expect("no panic while registering");
-        let id = (0..1 << 20).find(|id| !inboxes.contains_key(id)).expect("fewer than 2^20 executors at once");
+        // Numbers are not used again soon: a stale waker must find nobody, or runs in simulation would not repeat.
+        let first = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let mut ids = (0..1 << EXECUTOR_BITS).map(|n| first.wrapping_add(n) & ((1 << EXECUTOR_BITS) - 1));
+        let id = ids.find(|id| !inboxes.contains_key(id)).expect("fewer than 2^20 executors at once");
         inboxes.insert(id, inbox.clone());
         Executor {
             id,

@@ -95,7 +95,7 @@ pub async fn remove(path: &Path) -> io::Result<()> {
     on_backend!(uring::disk::remove(path), sim::disk::remove(path))
 }
 
-/// Creates a directory and its missing parents.
+/// Creates a directory and its missing parents; what it creates is durable when it returns.
 pub async fn create_dir_all(path: &Path) -> io::Result<()> {
     on_backend!(uring::disk::create_dir_all(path), sim::disk::create_dir_all(path))
 }

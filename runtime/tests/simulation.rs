@@ -6,7 +6,7 @@ use runtime::rng::Rng;
 use runtime::sim::{DiskCall, Options, Sim, Stop};
 use runtime::{AlignedBuf, Endpoint, File, Listener, Stream};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -656,6 +656,7 @@ fn a_crash_drops_tasks_without_effects() {
             }
         });
         assert_eq!(sim.run_until(LONG, || ready.get()), Stop::Condition);
+        assert_eq!(sim.tasks(ONE), 12);
         for _ in 0..seed {
             sim.step();
         }
@@ -721,6 +722,161 @@ fn a_paused_node_polls_nothing() {
     sim.run_until(Duration::from_millis(900), || false);
     assert_eq!(ticks.get(), before);
     assert_eq!(sim.run_until(Duration::from_secs(2), || ticks.get() > before), Stop::Condition);
+}
+
+/// Pages of the file that [`shaker`] writes.
+const PAGES: usize = 6;
+
+/// What a crash may leave of each page: the numbers written there, ascending, and the number to write next.
+type Possible = Rc<RefCell<[(Vec<u8>, u8); PAGES]>>;
+
+/// Three tasks write numbered pages, sync at times, and keep book of what they may rely on.
+async fn shaker(possible: Possible, seed: u64) {
+    let file = Rc::new(File::open(Path::new("/shaken"), WRITABLE).await.expect("opened"));
+    file::sync_dir(Path::new("/")).await.expect("synced");
+    let mut tasks = Vec::new();
+    for task in 0..3 {
+        let (file, possible) = (file.clone(), possible.clone());
+        tasks.push(runtime::spawn(async move {
+            let mut rng = Rng::new(seed * 3 + task as u64);
+            // Of this life: what an earlier one has left may be torn.
+            let mut written = BTreeMap::new();
+            for _ in 0..12 {
+                // Each task has pages of its own.
+                let page = task + 3 * rng.below(PAGES as u64 / 3) as usize;
+                let number = possible.borrow()[page].1;
+                possible.borrow_mut()[page].1 += 1;
+                possible.borrow_mut()[page].0.push(number);
+                let durable = rng.below(3) == 0;
+                let (buffer, offset) = (filled(number, 1), page as u64 * 4096);
+                let (result, _) = match durable {
+                    true => file.write_durable(buffer, offset).await,
+                    false => file.write_at(buffer, offset).await,
+                };
+                result.expect("written");
+                written.insert(page, number);
+                let sure = |page: usize, number| possible.borrow_mut()[page].0.retain(|n| *n >= number);
+                if durable {
+                    sure(page, number);
+                }
+                if rng.below(4) == 0 {
+                    file.sync().await.expect("synced");
+                    written.iter().for_each(|(page, number)| sure(*page, *number));
+                }
+            }
+        }));
+    }
+    for task in tasks {
+        task.await;
+    }
+}
+
+#[test]
+fn what_a_crash_leaves_is_possible() {
+    let (mut old, mut mixed) = (0, 0);
+    for seed in 0..150 {
+        let mut sim = Sim::new(seed, Options::default());
+        let mut rng = Rng::new(seed);
+        let possible: Possible = Rc::new(RefCell::new(std::array::from_fn(|_| (vec![0], 1))));
+        for life in 0..4 {
+            let shared = possible.clone();
+            sim.start_node(ONE, 1, move |_| shaker(shared.clone(), seed * 4 + life));
+            for _ in 0..rng.below(150) {
+                sim.step();
+            }
+            if rng.below(4) == 0 {
+                // What is in flight goes on, and would overtake writes of the next life.
+                sim.kill(ONE);
+                sim.run_until(Duration::from_millis(5), || false);
+                continue;
+            }
+            sim.crash(ONE);
+            let contents = sim.read_file(ONE, Path::new("/shaken")).unwrap_or_default();
+            let mut possible = possible.borrow_mut();
+            for (page, (possible, _)) in possible.iter_mut().enumerate() {
+                let found = contents.get(page * 4096..(page + 1) * 4096).unwrap_or(&[0; 4096]);
+                let sectors: BTreeSet<u8> = found.chunks(512).map(|sector| sector[0]).collect();
+                assert!(found.chunks(512).all(|sector| sector.iter().all(|b| *b == sector[0])));
+                assert!(sectors.iter().all(|n| possible.contains(n)), "seed {seed}: {sectors:?} of {possible:?}");
+                old += usize::from(sectors.iter().any(|n| n != possible.last().expect("one")));
+                mixed += usize::from(sectors.len() > 1);
+                // All that is there now is durable, mixed or not.
+                possible.retain(|n| sectors.contains(n));
+            }
+        }
+    }
+    assert!(old > 100 && mixed > 50, "{old} {mixed}");
+}
+
+#[test]
+fn a_backlog_holds_1024_connections() {
+    let mut sim = Sim::new(14, Options::default());
+    let (connected, late) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let (count, slow) = (connected.clone(), late.clone());
+    sim.start_node(TWO, 1, |_| async {
+        let listener = Listener::bind(at(TWO, 9000)).await.expect("free");
+        runtime::sleep(Duration::from_millis(900)).await;
+        for _ in 0..1025 {
+            std::mem::forget(listener.accept().await.expect("accepted"));
+        }
+        std::future::pending::<()>().await;
+    });
+    sim.start_node(ONE, 1, move |_| {
+        let (count, slow) = (count.clone(), slow.clone());
+        async move {
+            runtime::sleep(Duration::from_millis(100)).await;
+            let begin = runtime::now();
+            for _ in 0..1025 {
+                let (count, slow) = (count.clone(), slow.clone());
+                runtime::spawn(async move {
+                    let _stream = Stream::connect(at(TWO, 9000), None).await.expect("connected");
+                    count.set(count.get() + 1);
+                    let delay = runtime::now().since(begin);
+                    slow.set(slow.get() + usize::from(delay > Duration::from_millis(500)));
+                    std::future::pending::<()>().await;
+                });
+            }
+            std::future::pending::<()>().await;
+        }
+    });
+    assert_eq!(sim.run_until(LONG, || connected.get() == 1025), Stop::Condition);
+    assert_eq!(late.get(), 1, "one past the limit is asked again");
+}
+
+#[test]
+fn a_window_holds_128_kibibytes() {
+    for (bytes, left) in [(128 << 10, 0), ((128 << 10) + 1, 1)] {
+        let mut sim = Sim::new(15, Options::default());
+        sim.start_node(TWO, 1, |_| async {
+            let listener = Listener::bind(at(TWO, 9000)).await.expect("free");
+            let _stream = listener.accept().await.expect("accepted").attach().expect("attached");
+            std::future::pending::<()>().await;
+        });
+        run(&mut sim, move |_| async move {
+            let stream = connect(at(TWO, 9000)).await;
+            stream.write(|out| out.resize(bytes, 1));
+            runtime::sleep(Duration::from_secs(1)).await;
+            assert_eq!(stream.queued(), left);
+        });
+    }
+}
+
+#[test]
+#[should_panic(expected = "node ids fit 16 bits")]
+fn node_ids_fit_16_bits() {
+    let mut sim = Sim::new(16, Options::default());
+    sim.start_node(NodeId(65_535), 1, |_| async {});
+    sim.start_node(NodeId(65_536), 1, |_| async {});
+}
+
+#[test]
+fn a_sweep_meets_calm_and_bad_worlds() {
+    let all: Vec<Options> = (0..100).map(Options::of_seed).collect();
+    let calm: [fn(&Options) -> bool; 3] = [|o| o.disk_error == 0.0, |o| o.network_reset == 0.0, |o| !o.buggify];
+    for calm in calm {
+        assert!((10..90).contains(&all.iter().filter(|o| calm(o)).count()));
+    }
+    assert!(all.iter().all(|o| o.disk_latency.0 <= o.disk_latency.1 && o.network_latency.0 <= o.network_latency.1));
 }
 
 #[test]

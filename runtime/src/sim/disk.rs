@@ -202,11 +202,11 @@ async fn write(call: &Call, opened: &Rc<Opened>, bytes: &[u8], offset: u64, dura
     let end = offset + bytes.len() as u64;
     call.here.world.scheduler.fold(hash64(bytes));
     let content = opened.content.clone();
-    let in_flight = InFlight::Write { file: content, first, pages };
+    let in_flight = InFlight::Write { file: content, first, pages, end };
     let number = call.disk.borrow_mut().begin(in_flight);
     let opened = opened.clone();
     call.run(move |world, disk| {
-        let Some(InFlight::Write { file, first, mut pages }) = disk.borrow_mut().finish(number) else {
+        let Some(InFlight::Write { file, first, mut pages, end }) = disk.borrow_mut().finish(number) else {
             return Err(os_error(libc::EIO));
         };
         let kind = if durable { DiskCall::WriteDurable } else { DiskCall::Write };
@@ -214,8 +214,10 @@ async fn write(call: &Call, opened: &Rc<Opened>, bytes: &[u8], offset: u64, dura
             // Some of it may have been written all the same.
             let done = world.scheduler.below(pages.len() as u64 + 1) as usize;
             pages.truncate(done);
-            let end = end.min((first + done as u64) * PAGE as u64);
-            file.borrow_mut().write(first, &pages, end, false);
+            if done > 0 {
+                let end = end.min((first + done as u64) * PAGE as u64);
+                file.borrow_mut().write(first, &pages, end, false);
+            }
             if durable {
                 opened.poisoned.set(true);
             }
@@ -223,8 +225,8 @@ async fn write(call: &Call, opened: &Rc<Opened>, bytes: &[u8], offset: u64, dura
         }
         let free = world.options.borrow().disk_bytes.saturating_sub(disk.borrow().used.get());
         let mut file = file.borrow_mut();
-        let fresh = (first..first + pages.len() as u64).filter(|page| !file.has(*page)).count();
-        if (fresh * PAGE) as u64 > free {
+        let fresh = || (first..first + pages.len() as u64).filter(|page| !file.has(*page)).count();
+        if (pages.len() * PAGE) as u64 > free && (fresh() * PAGE) as u64 > free {
             return Err(os_error(libc::ENOSPC));
         }
         file.write(first, &pages, end, durable);
@@ -302,7 +304,8 @@ pub(crate) async fn remove(path: &Path) -> io::Result<()> {
 pub(crate) async fn create_dir_all(path: &Path) -> io::Result<()> {
     let call = Call::new();
     let path = normal(path);
-    let mut missing: Vec<PathBuf> = path.ancestors().map(Path::to_owned).collect();
+    let is_missing = |ancestor: &&Path| *ancestor == path || call.disk.borrow().visible.directory(ancestor).is_none();
+    let mut missing: Vec<PathBuf> = path.ancestors().filter(is_missing).map(Path::to_owned).collect();
     while let Some(directory) = missing.pop() {
         let change = Change::MakeDirectory(directory.clone());
         let (name, in_flight) = (Name::of(&directory), Some(change.clone()));
@@ -400,16 +403,14 @@ pub(crate) async fn lock(path: &Path) -> io::Result<Lock> {
     let file = File::open(path, options).await?;
     let call = Call::new();
     let here = call.here.clone();
-    let life = here.node.life;
     call.run(move |_, disk| {
         let path = file.opened.path.clone();
         if !here.node.alive.get() {
             return Err(os_error(libc::EINTR));
         }
-        if disk.borrow().locks.contains_key(&path) {
+        if !disk.borrow_mut().locks.insert(path.clone()) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        disk.borrow_mut().locks.insert(path.clone(), life);
         Ok(Lock { here, disk: disk.clone(), path })
     })
     .await

@@ -8,11 +8,11 @@
 //!
 //! Invariants: after a crash both name spaces are equal and nothing is pending or in flight.
 
-use super::inode::{Inode, Loss, PAGE, Page};
+use super::inode::{Inode, Loss, Page};
 use crate::hash::hash64;
 use crate::rng::Rng;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -147,7 +147,7 @@ impl Names {
 
 /// What an operation will have done when it completes, as far as a crash before that matters.
 pub(crate) enum InFlight {
-    Write { file: File, first: u64, pages: Vec<Page> },
+    Write { file: File, first: u64, pages: Vec<Page>, end: u64 },
     Change(Change),
 }
 
@@ -164,7 +164,7 @@ pub(crate) struct Disk {
     operations: u64,
     pub(crate) used: Rc<Cell<u64>>,
     /// Paths locked by the running node.
-    pub(crate) locks: BTreeMap<PathBuf, u64>,
+    pub(crate) locks: BTreeSet<PathBuf>,
     pub(crate) fault: Option<Fault>,
     pub(crate) failing_syncs: u32,
 }
@@ -196,6 +196,10 @@ impl Disk {
         }
         self.changes += 1;
         self.pending.push_back((now, self.changes, change));
+        self.age(now);
+    }
+
+    fn age(&mut self, now: u64) {
         while let Some((at, _, _)) = self.pending.front()
             && at.saturating_add(NAMES_AGE_NANOS) < now
             && let Some((_, _, change)) = self.pending.pop_front()
@@ -222,17 +226,16 @@ impl Disk {
     }
 
     /// Power is lost. Returns a hash of what is left.
-    pub(crate) fn crash(&mut self, rng: &mut Rng) -> u64 {
+    pub(crate) fn crash(&mut self, now: u64, rng: &mut Rng) -> u64 {
+        self.age(now);
         for (_, operation) in std::mem::take(&mut self.in_flight) {
             match operation {
-                InFlight::Write { file, first, pages } => {
-                    // Of one request some pages may not even have reached the disk's cache.
-                    let end = (first + pages.len() as u64) * PAGE as u64;
+                InFlight::Write { file, first, pages, end } => {
                     file.borrow_mut().write(first, &pages, end, false);
                 }
                 InFlight::Change(change) => {
                     if rng.below(2) == 0 {
-                        self.pending.push_back((0, 0, change));
+                        self.pending.push_back((now, 0, change));
                     }
                 }
             }

@@ -16,6 +16,9 @@ pub(crate) const PAGE: usize = 4096;
 /// What a disk writes whole or not at all.
 pub(crate) const SECTOR: usize = 512;
 
+/// Versions kept beside the visible one. Of more, the durable one and the latest are kept.
+const VERSIONS_MAX: usize = 16;
+
 pub(crate) type Page = Rc<[u8; PAGE]>;
 
 /// What a crash does to everything that is not durable.
@@ -65,6 +68,15 @@ struct Older<T> {
 }
 
 impl<T> Older<T> {
+    /// `old` is no longer visible: write number `written` has replaced it.
+    fn replaced(&mut self, old: T, written: u64) {
+        self.versions.push((self.latest, old));
+        self.latest = written;
+        if self.versions.len() > VERSIONS_MAX {
+            self.versions.remove(1);
+        }
+    }
+
     /// Forgets what a sync of everything up to `written` makes impossible; true when nothing is left.
     fn synced(&mut self, written: u64) -> bool {
         if self.latest <= written {
@@ -143,8 +155,7 @@ impl Inode {
                 self.older_pages.remove(&page);
             } else {
                 let older = self.older_pages.entry(page).or_insert(Older { versions: Vec::new(), latest: 0 });
-                older.versions.push((older.latest, old));
-                older.latest = self.written;
+                older.replaced(old, self.written);
             }
         }
         if durable {
@@ -158,8 +169,7 @@ impl Inode {
                 self.older_lens = None;
             } else {
                 let lens = self.older_lens.get_or_insert(Older { versions: Vec::new(), latest: 0 });
-                lens.versions.push((lens.latest, self.len));
-                lens.latest = self.written;
+                lens.replaced(self.len, self.written);
             }
             self.len = end;
         }
@@ -246,6 +256,9 @@ fn torn(versions: &[Option<Page>], rng: &mut Rng) -> Option<Page> {
 /// `bytes` as pages, the last one filled up with zeros.
 pub(crate) fn pages_of(bytes: &[u8]) -> Vec<Page> {
     let page = |chunk: &[u8]| {
+        if let Ok(page) = Rc::<[u8]>::from(chunk).try_into() {
+            return page;
+        }
         let mut page = Rc::new([0; PAGE]);
         Rc::make_mut(&mut page)[..chunk.len()].copy_from_slice(chunk);
         page

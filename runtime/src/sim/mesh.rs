@@ -45,7 +45,6 @@ impl<M> Clone for Mesh<M> {
 }
 
 impl<M> Mesh<M> {
-    #[expect(clippy::disallowed_types, reason = "see the import")]
     fn state(&self) -> MutexGuard<'_, State<M>> {
         self.state.lock().expect("nothing panics while it is locked")
     }

@@ -26,8 +26,9 @@ pub(crate) struct Node {
     pub(crate) first_shard: u32,
     /// False from the crash or stop on: nothing that its tasks call has an effect any more.
     pub(crate) alive: Cell<bool>,
-    /// False from a crash on: what the operating system had been asked for does not happen any more.
-    pub(crate) powered: Cell<bool>,
+    /// False from a crash on: what the operating system had been asked for does not happen any more. Shared by the
+    /// lives between two crashes.
+    pub(crate) powered: Rc<Cell<bool>>,
     /// Shards whose `main` has not returned.
     pub(crate) mains: Cell<usize>,
     pub(crate) terminating: Cell<bool>,

@@ -17,6 +17,9 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// What is done when an operation completes.
+pub(crate) type Completion = Box<dyn FnOnce(&Rc<World>)>;
+
 /// What happens when its time has come.
 pub(crate) enum Event {
     /// A shard polls one of its ready tasks.
@@ -28,7 +31,7 @@ pub(crate) enum Event {
     /// A side of a connection learns that its peer has taken bytes.
     Window(Rc<Connection>, usize),
     /// An operation of a node completes. Void once the node is dead, or for `outlives` once it has lost power.
-    Call { node: Rc<Node>, outlives: bool, run: Box<dyn FnOnce(&Rc<World>)> },
+    Call { node: Rc<Node>, outlives: bool, run: Completion },
 }
 
 impl Event {
@@ -88,7 +91,7 @@ impl Scheduler {
             pushed: Cell::new(0),
             now: Cell::new(0),
             rng: RefCell::new(Rng::new(seed)),
-            trace: Cell::new(seed),
+            trace: Cell::new(0),
             steps: Cell::new(0),
         }
     }

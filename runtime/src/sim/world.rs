@@ -118,12 +118,13 @@ impl World {
         let skew = self.options.borrow().clock_skew.as_micros() as i64;
         let skew = self.scheduler.below(2 * skew as u64 + 1) as i64 - skew;
         let first = self.shards.borrow().len() as u32;
+        let powered = self.node(id).map(|before| before.powered.clone()).filter(|powered| powered.get());
         let node = Rc::new(Node {
             id,
             life,
             first_shard: first,
             alive: Cell::new(true),
-            powered: Cell::new(true),
+            powered: powered.unwrap_or_else(|| Rc::new(Cell::new(true))),
             mains: Cell::new(shards),
             terminating: Cell::new(false),
             termination_waiters: RefCell::default(),
@@ -169,7 +170,7 @@ impl World {
         let had_power = if end == End::Crash { node.powered.replace(false) } else { node.powered.get() };
         if end == End::Crash && had_power {
             let disk = self.disk(id);
-            let kept = self.scheduler.with_rng(|rng| disk.borrow_mut().crash(rng));
+            let kept = self.scheduler.with_rng(|rng| disk.borrow_mut().crash(self.scheduler.now(), rng));
             self.scheduler.fold(kept);
         }
         if !was_alive {
@@ -224,6 +225,14 @@ impl World {
                 shard.busy_until.set(shard.busy_until.get().max(until.0));
             }
         }
+    }
+
+    /// Unfinished tasks of a node.
+    pub(crate) fn tasks(&self, id: NodeId) -> usize {
+        let Some(node) = self.node(id) else { return 0 };
+        let shards = self.shards.borrow();
+        let own = shards[node.first_shard as usize..].iter().flatten().filter(|c| shard_of(c).node.life == node.life);
+        own.map(|context| context.executor.live_tasks()).sum()
     }
 
     /// Runs `run` at `at` unless the node is dead by then (or, with `outlives`, has lost power).
@@ -293,12 +302,9 @@ impl World {
         }
     }
 
-    /// Runs one event; false when there is none.
-    pub(crate) fn step(self: &Rc<World>) -> bool {
-        if self.next_at().is_none() {
-            return false;
-        }
-        let Some((at, event)) = self.scheduler.pop() else { return false };
+    /// Runs the event that `next_at` has found.
+    pub(crate) fn run_next(self: &Rc<World>) {
+        let Some((at, event)) = self.scheduler.pop() else { return };
         self.scheduler.begin(at, &event);
         match event {
             Event::Run(shard) => self.run(shard),
@@ -315,7 +321,6 @@ impl World {
                 }
             }
         }
-        true
     }
 
     fn fire_timers(&self, index: u32, at: u64) {

@@ -311,7 +311,7 @@ pub(crate) async fn create_dir_all(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates one directory; no error if it is there already.
+/// Creates one directory, durably; no error if it is there already.
 async fn create_dir(path: &Path) -> io::Result<()> {
     let made = on_names(Names(name(path)?, None), |names| {
         opcode::MkDirAt::new(HERE, names.0.as_ptr()).mode(DIRECTORY_MODE).build()
@@ -322,6 +322,10 @@ async fn create_dir(path: &Path) -> io::Result<()> {
             // An error if something else than a directory has the name.
             open(path, libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC).await.map(drop)
         }
+        Ok(()) => match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => sync_dir(parent).await,
+            _ => sync_dir(Path::new(".")).await,
+        },
         made => made,
     }
 }

@@ -187,7 +187,8 @@ pub(crate) async fn a_semaphore_is_fair(_: World) {
     let first = semaphore.acquire(8).await;
     let order = Rc::new(RefCell::new(Vec::new()));
     let mut tasks = Vec::new();
-    for units in [9, 1, 2] {
+    // The last one would fit beside the first, but not before the second.
+    for units in [9, 2, 1] {
         let (waiting, order) = (semaphore.clone(), order.clone());
         tasks.push(spawn(async move {
             let _permit = waiting.acquire(units).await;
