@@ -198,11 +198,6 @@ impl<'a> RowReader<'a> {
         self.row.cells.iter().find(|cell| cell.column == column)
     }
 
-    /// When a column was written last, microseconds.
-    pub(crate) fn timestamp(&self, name: &str) -> Option<i64> {
-        self.cell(self.table.column(name)?.id).map(|cell| cell.timestamp)
-    }
-
     /// A column that must be there.
     fn required(&self, name: &str) -> Result<&'a [u8], Error> {
         self.bytes(name)?.ok_or_else(|| self.malformed(name))

@@ -4,8 +4,8 @@
 //! ports, names, and the gossip generation (seconds since 1970, always above the one before). Changed while running:
 //! `schema_version` by DDL, `truncated_at` by TRUNCATE and DROP.
 //!
-//! Invariants: host id and tokens never change; the timestamps of DDL never go back, since `schema_version` carries that
-//! of the last one, also over restarts.
+//! Invariants: host id and tokens never change; timestamps never go back, also over restarts: every change of the schema
+//! is above the latest timestamp in this row and leaves its own there.
 
 use super::Error;
 use super::cells::{RowReader, RowWriter, StoredRow};
@@ -46,8 +46,10 @@ pub(crate) struct Identity {
 pub(crate) struct Stored {
     /// Host id, tokens and the last generation; `None` at the first start.
     pub(crate) identity: Option<Identity>,
-    /// The schema's version and the timestamp (microseconds) of the last DDL.
-    pub(crate) schema_version: Option<(Uuid, i64)>,
+    /// The schema's version.
+    pub(crate) schema_version: Option<Uuid>,
+    /// The latest timestamp in the row, microseconds; 0 at the first start.
+    pub(crate) last_timestamp: i64,
     /// By table.
     pub(crate) truncations: Vec<(TableId, Truncation)>,
 }
@@ -59,8 +61,9 @@ impl Stored {
         let Some(row) = rows.iter().find(|row| row.key == LOCAL_KEY.as_bytes()) else {
             return Ok(Stored::default());
         };
+        let last_timestamp = row.cells.iter().map(|cell| cell.timestamp).max().unwrap_or_default();
         let row = RowReader::new(table, row);
-        let schema_version = row.optional_uuid("schema_version")?.zip(row.timestamp("schema_version"));
+        let schema_version = row.optional_uuid("schema_version")?;
         let mut truncations = Vec::new();
         for (id, record) in row.elements("truncated_at") {
             let id = TableId(id.try_into().map_err(|_| row.malformed("truncated_at"))?);
@@ -77,7 +80,7 @@ impl Stored {
             }
             None => None,
         };
-        Ok(Stored { identity, schema_version, truncations })
+        Ok(Stored { identity, schema_version, last_timestamp, truncations })
     }
 }
 

@@ -86,7 +86,7 @@ pub(crate) struct Loaded {
     pub(crate) truncations: Vec<(TableId, Truncation)>,
     /// Who the node was before; `None` at the first start.
     pub(crate) identity: Option<Identity>,
-    /// When the last DDL was, microseconds; 0 at the first start.
+    /// The latest timestamp of any change so far, microseconds; 0 at the first start.
     pub(crate) last_timestamp: i64,
     /// All prepared statements.
     pub(crate) prepared: Vec<StoredStatement>,
@@ -112,12 +112,8 @@ async fn load_rows(store: &Store) -> Result<Loaded, Error> {
     let stored = Stored::load(&system, &local)?;
     let prepared = prepared::load(&system, &statements)?;
     let (mut schema, outdated) = assemble(system, found);
-    schema.version = match stored.schema_version {
-        Some((version, _)) => version,
-        None => random_uuid(),
-    };
-    let last_timestamp = stored.schema_version.map_or(0, |(_, timestamp)| timestamp);
-    let Stored { identity, truncations, .. } = stored;
+    schema.version = stored.schema_version.unwrap_or_else(random_uuid);
+    let Stored { identity, truncations, last_timestamp, .. } = stored;
     Ok(Loaded { schema: Arc::new(schema), truncations, identity, last_timestamp, prepared, outdated })
 }
 
@@ -167,7 +163,6 @@ async fn write_start(config: &Config, store: &Store, loaded: &Loaded) -> Result<
     if !forgotten.is_empty() {
         store.apply(local::truncations_forgotten(schema, &forgotten, timestamp, now_in_seconds), true).await?;
     }
-    // Also at a restart: its timestamp is the one above which DDL goes on.
     store.apply(local::schema_version_changed(schema, schema.version, timestamp), true).await?;
     store.sync().await?;
     Ok(identity)
