@@ -1,10 +1,25 @@
-//! DESCRIBE.
+//! DESCRIBE: what is defined, as rows and as the statements that make it again, in Cassandra's words and order.
+//!
+//! 1. Find the things that are asked for, or fail with Cassandra's text.
+//! 2. One row per thing: keyspace, type, name and, but for the lists, the statement. Names are quoted where CQL needs it.
+//!
+//! Invariants: keyspaces, tables and indexes are sorted by name whatever the case; a column set or map that is not frozen
+//! comes after the others; hidden tables do not appear.
 
 use crate::Config;
-use crate::schema::local::Identity;
-use cql::plan::{ColumnSpec, Describe};
-use model::{Failure, Schema};
+use crate::schema::local::{Identity, PARTITIONER};
+use crate::schema::system_tables::{CustomIndex, INDEXES, is_hidden};
+use cql::plan::{ColumnSpec, Describe, DescribeTarget};
+use model::schema::SYSTEM_KEYSPACES;
+use model::value::push_element;
+use model::{Column, CqlType, Failure, Keyspace, Schema, Table};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
+
+/// The snitch that wraps whichever is configured.
+const SNITCH: &str = "DynamicEndpointSnitch";
 
 /// What DESCRIBE answers, all pages together.
 pub(crate) struct Described {
@@ -14,13 +29,421 @@ pub(crate) struct Described {
     pub(crate) rows: Vec<Vec<u8>>,
 }
 
-/// Describes what `schema` holds; `config` and `identity` are for DESCRIBE CLUSTER.
+/// Describes what `schema` holds; `config` and `identity` are for DESCRIBE CLUSTER. Fails with Invalid for what is not
+/// there.
 pub(crate) fn describe(
     schema: &Schema,
     config: &Config,
     identity: &Identity,
     describe: &Describe,
 ) -> Result<Described, Failure> {
-    let _ = (schema, config, identity, describe);
-    todo!()
+    let session = describe.session_keyspace.as_deref();
+    let internals = describe.internals;
+    let statements = |things: Vec<Thing<'_>>| Ok(statements(&things, internals));
+    // The keyspace that a name is looked up in.
+    let within = |keyspace: &Option<String>| match keyspace.as_deref().or(session) {
+        Some(name) => find_keyspace(schema, name),
+        None => Err(Failure::invalid("No keyspace specified and no current keyspace")),
+    };
+    let missing = |what: &str, name: &str, keyspace: &Keyspace| {
+        Failure::invalid(format!("{what} '{name}' not found in '{}'", keyspace.name))
+    };
+    match &describe.target {
+        DescribeTarget::Cluster => Ok(cluster(config, identity, session)),
+        DescribeTarget::Keyspaces => Ok(list(sorted_keyspaces(schema).into_iter().map(Thing::Keyspace))),
+        DescribeTarget::Tables => {
+            let keyspaces = listed_keyspaces(schema, session)?;
+            Ok(list(keyspaces.into_iter().flat_map(sorted_tables).map(Thing::Table)))
+        }
+        DescribeTarget::Types | DescribeTarget::Functions | DescribeTarget::Aggregates => {
+            listed_keyspaces(schema, session)?;
+            Ok(list(std::iter::empty()))
+        }
+        DescribeTarget::Schema { full } => {
+            let shown = |keyspace: &&Keyspace| *full || !SYSTEM_KEYSPACES.contains(&keyspace.name.as_str());
+            statements(sorted_keyspaces(schema).into_iter().filter(shown).flat_map(with_tables).collect())
+        }
+        DescribeTarget::Keyspace { name, only } => {
+            let keyspace = within(name)?;
+            statements(if *only { vec![Thing::Keyspace(keyspace)] } else { with_tables(keyspace) })
+        }
+        DescribeTarget::Table { keyspace, name } => {
+            let keyspace = within(keyspace)?;
+            let table = find_table(keyspace, name)
+                .ok_or_else(|| Failure::invalid(format!("Table '{name}' not found in keyspace '{}'", keyspace.name)))?;
+            statements(with_indexes(table))
+        }
+        DescribeTarget::Index { keyspace, name } => {
+            let keyspace = within(keyspace)?;
+            let index = find_index(keyspace, name);
+            let index = index.ok_or_else(|| missing("Table for existing index", name, keyspace))?;
+            statements(vec![Thing::Index(index)])
+        }
+        DescribeTarget::Type { keyspace, name } => Err(missing("User defined type", name, within(keyspace)?)),
+        DescribeTarget::Function { keyspace, name } => Err(missing("User defined function", name, within(keyspace)?)),
+        DescribeTarget::Aggregate { keyspace, name } => Err(missing("User defined aggregate", name, within(keyspace)?)),
+        DescribeTarget::MaterializedView { keyspace, name } => {
+            Err(missing("Materialized view", name, within(keyspace)?))
+        }
+        DescribeTarget::Any { keyspace, name } => {
+            if keyspace.is_none()
+                && let Some(keyspace) = schema.keyspace(name)
+            {
+                return statements(with_tables(keyspace));
+            }
+            let keyspace = match keyspace.as_deref().or(session) {
+                Some(keyspace) => find_keyspace(schema, keyspace)?,
+                None => find_keyspace(schema, name)?,
+            };
+            match (find_table(keyspace, name), find_index(keyspace, name)) {
+                (Some(table), _) => statements(with_indexes(table)),
+                (None, Some(index)) => statements(vec![Thing::Index(index)]),
+                (None, None) => Err(Failure::invalid(format!("'{name}' not found in keyspace '{}'", keyspace.name))),
+            }
+        }
+    }
 }
+
+/// One thing to describe.
+#[derive(Clone, Copy)]
+enum Thing<'s> {
+    Keyspace(&'s Keyspace),
+    Table(&'s Table),
+    Index(&'static CustomIndex),
+}
+
+impl Thing<'_> {
+    fn keyspace(&self) -> &str {
+        match self {
+            Thing::Keyspace(keyspace) => &keyspace.name,
+            Thing::Table(table) => &table.keyspace,
+            Thing::Index(index) => index.keyspace,
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Thing::Keyspace(_) => "keyspace",
+            Thing::Table(_) => "table",
+            Thing::Index(_) => "index",
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Thing::Keyspace(keyspace) => &keyspace.name,
+            Thing::Table(table) => &table.name,
+            Thing::Index(index) => index.name,
+        }
+    }
+
+    fn statement(&self, internals: bool) -> String {
+        match self {
+            Thing::Keyspace(keyspace) => keyspace_statement(keyspace),
+            Thing::Table(table) => table_statement(table, internals),
+            Thing::Index(index) => index_statement(index),
+        }
+    }
+}
+
+/// Sorts by name as Cassandra does, whatever the case.
+fn by_name<T>(things: &mut [T], name: impl Fn(&T) -> &str) {
+    things.sort_by_cached_key(|thing| (name(thing).to_lowercase(), name(thing).to_string()));
+}
+
+fn sorted_keyspaces(schema: &Schema) -> Vec<&Keyspace> {
+    let mut keyspaces: Vec<&Keyspace> = schema.keyspaces.values().map(|keyspace| &**keyspace).collect();
+    by_name(&mut keyspaces, |keyspace| &keyspace.name);
+    keyspaces
+}
+
+fn sorted_tables(keyspace: &Keyspace) -> Vec<&Table> {
+    let tables = keyspace.tables.values().map(|table| &**table);
+    let mut tables: Vec<&Table> = tables.filter(|table| !is_hidden(table)).collect();
+    by_name(&mut tables, |table| &table.name);
+    tables
+}
+
+/// The session's keyspace, or all.
+fn listed_keyspaces<'s>(schema: &'s Schema, session: Option<&str>) -> Result<Vec<&'s Keyspace>, Failure> {
+    match session {
+        Some(name) => Ok(vec![find_keyspace(schema, name)?]),
+        None => Ok(sorted_keyspaces(schema)),
+    }
+}
+
+fn find_keyspace<'s>(schema: &'s Schema, name: &str) -> Result<&'s Keyspace, Failure> {
+    let found = schema.keyspace(name).map(|keyspace| &**keyspace);
+    found.ok_or_else(|| Failure::invalid(format!("'{name}' not found in keyspaces")))
+}
+
+fn find_table<'s>(keyspace: &'s Keyspace, name: &str) -> Option<&'s Table> {
+    keyspace.tables.get(name).map(|table| &**table).filter(|table| !is_hidden(table))
+}
+
+fn find_index(keyspace: &Keyspace, name: &str) -> Option<&'static CustomIndex> {
+    INDEXES.iter().find(|index| index.keyspace == keyspace.name && index.name == name)
+}
+
+fn with_indexes(table: &Table) -> Vec<Thing<'_>> {
+    let indexes = INDEXES.iter().filter(|index| (index.keyspace, index.table) == (&table.keyspace, &table.name));
+    std::iter::once(Thing::Table(table)).chain(indexes.map(Thing::Index)).collect()
+}
+
+fn with_tables(keyspace: &Keyspace) -> Vec<Thing<'_>> {
+    let tables = sorted_tables(keyspace).into_iter().flat_map(with_indexes);
+    std::iter::once(Thing::Keyspace(keyspace)).chain(tables).collect()
+}
+
+fn columns<const N: usize>(columns: [(&str, CqlType); N]) -> Vec<ColumnSpec> {
+    let spec = |(name, cql_type): (&str, CqlType)| ColumnSpec {
+        keyspace: "system".into(),
+        table: "describe".into(),
+        name: name.into(),
+        cql_type,
+    };
+    columns.into_iter().map(spec).collect()
+}
+
+fn row<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut out = Vec::new();
+    values.into_iter().for_each(|value| push_element(&mut out, Some(value)));
+    out
+}
+
+const LIST_COLUMNS: [(&str, CqlType); 3] =
+    [("keyspace_name", CqlType::Text), ("type", CqlType::Text), ("name", CqlType::Text)];
+
+fn list<'s>(things: impl Iterator<Item = Thing<'s>>) -> Described {
+    let encode = |thing: Thing<'_>| {
+        let (keyspace, name) = (quoted(thing.keyspace()), quoted(thing.name()));
+        row([keyspace.as_bytes(), thing.kind().as_bytes(), name.as_bytes()])
+    };
+    Described { columns: columns(LIST_COLUMNS).into(), rows: things.map(encode).collect() }
+}
+
+fn statements(things: &[Thing<'_>], internals: bool) -> Described {
+    let encode = |thing: &Thing<'_>| {
+        let (keyspace, name) = (quoted(thing.keyspace()), quoted(thing.name()));
+        let statement = thing.statement(internals);
+        row([keyspace.as_bytes(), thing.kind().as_bytes(), name.as_bytes(), statement.as_bytes()])
+    };
+    let mut specs = columns(LIST_COLUMNS);
+    specs.extend(columns([("create_statement", CqlType::Text)]));
+    Described { columns: specs.into(), rows: things.iter().map(encode).collect() }
+}
+
+/// With a user keyspace in use, also who owns which range: by the range's last token.
+fn cluster(config: &Config, identity: &Identity, session: Option<&str>) -> Described {
+    let mut specs = columns([("cluster", CqlType::Text), ("partitioner", CqlType::Text), ("snitch", CqlType::Text)]);
+    let partitioner = PARTITIONER.rsplit('.').next().unwrap_or_default();
+    let mut values =
+        vec![config.cluster_name.clone().into_bytes(), partitioner.as_bytes().to_vec(), SNITCH.as_bytes().to_vec()];
+    if session.is_some_and(|keyspace| !SYSTEM_KEYSPACES.contains(&keyspace)) {
+        let endpoints = CqlType::List { element: CqlType::Text.into(), frozen: true };
+        let cql_type = CqlType::Map { key: CqlType::Text.into(), value: endpoints.into(), frozen: false };
+        specs.extend(columns([("range_ownership", cql_type)]));
+        let endpoint = format!("/{}", SocketAddr::new(config.listen_address, config.storage_port));
+        let mut owners = 1i32.to_be_bytes().to_vec();
+        push_element(&mut owners, Some(endpoint.as_bytes()));
+        let mut tokens: Vec<String> = identity.tokens.iter().map(i64::to_string).collect();
+        tokens.sort();
+        let mut ownership = (tokens.len() as i32).to_be_bytes().to_vec();
+        for token in &tokens {
+            push_element(&mut ownership, Some(token.as_bytes()));
+            push_element(&mut ownership, Some(&owners));
+        }
+        values.push(ownership);
+    }
+    Described { columns: specs.into(), rows: vec![row(values.iter().map(Vec::as_slice))] }
+}
+
+fn keyspace_statement(keyspace: &Keyspace) -> String {
+    let class = &keyspace.replication.class;
+    let class = class.strip_prefix("org.apache.cassandra.locator.").unwrap_or(class);
+    let mut out = format!("CREATE KEYSPACE {} WITH replication = {{'class': {}", quoted(&keyspace.name), text(class));
+    for (name, value) in &keyspace.replication.options {
+        write!(out, ", {}: {}", text(name), text(value)).unwrap_or_default();
+    }
+    // The two spaces are Cassandra's.
+    out + &format!("}}  AND durable_writes = {};", keyspace.durable_writes)
+}
+
+fn index_statement(index: &CustomIndex) -> String {
+    format!(
+        "CREATE CUSTOM INDEX {} ON {}.{} () USING {};",
+        quoted(index.name),
+        quoted(index.keyspace),
+        quoted(index.table),
+        text(index.class)
+    )
+}
+
+fn table_statement(table: &Table, internals: bool) -> String {
+    let names =
+        |columns: &[Column]| columns.iter().map(|column| quoted(&column.name)).collect::<Vec<String>>().join(", ");
+    let inline_key = table.partition_key_len == 1 && table.clustering_len == 0;
+    let (multi, single): (Vec<&Column>, Vec<&Column>) =
+        table.regular().iter().partition(|column| column.cql_type.is_multicell());
+    let keys = table.partition_key().iter().chain(table.clustering());
+    let mut lines: Vec<String> = keys
+        .chain(single)
+        .chain(multi)
+        .map(|column| format!("    {} {}", quoted(&column.name), column.cql_type))
+        .collect();
+    if inline_key {
+        lines[0].push_str(" PRIMARY KEY");
+    } else {
+        let mut key = names(table.partition_key());
+        if table.partition_key_len > 1 {
+            key = format!("({key})");
+        }
+        if table.clustering_len > 0 {
+            key = format!("{key}, {}", names(table.clustering()));
+        }
+        lines.push(format!("    PRIMARY KEY ({key})"));
+    }
+    let head = format!("CREATE TABLE {}.{} (\n", quoted(&table.keyspace), quoted(&table.name));
+    format!("{head}{}\n) WITH {};", lines.join(",\n"), options(table, internals).join("\n    AND "))
+}
+
+/// The options in Cassandra's order; what was never set is shown with its default.
+fn options(table: &Table, internals: bool) -> Vec<String> {
+    let options = &table.options;
+    let mut out = Vec::new();
+    if internals {
+        out.push(format!("ID = {}", table.id));
+    }
+    if table.clustering_len > 0 {
+        let order: Vec<String> =
+            table.clustering().iter().map(|column| format!("{} ASC", quoted(&column.name))).collect();
+        out.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
+    }
+    let extensions = options.extensions.iter().map(|(name, bytes)| {
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{}: 0x{hex}", text(name))
+    });
+    let extensions: Vec<String> = extensions.collect();
+    let named = [
+        ("additional_write_policy", text(&options.additional_write_policy)),
+        ("allow_auto_snapshot", options.allow_auto_snapshot.unwrap_or(true).to_string()),
+        ("bloom_filter_fp_chance", double(options.bloom_filter_fp_chance)),
+        ("caching", map(&options.caching)),
+        ("cdc", options.cdc.unwrap_or(false).to_string()),
+        ("comment", text(&options.comment)),
+        ("compaction", map(&options.compaction)),
+        ("compression", map(&options.compression)),
+        ("memtable", text(options.memtable.as_deref().unwrap_or("default"))),
+        ("crc_check_chance", double(options.crc_check_chance)),
+        ("default_time_to_live", options.default_time_to_live.to_string()),
+        ("extensions", format!("{{{}}}", extensions.join(", "))),
+        ("gc_grace_seconds", options.gc_grace_seconds.to_string()),
+        ("incremental_backups", options.incremental_backups.unwrap_or(true).to_string()),
+        ("max_index_interval", options.max_index_interval.to_string()),
+        ("memtable_flush_period_in_ms", options.memtable_flush_period_in_ms.to_string()),
+        ("min_index_interval", options.min_index_interval.to_string()),
+        ("read_repair", text(&options.read_repair)),
+        ("speculative_retry", text(&options.speculative_retry)),
+    ];
+    out.extend(named.into_iter().map(|(name, value)| format!("{name} = {value}")));
+    out
+}
+
+/// A text literal.
+fn text(value: &str) -> String {
+    format!("'{}'", value.replace('\'', "''"))
+}
+
+fn map(entries: &BTreeMap<String, String>) -> String {
+    let entries: Vec<String> = entries.iter().map(|(key, value)| format!("{}: {}", text(key), text(value))).collect();
+    format!("{{{}}}", entries.join(", "))
+}
+
+/// As Java writes a double: `1.0`, `0.01`, `1.0E-4`.
+fn double(value: f64) -> String {
+    if value == 0.0 || (1e-3..1e7).contains(&value.abs()) {
+        return format!("{value:?}");
+    }
+    let scientific = format!("{value:e}");
+    match scientific.split_once('e') {
+        Some((mantissa, exponent)) if mantissa.contains('.') => format!("{mantissa}E{exponent}"),
+        Some((mantissa, exponent)) => format!("{mantissa}.0E{exponent}"),
+        None => scientific,
+    }
+}
+
+/// An identifier, in quotes unless CQL reads it as it is.
+fn quoted(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    if plain && RESERVED.binary_search(&name).is_err() {
+        name.to_string()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
+}
+
+/// The words that are no identifiers without quotes, in order.
+const RESERVED: [&str; 57] = [
+    "add",
+    "allow",
+    "alter",
+    "and",
+    "apply",
+    "asc",
+    "authorize",
+    "batch",
+    "begin",
+    "by",
+    "columnfamily",
+    "create",
+    "delete",
+    "desc",
+    "describe",
+    "drop",
+    "entries",
+    "execute",
+    "from",
+    "full",
+    "grant",
+    "if",
+    "in",
+    "index",
+    "infinity",
+    "insert",
+    "into",
+    "is",
+    "keyspace",
+    "limit",
+    "materialized",
+    "modify",
+    "nan",
+    "norecursive",
+    "not",
+    "null",
+    "of",
+    "on",
+    "or",
+    "order",
+    "primary",
+    "rename",
+    "revoke",
+    "schema",
+    "select",
+    "set",
+    "table",
+    "to",
+    "token",
+    "truncate",
+    "unlogged",
+    "update",
+    "use",
+    "using",
+    "view",
+    "where",
+    "with",
+];
+
+#[cfg(test)]
+#[path = "describe_tests.rs"]
+mod tests;
