@@ -3,6 +3,8 @@
 //! A body runs on every shard of one node (most have one shard). What it may use is in its [`World`]: a directory, an IP
 //! address, queues between the shards, a board to leave numbers on. It must not use the system directly.
 
+#![allow(clippy::disallowed_types, reason = "the board is shared by the shards of a test, outside the runtime")]
+
 #[path = "backend/files.rs"]
 mod files;
 #[path = "backend/meshes.rs"]

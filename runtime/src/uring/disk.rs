@@ -114,7 +114,7 @@ impl File {
                 n => {
                     at += n as usize;
                     // A piece that is not a whole number of blocks ends at the end of the file.
-                    if n == 0 || at == wanted || n as usize % ALIGNMENT != 0 {
+                    if n == 0 || at == wanted || !(n as usize).is_multiple_of(ALIGNMENT) {
                         return (Ok(at), buffer);
                     }
                 }

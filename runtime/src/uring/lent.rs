@@ -56,8 +56,10 @@ impl LentBuffers {
             buffers.put(id);
         }
         // SAFETY: the entries are aligned to a page, and live as long as the ring (see above).
-        unsafe { ring.submitter().register_buf_ring_with_flags(entries.as_ptr() as u64, BUFFERS, GROUP, 0)? };
-        Ok(buffers)
+        match unsafe { ring.submitter().register_buf_ring_with_flags(entries.as_ptr() as u64, BUFFERS, GROUP, 0) } {
+            Ok(()) => Ok(buffers),
+            Err(e) => Err(io::Error::new(e.kind(), format!("receive buffers cannot be registered (ulimit -l): {e}"))),
+        }
     }
 
     /// Takes the `len` bytes received in buffer `id`: lent if not too many are already, else copied.

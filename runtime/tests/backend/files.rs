@@ -22,7 +22,7 @@ pub(crate) async fn what_is_written_is_read(world: World) {
     let file = File::open(&path, NEW).await.unwrap();
     assert_eq!(file.len().await.unwrap(), 0);
     file.write_at(filled(3, 7), 0).await.0.unwrap();
-    file.write_durable(filled(1, 8), 1 * ALIGNMENT as u64).await.0.unwrap();
+    file.write_durable(filled(1, 8), ALIGNMENT as u64).await.0.unwrap();
     file.sync().await.unwrap();
     assert_eq!(file.len().await.unwrap(), 3 * ALIGNMENT as u64);
     drop(file);
