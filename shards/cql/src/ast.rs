@@ -105,7 +105,7 @@ pub enum Composite {
     Tuple,
 }
 
-/// As error texts show terms: `'a'`, `-5`, `?`, `:name` as `?`, `now()`, `(int)1`.
+/// As names and error texts show terms: `'a'`, `-5`, `?`, `:name` as `?`, `system.now()`, `(int)1`.
 impl fmt::Display for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -114,10 +114,8 @@ impl fmt::Display for Term {
             Term::Constant(_, text) => f.write_str(text),
             Term::Marker(_) => f.write_str("?"),
             Term::Function { keyspace, name, arguments } => {
-                if let Some(keyspace) = keyspace {
-                    write!(f, "{keyspace}.")?;
-                }
-                write!(f, "{name}(")?;
+                // Built-in functions are shown with the keyspace they live in.
+                write!(f, "{}.{name}(", keyspace.as_deref().unwrap_or("system"))?;
                 for (at, argument) in arguments.iter().enumerate() {
                     write!(f, "{}{argument}", if at > 0 { ", " } else { "" })?;
                 }

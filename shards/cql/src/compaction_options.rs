@@ -60,6 +60,14 @@ impl<'a> Options<'a> {
         self.get(name).map(parse).transpose()
     }
 
+    fn integer32(&self, name: &str) -> Result<Option<i32>> {
+        let parse = |text: &str| {
+            let not = |_| Failure::config(format!("{text} is not a parsable int (base10) for {name}"));
+            text.parse::<i32>().map_err(not)
+        };
+        self.get(name).map(parse).transpose()
+    }
+
     fn float(&self, name: &str, shown: &str) -> Result<Option<f64>> {
         let parse = |text: &str| {
             let not = |_| Failure::config(format!("{text} is not a parsable {shown} for {name}"));
@@ -96,9 +104,6 @@ pub(crate) fn check(written: &Map) -> Result<BTreeMap<String, String>> {
     };
     let unified = strategy == "UnifiedCompactionStrategy";
     check_overlapping(&options)?;
-    if !unified {
-        check_thresholds(&options)?;
-    }
     check_common(&options)?;
     match strategy.as_str() {
         "UnifiedCompactionStrategy" => check_unified(&options)?,
@@ -112,9 +117,15 @@ pub(crate) fn check(written: &Map) -> Result<BTreeMap<String, String>> {
         }
         _ => check_size_tiered(&options)?,
     }
-    let unknown = written.iter().find(|(name, _)| !known.iter().any(|names| names.contains(&name.as_str())));
-    if let Some((name, _)) = unknown {
-        return Err(Failure::config(format!("Properties specified [{name}] are not understood by {strategy}")));
+    let mut unknown: Vec<&str> = written.iter().map(|(name, _)| name.as_str()).collect();
+    unknown.retain(|name| !known.iter().any(|names| names.contains(name)));
+    if !unknown.is_empty() {
+        unknown.sort_unstable();
+        let names = unknown.join(", ");
+        return Err(Failure::config(format!("Properties specified [{names}] are not understood by {strategy}")));
+    }
+    if !unified {
+        check_thresholds(&options)?;
     }
     let mut stored: BTreeMap<String, String> = written.iter().cloned().collect();
     stored.insert("class".to_owned(), class);
@@ -206,7 +217,7 @@ fn check_size_tiered(options: &Options<'_>) -> Result<()> {
 
 fn check_leveled(options: &Options<'_>) -> Result<()> {
     for name in ["sstable_size_in_mb", "fanout_size"] {
-        if let Some(value) = options.integer(name)?
+        if let Some(value) = options.integer32(name)?
             && value < 1
         {
             return Err(Failure::config(format!("{name} must be larger than 0, but was {value}")));
@@ -226,7 +237,7 @@ fn check_time_window(options: &Options<'_>) -> Result<()> {
     {
         return Err(Failure::config(format!("{unit} is not valid for compaction_window_unit")));
     }
-    if let Some(size) = options.integer("compaction_window_size")?
+    if let Some(size) = options.integer32("compaction_window_size")?
         && size < 1
     {
         return Err(Failure::config(format!("{size} must be greater than 1 for compaction_window_size")));
@@ -256,7 +267,7 @@ fn check_unified(options: &Options<'_>) -> Result<()> {
     for parameter in options.get("scaling_parameters").into_iter().flat_map(|list| list.split(',')) {
         check_scaling(parameter.trim())?;
     }
-    if let Some(count) = options.integer("base_shard_count")?
+    if let Some(count) = options.integer32("base_shard_count")?
         && count <= 0
     {
         return Err(Failure::config(format!("Invalid configuration, base_shard_count should be positive: {count}")));
@@ -265,8 +276,8 @@ fn check_unified(options: &Options<'_>) -> Result<()> {
     for name in ["target_sstable_size", "flush_size_override"] {
         let Some(text) = options.get(name) else { continue };
         let Some(bytes) = size(text) else {
-            let reason = if text.ends_with('B') { "not a number" } else { "does not end in unit B" };
-            return Err(Failure::config(format!("{name} {text} is not a valid size in bytes: {text} {reason}")));
+            let reason = if text.ends_with('B') { "null".to_owned() } else { format!("{text} does not end in unit B") };
+            return Err(Failure::config(format!("{name} {text} is not a valid size in bytes: {reason}")));
         };
         if bytes < MIB {
             return Err(Failure::config(format!("{name} {text} is not acceptable, size must be at least 1.000MiB")));
@@ -283,7 +294,7 @@ fn check_unified(options: &Options<'_>) -> Result<()> {
             Err(_) => return Err(Failure::config(format!("{text} is not a parsable long (base10) for {name}"))),
         }
     }
-    options.integer("max_sstables_to_compact")?;
+    options.integer32("max_sstables_to_compact")?;
     check_expiration(options, |text| {
         format!("unsafe_aggressive_sstable_expiration should either be 'true' or 'false', not {text}")
     })?;

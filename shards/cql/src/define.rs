@@ -106,6 +106,7 @@ pub(crate) fn create_table(create: &ast::CreateTable, resolver: &Resolver<'_>) -
     let name = &create.table.name;
     refuse_system(keyspace, "CREATE", || format!("all tables in {keyspace}"))?;
     let if_not_exists = create.if_not_exists;
+    let keys = primary_key(create, keyspace)?;
     let (options, id) = table_options::check(&create.properties)?;
     if resolver.schema.keyspace(keyspace).is_none() {
         return Err(Failure::invalid(format!("Keyspace '{keyspace}' doesn't exist")));
@@ -131,7 +132,7 @@ pub(crate) fn create_table(create: &ast::CreateTable, resolver: &Resolver<'_>) -
             name.len()
         )));
     }
-    let (columns, partition_key_len, clustering_len) = columns(create, keyspace)?;
+    let (columns, partition_key_len, clustering_len) = columns(create, keys, keyspace)?;
     if create.compact {
         return Err(unsupported("COMPACT STORAGE"));
     }
@@ -147,8 +148,11 @@ pub(crate) fn create_table(create: &ast::CreateTable, resolver: &Resolver<'_>) -
     Ok(Define::CreateTable { table, id, if_not_exists })
 }
 
-/// The columns in `SELECT *` order, and how many are the partition key and the clustering.
-fn columns(create: &ast::CreateTable, keyspace: &str) -> Result<(Vec<Column>, usize, usize)> {
+/// The columns by name and the one primary key.
+type Keys<'c> = (HashMap<&'c str, &'c ast::ColumnDefinition>, &'c (Vec<String>, Vec<String>));
+
+/// Checks that columns are named once and that there is one primary key.
+fn primary_key<'c>(create: &'c ast::CreateTable, keyspace: &str) -> Result<Keys<'c>> {
     let name = &create.table.name;
     if create.columns.len() > COLUMNS_MAX {
         return Err(Failure::invalid(format!("A table takes at most {COLUMNS_MAX} columns")));
@@ -162,19 +166,21 @@ fn columns(create: &ast::CreateTable, keyspace: &str) -> Result<(Vec<Column>, us
             )));
         }
     }
-    let (partition, clustering) = match create.primary_keys.as_slice() {
-        [key] => key,
-        [] => {
-            return Err(Failure::invalid(format!(
-                "No PRIMARY KEY specifed for table '{keyspace}.{name}' (exactly one required)"
-            )));
-        }
-        _ => {
-            return Err(Failure::invalid(format!(
-                "Multiple PRIMARY KEY specified for table '{keyspace}.{name}' (exactly one required)"
-            )));
-        }
-    };
+    match create.primary_keys.as_slice() {
+        [key] => Ok((by_name, key)),
+        [] => Err(Failure::invalid(format!(
+            "No PRIMARY KEY specifed for table '{keyspace}.{name}' (exactly one required)"
+        ))),
+        _ => Err(Failure::invalid(format!(
+            "Multiple PRIMARY KEY specified for table '{keyspace}.{name}' (exactly one required)"
+        ))),
+    }
+}
+
+/// The columns in `SELECT *` order, and how many are the partition key and the clustering.
+fn columns(create: &ast::CreateTable, keys: Keys<'_>, keyspace: &str) -> Result<(Vec<Column>, usize, usize)> {
+    let name = &create.table.name;
+    let (by_name, (partition, clustering)) = keys;
     // Types that do not exist come before everything about keys, as in Cassandra.
     let mut types: HashMap<&str, CqlType> = HashMap::default();
     for definition in &create.columns {

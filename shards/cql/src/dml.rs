@@ -363,12 +363,12 @@ impl Parser<'_> {
                 if self.at_name() && self.at_sum()? {
                     let left = self.name()?;
                     if left != name {
-                        return Err(syntax("Only expressions of the form X = X + <value> are supported.".to_owned()));
+                        return Err(syntax("Only expressions of the form X = X +<value> are supported.".to_owned()));
                     }
-                    let sign = if self.accept(Kind::Plus)? { '+' } else { '-' };
-                    self.accept(Kind::Minus)?;
-                    let term = self.simple_term()?.to_string();
-                    let amount = if sign == '-' { term.trim_start_matches('-') } else { &term };
+                    // A number takes its sign along: `v -1` is `v + -1`.
+                    let sign = if self.accept(Kind::Minus)? { '-' } else { '+' };
+                    self.accept(Kind::Plus)?;
+                    let amount = self.simple_term()?;
                     other(format!("{name} = {name} {sign} {amount}"), "non counter")
                 } else {
                     let term = self.simple_term()?;

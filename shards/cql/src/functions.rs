@@ -1,7 +1,7 @@
 //! Functions: `now()`, `uuid()` and `token()` as terms, and what a SELECT may ask for.
 
 use crate::ast::{self, SelectItem};
-use crate::literal::{Markers, Receiver, Scope, assignable, native_type, prepare_term, suits};
+use crate::literal::{Markers, Receiver, Scope, assignable, fits, native_type, prepare_term};
 use crate::parser::unsupported;
 use crate::plan::{ColumnSpec, Selector, Term};
 use model::{Column, ColumnKind, CqlType, Failure};
@@ -121,15 +121,7 @@ fn token_term(
     let mut terms = Vec::with_capacity(key.len());
     for (at, (argument, column)) in arguments.iter().zip(key).enumerate() {
         let wanted = &column.cql_type;
-        let fits = match argument {
-            ast::Term::Constant(family, _) => suits(*family, wanted),
-            ast::Term::Cast(type_name, _) => assignable(wanted, native_type(type_name)?),
-            ast::Term::Function { name, .. } if name == "now" => assignable(wanted, &CqlType::Timeuuid),
-            ast::Term::Function { name, .. } if name == "uuid" => assignable(wanted, &CqlType::Uuid),
-            ast::Term::Composite(_) => false,
-            _ => true,
-        };
-        if !fits {
+        if !fits(argument, wanted, scope)? {
             return Err(wrong_argument(argument, at, wanted));
         }
         let own_name;
@@ -199,7 +191,12 @@ fn selector(selector: &ast::Selector, scope: &Scope, markers: &mut Markers<'_>) 
         }
         ast::Selector::CountRows => Ok((Selector::CountRows, "count".to_owned(), CqlType::Bigint)),
         ast::Selector::Term(ast::Term::Cast(type_name, inner)) => {
-            let cql_type = native_type(type_name)?;
+            let cql_type = native_type(type_name, scope)?;
+            if !fits(inner, cql_type, scope)? {
+                return Err(Failure::invalid(format!(
+                    "Cannot assign value {selector} to {selector} of type {cql_type}"
+                )));
+            }
             let term = prepare_term(inner, &Receiver { scope, name: SELECTION, cql_type }, markers)?;
             Ok((Selector::Term(term, cql_type.clone()), selector.to_string(), cql_type.clone()))
         }

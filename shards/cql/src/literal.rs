@@ -137,8 +137,22 @@ pub(crate) fn assignable(wanted: &CqlType, given: &CqlType) -> bool {
                 | (Uuid, Timeuuid)
                 | (Varint, Int | Bigint)
                 | (Timestamp | Time, Bigint)
+                | (Bigint, Timestamp)
                 | (Date, Int)
         )
+}
+
+/// Whether a term may stand where `wanted` is, as far as its form tells.
+pub(crate) fn fits(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Result<bool> {
+    Ok(match term {
+        ast::Term::Constant(family, _) => suits(*family, wanted),
+        ast::Term::Cast(type_name, _) => assignable(wanted, native_type(type_name, scope)?),
+        ast::Term::Function { name, .. } if name == "now" => assignable(wanted, &CqlType::Timeuuid),
+        ast::Term::Function { name, .. } if name == "uuid" => assignable(wanted, &CqlType::Uuid),
+        ast::Term::Function { name, .. } if name == "token" => assignable(wanted, &CqlType::Bigint),
+        ast::Term::Composite(_) => false,
+        ast::Term::Function { .. } | ast::Term::Null | ast::Term::Marker(_) => true,
+    })
 }
 
 /// The term for a place.
@@ -154,14 +168,15 @@ pub(crate) fn prepare_term(term: &ast::Term, receiver: &Receiver<'_>, markers: &
             functions::call(keyspace.as_deref(), name, arguments, receiver, markers)
         }
         ast::Term::Cast(type_name, inner) => {
-            let cql_type = native_type(type_name)?;
+            let cql_type = native_type(type_name, receiver.scope)?;
             if !assignable(receiver.cql_type, cql_type) {
                 return Err(Failure::invalid(format!(
                     "Cannot assign value {term} to {} of type {}",
                     receiver.name, receiver.cql_type
                 )));
             }
-            prepare_term(inner, &Receiver { cql_type, ..*receiver }, markers)
+            // The hint only says what is meant: the value is made for its place.
+            prepare_term(inner, receiver, markers)
         }
         ast::Term::Composite(composite) => Err(wrong_composite(*composite, receiver)),
     }
@@ -188,10 +203,13 @@ fn constant(family: Constant, text: &str, receiver: &Receiver<'_>) -> Result<Ter
 }
 
 /// The type of a type hint: only native types can be meant.
-pub(crate) fn native_type(type_name: &TypeName) -> Result<&CqlType> {
+pub(crate) fn native_type<'t>(type_name: &'t TypeName, scope: &Scope) -> Result<&'t CqlType> {
     match &type_name.kind {
         TypeKind::Native(cql_type) => Ok(cql_type),
-        TypeKind::User { .. } => Err(Failure::invalid(format!("Unknown type {type_name}"))),
+        TypeKind::User { keyspace, name } => {
+            let keyspace = keyspace.as_deref().unwrap_or(&scope.keyspace);
+            Err(Failure::invalid(format!("Unknown type {keyspace}.{name}")))
+        }
         TypeKind::Custom => Err(unsupported("custom types")),
         TypeKind::Collection { .. } | TypeKind::Tuple | TypeKind::Vector => {
             Err(unsupported("collection, tuple and vector literals"))

@@ -168,6 +168,8 @@ fn check_ttl(ttl: Option<&ast::Term>) -> Result<()> {
 fn prepare_select(select: &ast::Select, resolver: &Resolver<'_>, markers: &mut Markers<'_>) -> Result<Prepared> {
     let scope = Scope::new(resolver.table(&select.table)?.clone());
     let table = &scope.table;
+    let order = order_columns(&select.order, &scope)?;
+    let restrictions = Restrictions::read(&select.relations, &scope, markers)?;
     let mut selection = Vec::new();
     let mut result: Vec<ColumnSpec> = Vec::new();
     match &select.items {
@@ -187,7 +189,13 @@ fn prepare_select(select: &ast::Select, resolver: &Resolver<'_>, markers: &mut M
             }
         }
     }
-    let restrictions = Restrictions::read(&select.relations, &scope, markers)?;
+    let equal: Vec<bool> = match order.is_empty() {
+        true => Vec::new(),
+        false => table.clustering().iter().map(|column| restrictions.is_equal(column)).collect(),
+    };
+    let (partitions, clustering) = restrictions.select(select.allow_filtering)?;
+    let ordered = !order.is_empty();
+    let reversed = ordered && is_reversed(&order, &equal, &partitions)?;
     let limit = special(select.limit.as_ref(), "[limit]", &CqlType::Int, &scope, markers)?;
     if let Some(Term::Constant(bytes)) = &limit
         && let Ok(bytes) = <[u8; 4]>::try_from(&**bytes)
@@ -195,12 +203,6 @@ fn prepare_select(select: &ast::Select, resolver: &Resolver<'_>, markers: &mut M
     {
         return Err(Failure::invalid("LIMIT must be strictly positive"));
     }
-    let equal: Vec<bool> = match select.order.is_empty() {
-        true => Vec::new(),
-        false => table.clustering().iter().map(|column| restrictions.is_equal(column)).collect(),
-    };
-    let (partitions, clustering) = restrictions.select(select.allow_filtering)?;
-    let reversed = prepare_order(&select.order, &equal, &partitions, &scope)?;
     let timeout = prepare_timeout(select.timeout.as_ref(), &scope, markers)?;
     let plain = selection.iter().all(|selector| matches!(selector, Selector::Column(_)));
     let aggregate = selection.iter().any(|selector| matches!(selector, Selector::CountRows | Selector::Count(_)));
@@ -224,38 +226,39 @@ fn prepare_select(select: &ast::Select, resolver: &Resolver<'_>, markers: &mut M
         clustering,
         reversed,
         limit,
-        ordered: !select.order.is_empty(),
+        ordered,
     });
     let fully_qualified = select.table.keyspace.is_some();
     Ok(Prepared { result: Some(result.into()), fully_qualified, warnings, timeout, ..bare(plan) })
 }
 
-/// Whether ORDER BY asks for the reverse of the table's order. `equal` tells the clustering columns with one value.
-fn prepare_order(
-    order: &[(String, bool)],
-    equal: &[bool],
-    partitions: &PartitionRestriction,
-    scope: &Scope,
-) -> Result<bool> {
-    if order.is_empty() {
-        return Ok(false);
-    }
-    let mut columns: Vec<(&model::Column, bool)> = Vec::with_capacity(order.len());
+/// The columns of ORDER BY and whether they descend; of a column named twice the last counts, as in Cassandra.
+fn order_columns<'s>(order: &[(String, bool)], scope: &'s Scope) -> Result<Vec<(&'s model::Column, bool)>> {
+    let mut columns: Vec<(&model::Column, bool)> = Vec::new();
+    let mut seen = vec![None; if order.is_empty() { 0 } else { scope.table.columns.len() }];
     for (name, descending) in order {
         let column = column(scope, name)?;
-        // Of a column named twice the last counts, as in Cassandra.
-        match columns.iter_mut().find(|(other, _)| other.id == column.id) {
-            Some(entry) => entry.1 = *descending,
-            None => columns.push((column, *descending)),
+        let Some(seen) = seen.get_mut(column.id.0 as usize) else { continue };
+        match *seen {
+            Some(at) => columns[at] = (column, *descending),
+            None => {
+                *seen = Some(columns.len());
+                columns.push((column, *descending));
+            }
         }
     }
+    Ok(columns)
+}
+
+/// Whether ORDER BY asks for the reverse of the table's order. `equal` tells the clustering columns with one value.
+fn is_reversed(columns: &[(&model::Column, bool)], equal: &[bool], partitions: &PartitionRestriction) -> Result<bool> {
     if !matches!(partitions, PartitionRestriction::Keys(_)) {
         return Err(Failure::invalid(
             "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
         ));
     }
     let mut next = 0;
-    for (column, _) in &columns {
+    for (column, _) in columns {
         if column.kind != ColumnKind::Clustering {
             return Err(Failure::invalid(format!(
                 "Order by is currently only supported on the clustered columns of the PRIMARY KEY, got {}",
@@ -342,7 +345,9 @@ fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut Markers<'_>
                         )));
                     }
                     DeletePart::Field => {
-                        return Err(Failure::invalid(format!("Invalid deletion operation for non-UDT column {name}")));
+                        return Err(Failure::invalid(format!(
+                            "Invalid field deletion operation for non-UDT column {name}"
+                        )));
                     }
                 }
             }

@@ -79,7 +79,7 @@ fn factor(text: &str) -> Result<i64, Failure> {
     }
     match text.parse::<i32>() {
         Ok(factor) if factor >= 0 => Ok(i64::from(factor)),
-        Ok(factor) => Err(Failure::config(format!("Replication factor must be non-negative; found {factor}"))),
+        Ok(factor) => Err(Failure::config(format!("Replication factor must be non-negative, found {factor}"))),
         Err(_) => Err(Failure::config(format!("For input string: \"{text}\""))),
     }
 }

@@ -74,10 +74,18 @@ impl<'s> Restrictions<'s> {
                     refuse_null(&value, name)?;
                     values.push(value);
                 }
-                if let [value] = values.as_slice() {
-                    note_key(column, &scope.table, value, markers);
-                }
-                self.merge(column, Restriction::Choice(Choice::Many(values)))
+                // One value in parentheses is as good as `=`.
+                let choice = match values.pop() {
+                    Some(value) if values.is_empty() => {
+                        note_key(column, &scope.table, &value, markers);
+                        Choice::One(value)
+                    }
+                    last => {
+                        values.extend(last);
+                        Choice::Many(values)
+                    }
+                };
+                self.merge(column, Restriction::Choice(choice))
             }
             Relation::InMarker(name, marker) => {
                 let column = column(scope, name)?;
@@ -102,6 +110,10 @@ impl<'s> Restrictions<'s> {
         for name in names {
             column(scope, name)?;
         }
+        let twice = |(at, name): (usize, &String)| names[..at].contains(name);
+        if names.iter().take(key.len() + 1).enumerate().any(twice) {
+            return Err(Failure::invalid("The token() function contains duplicate partition key components"));
+        }
         let all = names.len() == key.len() && key.iter().all(|column| names.contains(&column.name));
         if !all {
             return Err(Failure::invalid(
@@ -119,7 +131,12 @@ impl<'s> Restrictions<'s> {
         }
         let receiver = Receiver { scope, name: TOKEN, cql_type: &CqlType::Bigint };
         let value = prepare_term(term, &receiver, markers)?;
-        if value == Term::Null {
+        let nothing = match &value {
+            Term::Null => true,
+            Term::Token(terms) => terms.iter().any(|(term, _)| *term == Term::Null),
+            _ => false,
+        };
+        if nothing {
             return Err(Failure::invalid("Invalid null token value"));
         }
         let new = restriction(operator, value);
@@ -196,10 +213,10 @@ impl<'s> Restrictions<'s> {
         }
         filtering |= slices || (given > 0 && given < key_len);
         let clustered = table.clustering().iter().any(|column| self.get(column).is_some());
-        if !allow_filtering {
-            self.check_clustering()?;
-        } else if self.check_clustering().is_err() {
-            filtering = true;
+        match self.clustering_fault() {
+            Some(fault) if !allow_filtering => return Err(fault.into()),
+            Some(_) => filtering = true,
+            None => {}
         }
         filtering |= clustered && given == 0;
         filtering |= self
@@ -247,46 +264,44 @@ impl<'s> Restrictions<'s> {
         }
         let sliced =
             table.clustering().iter().any(|column| matches!(self.get(column), Some(Restriction::Slice { .. })));
-        if sliced && statement == "UPDATE" {
+        let update = statement == "UPDATE";
+        match self.clustering_fault() {
+            // An UPDATE with a gap lacks keys, which is said below.
+            Some(ClusteringFault::Gap { .. }) if update => {}
+            Some(fault) => return Err(fault.into()),
+            None => {}
+        }
+        if sliced && update {
             return Err(Failure::invalid(
                 "Slice restrictions are not supported on the clustering columns in UPDATE statements",
             ));
         }
-        self.check_clustering()?;
+        let mut missing = table.clustering().iter().filter(|column| self.get(column).is_none()).peekable();
+        let incomplete = missing.peek().is_some();
+        if update && incomplete {
+            return Err(Failure::invalid(format!("Some clustering keys are missing: {}", join(missing))));
+        }
         let mut regular = table.regular().iter().filter(|column| self.get(column).is_some()).peekable();
         if regular.peek().is_some() {
             return Err(Failure::invalid(format!("Non PRIMARY KEY columns found in where clause: {} ", join(regular))));
         }
-        if rows {
-            let mut missing = table.clustering().iter().filter(|column| self.get(column).is_none()).peekable();
-            if statement == "DELETE" && (sliced || missing.peek().is_some()) {
-                return Err(Failure::invalid("Range deletions are not supported for specific columns"));
-            }
-            if missing.peek().is_some() {
-                return Err(Failure::invalid(format!("Some clustering keys are missing: {}", join(missing))));
-            }
+        if rows && (sliced || incomplete) {
+            return Err(Failure::invalid("Range deletions are not supported for specific columns"));
         }
         Ok((self.take_keys(&table), self.take_clustering(&table)))
     }
 
-    /// Choices must come first, then at most one slice, then nothing.
-    fn check_clustering(&self) -> Result<()> {
+    /// What breaks the rule that choices come first, then at most one slice, then nothing.
+    fn clustering_fault(&self) -> Option<ClusteringFault<'_>> {
         let mut open: Option<(&Column, bool)> = None;
         for column in self.scope.table.clustering() {
             let restriction = self.get(column);
             if let (Some(_), Some((previous, is_sliced))) = (restriction, open) {
-                return Err(Failure::invalid(if is_sliced {
-                    format!(
-                        "Clustering column \"{}\" cannot be restricted (preceding column \"{}\" is restricted by a \
-                         non-EQ relation)",
-                        column.name, previous.name
-                    )
-                } else {
-                    format!(
-                        "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{}\" is not restricted",
-                        column.name, previous.name
-                    )
-                }));
+                let (column, previous) = (column.name.as_str(), previous.name.as_str());
+                return Some(match is_sliced {
+                    true => ClusteringFault::AfterSlice { column, previous },
+                    false => ClusteringFault::Gap { column, previous },
+                });
             }
             match restriction {
                 Some(Restriction::Choice(_)) => {}
@@ -294,7 +309,7 @@ impl<'s> Restrictions<'s> {
                 None => open = open.or(Some((column, false))),
             }
         }
-        Ok(())
+        None
     }
 
     fn take_keys(&mut self, table: &Table) -> Vec<Choice> {
@@ -320,6 +335,29 @@ impl<'s> Restrictions<'s> {
             }
         }
         clustering
+    }
+}
+
+/// A clustering column restricted where it cannot be.
+enum ClusteringFault<'c> {
+    /// `previous` has no restriction.
+    Gap { column: &'c str, previous: &'c str },
+    /// `previous` has a slice.
+    AfterSlice { column: &'c str, previous: &'c str },
+}
+
+impl From<ClusteringFault<'_>> for Failure {
+    fn from(fault: ClusteringFault<'_>) -> Failure {
+        Failure::invalid(match fault {
+            ClusteringFault::Gap { column, previous } => format!(
+                "PRIMARY KEY column \"{column}\" cannot be restricted as preceding column \"{previous}\" is not \
+                 restricted"
+            ),
+            ClusteringFault::AfterSlice { column, previous } => format!(
+                "Clustering column \"{column}\" cannot be restricted (preceding column \"{previous}\" is restricted by a \
+                 non-EQ relation)"
+            ),
+        })
     }
 }
 

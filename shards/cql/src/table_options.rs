@@ -26,10 +26,13 @@ pub(crate) fn check(properties: &[Property]) -> Result<(TableOptions, Option<Tab
     let mut options = TableOptions::default();
     let mut id = None;
     let mut bloom = None;
-    for (at, property) in properties.iter().enumerate() {
-        if properties[..at].iter().any(|other| other.name == property.name) {
-            return Err(syntax(format!("Multiple definitions for property '{}'", property.name)));
-        }
+    let mut unknown = None;
+    let mut names: Vec<&str> = properties.iter().map(|property| property.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(syntax(format!("Multiple definitions for property '{}'", twice[0])));
+    }
+    for property in properties {
         match property.name.as_str() {
             "additional_write_policy" => options.additional_write_policy = retry_policy(text_of(property)?)?,
             // What is the default anyway is stored as not set.
@@ -70,8 +73,11 @@ pub(crate) fn check(properties: &[Property]) -> Result<(TableOptions, Option<Tab
                 options.read_repair = strategy;
             }
             "speculative_retry" => options.speculative_retry = retry_policy(text_of(property)?)?,
-            other => return Err(syntax(format!("Unknown property '{other}'"))),
+            other => unknown = unknown.or(Some(other)),
         }
+    }
+    if let Some(name) = unknown {
+        return Err(syntax(format!("Unknown property '{name}'")));
     }
     // Leveled tables read few SSTables: their filters may be smaller.
     let leveled = options.compaction.get("class").is_some_and(|class| class.ends_with(".LeveledCompactionStrategy"));
@@ -164,7 +170,9 @@ fn integer_of(property: &Property) -> Result<i32> {
 
 fn double_of(property: &Property) -> Result<f64> {
     let text = text_of(property)?;
-    text.parse().map_err(|_| syntax(format!("Invalid double value {text} for '{}'", property.name)))
+    // Rust reads words that Java does not: `inf`, `nan`.
+    let number = text.parse::<f64>().ok().filter(|value| value.is_finite() || text == "NaN");
+    number.ok_or_else(|| syntax(format!("Invalid double value {text} for '{}'", property.name)))
 }
 
 /// A double as Java prints it: `1.0`, `1.0E-9`.
@@ -201,8 +209,12 @@ fn caching(written: &Map) -> Result<BTreeMap<String, String>> {
                 )));
             }
             _ => {
+                let mut unknown: Vec<&str> = written.iter().map(|(name, _)| name.as_str()).collect();
+                unknown.retain(|name| !matches!(*name, "keys" | "rows_per_partition"));
+                unknown.sort_unstable();
                 return Err(Failure::config(format!(
-                    "Invalid caching sub-options [{name}]: only 'keys' and 'rows_per_partition' are allowed"
+                    "Invalid caching sub-options [{}]: only 'keys' and 'rows_per_partition' are allowed",
+                    unknown.join(", ")
                 )));
             }
         }
@@ -225,8 +237,8 @@ fn retry_policy(written: &str) -> Result<String> {
         let Some(inner) = lower.strip_prefix(function).and_then(|rest| rest.strip_prefix('(')) else { continue };
         let inner = inner.strip_suffix(')').ok_or_else(invalid)?;
         let (left, right) = inner.split_once(',').ok_or_else(invalid)?;
-        let left = simple_policy(left.trim()).ok_or_else(invalid)??;
-        let right = simple_policy(right.trim()).ok_or_else(invalid)??;
+        let part = |text: &str| simple_policy(text.trim()).and_then(Result::ok).ok_or_else(invalid);
+        let (left, right) = (part(left)?, part(right)?);
         let kind = |policy: &str| if policy.ends_with('p') { "PERCENTILE" } else { "FIXED" };
         if kind(&left) == kind(&right) {
             return Err(Failure::config(format!(
