@@ -15,7 +15,8 @@
 //! * Lists, sets, maps, tuples: separator and form per element, then `38`; a tuple's nulls at the end are left out.
 //! * Reversed: all bits of a form inverted.
 //!
-//! Invariants: no form is a prefix of another form of its type; equal values (1.0 and 1.00) have equal forms.
+//! Invariants: forms sort as their values whatever separators or terminators follow (the empty text `00` begins the form
+//! of the zero `00 fe`, but every separator is below `fe`); equal values (1.0 and 1.00) have equal forms.
 
 use crate::decimal::Scientific;
 use crate::schema::{Column, Table};
@@ -96,31 +97,37 @@ fn has_form(cql_type: &CqlType, value: &[u8]) -> bool {
     !value.is_empty() || value::empty_has_form(cql_type)
 }
 
+/// Bytes that are not of the type are taken as a blob.
 fn push_form(cql_type: &CqlType, value: &[u8], out: &mut Vec<u8>) {
-    use CqlType::*;
-    let pushed = match cql_type {
-        Ascii | Text | Blob | Inet | Duration => None,
-        Bigint | Counter => value.try_into().ok().map(|bytes| push_bigint(i64::from_be_bytes(bytes), out)),
-        Timestamp => push_fixed(value, out, |bytes| (i64::from_be_bytes(bytes) ^ i64::MIN).to_be_bytes()),
-        Int => push_fixed(value, out, |bytes| (i32::from_be_bytes(bytes) ^ i32::MIN).to_be_bytes()),
-        Smallint => push_fixed(value, out, |bytes| (i16::from_be_bytes(bytes) ^ i16::MIN).to_be_bytes()),
-        Tinyint => push_fixed(value, out, |bytes| (i8::from_be_bytes(bytes) ^ i8::MIN).to_be_bytes()),
-        Boolean => push_fixed(value, out, |[byte]| [u8::from(byte != 0)]),
-        Date => push_fixed::<4>(value, out, |bytes| bytes),
-        Time => push_fixed::<8>(value, out, |bytes| bytes),
-        Double => push_fixed(value, out, |bytes| value::ordered_f64(f64::from_be_bytes(bytes)).to_be_bytes()),
-        Float => push_fixed(value, out, |bytes| value::ordered_f32(f32::from_be_bytes(bytes)).to_be_bytes()),
-        Uuid => push_fixed(value, out, |bytes| value::ordered_uuid(bytes).to_be_bytes()),
-        Timeuuid => push_fixed(value, out, |bytes| value::ordered_timeuuid(bytes).to_be_bytes()),
-        Varint => Some(push_varint(value, out)),
-        Decimal => Scientific::read(value).map(|decimal| push_decimal(&decimal, out)),
-        List { element, .. } | Set { element, .. } => Some(push_elements(&[element], value, out)),
-        Map { key, value: values, .. } => Some(push_elements(&[key, values], value, out)),
-        Tuple(types) => Some(push_tuple(types, value, out)),
-    };
-    if pushed.is_none() {
+    if push_typed(cql_type, value, out).is_none() {
         push_escaped(value, out);
     }
+}
+
+/// Appends the form, or nothing and `None` if the value is not of the type.
+fn push_typed(cql_type: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    use CqlType::*;
+    match cql_type {
+        Ascii | Text | Blob | Inet | Duration => push_escaped(value, out),
+        Bigint | Counter => push_bigint(i64::from_be_bytes(value.try_into().ok()?), out),
+        Timestamp => push_fixed(value, out, |bytes| (i64::from_be_bytes(bytes) ^ i64::MIN).to_be_bytes())?,
+        Int => push_fixed(value, out, |bytes| (i32::from_be_bytes(bytes) ^ i32::MIN).to_be_bytes())?,
+        Smallint => push_fixed(value, out, |bytes| (i16::from_be_bytes(bytes) ^ i16::MIN).to_be_bytes())?,
+        Tinyint => push_fixed(value, out, |bytes| (i8::from_be_bytes(bytes) ^ i8::MIN).to_be_bytes())?,
+        Boolean => push_fixed(value, out, |[byte]| [u8::from(byte != 0)])?,
+        Date => push_fixed::<4>(value, out, |bytes| bytes)?,
+        Time => push_fixed::<8>(value, out, |bytes| bytes)?,
+        Double => push_fixed(value, out, |bytes| value::ordered_f64(f64::from_be_bytes(bytes)).to_be_bytes())?,
+        Float => push_fixed(value, out, |bytes| value::ordered_f32(f32::from_be_bytes(bytes)).to_be_bytes())?,
+        Uuid => push_fixed(value, out, |bytes| value::ordered_uuid(bytes).to_be_bytes())?,
+        Timeuuid => push_fixed(value, out, |bytes| value::ordered_timeuuid(bytes).to_be_bytes())?,
+        Varint => push_varint(value, out),
+        Decimal => push_decimal(&Scientific::read(value)?, out),
+        List { element, .. } | Set { element, .. } => push_elements(&[element], value, out),
+        Map { key, value: values, .. } => push_elements(&[key, values], value, out),
+        Tuple(types) => push_tuple(types, value, out),
+    }
+    Some(())
 }
 
 /// Appends what `form` makes of a value of `N` bytes; `None` for another length.

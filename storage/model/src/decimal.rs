@@ -6,6 +6,10 @@
 use num_bigint::{BigInt, Sign};
 use std::cmp::Ordering;
 
+/// Most bytes of the integer of a decimal that is compared by its number: every key is shorter. The cost of finding the
+/// digits is quadratic.
+pub(crate) const UNSCALED_BYTES_MAX: usize = 65535;
+
 /// `±0.DIGITS * 10^exponent`; zero has no digits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Scientific {
@@ -18,9 +22,9 @@ pub(crate) struct Scientific {
 }
 
 impl Scientific {
-    /// Of a serialised decimal; `None` if it has fewer than 4 bytes.
+    /// Of a serialised decimal; `None` if it has fewer than 4 bytes or more than [`UNSCALED_BYTES_MAX`] after them.
     pub(crate) fn read(bytes: &[u8]) -> Option<Scientific> {
-        let (scale, unscaled) = split(bytes)?;
+        let (scale, unscaled) = split(bytes).filter(|(_, unscaled)| unscaled.len() <= UNSCALED_BYTES_MAX)?;
         let (sign, mut digits) = BigInt::from_signed_bytes_be(unscaled).to_radix_be(10);
         if sign == Sign::NoSign {
             return Some(Scientific { negative: false, exponent: 0, digits: Vec::new() });
@@ -46,10 +50,16 @@ pub(crate) fn split(bytes: &[u8]) -> Option<(i32, &[u8])> {
     Some((i32::from_be_bytes(*scale), unscaled))
 }
 
-/// The order of two serialised decimals, `None` if one is malformed.
-pub(crate) fn compare(a: &[u8], b: &[u8]) -> Option<Ordering> {
-    let (a, b) = (Scientific::read(a)?, Scientific::read(b)?);
-    let magnitude = a.exponent.cmp(&b.exponent).then_with(|| a.digits.cmp(&b.digits));
-    let magnitude = if a.negative { magnitude.reverse() } else { magnitude };
-    Some(a.sign().cmp(&b.sign()).then(magnitude))
+impl Ord for Scientific {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let magnitude = self.exponent.cmp(&other.exponent).then_with(|| self.digits.cmp(&other.digits));
+        let magnitude = if self.negative { magnitude.reverse() } else { magnitude };
+        self.sign().cmp(&other.sign()).then(magnitude)
+    }
+}
+
+impl PartialOrd for Scientific {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }

@@ -100,7 +100,8 @@ impl fmt::Debug for DecoratedKey {
     }
 }
 
-/// Appends the serialised form of a composite key of two or more components (each at most 65535 bytes).
+/// Appends the serialised form of a composite key of two or more components (each at most 65535 bytes; a longer one
+/// gives a key that is longer than [`KEY_BYTES_MAX`]).
 pub fn push_composite<'a>(components: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     for component in components {
         out.extend_from_slice(&(component.len() as u16).to_be_bytes());

@@ -9,6 +9,8 @@
 //!
 //! Invariants: no I/O, no clock, no randomness, no ambient hashing; bytes from outside give typed errors, never panics.
 
+#[doc(hidden)]
+pub mod arbitrary;
 pub mod codec;
 pub mod comparable;
 mod decimal;

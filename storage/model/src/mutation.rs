@@ -15,7 +15,8 @@ pub struct Mutation {
     bytes: Vec<u8>,
 }
 
-/// Largest encoded mutation: half of a commit log segment (32 MiB), as in Cassandra.
+/// Largest encoded mutation: half of a commit log segment (32 MiB), as in Cassandra. Who builds a mutation checks
+/// [`MutationBuilder::len`] before it goes anywhere: a larger one is not read again.
 pub const MUTATION_BYTES_MAX: usize = 16 << 20;
 
 impl Mutation {
@@ -121,8 +122,9 @@ impl<'a> Clustering<'a> {
 /// Longest clustering value.
 pub const CLUSTERING_BYTES_MAX: usize = 65535;
 
-/// Appends one clustering value (at most [`CLUSTERING_BYTES_MAX`] bytes) in the form [`Clustering`] reads.
+/// Appends one clustering value (at most [`CLUSTERING_BYTES_MAX`] bytes; panics beyond) in the form [`Clustering`] reads.
 pub fn push_clustering(out: &mut Vec<u8>, component: &[u8]) {
+    assert!(component.len() <= CLUSTERING_BYTES_MAX, "a clustering value of {} bytes", component.len());
     out.extend_from_slice(&(component.len() as u16).to_le_bytes());
     out.extend_from_slice(component);
 }

@@ -162,7 +162,7 @@ impl<'a> RowView<'a> {
         }
         let mut cells = row.cells();
         let mut previous: Option<Cell<'_>> = None;
-        while let Some(cell) = cells.next() {
+        for cell in cells.by_ref() {
             if previous.is_some_and(|previous| previous.place() >= cell.place())
                 || matches!(cell.content, CellContent::ColumnDeletion { .. }) && cell.timestamp == NO_TIMESTAMP
             {

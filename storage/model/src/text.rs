@@ -93,36 +93,39 @@ fn push_literal(cql_type: &CqlType, bytes: &[u8], out: &mut String) {
     if bytes.is_empty() && !matches!(cql_type, Ascii | Text | Blob | Tuple(_)) {
         return out.push_str("null");
     }
-    let pushed = match cql_type {
-        Ascii | Text => {
-            push_quoted(&String::from_utf8_lossy(bytes), out);
-            Some(())
-        }
-        Blob => None,
-        Boolean => fixed(bytes, |[byte]: [u8; 1]| out.push_str(if byte == 0 { "false" } else { "true" })),
-        Bigint | Counter => fixed(bytes, |bytes| push(out, i64::from_be_bytes(bytes))),
-        Int => fixed(bytes, |bytes| push(out, i32::from_be_bytes(bytes))),
-        Smallint => fixed(bytes, |bytes| push(out, i16::from_be_bytes(bytes))),
-        Tinyint => fixed(bytes, |bytes| push(out, i8::from_be_bytes(bytes))),
-        Varint => number::push_varint(bytes, out),
-        Decimal => number::push_decimal(bytes, out),
-        Double => fixed(bytes, |bytes| number::push_double(f64::from_be_bytes(bytes), out)),
-        Float => fixed(bytes, |bytes| number::push_float(f32::from_be_bytes(bytes), out)),
-        Date => fixed(bytes, |bytes| push_quoted(&date::format(u32::from_be_bytes(bytes)), out)),
-        Time => fixed(bytes, |bytes| push_quoted(&time::format(i64::from_be_bytes(bytes)), out)),
-        Timestamp => fixed(bytes, |bytes| push_quoted(&timestamp::format(i64::from_be_bytes(bytes)), out)),
-        Duration => crate::value::Duration::read(bytes).map(|found| duration::push(&found, out)),
-        Inet => inet::format(bytes).map(|address| push_quoted(&address, out)),
-        Uuid | Timeuuid => fixed(bytes, |bytes| push(out, uuid::Uuid::from_bytes(bytes))),
-        List { element, .. } => Some(push_elements(&[element], bytes, ['[', ']'], out)),
-        Set { element, .. } => Some(push_elements(&[element], bytes, ['{', '}'], out)),
-        Map { key, value, .. } => Some(push_elements(&[key, value], bytes, ['{', '}'], out)),
-        Tuple(types) => Some(push_tuple(types, bytes, out)),
-    };
-    if pushed.is_none() {
+    if push_typed(cql_type, bytes, out).is_none() {
         out.push_str("0x");
         bytes.iter().for_each(|byte| push(out, format_args!("{byte:02x}")));
     }
+}
+
+/// Appends the literal, or nothing and `None` if the bytes are not of the type, or are a blob.
+fn push_typed(cql_type: &CqlType, bytes: &[u8], out: &mut String) -> Option<()> {
+    use CqlType::*;
+    match cql_type {
+        Ascii | Text => push_quoted(&String::from_utf8_lossy(bytes), out),
+        Blob => return None,
+        Boolean => out.push_str(if fixed(bytes)? == [0] { "false" } else { "true" }),
+        Bigint | Counter => push(out, i64::from_be_bytes(fixed(bytes)?)),
+        Int => push(out, i32::from_be_bytes(fixed(bytes)?)),
+        Smallint => push(out, i16::from_be_bytes(fixed(bytes)?)),
+        Tinyint => push(out, i8::from_be_bytes(fixed(bytes)?)),
+        Varint => number::push_varint(bytes, out)?,
+        Decimal => number::push_decimal(bytes, out)?,
+        Double => number::push_double(f64::from_be_bytes(fixed(bytes)?), out),
+        Float => number::push_float(f32::from_be_bytes(fixed(bytes)?), out),
+        Date => push_quoted(&date::format(u32::from_be_bytes(fixed(bytes)?)), out),
+        Time => push_quoted(&time::format(i64::from_be_bytes(fixed(bytes)?)), out),
+        Timestamp => push_quoted(&timestamp::format(i64::from_be_bytes(fixed(bytes)?)), out),
+        Duration => duration::push(&crate::value::Duration::read(bytes)?, out),
+        Inet => push_quoted(&inet::format(bytes)?, out),
+        Uuid | Timeuuid => push(out, uuid::Uuid::from_bytes(fixed(bytes)?)),
+        List { element, .. } => push_elements(&[element], bytes, ['[', ']'], out),
+        Set { element, .. } => push_elements(&[element], bytes, ['{', '}'], out),
+        Map { key, value, .. } => push_elements(&[key, value], bytes, ['{', '}'], out),
+        Tuple(types) => push_tuple(types, bytes, out),
+    }
+    Some(())
 }
 
 /// Appends what cannot fail: a `String` takes everything.
@@ -130,10 +133,9 @@ fn push(out: &mut String, item: impl std::fmt::Display) {
     let _ = write!(out, "{item}");
 }
 
-/// Calls `push` with a value of `N` bytes; `None` for another length.
-fn fixed<const N: usize>(bytes: &[u8], push: impl FnOnce([u8; N])) -> Option<()> {
-    push(bytes.try_into().ok()?);
-    Some(())
+/// A value of `N` bytes; `None` for another length.
+fn fixed<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+    bytes.try_into().ok()
 }
 
 fn push_quoted(text: &str, out: &mut String) {

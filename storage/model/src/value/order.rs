@@ -1,22 +1,24 @@
 //! The order of values.
 
+use crate::decimal::Scientific;
 use crate::types::CqlType;
 use crate::value::{TupleElements, elements};
 use std::cmp::Ordering;
 
-/// Cassandra's order of two valid values of one type (not reversed). Empty sorts first. Invalid bytes sort by memcmp.
+/// Cassandra's order of two valid values of one type (not reversed). Empty sorts first. Bytes that
+/// are not of the type sort after those that are, by memcmp, so that the order is total for all bytes.
 pub fn compare(cql_type: &CqlType, a: &[u8], b: &[u8]) -> Ordering {
     use CqlType::*;
     if a.is_empty() || b.is_empty() {
         return a.len().cmp(&b.len());
     }
-    // `None` from either side: not a valid value.
+    // `None`: neither is a valid value, or the type's order is memcmp.
     let order = match cql_type {
         // Dates and times are unsigned, or never negative.
         Ascii | Blob | Text | Date | Time | Duration | Inet => None,
         Bigint | Counter | Timestamp => fixed(a, b, i64::from_be_bytes),
         Boolean => fixed(a, b, |[byte]: [u8; 1]| byte != 0),
-        Decimal => crate::decimal::compare(a, b),
+        Decimal => valid_first(Scientific::read(a), Scientific::read(b)),
         Double => fixed(a, b, |bytes| ordered_f64(f64::from_be_bytes(bytes))),
         Float => fixed(a, b, |bytes| ordered_f32(f32::from_be_bytes(bytes))),
         Int => fixed(a, b, i32::from_be_bytes),
@@ -34,7 +36,17 @@ pub fn compare(cql_type: &CqlType, a: &[u8], b: &[u8]) -> Ordering {
 
 /// Compares two values of `N` bytes by what `key` makes of them.
 fn fixed<const N: usize, K: Ord>(a: &[u8], b: &[u8], key: impl Fn([u8; N]) -> K) -> Option<Ordering> {
-    Some(key(a.try_into().ok()?).cmp(&key(b.try_into().ok()?)))
+    let read = |bytes: &[u8]| bytes.try_into().ok().map(&key);
+    valid_first(read(a), read(b))
+}
+
+/// The order of two values that were read or found invalid: the valid one first, `None` if neither is valid.
+fn valid_first<K: Ord>(a: Option<K>, b: Option<K>) -> Option<Ordering> {
+    match (a, b) {
+        (None, None) => None,
+        (Some(a), Some(b)) => Some(a.cmp(&b)),
+        (a, b) => Some(b.is_some().cmp(&a.is_some())),
+    }
 }
 
 /// An unsigned integer that sorts as the number does: -0 before 0, every NaN the same and last, as in Java.

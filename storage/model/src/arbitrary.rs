@@ -1,0 +1,384 @@
+//! Random types, values, schemas, rows and mutations for the tests of every crate.
+//!
+//! Randomness is an argument: `below(n)` gives a number in `0..n` (`n` is at least 1). Values come from small domains
+//! with many edge cases, so that keys, timestamps and elements collide. All that is given is valid: values validate,
+//! blobs parse, mutations decode.
+
+use crate::key::push_composite;
+use crate::mutation::{Clustering, ClusteringBound, Mutation, MutationBuilder, push_clustering};
+use crate::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
+use crate::schema::{Column, ColumnId, ColumnKind, Keyspace, Replication, Schema, Table, TableId, TableOptions};
+use crate::types::CqlType;
+use crate::value::{self, Duration, push_element};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Deepest type that [`cql_type`] gives: a collection of collections of scalars.
+const DEPTH_MAX: u32 = 2;
+/// Timestamps are in `1..=TIMESTAMP_MAX`, local times in seconds too.
+const TIMESTAMP_MAX: u64 = 8;
+
+/// The types that are neither collections, tuples nor counters.
+pub const SCALARS: [CqlType; 19] = [
+    CqlType::Ascii,
+    CqlType::Bigint,
+    CqlType::Blob,
+    CqlType::Boolean,
+    CqlType::Date,
+    CqlType::Decimal,
+    CqlType::Double,
+    CqlType::Duration,
+    CqlType::Float,
+    CqlType::Inet,
+    CqlType::Int,
+    CqlType::Smallint,
+    CqlType::Text,
+    CqlType::Time,
+    CqlType::Timestamp,
+    CqlType::Timeuuid,
+    CqlType::Tinyint,
+    CqlType::Uuid,
+    CqlType::Varint,
+];
+
+/// A `below` from a seed: splitmix64.
+pub fn generator(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed;
+    move |end| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((u128::from(z ^ (z >> 31)) * u128::from(end)) >> 64) as u64
+    }
+}
+
+/// One of the items, of which there is at least one.
+pub fn pick<'a, T>(items: &'a [T], below: &mut impl FnMut(u64) -> u64) -> &'a T {
+    &items[below(items.len() as u64) as usize]
+}
+
+/// A scalar type.
+pub fn scalar_type(below: &mut impl FnMut(u64) -> u64) -> CqlType {
+    pick(&SCALARS, below).clone()
+}
+
+/// A type that a primary key may have: no duration, frozen.
+pub fn key_type(below: &mut impl FnMut(u64) -> u64) -> CqlType {
+    loop {
+        let found = frozen_type(0, below);
+        if !holds_duration(&found) {
+            return found;
+        }
+    }
+}
+
+fn holds_duration(cql_type: &CqlType) -> bool {
+    match cql_type {
+        CqlType::Duration => true,
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => holds_duration(element),
+        CqlType::Map { key, value, .. } => holds_duration(key) || holds_duration(value),
+        CqlType::Tuple(elements) => elements.iter().any(holds_duration),
+        _ => false,
+    }
+}
+
+/// Any type, scalar in half of the cases, multi-cell at its outside in some.
+pub fn cql_type(below: &mut impl FnMut(u64) -> u64) -> CqlType {
+    let mut found = frozen_type(0, below);
+    match &mut found {
+        CqlType::List { frozen, .. } | CqlType::Set { frozen, .. } | CqlType::Map { frozen, .. } => {
+            *frozen = below(2) == 0;
+        }
+        _ => {}
+    }
+    found
+}
+
+fn frozen_type(depth: u32, below: &mut impl FnMut(u64) -> u64) -> CqlType {
+    let nested = if depth < DEPTH_MAX { 8 } else { 1 };
+    let inner = |below: &mut _| Box::new(frozen_type(depth + 1, below));
+    match below(nested) {
+        4 => CqlType::List { element: inner(below), frozen: true },
+        5 => CqlType::Set { element: inner(below), frozen: true },
+        6 => CqlType::Map { key: inner(below), value: inner(below), frozen: true },
+        7 => CqlType::Tuple((0..1 + below(3)).map(|_| *inner(below)).collect()),
+        _ => scalar_type(below),
+    }
+}
+
+/// A valid value, sometimes empty where that is legal.
+pub fn value(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
+    use CqlType::*;
+    let no_empty = matches!(cql_type, Smallint | Tinyint | Date | Time | Duration) || cql_type.is_collection();
+    if !no_empty && below(16) == 0 {
+        return Vec::new();
+    }
+    match cql_type {
+        Ascii => (0..below(5)).map(|_| *pick(b"\0\0\x01ab'~\x7f", below)).collect(),
+        Text => (0..below(5))
+            .map(|_| *pick(&['\0', '\0', 'a', 'b', '\'', '\u{7f}', 'é', '€', '😀'], below))
+            .collect::<String>()
+            .into(),
+        Blob => (0..below(6)).map(|_| *pick(&[0, 0, 1, 0x7f, 0x80, 0xfe, 0xff], below)).collect(),
+        Boolean => vec![below(2) as u8],
+        Tinyint => integer(below).to_be_bytes()[7..].into(),
+        Smallint => integer(below).to_be_bytes()[6..].into(),
+        Int | Date => integer(below).to_be_bytes()[4..].into(),
+        Bigint | Counter | Timestamp => integer(below).to_be_bytes().into(),
+        Time => (integer(below).rem_euclid(86_400_000_000_000)).to_be_bytes().into(),
+        Double => match below(2) {
+            0 => pick(
+                &[0.0, -0.0, 1.5, -1.5, f64::MIN_POSITIVE, f64::MAX, f64::INFINITY, f64::NEG_INFINITY, f64::NAN],
+                below,
+            )
+            .to_be_bytes()
+            .into(),
+            _ => integer(below).to_be_bytes().into(),
+        },
+        Float => match below(2) {
+            0 => pick(
+                &[0.0, -0.0, 1.5, -1.5, f32::MIN_POSITIVE, f32::MAX, f32::INFINITY, f32::NEG_INFINITY, f32::NAN],
+                below,
+            )
+            .to_be_bytes()
+            .into(),
+            _ => integer(below).to_be_bytes()[4..].into(),
+        },
+        Varint => varint(below),
+        Decimal => {
+            let scales = [0, 0, 1, 2, -1, -2, 30, -30, i32::MAX, i32::MIN];
+            [&pick(&scales, below).to_be_bytes()[..], &varint(below)].concat()
+        }
+        Duration => duration(below),
+        Inet => (0..*pick(&[4, 16], below)).map(|_| *pick(&[0, 1, 127, 255], below)).collect(),
+        Uuid => uuid(*pick(&[1, 1, 4, 7], below), below).into(),
+        Timeuuid => uuid(1, below).into(),
+        List { element, .. } => collection((0..below(4)).map(|_| vec![value(element, below)]).collect()),
+        Set { element, .. } => collection(elements(element, below).into_iter().map(|element| vec![element]).collect()),
+        Map { key, value: values, .. } => {
+            collection(elements(key, below).into_iter().map(|key| vec![key, value(values, below)]).collect())
+        }
+        Tuple(types) => {
+            let mut out = Vec::new();
+            // Elements may be missing at the end.
+            let len = if below(4) == 0 { 1 + below(types.len() as u64) as usize } else { types.len() };
+            for cql_type in &types[..len] {
+                let element = (below(4) > 0).then(|| value(cql_type, below));
+                push_element(&mut out, element.as_deref());
+            }
+            out
+        }
+    }
+}
+
+/// Up to three different values in their order.
+fn elements(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> Vec<Vec<u8>> {
+    let mut found: Vec<Vec<u8>> = (0..below(4)).map(|_| value(cql_type, below)).collect();
+    found.sort_by(|a, b| value::compare(cql_type, a, b));
+    found.dedup_by(|a, b| value::compare(cql_type, a, b).is_eq());
+    found
+}
+
+fn collection(entries: Vec<Vec<Vec<u8>>>) -> Vec<u8> {
+    let mut out = (entries.len() as i32).to_be_bytes().to_vec();
+    entries.iter().flatten().for_each(|element| push_element(&mut out, Some(element)));
+    out
+}
+
+/// Of any magnitude, often at an edge.
+fn integer(below: &mut impl FnMut(u64) -> u64) -> i64 {
+    let number = match below(3) {
+        0 => *pick(&[0, 1, -1, 63, 64, 127, 128, 255, 256, i64::MAX, i64::MIN], below),
+        1 => below(5) as i64,
+        _ => (below(u64::MAX) >> below(64)) as i64,
+    };
+    if below(3) == 0 { number.wrapping_neg() } else { number }
+}
+
+fn varint(below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
+    let number = integer(below);
+    let low = (0..*pick(&[0, 0, 0, 1, 9, 200], below)).map(|_| below(256) as u8);
+    let high = number.to_be_bytes();
+    let sign = if number < 0 { 0xff } else { 0 };
+    let start = high.iter().position(|&byte| byte != sign).unwrap_or(8);
+    // One more byte keeps the sign; now and then it is not needed.
+    [sign].into_iter().chain(high[start..].iter().copied()).chain(low).collect()
+}
+
+fn duration(below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
+    let sign = if below(2) == 0 { 1 } else { -1 };
+    let mut part = || *pick(&[0, 0, 1, 64, i32::MAX], below) * sign;
+    let mut out = Vec::new();
+    Duration { months: part(), days: part(), nanoseconds: i64::from(part()) * 1_000_000_007 }.push(&mut out);
+    out
+}
+
+fn uuid(version: u8, below: &mut impl FnMut(u64) -> u64) -> [u8; 16] {
+    let mut bytes = [0; 16].map(|_: u8| *pick(&[0, 1, 0x7f, 0x80, 0xff], below));
+    bytes[6] = (version << 4) | (bytes[6] & 0x0f);
+    bytes
+}
+
+/// A table with up to three key and clustering columns each and up to five others.
+pub fn table(keyspace: &str, name: &str, below: &mut impl FnMut(u64) -> u64) -> Table {
+    let (partition_key_len, clustering_len) = (1 + below(3), below(4));
+    let mut columns = Vec::new();
+    let mut column = |name: String, kind, position: u64, cql_type| {
+        let id = ColumnId(columns.len() as u16);
+        columns.push(Column { id, name, kind, position: position as u16, cql_type });
+    };
+    for i in 0..partition_key_len {
+        column(format!("p{i}"), ColumnKind::PartitionKey, i, key_type(below));
+    }
+    for i in 0..clustering_len {
+        column(format!("c{i}"), ColumnKind::Clustering, i, key_type(below));
+    }
+    for i in 0..below(6) {
+        column(format!("r{i}"), ColumnKind::Regular, 0, cql_type(below));
+    }
+    Table {
+        id: TableId(uuid(4, below)),
+        keyspace: keyspace.into(),
+        name: name.into(),
+        columns,
+        partition_key_len: partition_key_len as usize,
+        clustering_len: clustering_len as usize,
+        options: TableOptions::default(),
+    }
+}
+
+/// A schema of one to three keyspaces with up to three tables each.
+pub fn schema(below: &mut impl FnMut(u64) -> u64) -> Schema {
+    let mut schema = Schema { version: Uuid::from_bytes(uuid(4, below)), ..Schema::empty() };
+    for k in 0..1 + below(3) {
+        let name = format!("k{k}");
+        let tables: BTreeMap<_, _> = (0..below(4))
+            .map(|t| table(&name, &format!("t{t}"), below))
+            .map(|table| (table.name.clone(), Arc::new(table)))
+            .collect();
+        let options = BTreeMap::from([("replication_factor".to_string(), (1 + below(3)).to_string())]);
+        let class = "org.apache.cassandra.locator.SimpleStrategy".into();
+        let replication = Replication { class, options };
+        schema.put_keyspace(Arc::new(Keyspace { name, replication, durable_writes: below(4) > 0, tables }));
+    }
+    schema
+}
+
+/// A serialised partition key, never empty.
+pub fn key(table: &Table, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
+    loop {
+        let parts: Vec<_> = table.partition_key().iter().map(|column| value(&column.cql_type, below)).collect();
+        match &parts[..] {
+            [single] if single.is_empty() => {}
+            [single] => return single.clone(),
+            _ => {
+                let mut out = Vec::new();
+                push_composite(parts.iter().map(Vec::as_slice), &mut out);
+                return out;
+            }
+        }
+    }
+}
+
+/// The first `len` values of a clustering in the form of [`Clustering`].
+pub fn clustering(table: &Table, len: usize, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    for column in &table.clustering()[..len] {
+        push_clustering(&mut out, &value(&column.cql_type, below));
+    }
+    out
+}
+
+fn timestamp(below: &mut impl FnMut(u64) -> u64) -> i64 {
+    1 + below(TIMESTAMP_MAX) as i64
+}
+
+/// A deletion, never live.
+pub fn deletion(below: &mut impl FnMut(u64) -> u64) -> Deletion {
+    Deletion { timestamp: timestamp(below), local_deletion_time: timestamp(below) }
+}
+
+fn content<'a>(value: &'a [u8], below: &mut impl FnMut(u64) -> u64) -> CellContent<'a> {
+    match below(4) {
+        0 => CellContent::Deleted { local_deletion_time: timestamp(below) },
+        1 => CellContent::Expiring { value, ttl: 1 + below(3) as i32, local_deletion_time: timestamp(below) },
+        _ => CellContent::Live(value),
+    }
+}
+
+/// Appends a row blob of a table; it may hold nothing.
+pub fn row(table: &Table, below: &mut impl FnMut(u64) -> u64, out: &mut Vec<u8>) {
+    let liveness = (below(2) == 0).then(|| Liveness {
+        timestamp: timestamp(below),
+        expiry: (below(2) == 0).then(|| (1 + below(3) as i32, timestamp(below))),
+    });
+    let own = if below(4) == 0 { deletion(below) } else { Deletion::LIVE };
+    let mut builder = RowBuilder::new(out, liveness, own);
+    for column in table.regular() {
+        if !column.cql_type.is_multicell() {
+            if below(2) == 0 {
+                let value = value(&column.cql_type, below);
+                let (content, timestamp) = (content(&value, below), timestamp(below));
+                builder.cell(&Cell { column: column.id, timestamp, content, path: None });
+            }
+            continue;
+        }
+        if below(4) == 0 {
+            let content = CellContent::ColumnDeletion { local_deletion_time: timestamp(below) };
+            builder.cell(&Cell { column: column.id, timestamp: timestamp(below), content, path: None });
+        }
+        for (path, value) in paths(&column.cql_type, below) {
+            let (content, timestamp) = (content(&value, below), timestamp(below));
+            builder.cell(&Cell { column: column.id, timestamp, content, path: Some(&path) });
+        }
+    }
+}
+
+/// Elements of a multi-cell collection: path and value, in the order of the paths.
+fn paths(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    (0..below(4))
+        .map(|_| match cql_type {
+            // Few paths, so that versions of a row share some.
+            CqlType::List { element, .. } => {
+                let mut path = [0; 16];
+                (path[3], path[6]) = (below(3) as u8, 0x10);
+                (path.to_vec(), value(element, below))
+            }
+            CqlType::Set { element, .. } => (value(element, below), Vec::new()),
+            CqlType::Map { key, value: values, .. } => (value(key, below), value(values, below)),
+            scalar => (Vec::new(), value(scalar, below)),
+        })
+        .collect()
+}
+
+/// A mutation of one partition over one to three of the tables, of which there is at least one; the key is of the first.
+pub fn mutation(tables: &[&Table], below: &mut impl FnMut(u64) -> u64) -> Mutation {
+    let mut builder = MutationBuilder::new(&key(tables[0], below));
+    for _ in 0..1 + below(3) {
+        let table = *pick(tables, below);
+        builder.table(table.id);
+        if below(4) == 0 {
+            builder.delete_partition(deletion(below));
+        }
+        for _ in 0..below(4) {
+            if below(4) == 0 {
+                let mut bound = || {
+                    let len = below(1 + table.clustering_len as u64) as usize;
+                    (clustering(table, len, below), below(2) == 0)
+                };
+                let (start, end) = (bound(), bound());
+                builder.delete_range(
+                    ClusteringBound { prefix: Clustering(&start.0), inclusive: start.1 },
+                    ClusteringBound { prefix: Clustering(&end.0), inclusive: end.1 },
+                    deletion(below),
+                );
+            } else {
+                let clustering = clustering(table, table.clustering_len, below);
+                builder.row(Clustering(&clustering), |out| row(table, below, out));
+            }
+        }
+    }
+    builder.finish()
+}

@@ -1,0 +1,95 @@
+//! Laws of merging rows.
+
+use model::arbitrary::{self, generator};
+use model::merge::{filter_row, merge_rows, reconcile};
+use model::row::{Cell, CellContent, Deletion, RowView};
+use model::{ColumnId, Table};
+
+fn row(table: &Table, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    arbitrary::row(table, below, &mut out);
+    out
+}
+
+fn merge(a: &[u8], b: &[u8], deletion: Deletion) -> Vec<u8> {
+    let mut out = Vec::new();
+    merge_rows(RowView::trusted(a), RowView::trusted(b), deletion, &mut out);
+    assert!(RowView::parse(&out).is_ok(), "{out:02x?}");
+    out
+}
+
+/// What remains; the blob of an empty row if nothing does.
+fn filter(row: &[u8], deletion: Deletion) -> Vec<u8> {
+    let mut out = vec![7];
+    let remains = filter_row(RowView::trusted(row), deletion, &mut out);
+    let blob = out.split_off(1);
+    assert_eq!(out, [7]);
+    assert_eq!(remains, !blob.is_empty());
+    assert_eq!(remains, !RowView::trusted(&blob).is_empty());
+    if remains { blob } else { vec![0] }
+}
+
+fn deletion(below: &mut impl FnMut(u64) -> u64) -> Deletion {
+    if below(2) == 0 { Deletion::LIVE } else { arbitrary::deletion(below) }
+}
+
+#[test]
+fn merge_is_commutative_associative_and_idempotent() {
+    let mut below = generator(1);
+    for _ in 0..6000 {
+        let table = arbitrary::table("k", "t", &mut below);
+        let [a, b, c] = [(); 3].map(|()| row(&table, &mut below));
+        let live = Deletion::LIVE;
+        let ab = merge(&a, &b, live);
+        assert_eq!(ab, merge(&b, &a, live), "{a:02x?} {b:02x?}");
+        assert_eq!(merge(&ab, &c, live), merge(&a, &merge(&b, &c, live), live), "{a:02x?} {b:02x?} {c:02x?}");
+        assert_eq!(merge(&ab, &ab, live), ab);
+        assert_eq!(merge(&ab, &b, live), ab);
+        assert_eq!(merge(&a, &[0], live), filter(&a, live));
+    }
+}
+
+#[test]
+fn filters_are_deletions_applied_before_or_after() {
+    let mut below = generator(2);
+    for _ in 0..6000 {
+        let table = arbitrary::table("k", "t", &mut below);
+        let [a, b] = [(); 2].map(|()| row(&table, &mut below));
+        let (d, e) = (deletion(&mut below), deletion(&mut below));
+        assert_eq!(filter(&filter(&a, d), d), filter(&a, d));
+        assert_eq!(filter(&filter(&a, d), e), filter(&a, d.max(e)));
+        assert_eq!(filter(&merge(&a, &b, Deletion::LIVE), d), merge(&a, &b, d));
+        assert_eq!(merge(&filter(&a, d), &filter(&b, d), d), merge(&a, &b, d));
+        for cell in RowView::trusted(&filter(&a, d)).cells() {
+            let later_column =
+                matches!(cell.content, CellContent::ColumnDeletion { .. }) && cell.timestamp == d.timestamp;
+            assert!(!d.deletes(cell.timestamp) || later_column);
+        }
+    }
+}
+
+#[test]
+fn the_winner_is_cassandras() {
+    let cell = |timestamp, content| Cell { column: ColumnId(0), timestamp, content, path: None };
+    let expiring = |value, ttl, local_deletion_time| CellContent::Expiring { value, ttl, local_deletion_time };
+    let deleted = |local_deletion_time| CellContent::Deleted { local_deletion_time };
+    // Each beats all before it.
+    let ladder = [
+        cell(1, deleted(9)),
+        cell(2, CellContent::Live(b"a")),
+        cell(2, CellContent::Live(b"ab")),
+        cell(2, CellContent::Live(b"b")),
+        cell(2, expiring(b"a", 9, 5)),
+        cell(2, expiring(b"a", 8, 5)),
+        cell(2, expiring(b"b", 9, 5)),
+        cell(2, expiring(b"a", 9, 6)),
+        cell(2, deleted(1)),
+        cell(2, deleted(2)),
+        cell(3, CellContent::Live(b"")),
+    ];
+    for (i, a) in ladder.iter().enumerate() {
+        for (j, b) in ladder.iter().enumerate() {
+            assert_eq!(reconcile(*a, *b), ladder[i.max(j)], "{a:?} {b:?}");
+        }
+    }
+}
