@@ -229,6 +229,12 @@ impl Core {
         unsafe { self.start(Operation::Silent, opcode::Close::new(types::Fd(descriptor)).build()) };
     }
 
+    /// Operations under way; one is the wait for other threads.
+    #[cfg(test)]
+    pub(super) fn under_way(&self) -> usize {
+        self.operations.borrow().len()
+    }
+
     /// Whether the shard is past its last task: nothing is armed again.
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.get()

@@ -34,6 +34,16 @@ fn open_on(path: &Path) -> usize {
     entries.filter(|entry| std::fs::read_link(entry.as_ref().unwrap().path()).is_ok_and(|to| to == path)).count()
 }
 
+/// Waits for a condition; a test that waits too long has failed.
+async fn until(condition: impl Fn() -> bool) {
+    let patience = timeout(Duration::from_secs(10), async {
+        while !condition() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    });
+    patience.await.expect("the condition comes true in time");
+}
+
 #[test]
 fn options_are_checked() {
     let try_run = |options: Options| run(options, |_| async {}).err().map(|e| e.kind());
@@ -139,15 +149,13 @@ fn descriptors_are_closed_whoever_drops_what() {
                 // Polled once and dropped: the descriptor that the kernel makes afterwards belongs to nobody.
                 timeout(Duration::ZERO, File::open(&path, WRITE)).await;
             }
-            sleep(Duration::from_millis(20)).await;
-            assert_eq!(open_on(&path), 0);
+            until(|| open_on(&path) == 0 && reactor::current().under_way() == 1).await;
             let file = File::open(&path, WRITE).await.unwrap();
             assert_eq!(open_on(&path), 1);
             // The write keeps the file open until it has ended.
             timeout(Duration::ZERO, file.write_at(AlignedBuf::zeroed(1 << 20), 0)).await;
             drop(file);
-            sleep(Duration::from_millis(50)).await;
-            assert_eq!(open_on(&path), 0);
+            until(|| open_on(&path) == 0).await;
             // Left to the teardown: an open file with a write under way, in a task that never ends.
             let file = File::open(&path, WRITE).await.unwrap();
             spawn(async move {
@@ -204,8 +212,9 @@ fn buffers_of_lazy_readers_are_bounded() {
             a.write(|out| out.resize(EACH, 1));
             pairs.push((a, b));
         }
-        sleep(Duration::from_millis(100)).await;
-        assert!(core.buffers.are_scarce(), "45 MB are on their way");
+        // 45 MB are on their way.
+        until(|| core.buffers.are_scarce()).await;
+        sleep(Duration::from_millis(20)).await;
         assert!(core.buffers.copied_bytes() < 24 << 20, "{}", core.buffers.copied_bytes());
         for (_, b) in &pairs {
             let mut left = EACH;
