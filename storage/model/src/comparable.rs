@@ -137,17 +137,21 @@ fn push_fixed<const N: usize>(value: &[u8], out: &mut Vec<u8>, form: impl Fn([u8
 }
 
 fn push_escaped(bytes: &[u8], out: &mut Vec<u8>) {
-    let mut zeros = 0usize;
-    for &byte in bytes {
-        match (byte, zeros) {
-            (0, 0) => out.push(0),
-            (0, _) => out.push(0xfe),
-            (_, 0) => out.push(byte),
-            _ => out.extend_from_slice(&[0xff, byte]),
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|&byte| byte == 0) {
+        let (before, after) = rest.split_at(at);
+        let zeros = after.iter().take_while(|&&byte| byte == 0).count();
+        rest = &after[zeros..];
+        out.extend_from_slice(before);
+        out.push(0);
+        out.extend(std::iter::repeat_n(0xfe, zeros - 1));
+        if rest.is_empty() {
+            return out.push(0xfe);
         }
-        zeros = if byte == 0 { zeros + 1 } else { 0 };
+        out.push(0xff);
     }
-    out.push(if zeros == 0 { 0 } else { 0xfe });
+    out.extend_from_slice(rest);
+    out.push(0);
 }
 
 fn push_bigint(number: i64, out: &mut Vec<u8>) {

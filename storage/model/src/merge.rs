@@ -7,8 +7,10 @@
 //!
 //! Invariants: merging is commutative, associative and idempotent; nothing is allocated but the output.
 
-use crate::row::{Cell, CellContent, Deletion, Liveness, RowBuilder, RowView};
+use crate::row::{Cell, CellContent, Cells, Deletion, Liveness, RowBuilder, RowView};
+use crate::schema::ColumnId;
 use std::cmp::{Ordering, Reverse};
+use std::ops::Range;
 
 /// The winner of two cells of the same column and path.
 pub fn reconcile<'a>(a: Cell<'a>, b: Cell<'a>) -> Cell<'a> {
@@ -39,40 +41,84 @@ fn reconcile_liveness(a: Option<Liveness>, b: Option<Liveness>) -> Option<Livene
     Some(if strength(&y) > strength(&x) { y } else { x })
 }
 
-/// Copies the cells that no deletion shadows, in the order they are given.
-struct Filter<'o> {
+/// The cells of a row that is read, with their places in its blob.
+struct Source<'a> {
+    blob: &'a [u8],
+    cells: Cells<'a>,
+    next: Option<Cell<'a>>,
+    /// Where the bytes of `next` begin; they end where the rest of `cells` begins.
+    start: usize,
+}
+
+impl<'a> Source<'a> {
+    fn new(row: RowView<'a>) -> Source<'a> {
+        let mut source = Source { blob: row.blob(), cells: row.cells(), next: None, start: 0 };
+        source.advance();
+        source
+    }
+
+    fn end(&self) -> usize {
+        self.blob.len() - self.cells.rest().len()
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        self.start = self.end();
+        self.next = self.cells.next();
+    }
+}
+
+/// Copies the cells that no deletion shadows, in the order they are given; neighbours of one blob in one piece.
+struct Filter<'o, 'a> {
     out: RowBuilder<'o>,
     /// What shadows the whole row.
     row: Deletion,
     /// What shadows the cells of `column`.
     shadow: Deletion,
-    column: Option<crate::ColumnId>,
+    column: Option<ColumnId>,
+    /// Where the part `pending` is still to be copied from.
+    blob: &'a [u8],
+    pending: Range<usize>,
 }
 
-impl<'o> Filter<'o> {
+impl<'o, 'a> Filter<'o, 'a> {
     /// Starts the output row: `outer` is the deletion of the partition or a range, `own` the row's.
-    fn new(out: &'o mut Vec<u8>, liveness: Option<Liveness>, own: Deletion, outer: Deletion) -> Filter<'o> {
+    fn new(out: &'o mut Vec<u8>, liveness: Option<Liveness>, own: Deletion, outer: Deletion) -> Filter<'o, 'a> {
         let row = outer.max(own);
         let own = if row == outer { Deletion::LIVE } else { own };
         let liveness = liveness.filter(|liveness| !row.deletes(liveness.timestamp));
-        Filter { out: RowBuilder::new(out, liveness, own), row, shadow: row, column: None }
+        Filter { out: RowBuilder::new(out, liveness, own), row, shadow: row, column: None, blob: &[], pending: 0..0 }
     }
 
-    fn cell(&mut self, cell: &Cell<'_>, encoded: &[u8]) {
+    /// Takes the next cell of a source, of which there is one. The caller advances the source.
+    #[inline]
+    fn take(&mut self, source: &Source<'a>) {
+        if source.next.as_ref().is_some_and(|cell| self.keeps(cell)) {
+            if self.pending.end == source.start && std::ptr::eq(self.blob, source.blob) {
+                self.pending.end = source.end();
+            } else {
+                self.flush();
+                (self.blob, self.pending) = (source.blob, source.start..source.end());
+            }
+        }
+    }
+
+    #[inline]
+    fn keeps(&mut self, cell: &Cell<'_>) -> bool {
         if self.column != Some(cell.column) {
             self.column = Some(cell.column);
             self.shadow = self.row;
         }
         if let CellContent::ColumnDeletion { local_deletion_time } = cell.content {
-            let shadow = self.shadow.max(Deletion { timestamp: cell.timestamp, local_deletion_time });
-            if shadow == self.shadow {
-                return;
-            }
-            self.shadow = shadow;
-        } else if self.shadow.deletes(cell.timestamp) {
-            return;
+            let before = self.shadow;
+            self.shadow = before.max(Deletion { timestamp: cell.timestamp, local_deletion_time });
+            return self.shadow != before;
         }
-        self.out.encoded(encoded);
+        !self.shadow.deletes(cell.timestamp)
+    }
+
+    fn flush(&mut self) {
+        self.out.encoded(&self.blob[self.pending.clone()]);
     }
 }
 
@@ -82,45 +128,30 @@ pub fn merge_rows(a: RowView<'_>, b: RowView<'_>, deletion: Deletion, out: &mut 
     out.reserve(a.blob().len() + b.blob().len());
     let liveness = reconcile_liveness(a.liveness(), b.liveness());
     let mut filter = Filter::new(out, liveness, a.deletion().max(b.deletion()), deletion);
-    let (mut a_cells, mut b_cells) = (a.cells(), b.cells());
-    let (mut a_next, mut b_next) = (a_cells.next_encoded(), b_cells.next_encoded());
+    let (mut a, mut b) = (Source::new(a), Source::new(b));
     loop {
-        let (a_taken, b_taken) = match (&a_next, &b_next) {
-            (None, None) => return,
-            (Some((cell, encoded)), None) => {
-                filter.cell(cell, encoded);
-                (true, false)
-            }
-            (None, Some((cell, encoded))) => {
-                filter.cell(cell, encoded);
-                (false, true)
-            }
-            (Some((a_cell, a_encoded)), Some((b_cell, b_encoded))) => match a_cell.place().cmp(&b_cell.place()) {
-                Ordering::Less => {
-                    filter.cell(a_cell, a_encoded);
-                    (true, false)
-                }
-                Ordering::Greater => {
-                    filter.cell(b_cell, b_encoded);
-                    (false, true)
-                }
-                Ordering::Equal => {
-                    if wins(b_cell, a_cell) {
-                        filter.cell(b_cell, b_encoded);
-                    } else {
-                        filter.cell(a_cell, a_encoded);
-                    }
-                    (true, true)
-                }
-            },
+        let order = match (&a.next, &b.next) {
+            (None, None) => break,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(a), Some(b)) => a.place().cmp(&b.place()),
         };
-        if a_taken {
-            a_next = a_cells.next_encoded();
+        match order {
+            Ordering::Less => filter.take(&a),
+            Ordering::Greater => filter.take(&b),
+            Ordering::Equal => {
+                let b_wins = a.next.zip(b.next).is_some_and(|(a, b)| wins(&b, &a));
+                filter.take(if b_wins { &b } else { &a });
+            }
         }
-        if b_taken {
-            b_next = b_cells.next_encoded();
+        if order.is_le() {
+            a.advance();
+        }
+        if order.is_ge() {
+            b.advance();
         }
     }
+    filter.flush();
 }
 
 /// Appends `row` without what `deletion` and its own deletions shadow. Returns false, having appended nothing, if
@@ -128,10 +159,12 @@ pub fn merge_rows(a: RowView<'_>, b: RowView<'_>, deletion: Deletion, out: &mut 
 pub fn filter_row(row: RowView<'_>, deletion: Deletion, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let mut filter = Filter::new(out, row.liveness(), row.deletion(), deletion);
-    let mut cells = row.cells();
-    while let Some((cell, encoded)) = cells.next_encoded() {
-        filter.cell(&cell, encoded);
+    let mut source = Source::new(row);
+    while source.next.is_some() {
+        filter.take(&source);
+        source.advance();
     }
+    filter.flush();
     if RowView::trusted(&out[start..]).is_empty() {
         out.truncate(start);
         return false;

@@ -259,11 +259,9 @@ pub struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// The next cell and its bytes.
-    pub(crate) fn next_encoded(&mut self) -> Option<(Cell<'a>, &'a [u8])> {
-        let before = self.rest;
-        let cell = self.next()?;
-        Some((cell, &before[..before.len() - self.rest.len()]))
+    /// The bytes that are not read yet: the end of the blob.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
     }
 }
 
@@ -355,7 +353,7 @@ impl<'o> RowBuilder<'o> {
         }
     }
 
-    /// Appends a cell that is encoded already.
+    /// Appends cells that are encoded already.
     pub(crate) fn encoded(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
