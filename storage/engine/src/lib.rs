@@ -7,7 +7,12 @@
 
 pub mod commitlog;
 pub mod memtable;
+mod read;
+mod restore;
+mod signal;
 pub mod store;
+mod table;
+mod write;
 
 pub use store::Store;
 
@@ -63,6 +68,9 @@ pub enum Error {
     UnknownTable(model::TableId),
     /// The store is closing: nothing was written.
     Closing,
+    /// There is no room for another segment of the log, or it could not be made: nothing was written. Later writes may
+    /// succeed.
+    LogFull(std::io::Error),
     /// The log could not be written: whether the write survives is unknown, and the log takes no more writes.
     LogFailed(std::io::Error),
     /// Data on disk cannot be trusted: file, offset, what is wrong. The node must not start (exit 3).
@@ -74,13 +82,34 @@ pub enum Error {
         /// What.
         what: &'static str,
     },
+    /// A commit log segment of Cassandra that may hold mutations. The node must not start.
+    ForeignLog {
+        /// The file.
+        path: PathBuf,
+    },
     /// The disk failed at start.
     Io(std::io::Error),
 }
 
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{self:?}")
+        match self {
+            Error::MemtableFull => write!(f, "the memtables are full"),
+            Error::MutationTooLarge { bytes } => {
+                write!(f, "a mutation of {bytes} bytes is too large for the commit log")
+            }
+            Error::UnknownTable(table) => write!(f, "unknown table {table}"),
+            Error::Closing => write!(f, "the store is closing"),
+            Error::LogFull(error) => write!(f, "no room for the commit log: {error}"),
+            Error::LogFailed(error) => write!(f, "the commit log failed: {error}"),
+            Error::Corrupt { path, offset, what } => write!(f, "{}: {what} at offset {offset}", path.display()),
+            Error::ForeignLog { path } => write!(
+                f,
+                "{} is a commit log segment of Cassandra with unflushed writes: run `nodetool drain` on Cassandra first",
+                path.display()
+            ),
+            Error::Io(error) => write!(f, "disk: {error}"),
+        }
     }
 }
 

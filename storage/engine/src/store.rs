@@ -1,155 +1,334 @@
 //! All tables of a shard: start, replay, writes, reads, truncation, stop.
 //!
 //! Start, driven by the crate `shard` so that schema comes before data:
-//! 1. `Store::open` scans the log's segments (headers and groups), stopping exactly at a torn tail.
-//! 2. On shard 0: `replay(system tables)`, then the schema is read from them.
-//! 3. On every shard: `add_table` for all tables, then `replay_rest`.
+//! 1. [`Store::open`] lists the log's segments and reads their headers.
+//! 2. On shard 0: [`Store::add_table`] and [`Store::replay`] for the system tables, then the schema is read from them.
+//! 3. On every shard: `add_table` for all tables, then `replay`: a call applies the records of the tables that became
+//!    known since the call before, so that each record is applied once. Each call reads the segments again, which costs
+//!    time once instead of memory for as long as the start takes.
+//! 4. [`Store::start`], with one counter floor for all shards.
 //!
 //! Truncation: see [`Store::truncate`]. Old segments: those found at start stay until every table in them is dropped or
 //! truncated; shard 0 removes them.
 
+pub use crate::commitlog::position::{LogPosition, Truncation};
+
+use crate::commitlog::replay::{self, Found};
+use crate::commitlog::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use crate::commitlog::{Log, LogOptions};
+use crate::memtable::{MemoryCounter, Memtable};
+use crate::read::{self, CellScratch};
+use crate::restore::OldSegments;
+use crate::table::{LoggedTable, TableState, is_system};
+use crate::write::{Reserved, Target, Targets, Undecided, Write};
 use crate::{Error, Options};
 use model::query::{ReadCommand, ReadEnd, RowSink};
 use model::{Mutation, Table, TableId};
+use runtime::file::{create_dir_all, sync_dir};
+use runtime::gate::Gate;
+use runtime::{Class, HashMap};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// A shard's storage. Cloning shares it.
 #[derive(Clone)]
 pub struct Store {
-    _inner: Rc<()>,
+    inner: Rc<Inner>,
 }
 
-/// A point in this shard's log: everything of a table before it is gone after a truncation.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct LogPosition {
-    /// `counter << 16 | shard`.
-    pub segment: u64,
-    /// Offset in the segment, bytes.
-    pub offset: u32,
-}
-
-/// A table's truncation: stored in `system.local.truncated_at` as [`Truncation::encode`].
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Truncation {
-    /// Segments whose counter (id >> 16) is below this lie before the truncation, whatever shard wrote them.
-    pub counter_floor: u64,
-    /// For segments at or above the floor: per writing shard the position before which the table's data is gone.
-    pub positions: Vec<LogPosition>,
-    /// When, milliseconds since 1970.
-    pub at_millis: i64,
-}
-
-impl Truncation {
-    /// Bytes for the system table.
-    pub fn encode(&self) -> Vec<u8> {
-        todo!()
-    }
-
-    /// `None` for bytes that `encode` did not make.
-    pub fn decode(bytes: &[u8]) -> Option<Truncation> {
-        let _ = bytes;
-        todo!()
-    }
-
-    /// Whether a record at `position` was truncated away.
-    pub fn covers(&self, position: LogPosition) -> bool {
-        let _ = position;
-        todo!()
-    }
+pub(crate) struct Inner {
+    pub(crate) options: Options,
+    /// Where the segments are.
+    pub(crate) directory: PathBuf,
+    /// The shard that this store belongs to.
+    pub(crate) shard: u16,
+    pub(crate) tables: RefCell<HashMap<TableId, TableState>>,
+    user_bytes: MemoryCounter,
+    system_bytes: MemoryCounter,
+    /// Bytes of writes on their way to a memtable.
+    in_flight_bytes: Rc<Cell<usize>>,
+    gate: Gate,
+    log: OnceCell<Log>,
+    floor: Cell<u64>,
+    highest_counter: u64,
+    pub(crate) old: RefCell<OldSegments>,
+    /// Where tables were truncated in this run.
+    truncated: RefCell<HashMap<TableId, LogPosition>>,
+    scratch: CellScratch,
 }
 
 impl Store {
-    /// Opens the shard's part of the log directory and reads what is there, without applying anything yet.
+    /// Opens the shard's part of the log directory: lists the segments and reads their headers.
+    ///
+    /// Panics on options outside their ranges.
     pub async fn open(options: Options) -> Result<Store, Error> {
-        let _ = options;
-        todo!()
+        let valid = options.segment_bytes.is_power_of_two()
+            && (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&options.segment_bytes);
+        assert!(valid, "segment_bytes is a power of two between {SEGMENT_BYTES_MIN} and {SEGMENT_BYTES_MAX}");
+        let directory = options.directory.join("commitlog");
+        create_dir_all(&directory).await.map_err(Error::Io)?;
+        sync_dir(&options.directory).await.map_err(Error::Io)?;
+        let found: Found = replay::list(&directory).await?;
+        let inner = Inner {
+            directory,
+            shard: runtime::current_shard().0 as u16,
+            tables: RefCell::default(),
+            user_bytes: Rc::default(),
+            system_bytes: Rc::default(),
+            in_flight_bytes: Rc::default(),
+            gate: Gate::new(),
+            log: OnceCell::new(),
+            floor: Cell::new(0),
+            highest_counter: found.highest_counter(),
+            old: RefCell::new(OldSegments::new(found)),
+            truncated: RefCell::default(),
+            scratch: CellScratch::default(),
+            options,
+        };
+        Ok(Store { inner: Rc::new(inner) })
     }
 
-    /// Makes a table known (idempotent; replaces the description on a new schema version).
+    /// Makes a table known (idempotent; replaces the description on a new schema version). The ids of the columns of a
+    /// table that holds data do not change.
     pub fn add_table(&self, table: Arc<Table>, local: bool) {
-        let _ = (table, local);
-        todo!()
+        let inner = &self.inner;
+        let mut tables = inner.tables.borrow_mut();
+        match tables.get_mut(&table.id) {
+            Some(state) => {
+                if state.table.columns != table.columns {
+                    state.list = Rc::new(LoggedTable::new(&table));
+                    // Mutations of the new columns go to a group of their own, behind the new list.
+                    if let Some(log) = inner.log.get() {
+                        let _ = log.cut();
+                    }
+                }
+                state.memtable.set_table(table.clone());
+                state.table = table;
+                state.local = local;
+            }
+            None => {
+                let counter = inner.counter_of(&table);
+                tables.insert(table.id, TableState::new(table, local, counter));
+            }
+        }
     }
 
     /// Forgets a table and frees its memtable once writes under way are done. Its log records are ignored from then on;
     /// the caller records a [`Truncation`] as for TRUNCATE, so that a table created WITH the same ID starts empty.
     pub fn drop_table(&self, table: TableId) {
-        let _ = table;
-        todo!()
+        let state = self.inner.tables.borrow_mut().remove(&table);
+        if let Some(state) = state {
+            self.inner.discard(state.memtable);
+        }
     }
 
     /// Replays the records of the tables known so far that this shard owns, less what `truncations` cover; each record
     /// is applied once over all calls. Idempotent against a crash: nothing is changed on disk. May exceed the budget.
     pub async fn replay(&self, truncations: &[(TableId, Truncation)]) -> Result<ReplayStats, Error> {
-        let _ = truncations;
-        todo!()
+        assert!(self.inner.log.get().is_none(), "replay comes before start");
+        crate::restore::replay(&self.inner, truncations).await
     }
 
-    /// Ends replay: forgets the scanned records, starts a fresh active segment with a counter above every one found
-    /// (`counter_floor` of the node, agreed by all shards through [`Store::highest_counter`]).
+    /// Ends replay: makes what was replayed durable, starts a fresh active segment with a counter above every one found
+    /// by any shard: `counter_floor` is the highest [`Store::highest_counter`] of all shards, or more.
     pub async fn start(&self, counter_floor: u64) -> Result<(), Error> {
-        let _ = counter_floor;
-        todo!()
+        let inner = &self.inner;
+        let first = counter_floor.max(inner.highest_counter) + 1;
+        inner.floor.set(counter_floor + 1);
+        let (recyclable, ends) = crate::restore::settle(inner).await?;
+        let options = LogOptions {
+            directory: inner.directory.clone(),
+            sync: inner.options.sync,
+            segment_bytes: inner.options.segment_bytes,
+            shard: inner.shard,
+            shard_map: inner.options.shard_map,
+        };
+        let log = Log::start(options, first, recyclable, &ends).await?;
+        assert!(inner.log.set(log).is_ok(), "a store starts once");
+        Ok(())
     }
 
-    /// The highest segment counter found in the directory.
+    /// The highest segment counter found in the directory; 0 if it is empty.
     pub fn highest_counter(&self) -> u64 {
-        todo!()
+        self.inner.highest_counter
     }
 
-    /// The counter floor given to [`Store::start`].
+    /// The lowest counter that a segment of this run can have, on any shard: what [`Truncation::counter_floor`] takes.
+    /// Set by [`Store::start`].
     pub fn counter_floor(&self) -> u64 {
-        todo!()
+        self.inner.floor.get()
     }
 
     /// Writes a mutation of this shard: durable (by mode) and visible when it returns. `system` writes may exceed the
-    /// memtable budget. An error other than [`Error::LogFailed`] is definite.
+    /// memtable budget. An error other than [`Error::LogFailed`] is definite. If the future is dropped the write may
+    /// still happen, whole.
     pub async fn apply(&self, mutation: Mutation, system: bool) -> Result<(), Error> {
-        let _ = (mutation, system);
-        todo!()
+        let inner = &self.inner;
+        let pass = inner.gate.enter().ok_or(Error::Closing)?;
+        let log = inner.started();
+        let bytes = mutation.bytes().len();
+        let reserved = if system { None } else { Some(inner.reserve(bytes)?) };
+        let permit = log.admit(bytes).await?;
+        // From here to the append nothing is awaited: a truncation sees the write as before it or as after it.
+        let Some(targets) = inner.targets(&mutation)? else { return Ok(()) };
+        let lists = targets.as_slice().iter().map(|target| &target.list);
+        let group = log.append(mutation.bytes(), lists, permit)?;
+        let write = Write { mutation, targets, _reserved: reserved, _pass: pass };
+        if log.acknowledges_early() {
+            write.apply();
+            return Ok(());
+        }
+        let undecided = Undecided::new(write, group.clone());
+        let outcome = group.ended().await;
+        let write = undecided.decided();
+        Log::result(outcome)?;
+        if let Some(write) = write {
+            write.apply();
+        }
+        Ok(())
     }
 
     /// Reads: gives the live rows that `command` asks for to `sink`, in order. Yields in long scans; a partition is seen
     /// as it was when the read reached it, or any later state, but never half of a mutation.
     pub async fn read(&self, command: &ReadCommand, sink: &mut dyn RowSink) -> Result<ReadEnd, Error> {
-        let _ = (command, sink);
-        todo!()
+        let memtable = self.inner.memtable(command.table)?;
+        read::read(&memtable, command, &self.inner.scratch, sink).await
     }
 
     /// Tries to read without waiting: `None` if the read would have to yield or wait (nothing was given to the sink).
     /// The fast path of single-partition reads from memory.
     pub fn read_now(&self, command: &ReadCommand, sink: &mut dyn RowSink) -> Option<Result<ReadEnd, Error>> {
-        let _ = (command, sink);
-        todo!()
+        let memtable = match self.inner.memtable(command.table) {
+            Ok(memtable) => memtable,
+            Err(error) => return Some(Err(error)),
+        };
+        read::read_now(&memtable, command, &self.inner.scratch, sink).map(Ok)
     }
 
     /// Switches a table to an empty memtable in one step and returns the log position of the switch, once every write
-    /// that was under way before has finished (those go with the old memtable).
+    /// that was under way before has finished (those go with the old memtable). On an error the table is empty, but its
+    /// records may come back with the next start.
     pub async fn truncate(&self, table: TableId) -> Result<LogPosition, Error> {
-        let _ = table;
-        todo!()
+        let inner = &self.inner;
+        let _pass = inner.gate.enter().ok_or(Error::Closing)?;
+        let log = inner.started();
+        log.usable()?;
+        let (old, cut) = {
+            let mut tables = inner.tables.borrow_mut();
+            let state = tables.get_mut(&table).ok_or(Error::UnknownTable(table))?;
+            let empty = Rc::new(Memtable::new(state.table.clone(), inner.counter_of(&state.table)));
+            (std::mem::replace(&mut state.memtable, empty), log.cut())
+        };
+        let reached = log.reach(&cut).await;
+        old.seal().await;
+        inner.discard(old);
+        let position = reached?;
+        inner.truncated.borrow_mut().insert(table, position);
+        Ok(position)
     }
 
-    /// On shard 0, after a drop or truncation is durable: removes old segments that no longer hold anything needed.
+    /// After a drop or truncation of a table is durable: frees the segments of this shard that no longer hold anything
+    /// needed; on shard 0 also removes old segments, of all shards.
     pub async fn release(&self, table: TableId) -> Result<(), Error> {
-        let _ = table;
-        todo!()
+        let inner = &self.inner;
+        let Some(_pass) = inner.gate.enter() else { return Err(Error::Closing) };
+        let known = inner.tables.borrow().contains_key(&table);
+        let position = inner.truncated.borrow().get(&table).copied();
+        if !known {
+            inner.started().release(table, None).await?;
+        } else if let Some(position) = position {
+            inner.started().release(table, Some(position)).await?;
+        }
+        if inner.shard == 0 && (!known || position.is_some()) {
+            crate::restore::release(inner, table).await?;
+        }
+        Ok(())
     }
 
     /// Makes everything written durable (in every mode).
     pub async fn sync(&self) -> Result<(), Error> {
-        todo!()
+        self.inner.started().sync().await
     }
 
     /// Refuses new writes, waits for those under way, syncs the log.
     pub async fn close(&self) -> Result<(), Error> {
-        todo!()
+        self.inner.gate.close().await;
+        match self.inner.log.get() {
+            Some(log) => log.close().await,
+            None => Ok(()),
+        }
     }
 
     /// Bytes in memtables of user tables, and the budget.
     pub fn memory(&self) -> (usize, usize) {
-        todo!()
+        (self.inner.user_bytes.get(), self.inner.options.memtable_bytes_max)
+    }
+}
+
+impl Inner {
+    fn started(&self) -> &Log {
+        self.log.get().expect("the store was started")
+    }
+
+    fn counter_of(&self, table: &Table) -> MemoryCounter {
+        if is_system(table) { self.system_bytes.clone() } else { self.user_bytes.clone() }
+    }
+
+    fn memtable(&self, table: TableId) -> Result<Rc<Memtable>, Error> {
+        match self.tables.borrow().get(&table) {
+            Some(state) => Ok(state.memtable.clone()),
+            None => Err(Error::UnknownTable(table)),
+        }
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<Reserved, Error> {
+        let used = self.user_bytes.get() + self.in_flight_bytes.get();
+        if used + bytes > self.options.memtable_bytes_max {
+            return Err(Error::MemtableFull);
+        }
+        Ok(Reserved::new(&self.in_flight_bytes, bytes))
+    }
+
+    /// The memtables that a mutation goes to; `None` if it changes nothing.
+    fn targets(&self, mutation: &Mutation) -> Result<Option<Targets>, Error> {
+        let tables = self.tables.borrow();
+        let mut first = None;
+        let mut more = Vec::new();
+        for update in mutation.updates() {
+            let state = tables.get(&update.table).ok_or(Error::UnknownTable(update.table))?;
+            let owner = if state.local { 0 } else { self.options.shard_map.owner(mutation.token()) };
+            assert_eq!(
+                owner, self.shard,
+                "a write of {} came to a shard that replay will not give it to",
+                state.table.name
+            );
+            let pass = state.memtable.enter().expect("an active memtable takes writes");
+            let target = Target { list: state.list.clone(), memtable: state.memtable.clone(), _pass: pass };
+            match first {
+                None => first = Some(target),
+                Some(_) => more.push(target),
+            }
+        }
+        Ok(match (first, more) {
+            (None, _) => None,
+            (Some(target), more) if more.is_empty() => Some(Targets::One([target])),
+            (Some(target), mut more) => {
+                more.insert(0, target);
+                Some(Targets::Many(more))
+            }
+        })
+    }
+
+    /// Frees a memtable in pieces once the writes under way are done.
+    fn discard(&self, memtable: Rc<Memtable>) {
+        let Some(pass) = self.gate.enter() else { return };
+        runtime::spawn_in(Class::Background, async move {
+            memtable.seal().await;
+            Memtable::dismantle(memtable).await;
+            drop(pass);
+        });
     }
 }
 

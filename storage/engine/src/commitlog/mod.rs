@@ -1,1 +1,360 @@
 //! Group commit: durable records in recycled, pre-written segments.
+//!
+//! 1. [`Log::append`] copies a record into the group that collects; a full one waits in line.
+//! 2. The log's task ([`writer`]) takes one group at a time, adds the column lists that the segment lacks, and writes it
+//!    with one durable write. Its writers wake when that completes; meanwhile the next group collects.
+//! 3. The next segment is prepared in the background before the active one is full.
+//!
+//! Invariants:
+//! * one write is in flight, in one segment; a segment's first group follows the last group of the one before;
+//! * a failed write poisons the log: nothing is written after it;
+//! * at most one segment's length of records waits to be written; further writers wait in line.
+//!
+//! The format is in `docs/commitlog.md`.
+#![doc = include_str!("../../docs/commitlog.md")]
+
+pub(crate) mod group;
+pub mod position;
+pub mod record;
+pub mod replay;
+pub mod segment;
+pub(crate) mod writer;
+
+use crate::signal::Signal;
+use crate::table::LoggedTable;
+use crate::{Error, SyncMode};
+use group::{Buffers, GROUP_BYTES_MAX, Group, GroupState, Outcome};
+use model::{ShardMap, TableId};
+use position::LogPosition;
+use record::{END_BYTES, RECORD_HEADER_BYTES};
+use runtime::gate::{Gate, Permit, Semaphore};
+use runtime::{HashMap, Instant, JoinHandle};
+use segment::{GROUP_HEADER_BYTES, HEADER_BYTES, Segment};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// How a log is made.
+#[derive(Clone, Debug)]
+pub(crate) struct LogOptions {
+    /// The directory of the segments.
+    pub(crate) directory: PathBuf,
+    pub(crate) sync: SyncMode,
+    pub(crate) segment_bytes: u32,
+    /// The shard that writes.
+    pub(crate) shard: u16,
+    pub(crate) shard_map: ShardMap,
+}
+
+/// The log of one shard, for writing. Cloning shares it.
+#[derive(Clone)]
+pub(crate) struct Log(Rc<Shared>);
+
+/// What the log's users and its task share.
+pub(crate) struct Shared {
+    options: LogOptions,
+    buffers: Buffers,
+    collecting: RefCell<Option<Group>>,
+    sealed: RefCell<VecDeque<Group>>,
+    /// The group that is being written.
+    in_flight: RefCell<Option<Rc<GroupState>>>,
+    active: RefCell<Active>,
+    next: RefCell<Next>,
+    next_counter: Cell<u64>,
+    /// Full segments of this run that hold records still needed.
+    closed: RefCell<Vec<Closed>>,
+    /// Segments whose files may be used again.
+    recyclable: RefCell<Vec<u64>>,
+    /// Bytes of records not yet durable.
+    pending: Semaphore,
+    /// Roused when there is something for the task.
+    work: Signal,
+    /// Roused when `next` or `blocked` changes.
+    changed: Signal,
+    stopping: Cell<bool>,
+    failed: RefCell<Option<(io::ErrorKind, String)>>,
+    /// No segment could be prepared: why, and when the next attempt is due.
+    blocked: RefCell<Option<Blocked>>,
+    /// A group did not fit the active segment while there was no other.
+    starved: Cell<bool>,
+    background: Gate,
+    task: RefCell<Option<JoinHandle<()>>>,
+}
+
+#[derive(Clone)]
+struct Blocked {
+    kind: io::ErrorKind,
+    text: String,
+    until: Instant,
+}
+
+/// The segment that takes groups.
+struct Active {
+    segment: Rc<Segment>,
+    /// Where the next group goes.
+    offset: u32,
+    /// The tables whose columns it names.
+    listed: HashMap<TableId, Rc<LoggedTable>>,
+    /// The last group with records of a table.
+    dirty: HashMap<TableId, u32>,
+    /// Where the segment before ended, until its first group says so.
+    previous: Option<(u64, u32)>,
+}
+
+/// The segment after the active one.
+enum Next {
+    Idle,
+    Preparing,
+    Ready(Segment),
+}
+
+/// A moment in the log: see [`Log::cut`].
+pub(crate) struct Cut {
+    /// The last group before it, if that is not durable yet.
+    last: Option<Rc<GroupState>>,
+    /// The position, if there is no such group.
+    position: LogPosition,
+}
+
+/// A full segment.
+struct Closed {
+    id: u64,
+    dirty: HashMap<TableId, u32>,
+}
+
+/// Files kept for reuse; further ones are deleted.
+const RECYCLABLE_MAX: usize = 2;
+
+/// The most records that a group may hold, in bytes, so that it fits an empty segment with what the writer adds.
+fn group_room(segment_bytes: u32) -> usize {
+    (segment_bytes - HEADER_BYTES) as usize - RECORD_HEADER_BYTES - END_BYTES
+}
+
+impl Log {
+    /// Starts the log with a first segment of counter `counter`. `recyclable` are segments of this length without any
+    /// record; `ends` are segments found at start and where their records end.
+    pub(crate) async fn start(
+        options: LogOptions,
+        counter: u64,
+        recyclable: Vec<u64>,
+        ends: &[(u64, u32)],
+    ) -> Result<Log, Error> {
+        let header = writer::new_header(&options, counter);
+        let mut recyclable = recyclable;
+        let segment = match recyclable.pop() {
+            Some(old) => segment::recycle(&options.directory, old, header).await,
+            None => segment::create(&options.directory, header).await,
+        };
+        let segment = segment.map_err(Error::Io)?;
+        let pending = Semaphore::new(u64::from(options.segment_bytes));
+        let log = Log(Rc::new(Shared {
+            options,
+            buffers: Buffers::default(),
+            collecting: RefCell::default(),
+            sealed: RefCell::default(),
+            in_flight: RefCell::default(),
+            active: RefCell::new(Active::new(segment, None)),
+            next: RefCell::new(Next::Idle),
+            next_counter: Cell::new(counter + 1),
+            closed: RefCell::default(),
+            recyclable: RefCell::new(recyclable),
+            pending,
+            work: Signal::default(),
+            changed: Signal::default(),
+            stopping: Cell::new(false),
+            failed: RefCell::default(),
+            blocked: RefCell::default(),
+            starved: Cell::new(false),
+            background: Gate::new(),
+            task: RefCell::default(),
+        }));
+        log.0.write_ends(ends).await?;
+        let task = runtime::spawn_in(runtime::Class::Log, writer::run(log.0.clone()));
+        *log.0.task.borrow_mut() = Some(task);
+        Ok(log)
+    }
+
+    /// Whether writes are acknowledged before they are durable.
+    pub(crate) fn acknowledges_early(&self) -> bool {
+        matches!(self.0.options.sync, SyncMode::Periodic { .. })
+    }
+
+    /// Waits for room for a mutation of this many bytes. Fails at once if it can never fit or the log takes no writes.
+    pub(crate) async fn admit(&self, mutation_bytes: usize) -> Result<Permit, Error> {
+        if mutation_bytes > self.0.options.segment_bytes as usize / 2 {
+            return Err(Error::MutationTooLarge { bytes: mutation_bytes });
+        }
+        self.0.usable()?;
+        let units = (RECORD_HEADER_BYTES + mutation_bytes) as u64;
+        let permit = match self.0.pending.try_acquire(units) {
+            Some(permit) => permit,
+            None => {
+                self.0.work.notify();
+                self.0.pending.acquire(units).await
+            }
+        };
+        self.0.usable()?;
+        Ok(permit)
+    }
+
+    /// Adds an admitted mutation of `tables` to the group that collects, before anything is awaited after
+    /// [`Log::admit`]. Fails if it does not fit a segment together with its tables' column lists.
+    pub(crate) fn append<'t>(
+        &self,
+        mutation: &[u8],
+        tables: impl Iterator<Item = &'t Rc<LoggedTable>> + Clone,
+        permit: Permit,
+    ) -> Result<Rc<GroupState>, Error> {
+        let shared = &self.0;
+        let most = group_room(shared.options.segment_bytes);
+        if GROUP_HEADER_BYTES + group::mutation_bytes(mutation, tables.clone()) > most {
+            return Err(Error::MutationTooLarge { bytes: mutation.len() });
+        }
+        let mut collecting = shared.collecting.borrow_mut();
+        if collecting.as_ref().is_some_and(|g| g.bytes_with(mutation, tables.clone()) > most.min(GROUP_BYTES_MAX)) {
+            shared.sealed.borrow_mut().extend(collecting.take());
+        }
+        let group = collecting.get_or_insert_with(|| Group::new(&shared.buffers));
+        group.push(mutation, tables, permit);
+        let state = group.state.clone();
+        drop(collecting);
+        shared.work.notify();
+        Ok(state)
+    }
+
+    /// How a group's end reads to its writers.
+    pub(crate) fn result(outcome: Outcome) -> Result<LogPosition, Error> {
+        match outcome {
+            Outcome::Durable(position) => Ok(position),
+            Outcome::NotWritten(kind, text, _) => Err(Error::LogFull(io::Error::new(kind, text))),
+            Outcome::Failed(kind, text) => Err(Error::LogFailed(io::Error::new(kind, text))),
+        }
+    }
+
+    /// Closes the group that collects: what was appended so far lies before the cut, what follows behind it.
+    pub(crate) fn cut(&self) -> Cut {
+        let shared = &self.0;
+        let group = shared.collecting.borrow_mut().take();
+        let mut sealed = shared.sealed.borrow_mut();
+        sealed.extend(group);
+        let last = sealed.back().map(|group| group.state.clone()).or_else(|| shared.in_flight.borrow().clone());
+        drop(sealed);
+        shared.work.notify();
+        Cut { last, position: shared.active.borrow().position() }
+    }
+
+    /// Waits until everything before the cut is durable, or known never to be; gives the position of the cut.
+    pub(crate) async fn reach(&self, cut: &Cut) -> Result<LogPosition, Error> {
+        let shared = &self.0;
+        let Some(last) = &cut.last else {
+            return Ok(cut.position);
+        };
+        // A periodic log keeps what it could not write for lack of room; who waits for it learns why.
+        let outcome = shared
+            .changed
+            .wait(|| match last.outcome() {
+                Some(outcome) => Some(Self::result(outcome)),
+                None if self.acknowledges_early() => shared.starved_error().map(Err),
+                None => None,
+            })
+            .await;
+        match (outcome, last.outcome()) {
+            // Its writers know that it was refused.
+            (_, Some(Outcome::NotWritten(_, _, position))) if !self.acknowledges_early() => Ok(position),
+            (outcome, _) => outcome,
+        }
+    }
+
+    /// Makes everything appended so far durable.
+    pub(crate) async fn sync(&self) -> Result<(), Error> {
+        self.usable()?;
+        self.reach(&self.cut()).await.map(|_| ())
+    }
+
+    /// An error if the log takes no writes: it has failed, or there is no room for another segment.
+    pub(crate) fn usable(&self) -> Result<(), Error> {
+        self.0.usable()
+    }
+
+    /// Forgets a table in the full segments of this run, up to `before` (`None`: in all of them); segments that hold
+    /// nothing needed are kept for reuse or deleted.
+    pub(crate) async fn release(&self, table: TableId, before: Option<LogPosition>) -> Result<(), Error> {
+        let shared = &self.0;
+        let mut free = Vec::new();
+        shared.closed.borrow_mut().retain_mut(|closed| {
+            let gone = closed.dirty.get(&table).is_some_and(|offset| {
+                before.is_none_or(|before| LogPosition { segment: closed.id, offset: *offset } < before)
+            });
+            if gone {
+                closed.dirty.remove(&table);
+            }
+            if closed.dirty.is_empty() {
+                free.push(closed.id);
+            }
+            !closed.dirty.is_empty()
+        });
+        for id in free {
+            if shared.recyclable.borrow().len() < RECYCLABLE_MAX {
+                shared.recyclable.borrow_mut().push(id);
+            } else {
+                replay::delete(&shared.options.directory, id).await.map_err(Error::Io)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what waits and ends the log's tasks.
+    pub(crate) async fn close(&self) -> Result<(), Error> {
+        let synced = self.reach(&self.cut()).await;
+        self.0.stopping.set(true);
+        self.0.work.notify();
+        self.0.changed.notify();
+        let task = self.0.task.borrow_mut().take();
+        if let Some(task) = task {
+            task.await;
+        }
+        self.0.background.close().await;
+        synced.map(|_| ())
+    }
+}
+
+impl Shared {
+    /// An error if the log takes no writes: it has failed, or there is no room for another segment.
+    fn usable(&self) -> Result<(), Error> {
+        if let Some((kind, text)) = &*self.failed.borrow() {
+            return Err(Error::LogFailed(io::Error::new(*kind, text.clone())));
+        }
+        match self.starved_error() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Why no group can be written now, if there is no room for one.
+    fn starved_error(&self) -> Option<Error> {
+        let blocked = self.blocked.borrow();
+        let blocked = blocked.as_ref().filter(|blocked| {
+            let kept = matches!(self.options.sync, SyncMode::Periodic { .. });
+            self.starved.get() && (kept || runtime::now() < blocked.until)
+        })?;
+        Some(Error::LogFull(io::Error::new(blocked.kind, blocked.text.clone())))
+    }
+}
+
+impl Active {
+    fn new(segment: Segment, previous: Option<(u64, u32)>) -> Active {
+        Active {
+            segment: Rc::new(segment),
+            offset: HEADER_BYTES,
+            listed: HashMap::default(),
+            dirty: HashMap::default(),
+            previous,
+        }
+    }
+
+    fn position(&self) -> LogPosition {
+        LogPosition { segment: self.segment.header.id, offset: self.offset }
+    }
+}

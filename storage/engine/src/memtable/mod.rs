@@ -1,1 +1,250 @@
 //! Partitions to rows in memory: ordered tree on tokens, copy-on-write partitions, row blobs in an arena.
+//!
+//! 1. `arena` holds the bytes; `tree` finds a partition by token and key; `partition` is its state; `rows` and
+//!    `tombstones` are its contents; `cursor` reads it.
+//! 2. Writes of one mutation are applied in one poll; readers borrow for one poll and hold a [`Snapshot`] across polls.
+//!
+//! Invariants: a borrow of a memtable never lives across an await; bytes that a snapshot can reach do not change;
+//! `bytes()` counts everything allocated but map nodes that a snapshot alone keeps.
+
+pub mod arena;
+pub mod cursor;
+pub mod partition;
+pub mod rows;
+pub mod tombstones;
+pub mod tree;
+
+use arena::Arena;
+use model::comparable::{self, BoundSide};
+use model::merge::merge_rows;
+use model::mutation::{Clustering, ClusteringBound, Operation, TableUpdate};
+use model::row::RowView;
+use model::{Table, Token};
+use partition::{PARTITION_BYTES, Partition};
+use rows::{RowEntry, RowKey, Upsert};
+use runtime::gate::{Gate, Pass};
+use std::cell::{Cell, Ref, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use tree::PartitionTree;
+
+/// Partitions freed between two questions whether to yield.
+const DISMANTLE_PARTITIONS: usize = 256;
+
+/// Bytes of many memtables together.
+pub type MemoryCounter = Rc<Cell<usize>>;
+
+/// The rows of one table that are in memory.
+pub struct Memtable {
+    table: RefCell<Arc<Table>>,
+    contents: RefCell<Contents>,
+    /// Readers that hold a partition across polls.
+    snapshots: Cell<usize>,
+    /// Writes that are logged or being logged for this memtable.
+    writes: Gate,
+    counter: MemoryCounter,
+}
+
+/// What a reader borrows for one poll.
+#[derive(Default)]
+pub struct Contents {
+    /// The bytes.
+    pub arena: Arena,
+    /// The partitions.
+    pub partitions: PartitionTree,
+    /// Memory outside the arena.
+    structure_bytes: usize,
+    /// The shared key of all rows of a table without clustering.
+    plain_key: Option<RowKey>,
+    scratch: Scratch,
+}
+
+#[derive(Default)]
+struct Scratch {
+    comparable: Vec<u8>,
+    end: Vec<u8>,
+    blob: Vec<u8>,
+}
+
+/// A partition as it was when it was taken, for readers that yield.
+pub struct Snapshot {
+    memtable: Rc<Memtable>,
+    partition: Rc<Partition>,
+}
+
+impl Memtable {
+    /// An empty memtable whose bytes count in `counter`.
+    pub fn new(table: Arc<Table>, counter: MemoryCounter) -> Memtable {
+        Memtable {
+            table: RefCell::new(table),
+            contents: RefCell::default(),
+            snapshots: Cell::new(0),
+            writes: Gate::new(),
+            counter,
+        }
+    }
+
+    /// Replaces the description of the table.
+    pub fn set_table(&self, table: Arc<Table>) {
+        *self.table.borrow_mut() = table;
+    }
+
+    /// Counts a write that will be applied; `None` once the memtable was switched.
+    pub fn enter(&self) -> Option<Pass> {
+        self.writes.enter()
+    }
+
+    /// Takes no more writes and waits for those under way.
+    pub async fn seal(&self) {
+        self.writes.close().await;
+    }
+
+    /// The contents, for the rest of this poll.
+    pub fn read(&self) -> Ref<'_, Contents> {
+        self.contents.borrow()
+    }
+
+    /// Keeps a partition as it is now.
+    pub fn snapshot(self: &Rc<Self>, partition: &Rc<Partition>) -> Snapshot {
+        self.snapshots.set(self.snapshots.get() + 1);
+        Snapshot { memtable: self.clone(), partition: partition.clone() }
+    }
+
+    /// Frees a memtable that was switched away, in pieces; what a reader still holds is freed by the reader.
+    pub async fn dismantle(memtable: Rc<Memtable>) {
+        loop {
+            if Rc::strong_count(&memtable) > 1 {
+                return;
+            }
+            if !memtable.contents.borrow_mut().partitions.pop(DISMANTLE_PARTITIONS) {
+                return;
+            }
+            runtime::yield_if_needed().await;
+        }
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.contents.borrow().bytes()
+    }
+
+    /// Applies one table's part of a mutation.
+    pub fn apply(&self, token: Token, key: &[u8], update: &TableUpdate<'_>) {
+        let mut contents = self.contents.borrow_mut();
+        let before = contents.bytes();
+        contents.apply(&self.table.borrow(), token, key, update, self.snapshots.get() > 0);
+        let after = contents.bytes();
+        self.counter.set(self.counter.get() + after - before);
+    }
+}
+
+impl Drop for Memtable {
+    fn drop(&mut self) {
+        self.counter.set(self.counter.get() - self.contents.get_mut().bytes());
+    }
+}
+
+impl Contents {
+    fn bytes(&self) -> usize {
+        self.arena.bytes() + self.structure_bytes
+    }
+
+    fn apply(&mut self, table: &Table, token: Token, key: &[u8], update: &TableUpdate<'_>, shared: bool) {
+        let Contents { arena, partitions, structure_bytes, plain_key, scratch } = self;
+        let make = |arena: &mut Arena| Partition::new(token, arena.put(&[key]));
+        let (slot, made) = partitions.get_or_insert(arena, token.prefix(), key, make);
+        if made {
+            *structure_bytes += PARTITION_BYTES;
+        }
+        let partition = Rc::make_mut(slot);
+        partition.deletion = partition.deletion.max(update.partition_deletion);
+        for operation in update.operations() {
+            match operation {
+                Operation::Row { clustering, row } => {
+                    scratch.comparable.clear();
+                    comparable::clustering(table, clustering.components(), &mut scratch.comparable);
+                    let plain = table.clustering_len == 0;
+                    let row_key = |arena: &mut Arena, comparable: &[u8]| match plain_key {
+                        Some(key) if plain => *key,
+                        _ => {
+                            let key = RowKey::put(arena, comparable, clustering.0);
+                            if plain {
+                                *plain_key = Some(key);
+                            }
+                            key
+                        }
+                    };
+                    *structure_bytes +=
+                        upsert(arena, partition, &scratch.comparable, row, row_key, &mut scratch.blob, shared);
+                }
+                Operation::RangeDeletion { start, end, deletion } => {
+                    scratch.comparable.clear();
+                    scratch.end.clear();
+                    start_bound(table, start, &mut scratch.comparable);
+                    end_bound(table, end, &mut scratch.end);
+                    let tombstones = Rc::make_mut(partition.tombstones.get_or_insert_default());
+                    *structure_bytes += tombstones.insert(&scratch.comparable, &scratch.end, deletion);
+                }
+            }
+        }
+    }
+}
+
+/// Adds a row or merges it with the one there; returns bytes of memory added outside the arena.
+fn upsert(
+    arena: &mut Arena,
+    partition: &mut Partition,
+    comparable: &[u8],
+    row: RowView<'_>,
+    key: impl FnOnce(&mut Arena, &[u8]) -> RowKey,
+    scratch: &mut Vec<u8>,
+    shared: bool,
+) -> usize {
+    let make = |arena: &mut Arena| RowEntry { key: key(arena, comparable), blob: arena.put_blob(row.blob()) };
+    match partition.rows.upsert(arena, comparable, make) {
+        Upsert::Added(bytes) => bytes,
+        Upsert::Found(blob) => {
+            scratch.clear();
+            merge_rows(RowView::trusted(arena.get(*blob)), row, partition.deletion, scratch);
+            if shared {
+                arena.abandon(*blob);
+                *blob = arena.put_blob(scratch);
+            } else if arena.fits(*blob, scratch) {
+                *blob = arena.replace(*blob, scratch);
+            } else {
+                arena.release(*blob);
+                *blob = arena.put_blob(scratch);
+            }
+            0
+        }
+    }
+}
+
+/// Appends the comparable form of the place where a range begins.
+fn start_bound(table: &Table, bound: ClusteringBound<'_>, out: &mut Vec<u8>) {
+    let side = if bound.inclusive { BoundSide::Before } else { BoundSide::After };
+    bound_form(table, bound.prefix, side, out);
+}
+
+/// Appends the comparable form of the place where a range ends.
+fn end_bound(table: &Table, bound: ClusteringBound<'_>, out: &mut Vec<u8>) {
+    let side = if bound.inclusive { BoundSide::After } else { BoundSide::Before };
+    bound_form(table, bound.prefix, side, out);
+}
+
+fn bound_form(table: &Table, prefix: Clustering<'_>, side: BoundSide, out: &mut Vec<u8>) {
+    comparable::bound(table, prefix.components(), side, out);
+}
+
+impl Snapshot {
+    /// The partition.
+    pub fn partition(&self) -> &Rc<Partition> {
+        &self.partition
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.memtable.snapshots.set(self.memtable.snapshots.get() - 1);
+    }
+}

@@ -1,0 +1,266 @@
+//! A group: records that become durable together, with one write.
+//!
+//! Invariants: header and payload lie in one aligned buffer, zeros behind them up to the block; the tables of the
+//! records are known, so that the writer can add the column lists that the segment lacks.
+
+use super::position::LogPosition;
+use super::record::{KIND_COLUMN_LIST, KIND_MUTATION, RECORD_HEADER_BYTES, push_header};
+use super::segment::{BLOCK_BYTES, GROUP_HEADER_BYTES, GroupFrame, Header};
+use crate::table::LoggedTable;
+use runtime::AlignedBuf;
+use runtime::gate::Permit;
+use std::cell::RefCell;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// A group is closed when its records reach this many bytes, if the one that waits before it is still being written.
+pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
+/// A group's buffer begins with this many bytes.
+const GROUP_BYTES_START: usize = 64 << 10;
+/// Buffers kept for the next groups.
+const SPARE_BUFFERS_MAX: usize = 3;
+
+/// Records that wait to be written, or are being written.
+pub(crate) struct Group {
+    buffer: AlignedBuf,
+    len: usize,
+    records: u32,
+    /// The tables that its mutations name.
+    pub(crate) tables: Vec<Rc<LoggedTable>>,
+    /// Bytes that the column lists of all `tables` would add.
+    lists_bytes: usize,
+    permits: Vec<Permit>,
+    pub(crate) state: Rc<GroupState>,
+}
+
+impl Group {
+    pub(crate) fn new(buffers: &Buffers) -> Group {
+        Group {
+            buffer: buffers.take(),
+            len: GROUP_HEADER_BYTES,
+            records: 0,
+            tables: Vec::new(),
+            lists_bytes: 0,
+            permits: Vec::new(),
+            state: Rc::default(),
+        }
+    }
+
+    /// Bytes of the group in a segment that knows none of its tables.
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.len + self.lists_bytes
+    }
+
+    /// Bytes that a mutation would add to [`Group::bytes_max`].
+    pub(crate) fn bytes_with<'t>(&self, mutation: &[u8], tables: impl Iterator<Item = &'t Rc<LoggedTable>>) -> usize {
+        self.bytes_max() + mutation_bytes(mutation, tables.filter(|table| !self.knows(table)))
+    }
+
+    fn knows(&self, table: &Rc<LoggedTable>) -> bool {
+        self.tables.iter().any(|known| Rc::ptr_eq(known, table))
+    }
+
+    /// Adds a mutation of these tables.
+    pub(crate) fn push<'t>(
+        &mut self,
+        mutation: &[u8],
+        tables: impl Iterator<Item = &'t Rc<LoggedTable>>,
+        permit: Permit,
+    ) {
+        for table in tables {
+            if !self.knows(table) {
+                self.lists_bytes += list_bytes(table);
+                self.tables.push(table.clone());
+            }
+        }
+        self.permits.push(permit);
+        self.push_record(KIND_MUTATION, mutation);
+    }
+
+    /// Adds a table's column list.
+    pub(crate) fn push_list(&mut self, table: &LoggedTable) {
+        self.push_record(KIND_COLUMN_LIST, &table.record);
+    }
+
+    /// Adds an encoded record.
+    pub(crate) fn push_encoded(&mut self, record: &[u8]) {
+        self.reserve(record.len());
+        self.buffer[self.len..self.len + record.len()].copy_from_slice(record);
+        self.len += record.len();
+        self.records += 1;
+    }
+
+    fn push_record(&mut self, kind: u8, body: &[u8]) {
+        let mut header = Vec::with_capacity(RECORD_HEADER_BYTES);
+        push_header(&mut header, kind, body.len());
+        self.reserve(header.len() + body.len());
+        for part in [&header[..], body] {
+            self.buffer[self.len..self.len + part.len()].copy_from_slice(part);
+            self.len += part.len();
+        }
+        self.records += 1;
+    }
+
+    fn reserve(&mut self, more: usize) {
+        let needed = self.len + more;
+        if needed > self.buffer.capacity() {
+            let mut larger = AlignedBuf::zeroed(needed.max(self.buffer.capacity() * 2));
+            larger[..self.len].copy_from_slice(&self.buffer[..self.len]);
+            self.buffer = larger;
+        }
+    }
+
+    /// Bytes that the group takes in a segment.
+    pub(crate) fn block_bytes(&self) -> u32 {
+        self.len.next_multiple_of(BLOCK_BYTES as usize) as u32
+    }
+
+    /// Seals the group for its place: its bytes, as long as whole blocks, and what waits for them.
+    pub(crate) fn into_bytes(self, header: &Header, offset: u32) -> (AlignedBuf, Waiting) {
+        let blocks = self.block_bytes() as usize;
+        let mut buffer = self.buffer;
+        GroupFrame::seal(header, offset, self.records, &mut buffer[..self.len]);
+        buffer[self.len..blocks].fill(0);
+        buffer.set_len(blocks);
+        (buffer, Waiting { permits: self.permits, state: self.state })
+    }
+
+    /// Ends a group that is not written.
+    pub(crate) fn finish(self, outcome: Outcome) {
+        Waiting { permits: self.permits, state: self.state }.finish(outcome);
+    }
+}
+
+/// Who waits for a group, and for the room that it takes.
+pub(crate) struct Waiting {
+    permits: Vec<Permit>,
+    state: Rc<GroupState>,
+}
+
+impl Waiting {
+    /// Ends the group: tells those who wait, lets the next ones in.
+    pub(crate) fn finish(self, outcome: Outcome) {
+        drop(self.permits);
+        self.state.finish(outcome);
+    }
+}
+
+/// Bytes that a mutation adds to a group that knows none of `tables`.
+pub(crate) fn mutation_bytes<'t>(mutation: &[u8], tables: impl Iterator<Item = &'t Rc<LoggedTable>>) -> usize {
+    RECORD_HEADER_BYTES + mutation.len() + tables.map(|table| list_bytes(table)).sum::<usize>()
+}
+
+fn list_bytes(table: &LoggedTable) -> usize {
+    RECORD_HEADER_BYTES + table.record.len()
+}
+
+/// Buffers between groups.
+#[derive(Default)]
+pub(crate) struct Buffers(RefCell<Vec<AlignedBuf>>);
+
+impl Buffers {
+    fn take(&self) -> AlignedBuf {
+        self.0.borrow_mut().pop().unwrap_or_else(|| AlignedBuf::zeroed(GROUP_BYTES_START))
+    }
+
+    pub(crate) fn give(&self, mut buffer: AlignedBuf) {
+        let mut spare = self.0.borrow_mut();
+        if buffer.capacity() <= 2 * GROUP_BYTES_MAX && spare.len() < SPARE_BUFFERS_MAX {
+            buffer.set_len(buffer.capacity());
+            spare.push(buffer);
+        }
+    }
+}
+
+/// How a group ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    /// It is durable; the next group begins here or later.
+    Durable(LogPosition),
+    /// It was not written at all; later groups begin here or later.
+    NotWritten(io::ErrorKind, String, LogPosition),
+    /// Whether it will be found at the next start is unknown.
+    Failed(io::ErrorKind, String),
+}
+
+/// What is left to be done for a writer that no longer waits.
+pub(crate) type Orphan = Box<dyn FnOnce()>;
+
+/// A group as its writers see it.
+#[derive(Default)]
+pub(crate) struct GroupState {
+    outcome: RefCell<Option<Outcome>>,
+    waiters: RefCell<Vec<Waker>>,
+    /// What is to be done on success for writers that no longer wait.
+    orphans: RefCell<Vec<Orphan>>,
+}
+
+impl GroupState {
+    /// How the group ended, once it has.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        self.outcome.borrow().clone()
+    }
+
+    /// Waits for the end.
+    pub(crate) fn ended(self: &Rc<Self>) -> Ended {
+        Ended { state: self.clone(), slot: None }
+    }
+
+    /// Has `work` done when the group is durable; drops it if it fails.
+    pub(crate) fn adopt(&self, work: Orphan) {
+        let durable = match &*self.outcome.borrow() {
+            None => {
+                self.orphans.borrow_mut().push(work);
+                return;
+            }
+            Some(outcome) => matches!(outcome, Outcome::Durable(_)),
+        };
+        if durable {
+            work();
+        }
+    }
+
+    fn finish(&self, outcome: Outcome) {
+        let durable = matches!(outcome, Outcome::Durable(_));
+        *self.outcome.borrow_mut() = Some(outcome);
+        let orphans = std::mem::take(&mut *self.orphans.borrow_mut());
+        if durable {
+            orphans.into_iter().for_each(|work| work());
+        }
+        let waiters = std::mem::take(&mut *self.waiters.borrow_mut());
+        waiters.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// See [`GroupState::ended`].
+pub(crate) struct Ended {
+    state: Rc<GroupState>,
+    slot: Option<usize>,
+}
+
+impl Future for Ended {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        if let Some(outcome) = self.state.outcome() {
+            return Poll::Ready(outcome);
+        }
+        let slot = {
+            let mut waiters = self.state.waiters.borrow_mut();
+            match self.slot.and_then(|slot| waiters.get_mut(slot)) {
+                Some(waker) => {
+                    waker.clone_from(cx.waker());
+                    self.slot
+                }
+                None => {
+                    waiters.push(cx.waker().clone());
+                    Some(waiters.len() - 1)
+                }
+            }
+        };
+        self.slot = slot;
+        Poll::Pending
+    }
+}

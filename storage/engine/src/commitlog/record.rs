@@ -1,0 +1,216 @@
+//! Records: what the payload of a group consists of. Byte map: `docs/commitlog.md`, "Records".
+//!
+//! Invariants: decoding takes any bytes; an error names what is wrong.
+
+use model::{ColumnId, Table, TableId};
+
+/// Bytes before a record's body: length u32, kind u8.
+pub const RECORD_HEADER_BYTES: usize = 5;
+/// A table's columns.
+pub const KIND_COLUMN_LIST: u8 = 1;
+/// A mutation, as `model::codec` encodes it.
+pub const KIND_MUTATION: u8 = 2;
+/// Where other segments end.
+pub const KIND_ENDS: u8 = 3;
+/// Bytes of one entry of [`KIND_ENDS`]: segment id u64, end u32.
+pub const END_BYTES: usize = 12;
+
+/// One record of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Record<'a> {
+    /// See [`ColumnList`].
+    ColumnList(&'a [u8]),
+    /// An encoded mutation.
+    Mutation(&'a [u8]),
+    /// See [`ends`].
+    Ends(&'a [u8]),
+}
+
+/// Appends a record's header.
+pub fn push_header(out: &mut Vec<u8>, kind: u8, body_bytes: usize) {
+    out.extend_from_slice(&(body_bytes as u32).to_le_bytes());
+    out.push(kind);
+}
+
+/// The records of a group's payload. An error ends the iteration.
+pub fn records(payload: &[u8]) -> impl Iterator<Item = Result<Record<'_>, &'static str>> {
+    let mut rest = payload;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let record = split_record(rest);
+        rest = match record {
+            Ok((_, tail)) => tail,
+            Err(_) => &[],
+        };
+        Some(record.map(|(record, _)| record))
+    })
+}
+
+fn split_record(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), &'static str> {
+    let (header, rest) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>().ok_or("record header cut short")?;
+    let [a, b, c, d, kind] = *header;
+    let len = u32::from_le_bytes([a, b, c, d]) as usize;
+    let (body, rest) = rest.split_at_checked(len).ok_or("record longer than its group")?;
+    let record = match kind {
+        KIND_COLUMN_LIST => Record::ColumnList(body),
+        KIND_MUTATION => Record::Mutation(body),
+        KIND_ENDS => Record::Ends(body),
+        _ => return Err("record of an unknown kind"),
+    };
+    Ok((record, rest))
+}
+
+/// Appends a [`KIND_ENDS`] record.
+pub fn push_ends(out: &mut Vec<u8>, ends: &[(u64, u32)]) {
+    push_header(out, KIND_ENDS, ends.len() * END_BYTES);
+    for (id, end) in ends {
+        out.extend_from_slice(&id.to_le_bytes());
+        out.extend_from_slice(&end.to_le_bytes());
+    }
+}
+
+/// The segments and ends of a [`KIND_ENDS`] body.
+pub fn ends(body: &[u8]) -> Result<impl Iterator<Item = (u64, u32)>, &'static str> {
+    if !body.len().is_multiple_of(END_BYTES) {
+        return Err("list of ends of a wrong length");
+    }
+    Ok(body.chunks_exact(END_BYTES).filter_map(|entry| {
+        let (id, end) = entry.split_first_chunk::<8>()?;
+        Some((u64::from_le_bytes(*id), u32::from_le_bytes(*end.first_chunk::<4>()?)))
+    }))
+}
+
+/// A table's columns as a segment names them: what the column ids of the mutations that follow mean.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ColumnList {
+    /// The table.
+    pub table: TableId,
+    /// Its keyspace, for people.
+    pub keyspace: String,
+    /// Its name, for people.
+    pub name: String,
+    /// The columns.
+    pub columns: Vec<LoggedColumn>,
+}
+
+/// A column of a [`ColumnList`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoggedColumn {
+    /// Its id in row blobs.
+    pub id: ColumnId,
+    /// Its name.
+    pub name: String,
+    /// Its type in CQL.
+    pub cql_type: String,
+}
+
+impl ColumnList {
+    /// The columns of a table.
+    pub fn of(table: &Table) -> ColumnList {
+        ColumnList {
+            table: table.id,
+            keyspace: table.keyspace.clone(),
+            name: table.name.clone(),
+            columns: table
+                .columns
+                .iter()
+                .map(|column| LoggedColumn {
+                    id: column.id,
+                    name: column.name.clone(),
+                    cql_type: column.cql_type.to_string(),
+                })
+                .collect(),
+        }
+    }
+
+    /// Appends the body of a [`KIND_COLUMN_LIST`] record.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.table.0);
+        push_text(out, &self.keyspace);
+        push_text(out, &self.name);
+        out.extend_from_slice(&(self.columns.len() as u32).to_le_bytes());
+        for column in &self.columns {
+            out.extend_from_slice(&column.id.0.to_le_bytes());
+            push_text(out, &column.name);
+            push_text(out, &column.cql_type);
+        }
+    }
+
+    /// Reads what [`ColumnList::encode`] wrote.
+    pub fn decode(body: &[u8]) -> Option<ColumnList> {
+        let mut rest = body;
+        let table = TableId(*take(&mut rest)?);
+        let keyspace = take_text(&mut rest)?;
+        let name = take_text(&mut rest)?;
+        let count = u32::from_le_bytes(*take(&mut rest)?);
+        let mut columns = Vec::new();
+        for _ in 0..count {
+            let id = ColumnId(u16::from_le_bytes(*take(&mut rest)?));
+            columns.push(LoggedColumn { id, name: take_text(&mut rest)?, cql_type: take_text(&mut rest)? });
+        }
+        rest.is_empty().then_some(ColumnList { table, keyspace, name, columns })
+    }
+}
+
+fn push_text(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (head, tail) = rest.split_first_chunk::<N>()?;
+    *rest = tail;
+    Some(head)
+}
+
+fn take_text(rest: &mut &[u8]) -> Option<String> {
+    let len = u32::from_le_bytes(*take(rest)?) as usize;
+    let (head, tail) = rest.split_at_checked(len)?;
+    *rest = tail;
+    Some(std::str::from_utf8(head).ok()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_survive_encoding() {
+        let list = ColumnList {
+            table: TableId([7; 16]),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![LoggedColumn { id: ColumnId(3), name: "ä".into(), cql_type: "map<text, int>".into() }],
+        };
+        let mut body = Vec::new();
+        list.encode(&mut body);
+        let mut payload = Vec::new();
+        push_header(&mut payload, KIND_COLUMN_LIST, body.len());
+        payload.extend_from_slice(&body);
+        push_header(&mut payload, KIND_MUTATION, 2);
+        payload.extend_from_slice(b"mm");
+        push_ends(&mut payload, &[(1 << 16, 4096), (9, 8192)]);
+        let found: Vec<_> = records(&payload).map(Result::unwrap).collect();
+        let [Record::ColumnList(found_list), Record::Mutation(b"mm"), Record::Ends(found_ends)] = found[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(ColumnList::decode(found_list), Some(list));
+        assert_eq!(ends(found_ends).unwrap().collect::<Vec<_>>(), [(1 << 16, 4096), (9, 8192)]);
+        for cut in 0..payload.len() {
+            let _ = records(&payload[..cut]).count();
+        }
+        for cut in 0..body.len() {
+            assert_eq!(ColumnList::decode(&body[..cut]), None);
+        }
+    }
+
+    #[test]
+    fn bad_records_are_named() {
+        assert_eq!(records(&[1, 0]).next(), Some(Err("record header cut short")));
+        assert_eq!(records(&[9, 0, 0, 0, 2, 1]).next(), Some(Err("record longer than its group")));
+        assert_eq!(records(&[0, 0, 0, 0, 99]).next(), Some(Err("record of an unknown kind")));
+        assert!(ends(&[0; 13]).is_err());
+    }
+}

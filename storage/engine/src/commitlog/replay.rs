@@ -1,0 +1,303 @@
+//! Reading the log at start: which segments there are, and their groups up to where each one ends.
+//!
+//! 1. [`list`] names the segments. Cassandra's own segments are refused if anything is in them.
+//! 2. [`SegmentReader`] gives a segment's groups one by one through a window of [`WINDOW_BYTES`] (more only for a single
+//!    group that is larger), so that replay needs little memory however much there is.
+//! 3. A segment ends at its first block that is not a valid group. If a valid group follows, or another segment knows
+//!    that this one was longer, bytes were damaged: [`Error::Corrupt`], never a silent end.
+//!
+//! Invariants: nothing here changes the disk but [`delete`] and [`delete_temporary`].
+
+use super::record::{self, Record, records};
+use super::segment::{
+    BLOCK_BYTES, GROUP_HEADER_BYTES, GroupFrame, HEADER_BYTES, Header, path_of, shard_of, temporary_path_of,
+};
+use crate::Error;
+use model::ShardMap;
+use runtime::file::{OpenOptions, list_dir, remove, sync_dir};
+use runtime::{AlignedBuf, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a segment held in memory at a time.
+pub const WINDOW_BYTES: usize = 512 << 10;
+
+/// What is in the log's directory.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// The segments, by id.
+    pub(crate) segments: Vec<Header>,
+    /// Ids of files that never became segments.
+    pub(crate) temporary: Vec<u64>,
+}
+
+impl Found {
+    /// The highest counter of any file.
+    pub(crate) fn highest_counter(&self) -> u64 {
+        let ids = self.segments.iter().map(|header| header.id).chain(self.temporary.iter().copied());
+        ids.map(super::segment::counter_of).max().unwrap_or(0)
+    }
+}
+
+/// Lists the directory, which must exist, and reads every segment's header.
+pub(crate) async fn list(directory: &Path) -> Result<Found, Error> {
+    let mut found = Found::default();
+    for path in list_dir(directory).await.map_err(Error::Io)? {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        if name.starts_with("CommitLog-") && name.ends_with(".log") {
+            refuse_cassandra(&path).await?;
+        } else if let Some(id) = id_of_name(name, ".log") {
+            found.segments.push(read_header(directory, id).await?);
+        } else if let Some(id) = id_of_name(name, ".log.tmp") {
+            found.temporary.push(id);
+        }
+    }
+    found.segments.sort_by_key(|header| header.id);
+    Ok(found)
+}
+
+fn id_of_name(name: &str, suffix: &str) -> Option<u64> {
+    let digits = name.strip_suffix(suffix)?;
+    let valid = digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if valid { u64::from_str_radix(digits, 16).ok() } else { None }
+}
+
+async fn read_header(directory: &Path, id: u64) -> Result<Header, Error> {
+    let path = path_of(directory, id);
+    let file = File::open(&path, OpenOptions::default()).await.map_err(Error::Io)?;
+    let (read, block) = file.read_at(AlignedBuf::zeroed(HEADER_BYTES as usize), 0).await;
+    let read = read.map_err(Error::Io)?;
+    let header = Header::decode(block.get(..read).unwrap_or_default(), id);
+    let header = header.map_err(|what| Error::Corrupt { path: path.clone(), offset: 0, what })?;
+    let bytes = file.len().await.map_err(Error::Io)?;
+    if bytes < u64::from(header.segment_bytes) {
+        return Err(Error::Corrupt { path, offset: bytes, what: "segment shorter than its header says" });
+    }
+    Ok(header)
+}
+
+/// Header of Cassandra's segments: version i32, id i64, length of parameters i16, parameters, CRC i32.
+const CASSANDRA_HEADER_BYTES: usize = 18;
+/// A sync marker follows: next position i32, CRC i32.
+const CASSANDRA_MARKER_BYTES: usize = 8;
+
+/// Refuses a commit log segment of Cassandra that may hold a mutation: one that is not zeros behind its header and first
+/// sync marker.
+async fn refuse_cassandra(path: &Path) -> Result<(), Error> {
+    let file = File::open(path, OpenOptions::default()).await.map_err(Error::Io)?;
+    let mut buffer = AlignedBuf::zeroed(WINDOW_BYTES);
+    let mut offset = 0;
+    loop {
+        let (read, returned) = file.read_at(buffer, offset).await;
+        buffer = returned;
+        let read = read.map_err(Error::Io)?;
+        let mut bytes = buffer.get(..read).unwrap_or_default();
+        if offset == 0 {
+            let parameters = match bytes.get(12..14) {
+                Some(&[a, b]) => u16::from_be_bytes([a, b]) as usize,
+                _ => 0,
+            };
+            bytes = bytes.get(CASSANDRA_HEADER_BYTES + parameters + CASSANDRA_MARKER_BYTES..).unwrap_or_default();
+        }
+        if bytes.iter().any(|byte| *byte != 0) {
+            return Err(Error::ForeignLog { path: path.to_owned() });
+        }
+        if read < buffer.len() {
+            return Ok(());
+        }
+        offset += read as u64;
+    }
+}
+
+/// A valid group: `payload` is in the reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct GroupPlace {
+    /// Where it begins.
+    pub(crate) offset: u32,
+    frame: GroupFrame,
+}
+
+/// Where a segment ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentEnd {
+    /// Where the next group would begin.
+    pub offset: u32,
+    /// Whether a group was begun there that is not whole.
+    pub torn: bool,
+}
+
+/// Reads one segment.
+pub(crate) struct SegmentReader {
+    path: PathBuf,
+    header: Header,
+    file: File,
+    window: Option<AlignedBuf>,
+    /// Where the window begins, and its bytes.
+    start: u32,
+    filled: usize,
+    next: u32,
+}
+
+impl SegmentReader {
+    pub(crate) async fn open(directory: &Path, header: Header) -> Result<SegmentReader, Error> {
+        let path = path_of(directory, header.id);
+        let file = File::open(&path, OpenOptions::default()).await.map_err(Error::Io)?;
+        Ok(SegmentReader {
+            path,
+            header,
+            file,
+            window: Some(AlignedBuf::zeroed(WINDOW_BYTES)),
+            start: 0,
+            filled: 0,
+            next: HEADER_BYTES,
+        })
+    }
+
+    /// Corruption of this segment.
+    pub(crate) fn corrupt(&self, offset: u32, what: &'static str) -> Error {
+        Error::Corrupt { path: self.path.clone(), offset: u64::from(offset), what }
+    }
+
+    /// The next valid group, or where the segment ends.
+    pub(crate) async fn next_group(&mut self) -> Result<Result<GroupPlace, SegmentEnd>, Error> {
+        let offset = self.next;
+        match self.check(offset).await? {
+            Check::Valid(frame) => {
+                self.next = frame.next_offset(offset);
+                Ok(Ok(GroupPlace { offset, frame }))
+            }
+            check => {
+                let mut later = offset.saturating_add(BLOCK_BYTES);
+                while later < self.header.segment_bytes {
+                    if let Check::Valid(_) = self.check(later).await? {
+                        return Err(self.corrupt(offset, "damaged group before a valid one"));
+                    }
+                    later += BLOCK_BYTES;
+                }
+                Ok(Err(SegmentEnd { offset, torn: check == Check::Torn }))
+            }
+        }
+    }
+
+    /// The records of the group that [`SegmentReader::next_group`] gave last.
+    pub(crate) fn payload(&self, group: GroupPlace) -> &[u8] {
+        let start = group.offset as usize - self.start as usize + GROUP_HEADER_BYTES;
+        self.bytes().get(start..start + group.frame.payload_bytes as usize).unwrap_or_default()
+    }
+
+    async fn check(&mut self, offset: u32) -> Result<Check, Error> {
+        if offset >= self.header.segment_bytes {
+            return Ok(Check::Absent);
+        }
+        self.load(offset, BLOCK_BYTES as usize).await?;
+        let Some(frame) = GroupFrame::read(&self.header, offset, self.at(offset)) else { return Ok(Check::Absent) };
+        self.load(offset, frame.bytes()).await?;
+        let payload = self.at(offset).get(GROUP_HEADER_BYTES..frame.bytes()).unwrap_or_default();
+        Ok(if frame.matches(&self.header, offset, payload) { Check::Valid(frame) } else { Check::Torn })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.window.as_ref().and_then(|window| window.get(..self.filled)).unwrap_or_default()
+    }
+
+    fn at(&self, offset: u32) -> &[u8] {
+        self.bytes().get((offset - self.start) as usize..).unwrap_or_default()
+    }
+
+    /// Brings `len` bytes from `offset`, fewer at the end of the segment, into the window.
+    async fn load(&mut self, offset: u32, len: usize) -> Result<(), Error> {
+        let end = (offset as usize + len).min(self.header.segment_bytes as usize);
+        if offset >= self.start && end <= self.start as usize + self.filled {
+            return Ok(());
+        }
+        let needed = (end - offset as usize).next_multiple_of(BLOCK_BYTES as usize);
+        let mut window = match self.window.take() {
+            Some(window) if window.capacity() >= needed && window.capacity() <= WINDOW_BYTES.max(needed) => window,
+            _ => AlignedBuf::zeroed(needed.max(WINDOW_BYTES)),
+        };
+        let left = self.header.segment_bytes as usize - offset as usize;
+        window.set_len(window.capacity().min(left));
+        self.filled = 0;
+        let (read, window) = self.file.read_at(window, u64::from(offset)).await;
+        self.window = Some(window);
+        self.filled = read.map_err(Error::Io)?;
+        self.start = offset;
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Check {
+    Valid(GroupFrame),
+    /// A group of this segment was begun here but not all of it is there.
+    Torn,
+    Absent,
+}
+
+/// What damaged or hostile bytes of a whole segment read as: the same rules as replay, for tests and fuzzing. Gives
+/// every record to `visit` with the offset of its group.
+pub fn scan_bytes(
+    segment: &[u8],
+    id: u64,
+    mut visit: impl FnMut(u32, Record<'_>),
+) -> Result<SegmentEnd, (u32, &'static str)> {
+    let header = Header::decode(segment, id).map_err(|what| (0, what))?;
+    let segment = segment.get(..header.segment_bytes as usize).ok_or((0, "segment shorter than its header says"))?;
+    let check = |offset: u32| {
+        let bytes = segment.get(offset as usize..).unwrap_or_default();
+        let Some(frame) = GroupFrame::read(&header, offset, bytes) else { return (Check::Absent, &[][..]) };
+        let payload = bytes.get(GROUP_HEADER_BYTES..frame.bytes()).unwrap_or_default();
+        (if frame.matches(&header, offset, payload) { Check::Valid(frame) } else { Check::Torn }, payload)
+    };
+    let mut offset = HEADER_BYTES;
+    loop {
+        let (found, payload) = check(offset);
+        let Check::Valid(frame) = found else {
+            let later = (offset..header.segment_bytes).step_by(BLOCK_BYTES as usize).skip(1);
+            if later.into_iter().any(|later| matches!(check(later).0, Check::Valid(_))) {
+                return Err((offset, "damaged group before a valid one"));
+            }
+            return Ok(SegmentEnd { offset, torn: found == Check::Torn });
+        };
+        for record in records(payload) {
+            let record = record.map_err(|what| (offset, what))?;
+            if let Record::Ends(body) = record {
+                let _ = record::ends(body).map_err(|what| (offset, what))?.count();
+            }
+            visit(offset, record);
+        }
+        offset = frame.next_offset(offset);
+    }
+}
+
+/// Whether the records of a segment may belong to `shard`: under the same map only its own do.
+pub(crate) fn may_concern(header: &Header, shard: u16, map: ShardMap) -> bool {
+    header.shard_map != map || shard_of(header.id) == shard
+}
+
+/// Makes what was read of a segment durable: a crash of the process alone leaves bytes that a power failure could still
+/// take.
+pub(crate) async fn make_durable(directory: &Path, id: u64) -> io::Result<()> {
+    File::open(&path_of(directory, id), OpenOptions { write: true, create: false, exclusive: false })
+        .await?
+        .sync()
+        .await
+}
+
+/// Deletes a segment durably; one that is gone already is fine.
+pub(crate) async fn delete(directory: &Path, id: u64) -> io::Result<()> {
+    delete_path(directory, &path_of(directory, id)).await
+}
+
+/// Deletes what never became a segment.
+pub(crate) async fn delete_temporary(directory: &Path, id: u64) -> io::Result<()> {
+    delete_path(directory, &temporary_path_of(directory, id)).await
+}
+
+async fn delete_path(directory: &Path, path: &Path) -> io::Result<()> {
+    match remove(path).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        result => result?,
+    }
+    sync_dir(directory).await
+}

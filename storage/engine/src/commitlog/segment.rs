@@ -1,0 +1,317 @@
+//! One segment file: its header, the frame of a group, and how a file becomes a segment.
+//! Byte map: `docs/commitlog.md`.
+//!
+//! 1. A file is made under a temporary name, written in full once, given its header, synced, then renamed to its id. A
+//!    recycled one keeps its contents: it moves to the temporary name, gets a new header, and moves on.
+//! 2. Checksums are seeded with the segment's nonce and id and the group's offset, so what an earlier use left behind, or
+//!    a client made up, never validates.
+//!
+//! Invariants: a file named as a segment has a whole header of that id; no bytes in it make these functions panic.
+
+use runtime::AlignedBuf;
+use runtime::File;
+use runtime::buffer::ALIGNMENT;
+use runtime::file::{OpenOptions, remove, rename, sync_dir};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// What every segment begins with.
+pub const MAGIC: [u8; 8] = *b"HELENUSC";
+/// The version written.
+pub const VERSION: u32 = 1;
+/// Bytes of the header block.
+pub const HEADER_BYTES: u32 = 4096;
+/// Groups begin at multiples of this.
+pub const BLOCK_BYTES: u32 = 4096;
+/// What every group begins with.
+pub const GROUP_MAGIC: u32 = 0x5055_5247;
+/// Bytes of a group's header.
+pub const GROUP_HEADER_BYTES: usize = 20;
+/// Smallest and largest segment, bytes.
+pub const SEGMENT_BYTES_MIN: u32 = 16 << 10;
+/// See [`SEGMENT_BYTES_MIN`].
+pub const SEGMENT_BYTES_MAX: u32 = 1 << 30;
+/// Zeros are written in pieces of this many bytes.
+const FILL_BYTES: usize = 256 << 10;
+
+const VERSION_AT: usize = 8;
+const LENGTH_AT: usize = 12;
+const ID_AT: usize = 16;
+const NONCE_AT: usize = 24;
+const SHARDS_AT: usize = 32;
+const IGNORE_MSB_AT: usize = 34;
+const HEADER_CRC_AT: usize = 36;
+
+/// A segment's header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// `counter << 16 | shard`.
+    pub id: u64,
+    /// Random for each use of a file: what seeds the checksums.
+    pub nonce: u64,
+    /// Bytes of the file.
+    pub segment_bytes: u32,
+    /// How tokens were mapped to shards when it was written.
+    pub shard_map: model::ShardMap,
+}
+
+impl Header {
+    /// The header's bytes, at the start of a zeroed block.
+    pub fn encode(&self, block: &mut [u8]) {
+        block[..8].copy_from_slice(&MAGIC);
+        block[VERSION_AT..LENGTH_AT].copy_from_slice(&VERSION.to_le_bytes());
+        block[LENGTH_AT..ID_AT].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        block[ID_AT..NONCE_AT].copy_from_slice(&self.id.to_le_bytes());
+        block[NONCE_AT..SHARDS_AT].copy_from_slice(&self.nonce.to_le_bytes());
+        block[SHARDS_AT..IGNORE_MSB_AT].copy_from_slice(&self.shard_map.shards.to_le_bytes());
+        block[IGNORE_MSB_AT] = self.shard_map.ignore_msb;
+        block[IGNORE_MSB_AT + 1] = 0;
+        let crc = crc32fast::hash(&block[..HEADER_CRC_AT]);
+        block[HEADER_CRC_AT..HEADER_CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Reads the header of the segment that should have this id.
+    pub fn decode(block: &[u8], id: u64) -> Result<Header, &'static str> {
+        let (fields, crc) = block.split_at_checked(HEADER_CRC_AT).ok_or("segment without a header")?;
+        let crc = crc.first_chunk::<4>().ok_or("segment without a header")?;
+        if fields[..8] != MAGIC {
+            return Err("not a commit log segment");
+        }
+        if crc32fast::hash(fields) != u32::from_le_bytes(*crc) {
+            return Err("segment header with a wrong checksum");
+        }
+        let number = |at: usize, len: usize| {
+            fields[at..at + len].iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte))
+        };
+        if number(VERSION_AT, 4) != u64::from(VERSION) {
+            return Err("commit log segment of an unknown version");
+        }
+        let shard_map =
+            model::ShardMap { shards: number(SHARDS_AT, 2) as u16, ignore_msb: number(IGNORE_MSB_AT, 1) as u8 };
+        let segment_bytes = number(LENGTH_AT, 4) as u32;
+        let length_valid = (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
+            && segment_bytes.is_multiple_of(BLOCK_BYTES);
+        if shard_map.shards == 0 || shard_map.ignore_msb > 63 || !length_valid {
+            return Err("segment header with impossible values");
+        }
+        if number(ID_AT, 8) != id {
+            return Err("segment header of another segment");
+        }
+        Ok(Header { id, nonce: number(NONCE_AT, 8), segment_bytes, shard_map })
+    }
+
+    fn seeded(&self, offset: u32) -> crc32fast::Hasher {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&self.nonce.to_le_bytes());
+        hasher.update(&self.id.to_le_bytes());
+        hasher.update(&offset.to_le_bytes());
+        hasher
+    }
+}
+
+/// A group's frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupFrame {
+    /// Bytes of its records.
+    pub payload_bytes: u32,
+    /// How many records.
+    pub records: u32,
+    crc: u32,
+}
+
+impl GroupFrame {
+    /// Writes the header of a group at `offset` in front of its payload: `group` is header and payload.
+    pub fn seal(header: &Header, offset: u32, records: u32, group: &mut [u8]) {
+        let (frame, payload) = group.split_at_mut(GROUP_HEADER_BYTES);
+        let mut hasher = header.seeded(offset);
+        hasher.update(payload);
+        frame[..4].copy_from_slice(&GROUP_MAGIC.to_le_bytes());
+        frame[4..8].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+        frame[8..12].copy_from_slice(&records.to_le_bytes());
+        frame[12..16].copy_from_slice(&hasher.finalize().to_le_bytes());
+        let mut hasher = header.seeded(offset);
+        hasher.update(&frame[..16]);
+        frame[16..20].copy_from_slice(&hasher.finalize().to_le_bytes());
+    }
+
+    /// The frame at `offset` if these bytes are one and it fits the segment.
+    pub fn read(header: &Header, offset: u32, bytes: &[u8]) -> Option<GroupFrame> {
+        let frame = bytes.first_chunk::<GROUP_HEADER_BYTES>()?;
+        let number = |at: usize| u32::from_le_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
+        if number(0) != GROUP_MAGIC {
+            return None;
+        }
+        let mut hasher = header.seeded(offset);
+        hasher.update(&frame[..16]);
+        let found = GroupFrame { payload_bytes: number(4), records: number(8), crc: number(12) };
+        let room = header.segment_bytes.checked_sub(offset)? as usize;
+        (hasher.finalize() == number(16) && found.bytes() <= room).then_some(found)
+    }
+
+    /// Whether `payload` is what the group was written with.
+    pub fn matches(&self, header: &Header, offset: u32, payload: &[u8]) -> bool {
+        let mut hasher = header.seeded(offset);
+        hasher.update(payload);
+        payload.len() == self.payload_bytes as usize && hasher.finalize() == self.crc
+    }
+
+    /// Bytes of header and payload.
+    pub fn bytes(&self) -> usize {
+        GROUP_HEADER_BYTES + self.payload_bytes as usize
+    }
+
+    /// Where the next group begins.
+    pub fn next_offset(&self, offset: u32) -> u32 {
+        offset.saturating_add(self.bytes().next_multiple_of(BLOCK_BYTES as usize) as u32)
+    }
+}
+
+/// The shard that wrote a segment.
+pub fn shard_of(id: u64) -> u16 {
+    id as u16
+}
+
+/// The counter of a segment.
+pub fn counter_of(id: u64) -> u64 {
+    id >> 16
+}
+
+/// The id of a shard's segment.
+pub fn id_of(counter: u64, shard: u16) -> u64 {
+    counter << 16 | u64::from(shard)
+}
+
+/// `<id in 16 hexadecimal digits>.log`.
+pub fn path_of(directory: &Path, id: u64) -> PathBuf {
+    directory.join(format!("{id:016x}.log"))
+}
+
+/// Where a file waits until it is a segment: `<id>.log.tmp`.
+pub fn temporary_path_of(directory: &Path, id: u64) -> PathBuf {
+    directory.join(format!("{id:016x}.log.tmp"))
+}
+
+/// A file that is ready for groups.
+pub(crate) struct Segment {
+    pub(crate) header: Header,
+    pub(crate) file: Rc<File>,
+}
+
+/// Makes a segment of a new file. On an error nothing is left but, if the disk does not even take that, a temporary file.
+pub(crate) async fn create(directory: &Path, header: Header) -> io::Result<Segment> {
+    let temporary = temporary_path_of(directory, header.id);
+    let made = create_at(directory, &temporary, header).await;
+    if made.is_err() {
+        let _ = remove(&temporary).await;
+    }
+    made
+}
+
+async fn create_at(directory: &Path, temporary: &Path, header: Header) -> io::Result<Segment> {
+    let file = File::open(temporary, OpenOptions { write: true, create: true, exclusive: false }).await?;
+    let mut buffer = AlignedBuf::zeroed(FILL_BYTES.min(header.segment_bytes as usize));
+    header.encode(&mut buffer);
+    let mut offset = 0;
+    while offset < u64::from(header.segment_bytes) {
+        let piece = (u64::from(header.segment_bytes) - offset).min(FILL_BYTES as u64);
+        buffer.set_len(piece as usize);
+        let (written, returned) = file.write_at(buffer, offset).await;
+        written?;
+        buffer = returned;
+        if offset == 0 {
+            buffer[..ALIGNMENT].fill(0);
+        }
+        offset += piece;
+    }
+    file.sync().await?;
+    rename(temporary, &path_of(directory, header.id)).await?;
+    sync_dir(directory).await?;
+    Ok(Segment { header, file: Rc::new(file) })
+}
+
+/// Makes a segment of the file of `old`, whose records are no longer needed. Its length must be the header's.
+pub(crate) async fn recycle(directory: &Path, old: u64, header: Header) -> io::Result<Segment> {
+    let temporary = temporary_path_of(directory, header.id);
+    rename(&path_of(directory, old), &temporary).await?;
+    // The old name is gone for good before the old header is.
+    sync_dir(directory).await?;
+    let file = File::open(&temporary, OpenOptions { write: true, create: false, exclusive: false }).await?;
+    let mut block = AlignedBuf::zeroed(HEADER_BYTES as usize);
+    header.encode(&mut block);
+    let (written, _) = file.write_durable(block, 0).await;
+    written?;
+    rename(&temporary, &path_of(directory, header.id)).await?;
+    sync_dir(directory).await?;
+    Ok(Segment { header, file: Rc::new(file) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        Header { id: id_of(7, 3), nonce: 99, segment_bytes: 64 << 10, shard_map: model::ShardMap::new(4) }
+    }
+
+    #[test]
+    fn s1_every_bit_of_a_header_counts() {
+        let mut block = vec![0; HEADER_BYTES as usize];
+        header().encode(&mut block);
+        assert_eq!(Header::decode(&block, header().id), Ok(header()));
+        for bit in 0..(HEADER_CRC_AT + 4) * 8 {
+            block[bit / 8] ^= 1 << (bit % 8);
+            assert!(Header::decode(&block, header().id).is_err(), "bit {bit}");
+            block[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert_eq!(Header::decode(&block, 1), Err("segment header of another segment"));
+        for cut in 0..HEADER_CRC_AT + 4 {
+            assert!(Header::decode(&block[..cut], header().id).is_err());
+        }
+        assert!(Header::decode(&[0; 4096], header().id).is_err());
+    }
+
+    #[test]
+    fn segment_lengths_have_limits() {
+        let decode = |segment_bytes| {
+            let mut block = vec![0; HEADER_BYTES as usize];
+            Header { segment_bytes, ..header() }.encode(&mut block);
+            Header::decode(&block, header().id).is_ok()
+        };
+        assert!(decode(SEGMENT_BYTES_MIN) && decode(SEGMENT_BYTES_MAX));
+        assert!(!decode(SEGMENT_BYTES_MIN - BLOCK_BYTES) && !decode(SEGMENT_BYTES_MAX + BLOCK_BYTES));
+        assert!(!decode(SEGMENT_BYTES_MIN + 1));
+    }
+
+    #[test]
+    fn s1_every_bit_of_a_group_counts_and_so_does_its_place() {
+        let mut group = vec![0; GROUP_HEADER_BYTES];
+        group.extend_from_slice(b"some records");
+        GroupFrame::seal(&header(), 4096, 2, &mut group);
+        let valid = |header: &Header, offset: u32, group: &[u8]| {
+            GroupFrame::read(header, offset, group)
+                .is_some_and(|frame| frame.matches(header, offset, &group[GROUP_HEADER_BYTES..]))
+        };
+        assert!(valid(&header(), 4096, &group));
+        for bit in 0..group.len() * 8 {
+            group[bit / 8] ^= 1 << (bit % 8);
+            assert!(!valid(&header(), 4096, &group), "bit {bit}");
+            group[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert!(!valid(&header(), 8192, &group));
+        assert!(!valid(&Header { id: id_of(8, 3), ..header() }, 4096, &group));
+        assert!(!valid(&Header { nonce: 98, ..header() }, 4096, &group));
+    }
+
+    #[test]
+    fn a_group_must_fit_its_segment() {
+        let header = header();
+        let room = 4096 - GROUP_HEADER_BYTES;
+        for (payload, fits) in [(room, true), (room + 1, false)] {
+            let offset = header.segment_bytes - 4096;
+            let mut group = vec![0; GROUP_HEADER_BYTES + payload];
+            GroupFrame::seal(&header, offset, 1, &mut group);
+            assert_eq!(GroupFrame::read(&header, offset, &group).is_some(), fits);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The log's task: one group at a time, durable; the next segment in the background.
+//!
+//! When no segment can be prepared (the disk is full), nothing of a group has been written: its writers get a definite
+//! error and the log tries again with later groups, no sooner than [`RETRY_AFTER`]. A periodic log, whose writers have
+//! their answers, keeps the group until it can be written and refuses new writes meanwhile.
+
+use super::group::{Group, Outcome, Waiting};
+use super::position::LogPosition;
+use super::record::{END_BYTES, RECORD_HEADER_BYTES, push_ends};
+use super::segment::{self, HEADER_BYTES, Header, id_of};
+use super::{Active, Blocked, Closed, LogOptions, Next, Shared};
+use crate::{Error, SyncMode};
+use runtime::{Class, Instant, now};
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Time between two attempts to prepare a segment after one failed.
+pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(100);
+/// The next segment is prepared once this share of the active one is used.
+const PREPARE_AT: (u32, u32) = (1, 4);
+/// Most segments whose ends are recorded at start: the newest.
+pub(crate) const ENDS_MAX: usize = 512;
+
+/// The header of a new segment.
+pub(crate) fn new_header(options: &LogOptions, counter: u64) -> Header {
+    Header {
+        id: id_of(counter, options.shard),
+        nonce: runtime::rng::u64(),
+        segment_bytes: options.segment_bytes,
+        shard_map: options.shard_map,
+    }
+}
+
+/// The task.
+pub(crate) async fn run(shared: Rc<Shared>) {
+    let mut started = None;
+    loop {
+        let go_on = shared
+            .work
+            .wait(|| match (shared.has_work(), shared.stopping.get()) {
+                (true, _) => Some(true),
+                (false, true) => Some(false),
+                (false, false) => None,
+            })
+            .await;
+        if !go_on {
+            return;
+        }
+        shared.pace(started).await;
+        started = Some(now());
+        let Some(group) = shared.take_group() else { continue };
+        if !shared.write(group).await {
+            return;
+        }
+    }
+}
+
+impl Shared {
+    fn has_work(&self) -> bool {
+        self.collecting.borrow().is_some() || !self.sealed.borrow().is_empty()
+    }
+
+    fn take_group(&self) -> Option<Group> {
+        let sealed = self.sealed.borrow_mut().pop_front();
+        let group = sealed.or_else(|| self.collecting.borrow_mut().take())?;
+        *self.in_flight.borrow_mut() = Some(group.state.clone());
+        Some(group)
+    }
+
+    /// Waits until the next group is due, or may not wait any longer.
+    async fn pace(&self, last_started: Option<Instant>) {
+        let interval = match self.options.sync {
+            SyncMode::Group { window } => window,
+            SyncMode::Batch => Duration::ZERO,
+            SyncMode::Periodic { period } => period,
+        };
+        let Some(last) = last_started.filter(|_| !interval.is_zero()) else { return };
+        let passed = now().since(last);
+        if passed < interval {
+            let urgent = self.work.wait(|| self.is_urgent().then_some(()));
+            let _ = runtime::timeout(interval - passed, urgent).await;
+        }
+    }
+
+    /// A full group waits, writers wait for room, or somebody asked for a sync.
+    fn is_urgent(&self) -> bool {
+        let few_left = self.pending.free() < u64::from(self.options.segment_bytes) / 2;
+        self.stopping.get() || few_left || !self.sealed.borrow().is_empty()
+    }
+
+    /// Writes one group; false when the log has failed.
+    async fn write(self: &Rc<Self>, group: Group) -> bool {
+        let mut group = group;
+        while let Err(error) = self.make_room(&group).await {
+            let keep = matches!(self.options.sync, SyncMode::Periodic { .. }) && !self.stopping.get();
+            if !keep {
+                self.in_flight.borrow_mut().take();
+                let position = self.active.borrow().position();
+                group.finish(Outcome::NotWritten(error.kind(), error.to_string(), position));
+                self.changed.notify();
+                return true;
+            }
+            let stopped = self.changed.wait(|| self.stopping.get().then_some(()));
+            let _ = runtime::timeout(RETRY_AFTER, stopped).await;
+        }
+        let (segment, offset) = {
+            let mut active = self.active.borrow_mut();
+            let active = &mut *active;
+            for table in std::mem::take(&mut group.tables) {
+                let listed = active.listed.get(&table.id).is_some_and(|listed| Rc::ptr_eq(listed, &table));
+                if !listed {
+                    group.push_list(&table);
+                }
+                active.dirty.insert(table.id, active.offset);
+                active.listed.insert(table.id, table);
+            }
+            if let Some(previous) = active.previous.take() {
+                let mut record = Vec::new();
+                push_ends(&mut record, &[previous]);
+                group.push_encoded(&record);
+            }
+            (active.segment.clone(), active.offset)
+        };
+        let blocks = group.block_bytes();
+        let (bytes, waiting) = group.into_bytes(&segment.header, offset);
+        let (written, bytes) = segment.file.write_durable(bytes, u64::from(offset)).await;
+        self.buffers.give(bytes);
+        self.in_flight.borrow_mut().take();
+        match written {
+            Ok(()) => {
+                let position = LogPosition { segment: segment.header.id, offset: offset + blocks };
+                self.active.borrow_mut().offset = position.offset;
+                waiting.finish(Outcome::Durable(position));
+                self.changed.notify();
+                self.prepare_ahead();
+                true
+            }
+            Err(error) => {
+                self.fail(waiting, &error);
+                false
+            }
+        }
+    }
+
+    /// Poisons the log and ends everything that waits.
+    fn fail(&self, written: Waiting, error: &io::Error) {
+        tracing::error!(%error, "the commit log could not be written; it takes no more writes");
+        let (kind, text) = (error.kind(), error.to_string());
+        *self.failed.borrow_mut() = Some((kind, text.clone()));
+        let groups: Vec<Group> =
+            self.sealed.borrow_mut().drain(..).chain(self.collecting.borrow_mut().take()).collect();
+        written.finish(Outcome::Failed(kind, text.clone()));
+        for group in groups {
+            group.finish(Outcome::Failed(kind, text.clone()));
+        }
+        self.changed.notify();
+    }
+
+    /// Moves on to the next segment if the group does not fit the active one.
+    async fn make_room(self: &Rc<Self>, group: &Group) -> io::Result<()> {
+        let needed = group.bytes_max() + RECORD_HEADER_BYTES + END_BYTES;
+        let fits = {
+            let active = self.active.borrow();
+            let left = (self.options.segment_bytes - active.offset) as usize;
+            needed.next_multiple_of(segment::BLOCK_BYTES as usize) <= left
+        };
+        if fits {
+            return Ok(());
+        }
+        let next = loop {
+            self.prepare_ahead_now().inspect_err(|_| self.starved.set(true))?;
+            let ready = self
+                .changed
+                .wait(|| match std::mem::replace(&mut *self.next.borrow_mut(), Next::Idle) {
+                    Next::Ready(segment) => Some(Some(segment)),
+                    Next::Preparing => {
+                        *self.next.borrow_mut() = Next::Preparing;
+                        None
+                    }
+                    Next::Idle => Some(None),
+                })
+                .await;
+            if let Some(segment) = ready {
+                break segment;
+            }
+        };
+        let mut active = self.active.borrow_mut();
+        let previous = (active.offset > HEADER_BYTES).then_some((active.segment.header.id, active.offset));
+        let full = std::mem::replace(&mut *active, Active::new(next, previous));
+        self.closed.borrow_mut().push(Closed { id: full.segment.header.id, dirty: full.dirty });
+        Ok(())
+    }
+
+    /// Prepares the next segment once enough of the active one is used.
+    fn prepare_ahead(self: &Rc<Self>) {
+        let (share, of) = PREPARE_AT;
+        let used = u64::from(self.active.borrow().offset) * u64::from(of);
+        if used >= u64::from(self.options.segment_bytes) * u64::from(share) {
+            let _ = self.prepare_ahead_now();
+        }
+    }
+
+    /// Starts to prepare the next segment unless that is done or under way; an error while an attempt is not due.
+    fn prepare_ahead_now(self: &Rc<Self>) -> io::Result<()> {
+        if !matches!(*self.next.borrow(), Next::Idle) {
+            return Ok(());
+        }
+        if let Some(blocked) = &*self.blocked.borrow()
+            && now() < blocked.until
+        {
+            return Err(io::Error::new(blocked.kind, blocked.text.clone()));
+        }
+        let Some(pass) = self.background.enter() else {
+            return Err(io::Error::other("the log is closing"));
+        };
+        *self.next.borrow_mut() = Next::Preparing;
+        let shared = self.clone();
+        runtime::spawn_in(Class::Log, async move {
+            let made = shared.prepare().await;
+            let state = match made {
+                Ok(segment) => {
+                    *shared.blocked.borrow_mut() = None;
+                    shared.starved.set(false);
+                    Next::Ready(segment)
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "no new commit log segment; writes are refused until there is room");
+                    let blocked =
+                        Blocked { kind: error.kind(), text: error.to_string(), until: now().after(RETRY_AFTER) };
+                    *shared.blocked.borrow_mut() = Some(blocked);
+                    Next::Idle
+                }
+            };
+            *shared.next.borrow_mut() = state;
+            shared.changed.notify();
+            drop(pass);
+        });
+        Ok(())
+    }
+
+    async fn prepare(&self) -> io::Result<segment::Segment> {
+        let counter = self.next_counter.get();
+        self.next_counter.set(counter + 1);
+        let header = new_header(&self.options, counter);
+        let old = self.recyclable.borrow_mut().pop();
+        match old {
+            Some(old) => segment::recycle(&self.options.directory, old, header).await,
+            None => segment::create(&self.options.directory, header).await,
+        }
+    }
+
+    /// Records where segments found at start end: the first group of a run.
+    pub(super) async fn write_ends(&self, ends: &[(u64, u32)]) -> Result<(), Error> {
+        let ends = ends.get(ends.len().saturating_sub(ENDS_MAX)..).unwrap_or_default();
+        if ends.is_empty() {
+            return Ok(());
+        }
+        let mut record = Vec::new();
+        push_ends(&mut record, ends);
+        let mut group = Group::new(&self.buffers);
+        group.push_encoded(&record);
+        let (segment, offset) = {
+            let active = self.active.borrow();
+            (active.segment.clone(), active.offset)
+        };
+        let blocks = group.block_bytes();
+        let (bytes, _) = group.into_bytes(&segment.header, offset);
+        let (written, bytes) = segment.file.write_durable(bytes, u64::from(offset)).await;
+        self.buffers.give(bytes);
+        written.map_err(Error::Io)?;
+        self.active.borrow_mut().offset = offset + blocks;
+        Ok(())
+    }
+}

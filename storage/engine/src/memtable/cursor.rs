@@ -1,0 +1,189 @@
+//! The fragments of one partition of a memtable, slice by slice, in either direction.
+//!
+//! Invariants: rows are given as they are stored; what the partition's deletion and its range tombstones shadow is for
+//! the reader to leave out. A range marker opened in a slice is closed before its end.
+
+use super::arena::Arena;
+use super::partition::Partition;
+use super::rows::{RowEntry, RowIter};
+use super::tombstones::RangeTombstone;
+use model::fragment::{Cursor, Fragment, Step};
+use model::mutation::Clustering;
+use model::query::Slice;
+use model::row::{Deletion, RowView};
+
+/// See the module.
+pub struct PartitionCursor<'a> {
+    arena: &'a Arena,
+    partition: &'a Partition,
+    /// In read order.
+    slices: SliceOrder<'a>,
+    reversed: bool,
+    /// Rows at or before it, in read order, are left out.
+    after: Option<&'a [u8]>,
+    state: State<'a>,
+}
+
+enum State<'a> {
+    Start,
+    BetweenSlices,
+    InSlice(InSlice<'a>),
+    Done,
+}
+
+struct InSlice<'a> {
+    slice: &'a Slice,
+    rows: RowIter<'a>,
+    next_row: Option<&'a RowEntry>,
+    /// The next range in read order that reaches into the slice.
+    tombstone: Option<RangeTombstone<'a>>,
+    /// Whether `tombstone` has been opened.
+    open: bool,
+}
+
+struct SliceOrder<'a> {
+    slices: &'a [Slice],
+    reversed: bool,
+}
+
+impl<'a> SliceOrder<'a> {
+    fn next(&mut self) -> Option<&'a Slice> {
+        let (slice, rest) = if self.reversed { self.slices.split_last()? } else { self.slices.split_first()? };
+        self.slices = rest;
+        Some(slice)
+    }
+}
+
+impl<'a> PartitionCursor<'a> {
+    /// A cursor over the rows of `slices` (in clustering order, not overlapping) that come after `after` in read order.
+    pub fn new(
+        arena: &'a Arena,
+        partition: &'a Partition,
+        slices: &'a [Slice],
+        reversed: bool,
+        after: Option<&'a [u8]>,
+    ) -> PartitionCursor<'a> {
+        let slices = SliceOrder { slices, reversed };
+        PartitionCursor { arena, partition, slices, reversed, after, state: State::Start }
+    }
+
+    /// Opens the next slice that holds anything after the resume point.
+    fn enter_slice(&mut self) -> Option<InSlice<'a>> {
+        loop {
+            let slice = self.slices.next()?;
+            let end = (!slice.end.is_empty()).then_some(&*slice.end);
+            let rows = &self.partition.rows;
+            let mut rows = if self.reversed {
+                let end = match (self.after, end) {
+                    (Some(after), _) if after < &*slice.start => continue,
+                    (Some(after), Some(end)) => Some(after.min(end)),
+                    (after, end) => after.or(end),
+                };
+                rows.descend(self.arena, end)
+            } else {
+                match self.after {
+                    Some(after) if end.is_some_and(|end| after >= end) => continue,
+                    Some(after) if after >= &*slice.start => rows.ascend(self.arena, after, true),
+                    _ => rows.ascend(self.arena, &slice.start, false),
+                }
+            };
+            let next_row = rows.next().filter(|row| slice.contains(row.key.comparable(self.arena)));
+            let tombstone = self.partition.tombstones.as_deref().and_then(|tombstones| {
+                let range = if self.reversed {
+                    tombstones.last_starting_before(end)
+                } else {
+                    tombstones.first_ending_after(&slice.start)
+                };
+                range.filter(|range| reaches(range, slice))
+            });
+            return Some(InSlice { slice, rows, next_row, tombstone, open: false });
+        }
+    }
+}
+
+/// Whether a range overlaps a slice.
+fn reaches(range: &RangeTombstone<'_>, slice: &Slice) -> bool {
+    range.end > &*slice.start && (slice.end.is_empty() || range.start < &*slice.end)
+}
+
+impl<'a> InSlice<'a> {
+    fn step(&mut self, partition: &'a Partition, arena: &'a Arena, reversed: bool) -> Option<Fragment<'a>> {
+        if let Some(range) = self.tombstone {
+            let row = self.next_row.map(|row| row.key.comparable(arena));
+            // The range, cut to the slice.
+            let start = range.start.max(&*self.slice.start);
+            let end = if self.slice.end.is_empty() { range.end } else { range.end.min(&*self.slice.end) };
+            let (opens_at, closes_at) = if reversed { (end, start) } else { (start, end) };
+            let comes_first = |bound: &[u8]| match row {
+                None => true,
+                // A bound never equals a row's form; at a row's form used as a slice bound the marker goes first.
+                Some(row) if reversed => bound > row,
+                Some(row) => bound <= row,
+            };
+            if !self.open && comes_first(opens_at) {
+                self.open = true;
+                return Some(Fragment::RangeMarker { comparable: opens_at, deletion: range.deletion });
+            }
+            if self.open && comes_first(closes_at) {
+                self.open = false;
+                let next = partition.tombstones.as_deref().and_then(|tombstones| {
+                    if reversed {
+                        tombstones.last_starting_before(Some(range.start))
+                    } else {
+                        tombstones.first_ending_after(range.end)
+                    }
+                });
+                self.tombstone = next.filter(|range| reaches(range, self.slice));
+                return Some(Fragment::RangeMarker { comparable: closes_at, deletion: Deletion::LIVE });
+            }
+        }
+        let row = self.next_row?;
+        let comparable = row.key.comparable(arena);
+        self.next_row = self.rows.next().filter(|row| self.slice.contains(row.key.comparable(arena)));
+        Some(Fragment::Row {
+            clustering: Clustering(row.key.clustering(arena)),
+            comparable,
+            row: RowView::trusted(arena.get(row.blob)),
+        })
+    }
+}
+
+impl<'a> PartitionCursor<'a> {
+    /// [`Cursor::step`] with fragments that live as long as the partition; `None` at the end.
+    pub fn next_fragment(&mut self) -> Option<Fragment<'a>> {
+        loop {
+            match &mut self.state {
+                State::Start => {
+                    self.state = State::BetweenSlices;
+                    let partition = self.partition;
+                    return Some(Fragment::PartitionStart {
+                        token: partition.token,
+                        key: partition.key(self.arena),
+                        deletion: partition.deletion,
+                    });
+                }
+                State::BetweenSlices => match self.enter_slice() {
+                    Some(slice) => self.state = State::InSlice(slice),
+                    None => {
+                        self.state = State::Done;
+                        return Some(Fragment::PartitionEnd);
+                    }
+                },
+                State::InSlice(slice) => match slice.step(self.partition, self.arena, self.reversed) {
+                    Some(fragment) => return Some(fragment),
+                    None => self.state = State::BetweenSlices,
+                },
+                State::Done => return None,
+            }
+        }
+    }
+}
+
+impl Cursor for PartitionCursor<'_> {
+    fn step(&mut self) -> Step<'_> {
+        match self.next_fragment() {
+            Some(fragment) => Step::Fragment(fragment),
+            None => Step::End,
+        }
+    }
+}

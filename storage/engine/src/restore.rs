@@ -1,0 +1,355 @@
+//! From segments found at start back to memtables, and when those segments may go.
+//!
+//! 1. Under an unchanged shard map a shard reads its own segments only; otherwise all of them, and takes what it owns
+//!    now. A table that lives on one shard belongs to shard 0 whole.
+//! 2. Per segment, column lists say what the column ids of its mutations mean; if they differ from the table's now, rows
+//!    are rewritten by column name. Columns that are gone, or have another type, are left out.
+//! 3. Where segments end must agree with what later segments recorded of them.
+//! 4. [`settle`] makes the replayed tail durable before anything is served from it.
+//!
+//! Invariants: a segment is deleted only when each of its tables is dropped, or truncated behind its last record there.
+
+use crate::Error;
+use crate::commitlog::position::{LogPosition, Truncation};
+use crate::commitlog::record::{self, ColumnList, Record, records};
+use crate::commitlog::replay::{self, Found, SegmentReader};
+use crate::commitlog::segment::{HEADER_BYTES, Header, shard_of};
+use crate::memtable::Memtable;
+use crate::store::{Inner, ReplayStats};
+use model::mutation::Operation;
+use model::row::{Cell, RowBuilder, RowView};
+use model::{ColumnId, Mutation, MutationBuilder, Table, TableId};
+use runtime::{HashMap, HashSet};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Records between two questions whether to yield.
+const RECORDS_PER_YIELD: usize = 128;
+
+/// The segments of earlier runs.
+#[derive(Default)]
+pub(crate) struct OldSegments {
+    segments: Vec<OldSegment>,
+    temporary: Vec<u64>,
+    /// Tables whose records an earlier call of [`replay`] applied.
+    replayed: HashSet<TableId>,
+    truncations: HashMap<TableId, Truncation>,
+    /// Tables whose records in old segments are no longer needed.
+    released: HashSet<TableId>,
+}
+
+struct OldSegment {
+    header: Header,
+    scanned: Option<Rc<Scanned>>,
+}
+
+/// What is in a segment.
+#[derive(Default)]
+struct Scanned {
+    end: u32,
+    torn: bool,
+    /// The last group with records of a table.
+    tables: BTreeMap<TableId, u32>,
+}
+
+impl OldSegments {
+    pub(crate) fn new(found: Found) -> OldSegments {
+        let segments = found.segments.into_iter().map(|header| OldSegment { header, scanned: None }).collect();
+        OldSegments { segments, temporary: found.temporary, ..OldSegments::default() }
+    }
+
+    fn headers(&self) -> Vec<Header> {
+        self.segments.iter().map(|segment| segment.header).collect()
+    }
+
+    fn set_scanned(&mut self, id: u64, scanned: &Rc<Scanned>) {
+        if let Some(segment) = self.segments.iter_mut().find(|segment| segment.header.id == id) {
+            segment.scanned = Some(scanned.clone());
+        }
+    }
+}
+
+/// A table whose records are to be applied.
+struct Destination {
+    table: Arc<Table>,
+    local: bool,
+    memtable: Rc<Memtable>,
+    truncation: Option<Truncation>,
+}
+
+/// See [`crate::Store::replay`].
+pub(crate) async fn replay(inner: &Inner, truncations: &[(TableId, Truncation)]) -> Result<ReplayStats, Error> {
+    let mut stats = ReplayStats::default();
+    inner.old.borrow_mut().truncations.extend(truncations.iter().cloned());
+    let destinations: HashMap<TableId, Destination> = {
+        let old = inner.old.borrow();
+        let tables = inner.tables.borrow();
+        let fresh = tables.iter().filter(|(id, _)| !old.replayed.contains(id));
+        let destination = |id: &TableId, state: &crate::table::TableState| Destination {
+            table: state.table.clone(),
+            local: state.local,
+            memtable: state.memtable.clone(),
+            truncation: old.truncations.get(id).cloned(),
+        };
+        fresh.map(|(id, state)| (*id, destination(id, state))).collect()
+    };
+    let headers = inner.old.borrow().headers();
+    let map = inner.options.shard_map;
+    let mut ends = BTreeMap::new();
+    let mut recorded_ends = Vec::new();
+    for header in headers.iter().filter(|header| replay::may_concern(header, inner.shard, map)) {
+        let mut scan = Scan {
+            inner,
+            destinations: &destinations,
+            header: *header,
+            lists: HashMap::default(),
+            tables: BTreeMap::new(),
+            recorded_ends: &mut recorded_ends,
+            stats: &mut stats,
+        };
+        let scanned = Rc::new(scan.run().await?);
+        stats.segments += 1;
+        stats.torn_tails += u64::from(scanned.torn);
+        ends.insert(header.id, scanned.end);
+        inner.old.borrow_mut().set_scanned(header.id, &scanned);
+    }
+    for (id, recorded) in recorded_ends {
+        if let Some(end) = ends.get(&id)
+            && *end != recorded
+        {
+            let path = crate::commitlog::segment::path_of(&inner.directory, id);
+            return Err(Error::Corrupt { path, offset: u64::from(*end), what: "segment lost groups it once had" });
+        }
+    }
+    inner.old.borrow_mut().replayed.extend(destinations.keys().copied());
+    Ok(stats)
+}
+
+/// One segment being read.
+struct Scan<'s> {
+    inner: &'s Inner,
+    destinations: &'s HashMap<TableId, Destination>,
+    header: Header,
+    /// What the segment says of its tables.
+    lists: HashMap<TableId, Columns>,
+    tables: BTreeMap<TableId, u32>,
+    recorded_ends: &'s mut Vec<(u64, u32)>,
+    stats: &'s mut ReplayStats,
+}
+
+/// What the column ids of a table's mutations in a segment mean.
+enum Columns {
+    /// The same as in the table now, or nobody asks.
+    Same,
+    /// By id in the segment: the id in the table now, if the column is still there.
+    Moved(HashMap<ColumnId, ColumnId>),
+}
+
+impl Scan<'_> {
+    async fn run(&mut self) -> Result<Scanned, Error> {
+        let mut reader = SegmentReader::open(&self.inner.directory, self.header).await?;
+        let mut since_yield = 0;
+        loop {
+            let group = match reader.next_group().await? {
+                Ok(group) => group,
+                Err(end) => {
+                    let tables = std::mem::take(&mut self.tables);
+                    return Ok(Scanned { end: end.offset, torn: end.torn, tables });
+                }
+            };
+            let corrupt = |what| reader.corrupt(group.offset, what);
+            for record in records(reader.payload(group)) {
+                match record.map_err(corrupt)? {
+                    Record::ColumnList(body) => {
+                        let list = ColumnList::decode(body).ok_or_else(|| corrupt("malformed column list"))?;
+                        self.add_list(&list);
+                    }
+                    Record::Ends(body) => self.recorded_ends.extend(record::ends(body).map_err(corrupt)?),
+                    Record::Mutation(_) => {}
+                }
+            }
+            for record in records(reader.payload(group)) {
+                let Record::Mutation(body) = record.map_err(corrupt)? else { continue };
+                let mutation = Mutation::decode(body.to_vec()).map_err(|_| corrupt("malformed mutation"))?;
+                let applied = self.apply(&mutation, group.offset).map_err(corrupt)?;
+                self.stats.applied += u64::from(applied);
+                self.stats.skipped += u64::from(!applied);
+                since_yield += 1;
+                if since_yield == RECORDS_PER_YIELD {
+                    since_yield = 0;
+                    runtime::yield_if_needed().await;
+                }
+            }
+        }
+    }
+
+    fn add_list(&mut self, list: &ColumnList) {
+        let columns = match self.destinations.get(&list.table) {
+            Some(destination) => columns_now(list, &destination.table),
+            None => Columns::Same,
+        };
+        self.lists.insert(list.table, columns);
+    }
+
+    /// Applies what of a mutation belongs here; whether that was anything.
+    fn apply(&mut self, mutation: &Mutation, offset: u32) -> Result<bool, &'static str> {
+        let position = LogPosition { segment: self.header.id, offset };
+        let owner = self.inner.options.shard_map.owner(mutation.token());
+        let mut applied = false;
+        for update in mutation.updates() {
+            let columns = self.lists.get(&update.table).ok_or("mutation of a table whose columns are not listed")?;
+            self.tables.insert(update.table, offset);
+            let Some(destination) = self.destinations.get(&update.table) else { continue };
+            let truncated = destination.truncation.as_ref().is_some_and(|truncation| truncation.covers(position));
+            let owner = if destination.local { 0 } else { owner };
+            if truncated || owner != self.inner.shard {
+                continue;
+            }
+            applied = true;
+            match columns {
+                Columns::Same => destination.memtable.apply(mutation.token(), mutation.key(), &update),
+                Columns::Moved(ids) => {
+                    let moved = move_columns(mutation.key(), &update, ids);
+                    for update in moved.updates() {
+                        destination.memtable.apply(moved.token(), moved.key(), &update);
+                    }
+                }
+            }
+        }
+        Ok(applied)
+    }
+}
+
+fn columns_now(list: &ColumnList, table: &Table) -> Columns {
+    let mut ids = HashMap::default();
+    let mut same = true;
+    for old in &list.columns {
+        let now = table.column(&old.name).filter(|column| column.cql_type.to_string() == old.cql_type);
+        same &= now.is_some_and(|column| column.id == old.id);
+        if let Some(column) = now {
+            ids.insert(old.id, column.id);
+        }
+    }
+    if same { Columns::Same } else { Columns::Moved(ids) }
+}
+
+/// One table's update with the column ids of the table now.
+fn move_columns(key: &[u8], update: &model::mutation::TableUpdate<'_>, ids: &HashMap<ColumnId, ColumnId>) -> Mutation {
+    let mut builder = MutationBuilder::new(key);
+    builder.table(update.table);
+    if !update.partition_deletion.is_live() {
+        builder.delete_partition(update.partition_deletion);
+    }
+    for operation in update.operations() {
+        match operation {
+            Operation::Row { clustering, row } => {
+                builder.row(clustering, |out| move_row(row, ids, out));
+            }
+            Operation::RangeDeletion { start, end, deletion } => {
+                builder.delete_range(start, end, deletion);
+            }
+        }
+    }
+    builder.finish()
+}
+
+fn move_row(row: RowView<'_>, ids: &HashMap<ColumnId, ColumnId>, out: &mut Vec<u8>) {
+    let moved = |cell: Cell<'_>| ids.get(&cell.column).map(|id| *id);
+    let mut cells: Vec<(ColumnId, Cell<'_>)> = row.cells().filter_map(|cell| Some((moved(cell)?, cell))).collect();
+    // Stable: the cells of a column keep their order.
+    cells.sort_by_key(|(id, _)| *id);
+    let mut builder = RowBuilder::new(out, row.liveness(), row.deletion());
+    for (column, cell) in cells {
+        builder.cell(&Cell { column, ..cell });
+    }
+}
+
+/// Before the log starts: makes the tails that this shard answers for durable, removes files that never became
+/// segments, and gives the segments that hold no mutation (for reuse) and where the others end.
+pub(crate) async fn settle(inner: &Inner) -> Result<(Vec<u64>, Vec<(u64, u32)>), Error> {
+    let shards = inner.options.shard_map.shards;
+    // Shard 0 answers for shards that are gone.
+    let answers_for = |id: u64| shard_of(id) == inner.shard || (inner.shard == 0 && shard_of(id) >= shards);
+    let temporary = std::mem::take(&mut inner.old.borrow_mut().temporary);
+    for id in temporary.into_iter().filter(|id| answers_for(*id)) {
+        replay::delete_temporary(&inner.directory, id).await.map_err(Error::Io)?;
+    }
+    let same_map = inner.old.borrow().segments.iter().all(|old| old.header.shard_map == inner.options.shard_map);
+    let mut recyclable = Vec::new();
+    let mut ends = Vec::new();
+    let mut newest: BTreeMap<u16, u64> = BTreeMap::new();
+    inner.old.borrow_mut().segments.retain(|old| {
+        let (id, Some(scanned)) = (old.header.id, &old.scanned) else { return true };
+        if !answers_for(id) {
+            return true;
+        }
+        if scanned.end > HEADER_BYTES {
+            newest.insert(shard_of(id), id);
+        }
+        let free = scanned.tables.is_empty()
+            && same_map
+            && shard_of(id) == inner.shard
+            && old.header.segment_bytes == inner.options.segment_bytes;
+        if free {
+            recyclable.push(id);
+        } else {
+            ends.push((id, scanned.end));
+        }
+        !free
+    });
+    for id in newest.into_values().filter(|id| !recyclable.contains(id)) {
+        replay::make_durable(&inner.directory, id).await.map_err(Error::Io)?;
+    }
+    Ok((recyclable, ends))
+}
+
+/// On shard 0: a table's records in old segments are no longer needed; removes the segments that nothing needs.
+pub(crate) async fn release(inner: &Inner, table: TableId) -> Result<(), Error> {
+    inner.old.borrow_mut().released.insert(table);
+    let headers = inner.old.borrow().headers();
+    for header in headers {
+        let known = {
+            let old = inner.old.borrow();
+            old.segments.iter().find(|segment| segment.header.id == header.id).map(|segment| segment.scanned.clone())
+        };
+        let scanned = match known {
+            // Another release was faster.
+            None => continue,
+            Some(Some(scanned)) => scanned,
+            Some(None) => {
+                let scanned = Rc::new(scan_tables(inner, header).await?);
+                inner.old.borrow_mut().set_scanned(header.id, &scanned);
+                scanned
+            }
+        };
+        if scanned.tables.iter().any(|(table, offset)| is_needed(inner, *table, header.id, *offset)) {
+            continue;
+        }
+        inner.old.borrow_mut().segments.retain(|segment| segment.header.id != header.id);
+        replay::delete(&inner.directory, header.id).await.map_err(Error::Io)?;
+    }
+    Ok(())
+}
+
+fn is_needed(inner: &Inner, table: TableId, segment: u64, offset: u32) -> bool {
+    let old = inner.old.borrow();
+    let position = LogPosition { segment, offset };
+    let truncated = old.truncations.get(&table).is_some_and(|truncation| truncation.covers(position));
+    inner.tables.borrow().contains_key(&table) && !truncated && !old.released.contains(&table)
+}
+
+/// The tables of a segment that this shard did not replay.
+async fn scan_tables(inner: &Inner, header: Header) -> Result<Scanned, Error> {
+    let destinations = HashMap::default();
+    let mut scan = Scan {
+        inner,
+        destinations: &destinations,
+        header,
+        lists: HashMap::default(),
+        tables: BTreeMap::new(),
+        recorded_ends: &mut Vec::new(),
+        stats: &mut ReplayStats::default(),
+    };
+    scan.run().await
+}

@@ -1,0 +1,46 @@
+//! A table of this shard: description, active memtable, and what the log says of its columns.
+
+use crate::commitlog::record::ColumnList;
+use crate::memtable::{MemoryCounter, Memtable};
+use model::schema::SYSTEM_KEYSPACES;
+use model::{Table, TableId};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// See the module.
+pub(crate) struct TableState {
+    pub(crate) table: Arc<Table>,
+    /// Whether the whole table lives on shard 0.
+    pub(crate) local: bool,
+    /// The table's entry in log segments.
+    pub(crate) list: Rc<LoggedTable>,
+    pub(crate) memtable: Rc<Memtable>,
+}
+
+/// A table's column list, encoded once.
+pub(crate) struct LoggedTable {
+    pub(crate) id: TableId,
+    pub(crate) record: Vec<u8>,
+}
+
+impl LoggedTable {
+    pub(crate) fn new(table: &Table) -> LoggedTable {
+        let mut record = Vec::new();
+        ColumnList::of(table).encode(&mut record);
+        LoggedTable { id: table.id, record }
+    }
+}
+
+impl TableState {
+    /// A table with an empty memtable whose bytes count in `counter`.
+    pub(crate) fn new(table: Arc<Table>, local: bool, counter: MemoryCounter) -> TableState {
+        let list = Rc::new(LoggedTable::new(&table));
+        let memtable = Rc::new(Memtable::new(table.clone(), counter));
+        TableState { table, local, list, memtable }
+    }
+}
+
+/// Whether a table's memory is outside the budget of user tables.
+pub(crate) fn is_system(table: &Table) -> bool {
+    SYSTEM_KEYSPACES.contains(&table.keyspace.as_str())
+}

@@ -1,0 +1,96 @@
+//! One write: which memtables it goes to, and that it reaches them once it is durable, whoever still waits for it.
+//!
+//! Invariants: a record that is durable is applied, even if the caller's future was dropped: an outcome that the caller
+//! never learned is one of the two it may expect. Passes on the memtables are held from the append to the apply.
+
+use crate::commitlog::group::GroupState;
+use crate::memtable::Memtable;
+use crate::table::LoggedTable;
+use model::Mutation;
+use runtime::gate::Pass;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Where one table's part of a mutation goes.
+pub(crate) struct Target {
+    pub(crate) list: Rc<LoggedTable>,
+    pub(crate) memtable: Rc<Memtable>,
+    pub(crate) _pass: Pass,
+}
+
+/// One target per update of a mutation, in their order. Most mutations have one.
+pub(crate) enum Targets {
+    One([Target; 1]),
+    Many(Vec<Target>),
+}
+
+impl Targets {
+    pub(crate) fn as_slice(&self) -> &[Target] {
+        match self {
+            Targets::One(target) => target,
+            Targets::Many(targets) => targets,
+        }
+    }
+}
+
+/// Bytes of a write that count against the memtable budget until it is applied.
+pub(crate) struct Reserved {
+    counter: Rc<Cell<usize>>,
+    bytes: usize,
+}
+
+impl Reserved {
+    pub(crate) fn new(counter: &Rc<Cell<usize>>, bytes: usize) -> Reserved {
+        counter.set(counter.get() + bytes);
+        Reserved { counter: counter.clone(), bytes }
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.counter.set(self.counter.get() - self.bytes);
+    }
+}
+
+/// A mutation that is in the log's buffer.
+pub(crate) struct Write {
+    pub(crate) mutation: Mutation,
+    pub(crate) targets: Targets,
+    pub(crate) _reserved: Option<Reserved>,
+    /// Of the store's gate.
+    pub(crate) _pass: Pass,
+}
+
+impl Write {
+    /// Makes the mutation visible, all of it within this call.
+    pub(crate) fn apply(&self) {
+        for (update, target) in self.mutation.updates().zip(self.targets.as_slice()) {
+            target.memtable.apply(self.mutation.token(), self.mutation.key(), &update);
+        }
+    }
+}
+
+/// A write that waits for its group. When it is dropped before that has ended, the group takes it over.
+pub(crate) struct Undecided {
+    write: Option<Write>,
+    group: Rc<GroupState>,
+}
+
+impl Undecided {
+    pub(crate) fn new(write: Write, group: Rc<GroupState>) -> Undecided {
+        Undecided { write: Some(write), group }
+    }
+
+    /// The write, once its group has ended.
+    pub(crate) fn decided(mut self) -> Option<Write> {
+        self.write.take()
+    }
+}
+
+impl Drop for Undecided {
+    fn drop(&mut self) {
+        if let Some(write) = self.write.take() {
+            self.group.adopt(Box::new(move || write.apply()));
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Random writes and reads of a store against a model that keeps every version and decides on reading.
+
+mod support;
+
+use engine::Store;
+use model::comparable::{self, BoundSide};
+use model::key::TokenRange;
+use model::mutation::{Clustering, ClusteringBound};
+use model::query::{Partitions, ReadEnd, Slice};
+use model::row::{Cell, CellContent, RowBuilder};
+use model::{ColumnId, DecoratedKey, MutationBuilder, Token};
+use runtime::mesh::NodeId;
+use runtime::rng::Rng;
+use runtime::sim::{Options, Sim};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+use support::*;
+
+/// Everything that was ever written to one partition.
+#[derive(Default)]
+struct Partition {
+    deletion: i64,
+    /// Start prefix, inclusive, end prefix, inclusive, timestamp.
+    ranges: Vec<(Vec<i32>, bool, Vec<i32>, bool, i64)>,
+    rows: BTreeMap<Vec<i32>, RowVersions>,
+}
+
+#[derive(Default)]
+struct RowVersions {
+    liveness: i64,
+    /// Timestamp of the row's own deletion.
+    deletion: i64,
+    /// Per column: timestamp, whether deleted, value.
+    cells: BTreeMap<u16, Vec<(i64, bool, Vec<u8>)>>,
+}
+
+impl Partition {
+    fn live_row(&self, at: &[i32], row: &RowVersions) -> Option<(bool, Vec<(u16, Vec<u8>)>)> {
+        let covering = self.ranges.iter().filter(|(start, start_in, end, end_in, _)| {
+            let (head, tail) = (&at[..start.len()], &at[..end.len()]);
+            (head > &start[..] || (head == &start[..] && *start_in))
+                && (tail < &end[..] || (tail == &end[..] && *end_in))
+        });
+        let dead = covering.map(|range| range.4).chain([self.deletion, row.deletion]).max().unwrap_or(0);
+        let liveness = row.liveness > dead;
+        let mut cells = Vec::new();
+        for (column, versions) in &row.cells {
+            let newest = versions.iter().max().expect("a version");
+            if newest.0 > dead && !newest.1 {
+                cells.push((*column, newest.2.clone()));
+            }
+        }
+        (liveness || !cells.is_empty()).then_some((liveness, cells))
+    }
+
+    fn live_rows(&self, key: &[u8]) -> Vec<Row> {
+        let live = |(at, row): (&Vec<i32>, &RowVersions)| {
+            let (liveness, cells) = self.live_row(at, row)?;
+            Some((key.to_vec(), at.clone(), liveness, cells))
+        };
+        self.rows.iter().filter_map(live).collect()
+    }
+}
+
+/// By token and key, as a scan gives them.
+type Model = BTreeMap<(Token, Vec<u8>), Partition>;
+
+fn random_prefix(rng: &mut Rng) -> Vec<i32> {
+    (0..rng.below(3)).map(|_| rng.below(9) as i32 - 4).collect()
+}
+
+fn random_write(rng: &mut Rng, model: &mut Model, key: &[u8]) -> model::Mutation {
+    let mut builder = MutationBuilder::new(key);
+    builder.table(table(1).id);
+    let partition = model.entry((Token::of(key), key.to_vec())).or_default();
+    for _ in 0..1 + rng.below(4) {
+        let timestamp = 1 + rng.below(40) as i64;
+        match rng.below(20) {
+            0 => {
+                builder.delete_partition(deletion(timestamp / 2));
+                partition.deletion = partition.deletion.max(timestamp / 2);
+            }
+            1..=4 => {
+                let (start, end) = (random_prefix(rng), random_prefix(rng));
+                let (start_in, end_in) = (rng.chance(0.5), rng.chance(0.5));
+                let (start_bytes, end_bytes) = (clustering(&start), clustering(&end));
+                builder.delete_range(
+                    ClusteringBound { prefix: Clustering(&start_bytes), inclusive: start_in },
+                    ClusteringBound { prefix: Clustering(&end_bytes), inclusive: end_in },
+                    deletion(timestamp),
+                );
+                // An empty prefix that excludes what begins with it is an empty range.
+                let all_or_nothing = |prefix: &[i32], inclusive: bool| !prefix.is_empty() || inclusive;
+                if all_or_nothing(&start, start_in) && all_or_nothing(&end, end_in) {
+                    partition.ranges.push((start, start_in, end, end_in, timestamp));
+                }
+            }
+            kind => {
+                let at = vec![rng.below(9) as i32 - 4, rng.below(9) as i32 - 4];
+                let row = partition.rows.entry(at.clone()).or_default();
+                let liveness = if rng.chance(0.5) { live(timestamp) } else { None };
+                let own = if kind == 5 { deletion(timestamp - 1) } else { model::row::Deletion::LIVE };
+                let own = if own.timestamp > 0 { own } else { model::row::Deletion::LIVE };
+                row.liveness = row.liveness.max(liveness.map_or(0, |l| l.timestamp));
+                row.deletion = row.deletion.max(own.timestamp.max(0));
+                let mut cells = Vec::new();
+                for column in [A, B] {
+                    if rng.chance(0.6) {
+                        let deleted = rng.chance(0.2);
+                        let value = vec![b'v'; rng.below(40) as usize];
+                        let value = if deleted { Vec::new() } else { value };
+                        row.cells.entry(column.0).or_default().push((timestamp, deleted, value.clone()));
+                        cells.push((column, deleted, value));
+                    }
+                }
+                builder.row(Clustering(&clustering(&at)), |out| {
+                    let mut builder = RowBuilder::new(out, liveness, own);
+                    for (column, deleted, value) in &cells {
+                        let content = match deleted {
+                            true => CellContent::Deleted { local_deletion_time: 1 },
+                            false => CellContent::Live(value),
+                        };
+                        builder.cell(&Cell { column: *column, timestamp, content, path: None });
+                    }
+                });
+            }
+        }
+    }
+    builder.finish()
+}
+
+fn bound(prefix: &[i32], side: BoundSide) -> Box<[u8]> {
+    let mut out = Vec::new();
+    let bytes = clustering(prefix);
+    comparable::bound(&table(1), Clustering(&bytes).components(), side, &mut out);
+    out.into()
+}
+
+/// Slices that do not overlap, and which rows lie in them.
+fn random_slices(rng: &mut Rng) -> Vec<Slice> {
+    let mut bounds: Vec<Box<[u8]>> = (0..2 * rng.below(3))
+        .map(|_| bound(&random_prefix(rng), if rng.chance(0.5) { BoundSide::Before } else { BoundSide::After }))
+        .collect();
+    bounds.sort();
+    let mut slices: Vec<Slice> =
+        bounds.chunks_exact(2).map(|pair| Slice { start: pair[0].clone(), end: pair[1].clone() }).collect();
+    if slices.is_empty() {
+        slices.push(Slice::all());
+    } else if rng.chance(0.3) {
+        slices.last_mut().expect("not empty").end = Box::default();
+    }
+    slices
+}
+
+fn form(at: &[i32]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let bytes = clustering(at);
+    comparable::clustering(&table(1), Clustering(&bytes).components(), &mut out);
+    out
+}
+
+async fn check_read(store: &Store, rng: &mut Rng, model: &Model, keys: &[Vec<u8>]) {
+    let slices = random_slices(rng);
+    let reversed = rng.chance(0.5);
+    let partitions = if rng.chance(0.5) {
+        Partitions::Key(DecoratedKey::new(&keys[rng.below(keys.len() as u64) as usize]))
+    } else if rng.chance(0.4) {
+        Partitions::Range(TokenRange::FULL)
+    } else {
+        let mut token = || Token::of(&keys[rng.below(keys.len() as u64) as usize]);
+        let (a, b) = (token(), token());
+        let until = if rng.chance(0.2) { Token::MIN } else { a.max(b) };
+        Partitions::Range(TokenRange { after: a.min(b), until })
+    };
+    let mut expected = Vec::new();
+    for ((token, key), partition) in model {
+        let wanted = match &partitions {
+            Partitions::Key(wanted) => *wanted.key == **key,
+            Partitions::Range(range) => range.contains(*token),
+        };
+        if wanted {
+            let mut rows = partition.live_rows(key);
+            rows.retain(|row| slices.iter().any(|slice| slice.contains(&form(&row.1))));
+            if reversed {
+                rows.reverse();
+            }
+            expected.extend(rows);
+        }
+    }
+    // Page by page, with every way to end a page.
+    let page = 1 + rng.below(12) as usize;
+    let mut got = Vec::new();
+    let mut command = command(table(1).id, partitions);
+    command.slices = slices.into();
+    command.reversed = reversed;
+    loop {
+        let mut rows = Rows { full_at: rng.chance(0.5).then_some(page), ..Rows::default() };
+        command.rows_max = if rows.full_at.is_some() { u64::MAX } else { page as u64 };
+        let now = if rng.chance(0.5) { store.read_now(&command, &mut rows) } else { None };
+        let end = match now {
+            Some(end) => end,
+            None => {
+                assert!(rows.rows.is_empty());
+                store.read(&command, &mut rows).await
+            }
+        };
+        got.extend(rows.rows.iter().cloned());
+        if end.expect("read") == ReadEnd::Exhausted {
+            break;
+        }
+        assert_eq!(rows.rows.len(), page);
+        command.resume = rows.last;
+        if rng.chance(0.1) {
+            // The rest of this partition is not asked for.
+            let resume = command.resume.as_mut().expect("a row was given");
+            resume.comparable = None;
+            let done = resume.key.key.to_vec();
+            let given = got.iter().filter(|row| row.0 == done).count();
+            let mut seen = 0;
+            expected.retain(|row| {
+                row.0 != done || {
+                    seen += 1;
+                    seen <= given
+                }
+            });
+        }
+    }
+    assert_eq!(got, expected, "{command:?}");
+}
+
+#[test]
+fn random_operations_match_a_model() {
+    for seed in 0..40 {
+        let mut sim =
+            Sim::new(seed, Options { disk_latency: (Duration::ZERO, Duration::from_micros(9)), ..Options::default() });
+        let done = Rc::new(std::cell::Cell::new(false));
+        let finished = done.clone();
+        sim.start_node(NodeId(1), 1, move |_| {
+            let finished = finished.clone();
+            async move {
+                let mut rng = Rng::new(seed);
+                let store = start(options(1, GROUP), &[table(1)]).await;
+                let keys: Vec<Vec<u8>> = (0..1 + rng.below(8) as u8).map(|k| vec![k; 1 + k as usize % 3]).collect();
+                let mut model = Model::new();
+                for _ in 0..120 {
+                    let key = &keys[rng.below(keys.len() as u64) as usize];
+                    store.apply(random_write(&mut rng, &mut model, key), false).await.expect("apply");
+                    check_read(&store, &mut rng, &model, &keys).await;
+                }
+                let (used, _) = store.memory();
+                assert!(used > 0);
+                store.truncate(table(1).id).await.expect("truncate");
+                assert!(read_all(&store, table(1).id).await.is_empty());
+                store.close().await.expect("close");
+                assert_eq!(store.memory().0, 0, "a truncated table frees its memory");
+                finished.set(true);
+            }
+        });
+        sim.run_until(Duration::from_secs(3600), || !sim_running(&done));
+        assert!(done.get(), "seed {seed}");
+    }
+}
+
+fn sim_running(done: &Rc<std::cell::Cell<bool>>) -> bool {
+    !done.get()
+}
+
+#[test]
+fn a_long_read_sees_partitions_whole_while_they_are_written() {
+    let mut sim = Sim::new(7, Options::default());
+    let done = Rc::new(std::cell::Cell::new(0));
+    let counter = done.clone();
+    sim.start_node(NodeId(1), 1, move |_| {
+        let counter = counter.clone();
+        async move {
+            let store = start(options(1, GROUP), &[table(1)]).await;
+            const ROWS: i32 = 700;
+            let version = |version: i64| {
+                let mut builder = MutationBuilder::new(b"p");
+                builder.table(table(1).id);
+                // Each version has the same length as the one before, or not: in place, and moved.
+                let text = if version % 3 == 0 { format!("{version:09}") } else { format!("{version:030}") };
+                (0..ROWS).for_each(|y| add_row(&mut builder, 0, y, version, text.as_bytes()));
+                builder.finish()
+            };
+            store.apply(version(1), false).await.expect("apply");
+            let writer = {
+                let (store, counter) = (store.clone(), counter.clone());
+                runtime::spawn(async move {
+                    for v in 2..40 {
+                        store.apply(version(v), false).await.expect("apply");
+                    }
+                    counter.set(counter.get() + 1);
+                })
+            };
+            for round in 0..200 {
+                let mut command = match round % 2 {
+                    0 => command(table(1).id, Partitions::Key(DecoratedKey::new(b"p"))),
+                    _ => command(table(1).id, Partitions::Range(TokenRange::FULL)),
+                };
+                command.reversed = round % 3 == 0;
+                let mut rows = Rows::default();
+                store.read(&command, &mut rows).await.expect("read");
+                assert_eq!(rows.rows.len(), ROWS as usize);
+                let first = &rows.rows[0].3;
+                assert!(rows.rows.iter().all(|row| row.3 == *first), "half of a mutation was seen");
+                runtime::sleep(Duration::from_micros(300)).await;
+            }
+            writer.await;
+            counter.set(counter.get() + 1);
+        }
+    });
+    sim.run_until(Duration::from_secs(3600), || done.get() == 2);
+    assert_eq!(done.get(), 2);
+}
+
+#[test]
+fn ns_expired_cells_and_liveness_are_not_given() {
+    let mut sim = Sim::new(7, Options::default());
+    let done = Rc::new(std::cell::Cell::new(false));
+    let finished = done.clone();
+    sim.start_node(NodeId(1), 1, move |_| {
+        let finished = finished.clone();
+        async move {
+            let store = start(options(1, GROUP), &[table(1)]).await;
+            let mut builder = MutationBuilder::new(b"p");
+            builder.table(table(1).id);
+            let content = |value| CellContent::Expiring { value, ttl: 10, local_deletion_time: 1010 };
+            builder.row(Clustering(&clustering(&[1, 1])), |out| {
+                let liveness = Some(model::row::Liveness { timestamp: 5, expiry: Some((10, 1010)) });
+                let mut row = RowBuilder::new(out, liveness, model::row::Deletion::LIVE);
+                row.cell(&Cell { column: A, timestamp: 5, content: content(b"gone"), path: None });
+            });
+            builder.row(Clustering(&clustering(&[1, 2])), |out| {
+                let mut row = RowBuilder::new(out, None, model::row::Deletion::LIVE);
+                row.cell(&Cell { column: A, timestamp: 5, content: content(b"gone"), path: None });
+                row.cell(&value(B, 5, b"stays"));
+            });
+            store.apply(builder.finish(), false).await.expect("apply");
+            for (now, expected) in [(1009, 2), (1010, 1), (i64::MAX, 1)] {
+                let mut command = command(table(1).id, Partitions::Key(DecoratedKey::new(b"p")));
+                command.now_in_seconds = now;
+                let mut rows = Rows::default();
+                store.read_now(&command, &mut rows).expect("in one poll").expect("read");
+                assert_eq!(rows.rows.len(), expected, "at {now}");
+                let last = rows.rows.last().expect("a row");
+                assert_eq!(last.3.last(), Some(&(ColumnId(4).0, b"stays".to_vec())));
+                assert_eq!(last.3.len(), expected);
+            }
+            finished.set(true);
+        }
+    });
+    sim.run_until(Duration::from_secs(60), || done.get());
+    assert!(done.get());
+}

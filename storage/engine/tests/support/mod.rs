@@ -1,0 +1,148 @@
+//! What the engine's tests share: a table, mutations of it, a sink that keeps what it is given.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use engine::{Options, Store, SyncMode};
+use model::mutation::{Clustering, push_clustering};
+use model::query::{LiveRow, Partitions, Position, ReadCommand, RowSink, SinkState, Slice};
+use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
+use model::schema::TableOptions;
+use model::{Column, ColumnId, ColumnKind, CqlType, DecoratedKey, Mutation, MutationBuilder, ShardMap, Table, TableId};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const A: ColumnId = ColumnId(3);
+pub const B: ColumnId = ColumnId(4);
+
+/// `CREATE TABLE ks.<name> (k blob, x int, y int, a text, b text, PRIMARY KEY (k, x, y))`.
+pub fn table(number: u8) -> Arc<Table> {
+    table_of("ks", number, &["a", "b"])
+}
+
+pub fn table_of(keyspace: &str, number: u8, regular: &[&str]) -> Arc<Table> {
+    let mut columns = vec![
+        ("k", ColumnKind::PartitionKey, 0, CqlType::Blob),
+        ("x", ColumnKind::Clustering, 0, CqlType::Int),
+        ("y", ColumnKind::Clustering, 1, CqlType::Int),
+    ];
+    columns.extend(regular.iter().map(|name| (*name, ColumnKind::Regular, 0, CqlType::Text)));
+    let columns = columns.into_iter().enumerate().map(|(id, (name, kind, position, cql_type))| Column {
+        id: ColumnId(id as u16),
+        name: name.into(),
+        kind,
+        position,
+        cql_type,
+    });
+    Arc::new(Table {
+        id: TableId([number; 16]),
+        keyspace: keyspace.into(),
+        name: format!("t{number}"),
+        columns: columns.collect(),
+        partition_key_len: 1,
+        clustering_len: 2,
+        options: TableOptions::default(),
+    })
+}
+
+pub fn options(shards: u16, sync: SyncMode) -> Options {
+    Options {
+        directory: PathBuf::from("/data"),
+        shard_map: ShardMap::new(shards),
+        sync,
+        segment_bytes: 64 << 10,
+        memtable_bytes_max: 64 << 20,
+    }
+}
+
+pub const GROUP: SyncMode = SyncMode::Group { window: Duration::ZERO };
+
+/// Opens, replays and starts a store of one shard with these tables.
+pub async fn start(options: Options, tables: &[Arc<Table>]) -> Store {
+    let store = Store::open(options).await.expect("open");
+    for table in tables {
+        store.add_table(table.clone(), false);
+    }
+    store.replay(&[]).await.expect("replay");
+    store.start(store.highest_counter()).await.expect("start");
+    store
+}
+
+pub fn clustering(values: &[i32]) -> Vec<u8> {
+    let mut out = Vec::new();
+    values.iter().for_each(|value| push_clustering(&mut out, &value.to_be_bytes()));
+    out
+}
+
+pub fn clustering_values(clustering: Clustering<'_>) -> Vec<i32> {
+    clustering.components().map(|bytes| i32::from_be_bytes(bytes.try_into().expect("an int"))).collect()
+}
+
+pub fn live(timestamp: i64) -> Option<Liveness> {
+    Some(Liveness { timestamp, expiry: None })
+}
+
+pub fn deletion(timestamp: i64) -> Deletion {
+    Deletion { timestamp, local_deletion_time: 1 }
+}
+
+pub fn value(column: ColumnId, timestamp: i64, value: &[u8]) -> Cell<'_> {
+    Cell { column, timestamp, content: CellContent::Live(value), path: None }
+}
+
+/// An INSERT of one row with column `a`.
+pub fn insert(table: TableId, key: &[u8], x: i32, y: i32, timestamp: i64, a: &[u8]) -> Mutation {
+    let mut builder = MutationBuilder::new(key);
+    builder.table(table);
+    add_row(&mut builder, x, y, timestamp, a);
+    builder.finish()
+}
+
+pub fn add_row(builder: &mut MutationBuilder, x: i32, y: i32, timestamp: i64, a: &[u8]) {
+    builder.row(Clustering(&clustering(&[x, y])), |out| {
+        RowBuilder::new(out, live(timestamp), Deletion::LIVE).cell(&value(A, timestamp, a));
+    });
+}
+
+/// A row as a sink got it: key, clustering, whether its liveness is live, live cells.
+pub type Row = (Vec<u8>, Vec<i32>, bool, Vec<(u16, Vec<u8>)>);
+
+#[derive(Default)]
+pub struct Rows {
+    pub rows: Vec<Row>,
+    pub last: Option<Position>,
+    /// `Full` is answered at this many rows.
+    pub full_at: Option<usize>,
+}
+
+impl RowSink for Rows {
+    fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
+        assert_eq!(row.token, model::Token::of(row.key));
+        let cells = row.cells.iter().map(|cell| match cell.content {
+            CellContent::Live(value) | CellContent::Expiring { value, .. } => (cell.column.0, value.to_vec()),
+            _ => panic!("a dead cell"),
+        });
+        let cells = cells.collect();
+        self.rows.push((row.key.to_vec(), clustering_values(row.clustering), row.liveness.is_some(), cells));
+        self.last = Some(Position { key: DecoratedKey::new(row.key), comparable: Some(row.comparable.into()) });
+        if self.full_at == Some(self.rows.len()) { SinkState::Full } else { SinkState::Open }
+    }
+}
+
+pub fn command(table: TableId, partitions: Partitions) -> ReadCommand {
+    ReadCommand {
+        table,
+        now_in_seconds: 1000,
+        partitions,
+        slices: Arc::new([Slice::all()]),
+        reversed: false,
+        rows_max: u64::MAX,
+        resume: None,
+    }
+}
+
+pub async fn read_all(store: &Store, table: TableId) -> Vec<Row> {
+    let mut rows = Rows::default();
+    let command = command(table, Partitions::Range(model::key::TokenRange::FULL));
+    store.read(&command, &mut rows).await.expect("read");
+    rows.rows
+}
