@@ -29,7 +29,7 @@ pub struct Prepared {
     /// The bind markers in order of appearance.
     pub markers: Vec<ColumnSpec>,
     /// For each partition key column of the table the marker that alone gives its value, if every one has such a
-    /// marker; else empty. Drivers route by it.
+    /// marker; else empty. Drivers route by it. Of a batch on one table: the last such markers.
     pub partition_key_markers: Vec<u16>,
     /// The result's columns, for statements that return rows.
     pub result: Option<Arc<[ColumnSpec]>>,
@@ -200,7 +200,8 @@ pub struct Select {
     pub selection: Vec<Selector>,
     /// Whether all selectors are plain columns: rows can be encoded straight from cells.
     pub plain: bool,
-    /// Whether the result is one aggregated row (`count(*)`).
+    /// Whether the result is one aggregated row (`count(*)`). Selectors that do not count then give the first row's value,
+    /// or null without rows.
     pub aggregate: bool,
     /// Which partitions.
     pub partitions: PartitionRestriction,
@@ -285,6 +286,7 @@ pub struct Batch {
 
 /// CREATE and DROP, checked as far as the schema at hand allows; the shard that runs DDL checks again.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "definitions are rare and short-lived")]
 pub enum Define {
     /// CREATE KEYSPACE.
     CreateKeyspace {

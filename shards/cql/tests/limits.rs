@@ -2,7 +2,7 @@
 
 mod fixture;
 
-use cql::{COLUMNS_MAX, DEPTH_MAX, MARKERS_MAX, RELATIONS_MAX, STATEMENT_BYTES_MAX};
+use cql::{COLUMNS_MAX, DEPTH_MAX, ERROR_BYTES_MAX, MARKERS_MAX, RELATIONS_MAX, STATEMENT_BYTES_MAX};
 use fixture::{schema, summary};
 use model::ErrorCode;
 
@@ -90,4 +90,14 @@ fn names() {
     check(&keyspace(48), &keyspace(49), "must not be more than 48 characters long (got 49 characters");
     let table = |len: usize| format!("CREATE TABLE {} (pk int PRIMARY KEY)", "t".repeat(len));
     check(&table(222), &table(223), "must not be more than 222 characters long (got 223 characters");
+}
+
+#[test]
+fn error_texts() {
+    // `table ... does not exist` around the name.
+    let error = |len: usize| outcome(&format!("SELECT * FROM {}", "z".repeat(len))).unwrap_err();
+    let around = error(1).len() - 1;
+    assert_eq!(error(ERROR_BYTES_MAX - around).len(), ERROR_BYTES_MAX);
+    assert!(error(ERROR_BYTES_MAX - around).ends_with("does not exist"));
+    assert_eq!(error(ERROR_BYTES_MAX - around + 1).len(), ERROR_BYTES_MAX + "...".len());
 }

@@ -82,7 +82,7 @@ fn mutated_statements_never_panic() {
         .map(|line| line.trim_start_matches("! ").chars().collect())
         .collect();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    for _ in 0..40_000 {
+    for _ in 0..20_000 {
         let mut text = statements[random.below(statements.len())].clone();
         for _ in 0..1 + random.below(4) {
             let at = random.below(text.len() + 1);
