@@ -433,8 +433,7 @@ impl<'a> Parser<'a> {
             return Ok(TypeName { kind: TypeKind::Custom, text });
         }
         let quoted = self.token.kind == Kind::QuotedName;
-        // `set` is reserved, and a type all the same.
-        let name = if self.accept_word("set")? { "set".to_owned() } else { self.name()? };
+        let name = self.name()?;
         if quoted {
             return self.user_type(name);
         }

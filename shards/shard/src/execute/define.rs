@@ -383,7 +383,3 @@ impl Effect {
         SchemaChange { change, target, keyspace: keyspace.clone(), name: name.to_string() }
     }
 }
-
-#[cfg(test)]
-#[path = "define_tests.rs"]
-mod tests;

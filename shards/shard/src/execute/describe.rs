@@ -446,4 +446,4 @@ const RESERVED: [&str; 57] = [
 
 #[cfg(test)]
 #[path = "describe_tests.rs"]
-pub(crate) mod tests;
+mod tests;
