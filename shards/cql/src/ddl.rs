@@ -300,7 +300,13 @@ impl Parser<'_> {
     fn property_constant(&mut self) -> Result<String> {
         match self.constant()? {
             Some((_, text)) => Ok(text),
-            None => Err(self.no_viable()),
+            None => {
+                // A name could be a user type's field up to here.
+                if self.at_name() {
+                    self.advance()?;
+                }
+                Err(self.no_viable())
+            }
         }
     }
 

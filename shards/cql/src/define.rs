@@ -208,7 +208,7 @@ fn columns(create: &ast::CreateTable, keys: Keys<'_>, keyspace: &str) -> Result<
     }
     check_clustering_order(create, clustering, keyspace)?;
     let mut regular: Vec<_> = types.into_iter().collect();
-    regular.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    regular.sort_unstable_by_key(|(name, _)| *name);
     let mut counters = 0;
     for (name, cql_type) in &regular {
         if by_name.get(name).is_some_and(|definition| definition.is_static) {

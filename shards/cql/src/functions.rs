@@ -2,7 +2,7 @@
 
 use crate::ast::{self, SelectItem};
 use crate::literal::{Markers, Receiver, Scope, assignable, fits, native_type, prepare_term};
-use crate::parser::unsupported;
+use crate::parser::{is_reserved, unsupported};
 use crate::plan::{ColumnSpec, Selector, Term};
 use model::{Column, ColumnKind, CqlType, Failure};
 
@@ -152,7 +152,8 @@ pub(crate) fn column<'s>(scope: &'s Scope, name: &str) -> Result<&'s Column> {
     table.column(name).ok_or_else(|| {
         // Cassandra quotes what could not be written without quotes.
         let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-            && name.starts_with(|c: char| c.is_ascii_lowercase());
+            && name.starts_with(|c: char| c.is_ascii_lowercase())
+            && !is_reserved(name);
         let shown = if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) };
         Failure::invalid(format!("Undefined column name {shown} in table {}", scope.table.full_name()))
     })

@@ -34,6 +34,8 @@ pub const RELATIONS_MAX: usize = 100;
 pub const DEPTH_MAX: usize = 12;
 /// Most columns of a table.
 pub const COLUMNS_MAX: usize = 8192;
+/// Longest text of an error, bytes; what quotes more of the statement is cut there.
+pub const ERROR_BYTES_MAX: usize = 4096;
 /// Most bind markers in a statement.
 pub const MARKERS_MAX: usize = 65535;
 
@@ -41,11 +43,20 @@ pub const MARKERS_MAX: usize = 65535;
 /// `line L:C ...` of the offending token; what Helenus does not do yet fails with [`model::ErrorCode::Invalid`] and
 /// names the feature.
 pub fn parse(text: &str) -> Result<ast::Statement, Failure> {
-    parser::parse(text)
+    parser::parse(text).map_err(shortened)
 }
 
 /// Resolves a statement. `keyspace` is the session's (USE or the v5 field) for unqualified names. Fails with Cassandra's
 /// codes and texts; what Helenus does not do yet fails with [`model::ErrorCode::Invalid`] and names the feature.
 pub fn prepare(statement: &ast::Statement, keyspace: Option<&str>, schema: &Schema) -> Result<Prepared, Failure> {
-    prepare::prepare(statement, keyspace, schema)
+    prepare::prepare(statement, keyspace, schema).map_err(shortened)
+}
+
+/// Cuts an error that quotes a long literal or name.
+fn shortened(mut failure: Failure) -> Failure {
+    if failure.text.len() > ERROR_BYTES_MAX {
+        let end = failure.text.floor_char_boundary(ERROR_BYTES_MAX);
+        failure.text = format!("{}...", &failure.text[..end]).into();
+    }
+    failure
 }

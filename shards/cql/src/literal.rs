@@ -192,6 +192,13 @@ fn constant(family: Constant, text: &str, receiver: &Receiver<'_>) -> Result<Ter
             receiver.name
         )));
     }
+    if family == Constant::Float && text.ends_with(|c: char| c.is_ascii_digit() || c == '.') {
+        // A number beyond the largest double must not turn into infinity.
+        let infinite = text.parse::<f64>().is_ok_and(f64::is_infinite);
+        if infinite && *cql_type != CqlType::Decimal {
+            return Err(Failure::invalid(format!("Unable to make {cql_type} from '{text}'")));
+        }
+    }
     let bytes = match family {
         Constant::String => from_quoted(cql_type, text),
         _ => from_bare(cql_type, text),

@@ -433,7 +433,8 @@ impl<'a> Parser<'a> {
             return Ok(TypeName { kind: TypeKind::Custom, text });
         }
         let quoted = self.token.kind == Kind::QuotedName;
-        let name = self.name()?;
+        // `set` is reserved, and a type all the same.
+        let name = if self.accept_word("set")? { "set".to_owned() } else { self.name()? };
         if quoted {
             return self.user_type(name);
         }

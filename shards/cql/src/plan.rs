@@ -29,7 +29,7 @@ pub struct Prepared {
     /// The bind markers in order of appearance.
     pub markers: Vec<ColumnSpec>,
     /// For each partition key column of the table the marker that alone gives its value, if every one has such a
-    /// marker; else empty. Drivers route by it.
+    /// marker; else empty. Drivers route by it. Of a batch on one table: the last such markers.
     pub partition_key_markers: Vec<u16>,
     /// The result's columns, for statements that return rows.
     pub result: Option<Arc<[ColumnSpec]>>,
@@ -200,7 +200,8 @@ pub struct Select {
     pub selection: Vec<Selector>,
     /// Whether all selectors are plain columns: rows can be encoded straight from cells.
     pub plain: bool,
-    /// Whether the result is one aggregated row (`count(*)`).
+    /// Whether the result is one aggregated row (`count(*)`). Selectors that do not count then give the first row's value,
+    /// or null without rows.
     pub aggregate: bool,
     /// Which partitions.
     pub partitions: PartitionRestriction,
@@ -285,6 +286,7 @@ pub struct Batch {
 
 /// CREATE and DROP, checked as far as the schema at hand allows; the shard that runs DDL checks again.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "definitions are rare and short-lived")]
 pub enum Define {
     /// CREATE KEYSPACE.
     CreateKeyspace {
@@ -401,5 +403,92 @@ pub fn token_of(components: &[Cow<'_, [u8]>]) -> Token {
             push_composite(components.iter().map(|component| &**component), &mut key);
             Token::of(&key)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock and ids that count.
+    struct Counting(u8);
+
+    impl Context for Counting {
+        fn wall_micros(&mut self) -> i64 {
+            0
+        }
+
+        fn timeuuid(&mut self) -> [u8; 16] {
+            self.0 += 1;
+            [self.0; 16]
+        }
+
+        fn uuid(&mut self) -> [u8; 16] {
+            self.timeuuid()
+        }
+    }
+
+    fn evaluate(term: &Term, cql_type: &CqlType, values: &[Bound<'_>]) -> Result<Option<Vec<u8>>, String> {
+        match term.evaluate(cql_type, values, &mut Counting(0)) {
+            Ok(Value::Bytes(bytes)) => Ok(Some(bytes.into_owned())),
+            Ok(Value::Null) => Ok(None),
+            Ok(Value::Unset) => Err("unset".to_owned()),
+            Err(failure) => Err(failure.text.into_owned()),
+        }
+    }
+
+    #[test]
+    fn markers_take_what_was_bound() {
+        let int = CqlType::Int;
+        let values = [Bound::Bytes(&[0, 0, 0, 7]), Bound::Null, Bound::Unset, Bound::Bytes(&[0; 5])];
+        assert_eq!(evaluate(&Term::Marker(0), &int, &values), Ok(Some(vec![0, 0, 0, 7])));
+        assert_eq!(evaluate(&Term::Marker(1), &int, &values), Ok(None));
+        assert_eq!(evaluate(&Term::Marker(2), &int, &values), Err("unset".to_owned()));
+        assert_eq!(evaluate(&Term::Marker(3), &int, &values), Err("Expected 4 or 0 byte int (5)".to_owned()));
+        assert_eq!(evaluate(&Term::Marker(4), &int, &values), Err("Invalid amount of bind variables".to_owned()));
+    }
+
+    #[test]
+    fn each_call_of_now_differs() {
+        let mut context = Counting(0);
+        let first = Term::Now.evaluate(&CqlType::Timeuuid, &[], &mut context);
+        assert_ne!(first, Term::Now.evaluate(&CqlType::Timeuuid, &[], &mut context));
+    }
+
+    #[test]
+    fn token_is_the_keys() {
+        // The token of int 1 in Cassandra.
+        let term = Term::Token(vec![(Term::Marker(0), CqlType::Int)]);
+        let token = (-4_069_959_284_402_364_209_i64).to_be_bytes().to_vec();
+        assert_eq!(evaluate(&term, &CqlType::Bigint, &[Bound::Bytes(&[0, 0, 0, 1])]), Ok(Some(token)));
+        assert_eq!(evaluate(&term, &CqlType::Bigint, &[Bound::Null]), Ok(None));
+        assert!(evaluate(&term, &CqlType::Bigint, &[Bound::Unset]).is_err());
+        assert!(evaluate(&term, &CqlType::Bigint, &[Bound::Bytes(&[1])]).is_err());
+    }
+
+    #[test]
+    fn timeouts() {
+        let duration = |text: &str| model::text::from_bare(&CqlType::Duration, text).unwrap();
+        let millis = |text: &str| timeout_of(&duration(text)).map(|timeout| timeout.as_millis());
+        assert_eq!(millis("0s"), Ok(0));
+        assert_eq!(millis("30000ms"), Ok(30_000));
+        assert_eq!(millis("1h30m"), Ok(5_400_000));
+        assert_eq!(millis("2000000h"), Ok(7_200_000_000_000));
+        for text in ["1d", "1mo", "-5s", "5us", "1w"] {
+            assert!(millis(text).is_err(), "{text}");
+        }
+        for bytes in [&[][..], &[0, 0], &[0, 0, 0xff], &[0, 0, 0x81], &[0xff; 20]] {
+            assert!(timeout_of(bytes).is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn replication_is_checked() {
+        let pairs =
+            |list: &[(&str, &str)]| list.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect::<Vec<_>>();
+        let simple = replication_of(&pairs(&[("class", "SimpleStrategy"), ("replication_factor", "3")])).unwrap();
+        assert_eq!(simple.class, "org.apache.cassandra.locator.SimpleStrategy");
+        assert_eq!(simple.options.get("replication_factor").map(String::as_str), Some("3"));
+        assert_eq!(replication_of(&pairs(&[])).unwrap_err().text, "Missing replication strategy class");
     }
 }

@@ -7,13 +7,16 @@
 //! Invariants: state of a shard is reached by its own tasks only; a message is the only way in. Tables with LocalStrategy
 //! live on shard 0; DDL runs one at a time on shard 0.
 
-pub mod coordinator;
-pub mod execute;
+mod barrier;
+mod clock;
+mod coordinator;
+mod execute;
 pub mod mailbox;
 pub mod ports;
-pub mod replica;
+mod replica;
 pub mod row_block;
-pub mod schema;
+mod schema;
+mod start;
 pub mod verbs;
 
 pub use ports::{ChangeKind, ChangeTarget, Notifier, SchemaChange};
@@ -23,14 +26,24 @@ pub use cql::Prepared;
 pub use cql::plan::{BatchKind, ColumnSpec};
 pub use engine::SyncMode;
 
+use barrier::Barrier;
+use clock::{Clock, Evaluation};
+use execute::prepared::{PREPARED_SHARE, StatementCache};
+use mailbox::{Mailbox, Message};
+use model::key::Token;
 use model::value::Bound;
-use model::{Consistency, Failure};
-use std::cell::RefCell;
+use model::{Consistency, Failure, Schema, ShardMap};
+use runtime::ShardId;
+use runtime::gate::{Gate, Semaphore};
+use schema::local::Identity;
+use std::cell::{Cell, Ref, RefCell};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::time::Duration;
+use verbs::{Reply, Request};
 
 /// What a shard needs to know of its node. The same on all shards.
 #[derive(Clone, Debug)]
@@ -77,6 +90,8 @@ pub const MAILBOX_MESSAGES_MAX: usize = 1024;
 pub struct Session {
     /// Set by USE.
     pub keyspace: RefCell<Option<Arc<str>>>,
+    /// Whether the client was told once what USE does to prepared statements.
+    pub use_warned: Cell<bool>,
 }
 
 /// A request's parameters, as they came.
@@ -172,54 +187,24 @@ pub struct Shard {
 }
 
 /// A shard's state.
-#[expect(dead_code, reason = "bodies to be written")]
 struct Inner {
     config: Config,
-    id: runtime::ShardId,
+    id: ShardId,
+    map: ShardMap,
     store: engine::Store,
-    schema: RefCell<Arc<model::Schema>>,
-    identity: Arc<schema::local::Identity>,
-    /// Held by the one DDL statement or TRUNCATE that runs (shard 0).
-    definitions: runtime::gate::Semaphore,
-    mailbox: mailbox::Mailbox,
+    schema: RefCell<Arc<Schema>>,
+    schema_waiters: RefCell<Vec<Waker>>,
+    identity: Identity,
+    mailbox: Mailbox,
     notifier: Rc<dyn Notifier>,
-}
-
-#[expect(dead_code, reason = "bodies to be written")]
-impl Shard {
-    pub(crate) fn config(&self) -> &Config {
-        &self.inner.config
-    }
-
-    pub(crate) fn id(&self) -> runtime::ShardId {
-        self.inner.id
-    }
-
-    pub(crate) fn store(&self) -> &engine::Store {
-        &self.inner.store
-    }
-
-    /// Who this node is.
-    pub(crate) fn identity(&self) -> &Arc<schema::local::Identity> {
-        &self.inner.identity
-    }
-
-    /// One unit: who holds it may change the schema.
-    pub(crate) fn definitions(&self) -> &runtime::gate::Semaphore {
-        &self.inner.definitions
-    }
-
-    /// Asks shard `to` (this one too) and waits for its answer.
-    pub(crate) async fn call(&self, to: runtime::ShardId, request: verbs::Request) -> verbs::Reply {
-        let _ = (to, request);
-        todo!()
-    }
-
-    /// Asks every shard, this one too, at the same time; replies in the order of the shards.
-    pub(crate) async fn call_all(&self, request: impl Fn() -> verbs::Request) -> Vec<verbs::Reply> {
-        let _ = request;
-        todo!()
-    }
+    clock: Clock,
+    prepared: RefCell<StatementCache>,
+    /// Of shard 0: DDL runs one at a time.
+    definitions: Semaphore,
+    /// Of shard 0.
+    barrier: Barrier,
+    /// Requests of clients under way.
+    gate: Gate,
 }
 
 /// Why a shard did not start.
@@ -240,14 +225,13 @@ impl Shard {
         mesh: runtime::Mesh<mailbox::Message>,
         notifier: Rc<dyn Notifier>,
     ) -> Result<Shard, StartError> {
-        let _ = (config, mesh, notifier);
-        todo!()
+        start::start(config, mesh, notifier).await
     }
 
     /// QUERY.
     pub async fn query(&self, session: &Session, text: &str, parameters: &Parameters<'_>) -> Result<Answer, Failure> {
-        let _ = (session, text, parameters);
-        todo!()
+        let _pass = self.enter()?;
+        execute::query(self, session, text, parameters).await
     }
 
     /// PREPARE: installed on all shards and durable when it returns.
@@ -257,45 +241,178 @@ impl Shard {
         text: &str,
         keyspace: Option<&str>,
     ) -> Result<PreparedAnswer, Failure> {
-        let _ = (session, text, keyspace);
-        todo!()
+        let _pass = self.enter()?;
+        execute::prepared::prepare(self, session, text, keyspace).await
     }
 
     /// EXECUTE.
     pub async fn execute(&self, session: &Session, id: &[u8], parameters: &Parameters<'_>) -> Result<Answer, Failure> {
-        let _ = (session, id, parameters);
-        todo!()
+        let _pass = self.enter()?;
+        execute::execute(self, session, id, parameters).await
     }
 
     /// BATCH; `parameters.values` is empty.
     pub async fn batch(
         &self,
         session: &Session,
-        kind: cql::plan::BatchKind,
+        kind: BatchKind,
         entries: &[BatchEntry<'_>],
         parameters: &Parameters<'_>,
     ) -> Result<Answer, Failure> {
-        let _ = (session, kind, entries, parameters);
-        todo!()
+        let _pass = self.enter()?;
+        execute::batch::message(self, session, kind, entries, parameters).await
     }
 
     /// The schema that this shard serves.
-    pub fn schema(&self) -> Arc<model::Schema> {
-        todo!()
+    pub fn schema(&self) -> Arc<Schema> {
+        self.inner.schema.borrow().clone()
     }
 
     /// The node's host id.
     pub fn host_id(&self) -> uuid::Uuid {
-        todo!()
+        self.inner.identity.host_id
     }
 
     /// Messages sent to other cores on behalf of this shard's requests since the start.
     pub fn messages_sent(&self) -> u64 {
-        todo!()
+        self.inner.mailbox.sent()
     }
 
     /// Refuses new requests, waits for those under way, closes the store. All shards stop together.
     pub async fn stop(&self) -> Result<(), Failure> {
-        todo!()
+        self.inner.gate.close().await;
+        // Others may still ask this shard on behalf of their clients, until all have drained.
+        self.call(ShardId(0), Request::Barrier("drained")).await.done()?;
+        let closed = self.inner.store.close().await;
+        // Lets shard 0 send the answers of the barrier before its executor ends.
+        runtime::yield_now().await;
+        closed.map_err(|error| replica::failure(&self.schema(), None, error))
+    }
+}
+
+impl Shard {
+    fn new(
+        config: Config,
+        store: engine::Store,
+        schema: Arc<Schema>,
+        identity: Identity,
+        mailbox: Mailbox,
+        notifier: Rc<dyn Notifier>,
+    ) -> Shard {
+        let prepared = StatementCache::new(config.memory_bytes / PREPARED_SHARE);
+        let inner = Inner {
+            id: runtime::current_shard(),
+            map: ShardMap::new(runtime::shard_count() as u16),
+            store,
+            schema: RefCell::new(schema),
+            schema_waiters: RefCell::default(),
+            identity,
+            mailbox,
+            notifier,
+            clock: Clock::new(),
+            prepared: RefCell::new(prepared),
+            definitions: Semaphore::new(1),
+            barrier: Barrier::default(),
+            gate: Gate::new(),
+            config,
+        };
+        Shard { inner: Rc::new(inner) }
+    }
+
+    fn enter(&self) -> Result<runtime::gate::Pass, Failure> {
+        self.inner.gate.enter().ok_or_else(|| Failure::overloaded("The node is stopping"))
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    pub(crate) fn id(&self) -> ShardId {
+        self.inner.id
+    }
+
+    pub(crate) fn store(&self) -> &engine::Store {
+        &self.inner.store
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.inner.identity
+    }
+
+    pub(crate) fn mailbox(&self) -> &Mailbox {
+        &self.inner.mailbox
+    }
+
+    pub(crate) fn notifier(&self) -> &dyn Notifier {
+        &*self.inner.notifier
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.inner.clock
+    }
+
+    pub(crate) fn definitions(&self) -> &Semaphore {
+        &self.inner.definitions
+    }
+
+    pub(crate) fn barrier(&self) -> &Barrier {
+        &self.inner.barrier
+    }
+
+    pub(crate) fn prepared(&self) -> &RefCell<StatementCache> {
+        &self.inner.prepared
+    }
+
+    pub(crate) fn schema_ref(&self) -> Ref<'_, Arc<Schema>> {
+        self.inner.schema.borrow()
+    }
+
+    /// What evaluating terms needs from this shard.
+    pub(crate) fn evaluation(&self) -> Evaluation<'_> {
+        Evaluation(&self.inner.clock)
+    }
+
+    /// Which core owns a token of a table; tables with LocalStrategy live on shard 0.
+    pub(crate) fn route(&self, local: bool, token: Token) -> ShardId {
+        if local { ShardId(0) } else { ShardId(self.inner.map.owner(token)) }
+    }
+
+    /// Serves `schema` from now on.
+    pub(crate) fn set_schema(&self, schema: Arc<Schema>) {
+        *self.inner.schema.borrow_mut() = schema;
+        let waiters = std::mem::take(&mut *self.inner.schema_waiters.borrow_mut());
+        waiters.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until `pick` finds something in the schema.
+    pub(crate) async fn schema_switched<T>(&self, pick: impl Fn(&Schema) -> Option<T>) -> T {
+        std::future::poll_fn(|cx| match pick(&self.inner.schema.borrow()) {
+            Some(found) => Poll::Ready(found),
+            None => {
+                self.inner.schema_waiters.borrow_mut().push(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    /// Takes a message of another core.
+    pub(crate) fn receive(&self, from: ShardId, message: Message) {
+        match message {
+            Message::Reply { id, reply } => self.inner.mailbox.complete(id, reply),
+            Message::Request { id, request } => replica::receive(self, from, id, request),
+            Message::Start(_) => {}
+        }
+    }
+
+    /// Asks shard `to` (this one too) and waits for its answer.
+    pub(crate) async fn call(&self, to: ShardId, request: Request) -> Reply {
+        if to == self.inner.id { replica::serve(self, request).await } else { self.inner.mailbox.call(to, request).await }
+    }
+
+    /// Asks every shard, this one too, at the same time; replies in the order of the shards.
+    pub(crate) async fn call_all(&self, request: impl Fn() -> Request) -> Vec<Reply> {
+        let shards = 0..runtime::shard_count() as u16;
+        coordinator::join_all(shards.map(|to| self.call(ShardId(to), request())).collect()).await
     }
 }

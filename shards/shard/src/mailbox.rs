@@ -1,6 +1,25 @@
 //! Calls between cores: requests out, replies back to the waiting task.
+//!
+//! 1. A call takes a slot, sends its request with the slot's number and generation, and waits.
+//! 2. One task per shard receives: a reply completes the slot it names; a request is served, at once where that needs no
+//!    wait, else in a task of its own, and answered.
+//! 3. A caller that gives up frees its slot; the reply that comes later finds another generation and is dropped.
+//!
+//! Invariants: the receiving task never waits for space in a queue, so two full queues cannot wait for each other; each
+//! request gets exactly one reply; calls for clients in flight are at most [`CALLS_MAX`].
 
+use crate::schema::prepared::StoredStatement;
 use crate::verbs::{Reply, Request};
+use model::{Schema, TableId};
+use runtime::metrics::Counter;
+use runtime::{Endpoint, ShardId};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// Most calls of one shard for its clients that wait for other shards; one more is OVERLOADED.
+pub const CALLS_MAX: usize = 16384;
 
 /// What travels through the mesh.
 #[derive(Debug)]
@@ -19,7 +38,189 @@ pub enum Message {
         /// The answer.
         reply: Reply,
     },
+    /// A step of starting together.
+    Start(Start),
 }
 
-/// One shard's end of the calls between cores.
-pub(crate) struct Mailbox {}
+/// See [`Message::Start`].
+#[derive(Debug)]
+pub struct Start(pub(crate) Box<StartStep>);
+
+/// Steps between shard 0 and each other shard, in this order: see `start`.
+#[derive(Debug)]
+pub(crate) enum StartStep {
+    /// To 0: the log is open. The highest segment counter found.
+    Opened(Result<u64, StepError>),
+    /// From 0: the schema; replay.
+    Load {
+        /// The schema.
+        schema: Arc<Schema>,
+        /// Recorded truncations.
+        truncations: Vec<(TableId, engine::store::Truncation)>,
+        /// Above every segment counter of the node.
+        counter_floor: u64,
+    },
+    /// To 0: replayed, and the store takes writes.
+    Replayed(Result<(), StepError>),
+    /// From 0: who the node is and what is prepared.
+    Ready {
+        /// Who the node is.
+        identity: crate::schema::local::Identity,
+        /// Prepared statements.
+        statements: Arc<[StoredStatement]>,
+    },
+    /// To 0: serving.
+    Serving,
+    /// From 0: all serve.
+    Go,
+    /// From 0: a shard failed; all give up.
+    Abort(StepError),
+}
+
+/// Why a shard did not start, as another shard is told.
+#[derive(Clone, Debug)]
+pub(crate) struct StepError {
+    /// Data on disk cannot be trusted.
+    pub(crate) corrupt: bool,
+    /// What happened.
+    pub(crate) text: String,
+}
+
+/// One shard's end of the calls between cores. Cloning shares it.
+#[derive(Clone)]
+pub(crate) struct Mailbox {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    endpoint: Endpoint<Message>,
+    calls: RefCell<Calls>,
+    sent: Counter,
+}
+
+#[derive(Default)]
+struct Calls {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+struct Slot {
+    generation: u32,
+    state: SlotState,
+}
+
+enum SlotState {
+    Free,
+    Waiting(Option<Waker>),
+    Answered(Reply),
+}
+
+impl Mailbox {
+    pub(crate) fn new(endpoint: Endpoint<Message>) -> Mailbox {
+        Mailbox { inner: Rc::new(Inner { endpoint, calls: RefCell::default(), sent: Counter::default() }) }
+    }
+
+    /// Whether one more call for a client may start.
+    pub(crate) fn has_room(&self) -> bool {
+        let calls = self.inner.calls.borrow();
+        calls.slots.len() - calls.free.len() < CALLS_MAX
+    }
+
+    /// Requests sent since the start.
+    pub(crate) fn sent(&self) -> u64 {
+        self.inner.sent.get()
+    }
+
+    /// Sends `request` to another shard and waits for its reply.
+    pub(crate) async fn call(&self, to: ShardId, request: Request) -> Reply {
+        let waiting = self.register();
+        self.inner.sent.increment();
+        if let Err(message) = self.inner.endpoint.try_send(to, Message::Request { id: waiting.id, request }) {
+            self.inner.endpoint.send(to, message).await;
+        }
+        waiting.reply().await
+    }
+
+    fn register(&self) -> Waiting {
+        let mut calls = self.inner.calls.borrow_mut();
+        let index = match calls.free.pop() {
+            Some(index) => index,
+            None => {
+                calls.slots.push(Slot { generation: 0, state: SlotState::Free });
+                (calls.slots.len() - 1) as u32
+            }
+        };
+        let slot = &mut calls.slots[index as usize];
+        slot.state = SlotState::Waiting(None);
+        Waiting { inner: self.inner.clone(), id: u64::from(slot.generation) << 32 | u64::from(index) }
+    }
+
+    /// Completes the call that `id` names, unless its caller gave up.
+    pub(crate) fn complete(&self, id: u64, reply: Reply) {
+        let mut calls = self.inner.calls.borrow_mut();
+        let Some(slot) = calls.slots.get_mut(id as u32 as usize) else { return };
+        if u64::from(slot.generation) != id >> 32 {
+            return;
+        }
+        if let SlotState::Waiting(waker) = std::mem::replace(&mut slot.state, SlotState::Answered(reply)) {
+            drop(calls);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Answers a request without waiting: what finds a full queue waits in a task of its own.
+    pub(crate) fn answer(&self, to: ShardId, id: u64, reply: Reply) {
+        if let Err(message) = self.inner.endpoint.try_send(to, Message::Reply { id, reply }) {
+            let inner = self.inner.clone();
+            runtime::spawn(async move { inner.endpoint.send(to, message).await });
+        }
+    }
+
+    /// Sends a step of starting together.
+    pub(crate) async fn send_step(&self, to: ShardId, step: StartStep) {
+        self.inner.endpoint.send(to, Message::Start(Start(Box::new(step)))).await;
+    }
+
+    /// The next message. Only one task may wait here.
+    pub(crate) async fn recv(&self) -> (ShardId, Message) {
+        self.inner.endpoint.recv().await
+    }
+}
+
+/// A call under way: frees its slot when dropped.
+struct Waiting {
+    inner: Rc<Inner>,
+    id: u64,
+}
+
+impl Waiting {
+    async fn reply(self) -> Reply {
+        std::future::poll_fn(|cx| {
+            let mut calls = self.inner.calls.borrow_mut();
+            let slot = &mut calls.slots[self.id as u32 as usize];
+            match std::mem::replace(&mut slot.state, SlotState::Free) {
+                SlotState::Answered(reply) => Poll::Ready(reply),
+                SlotState::Waiting(_) | SlotState::Free => {
+                    slot.state = SlotState::Waiting(Some(cx.waker().clone()));
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut calls = self.inner.calls.borrow_mut();
+        let index = self.id as u32;
+        let slot = &mut calls.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        let unread = std::mem::replace(&mut slot.state, SlotState::Free);
+        calls.free.push(index);
+        drop(calls);
+        drop(unread);
+    }
+}

@@ -1,1 +1,165 @@
-//! Serving requests of other cores on this one.
+//! Serving requests of other cores on this one, and of this core's own coordinator.
+//!
+//! What needs no wait (a read of one partition from memory, a look into a cache) is served in the receiving task; the
+//! rest in a task of its own.
+
+
+use crate::row_block::RowBlockSink;
+use crate::verbs::{ReadReply, ReadRequest, Reply, Request};
+use crate::{SchemaChange, Shard};
+use model::query::Partitions;
+use model::{ErrorCode, Failure, Mutation, Schema, Table, TableId};
+use runtime::ShardId;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a message waits for a table that this core has not heard of yet.
+const SCHEMA_WAIT: Duration = Duration::from_millis(500);
+
+/// Takes a request of core `from`: answers it now or spawns a task that will.
+pub(crate) fn receive(shard: &Shard, from: ShardId, id: u64, request: Request) {
+    if let Request::Read(read) = &request
+        && let Some(result) = read_now(shard, read)
+    {
+        return shard.mailbox().answer(from, id, Reply::Read(result));
+    }
+    let shard = shard.clone();
+    runtime::spawn(async move {
+        let reply = serve(&shard, request).await;
+        shard.mailbox().answer(from, id, reply);
+    });
+}
+
+/// Serves a request on this core.
+pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
+    match request {
+        Request::Mutate { mutation, system } => Reply::Done(mutate(shard, mutation, system).await),
+        Request::Read(request) => Reply::Read(read(shard, &request).await),
+        // Boxed: these call other cores, and through `call` this function again.
+        Request::Define(define) => Reply::Defined(Box::pin(crate::execute::define::define(shard, *define)).await),
+        Request::Truncate(table) => Reply::Done(Box::pin(crate::execute::define::truncate(shard, table)).await),
+        Request::TruncateLocal(table) => {
+            let result = shard.store().truncate(table).await;
+            Reply::Truncated(result.map_err(|error| failure(&shard.schema(), None, error)))
+        }
+        Request::SwitchSchema { schema, change, dropped } => {
+            Reply::Done(switch_schema(shard, schema, change, &dropped).await)
+        }
+        Request::InstallPrepared { id, keyspace, text } => {
+            Reply::Done(Box::pin(crate::execute::prepared::install(shard, id, keyspace, text)).await)
+        }
+        Request::FindPrepared(id) => Reply::Prepared(Box::pin(crate::execute::prepared::find_at_home(shard, id)).await),
+        Request::Barrier(step) => Reply::Done(shard.barrier().arrive(step).await),
+    }
+}
+
+/// Applies a mutation of this core.
+pub(crate) async fn mutate(shard: &Shard, mutation: Mutation, system: bool) -> Result<(), Failure> {
+    for update in mutation.updates() {
+        wait_for_table(shard, update.table).await?;
+    }
+    let first = mutation.updates().next().map(|update| update.table);
+    shard.store().apply(mutation, system).await.map_err(|error| failure(&shard.schema(), first, error))
+}
+
+/// Reads what this core owns.
+pub(crate) async fn read(shard: &Shard, request: &ReadRequest) -> Result<ReadReply, Failure> {
+    if let Some(result) = read_now(shard, request) {
+        return result;
+    }
+    let table = wait_for_table(shard, request.command.table).await?;
+    let mut context = shard.evaluation();
+    let mut sink = RowBlockSink::new(&table, request, &mut context);
+    match shard.store().read(&request.command, &mut sink).await {
+        Ok(end) => sink.finish(end),
+        Err(error) => Err(failure(&shard.schema(), Some(request.command.table), error)),
+    }
+}
+
+/// Reads one partition if that needs no wait.
+pub(crate) fn read_now(shard: &Shard, request: &ReadRequest) -> Option<Result<ReadReply, Failure>> {
+    if !matches!(request.command.partitions, Partitions::Key(_)) {
+        return None;
+    }
+    let schema = shard.schema_ref();
+    let table = schema.table_by_id(request.command.table)?;
+    let mut context = shard.evaluation();
+    let mut sink = RowBlockSink::new(table, request, &mut context);
+    Some(match shard.store().read_now(&request.command, &mut sink)? {
+        Ok(end) => sink.finish(end),
+        Err(error) => Err(failure(&schema, Some(request.command.table), error)),
+    })
+}
+
+/// The table, once this core knows it: the message may be ahead of the schema.
+async fn wait_for_table(shard: &Shard, id: TableId) -> Result<Arc<Table>, Failure> {
+    let known = |schema: &Schema| schema.table_by_id(id).cloned();
+    if let Some(table) = known(&shard.schema_ref()) {
+        return Ok(table);
+    }
+    let switched = shard.schema_switched(|schema| known(schema));
+    runtime::timeout(SCHEMA_WAIT, switched).await.ok_or_else(|| Failure::invalid(format!("unconfigured table {id}")))
+}
+
+/// Serves `schema` from now on.
+async fn switch_schema(
+    shard: &Shard,
+    schema: Arc<Schema>,
+    change: Option<SchemaChange>,
+    dropped: &[TableId],
+) -> Result<(), Failure> {
+    for keyspace in schema.keyspaces.values() {
+        for table in keyspace.tables.values() {
+            if shard.schema_ref().table_by_id(table.id).is_none_or(|old| **old != **table) {
+                shard.store().add_table(table.clone(), keyspace.is_local());
+            }
+        }
+    }
+    shard.set_schema(schema);
+    for table in dropped {
+        shard.store().drop_table(*table);
+    }
+    crate::execute::prepared::schema_changed(shard, dropped).await?;
+    if let Some(change) = &change {
+        shard.notifier().schema_changed(change);
+    }
+    Ok(())
+}
+
+/// What a client is told of an error of the store.
+pub(crate) fn failure(schema: &Schema, table: Option<TableId>, error: engine::Error) -> Failure {
+    let name = |id: TableId| match schema.table_by_id(id) {
+        Some(table) => table.full_name(),
+        None => id.to_string(),
+    };
+    match error {
+        engine::Error::MemtableFull => {
+            Failure::overloaded("The memtables of this core are full; nothing was written. Reads go on.")
+        }
+        engine::Error::MutationTooLarge { bytes } => {
+            let (keyspace, table) = match table.and_then(|id| schema.table_by_id(id)) {
+                Some(table) => (table.keyspace.as_str(), table.name.as_str()),
+                None => ("", ""),
+            };
+            oversized(bytes, keyspace, table)
+        }
+        engine::Error::UnknownTable(id) => Failure::invalid(format!("unconfigured table {}", name(id))),
+        engine::Error::Closing => Failure::new(ErrorCode::Overloaded, "The node is stopping"),
+        engine::Error::LogFailed(error) => {
+            tracing::error!(%error, "the commit log cannot be written");
+            Failure::server("The commit log could not be written").unknown()
+        }
+        error => {
+            tracing::error!(%error, "the store failed");
+            Failure::server("The store failed").unknown()
+        }
+    }
+}
+
+/// A mutation of too many bytes.
+pub(crate) fn oversized(bytes: usize, keyspace: &str, table: &str) -> Failure {
+    let max = model::mutation::MUTATION_BYTES_MAX;
+    Failure::invalid(format!(
+        "Encountered an oversized mutation ({bytes}/{max}) for keyspace: {keyspace}. Top keys are: {table}"
+    ))
+}

@@ -2,9 +2,19 @@
 //! send buffer as one copy.
 //!
 //! Per row and column: `[int length][bytes]`, big-endian, length -1 for null. Range scans also keep a token per row, by
-//! which the coordinating core merges the blocks of several cores.
+//! which the coordinating core merges the blocks of several cores, and the place of each row, with which a page that
+//! ends in the middle of a block is resumed.
+//!
+//! Invariants: a sink allocates nothing per row but the growth of its buffers; cells of a row come sorted by column, so
+//! that columns selected in table order cost one pass.
 
+use crate::verbs::{ReadReply, ReadRequest};
+use cql::plan::{Context, Selector, Term, Value};
 use model::key::Token;
+use model::query::{LiveRow, Partitions, Position, ReadEnd, RowSink, SinkState};
+use model::row::{Cell, CellContent};
+use model::value::{self, push_element};
+use model::{ColumnId, ColumnKind, CqlType, DecoratedKey, Failure, Table};
 
 /// Encoded rows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -13,6 +23,362 @@ pub struct RowBlock {
     pub bytes: Vec<u8>,
     /// How many rows.
     pub rows: u32,
-    /// For range reads: each row's token and where its bytes end; empty for reads of one partition.
+    /// Each row's token and where its bytes end, for range reads and where places are asked for; else empty.
     pub ends: Vec<(Token, u32)>,
 }
+
+impl RowBlock {
+    /// Appends a row's bytes.
+    pub fn push_row(&mut self, row: &[u8]) {
+        self.bytes.extend_from_slice(row);
+        self.rows += 1;
+    }
+}
+
+/// The places of a block's rows, for resuming after any of them. A key is written once for the rows of its partition.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Places {
+    bytes: Vec<u8>,
+    /// Per row: the key's start and length, the comparable clustering's start. The last ends where `bytes` does or the
+    /// next one's key or clustering starts.
+    rows: Vec<Place>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Place {
+    token: Token,
+    key_start: u32,
+    key_len: u16,
+    comparable_start: u32,
+    comparable_len: u32,
+}
+
+impl Places {
+    fn push(&mut self, row: &LiveRow<'_>) {
+        let (key_start, key_len) = match self.rows.last() {
+            Some(last) if last.token == row.token && self.key(last) == row.key => (last.key_start, last.key_len),
+            _ => {
+                let start = self.bytes.len() as u32;
+                self.bytes.extend_from_slice(row.key);
+                (start, row.key.len() as u16)
+            }
+        };
+        let comparable_start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(row.comparable);
+        let comparable_len = row.comparable.len() as u32;
+        self.rows.push(Place { token: row.token, key_start, key_len, comparable_start, comparable_len });
+    }
+
+    fn key(&self, place: &Place) -> &[u8] {
+        &self.bytes[place.key_start as usize..place.key_start as usize + place.key_len as usize]
+    }
+
+    /// The comparable clustering of row `n`.
+    pub fn comparable(&self, n: usize) -> &[u8] {
+        let place = &self.rows[n];
+        &self.bytes[place.comparable_start as usize..(place.comparable_start + place.comparable_len) as usize]
+    }
+
+    /// The position of row `n`.
+    pub fn position(&self, n: usize) -> Position {
+        let place = &self.rows[n];
+        let key = DecoratedKey { token: place.token, key: self.key(place).into() };
+        Position { key, comparable: Some(self.comparable(n).into()) }
+    }
+}
+
+/// Where a result column comes from, resolved once per read.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    KeyComponent(usize),
+    Clustering(usize),
+    Cell(ColumnId),
+    Collection(ColumnId, &'a CqlType),
+    WriteTime(ColumnId),
+    CountRows,
+    Count(ColumnId),
+    Token,
+    Term(&'a Term, &'a CqlType),
+}
+
+/// Encodes live rows into a block.
+pub(crate) struct RowBlockSink<'a> {
+    sources: Vec<Source<'a>>,
+    /// Counts come at the end, as one row.
+    counts: Option<Vec<u64>>,
+    key_len: usize,
+    range: bool,
+    keep_places: bool,
+    bytes_max: usize,
+    rows_max: u64,
+    now_in_seconds: i64,
+    context: &'a mut dyn Context,
+    block: RowBlock,
+    places: Places,
+    taken: u64,
+    first_token: Token,
+    last_key: Vec<u8>,
+    last_token: Token,
+    last_comparable: Vec<u8>,
+    failure: Option<Failure>,
+}
+
+impl<'a> RowBlockSink<'a> {
+    /// A sink for `request` on `table`.
+    pub(crate) fn new(table: &'a Table, request: &'a ReadRequest, context: &'a mut dyn Context) -> RowBlockSink<'a> {
+        let sources: Vec<Source<'a>> = request.selection.iter().map(|selector| source(table, selector)).collect();
+        let counting = sources.iter().any(|source| matches!(source, Source::CountRows | Source::Count(_)));
+        RowBlockSink {
+            counts: counting.then(|| vec![0; sources.len()]),
+            sources,
+            key_len: table.partition_key_len,
+            range: matches!(request.command.partitions, Partitions::Range(_)),
+            keep_places: request.places,
+            bytes_max: request.bytes_max,
+            rows_max: request.command.rows_max,
+            now_in_seconds: request.command.now_in_seconds,
+            context,
+            block: RowBlock::default(),
+            places: Places::default(),
+            taken: 0,
+            first_token: Token::MIN,
+            last_key: Vec::new(),
+            last_token: Token::MIN,
+            last_comparable: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// What was collected, for a read that ended as `end`.
+    pub(crate) fn finish(mut self, end: ReadEnd) -> Result<ReadReply, Failure> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        if let (Some(counts), true) = (&self.counts, self.taken > 0) {
+            self.block = counted_row(&self.sources, counts, &self.block.bytes);
+            self.block.ends.push((self.first_token, self.block.bytes.len() as u32));
+        }
+        // A page that is filled exactly is resumed, even when nothing follows.
+        let end = if self.taken >= self.rows_max { ReadEnd::Stopped } else { end };
+        let last = (end == ReadEnd::Stopped && self.taken > 0).then(|| Position {
+            key: DecoratedKey { token: self.last_token, key: self.last_key.into() },
+            comparable: Some(self.last_comparable.into()),
+        });
+        Ok(ReadReply { block: self.block, end, last, places: self.places })
+    }
+
+    fn encode(&mut self, row: &LiveRow<'_>) -> Result<(), Failure> {
+        let mut cells = row.cells;
+        for source in &self.sources {
+            let out = &mut self.block.bytes;
+            match *source {
+                Source::KeyComponent(n) => {
+                    push_element(out, model::key::components(row.key, self.key_len).nth(n));
+                }
+                Source::Clustering(n) => push_element(out, row.clustering.components().nth(n)),
+                Source::Cell(id) => {
+                    cells = advance(row.cells, cells, id);
+                    push_element(out, first(cells, id).and_then(|cell| cell.value_at(self.now_in_seconds)));
+                }
+                Source::Collection(id, cql_type) => {
+                    cells = advance(row.cells, cells, id);
+                    push_collection(out, cql_type, cells, id, self.now_in_seconds);
+                }
+                Source::WriteTime(id) => {
+                    cells = advance(row.cells, cells, id);
+                    let timestamp = first(cells, id).map(|cell| cell.timestamp.to_be_bytes());
+                    push_element(out, timestamp.as_ref().map(|bytes| &bytes[..]));
+                }
+                Source::Token => push_element(out, Some(&row.token.0.to_be_bytes())),
+                Source::Term(term, cql_type) => match term.evaluate(cql_type, &[], self.context)? {
+                    Value::Bytes(bytes) => push_element(out, Some(&bytes)),
+                    Value::Null | Value::Unset => push_element(out, None),
+                },
+                Source::CountRows | Source::Count(_) => push_element(out, None),
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, row: &LiveRow<'_>) {
+        let Some(counts) = &mut self.counts else { return };
+        for (source, count) in self.sources.iter().zip(counts) {
+            match *source {
+                Source::CountRows => *count += 1,
+                Source::Count(id) => {
+                    let cells = advance(row.cells, row.cells, id);
+                    *count += u64::from(first(cells, id).is_some());
+                }
+                Source::KeyComponent(_)
+                | Source::Clustering(_)
+                | Source::Cell(_)
+                | Source::Collection(..)
+                | Source::WriteTime(_)
+                | Source::Token
+                | Source::Term(..) => {}
+            }
+        }
+    }
+}
+
+impl RowSink for RowBlockSink<'_> {
+    fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
+        // Of an aggregate only the first row's values are kept.
+        if self.counts.is_none() || self.taken == 0 {
+            if let Err(failure) = self.encode(row) {
+                self.failure = Some(failure);
+                return SinkState::Full;
+            }
+            self.block.rows += 1;
+            if self.taken == 0 {
+                self.first_token = row.token;
+            }
+            if (self.range || self.keep_places) && self.counts.is_none() {
+                self.block.ends.push((row.token, self.block.bytes.len() as u32));
+            }
+        }
+        self.count(row);
+        self.taken += 1;
+        if self.keep_places {
+            self.places.push(row);
+        }
+        if self.taken == 1 || self.last_token != row.token || self.last_key != row.key {
+            self.last_token = row.token;
+            self.last_key.clear();
+            self.last_key.extend_from_slice(row.key);
+        }
+        self.last_comparable.clear();
+        self.last_comparable.extend_from_slice(row.comparable);
+        if self.block.bytes.len() >= self.bytes_max || self.taken >= self.rows_max {
+            SinkState::Full
+        } else {
+            SinkState::Open
+        }
+    }
+}
+
+fn source<'a>(table: &'a Table, selector: &'a Selector) -> Source<'a> {
+    match selector {
+        Selector::Column(id) => match table.column_by_id(*id) {
+            Some(column) => match column.kind {
+                ColumnKind::PartitionKey => Source::KeyComponent(column.position.into()),
+                ColumnKind::Clustering => Source::Clustering(column.position.into()),
+                ColumnKind::Regular if column.cql_type.is_multicell() => Source::Collection(*id, &column.cql_type),
+                ColumnKind::Regular => Source::Cell(*id),
+            },
+            None => Source::Cell(*id),
+        },
+        Selector::WriteTime(id) => Source::WriteTime(*id),
+        Selector::CountRows => Source::CountRows,
+        Selector::Count(id) => match table.column_by_id(*id) {
+            Some(column) if column.kind == ColumnKind::Regular => Source::Count(*id),
+            // Keys are never null.
+            _ => Source::CountRows,
+        },
+        Selector::Token => Source::Token,
+        Selector::Term(term, cql_type) => Source::Term(term, cql_type),
+    }
+}
+
+/// The cells from column `id` on: forward from `rest`, or from the start of the row if `rest` is past it.
+fn advance<'c, 'r>(row: &'c [Cell<'r>], rest: &'c [Cell<'r>], id: ColumnId) -> &'c [Cell<'r>] {
+    let from = match rest.first() {
+        Some(cell) if cell.column <= id => rest,
+        _ => row,
+    };
+    let skip = from.iter().take_while(|cell| cell.column < id).count();
+    &from[skip..]
+}
+
+fn first<'c, 'r>(cells: &'c [Cell<'r>], id: ColumnId) -> Option<&'c Cell<'r>> {
+    cells.first().filter(|cell| cell.column == id)
+}
+
+/// Appends a multi-cell collection; one without elements is null.
+fn push_collection(out: &mut Vec<u8>, cql_type: &CqlType, cells: &[Cell<'_>], id: ColumnId, now: i64) {
+    let path_type = match cql_type {
+        CqlType::Set { element, .. } => element,
+        CqlType::Map { key, .. } => key,
+        // A list's elements are in the order of their paths, which are timeuuids.
+        _ => &CqlType::Timeuuid,
+    };
+    let mut elements: Vec<(&[u8], &[u8])> = cells
+        .iter()
+        .take_while(|cell| cell.column == id)
+        .filter(|cell| !matches!(cell.content, CellContent::ColumnDeletion { .. }))
+        .filter_map(|cell| Some((cell.path?, cell.value_at(now)?)))
+        .collect();
+    if elements.is_empty() {
+        return push_element(out, None);
+    }
+    elements.sort_by(|a, b| value::compare(path_type, a.0, b.0));
+    let length_at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&(elements.len() as i32).to_be_bytes());
+    for (path, value) in elements {
+        match cql_type {
+            CqlType::Set { .. } => push_element(out, Some(path)),
+            CqlType::Map { .. } => {
+                push_element(out, Some(path));
+                push_element(out, Some(value));
+            }
+            _ => push_element(out, Some(value)),
+        }
+    }
+    let len = (out.len() - length_at - 4) as i32;
+    out[length_at..length_at + 4].copy_from_slice(&len.to_be_bytes());
+}
+
+/// One row of an aggregate: counts where there are counts, the first row's values elsewhere.
+fn counted_row(sources: &[Source<'_>], counts: &[u64], first_row: &[u8]) -> RowBlock {
+    let mut block = RowBlock { rows: 1, ..RowBlock::default() };
+    for ((source, count), value) in sources.iter().zip(counts).zip(cells_of(first_row)) {
+        match source {
+            Source::CountRows | Source::Count(_) => push_element(&mut block.bytes, Some(&count.to_be_bytes())),
+            _ => push_element(&mut block.bytes, value),
+        }
+    }
+    block
+}
+
+/// One row out of the aggregated rows of several reads: counts are summed, other values are the first row's.
+pub(crate) fn merge_counted(selection: &[Selector], parts: &[RowBlock]) -> RowBlock {
+    let Some(first) = parts.first() else { return RowBlock::default() };
+    let mut counts = vec![0u64; selection.len()];
+    for part in parts {
+        for (count, cell) in counts.iter_mut().zip(cells_of(&part.bytes)) {
+            *count += cell.and_then(|cell| cell.try_into().ok()).map_or(0, u64::from_be_bytes);
+        }
+    }
+    let mut block = RowBlock { rows: 1, ..RowBlock::default() };
+    for ((selector, count), value) in selection.iter().zip(counts).zip(cells_of(&first.bytes)) {
+        match selector {
+            Selector::CountRows | Selector::Count(_) => push_element(&mut block.bytes, Some(&count.to_be_bytes())),
+            _ => push_element(&mut block.bytes, value),
+        }
+    }
+    let token = first.ends.first().map_or(Token::MIN, |(token, _)| *token);
+    block.ends.push((token, block.bytes.len() as u32));
+    block
+}
+
+/// The one row of an aggregate over nothing: counts are 0, the rest is null.
+pub(crate) fn counted_nothing(selection: &[Selector]) -> RowBlock {
+    let mut block = RowBlock { rows: 1, ..RowBlock::default() };
+    for selector in selection {
+        match selector {
+            Selector::CountRows | Selector::Count(_) => push_element(&mut block.bytes, Some(&[0; 8])),
+            _ => push_element(&mut block.bytes, None),
+        }
+    }
+    block
+}
+
+/// The cells of encoded rows, one after another.
+pub(crate) fn cells_of(bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+    model::value::TupleElements::new(bytes)
+}
+
+#[cfg(test)]
+#[path = "row_block_tests.rs"]
+mod tests;

@@ -1,7 +1,7 @@
 //! Requests between cores (later: between nodes) and their replies.
 
 use crate::ports::SchemaChange;
-use crate::row_block::RowBlock;
+use crate::row_block::{Places, RowBlock};
 use cql::plan::{Define, Selector};
 use model::query::{Position, ReadCommand, ReadEnd};
 use model::{Failure, Mutation, Schema, TableId};
@@ -45,7 +45,7 @@ pub enum Request {
     },
     /// Home shard of an id: keyspace and text, if known.
     FindPrepared([u8; 16]),
-    /// A step of starting or stopping together: see `mailbox`.
+    /// Shard 0 only: answered when every shard has asked for the same step of stopping together.
     Barrier(&'static str),
 }
 
@@ -58,6 +58,8 @@ pub struct ReadRequest {
     pub selection: Arc<[Selector]>,
     /// Stop after the row with which the block reaches this many bytes.
     pub bytes_max: usize,
+    /// Whether the place of each row is asked for.
+    pub places: bool,
 }
 
 /// What a read gives.
@@ -67,8 +69,17 @@ pub struct ReadReply {
     pub block: RowBlock,
     /// How it ended.
     pub end: ReadEnd,
-    /// The last row given, if any.
+    /// The last row given, if the read was stopped.
     pub last: Option<Position>,
+    /// The place of each row, if asked for.
+    pub places: Places,
+}
+
+impl Default for ReadReply {
+    /// Of a read that has not begun: nothing, and perhaps more.
+    fn default() -> ReadReply {
+        ReadReply { block: RowBlock::default(), end: ReadEnd::Stopped, last: None, places: Places::default() }
+    }
 }
 
 /// The answer to a [`Request`].
@@ -84,4 +95,35 @@ pub enum Reply {
     Truncated(Result<engine::store::LogPosition, Failure>),
     /// Of a search for a prepared statement.
     Prepared(Option<(Option<Arc<str>>, Arc<str>)>),
+}
+
+/// Two ends of a call that do not know each other's words: a defect of this program.
+fn unexpected() -> Failure {
+    Failure::server("another core gave an answer of another kind").unknown()
+}
+
+impl Reply {
+    /// The answer to what is only done.
+    pub(crate) fn done(self) -> Result<(), Failure> {
+        match self {
+            Reply::Done(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The answer to a read.
+    pub(crate) fn read(self) -> Result<ReadReply, Failure> {
+        match self {
+            Reply::Read(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The answer to DDL.
+    pub(crate) fn defined(self) -> Result<Option<SchemaChange>, Failure> {
+        match self {
+            Reply::Defined(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
 }

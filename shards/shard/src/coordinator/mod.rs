@@ -1,1 +1,109 @@
 //! Who owns a token, whether enough replicas live, deadlines.
+//!
+//! 1. The level and the keyspace's replication give how many acks are needed, or Unavailable.
+//! 2. `route` names the core that owns a partition; the own one is a plain call, another one a message and its reply.
+//! 3. What takes longer than its deadline is a timeout; a write under way then is unknown, and runs to its end.
+//!
+//! Invariants: a request that this core owns sends no message; one for another core sends one and gets one back.
+
+pub(crate) mod read;
+pub(crate) mod scan;
+pub(crate) mod write;
+
+use crate::Shard;
+use model::{Consistency, Failure, Table};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Live replicas of every partition: this node.
+const ALIVE: usize = 1;
+
+/// What a request is allowed to take and what its errors tell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// The level asked.
+    pub(crate) consistency: Consistency,
+    /// Acks it needs.
+    pub(crate) block_for: usize,
+    /// How long it may take.
+    pub(crate) timeout: Duration,
+}
+
+/// Whether a table lives on shard 0, and what a read of it needs. Fails when too few replicas live.
+pub(crate) fn read_terms(
+    shard: &Shard,
+    table: &Table,
+    consistency: Consistency,
+    timeout: Duration,
+) -> Result<(bool, Terms), Failure> {
+    let schema = shard.schema_ref();
+    let keyspace = schema.keyspace(&table.keyspace).ok_or_else(|| no_keyspace(&table.keyspace))?;
+    let required = cluster::consistency::for_read(consistency, &keyspace.replication, ALIVE)?;
+    Ok((keyspace.is_local(), Terms { consistency, block_for: required.block_for, timeout }))
+}
+
+/// The same for a write.
+pub(crate) fn write_terms(
+    shard: &Shard,
+    table: &Table,
+    consistency: Consistency,
+    timeout: Duration,
+) -> Result<(bool, Terms), Failure> {
+    let schema = shard.schema_ref();
+    let keyspace = schema.keyspace(&table.keyspace).ok_or_else(|| no_keyspace(&table.keyspace))?;
+    let required = cluster::consistency::for_write(consistency, &keyspace.replication, ALIVE)?;
+    Ok((keyspace.is_local(), Terms { consistency, block_for: required.block_for, timeout }))
+}
+
+fn no_keyspace(name: &str) -> Failure {
+    Failure::invalid(format!("keyspace {name} does not exist"))
+}
+
+/// Too many calls of this core wait for others.
+fn too_many_calls() -> Failure {
+    Failure::overloaded("Too many requests of this core wait for other cores")
+}
+
+/// Runs futures at the same time on this shard and gives their results in order.
+pub(crate) fn join_all<F: Future>(futures: Vec<F>) -> JoinAll<F> {
+    JoinAll { parts: futures.into_iter().map(|future| Part::Running(Box::pin(future))).collect() }
+}
+
+/// See [`join_all`].
+pub(crate) struct JoinAll<F: Future> {
+    parts: Vec<Part<F>>,
+}
+
+enum Part<F: Future> {
+    Running(Pin<Box<F>>),
+    Done(Option<F::Output>),
+}
+
+// The futures are boxed and results are only moved out.
+impl<F: Future> Unpin for JoinAll<F> {}
+
+impl<F: Future> Future for JoinAll<F> {
+    type Output = Vec<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Vec<F::Output>> {
+        let mut all = true;
+        for part in &mut self.parts {
+            if let Part::Running(future) = part {
+                match future.as_mut().poll(cx) {
+                    Poll::Ready(output) => *part = Part::Done(Some(output)),
+                    Poll::Pending => all = false,
+                }
+            }
+        }
+        if !all {
+            return Poll::Pending;
+        }
+        let take = |part: &mut Part<F>| match part {
+            Part::Done(output) => output.take(),
+            Part::Running(_) => None,
+        };
+        Poll::Ready(self.parts.iter_mut().filter_map(take).collect())
+    }
+}

@@ -383,3 +383,7 @@ impl Effect {
         SchemaChange { change, target, keyspace: keyspace.clone(), name: name.to_string() }
     }
 }
+
+#[cfg(test)]
+#[path = "define_tests.rs"]
+mod tests;

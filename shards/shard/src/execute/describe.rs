@@ -446,4 +446,4 @@ const RESERVED: [&str; 57] = [
 
 #[cfg(test)]
 #[path = "describe_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -7,7 +7,7 @@ use model::schema::{Replication, TableOptions};
 use model::{ColumnId, ColumnKind, TableId, value};
 use std::time::Duration;
 
-fn config() -> Config {
+pub(crate) fn config() -> Config {
     Config {
         directory: "".into(),
         cluster_name: "Test Cluster".into(),

@@ -1,4 +1,173 @@
 //! Finding the plan of a request and dispatching it.
+//!
+//! 1. QUERY parses and plans its text; EXECUTE finds a plan made by PREPARE.
+//! 2. The request's values are matched with the plan's markers.
+//! 3. The plan is run: reads and writes by this core's coordinator, DDL and TRUNCATE by shard 0.
 
+pub(crate) mod batch;
+pub(crate) mod binding;
 pub(crate) mod define;
 pub(crate) mod describe;
+pub(crate) mod modify;
+pub(crate) mod paging;
+pub(crate) mod prepared;
+pub(crate) mod select;
+pub(crate) mod slices;
+
+use crate::row_block::RowBlock;
+use crate::verbs::Request;
+use crate::{Answer, Parameters, Response, Rows, Session, Shard};
+use binding::{Values, wrong_count_executed, wrong_count_queried};
+use cql::Prepared;
+use cql::plan::{Describe, Plan, Value};
+use model::{CqlType, ErrorCode, Failure};
+use prepared::Statement;
+use runtime::ShardId;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// QUERY.
+pub(crate) async fn query(
+    shard: &Shard,
+    session: &Session,
+    text: &str,
+    parameters: &Parameters<'_>,
+) -> Result<Answer, Failure> {
+    let statement = plan_text(shard, session, text, parameters.keyspace)?;
+    let values = Values::of(&statement.prepared.markers, parameters, wrong_count_queried)?;
+    let mut answer = run(shard, session, &statement, &values, parameters).await?;
+    if let Response::Rows(rows) = &mut answer.response {
+        rows.result_metadata_id = None;
+    }
+    Ok(answer)
+}
+
+/// EXECUTE.
+pub(crate) async fn execute(
+    shard: &Shard,
+    session: &Session,
+    id: &[u8],
+    parameters: &Parameters<'_>,
+) -> Result<Answer, Failure> {
+    let statement = prepared::find(shard, id).await?;
+    let values = Values::of(&statement.prepared.markers, parameters, wrong_count_executed)?;
+    run(shard, session, &statement, &values, parameters).await
+}
+
+/// Plans a text in the request's keyspace or the session's.
+pub(crate) fn plan_text(
+    shard: &Shard,
+    session: &Session,
+    text: &str,
+    keyspace: Option<&str>,
+) -> Result<Statement, Failure> {
+    let session_keyspace = session.keyspace.borrow();
+    plan_text_in(shard, keyspace.or(session_keyspace.as_deref()), text)
+}
+
+/// Plans a text. A panic in the parser or planner, which hold no state of the shard, fails this statement only.
+pub(crate) fn plan_text_in(shard: &Shard, keyspace: Option<&str>, text: &str) -> Result<Statement, Failure> {
+    let schema = shard.schema();
+    let plan = || cql::prepare(&cql::parse(text)?, keyspace, &schema);
+    match std::panic::catch_unwind(AssertUnwindSafe(plan)) {
+        Ok(prepared) => Ok(Statement::new(prepared?, keyspace, text)),
+        Err(_) => {
+            tracing::error!(statement_hash = runtime::hash64(text.as_bytes()), "a statement made the parser panic");
+            Err(Failure::server("The statement could not be parsed: a defect of this server"))
+        }
+    }
+}
+
+/// How long a request may take: USING TIMEOUT or the configured time.
+pub(crate) fn timeout_of(
+    shard: &Shard,
+    prepared: &Prepared,
+    values: &Values<'_>,
+    configured: Duration,
+) -> Result<Duration, Failure> {
+    let Some(term) = &prepared.timeout else { return Ok(configured) };
+    match values.evaluate(shard, term, &CqlType::Duration)? {
+        Value::Bytes(duration) => cql::plan::timeout_of(&duration),
+        Value::Null => Err(Failure::invalid("Timeout value cannot be null")),
+        Value::Unset => Ok(configured),
+    }
+}
+
+async fn run(
+    shard: &Shard,
+    session: &Session,
+    statement: &Statement,
+    values: &Values<'_>,
+    parameters: &Parameters<'_>,
+) -> Result<Answer, Failure> {
+    let prepared = &*statement.prepared;
+    let mut warnings = prepared.warnings.clone();
+    let response = match &prepared.plan {
+        Plan::Select(plan) => Response::Rows(select::select(shard, statement, plan, values, parameters).await?),
+        Plan::Modify(plan) => {
+            modify::modify(shard, statement, plan, values, parameters).await?;
+            Response::Void
+        }
+        Plan::Batch(plan) => {
+            let answer = batch::statement(shard, statement, plan, values, parameters).await?;
+            warnings.extend(answer.warnings);
+            answer.response
+        }
+        Plan::Truncate(table) => {
+            let timeout = timeout_of(shard, prepared, values, shard.config().truncate_timeout)?;
+            let call = shard.call(ShardId(0), Request::Truncate(table.id));
+            match runtime::timeout(timeout, call).await {
+                Some(reply) => reply.done()?,
+                None => {
+                    return Err(Failure::new(ErrorCode::Truncate, "Truncate timed out - received only 0 responses")
+                        .unknown());
+                }
+            }
+            Response::Void
+        }
+        Plan::Use(keyspace) => {
+            let keyspace: Arc<str> = keyspace.as_str().into();
+            *session.keyspace.borrow_mut() = Some(keyspace.clone());
+            Response::SetKeyspace(keyspace)
+        }
+        Plan::Define(plan) => {
+            match shard.call(ShardId(0), Request::Define(Box::new(plan.clone()))).await.defined()? {
+                Some(change) => {
+                    warnings.extend(define::warnings(plan, &shard.config().data_center));
+                    Response::SchemaChange(change)
+                }
+                None => Response::Void,
+            }
+        }
+        Plan::Describe(plan) => Response::Rows(describe(shard, statement, plan, parameters)?),
+    };
+    Ok(Answer { response, warnings })
+}
+
+fn describe(
+    shard: &Shard,
+    statement: &Statement,
+    plan: &Describe,
+    parameters: &Parameters<'_>,
+) -> Result<Rows, Failure> {
+    let described = describe::describe(&shard.schema_ref(), shard.config(), shard.identity(), plan)?;
+    let first = match parameters.paging_state {
+        Some(state) => paging::decode_describe(state, statement.fingerprint)?,
+        None => 0,
+    };
+    let page = parameters.page_size.and_then(|rows| usize::try_from(rows).ok()).filter(|&rows| rows > 0);
+    let mut block = RowBlock::default();
+    for row in described.rows.iter().skip(first).take(page.unwrap_or(usize::MAX)) {
+        block.push_row(row);
+    }
+    let next = first + block.rows as usize;
+    let paging_state =
+        (next < described.rows.len()).then(|| paging::encode_describe(statement.fingerprint, next));
+    Ok(Rows {
+        columns: described.columns,
+        result_metadata_id: Some(statement.result_metadata_id),
+        block,
+        paging_state,
+    })
+}

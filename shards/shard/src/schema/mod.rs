@@ -172,3 +172,6 @@ async fn write_start(config: &Config, store: &Store, loaded: &Loaded) -> Result<
 pub(crate) fn random_uuid() -> Uuid {
     uuid::Builder::from_random_bytes(runtime::rng::bytes16()).into_uuid()
 }
+
+#[cfg(test)]
+mod tests;

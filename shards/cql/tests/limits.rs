@@ -1,0 +1,103 @@
+//! Every limit of the language: at it, and one past it.
+
+mod fixture;
+
+use cql::{COLUMNS_MAX, DEPTH_MAX, ERROR_BYTES_MAX, MARKERS_MAX, RELATIONS_MAX, STATEMENT_BYTES_MAX};
+use fixture::{schema, summary};
+use model::ErrorCode;
+
+/// Whether a statement is taken, or the text of 0x2200 or 0x2300.
+fn outcome(text: &str) -> Result<(), String> {
+    let prepared = cql::parse(text).and_then(|statement| cql::prepare(&statement, Some("cql_ks"), &schema()));
+    match prepared {
+        Ok(prepared) => {
+            assert!(!summary(&prepared).is_empty());
+            Ok(())
+        }
+        Err(failure) => {
+            assert!(matches!(failure.code, ErrorCode::Invalid | ErrorCode::Config), "{failure}");
+            Err(failure.text.into_owned())
+        }
+    }
+}
+
+fn check(at_limit: &str, past: &str, error: &str) {
+    assert_eq!(outcome(at_limit), Ok(()));
+    let text = outcome(past).unwrap_err();
+    assert!(text.contains(error), "{text}");
+}
+
+#[test]
+fn statement_bytes() {
+    let select = "SELECT * FROM t";
+    let padded = |len: usize| format!("{select}{}", " ".repeat(len - select.len()));
+    check(&padded(STATEMENT_BYTES_MAX), &padded(STATEMENT_BYTES_MAX + 1), "more than the maximum of 1048576");
+}
+
+#[test]
+fn relations() {
+    // Relations in parentheses would be merged: so many of one column can only fail, but after they were counted.
+    let many = |count: usize| format!("SELECT * FROM t WHERE {}", vec!["pk IN (1, 2)"; count].join(" AND "));
+    let merged = "pk cannot be restricted by more than one relation if it includes a IN";
+    assert_eq!(outcome(&many(RELATIONS_MAX)), Err(merged.to_owned()));
+    assert_eq!(outcome(&many(RELATIONS_MAX + 1)), Err("A WHERE clause takes at most 100 relations".to_owned()));
+}
+
+#[test]
+fn depth() {
+    let error = "nest at most 12 levels deep";
+    let nest = |open: &str, close: &str, depth: usize| format!("{}{}", open.repeat(depth), close.repeat(depth));
+    let term = |depth: usize| format!("INSERT INTO t (pk) VALUES ({})", nest("(", ")", depth).replace("()", "(1)"));
+    check(&term(DEPTH_MAX), &term(DEPTH_MAX + 1), error);
+    let relation = |depth: usize| format!("SELECT * FROM t WHERE {}", nest("(", ")", depth).replace("()", "(pk = 1)"));
+    check(&relation(DEPTH_MAX), &relation(DEPTH_MAX + 1), error);
+    let cast = |depth: usize| format!("SELECT {}1 FROM t", "(int)".repeat(depth));
+    check(&cast(DEPTH_MAX), &cast(DEPTH_MAX + 1), error);
+    // What is too deep must not reach the stack, whatever it is made of.
+    for open in ["(", "[", "{", "{1:", "{a:", "f(", "(int)", "- ", "list<", "frozen<map<int,", "x(y("] {
+        for around in ["SELECT * FROM t WHERE pk = ", "SELECT ", "INSERT INTO t (pk) VALUES (", "UPDATE t SET v = "] {
+            let _ = cql::parse(&format!("{around}{}", open.repeat(100_000 / open.len())));
+        }
+        let _ = cql::parse(&format!("CREATE TABLE x (a {}", open.repeat(100_000 / open.len())));
+    }
+    let types = |depth: usize| {
+        format!("CREATE TABLE x (a int PRIMARY KEY, b {})", nest("set<", ">", depth).replace("<>", "<int>"))
+    };
+    let unsupported = "Helenus does not support collection columns yet";
+    assert_eq!(outcome(&types(DEPTH_MAX)), Err(unsupported.to_owned()));
+    assert!(outcome(&types(DEPTH_MAX + 1)).unwrap_err().contains(error));
+}
+
+#[test]
+fn markers() {
+    let many = |count: usize| format!("SELECT * FROM t WHERE pk IN ({})", vec!["?"; count].join(","));
+    check(&many(MARKERS_MAX), &many(MARKERS_MAX + 1), "at most 65535 bind markers");
+}
+
+#[test]
+fn columns() {
+    let table = |count: usize| {
+        let columns: String = (1..count).map(|at| format!(", c{at} int")).collect();
+        format!("CREATE TABLE x (pk int PRIMARY KEY{columns})")
+    };
+    check(&table(COLUMNS_MAX), &table(COLUMNS_MAX + 1), "at most 8192 columns");
+}
+
+#[test]
+fn names() {
+    let keyspace =
+        |len: usize| format!("CREATE KEYSPACE {} WITH replication = {{'class': 'SimpleStrategy'}}", "k".repeat(len));
+    check(&keyspace(48), &keyspace(49), "must not be more than 48 characters long (got 49 characters");
+    let table = |len: usize| format!("CREATE TABLE {} (pk int PRIMARY KEY)", "t".repeat(len));
+    check(&table(222), &table(223), "must not be more than 222 characters long (got 223 characters");
+}
+
+#[test]
+fn error_texts() {
+    // `table ... does not exist` around the name.
+    let error = |len: usize| outcome(&format!("SELECT * FROM {}", "z".repeat(len))).unwrap_err();
+    let around = error(1).len() - 1;
+    assert_eq!(error(ERROR_BYTES_MAX - around).len(), ERROR_BYTES_MAX);
+    assert!(error(ERROR_BYTES_MAX - around).ends_with("does not exist"));
+    assert_eq!(error(ERROR_BYTES_MAX - around + 1).len(), ERROR_BYTES_MAX + "...".len());
+}

@@ -1,0 +1,210 @@
+//! Reads of named partitions: one core each, their rows in the order of the keys.
+
+use super::{Terms, join_all, too_many_calls};
+use crate::row_block::RowBlock;
+use crate::verbs::{ReadReply, ReadRequest, Request};
+use crate::{Shard, replica};
+use cql::plan::Selector;
+use model::failure::Detail;
+use model::query::{Partitions, Position, ReadCommand, ReadEnd, Slice};
+use model::{DecoratedKey, ErrorCode, Failure, Table};
+use runtime::ShardId;
+use std::sync::Arc;
+
+/// Bytes with which a page ends before it has all its rows.
+pub(crate) const PAGE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of an unpaged result; one that is larger fails.
+pub(crate) const RESULT_BYTES_MAX: usize = 100 << 20;
+/// Partitions of an IN that are read at the same time.
+const WINDOW_KEYS: usize = 16;
+
+/// What all parts of one SELECT have in common.
+pub(crate) struct ReadPlan {
+    /// The table.
+    pub(crate) table: Arc<Table>,
+    /// Whether it lives on shard 0.
+    pub(crate) local: bool,
+    /// The result's columns.
+    pub(crate) selection: Arc<[Selector]>,
+    /// Which rows of each partition.
+    pub(crate) slices: Arc<[Slice]>,
+    /// Last row first.
+    pub(crate) reversed: bool,
+    /// Seconds since 1970.
+    pub(crate) now_in_seconds: i64,
+    /// Level and deadline.
+    pub(crate) terms: Terms,
+}
+
+/// How much a page may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageLimits {
+    /// Rows, at least 1.
+    pub(crate) rows_max: u64,
+    /// Bytes that end a page; `None` for an unpaged result, which goes on to [`RESULT_BYTES_MAX`].
+    pub(crate) bytes_max: Option<usize>,
+}
+
+impl PageLimits {
+    /// Bytes of one block.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.bytes_max.unwrap_or(PAGE_BYTES_MAX)
+    }
+}
+
+/// A page of rows and, if it was stopped by its limits, its last row.
+pub(crate) struct Page {
+    /// The rows.
+    pub(crate) block: RowBlock,
+    /// Where to go on; `None`: nothing is left.
+    pub(crate) stopped_at: Option<Position>,
+}
+
+impl ReadPlan {
+    /// A request for a part of this plan.
+    pub(crate) fn request(
+        &self,
+        partitions: Partitions,
+        resume: Option<Position>,
+        rows_max: u64,
+        bytes_max: usize,
+        places: bool,
+    ) -> ReadRequest {
+        let command = ReadCommand {
+            table: self.table.id,
+            now_in_seconds: self.now_in_seconds,
+            partitions,
+            slices: self.slices.clone(),
+            reversed: self.reversed,
+            rows_max,
+            resume,
+        };
+        ReadRequest { command, selection: self.selection.clone(), bytes_max, places }
+    }
+
+    /// The failure of a read that took too long.
+    pub(crate) fn timed_out(&self) -> Failure {
+        let detail = Detail::ReadTimeout {
+            consistency: self.terms.consistency,
+            received: 0,
+            block_for: self.terms.block_for as i32,
+            data_present: false,
+        };
+        Failure::new(ErrorCode::ReadTimeout, "Operation timed out - received only 0 responses.").with(detail)
+    }
+}
+
+/// One read on the core that owns it.
+pub(crate) async fn read_on(shard: &Shard, to: ShardId, request: ReadRequest) -> Result<ReadReply, Failure> {
+    if to == shard.id() {
+        return replica::read(shard, &request).await;
+    }
+    if !shard.mailbox().has_room() {
+        return Err(too_many_calls());
+    }
+    shard.mailbox().call(to, Request::Read(Box::new(request))).await.read()
+}
+
+/// One read of one partition, within the deadline.
+pub(crate) async fn read_key(
+    shard: &Shard,
+    plan: &ReadPlan,
+    key: DecoratedKey,
+    resume: Option<Position>,
+    limits: PageLimits,
+    places: bool,
+) -> Result<ReadReply, Failure> {
+    let to = shard.route(plan.local, key.token);
+    let request = plan.request(Partitions::Key(key), resume, limits.rows_max, limits.block_bytes(), places);
+    if to == shard.id()
+        && let Some(result) = replica::read_now(shard, &request)
+    {
+        return result;
+    }
+    match runtime::timeout(plan.terms.timeout, read_on(shard, to, request)).await {
+        Some(result) => result,
+        None => Err(plan.timed_out()),
+    }
+}
+
+/// A page of the rows of `keys`, in their order, after `resume`, whose partition is `keys[0]`.
+pub(crate) async fn read_keys(
+    shard: &Shard,
+    plan: &ReadPlan,
+    keys: &[DecoratedKey],
+    mut resume: Option<Position>,
+    limits: PageLimits,
+) -> Result<Page, Failure> {
+    let mut out = RowBlock::default();
+    let mut next = 0;
+    while next < keys.len() {
+        let window = &keys[next..keys.len().min(next + WINDOW_KEYS)];
+        let places = window.len() > 1;
+        let left = limits.rows_max - u64::from(out.rows);
+        let part = PageLimits { rows_max: left, ..limits };
+        let replies = if let [key] = window {
+            vec![read_key(shard, plan, key.clone(), resume.take(), part, places).await]
+        } else {
+            let mut resume = resume.take();
+            let reads = window.iter().map(|key| read_key(shard, plan, key.clone(), resume.take(), part, places));
+            join_all(reads.collect()).await
+        };
+        let mut done = 0;
+        for reply in replies {
+            let reply = reply?;
+            let left = (limits.rows_max - u64::from(out.rows)) as usize;
+            let rows = reply.block.rows as usize;
+            if rows > left || rows == left && rows > 0 {
+                let stopped_at = if rows == left { reply.last } else { None };
+                let stopped_at = stopped_at.or_else(|| (!reply.block.ends.is_empty()).then(|| reply.places.position(left - 1)));
+                append(&mut out, reply.block, left)?;
+                return Ok(Page { block: out, stopped_at });
+            }
+            append(&mut out, reply.block, rows)?;
+            let last = match (reply.last, rows) {
+                (Some(last), _) => Some(last),
+                (None, 1..) if places => Some(reply.places.position(rows - 1)),
+                _ => None,
+            };
+            if let (Some(bytes_max), Some(_)) = (limits.bytes_max, &last)
+                && out.bytes.len() >= bytes_max
+            {
+                return Ok(Page { block: out, stopped_at: last });
+            }
+            if reply.end == ReadEnd::Stopped {
+                // By the size of a block: the rest of this partition comes before the next one.
+                resume = last;
+                break;
+            }
+            done += 1;
+        }
+        next += done;
+    }
+    Ok(Page { block: out, stopped_at: None })
+}
+
+/// Appends the first `rows` rows of a block.
+pub(crate) fn append(out: &mut RowBlock, block: RowBlock, rows: usize) -> Result<(), Failure> {
+    if rows == 0 {
+        return Ok(());
+    }
+    let end = match block.ends.get(rows - 1) {
+        Some((_, end)) => *end as usize,
+        None => block.bytes.len(),
+    };
+    if out.bytes.len() + end > RESULT_BYTES_MAX {
+        return Err(result_too_large());
+    }
+    if out.rows == 0 && end == block.bytes.len() {
+        *out = RowBlock { ends: Vec::new(), ..block };
+        return Ok(());
+    }
+    out.bytes.extend_from_slice(&block.bytes[..end]);
+    out.rows += rows as u32;
+    Ok(())
+}
+
+/// A result that does not fit into one answer.
+pub(crate) fn result_too_large() -> Failure {
+    Failure::invalid(format!("The result is larger than {RESULT_BYTES_MAX} bytes; ask for it in pages"))
+}

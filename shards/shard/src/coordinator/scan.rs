@@ -1,0 +1,197 @@
+//! Scans of token ranges: one stream of row blocks per core, merged by token on the coordinating core.
+//!
+//! 1. Every core is asked at once for its share of the page (rows / cores).
+//! 2. The row with the lowest token among the streams' next rows is taken, until the page is full.
+//! 3. A stream that runs dry is asked again, for twice as many rows, from the last row it gave.
+//!
+//! Invariants: tokens of two cores never meet, so rows of one partition come from one stream in its order; a page is
+//! resumed from the place of its last row, whatever core it came from, so that the number of cores may change between
+//! two pages.
+
+use super::join_all;
+use super::read::{Page, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_on, result_too_large};
+use crate::Shard;
+use crate::row_block::{RowBlock, merge_counted};
+use crate::verbs::ReadReply;
+use model::key::{Token, TokenRange};
+use model::query::{Partitions, Position, ReadEnd};
+use model::{DecoratedKey, Failure};
+use runtime::ShardId;
+
+/// Fewest rows a stream is asked for.
+const BLOCK_ROWS_MIN: u64 = 16;
+/// Most rows a stream is asked for.
+const BLOCK_ROWS_MAX: u64 = 4096;
+/// Rows that an aggregate looks at per call to a core; each call has the deadline for itself.
+const AGGREGATE_ROWS: u64 = 1 << 16;
+
+/// One core's part of a scan.
+struct Stream {
+    shard: ShardId,
+    reply: ReadReply,
+    /// The next row of `reply`, and where its bytes start.
+    row: usize,
+    start: usize,
+    resume: Option<Position>,
+    /// Rows to ask for next time.
+    credit: u64,
+    exhausted: bool,
+}
+
+impl Stream {
+    fn next_token(&self) -> Option<Token> {
+        self.reply.block.ends.get(self.row).map(|(token, _)| *token)
+    }
+
+    fn wants_more(&self) -> bool {
+        !self.exhausted && self.next_token().is_none()
+    }
+
+    fn fill(&mut self, reply: ReadReply) {
+        self.exhausted = reply.end == ReadEnd::Exhausted;
+        self.resume.clone_from(&reply.last);
+        self.reply = reply;
+        self.row = 0;
+        self.start = 0;
+        self.credit = self.credit.saturating_mul(2).min(BLOCK_ROWS_MAX);
+    }
+}
+
+/// The cores that hold rows of the plan's table.
+fn owners(plan: &ReadPlan) -> Vec<ShardId> {
+    let count = if plan.local { 1 } else { runtime::shard_count() as u16 };
+    (0..count).map(ShardId).collect()
+}
+
+/// A page of the rows of `range` in token order, after `resume`.
+pub(crate) async fn scan(
+    shard: &Shard,
+    plan: &ReadPlan,
+    range: TokenRange,
+    resume: Option<Position>,
+    limits: PageLimits,
+) -> Result<Page, Failure> {
+    match runtime::timeout(plan.terms.timeout, merge(shard, plan, range, resume, limits)).await {
+        Some(page) => page,
+        None => Err(plan.timed_out()),
+    }
+}
+
+async fn merge(
+    shard: &Shard,
+    plan: &ReadPlan,
+    range: TokenRange,
+    resume: Option<Position>,
+    limits: PageLimits,
+) -> Result<Page, Failure> {
+    let owners = owners(plan);
+    let share = limits.rows_max.div_ceil(owners.len() as u64);
+    // One core alone fills the page with one block.
+    let credit = if owners.len() == 1 { limits.rows_max } else { share.clamp(BLOCK_ROWS_MIN, BLOCK_ROWS_MAX) };
+    let stream = |shard| Stream {
+        shard,
+        reply: ReadReply::default(),
+        row: 0,
+        start: 0,
+        resume: resume.clone(),
+        credit,
+        exhausted: false,
+    };
+    let mut streams: Vec<Stream> = owners.into_iter().map(stream).collect();
+    let mut out = RowBlock::default();
+    loop {
+        let left = limits.rows_max - u64::from(out.rows);
+        let asked: Vec<usize> = (0..streams.len()).filter(|&i| streams[i].wants_more()).collect();
+        let reads = asked.iter().map(|&i| {
+            let stream = &streams[i];
+            let rows_max = stream.credit.min(left);
+            let resume = stream.resume.clone();
+            let request = plan.request(Partitions::Range(range), resume, rows_max, limits.block_bytes(), true);
+            read_on(shard, stream.shard, request)
+        });
+        let replies = match asked.len() {
+            0 => Vec::new(),
+            _ => join_all(reads.collect()).await,
+        };
+        for (i, reply) in asked.into_iter().zip(replies) {
+            streams[i].fill(reply?);
+        }
+        while !streams.iter().any(Stream::wants_more) {
+            let with_token = streams.iter().enumerate().filter_map(|(i, stream)| Some((stream.next_token()?, i)));
+            let Some((_, i)) = with_token.min() else { return Ok(Page { block: out, stopped_at: None }) };
+            let stream = &mut streams[i];
+            let end = stream.reply.block.ends[stream.row].1 as usize;
+            out.push_row(&stream.reply.block.bytes[stream.start..end]);
+            let full = u64::from(out.rows) == limits.rows_max
+                || limits.bytes_max.is_some_and(|bytes_max| out.bytes.len() >= bytes_max);
+            if full {
+                return Ok(Page { block: out, stopped_at: Some(stream.reply.places.position(stream.row)) });
+            }
+            if out.bytes.len() > RESULT_BYTES_MAX {
+                return Err(result_too_large());
+            }
+            stream.row += 1;
+            stream.start = end;
+        }
+        // Rows were copied without a pause.
+        runtime::yield_if_needed().await;
+    }
+}
+
+/// The partitions of an aggregate.
+pub(crate) enum Aggregated<'a> {
+    /// These.
+    Keys(&'a [DecoratedKey]),
+    /// All of a range.
+    Range(TokenRange),
+}
+
+/// The one row of an aggregate over `partitions`; no row if no row was found.
+pub(crate) async fn aggregate(
+    shard: &Shard,
+    plan: &ReadPlan,
+    partitions: Aggregated<'_>,
+) -> Result<RowBlock, Failure> {
+    let mut parts = match partitions {
+        Aggregated::Keys(keys) => {
+            let mut parts = Vec::new();
+            for key in keys {
+                let to = shard.route(plan.local, key.token);
+                parts.push(aggregate_on(shard, plan, to, Partitions::Key(key.clone())).await?);
+            }
+            parts
+        }
+        Aggregated::Range(range) => {
+            let reads = owners(plan).into_iter().map(|to| aggregate_on(shard, plan, to, Partitions::Range(range)));
+            join_all(reads.collect()).await.into_iter().collect::<Result<Vec<RowBlock>, Failure>>()?
+        }
+    };
+    // Values besides counts are those of the first row.
+    parts.retain(|part| part.rows > 0);
+    parts.sort_by_key(|part| part.ends.first().map(|(token, _)| *token));
+    Ok(merge_counted(&plan.selection, &parts))
+}
+
+async fn aggregate_on(
+    shard: &Shard,
+    plan: &ReadPlan,
+    to: ShardId,
+    partitions: Partitions,
+) -> Result<RowBlock, Failure> {
+    let mut parts = Vec::new();
+    let mut resume = None;
+    loop {
+        let request = plan.request(partitions.clone(), resume, AGGREGATE_ROWS, usize::MAX, false);
+        let reply = match runtime::timeout(plan.terms.timeout, read_on(shard, to, request)).await {
+            Some(reply) => reply?,
+            None => return Err(plan.timed_out()),
+        };
+        if reply.block.rows > 0 {
+            parts.push(reply.block);
+        }
+        if reply.end == ReadEnd::Exhausted {
+            return Ok(merge_counted(&plan.selection, &parts));
+        }
+        resume = reply.last;
+    }
+}

@@ -1,0 +1,84 @@
+//! Bringing mutations to the cores that own them and counting their acks.
+
+use super::{Terms, join_all, too_many_calls};
+use crate::verbs::Request;
+use crate::{Shard, replica};
+use model::failure::{Detail, Outcome};
+use model::{ErrorCode, Failure, Mutation};
+use std::pin::Pin;
+
+/// A mutation and whether its table lives on shard 0.
+pub(crate) struct Routed {
+    /// The change of one partition.
+    pub(crate) mutation: Mutation,
+    /// See [`Shard::route`].
+    pub(crate) local: bool,
+}
+
+/// Writes all of `mutations` at the same time. One that fails definitely, while another may have taken effect, makes the
+/// whole unknown.
+pub(crate) async fn write(shard: &Shard, mut mutations: Vec<Routed>, terms: &Terms) -> Result<(), Failure> {
+    let write_type = if mutations.len() > 1 { "UNLOGGED_BATCH" } else { "SIMPLE" };
+    let result = match mutations.len() {
+        0 => return Ok(()),
+        1 => {
+            let Some(routed) = mutations.pop() else { return Ok(()) };
+            write_one(shard, routed, terms).await
+        }
+        _ => write_many(shard, mutations, terms).await,
+    };
+    result.map_err(|failure| match failure.outcome {
+        Outcome::NotApplied => failure,
+        Outcome::Unknown => unknown(failure, terms, write_type),
+    })
+}
+
+async fn write_one(shard: &Shard, routed: Routed, terms: &Terms) -> Result<(), Failure> {
+    let to = shard.route(routed.local, routed.mutation.token());
+    if to != shard.id() {
+        if !shard.mailbox().has_room() {
+            return Err(too_many_calls());
+        }
+        let call = shard.mailbox().call(to, Request::Mutate { mutation: routed.mutation, system: false });
+        return match runtime::timeout(terms.timeout, call).await {
+            Some(reply) => reply.done(),
+            None => Err(timed_out()),
+        };
+    }
+    let owner = shard.clone();
+    let mut applying: Pin<Box<_>> =
+        Box::pin(async move { replica::mutate(&owner, routed.mutation, false).await });
+    match runtime::timeout(terms.timeout, applying.as_mut()).await {
+        Some(result) => result,
+        None => {
+            // What is in the log must come into the memtable: the write goes on without its client.
+            runtime::spawn(applying);
+            Err(timed_out())
+        }
+    }
+}
+
+async fn write_many(shard: &Shard, mutations: Vec<Routed>, terms: &Terms) -> Result<(), Failure> {
+    let mut results = join_all(mutations.into_iter().map(|routed| write_one(shard, routed, terms)).collect()).await;
+    let Some(at) = results.iter().position(Result::is_err) else { return Ok(()) };
+    let applied = results.iter().any(|result| match result {
+        Ok(()) => true,
+        Err(failure) => failure.outcome == Outcome::Unknown,
+    });
+    results.swap_remove(at).map_err(|failure| if applied { failure.unknown() } else { failure })
+}
+
+fn timed_out() -> Failure {
+    Failure::new(ErrorCode::WriteTimeout, "Operation timed out - received only 0 responses.").unknown()
+}
+
+/// What a client must not take for "not written".
+fn unknown(failure: Failure, terms: &Terms, write_type: &'static str) -> Failure {
+    let detail = Detail::WriteTimeout {
+        consistency: terms.consistency,
+        received: 0,
+        block_for: terms.block_for as i32,
+        write_type,
+    };
+    Failure { code: ErrorCode::WriteTimeout, ..failure }.with(detail)
+}

@@ -1,0 +1,312 @@
+//! INSERT, UPDATE and DELETE: bound values to mutations, one per partition key.
+//!
+//! Invariants: all mutations of a request have one timestamp; changes of one key in one keyspace go into one mutation,
+//! so that they are applied together.
+
+use super::binding::{Keys, Values, combinations};
+use super::prepared::Statement;
+use super::slices::Bounds;
+use super::timeout_of;
+use crate::coordinator::write::{Routed, write};
+use crate::coordinator::write_terms;
+use crate::{Parameters, Shard, replica};
+use cql::plan::{Modify, ModifyKind, Term, Value};
+use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
+use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
+use model::{ColumnId, CqlType, Failure, HashMap, MutationBuilder, Table, TableId};
+use std::borrow::Cow;
+
+/// Runs an INSERT, UPDATE or DELETE.
+pub(crate) async fn modify(
+    shard: &Shard,
+    statement: &Statement,
+    modify: &Modify,
+    values: &Values<'_>,
+    parameters: &Parameters<'_>,
+) -> Result<(), Failure> {
+    let timeout = timeout_of(shard, &statement.prepared, values, shard.config().write_timeout)?;
+    let (local, terms) = write_terms(shard, &modify.table, parameters.consistency, timeout)?;
+    let when = When::of(shard, modify.timestamp.as_ref(), values, parameters)?;
+    let mut mutations = Mutations::default();
+    mutations.add(shard, modify, values, local, when)?;
+    write(shard, mutations.finish()?, &terms).await
+}
+
+/// A request's write timestamp and second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct When {
+    /// Microseconds.
+    pub(crate) timestamp: i64,
+    /// Seconds since 1970.
+    pub(crate) now_in_seconds: i64,
+}
+
+impl When {
+    /// USING TIMESTAMP, else the request's timestamp, else the server's.
+    pub(crate) fn of(
+        shard: &Shard,
+        using: Option<&Term>,
+        values: &Values<'_>,
+        parameters: &Parameters<'_>,
+    ) -> Result<When, Failure> {
+        let given = match using {
+            None => None,
+            Some(term) => match values.evaluate(shard, term, &CqlType::Bigint)? {
+                Value::Unset => None,
+                Value::Null => return Err(Failure::invalid("Invalid null value of timestamp")),
+                Value::Bytes(bytes) => match <[u8; 8]>::try_from(&*bytes).map(i64::from_be_bytes) {
+                    Ok(NO_TIMESTAMP) => return Err(Failure::invalid(OUT_OF_BOUND)),
+                    Ok(timestamp) => Some(timestamp),
+                    Err(_) => return Err(Failure::invalid("Invalid timestamp value")),
+                },
+            },
+        };
+        let timestamp = match (given, parameters.timestamp) {
+            (Some(timestamp), _) => timestamp,
+            (None, Some(NO_TIMESTAMP)) => {
+                return Err(Failure::protocol(format!("{OUT_OF_BOUND} (got {NO_TIMESTAMP})")));
+            }
+            (None, Some(timestamp)) => timestamp,
+            (None, None) => shard.clock().timestamp(),
+        };
+        Ok(When { timestamp, now_in_seconds: runtime::wall_micros().div_euclid(1_000_000) })
+    }
+
+    fn deletion(&self) -> Deletion {
+        Deletion { timestamp: self.timestamp, local_deletion_time: self.now_in_seconds }
+    }
+}
+
+const OUT_OF_BOUND: &str = "Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]";
+
+/// Mutations in the making, one per keyspace and key.
+#[derive(Default)]
+pub(crate) struct Mutations {
+    groups: Vec<Group>,
+    /// Places in `groups`, once there are several statements.
+    index: HashMap<(String, Vec<u8>), usize>,
+    statements: usize,
+}
+
+struct Group {
+    keyspace: String,
+    table: String,
+    key: Vec<u8>,
+    local: bool,
+    current: Option<TableId>,
+    builder: MutationBuilder,
+}
+
+impl Mutations {
+    /// Adds what a statement changes. `local`: its table lives on shard 0.
+    pub(crate) fn add(
+        &mut self,
+        shard: &Shard,
+        modify: &Modify,
+        values: &Values<'_>,
+        local: bool,
+        when: When,
+    ) -> Result<(), Failure> {
+        let table = &*modify.table;
+        let change = Change::of(shard, modify, values)?;
+        let keys = Keys::of(shard, table, &modify.keys, values)?;
+        self.statements += 1;
+        for key in keys.iter() {
+            let group = self.group(table, key, local);
+            change.apply(group, table, modify.kind, when);
+            if group.builder.len() > MUTATION_BYTES_MAX {
+                return Err(replica::oversized(group.builder.len(), &table.keyspace, &table.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// The group of a key. The keys of one statement differ, so only later statements look for one.
+    fn group(&mut self, table: &Table, key: &[u8], local: bool) -> &mut Group {
+        if self.statements > 1 {
+            if self.index.len() < self.groups.len() {
+                for (at, group) in self.groups.iter().enumerate().skip(self.index.len()) {
+                    self.index.insert((group.keyspace.clone(), group.key.clone()), at);
+                }
+            }
+            if let Some(&at) = self.index.get(&(table.keyspace.clone(), key.to_vec())) {
+                return &mut self.groups[at];
+            }
+        }
+        self.groups.push(Group {
+            keyspace: table.keyspace.clone(),
+            table: table.name.clone(),
+            key: key.to_vec(),
+            local,
+            current: None,
+            builder: MutationBuilder::new(key),
+        });
+        let last = self.groups.len() - 1;
+        &mut self.groups[last]
+    }
+
+    /// Partitions changed so far.
+    pub(crate) fn partitions(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Encoded bytes so far.
+    pub(crate) fn bytes(&self) -> usize {
+        self.groups.iter().map(|group| group.builder.len()).sum()
+    }
+
+    /// The mutations that change something.
+    pub(crate) fn finish(self) -> Result<Vec<Routed>, Failure> {
+        let changed = self.groups.into_iter().filter(|group| !group.builder.is_empty());
+        changed
+            .map(|group| {
+                let mutation = group.builder.finish();
+                if mutation.bytes().len() > MUTATION_BYTES_MAX {
+                    return Err(replica::oversized(mutation.bytes().len(), &group.keyspace, &group.table));
+                }
+                Ok(Routed { mutation, local: group.local })
+            })
+            .collect()
+    }
+}
+
+/// What a statement does to each of its partitions.
+struct Change<'a> {
+    rows: Rows<'a>,
+    /// Cells of every row, sorted by column; `None` is a deletion.
+    cells: Vec<(ColumnId, Option<Cow<'a, [u8]>>)>,
+}
+
+enum Rows<'a> {
+    /// The whole partition.
+    Partition,
+    /// These rows, by clustering.
+    These(Vec<Vec<u8>>),
+    /// All rows within bounds, one range per prefix.
+    Ranges(Vec<Vec<u8>>, Bounds<'a>),
+}
+
+impl<'a> Change<'a> {
+    fn of(shard: &Shard, modify: &'a Modify, values: &'a Values<'_>) -> Result<Change<'a>, Failure> {
+        let table = &*modify.table;
+        let mut cells = Vec::with_capacity(modify.assignments.len() + modify.columns.len());
+        for (id, term) in &modify.assignments {
+            let cql_type = table.column_by_id(*id).map_or(&CqlType::Blob, |column| &column.cql_type);
+            match values.evaluate(shard, term, cql_type)? {
+                Value::Bytes(bytes) => cells.push((*id, Some(bytes))),
+                Value::Null => cells.push((*id, None)),
+                Value::Unset => {}
+            }
+        }
+        cells.extend(modify.columns.iter().map(|id| (*id, None)));
+        if !cells.is_sorted_by_key(|(id, _)| *id) {
+            cells.sort_by_key(|(id, _)| *id);
+        }
+        cells.dedup_by_key(|(id, _)| *id);
+
+        let restriction = &modify.clustering;
+        let sliced = restriction.lower.is_some() || restriction.upper.is_some();
+        if modify.kind == ModifyKind::Delete
+            && modify.columns.is_empty()
+            && (sliced || restriction.choices.len() < table.clustering_len || table.clustering_len == 0)
+        {
+            if !sliced && restriction.choices.is_empty() {
+                return Ok(Change { rows: Rows::Partition, cells });
+            }
+            let Some(bounds) = Bounds::of(shard, table, restriction, values)? else {
+                let column = table.clustering().get(restriction.choices.len());
+                let name = column.map_or("", |column| column.name.as_str());
+                return Err(Failure::invalid(format!("Invalid null value in condition for column {name}")));
+            };
+            for edge in [&bounds.lower, &bounds.upper].into_iter().flatten() {
+                encode_clustering(&[&edge.value])?;
+            }
+            let mut prefixes = Vec::new();
+            for prefix in combinations(&bounds.columns)? {
+                let slice = bounds.slice(table, &prefix);
+                if slice.start < slice.end {
+                    prefixes.push(encode_clustering(&prefix)?);
+                }
+            }
+            return Ok(Change { rows: Rows::Ranges(prefixes, bounds), cells });
+        }
+        let columns = table.clustering().iter().zip(&restriction.choices);
+        let components =
+            columns.map(|(column, choice)| values.choices(shard, choice, column)).collect::<Result<Vec<_>, _>>()?;
+        let rows = combinations(&components)?.iter().map(|row| encode_clustering(row)).collect::<Result<_, _>>()?;
+        Ok(Change { rows: Rows::These(rows), cells })
+    }
+
+    fn apply(&self, group: &mut Group, table: &Table, kind: ModifyKind, when: When) {
+        match &self.rows {
+            Rows::Partition => {
+                group.table(table.id).delete_partition(when.deletion());
+            }
+            Rows::Ranges(prefixes, bounds) => {
+                for prefix in prefixes {
+                    let edge = |edge: &Option<super::slices::Edge<'_>>| {
+                        let mut bound = prefix.clone();
+                        let mut inclusive = true;
+                        if let Some(edge) = edge {
+                            push_clustering(&mut bound, &edge.value);
+                            inclusive = edge.inclusive;
+                        }
+                        (bound, inclusive)
+                    };
+                    let (start, start_inclusive) = edge(&bounds.lower);
+                    let (end, end_inclusive) = edge(&bounds.upper);
+                    let start = ClusteringBound { prefix: Clustering(&start), inclusive: start_inclusive };
+                    let end = ClusteringBound { prefix: Clustering(&end), inclusive: end_inclusive };
+                    group.table(table.id).delete_range(start, end, when.deletion());
+                }
+            }
+            Rows::These(rows) => {
+                let inserted = kind == ModifyKind::Insert;
+                let deleted = kind == ModifyKind::Delete && self.cells.is_empty();
+                if !inserted && !deleted && self.cells.is_empty() {
+                    return;
+                }
+                let liveness = inserted.then_some(Liveness { timestamp: when.timestamp, expiry: None });
+                let deletion = if deleted { when.deletion() } else { Deletion::LIVE };
+                for row in rows {
+                    group.table(table.id).row(Clustering(row), |out| {
+                        let mut builder = RowBuilder::new(out, liveness, deletion);
+                        for (column, value) in &self.cells {
+                            let content = match value {
+                                Some(value) => CellContent::Live(value),
+                                None => CellContent::Deleted { local_deletion_time: when.now_in_seconds },
+                            };
+                            let cell = Cell { column: *column, timestamp: when.timestamp, content, path: None };
+                            builder.cell(&cell);
+                        }
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl Group {
+    fn table(&mut self, table: TableId) -> &mut MutationBuilder {
+        if self.current != Some(table) {
+            self.current = Some(table);
+            self.builder.table(table);
+        }
+        &mut self.builder
+    }
+}
+
+/// A clustering or the first values of one.
+fn encode_clustering(components: &[&[u8]]) -> Result<Vec<u8>, Failure> {
+    let len: usize = components.iter().map(|component| component.len()).sum();
+    if len > CLUSTERING_BYTES_MAX {
+        return Err(Failure::invalid(format!(
+            "The sum of all clustering columns is too long ({len} > {CLUSTERING_BYTES_MAX})"
+        )));
+    }
+    let mut out = Vec::with_capacity(len + 2 * components.len());
+    for component in components {
+        push_clustering(&mut out, component);
+    }
+    Ok(out)
+}

@@ -1,0 +1,340 @@
+//! System tables as rows, without a store: what mutations hold is read back as a store would give it.
+
+use super::cells::{StoredCell, StoredRow};
+use super::local::{Identity, Stored, TOKENS_MAX};
+use super::prepared::StoredStatement;
+use super::*;
+use model::mutation::Operation;
+use model::schema::{Replication, TableOptions};
+use model::{Column, ColumnId, ColumnKind, CqlType, Mutation, Table, text};
+
+/// The rows that a mutation writes into one table; deletions are left out.
+fn rows_of(mutation: &Mutation, table: TableId) -> Vec<StoredRow> {
+    let mut found = Vec::new();
+    for update in mutation.updates().filter(|update| update.table == table) {
+        for operation in update.operations() {
+            let Operation::Row { clustering, row } = operation else { continue };
+            let cells = row.cells().filter_map(|cell| {
+                let value = cell.value_at(0)?.to_vec();
+                let path = cell.path.map(<[u8]>::to_vec);
+                Some(StoredCell { column: cell.column, timestamp: cell.timestamp, path, value })
+            });
+            let clustering = clustering.components().map(<[u8]>::to_vec).collect();
+            found.push(StoredRow { key: mutation.key().to_vec(), clustering, cells: cells.collect() });
+        }
+    }
+    found
+}
+
+struct Rows {
+    keyspaces: Vec<StoredRow>,
+    tables: Vec<StoredRow>,
+    columns: Vec<StoredRow>,
+}
+
+impl Rows {
+    fn of(system: &Schema, keyspaces: &[&Keyspace]) -> Rows {
+        let mutations: Vec<Mutation> =
+            keyspaces.iter().map(|keyspace| rows::keyspace_created(system, keyspace, 7)).collect();
+        let of = |name: &str| {
+            let table = rows::system_table(system, "system_schema", name).id;
+            mutations.iter().flat_map(|mutation| rows_of(mutation, table)).collect()
+        };
+        Rows { keyspaces: of("keyspaces"), tables: of("tables"), columns: of("columns") }
+    }
+
+    fn load(&self, system: &Schema) -> Result<BTreeMap<String, Keyspace>, Error> {
+        rows::load(system, &self.keyspaces, &self.tables, &self.columns)
+    }
+}
+
+fn column(id: u16, name: &str, kind: ColumnKind, position: u16, cql_type: &str) -> Column {
+    let cql_type = CqlType::parse(cql_type).expect("a type");
+    Column { id: ColumnId(id), name: name.into(), kind, position, cql_type }
+}
+
+/// A keyspace of one table with everything that a table can have.
+fn sample() -> Keyspace {
+    use ColumnKind::{Clustering, PartitionKey, Regular};
+    let table = Table {
+        id: TableId([7; 16]),
+        keyspace: "Schema_L".into(),
+        name: "Tab".into(),
+        columns: vec![
+            column(0, "Pk", PartitionKey, 0, "int"),
+            column(1, "b", PartitionKey, 1, "text"),
+            column(2, "z", Clustering, 0, "timeuuid"),
+            column(3, "a", Clustering, 1, "blob"),
+            column(4, "aa", Regular, 0, "set<text>"),
+            column(5, "d", Regular, 0, "frozen<tuple<int, text>>"),
+            column(6, "l", Regular, 0, "frozen<list<int>>"),
+        ],
+        partition_key_len: 2,
+        clustering_len: 2,
+        options: TableOptions {
+            allow_auto_snapshot: Some(false),
+            incremental_backups: Some(true),
+            memtable: Some("skiplist".into()),
+            comment: "it's".into(),
+            bloom_filter_fp_chance: 0.1,
+            extensions: [("x".to_string(), vec![0xca, 0xfe])].into(),
+            ..TableOptions::default()
+        },
+    };
+    let replication = Replication {
+        class: "org.apache.cassandra.locator.NetworkTopologyStrategy".into(),
+        options: [("datacenter1".to_string(), "2".to_string())].into(),
+    };
+    let tables = [(table.name.clone(), Arc::new(table))].into();
+    Keyspace { name: "Schema_L".into(), replication, durable_writes: false, tables }
+}
+
+#[test]
+fn keyspaces_survive_their_rows() {
+    let system = system_schema();
+    let sample = sample();
+    let mut keyspaces: Vec<&Keyspace> = system.keyspaces.values().map(|keyspace| &**keyspace).collect();
+    keyspaces.push(&sample);
+    let found = Rows::of(&system, &keyspaces).load(&system).expect("loads");
+    assert_eq!(found["Schema_L"], sample);
+    let (schema, outdated) = assemble(system.clone(), found.clone());
+    assert!(outdated.is_empty(), "{outdated:?}");
+    assert_eq!(schema.keyspaces.len(), 6);
+    assert!(schema.table_by_id(TableId([7; 16])).is_some());
+
+    let mut changed = found.clone();
+    changed.remove("system_auth");
+    changed.get_mut("system").expect("there").tables.remove("peers");
+    let (schema, outdated) = assemble(system, changed);
+    assert_eq!(outdated, ["system", "system_auth"]);
+    assert!(schema.table("system", "peers").is_some());
+}
+
+/// The columns of `row` as text, for those that are not null.
+fn shown(table: &Table, row: &StoredRow) -> String {
+    let literal = |cell: &StoredCell| {
+        let column = table.column_by_id(cell.column).expect("a column");
+        format!("{}={}", column.name, text::to_literal(&column.cql_type, &cell.value))
+    };
+    row.cells.iter().map(literal).collect::<Vec<_>>().join(" ")
+}
+
+/// As `SELECT *` from Cassandra 5.0.9 shows a table without options.
+#[test]
+fn rows_have_cassandras_values() {
+    let system = system_schema();
+    let mut keyspace = sample();
+    let mut table = Table::clone(&keyspace.tables["Tab"]);
+    table.options = TableOptions::default();
+    keyspace.tables = [(table.name.clone(), Arc::new(table))].into();
+    let rows = Rows::of(&system, &[&keyspace]);
+
+    let of = |name| rows::system_table(&system, "system_schema", name);
+    assert_eq!(
+        shown(of("keyspaces"), &rows.keyspaces[0]),
+        "durable_writes=false replication={'class': 'org.apache.cassandra.locator.NetworkTopologyStrategy', \
+         'datacenter1': '2'}"
+    );
+    assert_eq!(
+        shown(of("tables"), &rows.tables[0]),
+        "additional_write_policy='99p' bloom_filter_fp_chance=0.01 caching={'keys': 'ALL', 'rows_per_partition': \
+         'NONE'} comment='' compaction={'class': 'org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy', \
+         'max_threshold': '32', 'min_threshold': '4'} compression={'chunk_length_in_kb': '16', 'class': \
+         'org.apache.cassandra.io.compress.LZ4Compressor'} crc_check_chance=1.0 dclocal_read_repair_chance=0.0 \
+         default_time_to_live=0 extensions={} flags={'compound'} gc_grace_seconds=864000 \
+         id=07070707-0707-0707-0707-070707070707 max_index_interval=2048 memtable_flush_period_in_ms=0 \
+         min_index_interval=128 read_repair='BLOCKING' read_repair_chance=0.0 speculative_retry='99p'"
+    );
+    let columns: Vec<String> = rows.columns.iter().map(|row| shown(of("columns"), row)).collect();
+    assert_eq!(
+        columns,
+        [
+            "clustering_order='none' column_name_bytes=0x506b kind='partition_key' position=0 type='int'",
+            "clustering_order='none' column_name_bytes=0x62 kind='partition_key' position=1 type='text'",
+            "clustering_order='asc' column_name_bytes=0x7a kind='clustering' position=0 type='timeuuid'",
+            "clustering_order='asc' column_name_bytes=0x61 kind='clustering' position=1 type='blob'",
+            "clustering_order='none' column_name_bytes=0x6161 kind='regular' position=-1 type='set<text>'",
+            "clustering_order='none' column_name_bytes=0x64 kind='regular' position=-1 type='frozen<tuple<int, text>>'",
+            "clustering_order='none' column_name_bytes=0x6c kind='regular' position=-1 type='frozen<list<int>>'",
+        ]
+    );
+    assert_eq!(rows.tables[0].clustering, [b"Tab"]);
+    assert_eq!(rows.columns[0].clustering, [b"Tab".as_slice(), b"Pk"]);
+}
+
+#[test]
+fn hidden_tables_have_no_rows() {
+    let system = system_schema();
+    let rows = Rows::of(&system, &[&system.keyspaces["system_schema"]]);
+    assert_eq!(rows.tables.len(), 11);
+    assert!(!rows.columns.iter().any(|row| row.clustering[0] == b"scylla_tables"));
+}
+
+/// Every cell lost, emptied, cut or filled with rubbish in turn: an error or another schema, never a panic.
+#[test]
+fn damaged_rows_are_refused_or_read() {
+    let system = system_schema();
+    let whole = Rows::of(&system, &[&sample()]);
+    let mut refused = 0;
+    let mut damage = |rows: &Rows| refused += usize::from(rows.load(&system).is_err());
+    for which in 0..3 {
+        fn pick(rows: &mut Rows, which: usize) -> &mut Vec<StoredRow> {
+            [&mut rows.keyspaces, &mut rows.tables, &mut rows.columns].into_iter().nth(which).expect("three")
+        }
+        let copy = || Rows {
+            keyspaces: whole.keyspaces.clone(),
+            tables: whole.tables.clone(),
+            columns: whole.columns.clone(),
+        };
+        let count = pick(&mut copy(), which).len();
+        for row in 0..count {
+            let mut rows = copy();
+            pick(&mut rows, which).remove(row);
+            damage(&rows);
+            let mut rows = copy();
+            pick(&mut rows, which)[row].clustering.clear();
+            damage(&rows);
+            let cells = pick(&mut copy(), which)[row].cells.len();
+            for cell in 0..cells {
+                let mut rows = copy();
+                pick(&mut rows, which)[row].cells.remove(cell);
+                damage(&rows);
+                for value in [&b""[..], &[0xff; 3], &[0; 4], &[0xff; 16], b"frozen<frozen<int>>"] {
+                    let mut rows = copy();
+                    pick(&mut rows, which)[row].cells[cell].value = value.to_vec();
+                    damage(&rows);
+                }
+            }
+        }
+    }
+    assert!(refused > 100, "{refused}");
+}
+
+#[test]
+fn dropping_deletes_what_creating_wrote() {
+    let system = system_schema();
+    let keyspace = sample();
+    let dropped = rows::keyspace_dropped(&system, &keyspace.name, 9, 1);
+    let deleted: Vec<TableId> =
+        dropped.updates().filter(|u| u.partition_deletion.deletes(9)).map(|u| u.table).collect();
+    let created = rows::keyspace_created(&system, &keyspace, 8);
+    assert!(created.updates().all(|update| deleted.contains(&update.table)));
+    assert_eq!(deleted.len(), 11);
+
+    let dropped = rows::table_dropped(&system, &keyspace.tables["Tab"], 9, 1);
+    let tables = rows::system_table(&system, "system_schema", "tables").id;
+    for update in dropped.updates() {
+        for operation in update.operations() {
+            match operation {
+                Operation::Row { clustering, row } => {
+                    assert_eq!((update.table, row.deletion().timestamp), (tables, 9));
+                    assert_eq!(clustering.components().collect::<Vec<_>>(), [b"Tab"]);
+                }
+                Operation::RangeDeletion { start, end, deletion } => {
+                    assert_eq!(start, end);
+                    assert!(start.inclusive && deletion.timestamp == 9);
+                }
+            }
+        }
+    }
+    assert_eq!(dropped.updates().count(), 6);
+    assert!(dropped.updates().all(|update| update.operations().count() == 1));
+}
+
+fn identity(count: usize) -> Identity {
+    let mut word = 0u64;
+    Identity::new(count, &mut || {
+        word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        word
+    })
+}
+
+#[test]
+fn an_identity_is_kept_and_its_generation_grows() {
+    let system = system_schema();
+    let config = crate::execute::describe::tests::config();
+    let first = identity(16).restarted(1000);
+    assert_eq!((first.tokens.len(), first.generation, first.host_id.get_version_num()), (16, 1000, 4));
+    assert!(first.tokens.is_sorted_by(|a, b| a < b));
+
+    let mutation = local::written_at_start(&system, &config, &first, 5);
+    let table = rows::system_table(&system, "system", "local");
+    let stored = Stored::load(&system, &rows_of(&mutation, table.id)).expect("loads");
+    assert_eq!(stored.identity.as_ref(), Some(&first));
+    assert_eq!((stored.schema_version, stored.last_timestamp), (None, 5));
+
+    // A clock that went back does not take the generation with it.
+    for (now, generation) in [(2000, 2000), (10, 1001), (i64::MAX, i32::MAX)] {
+        let next = first.restarted(now);
+        assert_eq!((next.generation, &next.tokens, next.host_id), (generation, &first.tokens, first.host_id));
+    }
+    let row = rows_of(&mutation, table.id).remove(0);
+    let written: Vec<&str> = table
+        .regular()
+        .iter()
+        .filter(|column| row.cells.iter().any(|c| c.column == column.id))
+        .map(|column| column.name.as_str())
+        .collect();
+    let missing: Vec<&str> =
+        table.regular().iter().map(|column| column.name.as_str()).filter(|name| !written.contains(name)).collect();
+    assert_eq!(missing, ["schema_version", "truncated_at"]);
+}
+
+#[test]
+fn tokens_have_a_limit() {
+    for (asked, given) in [(0, 1), (1, 1), (TOKENS_MAX, TOKENS_MAX), (TOKENS_MAX + 1, TOKENS_MAX)] {
+        assert_eq!(identity(asked).tokens.len(), given);
+    }
+}
+
+#[test]
+fn local_rows_that_are_damaged_are_refused() {
+    let system = system_schema();
+    let table = rows::system_table(&system, "system", "local");
+    assert_eq!(Stored::load(&system, &[]).expect("a first start"), Stored::default());
+    let config = crate::execute::describe::tests::config();
+    let mutation = local::written_at_start(&system, &config, &identity(2), 5);
+    let row = rows_of(&mutation, table.id).remove(0);
+    let host_id = table.column("host_id").expect("a column").id;
+    let tokens = table.column("tokens").expect("a column").id;
+    let damages: [&dyn Fn(&mut StoredCell); 3] = [
+        &|cell| {
+            if cell.column == host_id {
+                cell.value.truncate(3);
+            }
+        },
+        &|cell| {
+            if cell.column == tokens {
+                cell.path = Some(b"x".to_vec());
+            }
+        },
+        &|cell| {
+            if cell.column == tokens {
+                cell.path = None;
+            }
+        },
+    ];
+    for damage in damages {
+        let mut row = row.clone();
+        row.cells.iter_mut().for_each(damage);
+        assert!(matches!(Stored::load(&system, &[row]), Err(Error::Malformed { .. })));
+    }
+}
+
+#[test]
+fn prepared_statements_survive_their_rows() {
+    let system = system_schema();
+    let table = rows::system_table(&system, "system", "prepared_statements").id;
+    let statements = [
+        StoredStatement { id: [1; 16], keyspace: Some("k".into()), text: "SELECT v FROM t WHERE k = ?".into() },
+        StoredStatement { id: [2; 16], keyspace: None, text: "SELECT * FROM k.t".into() },
+    ];
+    let rows: Vec<StoredRow> =
+        statements.iter().flat_map(|statement| rows_of(&prepared::stored(&system, statement, 3), table)).collect();
+    assert_eq!(prepared::load(&system, &rows).expect("loads"), statements);
+    let mut short = rows[0].clone();
+    short.key.truncate(15);
+    assert!(prepared::load(&system, &[short]).is_err());
+    let forgotten = prepared::forgotten(&system, &[1; 16], 4, 1);
+    assert!(forgotten.updates().all(|update| update.partition_deletion.deletes(3)));
+}

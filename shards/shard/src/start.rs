@@ -1,0 +1,228 @@
+//! Starting all cores of a node together, led by shard 0.
+//!
+//! 1. Every shard opens its part of the log and tells shard 0 the highest segment counter that it found.
+//! 2. Shard 0 replays the system tables and reads the schema from them, then sends it with the agreed counter floor.
+//! 3. Every shard replays its own tables and starts its store.
+//! 4. Shard 0 writes what a start changes and sends who the node is and what is prepared.
+//! 5. When all serve, all return.
+//!
+//! Invariants: no shard serves before every shard has replayed; a shard that fails makes all give up.
+
+use crate::mailbox::{Mailbox, Message, Start, StartStep, StepError};
+use crate::schema::local::Identity;
+use crate::schema::prepared::StoredStatement;
+use crate::{Config, Notifier, Shard, StartError, schema};
+use engine::Store;
+use engine::store::Truncation;
+use model::{Schema, ShardMap, TableId};
+use runtime::ShardId;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Runs the steps on the current shard.
+pub(crate) async fn start(
+    config: Config,
+    mesh: runtime::Mesh<Message>,
+    notifier: Rc<dyn Notifier>,
+) -> Result<Shard, StartError> {
+    let mut steps = Steps { mailbox: Mailbox::new(mesh.attach()), early: Vec::new() };
+    let opened = open(&config).await;
+    let led = runtime::current_shard() == ShardId(0);
+    let begun = if led { lead(&mut steps, &config, opened).await } else { follow(&mut steps, opened).await };
+    let begun = match begun {
+        Ok(begun) => begun,
+        Err(error) => {
+            if led {
+                steps.broadcast(|| StartStep::Abort(step_error(&error))).await;
+            }
+            return Err(error);
+        }
+    };
+    let Begun { store, schema, identity, statements } = begun;
+    let shard = Shard::new(config, store, schema, identity, steps.mailbox.clone(), notifier);
+    crate::execute::prepared::install_stored(&shard, &statements);
+    if led {
+        steps.broadcast(|| shard_ready(&shard, &statements)).await;
+        steps.gather(|step| matches!(step, StartStep::Serving).then_some(())).await?;
+        steps.broadcast(|| StartStep::Go).await;
+    } else {
+        steps.mailbox.send_step(ShardId(0), StartStep::Serving).await;
+        steps.next(|step| matches!(step, StartStep::Go).then_some(())).await?;
+    }
+    for (from, message) in steps.early {
+        shard.receive(from, message);
+    }
+    let receiver = shard.clone();
+    runtime::spawn(async move {
+        loop {
+            let (from, message) = receiver.mailbox().recv().await;
+            receiver.receive(from, message);
+        }
+    });
+    Ok(shard)
+}
+
+/// What a shard has when its store takes writes.
+struct Begun {
+    store: Store,
+    schema: Arc<Schema>,
+    identity: Identity,
+    statements: Arc<[StoredStatement]>,
+}
+
+fn shard_ready(shard: &Shard, statements: &Arc<[StoredStatement]>) -> StartStep {
+    StartStep::Ready { identity: shard.identity().clone(), statements: statements.clone() }
+}
+
+async fn open(config: &Config) -> Result<Store, StartError> {
+    let options = engine::Options {
+        directory: config.directory.clone(),
+        shard_map: ShardMap::new(runtime::shard_count() as u16),
+        sync: config.sync,
+        segment_bytes: config.segment_bytes,
+        memtable_bytes_max: config.memory_bytes / 4,
+    };
+    Store::open(options).await.map_err(store_error)
+}
+
+async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartError>) -> Result<Begun, StartError> {
+    let found = steps
+        .gather(|step| match step {
+            StartStep::Opened(result) => Some(result.clone()),
+            _ => None,
+        })
+        .await?;
+    let store = opened?;
+    let mut highest = store.highest_counter();
+    for counter in found {
+        highest = highest.max(counter.map_err(start_error)?);
+    }
+    let counter_floor = highest + 1;
+
+    add_tables(&store, &schema::system_schema());
+    store.replay(&[]).await.map_err(store_error)?;
+    let loaded = schema::load(&store).await?;
+    let step = || StartStep::Load {
+        schema: loaded.schema.clone(),
+        truncations: loaded.truncations.clone(),
+        counter_floor,
+    };
+    steps.broadcast(step).await;
+    let own = replay(&store, &loaded.schema, &loaded.truncations, counter_floor).await;
+    let others = steps
+        .gather(|step| match step {
+            StartStep::Replayed(result) => Some(result.clone()),
+            _ => None,
+        })
+        .await?;
+    own?;
+    others.into_iter().collect::<Result<(), StepError>>().map_err(start_error)?;
+    let identity = schema::settle(config, &store, &loaded).await?;
+    Ok(Begun { store, schema: loaded.schema, identity, statements: loaded.prepared.into() })
+}
+
+async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<Begun, StartError> {
+    let leader = ShardId(0);
+    let result = opened.as_ref().map(Store::highest_counter).map_err(step_error);
+    steps.mailbox.send_step(leader, StartStep::Opened(result)).await;
+    let store = opened?;
+    let (schema, truncations, counter_floor) = steps
+        .next(|step| match step {
+            StartStep::Load { schema, truncations, counter_floor } => {
+                Some((schema.clone(), truncations.clone(), *counter_floor))
+            }
+            _ => None,
+        })
+        .await?;
+    let replayed = replay(&store, &schema, &truncations, counter_floor).await;
+    let result = replayed.as_ref().map(|()| ()).map_err(step_error);
+    steps.mailbox.send_step(leader, StartStep::Replayed(result)).await;
+    replayed?;
+    let (identity, statements) = steps
+        .next(|step| match step {
+            StartStep::Ready { identity, statements } => Some((identity.clone(), statements.clone())),
+            _ => None,
+        })
+        .await?;
+    Ok(Begun { store, schema, identity, statements })
+}
+
+fn add_tables(store: &Store, schema: &Schema) {
+    for keyspace in schema.keyspaces.values() {
+        for table in keyspace.tables.values() {
+            store.add_table(table.clone(), keyspace.is_local());
+        }
+    }
+}
+
+async fn replay(
+    store: &Store,
+    schema: &Schema,
+    truncations: &[(TableId, Truncation)],
+    counter_floor: u64,
+) -> Result<(), StartError> {
+    add_tables(store, schema);
+    let stats = store.replay(truncations).await.map_err(store_error)?;
+    tracing::info!(?stats, "replayed the commit log");
+    store.start(counter_floor).await.map_err(store_error)
+}
+
+fn store_error(error: engine::Error) -> StartError {
+    match error {
+        engine::Error::Corrupt { .. } => StartError::Corrupt(error.to_string()),
+        error => StartError::Failed(error.to_string()),
+    }
+}
+
+fn step_error(error: &StartError) -> StepError {
+    match error {
+        StartError::Corrupt(text) => StepError { corrupt: true, text: text.clone() },
+        StartError::Failed(text) => StepError { corrupt: false, text: text.clone() },
+    }
+}
+
+fn start_error(error: StepError) -> StartError {
+    if error.corrupt { StartError::Corrupt(error.text) } else { StartError::Failed(error.text) }
+}
+
+/// The conversation of starting.
+struct Steps {
+    mailbox: Mailbox,
+    /// Requests of shards that were told to go before this one was.
+    early: Vec<(ShardId, Message)>,
+}
+
+impl Steps {
+    async fn broadcast(&self, step: impl Fn() -> StartStep) {
+        for to in 1..runtime::shard_count() as u16 {
+            self.mailbox.send_step(ShardId(to), step()).await;
+        }
+    }
+
+    /// One step of each other shard.
+    async fn gather<T>(&mut self, pick: impl Fn(&StartStep) -> Option<T>) -> Result<Vec<T>, StartError> {
+        let mut found = Vec::new();
+        for _ in 1..runtime::shard_count() {
+            found.push(self.next(&pick).await?);
+        }
+        Ok(found)
+    }
+
+    /// The next step that `pick` knows.
+    async fn next<T>(&mut self, pick: impl Fn(&StartStep) -> Option<T>) -> Result<T, StartError> {
+        loop {
+            match self.mailbox.recv().await {
+                (_, Message::Start(Start(step))) => {
+                    if let StartStep::Abort(error) = *step {
+                        return Err(start_error(error));
+                    }
+                    if let Some(found) = pick(&step) {
+                        return Ok(found);
+                    }
+                    return Err(StartError::Failed(format!("out of step with another core: {step:?}")));
+                }
+                early => self.early.push(early),
+            }
+        }
+    }
+}
