@@ -42,6 +42,10 @@ pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
             let result = shard.store().truncate(table).await;
             Reply::Truncated(result.map_err(|error| failure(&shard.schema(), None, error)))
         }
+        Request::Release(table) => {
+            let result = shard.store().release(table).await;
+            Reply::Done(result.map_err(|error| failure(&shard.schema(), Some(table), error)))
+        }
         Request::SwitchSchema { schema, change, dropped } => {
             Reply::Done(switch_schema(shard, schema, change, &dropped).await)
         }

@@ -25,6 +25,8 @@ pub enum Request {
     Truncate(TableId),
     /// Empty this shard's part of a table and tell the log position of the cut.
     TruncateLocal(TableId),
+    /// Let go of this shard's log segments that only a truncated or dropped table needed; its cut is durable.
+    Release(TableId),
     /// Serve this schema from now on; `dropped` tables are forgotten.
     SwitchSchema {
         /// The new schema.
@@ -115,6 +117,14 @@ impl Reply {
     pub(crate) fn read(self) -> Result<ReadReply, Failure> {
         match self {
             Reply::Read(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The answer to a local truncation.
+    pub(crate) fn truncated(self) -> Result<engine::store::LogPosition, Failure> {
+        match self {
+            Reply::Truncated(result) => result,
             _ => Err(unexpected()),
         }
     }

@@ -6,7 +6,7 @@
 //! 3. Every shard serves the new schema and confirms; events go out.
 //! 4. DROP only: cut the table's data on every shard, record the cut, let the shards forget the table.
 //!
-//! TRUNCATE: cut on every shard, record the cut durably, let old log segments go.
+//! TRUNCATE: cut on every shard, record the cut durably, let the log segments go that nothing else needs.
 //!
 //! Invariants: a crash between the steps leaves the change whole or undone (a new version without a change is harmless);
 //! timestamps strictly increase, also over restarts; once started a change runs to its end, whether or not the client
@@ -139,7 +139,7 @@ impl<'s> Definition<'s> {
         let mut records = Vec::new();
         for &table in tables {
             let replies = self.shard.call_all(|| Request::TruncateLocal(table)).await;
-            let positions: Result<Vec<LogPosition>, Failure> = replies.into_iter().map(position_of).collect();
+            let positions: Result<Vec<LogPosition>, Failure> = replies.into_iter().map(Reply::truncated).collect();
             let truncation = Truncation {
                 counter_floor: self.shard.store().counter_floor(),
                 positions: positions?,
@@ -172,13 +172,8 @@ impl<'s> Definition<'s> {
     ) -> Result<(), Failure> {
         let request =
             || Request::SwitchSchema { schema: schema.clone(), change: change.cloned(), dropped: dropped.to_vec() };
-        for reply in self.shard.call_all(request).await {
-            match reply {
-                Reply::Done(result) => result.map_err(Failure::unknown)?,
-                other => return Err(unexpected(&other)),
-            }
-        }
-        Ok(())
+        let replies = self.shard.call_all(request).await;
+        replies.into_iter().try_for_each(Reply::done).map_err(Failure::unknown)
     }
 
     async fn apply(&self, mutation: Mutation) -> Result<(), Failure> {
@@ -192,22 +187,13 @@ impl<'s> Definition<'s> {
 
     async fn release(&self, tables: &[TableId]) {
         for &table in tables {
-            if let Err(error) = self.shard.store().release(table).await {
-                tracing::warn!(%error, %table, "old log segments stay");
+            for reply in self.shard.call_all(|| Request::Release(table)).await {
+                if let Err(failure) = reply.done() {
+                    tracing::warn!(%failure, %table, "log segments stay");
+                }
             }
         }
     }
-}
-
-fn position_of(reply: Reply) -> Result<LogPosition, Failure> {
-    match reply {
-        Reply::Truncated(result) => result,
-        other => Err(unexpected(&other)),
-    }
-}
-
-fn unexpected(reply: &Reply) -> Failure {
-    Failure::server(format!("a shard answered {reply:?}")).unknown()
 }
 
 fn store_failure(error: engine::Error) -> Failure {

@@ -162,8 +162,9 @@ fn describe(
         block.push_row(row);
     }
     let next = first + block.rows as usize;
-    let paging_state =
-        (next < described.rows.len()).then(|| paging::encode_describe(statement.fingerprint, next));
+    // As in Cassandra, a page that is filled exactly promises another, even when that will be empty.
+    let is_full = page == Some(block.rows as usize);
+    let paging_state = is_full.then(|| paging::encode_describe(statement.fingerprint, next));
     Ok(Rows {
         columns: described.columns,
         result_metadata_id: Some(statement.result_metadata_id),

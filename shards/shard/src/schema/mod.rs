@@ -174,4 +174,6 @@ pub(crate) fn random_uuid() -> Uuid {
 }
 
 #[cfg(test)]
+mod store_tests;
+#[cfg(test)]
 mod tests;

@@ -54,7 +54,7 @@ fn column(id: u16, name: &str, kind: ColumnKind, position: u16, cql_type: &str) 
 }
 
 /// A keyspace of one table with everything that a table can have.
-fn sample() -> Keyspace {
+pub(super) fn sample() -> Keyspace {
     use ColumnKind::{Clustering, PartitionKey, Regular};
     let table = Table {
         id: TableId([7; 16]),
