@@ -7,8 +7,8 @@ use futures::TryStreamExt;
 use node::Node;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
-use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::Statement;
+use scylla::statement::batch::{Batch, BatchType};
 use scylla::value::{CqlDate, CqlDecimal, CqlDuration, CqlTime, CqlTimestamp, CqlValue, CqlVarint, Row};
 
 async fn connect(node: &Node) -> Session {
@@ -42,7 +42,8 @@ async fn writes_reads_pages_and_prepares() {
 
     let mut scan = Statement::new("SELECT pk, ck, v FROM d.t");
     scan.set_page_size(7);
-    let stream = session.query_iter(scan, &[]).await.expect("paged").rows_stream::<(i32, i64, String)>().expect("typed");
+    let stream =
+        session.query_iter(scan, &[]).await.expect("paged").rows_stream::<(i32, i64, String)>().expect("typed");
     let mut rows: Vec<(i32, i64, String)> = stream.try_collect().await.expect("every page");
     rows.sort();
     assert_eq!(rows.len(), 500);

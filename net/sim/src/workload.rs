@@ -108,14 +108,8 @@ fn random_write(table: TestTable, pk: i64, id: WriteId, batched: bool) -> WriteO
                 effects: vec![(cell(ck, column), Some(id))],
             }
         }
-        6 => WriteOp {
-            text: format!("DELETE a FROM {name}{using} WHERE {row}"),
-            effects: vec![(cell(ck, 1), None)],
-        },
-        7 => WriteOp {
-            text: format!("DELETE FROM {name}{using} WHERE {row}"),
-            effects: whole_row(ck).collect(),
-        },
+        6 => WriteOp { text: format!("DELETE a FROM {name}{using} WHERE {row}"), effects: vec![(cell(ck, 1), None)] },
+        7 => WriteOp { text: format!("DELETE FROM {name}{using} WHERE {row}"), effects: whole_row(ck).collect() },
         8 if table.index != 0 => {
             let from = rng::below(ROWS as u64) as i64;
             let to = rng::below(ROWS as u64 + 1) as i64;
@@ -266,12 +260,7 @@ fn value_of(bytes: &Option<Vec<u8>>) -> Option<i64> {
 }
 
 /// Reads one partition whole, forward or backward, and checks it.
-async fn read_partition(
-    client: &mut Client,
-    world: &SharedWorld,
-    table: TestTable,
-    pk: i64,
-) -> Result<(), Broken> {
+async fn read_partition(client: &mut Client, world: &SharedWorld, table: TestTable, pk: i64) -> Result<(), Broken> {
     let order = if table.index != 0 && rng::below(3) == 0 { " ORDER BY ck DESC" } else { "" };
     let columns = if table.index == 0 { "pk, a, b" } else { "ck, a, b" };
     let text = format!("SELECT {columns} FROM {} WHERE pk = {pk}{order}", table.name());
@@ -297,15 +286,7 @@ async fn read_partition(
     }
     let mut world = world.borrow_mut();
     let learn = world.reads_are_durable;
-    world.oracle.check_partition(
-        table.index,
-        pk,
-        &table.clusterings(),
-        COLUMNS,
-        &rows,
-        (started, ended),
-        learn,
-    )?;
+    world.oracle.check_partition(table.index, pk, &table.clusterings(), COLUMNS, &rows, (started, ended), learn)?;
     Ok(())
 }
 

@@ -53,6 +53,9 @@ pub(crate) fn create_keyspace(create: &ast::CreateKeyspace, resolver: &Resolver<
             other => return Err(syntax(format!("Unknown property '{other}'"))),
         }
     }
+    let Some(options) = replication else {
+        return Err(Failure::invalid("Missing mandatory option 'replication'"));
+    };
     if let Some(existing) = resolver.schema.keyspace(name) {
         if create.if_not_exists {
             // Nothing will change, whatever the rest says.
@@ -75,9 +78,6 @@ pub(crate) fn create_keyspace(create: &ast::CreateKeyspace, resolver: &Resolver<
             name.len()
         )));
     }
-    let Some(options) = replication else {
-        return Err(Failure::invalid("Missing mandatory option 'replication'"));
-    };
     let replication = replication::check(name, options)?;
     let keyspace = Keyspace { name: name.clone(), replication, durable_writes, tables: BTreeMap::new() };
     Ok(Define::CreateKeyspace { keyspace, if_not_exists: create.if_not_exists })
@@ -106,7 +106,7 @@ pub(crate) fn create_table(create: &ast::CreateTable, resolver: &Resolver<'_>) -
     let name = &create.table.name;
     refuse_system(keyspace, "CREATE", || format!("all tables in {keyspace}"))?;
     let if_not_exists = create.if_not_exists;
-    let keys = primary_key(create, keyspace)?;
+    let keys = primary_key(create)?;
     let (options, id) = table_options::check(&create.properties)?;
     if resolver.schema.keyspace(keyspace).is_none() {
         return Err(Failure::invalid(format!("Keyspace '{keyspace}' doesn't exist")));
@@ -152,8 +152,12 @@ pub(crate) fn create_table(create: &ast::CreateTable, resolver: &Resolver<'_>) -
 type Keys<'c> = (HashMap<&'c str, &'c ast::ColumnDefinition>, &'c (Vec<String>, Vec<String>));
 
 /// Checks that columns are named once and that there is one primary key.
-fn primary_key<'c>(create: &'c ast::CreateTable, keyspace: &str) -> Result<Keys<'c>> {
-    let name = &create.table.name;
+fn primary_key(create: &ast::CreateTable) -> Result<Keys<'_>> {
+    // These errors show the name as it was written.
+    let shown = match &create.table.keyspace {
+        Some(keyspace) => format!("{keyspace}.{}", create.table.name),
+        None => create.table.name.clone(),
+    };
     if create.columns.len() > COLUMNS_MAX {
         return Err(Failure::invalid(format!("A table takes at most {COLUMNS_MAX} columns")));
     }
@@ -161,19 +165,17 @@ fn primary_key<'c>(create: &'c ast::CreateTable, keyspace: &str) -> Result<Keys<
     for definition in &create.columns {
         if by_name.insert(&definition.name, definition).is_some() {
             return Err(Failure::invalid(format!(
-                "Duplicate column '{}' declaration for table '{keyspace}.{name}'",
+                "Duplicate column '{}' declaration for table '{shown}'",
                 definition.name
             )));
         }
     }
     match create.primary_keys.as_slice() {
         [key] => Ok((by_name, key)),
-        [] => Err(Failure::invalid(format!(
-            "No PRIMARY KEY specifed for table '{keyspace}.{name}' (exactly one required)"
-        ))),
-        _ => Err(Failure::invalid(format!(
-            "Multiple PRIMARY KEY specified for table '{keyspace}.{name}' (exactly one required)"
-        ))),
+        [] => Err(Failure::invalid(format!("No PRIMARY KEY specifed for table '{shown}' (exactly one required)"))),
+        _ => {
+            Err(Failure::invalid(format!("Multiple PRIMARY KEY specified for table '{shown}' (exactly one required)")))
+        }
     }
 }
 

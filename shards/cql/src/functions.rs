@@ -5,6 +5,7 @@ use crate::literal::{Markers, Receiver, Scope, assignable, fits, native_type, pr
 use crate::parser::{is_reserved, unsupported};
 use crate::plan::{ColumnSpec, Selector, Term};
 use model::{Column, ColumnKind, CqlType, Failure};
+use std::borrow::Cow;
 
 type Result<T> = std::result::Result<T, Failure>;
 
@@ -150,13 +151,17 @@ pub(crate) fn column<'s>(scope: &'s Scope, name: &str) -> Result<&'s Column> {
         return Ok(&table.regular()[at]);
     }
     table.column(name).ok_or_else(|| {
-        // Cassandra quotes what could not be written without quotes.
-        let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-            && name.starts_with(|c: char| c.is_ascii_lowercase())
-            && !is_reserved(name);
-        let shown = if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) };
-        Failure::invalid(format!("Undefined column name {shown} in table {}", scope.table.full_name()))
+        let (keyspace, table) = (shown(&table.keyspace), shown(&table.name));
+        Failure::invalid(format!("Undefined column name {} in table {keyspace}.{table}", shown(name)))
     })
+}
+
+/// A name as Cassandra's errors show it: quoted if it could not be written without quotes.
+fn shown(name: &str) -> Cow<'_, str> {
+    let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && !is_reserved(name);
+    if plain { Cow::Borrowed(name) } else { Cow::Owned(format!("\"{}\"", name.replace('"', "\"\""))) }
 }
 
 /// What marks a marker in a selection.

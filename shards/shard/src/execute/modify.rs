@@ -5,7 +5,7 @@
 
 use super::binding::{Keys, Values, combinations};
 use super::prepared::Statement;
-use super::slices::Bounds;
+use super::slices::{Bounds, Edge, NullBound};
 use super::timeout_of;
 use crate::coordinator::write::{Routed, write};
 use crate::coordinator::write_terms;
@@ -213,10 +213,8 @@ impl<'a> Change<'a> {
             if !sliced && restriction.choices.is_empty() {
                 return Ok(Change { rows: Rows::Partition, cells });
             }
-            let Some(bounds) = Bounds::of(shard, table, restriction, values)? else {
-                let column = table.clustering().get(restriction.choices.len());
-                let name = column.map_or("", |column| column.name.as_str());
-                return Err(Failure::invalid(format!("Invalid null value in condition for column {name}")));
+            let Some(bounds) = Bounds::of(shard, table, restriction, values, NullBound::Refused)? else {
+                return Ok(Change { rows: Rows::These(Vec::new()), cells });
             };
             for edge in [&bounds.lower, &bounds.upper].into_iter().flatten() {
                 encode_clustering(&[&edge.value])?;
@@ -244,7 +242,7 @@ impl<'a> Change<'a> {
             }
             Rows::Ranges(prefixes, bounds) => {
                 for prefix in prefixes {
-                    let edge = |edge: &Option<super::slices::Edge<'_>>| {
+                    let edge = |edge: &Option<Edge<'_>>| {
                         let mut bound = prefix.clone();
                         let mut inclusive = true;
                         if let Some(edge) = edge {

@@ -16,8 +16,8 @@ use crate::schema::prepared::{StoredStatement, forgotten, load, stored};
 use crate::schema::{cells, rows};
 use crate::verbs::{Reply, Request};
 use crate::{PreparedAnswer, Session, Shard, replica};
-use cql::plan::{Plan, Selector};
 use cql::Prepared;
+use cql::plan::{Define, Plan, Selector};
 use md5::{Digest, Md5};
 use model::failure::Detail;
 use model::query::Slice;
@@ -136,14 +136,7 @@ struct Entry {
 impl StatementCache {
     /// A cache of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> StatementCache {
-        StatementCache {
-            entries: HashMap::default(),
-            order: BTreeMap::new(),
-            next: 0,
-            hand: 0,
-            bytes: 0,
-            bytes_max,
-        }
+        StatementCache { entries: HashMap::default(), order: BTreeMap::new(), next: 0, hand: 0, bytes: 0, bytes_max }
     }
 
     /// The statement of an id.
@@ -225,7 +218,7 @@ pub(crate) async fn prepare(
         }
         None => {
             if !statement.prepared.fully_qualified
-                && !tables_of(&statement.prepared.plan).is_empty()
+                && names_a_table(&statement.prepared.plan)
                 && let Some(used) = session_keyspace.as_deref()
                 && !session.use_warned.replace(true)
             {
@@ -244,6 +237,11 @@ pub(crate) async fn prepare(
         prepared: statement.prepared.clone(),
         warnings,
     })
+}
+
+/// Whether the session's keyspace can matter to a statement.
+fn names_a_table(plan: &Plan) -> bool {
+    matches!(plan, Plan::Define(Define::CreateTable { .. } | Define::DropTable { .. })) || !tables_of(plan).is_empty()
 }
 
 fn use_warning(keyspace: &str, id: &[u8; 16]) -> String {

@@ -3,11 +3,11 @@
 use super::binding::{Keys, Values};
 use super::paging::{PagingState, invalid_state};
 use super::prepared::Statement;
-use super::slices::Bounds;
+use super::slices::{Bounds, NullBound};
 use super::timeout_of;
 use crate::coordinator::read::{PAGE_BYTES_MAX, Page, PageLimits, ReadPlan, read_key, read_keys};
-use crate::coordinator::scan::{Aggregated, aggregate, scan};
 use crate::coordinator::read_terms;
+use crate::coordinator::scan::{Aggregated, aggregate, scan};
 use crate::row_block::{RowBlock, counted_nothing};
 use crate::{Parameters, Rows, Shard};
 use cql::plan::{Choice, Limit, PartitionRestriction, Select, Selector, Term, Value};
@@ -87,8 +87,8 @@ pub(crate) async fn select(
     let remaining = if limit == u64::MAX { u64::MAX } else { remaining - u64::from(page.block.rows) };
     // LIMIT spans pages: with its last row there is no next one.
     let stopped_at = page.stopped_at.filter(|_| page_rows.is_some() && remaining > 0);
-    let state = stopped_at
-        .map(|position| PagingState { fingerprint: statement.fingerprint, remaining, position }.encode());
+    let state =
+        stopped_at.map(|position| PagingState { fingerprint: statement.fingerprint, remaining, position }.encode());
     Ok(rows(statement, page.block, state))
 }
 
@@ -253,7 +253,7 @@ fn slices_of(
     if restriction.choices.is_empty() && restriction.lower.is_none() && restriction.upper.is_none() {
         return Ok(statement.all_rows.clone());
     }
-    match Bounds::of(shard, &select.table, restriction, values)? {
+    match Bounds::of(shard, &select.table, restriction, values, NullBound::SortsFirst)? {
         Some(bounds) => Ok(bounds.slices(&select.table)?.into()),
         None => Ok(Arc::from([])),
     }

@@ -29,24 +29,27 @@ pub(crate) struct Edge<'a> {
 }
 
 impl<'a> Bounds<'a> {
-    /// Evaluates a restriction; `None` if a bound of a slice is null, which no row meets.
+    /// Evaluates a restriction. Null sorts before every value, as on Cassandra: a null lower bound is none, and a null
+    /// upper bound gives `None`, for no row is below it. A deletion ([`NullBound::Refused`]) takes neither.
     pub(crate) fn of(
         shard: &Shard,
         table: &Table,
         restriction: &'a ClusteringRestriction,
         values: &'a Values<'_>,
+        nulls: NullBound,
     ) -> Result<Option<Bounds<'a>>, Failure> {
         let restricted = table.clustering().iter().zip(&restriction.choices);
         let columns =
             restricted.map(|(column, choice)| values.choices(shard, choice, column)).collect::<Result<Vec<_>, _>>()?;
         let next = table.clustering().get(restriction.choices.len());
         let edge = |limit: &'a Option<Limit>| match (limit, next) {
-            (Some(limit), Some(column)) => edge(shard, limit, column, values),
-            _ => Ok(Some(None)),
+            (Some(limit), Some(column)) => edge(shard, limit, column, values, nulls),
+            _ => Ok(None),
         };
-        let (Some(lower), Some(upper)) = (edge(&restriction.lower)?, edge(&restriction.upper)?) else {
+        let (lower, upper) = (edge(&restriction.lower)?, edge(&restriction.upper)?);
+        if restriction.upper.is_some() && upper.is_none() {
             return Ok(None);
-        };
+        }
         Ok(Some(Bounds { columns, lower, upper }))
     }
 
@@ -81,11 +84,17 @@ impl<'a> Bounds<'a> {
             out.into_boxed_slice()
         };
         use BoundSide::{After, Before};
-        Slice {
-            start: bound(&self.lower, [Before, Before, After]),
-            end: bound(&self.upper, [After, After, Before]),
-        }
+        Slice { start: bound(&self.lower, [Before, Before, After]), end: bound(&self.upper, [After, After, Before]) }
     }
+}
+
+/// What a null bound means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NullBound {
+    /// It sorts before every value.
+    SortsFirst,
+    /// It is an error.
+    Refused,
 }
 
 /// `Ok(None)`: the bound is null.
@@ -94,10 +103,12 @@ fn edge<'a>(
     limit: &'a Limit,
     column: &Column,
     values: &'a Values<'_>,
-) -> Result<Option<Option<Edge<'a>>>, Failure> {
+    nulls: NullBound,
+) -> Result<Option<Edge<'a>>, Failure> {
     match values.evaluate(shard, &limit.term, &column.cql_type)? {
-        Value::Bytes(value) => Ok(Some(Some(Edge { value, inclusive: limit.inclusive }))),
-        Value::Null => Ok(None),
+        Value::Bytes(value) => Ok(Some(Edge { value, inclusive: limit.inclusive })),
+        Value::Null if nulls == NullBound::SortsFirst => Ok(None),
+        Value::Null => Err(Failure::invalid(format!("Invalid null value in condition for column {}", column.name))),
         Value::Unset => Err(Failure::invalid(format!("Invalid unset value for column {}", column.name))),
     }
 }
