@@ -38,6 +38,8 @@ pub const OUTPUT_BYTES_MAX: usize = 8 << 20;
 pub const OUTPUT_STALL_MAX: Duration = Duration::from_secs(10);
 /// Bodies from this size on are admitted before they have arrived.
 const EARLY_ADMISSION_BYTES: usize = 64 << 10;
+/// Time for such a body to arrive.
+pub const LARGE_BODY_MAX: Duration = Duration::from_secs(60);
 /// What a request is charged beside its body.
 const REQUEST_OVERHEAD_BYTES: usize = 512;
 
@@ -149,27 +151,38 @@ impl Connection {
     }
 
     async fn requests(self: &Rc<Self>, decoder: &mut Decoder) -> Close {
-        let mut early = None;
         loop {
-            let event = match decoder.next_event() {
-                Some(event) => event,
-                None => {
-                    if decoder.awaited() > EARLY_ADMISSION_BYTES && early.is_none() {
-                        early = Some(self.admit_bytes(decoder.awaited() + decoder.buffered()).await);
+            let (event, early) = match decoder.next_event() {
+                Some(event) => (Ok(event), None),
+                None if decoder.awaited() > EARLY_ADMISSION_BYTES => self.large_event(decoder).await,
+                None => match self.stream.recv().await {
+                    Ok(Some(bytes)) => {
+                        decoder.feed(&bytes);
+                        continue;
                     }
-                    match self.stream.recv().await {
-                        Ok(Some(bytes)) => decoder.feed(&bytes),
-                        Ok(None) | Err(_) => return Close,
-                    }
-                    continue;
-                }
+                    Ok(None) | Err(_) => return Close,
+                },
             };
             let handled = match event {
-                Event::Envelope(envelope) => self.handle(envelope, early.take()).await,
-                Event::Refusal(refusal) => self.refuse(&refusal),
+                Ok(Event::Envelope(envelope)) => self.handle(envelope, early).await,
+                Ok(Event::Refusal(refusal)) => self.refuse(&refusal),
+                Err(close) => Err(close),
             };
             if let Err(close) = handled {
                 return close;
+            }
+        }
+    }
+
+    /// Receives a message of which much is still to come, once there is memory for it.
+    async fn large_event(&self, decoder: &mut Decoder) -> (Result<Event, Close>, Option<Permit>) {
+        let bytes = decoder.awaited() + decoder.buffered() + REQUEST_OVERHEAD_BYTES;
+        let permit = self.admit(&self.shared.large_request_bytes, bytes).await;
+        match runtime::timeout(LARGE_BODY_MAX, self.next_event(decoder)).await {
+            Some(event) => (event, Some(permit)),
+            None => {
+                self.evict("a large request takes too long to arrive");
+                (Err(Close), None)
             }
         }
     }
@@ -220,7 +233,7 @@ impl Connection {
         let admitted = match early {
             Some(permit) => Some(permit),
             None if self.throw_on_overload.get() => self.shared.request_bytes.try_acquire(bytes as u64),
-            None => Some(self.admit_bytes(bytes).await),
+            None => Some(self.admit(&self.shared.request_bytes, bytes).await),
         };
         let place = match self.in_flight.try_acquire(1) {
             Some(place) => Some(place),
@@ -249,11 +262,11 @@ impl Connection {
     }
 
     /// Takes `bytes` of the shard's request memory, waiting without receiving until they are free.
-    async fn admit_bytes(&self, bytes: usize) -> Permit {
+    async fn admit(&self, memory: &Semaphore, bytes: usize) -> Permit {
         let bytes = (bytes as u64).min(self.shared.request_bytes_max);
-        match self.shared.request_bytes.try_acquire(bytes) {
+        match memory.try_acquire(bytes) {
             Some(permit) => permit,
-            None => self.paused(self.shared.request_bytes.acquire(bytes)).await,
+            None => self.paused(memory.acquire(bytes)).await,
         }
     }
 

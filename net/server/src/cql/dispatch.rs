@@ -34,7 +34,10 @@ pub(crate) fn decode<'a>(connection: &Connection, envelope: &'a Envelope) -> Res
 pub(crate) async fn run(connection: &Connection, envelope: Envelope) {
     let to = To { version: envelope.header.version, stream: envelope.header.stream };
     let outcome = match decode(connection, &envelope) {
-        Ok(request) => call(connection, &request).await.map(|outcome| (outcome, asked(&request))),
+        Ok(request) => {
+            let asked = asked(&request);
+            call(connection, request).await.map(|outcome| (outcome, asked))
+        }
         Err(failure) => Err(failure),
     };
     connection.wait_for_room().await;
@@ -76,14 +79,14 @@ fn asked<'a>(request: &Request<'a>) -> Asked<'a> {
     }
 }
 
-async fn call(connection: &Connection, request: &Request<'_>) -> Result<Outcome, Failure> {
+async fn call(connection: &Connection, request: Request<'_>) -> Result<Outcome, Failure> {
     let (shard, session) = (&connection.shared.shard, &connection.session);
     Ok(match request {
         Request::Query { text, parameters } => {
             Outcome::Answer(shard.query(session, text, &to_shard(parameters)).await?)
         }
         Request::Prepare { text, keyspace } => {
-            Outcome::Prepared(Box::new(shard.prepare(session, text, *keyspace).await?))
+            Outcome::Prepared(Box::new(shard.prepare(session, text, keyspace).await?))
         }
         Request::Execute { id, parameters, .. } => {
             Outcome::Answer(shard.execute(session, id, &to_shard(parameters)).await?)
@@ -94,25 +97,25 @@ async fn call(connection: &Connection, request: &Request<'_>) -> Result<Outcome,
                 BatchType::Unlogged => BatchKind::Unlogged,
                 BatchType::Counter => BatchKind::Counter,
             };
-            let entries = batch.entries.iter().map(|entry| BatchEntry {
+            let entries = batch.entries.into_iter().map(|entry| BatchEntry {
                 statement: match entry.statement {
                     request::BatchStatement::Text(text) => BatchStatement::Text(text),
                     request::BatchStatement::Id(id) => BatchStatement::Id(id),
                 },
-                values: entry.values.clone(),
+                values: entry.values,
             });
             let entries = entries.collect::<Vec<_>>();
-            Outcome::Answer(shard.batch(session, kind, &entries, &to_shard(&batch.parameters)).await?)
+            Outcome::Answer(shard.batch(session, kind, &entries, &to_shard(batch.parameters)).await?)
         }
         _ => return Err(Failure::protocol("Unsupported message")),
     })
 }
 
-fn to_shard<'a>(parameters: &QueryParameters<'a>) -> Parameters<'a> {
+fn to_shard(parameters: QueryParameters<'_>) -> Parameters<'_> {
     Parameters {
         consistency: parameters.consistency,
-        values: parameters.values.clone(),
-        names: parameters.names.clone(),
+        values: parameters.values,
+        names: parameters.names,
         page_size: parameters.page_size,
         paging_state: parameters.paging_state,
         serial_consistency: parameters.serial_consistency,

@@ -35,8 +35,8 @@ pub const DRAIN_MAX: Duration = Duration::from_secs(15);
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Part of a shard's memory that requests under way may hold.
 const REQUEST_MEMORY_PART: usize = 10;
-/// The same in bytes at least, so that one request of the largest size always fits.
-const REQUEST_MEMORY_MIN: usize = 2 * wire::frame::ENVELOPE_BYTES_MAX;
+/// The same in bytes at least, so that a request of the largest size always fits its half.
+const REQUEST_MEMORY_MIN: usize = 4 * wire::frame::ENVELOPE_BYTES_MAX;
 
 /// What shards of a node tell each other about connections, start and stop.
 pub enum Control {
@@ -64,9 +64,11 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     /// Requests under way.
     pub(crate) gate: Gate,
-    /// Bytes of requests under way.
+    /// Bytes of requests under way, as far as they came in one piece.
     pub(crate) request_bytes: Semaphore,
-    /// `request_bytes` in all.
+    /// Bytes of large requests, from before their body has arrived: a client that sends slowly holds up only these.
+    pub(crate) large_request_bytes: Semaphore,
+    /// Each of the two in all.
     pub(crate) request_bytes_max: u64,
     pub(crate) shard_aware_port: Cell<u16>,
     pub(crate) simulated: bool,
@@ -142,7 +144,8 @@ impl Service {
         simulated: bool,
     ) -> Service {
         let shards = runtime::shard_count();
-        let request_bytes_max = (config.memory_bytes / shards / REQUEST_MEMORY_PART).max(REQUEST_MEMORY_MIN) as u64;
+        let request_memory = (config.memory_bytes / shards / REQUEST_MEMORY_PART).max(REQUEST_MEMORY_MIN);
+        let request_bytes_max = request_memory as u64 / 2;
         let shared = Shared {
             shard_aware_port: Cell::new(config.shard_aware_port),
             config,
@@ -151,6 +154,7 @@ impl Service {
             metrics: Metrics::default(),
             gate: Gate::new(),
             request_bytes: Semaphore::new(request_bytes_max),
+            large_request_bytes: Semaphore::new(request_bytes_max),
             request_bytes_max,
             simulated,
             control,
