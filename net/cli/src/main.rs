@@ -11,7 +11,7 @@ mod arguments;
 use arguments::{Arguments, Settings};
 use clap::Parser;
 use server::{Exit, Node, Ready};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 use tracing_subscriber::EnvFilter;
@@ -74,7 +74,8 @@ fn code(exit: Exit) -> ExitCode {
 
 fn log_to_stderr(arguments: &Arguments) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let colours = std::io::stderr().is_terminal();
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     match arguments.log_format {
         arguments::LogFormat::Text => builder.init(),
         arguments::LogFormat::Json => builder.json().init(),

@@ -309,7 +309,7 @@ impl Decoder {
         let refuse = |address, failure| self.refuse(address, failure, HEADER_BYTES, len);
 
         let version = match Version::from_number(number) {
-            Some(version) if version >= self.lowest => version,
+            Some(version) if version >= self.lowest || self.agreed.is_some() => version,
             _ if self.side == Side::Server && number == 6 && flags & crate::flags::USE_BETA == 0 => {
                 let text = "Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset";
                 return refuse(Address::Stream { version: 6, stream }, Failure::protocol(text));

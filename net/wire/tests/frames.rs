@@ -131,6 +131,11 @@ fn another_version_on_a_running_connection_is_refused() {
         "Invalid message version. Got 5/v5 but previous messages on this connection had version 4/v4"
     );
     assert_eq!((refused.address, refused.close), (Address::Stream { version: 4, stream: 1 }, false));
+    let refused = refusal(&mut decoder, &header(3, 0, 1, Opcode::Options as u8, 0));
+    assert_eq!(
+        refused.failure.text,
+        "Invalid message version. Got 3/v3 but previous messages on this connection had version 4/v4"
+    );
     decoder.feed(&envelope(4, Opcode::Options, 2, b""));
     assert_eq!(message(&mut decoder).header.stream, 2);
 }
