@@ -2,7 +2,7 @@
 
 mod support;
 
-use engine::Store;
+use engine::{Options, Store};
 use model::comparable::{self, BoundSide};
 use model::key::TokenRange;
 use model::mutation::{Clustering, ClusteringBound};
@@ -11,7 +11,7 @@ use model::row::{Cell, CellContent, RowBuilder};
 use model::{ColumnId, DecoratedKey, MutationBuilder, Token};
 use runtime::mesh::NodeId;
 use runtime::rng::Rng;
-use runtime::sim::{Options, Sim};
+use runtime::sim::{self, Sim};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -233,7 +233,7 @@ async fn check_read(store: &Store, rng: &mut Rng, model: &Model, keys: &[Vec<u8>
 fn random_operations_match_a_model() {
     for seed in 0..40 {
         let mut sim =
-            Sim::new(seed, Options { disk_latency: (Duration::ZERO, Duration::from_micros(9)), ..Options::default() });
+            Sim::new(seed, sim::Options { disk_latency: (Duration::ZERO, Duration::from_micros(9)), ..sim::Options::default() });
         let done = Rc::new(std::cell::Cell::new(false));
         let finished = done.clone();
         sim.start_node(NodeId(1), 1, move |_| {
@@ -257,24 +257,20 @@ fn random_operations_match_a_model() {
                 finished.set(true);
             }
         });
-        sim.run_until(Duration::from_secs(3600), || !sim_running(&done));
+        sim.run_until(Duration::from_secs(3600), || done.get());
         assert!(done.get(), "seed {seed}");
     }
 }
 
-fn sim_running(done: &Rc<std::cell::Cell<bool>>) -> bool {
-    !done.get()
-}
-
 #[test]
 fn a_long_read_sees_partitions_whole_while_they_are_written() {
-    let mut sim = Sim::new(7, Options::default());
+    let mut sim = Sim::new(7, sim::Options::default());
     let done = Rc::new(std::cell::Cell::new(0));
     let counter = done.clone();
     sim.start_node(NodeId(1), 1, move |_| {
         let counter = counter.clone();
         async move {
-            let store = start(options(1, GROUP), &[table(1)]).await;
+            let store = start(Options { segment_bytes: 1 << 20, ..options(1, GROUP) }, &[table(1)]).await;
             const ROWS: i32 = 700;
             let version = |version: i64| {
                 let mut builder = MutationBuilder::new(b"p");
@@ -316,8 +312,8 @@ fn a_long_read_sees_partitions_whole_while_they_are_written() {
 }
 
 #[test]
-fn ns_expired_cells_and_liveness_are_not_given() {
-    let mut sim = Sim::new(7, Options::default());
+fn expired_cells_and_liveness_are_not_given() {
+    let mut sim = Sim::new(7, sim::Options::default());
     let done = Rc::new(std::cell::Cell::new(false));
     let finished = done.clone();
     sim.start_node(NodeId(1), 1, move |_| {

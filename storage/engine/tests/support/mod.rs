@@ -11,15 +11,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub const A: ColumnId = ColumnId(3);
-pub const B: ColumnId = ColumnId(4);
+pub(crate) const A: ColumnId = ColumnId(3);
+pub(crate) const B: ColumnId = ColumnId(4);
 
 /// `CREATE TABLE ks.<name> (k blob, x int, y int, a text, b text, PRIMARY KEY (k, x, y))`.
-pub fn table(number: u8) -> Arc<Table> {
+pub(crate) fn table(number: u8) -> Arc<Table> {
     table_of("ks", number, &["a", "b"])
 }
 
-pub fn table_of(keyspace: &str, number: u8, regular: &[&str]) -> Arc<Table> {
+pub(crate) fn table_of(keyspace: &str, number: u8, regular: &[&str]) -> Arc<Table> {
     let mut columns = vec![
         ("k", ColumnKind::PartitionKey, 0, CqlType::Blob),
         ("x", ColumnKind::Clustering, 0, CqlType::Int),
@@ -44,7 +44,7 @@ pub fn table_of(keyspace: &str, number: u8, regular: &[&str]) -> Arc<Table> {
     })
 }
 
-pub fn options(shards: u16, sync: SyncMode) -> Options {
+pub(crate) fn options(shards: u16, sync: SyncMode) -> Options {
     Options {
         directory: PathBuf::from("/data"),
         shard_map: ShardMap::new(shards),
@@ -54,10 +54,10 @@ pub fn options(shards: u16, sync: SyncMode) -> Options {
     }
 }
 
-pub const GROUP: SyncMode = SyncMode::Group { window: Duration::ZERO };
+pub(crate) const GROUP: SyncMode = SyncMode::Group { window: Duration::ZERO };
 
 /// Opens, replays and starts a store of one shard with these tables.
-pub async fn start(options: Options, tables: &[Arc<Table>]) -> Store {
+pub(crate) async fn start(options: Options, tables: &[Arc<Table>]) -> Store {
     let store = Store::open(options).await.expect("open");
     for table in tables {
         store.add_table(table.clone(), false);
@@ -67,51 +67,51 @@ pub async fn start(options: Options, tables: &[Arc<Table>]) -> Store {
     store
 }
 
-pub fn clustering(values: &[i32]) -> Vec<u8> {
+pub(crate) fn clustering(values: &[i32]) -> Vec<u8> {
     let mut out = Vec::new();
     values.iter().for_each(|value| push_clustering(&mut out, &value.to_be_bytes()));
     out
 }
 
-pub fn clustering_values(clustering: Clustering<'_>) -> Vec<i32> {
+pub(crate) fn clustering_values(clustering: Clustering<'_>) -> Vec<i32> {
     clustering.components().map(|bytes| i32::from_be_bytes(bytes.try_into().expect("an int"))).collect()
 }
 
-pub fn live(timestamp: i64) -> Option<Liveness> {
+pub(crate) fn live(timestamp: i64) -> Option<Liveness> {
     Some(Liveness { timestamp, expiry: None })
 }
 
-pub fn deletion(timestamp: i64) -> Deletion {
+pub(crate) fn deletion(timestamp: i64) -> Deletion {
     Deletion { timestamp, local_deletion_time: 1 }
 }
 
-pub fn value(column: ColumnId, timestamp: i64, value: &[u8]) -> Cell<'_> {
+pub(crate) fn value(column: ColumnId, timestamp: i64, value: &[u8]) -> Cell<'_> {
     Cell { column, timestamp, content: CellContent::Live(value), path: None }
 }
 
 /// An INSERT of one row with column `a`.
-pub fn insert(table: TableId, key: &[u8], x: i32, y: i32, timestamp: i64, a: &[u8]) -> Mutation {
+pub(crate) fn insert(table: TableId, key: &[u8], x: i32, y: i32, timestamp: i64, a: &[u8]) -> Mutation {
     let mut builder = MutationBuilder::new(key);
     builder.table(table);
     add_row(&mut builder, x, y, timestamp, a);
     builder.finish()
 }
 
-pub fn add_row(builder: &mut MutationBuilder, x: i32, y: i32, timestamp: i64, a: &[u8]) {
+pub(crate) fn add_row(builder: &mut MutationBuilder, x: i32, y: i32, timestamp: i64, a: &[u8]) {
     builder.row(Clustering(&clustering(&[x, y])), |out| {
         RowBuilder::new(out, live(timestamp), Deletion::LIVE).cell(&value(A, timestamp, a));
     });
 }
 
 /// A row as a sink got it: key, clustering, whether its liveness is live, live cells.
-pub type Row = (Vec<u8>, Vec<i32>, bool, Vec<(u16, Vec<u8>)>);
+pub(crate) type Row = (Vec<u8>, Vec<i32>, bool, Vec<(u16, Vec<u8>)>);
 
 #[derive(Default)]
-pub struct Rows {
-    pub rows: Vec<Row>,
-    pub last: Option<Position>,
+pub(crate) struct Rows {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) last: Option<Position>,
     /// `Full` is answered at this many rows.
-    pub full_at: Option<usize>,
+    pub(crate) full_at: Option<usize>,
 }
 
 impl RowSink for Rows {
@@ -128,7 +128,7 @@ impl RowSink for Rows {
     }
 }
 
-pub fn command(table: TableId, partitions: Partitions) -> ReadCommand {
+pub(crate) fn command(table: TableId, partitions: Partitions) -> ReadCommand {
     ReadCommand {
         table,
         now_in_seconds: 1000,
@@ -140,7 +140,7 @@ pub fn command(table: TableId, partitions: Partitions) -> ReadCommand {
     }
 }
 
-pub async fn read_all(store: &Store, table: TableId) -> Vec<Row> {
+pub(crate) async fn read_all(store: &Store, table: TableId) -> Vec<Row> {
     let mut rows = Rows::default();
     let command = command(table, Partitions::Range(model::key::TokenRange::FULL));
     store.read(&command, &mut rows).await.expect("read");
