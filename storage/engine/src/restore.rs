@@ -255,7 +255,7 @@ fn move_columns(key: &[u8], update: &model::mutation::TableUpdate<'_>, ids: &Has
 }
 
 fn move_row(row: RowView<'_>, ids: &HashMap<ColumnId, ColumnId>, out: &mut Vec<u8>) {
-    let moved = |cell: Cell<'_>| ids.get(&cell.column).map(|id| *id);
+    let moved = |cell: Cell<'_>| ids.get(&cell.column).copied();
     let mut cells: Vec<(ColumnId, Cell<'_>)> = row.cells().filter_map(|cell| Some((moved(cell)?, cell))).collect();
     // Stable: the cells of a column keep their order.
     cells.sort_by_key(|(id, _)| *id);

@@ -17,12 +17,16 @@ use std::rc::Rc;
 use std::time::Duration;
 use support::*;
 
+/// A range deletion: start prefix, inclusive, end prefix, inclusive, timestamp.
+type Range = (Vec<i32>, bool, Vec<i32>, bool, i64);
+/// Column and value.
+type LiveCell = (u16, Vec<u8>);
+
 /// Everything that was ever written to one partition.
 #[derive(Default)]
 struct Partition {
     deletion: i64,
-    /// Start prefix, inclusive, end prefix, inclusive, timestamp.
-    ranges: Vec<(Vec<i32>, bool, Vec<i32>, bool, i64)>,
+    ranges: Vec<Range>,
     rows: BTreeMap<Vec<i32>, RowVersions>,
 }
 
@@ -36,7 +40,7 @@ struct RowVersions {
 }
 
 impl Partition {
-    fn live_row(&self, at: &[i32], row: &RowVersions) -> Option<(bool, Vec<(u16, Vec<u8>)>)> {
+    fn live_row(&self, at: &[i32], row: &RowVersions) -> Option<(bool, Vec<LiveCell>)> {
         let covering = self.ranges.iter().filter(|(start, start_in, end, end_in, _)| {
             let (head, tail) = (&at[..start.len()], &at[..end.len()]);
             (head > &start[..] || (head == &start[..] && *start_in))
@@ -232,8 +236,10 @@ async fn check_read(store: &Store, rng: &mut Rng, model: &Model, keys: &[Vec<u8>
 #[test]
 fn random_operations_match_a_model() {
     for seed in 0..40 {
-        let mut sim =
-            Sim::new(seed, sim::Options { disk_latency: (Duration::ZERO, Duration::from_micros(9)), ..sim::Options::default() });
+        let mut sim = Sim::new(
+            seed,
+            sim::Options { disk_latency: (Duration::ZERO, Duration::from_micros(9)), ..sim::Options::default() },
+        );
         let done = Rc::new(std::cell::Cell::new(false));
         let finished = done.clone();
         sim.start_node(NodeId(1), 1, move |_| {

@@ -32,9 +32,12 @@ use runtime::{HashMap, Instant, JoinHandle};
 use segment::{GROUP_HEADER_BYTES, HEADER_BYTES, Segment};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 /// How a log is made.
 #[derive(Clone, Debug)]
@@ -108,6 +111,20 @@ enum Next {
     Idle,
     Preparing,
     Ready(Segment),
+}
+
+impl Next {
+    /// Takes the prepared segment: `None` while it is being prepared, `Some(None)` if none is.
+    fn take(&mut self) -> Option<Option<Segment>> {
+        match std::mem::replace(self, Next::Idle) {
+            Next::Ready(segment) => Some(Some(segment)),
+            Next::Idle => Some(None),
+            Next::Preparing => {
+                *self = Next::Preparing;
+                None
+            }
+        }
+    }
 }
 
 /// A moment in the log: see [`Log::cut`].
@@ -192,7 +209,7 @@ impl Log {
             Some(permit) => permit,
             None => {
                 self.0.work.notify();
-                self.0.pending.acquire(units).await
+                self.0.acquire(units).await?
             }
         };
         self.0.usable()?;
@@ -316,6 +333,7 @@ impl Log {
             task.await;
         }
         self.0.background.close().await;
+        self.0.unfailed()?;
         synced.map(|_| ())
     }
 }
@@ -323,13 +341,29 @@ impl Log {
 impl Shared {
     /// An error if the log takes no writes: it has failed, or there is no room for another segment.
     fn usable(&self) -> Result<(), Error> {
-        if let Some((kind, text)) = &*self.failed.borrow() {
-            return Err(Error::LogFailed(io::Error::new(*kind, text.clone())));
-        }
+        self.unfailed()?;
         match self.starved_error() {
             Some(error) => Err(error),
             None => Ok(()),
         }
+    }
+
+    fn unfailed(&self) -> Result<(), Error> {
+        match &*self.failed.borrow() {
+            Some((kind, text)) => Err(Error::LogFailed(io::Error::new(*kind, text.clone()))),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for room, or until it is known that there will be none for now.
+    async fn acquire(&self, units: u64) -> Result<Permit, Error> {
+        let mut acquire = pin!(self.pending.acquire(units));
+        let mut starved = pin!(self.changed.wait(|| self.starved_error()));
+        poll_fn(|cx| match acquire.as_mut().poll(cx) {
+            Poll::Ready(permit) => Poll::Ready(Ok(permit)),
+            Poll::Pending => starved.as_mut().poll(cx).map(Err),
+        })
+        .await
     }
 
     /// Why no group can be written now, if there is no room for one.

@@ -169,18 +169,11 @@ impl Shared {
             return Ok(());
         }
         let next = loop {
-            self.prepare_ahead_now().inspect_err(|_| self.starved.set(true))?;
-            let ready = self
-                .changed
-                .wait(|| match std::mem::replace(&mut *self.next.borrow_mut(), Next::Idle) {
-                    Next::Ready(segment) => Some(Some(segment)),
-                    Next::Preparing => {
-                        *self.next.borrow_mut() = Next::Preparing;
-                        None
-                    }
-                    Next::Idle => Some(None),
-                })
-                .await;
+            self.prepare_ahead_now().inspect_err(|_| {
+                self.starved.set(true);
+                self.changed.notify();
+            })?;
+            let ready = self.changed.wait(|| self.next.borrow_mut().take()).await;
             if let Some(segment) = ready {
                 break segment;
             }

@@ -21,13 +21,16 @@ pub struct PartitionCursor<'a> {
     reversed: bool,
     /// Rows at or before it, in read order, are left out.
     after: Option<&'a [u8]>,
-    state: State<'a>,
+    phase: Phase,
+    /// The slice that is being read.
+    slice: Option<InSlice<'a>>,
 }
 
-enum State<'a> {
+/// Where a cursor is.
+#[derive(Clone, Copy)]
+enum Phase {
     Start,
-    BetweenSlices,
-    InSlice(InSlice<'a>),
+    Slices,
     Done,
 }
 
@@ -64,7 +67,7 @@ impl<'a> PartitionCursor<'a> {
         after: Option<&'a [u8]>,
     ) -> PartitionCursor<'a> {
         let slices = SliceOrder { slices, reversed };
-        PartitionCursor { arena, partition, slices, reversed, after, state: State::Start }
+        PartitionCursor { arena, partition, slices, reversed, after, phase: Phase::Start, slice: None }
     }
 
     /// Opens the next slice that holds anything after the resume point.
@@ -152,9 +155,9 @@ impl<'a> PartitionCursor<'a> {
     /// [`Cursor::step`] with fragments that live as long as the partition; `None` at the end.
     pub fn next_fragment(&mut self) -> Option<Fragment<'a>> {
         loop {
-            match &mut self.state {
-                State::Start => {
-                    self.state = State::BetweenSlices;
+            match self.phase {
+                Phase::Start => {
+                    self.phase = Phase::Slices;
                     let partition = self.partition;
                     return Some(Fragment::PartitionStart {
                         token: partition.token,
@@ -162,18 +165,19 @@ impl<'a> PartitionCursor<'a> {
                         deletion: partition.deletion,
                     });
                 }
-                State::BetweenSlices => match self.enter_slice() {
-                    Some(slice) => self.state = State::InSlice(slice),
-                    None => {
-                        self.state = State::Done;
+                Phase::Slices => {
+                    if let Some(slice) = &mut self.slice
+                        && let Some(fragment) = slice.step(self.partition, self.arena, self.reversed)
+                    {
+                        return Some(fragment);
+                    }
+                    self.slice = self.enter_slice();
+                    if self.slice.is_none() {
+                        self.phase = Phase::Done;
                         return Some(Fragment::PartitionEnd);
                     }
-                },
-                State::InSlice(slice) => match slice.step(self.partition, self.arena, self.reversed) {
-                    Some(fragment) => return Some(fragment),
-                    None => self.state = State::BetweenSlices,
-                },
-                State::Done => return None,
+                }
+                Phase::Done => return None,
             }
         }
     }

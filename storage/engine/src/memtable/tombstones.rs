@@ -18,11 +18,16 @@ pub struct RangeTombstone<'a> {
     pub deletion: Deletion,
 }
 
+/// A bound, shared between the versions of a partition.
+type Bytes = Rc<[u8]>;
+/// Start, end and deletion of a range.
+type Piece = (Bytes, Bytes, Deletion);
+
 /// See the module.
 #[derive(Clone, Default, Debug)]
 pub struct RangeTombstones {
     /// Start to end and deletion.
-    ranges: BTreeMap<Rc<[u8]>, (Rc<[u8]>, Deletion)>,
+    ranges: BTreeMap<Bytes, (Bytes, Deletion)>,
 }
 
 /// Memory of one range beside its bound's bytes: two pointers to a bound with its counts, a deletion, a share of a node.
@@ -34,7 +39,7 @@ impl RangeTombstones {
         if start >= end || deletion.is_live() {
             return 0;
         }
-        let mut pieces: Vec<(Rc<[u8]>, Rc<[u8]>, Deletion)> = Vec::new();
+        let mut pieces: Vec<Piece> = Vec::new();
         let mut from: Rc<[u8]> = start.into();
         let until: Rc<[u8]> = end.into();
         for (old_start, old_end, old) in self.overlapping(start, end) {
@@ -106,7 +111,7 @@ impl RangeTombstones {
         Some(RangeTombstone { start, end, deletion: *deletion })
     }
 
-    fn overlapping(&self, start: &[u8], end: &[u8]) -> Vec<(Rc<[u8]>, Rc<[u8]>, Deletion)> {
+    fn overlapping(&self, start: &[u8], end: &[u8]) -> Vec<Piece> {
         let first = self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(start))).next_back();
         let first = first.filter(|(_, (old_end, _))| **old_end > *start);
         let rest = self.ranges.range::<[u8], _>((Bound::Excluded(start), Bound::Excluded(end)));
