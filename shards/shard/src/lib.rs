@@ -407,7 +407,11 @@ impl Shard {
 
     /// Asks shard `to` (this one too) and waits for its answer.
     pub(crate) async fn call(&self, to: ShardId, request: Request) -> Reply {
-        if to == self.inner.id { replica::serve(self, request).await } else { self.inner.mailbox.call(to, request).await }
+        if to == self.inner.id {
+            replica::serve(self, request).await
+        } else {
+            self.inner.mailbox.call(to, request).await
+        }
     }
 
     /// Asks every shard, this one too, at the same time; replies in the order of the shards.

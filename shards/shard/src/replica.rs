@@ -3,7 +3,6 @@
 //! What needs no wait (a read of one partition from memory, a look into a cache) is served in the receiving task; the
 //! rest in a task of its own.
 
-
 use crate::row_block::RowBlockSink;
 use crate::verbs::{ReadReply, ReadRequest, Reply, Request};
 use crate::{SchemaChange, Shard};

@@ -102,11 +102,8 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
     add_tables(&store, &schema::system_schema());
     store.replay(&[]).await.map_err(store_error)?;
     let loaded = schema::load(&store).await?;
-    let step = || StartStep::Load {
-        schema: loaded.schema.clone(),
-        truncations: loaded.truncations.clone(),
-        counter_floor,
-    };
+    let step =
+        || StartStep::Load { schema: loaded.schema.clone(), truncations: loaded.truncations.clone(), counter_floor };
     steps.broadcast(step).await;
     let own = replay(&store, &loaded.schema, &loaded.truncations, counter_floor).await;
     let others = steps

@@ -156,7 +156,8 @@ pub(crate) async fn read_keys(
             let rows = reply.block.rows as usize;
             if rows > left || rows == left && rows > 0 {
                 let stopped_at = if rows == left { reply.last } else { None };
-                let stopped_at = stopped_at.or_else(|| (!reply.block.ends.is_empty()).then(|| reply.places.position(left - 1)));
+                let stopped_at =
+                    stopped_at.or_else(|| (!reply.block.ends.is_empty()).then(|| reply.places.position(left - 1)));
                 append(&mut out, reply.block, left)?;
                 return Ok(Page { block: out, stopped_at });
             }

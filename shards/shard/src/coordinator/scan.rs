@@ -147,11 +147,7 @@ pub(crate) enum Aggregated<'a> {
 }
 
 /// The one row of an aggregate over `partitions`; no row if no row was found.
-pub(crate) async fn aggregate(
-    shard: &Shard,
-    plan: &ReadPlan,
-    partitions: Aggregated<'_>,
-) -> Result<RowBlock, Failure> {
+pub(crate) async fn aggregate(shard: &Shard, plan: &ReadPlan, partitions: Aggregated<'_>) -> Result<RowBlock, Failure> {
     let mut parts = match partitions {
         Aggregated::Keys(keys) => {
             let mut parts = Vec::new();

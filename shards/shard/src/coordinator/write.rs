@@ -46,8 +46,7 @@ async fn write_one(shard: &Shard, routed: Routed, terms: &Terms) -> Result<(), F
         };
     }
     let owner = shard.clone();
-    let mut applying: Pin<Box<_>> =
-        Box::pin(async move { replica::mutate(&owner, routed.mutation, false).await });
+    let mut applying: Pin<Box<_>> = Box::pin(async move { replica::mutate(&owner, routed.mutation, false).await });
     match runtime::timeout(terms.timeout, applying.as_mut()).await {
         Some(result) => result,
         None => {

@@ -65,9 +65,7 @@ impl<'v> Values<'v> {
     ) -> Result<Cow<'a, [u8]>, Failure> {
         match self.evaluate(shard, term, &column.cql_type)? {
             Value::Bytes(bytes) => Ok(bytes),
-            Value::Null => {
-                Err(Failure::invalid(format!("Invalid null value in condition for column {}", column.name)))
-            }
+            Value::Null => Err(Failure::invalid(format!("Invalid null value in condition for column {}", column.name))),
             Value::Unset => Err(unset(column)),
         }
     }

@@ -120,8 +120,9 @@ async fn run(
             match runtime::timeout(timeout, call).await {
                 Some(reply) => reply.done()?,
                 None => {
-                    return Err(Failure::new(ErrorCode::Truncate, "Truncate timed out - received only 0 responses")
-                        .unknown());
+                    return Err(
+                        Failure::new(ErrorCode::Truncate, "Truncate timed out - received only 0 responses").unknown()
+                    );
                 }
             }
             Response::Void
@@ -131,15 +132,13 @@ async fn run(
             *session.keyspace.borrow_mut() = Some(keyspace.clone());
             Response::SetKeyspace(keyspace)
         }
-        Plan::Define(plan) => {
-            match shard.call(ShardId(0), Request::Define(Box::new(plan.clone()))).await.defined()? {
-                Some(change) => {
-                    warnings.extend(define::warnings(plan, &shard.config().data_center));
-                    Response::SchemaChange(change)
-                }
-                None => Response::Void,
+        Plan::Define(plan) => match shard.call(ShardId(0), Request::Define(Box::new(plan.clone()))).await.defined()? {
+            Some(change) => {
+                warnings.extend(define::warnings(plan, &shard.config().data_center));
+                Response::SchemaChange(change)
             }
-        }
+            None => Response::Void,
+        },
         Plan::Describe(plan) => Response::Rows(describe(shard, statement, plan, parameters)?),
     };
     Ok(Answer { response, warnings })
@@ -165,10 +164,5 @@ fn describe(
     // As in Cassandra, a page that is filled exactly promises another, even when that will be empty.
     let is_full = page == Some(block.rows as usize);
     let paging_state = is_full.then(|| paging::encode_describe(statement.fingerprint, next));
-    Ok(Rows {
-        columns: described.columns,
-        result_metadata_id: Some(statement.result_metadata_id),
-        block,
-        paging_state,
-    })
+    Ok(Rows { columns: described.columns, result_metadata_id: Some(statement.result_metadata_id), block, paging_state })
 }

@@ -1,0 +1,11 @@
+//! Requests through [`shard::Shard`] in the simulator, on nodes of one to four cores.
+
+#[path = "requests/world.rs"]
+mod world;
+
+#[path = "requests/reads.rs"]
+mod reads;
+#[path = "requests/statements.rs"]
+mod statements;
+#[path = "requests/writes.rs"]
+mod writes;

@@ -1,0 +1,322 @@
+//! A node in the simulator whose shards take jobs from a test.
+
+use model::value::{Bound, TupleElements};
+use model::{Consistency, Failure};
+use runtime::mesh::{Mesh, NodeId, ShardId};
+use runtime::sim::{Options, Sim, Stop};
+use shard::{
+    Answer, BatchEntry, BatchKind, Config, Notifier, Parameters, PreparedAnswer, Response, Rows, SchemaChange, Session,
+    Shard, SyncMode,
+};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+const NODE: NodeId = NodeId(1);
+const LIMIT: Duration = Duration::from_secs(60);
+
+type Job = Box<dyn FnOnce(Shard) -> Pin<Box<dyn Future<Output = ()>>>>;
+/// A row as bytes.
+pub(crate) type Row = Vec<Option<Vec<u8>>>;
+
+/// One core, as the test reaches it.
+#[derive(Clone, Default)]
+struct Core {
+    jobs: Rc<RefCell<VecDeque<Job>>>,
+    stop: Rc<Cell<bool>>,
+    serving: Rc<Cell<bool>>,
+    changes: Rc<RefCell<Vec<SchemaChange>>>,
+}
+
+impl Notifier for Core {
+    fn schema_changed(&self, change: &SchemaChange) {
+        self.changes.borrow_mut().push(change.clone());
+    }
+}
+
+/// A running node.
+pub(crate) struct World {
+    pub(crate) sim: Sim,
+    cores: Vec<Core>,
+    session: Rc<Session>,
+    pub(crate) memory_bytes: usize,
+}
+
+/// A request's parameters at ONE, without anything else.
+pub(crate) fn plain<'a>() -> Parameters<'a> {
+    Parameters {
+        consistency: Consistency::One,
+        values: Vec::new(),
+        names: None,
+        page_size: None,
+        paging_state: None,
+        serial_consistency: None,
+        timestamp: None,
+        keyspace: None,
+    }
+}
+
+/// What a request carries, owned.
+#[derive(Clone, Default)]
+pub(crate) struct Request {
+    pub(crate) consistency: Option<Consistency>,
+    pub(crate) values: Vec<Value>,
+    pub(crate) names: Option<Vec<&'static str>>,
+    pub(crate) page_size: Option<i32>,
+    pub(crate) paging_state: Option<Vec<u8>>,
+    pub(crate) timestamp: Option<i64>,
+}
+
+/// A bound value, owned.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Null,
+    Unset,
+    Bytes(Vec<u8>),
+}
+
+pub(crate) fn int(value: i32) -> Value {
+    Value::Bytes(value.to_be_bytes().to_vec())
+}
+
+pub(crate) fn text(value: &str) -> Value {
+    Value::Bytes(value.as_bytes().to_vec())
+}
+
+pub(crate) fn values(values: &[Value]) -> Request {
+    Request { values: values.to_vec(), ..Request::default() }
+}
+
+impl Request {
+    fn parameters(&self) -> Parameters<'_> {
+        Parameters {
+            consistency: self.consistency.unwrap_or(Consistency::One),
+            values: self.values.iter().map(Value::bound).collect(),
+            names: self.names.clone(),
+            page_size: self.page_size,
+            paging_state: self.paging_state.as_deref(),
+            timestamp: self.timestamp,
+            ..plain()
+        }
+    }
+}
+
+impl Value {
+    pub(crate) fn bound(&self) -> Bound<'_> {
+        match self {
+            Value::Null => Bound::Null,
+            Value::Unset => Bound::Unset,
+            Value::Bytes(bytes) => Bound::Bytes(bytes),
+        }
+    }
+}
+
+fn config(memory_bytes: usize) -> Config {
+    Config {
+        directory: "/data".into(),
+        cluster_name: "Test Cluster".into(),
+        num_tokens: 4,
+        listen_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        rpc_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        storage_port: 7000,
+        native_port: 9042,
+        data_center: "datacenter1".into(),
+        rack: "rack1".into(),
+        sync: SyncMode::Group { window: Duration::ZERO },
+        segment_bytes: 1 << 20,
+        memory_bytes,
+        read_timeout: Duration::from_secs(5),
+        range_timeout: Duration::from_secs(10),
+        write_timeout: Duration::from_secs(2),
+        truncate_timeout: Duration::from_secs(60),
+    }
+}
+
+impl World {
+    /// A node of `shards` cores that serves.
+    pub(crate) fn start(shards: usize) -> World {
+        World::with_memory(shards, 64 << 20)
+    }
+
+    /// The same with `memory_bytes` per core.
+    pub(crate) fn with_memory(shards: usize, memory_bytes: usize) -> World {
+        let sim = Sim::new(shards as u64, Options::default());
+        let mut world = World { sim, cores: Vec::new(), session: Rc::default(), memory_bytes };
+        world.run(shards);
+        world
+    }
+
+    /// Starts the stopped node with `shards` cores.
+    pub(crate) fn run(&mut self, shards: usize) {
+        self.session = Rc::default();
+        self.cores = (0..shards).map(|_| Core::default()).collect();
+        let mesh = Mesh::simulated(shards, shard::MAILBOX_MESSAGES_MAX);
+        let (cores, memory_bytes) = (self.cores.clone(), self.memory_bytes);
+        self.sim.start_node(NODE, shards, move |id: ShardId| {
+            let (core, mesh) = (cores[id.0 as usize].clone(), mesh.clone());
+            async move {
+                let shard =
+                    Shard::start(config(memory_bytes), mesh, Rc::new(core.clone())).await.expect("a shard that starts");
+                core.serving.set(true);
+                while !core.stop.get() {
+                    let job = core.jobs.borrow_mut().pop_front();
+                    match job {
+                        Some(job) => job(shard.clone()).await,
+                        None => runtime::sleep(Duration::from_micros(100)).await,
+                    }
+                }
+                shard.stop().await.expect("a shard that stops");
+            }
+        });
+        let cores = self.cores.clone();
+        let stop = self.sim.run_until(LIMIT, || cores.iter().all(|core| core.serving.get()));
+        assert_eq!(stop, Stop::Condition, "the node serves");
+    }
+
+    /// Stops the node in order.
+    pub(crate) fn stop(&mut self) {
+        self.cores.iter().for_each(|core| core.stop.set(true));
+        for _ in 0..1_000_000 {
+            if !self.sim.is_running(NODE) {
+                return;
+            }
+            self.sim.step();
+        }
+        panic!("the node does not stop");
+    }
+
+    /// Kills the node.
+    pub(crate) fn crash(&mut self) {
+        self.sim.crash(NODE);
+    }
+
+    /// Runs a job on a core and waits for what it gives.
+    pub(crate) fn on<T: 'static, Fut: Future<Output = T> + 'static>(
+        &mut self,
+        core: usize,
+        job: impl FnOnce(Shard, Rc<Session>) -> Fut + 'static,
+    ) -> T {
+        let (result, session) = (Rc::new(RefCell::new(None)), self.session.clone());
+        let given = result.clone();
+        let job: Job = Box::new(move |shard| {
+            Box::pin(async move {
+                let value = job(shard, session).await;
+                *given.borrow_mut() = Some(value);
+            })
+        });
+        self.cores[core].jobs.borrow_mut().push_back(job);
+        let stop = self.sim.run_until(LIMIT, || result.borrow().is_some());
+        assert_eq!(stop, Stop::Condition, "the job ends");
+        result.borrow_mut().take().expect("a result")
+    }
+
+    /// QUERY on a core.
+    pub(crate) fn try_query(&mut self, core: usize, text: &str, request: Request) -> Result<Answer, Failure> {
+        let text = text.to_owned();
+        self.on(core, |shard, session| async move { shard.query(&session, &text, &request.parameters()).await })
+    }
+
+    /// QUERY on core 0 that succeeds.
+    pub(crate) fn run_query(&mut self, text: &str) -> Answer {
+        self.try_query(0, text, Request::default()).unwrap_or_else(|failure| panic!("{text}: {failure}"))
+    }
+
+    /// The text of the failure of a QUERY.
+    pub(crate) fn refusal(&mut self, text: &str, request: Request) -> String {
+        match self.try_query(0, text, request) {
+            Err(failure) => failure.text.into_owned(),
+            Ok(answer) => panic!("{text}: {:?}", answer.response),
+        }
+    }
+
+    /// The rows of a QUERY on a core.
+    pub(crate) fn rows_on(&mut self, core: usize, text: &str) -> Vec<Row> {
+        let answer = self.try_query(core, text, Request::default());
+        rows_of(answer.unwrap_or_else(|failure| panic!("{text}: {failure}")))
+    }
+
+    /// The ints of a QUERY on core 0; -1 for null.
+    pub(crate) fn ints(&mut self, text: &str) -> Vec<Vec<i64>> {
+        self.rows_on(0, text).iter().map(|row| row.iter().map(number).collect()).collect()
+    }
+
+    /// All pages of a QUERY, each asked of the next core.
+    pub(crate) fn pages(&mut self, text: &str, page_size: i32) -> Vec<Vec<Row>> {
+        let mut pages = Vec::new();
+        let mut paging_state = None;
+        for core in (0..self.cores.len()).cycle() {
+            let request = Request { page_size: Some(page_size), paging_state, ..Request::default() };
+            let answer = self.try_query(core, text, request).unwrap_or_else(|failure| panic!("{text}: {failure}"));
+            let Response::Rows(rows) = answer.response else { panic!("{text} gives no rows") };
+            paging_state = rows.paging_state.clone();
+            pages.push(decode(&rows));
+            if paging_state.is_none() {
+                break;
+            }
+        }
+        pages
+    }
+
+    /// PREPARE on a core.
+    pub(crate) fn prepare(&mut self, core: usize, text: &str) -> Result<[u8; 16], Failure> {
+        let text = text.to_owned();
+        self.on(core, |shard, session| async move {
+            let answer: PreparedAnswer = shard.prepare(&session, &text, None).await?;
+            Ok(answer.id)
+        })
+    }
+
+    /// EXECUTE on a core.
+    pub(crate) fn execute(&mut self, core: usize, id: [u8; 16], request: Request) -> Result<Answer, Failure> {
+        self.on(core, move |shard, session| async move { shard.execute(&session, &id, &request.parameters()).await })
+    }
+
+    /// A BATCH of texts on a core.
+    pub(crate) fn batch(&mut self, core: usize, kind: BatchKind, texts: &[String]) -> Result<Answer, Failure> {
+        let texts = texts.to_vec();
+        self.on(core, move |shard, session| async move {
+            let entries: Vec<BatchEntry<'_>> = texts
+                .iter()
+                .map(|text| BatchEntry { statement: shard::BatchStatement::Text(text), values: Vec::new() })
+                .collect();
+            shard.batch(&session, kind, &entries, &plain()).await
+        })
+    }
+
+    /// Messages that a core has sent.
+    pub(crate) fn messages(&mut self, core: usize) -> u64 {
+        self.on(core, |shard, _| async move { shard.messages_sent() })
+    }
+
+    /// Schema changes that a core was told of.
+    pub(crate) fn changes(&self, core: usize) -> usize {
+        self.cores[core].changes.borrow().len()
+    }
+}
+
+/// The rows of an answer.
+pub(crate) fn rows_of(answer: Answer) -> Vec<Row> {
+    match answer.response {
+        Response::Rows(rows) => decode(&rows),
+        other => panic!("no rows but {other:?}"),
+    }
+}
+
+fn decode(rows: &Rows) -> Vec<Row> {
+    let cells: Row = TupleElements::new(&rows.block.bytes).map(|cell| cell.map(<[u8]>::to_vec)).collect();
+    assert_eq!(cells.len(), rows.columns.len() * rows.block.rows as usize);
+    cells.chunks(rows.columns.len().max(1)).map(<[_]>::to_vec).collect()
+}
+
+/// A big-endian integer of any length; -1 for null.
+pub(crate) fn number(cell: &Option<Vec<u8>>) -> i64 {
+    match cell.as_deref() {
+        None => -1,
+        Some([]) => -2,
+        Some(bytes) => bytes[1..].iter().fold(i64::from(bytes[0] as i8), |sum, byte| sum << 8 | i64::from(*byte)),
+    }
+}
