@@ -20,3 +20,8 @@ pub fn reached(site: &'static str) {
         }
     });
 }
+
+/// Whether the current shard runs in the simulator: what production survives, a run must fail on.
+pub fn is_simulated() -> bool {
+    context::with(|c| matches!(c.backend, BackendContext::Sim(_)))
+}

@@ -224,3 +224,97 @@ impl Drop for Waiting {
         drop(unread);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Failure;
+    use runtime::mesh::{Mesh, NodeId};
+    use runtime::sim::{Options, Sim, Stop};
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    /// Runs `main` on two shards with a mailbox each.
+    fn on_two<Fut: Future<Output = ()> + 'static>(main: impl Fn(u16, Mailbox) -> Fut + 'static) {
+        let mut sim = Sim::new(1, Options::default());
+        let mesh = Mesh::simulated(2, 16);
+        let done = Rc::new(Cell::new(0));
+        let counted = done.clone();
+        let main = Rc::new(main);
+        sim.start_node(NodeId(1), 2, move |shard| {
+            let (mesh, counted, main) = (mesh.clone(), counted.clone(), main.clone());
+            async move {
+                main(shard.0, Mailbox::new(mesh.attach())).await;
+                counted.set(counted.get() + 1);
+            }
+        });
+        assert_eq!(sim.run_until(Duration::from_secs(60), || done.get() == 2), Stop::Condition);
+    }
+
+    /// Answers `count` requests; the text of a failure tells which.
+    async fn answer(mailbox: &Mailbox, count: usize) {
+        for _ in 0..count {
+            let (from, Message::Request { id, request }) = mailbox.recv().await else { panic!("a request") };
+            let Request::FindPrepared(which) = request else { panic!("a search") };
+            mailbox.answer(from, id, Reply::Done(Err(Failure::invalid(format!("{}", which[0])))));
+        }
+    }
+
+    fn receive(mailbox: &Mailbox) {
+        let mailbox = mailbox.clone();
+        runtime::spawn(async move {
+            loop {
+                let (_, Message::Reply { id, reply }) = mailbox.recv().await else { panic!("a reply") };
+                mailbox.complete(id, reply);
+            }
+        });
+    }
+
+    async fn ask(mailbox: Mailbox, which: u8) -> String {
+        let reply = mailbox.call(ShardId(1), Request::FindPrepared([which; 16])).await;
+        reply.done().expect_err("which").text.into_owned()
+    }
+
+    #[test]
+    fn more_calls_than_the_queue_holds_get_their_own_replies() {
+        on_two(|shard, mailbox| async move {
+            if shard == 1 {
+                return answer(&mailbox, 100).await;
+            }
+            receive(&mailbox);
+            let calls: Vec<_> = (0..100).map(|n| runtime::spawn(ask(mailbox.clone(), n))).collect();
+            for (n, call) in calls.into_iter().enumerate() {
+                assert_eq!(call.await, n.to_string());
+            }
+            assert_eq!(mailbox.sent(), 100);
+            assert!(mailbox.has_room());
+        });
+    }
+
+    #[test]
+    fn a_reply_after_its_caller_gave_up_is_nobody_s() {
+        on_two(|shard, mailbox| async move {
+            if shard == 1 {
+                runtime::sleep(Duration::from_secs(1)).await;
+                return answer(&mailbox, 2).await;
+            }
+            receive(&mailbox);
+            assert_eq!(runtime::timeout(Duration::from_millis(1), ask(mailbox.clone(), 1)).await, None);
+            // Takes the slot that the first call left.
+            assert_eq!(ask(mailbox.clone(), 2).await, "2");
+            assert_eq!(mailbox.inner.calls.borrow().slots.len(), 1);
+        });
+    }
+
+    #[test]
+    fn there_is_room_up_to_the_limit() {
+        on_two(|_, mailbox| async move {
+            let mut waiting: Vec<Waiting> = (1..CALLS_MAX).map(|_| mailbox.register()).collect();
+            assert!(mailbox.has_room());
+            waiting.push(mailbox.register());
+            assert!(!mailbox.has_room());
+            waiting.pop();
+            assert!(mailbox.has_room());
+        });
+    }
+}

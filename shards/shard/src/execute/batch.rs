@@ -84,7 +84,7 @@ impl Building {
         if kind == BatchKind::Counter {
             return Err(Failure::invalid("Cannot include non-counter statement in a counter batch"));
         }
-        Ok(Building { kind, mutations: Mutations::default(), terms: None, tables: Vec::new() })
+        Ok(Building { kind, mutations: Mutations::of_batch(), terms: None, tables: Vec::new() })
     }
 
     fn add(

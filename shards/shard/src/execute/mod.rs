@@ -66,11 +66,14 @@ pub(crate) fn plan_text(
     plan_text_in(shard, keyspace.or(session_keyspace.as_deref()), text)
 }
 
-/// Plans a text. A panic in the parser or planner, which hold no state of the shard, fails this statement only.
+/// Plans a text. A panic in the parser or planner, which hold no state of the shard, fails this statement only; in the
+/// simulator it fails the run.
 pub(crate) fn plan_text_in(shard: &Shard, keyspace: Option<&str>, text: &str) -> Result<Statement, Failure> {
     let schema = shard.schema();
     let plan = || cql::prepare(&cql::parse(text)?, keyspace, &schema);
-    match std::panic::catch_unwind(AssertUnwindSafe(plan)) {
+    let planned =
+        if runtime::fault::is_simulated() { Ok(plan()) } else { std::panic::catch_unwind(AssertUnwindSafe(plan)) };
+    match planned {
         Ok(prepared) => Ok(Statement::new(prepared?, keyspace, text)),
         Err(_) => {
             tracing::error!(statement_hash = runtime::hash64(text.as_bytes()), "a statement made the parser panic");

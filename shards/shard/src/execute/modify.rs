@@ -15,6 +15,7 @@ use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATIO
 use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
 use model::{ColumnId, CqlType, Failure, HashMap, MutationBuilder, Table, TableId};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Runs an INSERT, UPDATE or DELETE.
 pub(crate) async fn modify(
@@ -83,21 +84,24 @@ const OUT_OF_BOUND: &str = "Out of bound timestamp, must be in [-922337203685477
 #[derive(Default)]
 pub(crate) struct Mutations {
     groups: Vec<Group>,
-    /// Places in `groups`, once there are several statements.
-    index: HashMap<(String, Vec<u8>), usize>,
-    statements: usize,
+    /// Of a batch: places in `groups` by keyspace and key. The keys of one statement differ.
+    index: Option<HashMap<(String, Vec<u8>), usize>>,
 }
 
 struct Group {
-    keyspace: String,
-    table: String,
-    key: Vec<u8>,
+    /// The first table changed.
+    table: Arc<Table>,
     local: bool,
     current: Option<TableId>,
     builder: MutationBuilder,
 }
 
 impl Mutations {
+    /// For several statements.
+    pub(crate) fn of_batch() -> Mutations {
+        Mutations { groups: Vec::new(), index: Some(HashMap::default()) }
+    }
+
     /// Adds what a statement changes. `local`: its table lives on shard 0.
     pub(crate) fn add(
         &mut self,
@@ -110,9 +114,8 @@ impl Mutations {
         let table = &*modify.table;
         let change = Change::of(shard, modify, values)?;
         let keys = Keys::of(shard, table, &modify.keys, values)?;
-        self.statements += 1;
         for key in keys.iter() {
-            let group = self.group(table, key, local);
+            let group = self.group(&modify.table, key, local);
             change.apply(group, table, modify.kind, when);
             if group.builder.len() > MUTATION_BYTES_MAX {
                 return Err(replica::oversized(group.builder.len(), &table.keyspace, &table.name));
@@ -121,28 +124,17 @@ impl Mutations {
         Ok(())
     }
 
-    /// The group of a key. The keys of one statement differ, so only later statements look for one.
-    fn group(&mut self, table: &Table, key: &[u8], local: bool) -> &mut Group {
-        if self.statements > 1 {
-            if self.index.len() < self.groups.len() {
-                for (at, group) in self.groups.iter().enumerate().skip(self.index.len()) {
-                    self.index.insert((group.keyspace.clone(), group.key.clone()), at);
-                }
-            }
-            if let Some(&at) = self.index.get(&(table.keyspace.clone(), key.to_vec())) {
-                return &mut self.groups[at];
-            }
+    fn group(&mut self, table: &Arc<Table>, key: &[u8], local: bool) -> &mut Group {
+        let next = self.groups.len();
+        let at = match &mut self.index {
+            Some(index) => *index.entry((table.keyspace.clone(), key.to_vec())).or_insert(next),
+            None => next,
+        };
+        if at == next {
+            let builder = MutationBuilder::new(key);
+            self.groups.push(Group { table: table.clone(), local, current: None, builder });
         }
-        self.groups.push(Group {
-            keyspace: table.keyspace.clone(),
-            table: table.name.clone(),
-            key: key.to_vec(),
-            local,
-            current: None,
-            builder: MutationBuilder::new(key),
-        });
-        let last = self.groups.len() - 1;
-        &mut self.groups[last]
+        &mut self.groups[at]
     }
 
     /// Partitions changed so far.
@@ -162,7 +154,7 @@ impl Mutations {
             .map(|group| {
                 let mutation = group.builder.finish();
                 if mutation.bytes().len() > MUTATION_BYTES_MAX {
-                    return Err(replica::oversized(mutation.bytes().len(), &group.keyspace, &group.table));
+                    return Err(replica::oversized(mutation.bytes().len(), &group.table.keyspace, &group.table.name));
                 }
                 Ok(Routed { mutation, local: group.local })
             })

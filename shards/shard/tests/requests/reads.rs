@@ -177,3 +177,28 @@ fn names_and_time_outs_are_honoured() {
     assert_eq!(missing, "Invalid amount of bind variables");
     assert_eq!(world.ints("SELECT a FROM k.t WHERE a = 2 USING TIMEOUT 30000ms"), [[2]]);
 }
+
+#[test]
+fn a_page_ends_by_its_bytes_and_goes_on() {
+    for shards in [1, 3] {
+        let mut world = world(shards);
+        world.run_query("CREATE TABLE k.big (p int, c int, v blob, PRIMARY KEY (p, c))");
+        let insert = world.prepare(0, "INSERT INTO k.big (p, c, v) VALUES (?, ?, ?)").expect("prepared");
+        for p in 0..4 {
+            for c in 0..10 {
+                let request = values(&[int(p), int(c), Value::Bytes(vec![1; 100_000])]);
+                world.execute(0, insert, request).expect("written");
+            }
+        }
+        for query in [
+            "SELECT p, c, v FROM k.big",
+            "SELECT p, c, v FROM k.big WHERE p IN (3, 2, 1, 0)",
+            "SELECT * FROM k.big WHERE p = 2",
+        ] {
+            let whole = world.rows_on(0, query);
+            let pages = world.pages(query, 1000);
+            assert_eq!(pages.concat(), whole);
+            assert!(pages.iter().all(|page| page.len() <= 11), "1 MiB and a row");
+        }
+    }
+}

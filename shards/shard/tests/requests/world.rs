@@ -127,7 +127,7 @@ fn config(memory_bytes: usize) -> Config {
         data_center: "datacenter1".into(),
         rack: "rack1".into(),
         sync: SyncMode::Group { window: Duration::ZERO },
-        segment_bytes: 1 << 20,
+        segment_bytes: 8 << 20,
         memory_bytes,
         read_timeout: Duration::from_secs(5),
         range_timeout: Duration::from_secs(10),

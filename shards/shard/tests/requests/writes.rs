@@ -3,7 +3,9 @@
 use super::world::{Request, Value, World, int, text, values};
 use model::failure::{Detail, Outcome};
 use model::{Consistency, ErrorCode};
+use runtime::sim::Options;
 use shard::BatchKind;
+use std::time::Duration;
 
 fn world(shards: usize) -> World {
     let mut world = World::start(shards);
@@ -194,4 +196,56 @@ fn levels_are_checked_against_the_replication_factor() {
     let insert = "INSERT INTO r.t (p, v) VALUES (1, 1)";
     let failure = world.try_query(0, insert, at(Consistency::Serial)).expect_err("a plain write at SERIAL");
     assert_eq!(failure.text, "You must use conditional updates for serializable writes");
+}
+
+#[test]
+fn in_restrictions_name_so_many_combinations_and_no_more() {
+    let mut world = world(1);
+    let list = |count: i32| {
+        let elements = (0..count).flat_map(|i| [4i32.to_be_bytes(), i.to_be_bytes()].concat());
+        Value::Bytes(count.to_be_bytes().into_iter().chain(elements).collect())
+    };
+    let select = "SELECT v FROM k.t WHERE a = 1 AND b IN ? AND c IN ?";
+    world.try_query(0, select, values(&[list(256), list(256)])).expect("65536 combinations");
+    let text = world.refusal(select, values(&[list(257), list(256)]));
+    assert_eq!(text, "The IN restrictions name more than 65536 combinations of values");
+    let delete = "DELETE FROM k.t WHERE a = 1 AND b IN ? AND c IN ?";
+    assert_eq!(world.refusal(delete, values(&[list(65537), list(1)])), text);
+}
+
+#[test]
+fn the_longest_clustering_is_written_and_one_more_byte_is_not() {
+    let mut world = world(2);
+    world.run_query("CREATE TABLE k.c (p int, c text, d text, PRIMARY KEY (p, c, d))");
+    let insert = "INSERT INTO k.c (p, c, d) VALUES (1, ?, ?)";
+    let of = |c: usize, d: usize| values(&[text(&"c".repeat(c)), text(&"d".repeat(d))]);
+    world.try_query(0, insert, of(65534, 1)).expect("the longest");
+    assert_eq!(world.refusal(insert, of(65535, 1)), "The sum of all clustering columns is too long (65536 > 65535)");
+    let rows = world.rows_on(1, "SELECT c, d FROM k.c WHERE p = 1");
+    assert_eq!(rows[0].iter().map(|cell| cell.as_ref().map(Vec::len)).collect::<Vec<_>>(), [Some(65534), Some(1)]);
+    // A page that ends there is resumed.
+    world.try_query(0, insert, of(65533, 2)).expect("written");
+    assert_eq!(world.pages("SELECT c FROM k.c WHERE p = 1", 1).concat().len(), 2);
+}
+
+#[test]
+fn a_write_that_takes_too_long_is_unknown_and_comes_to_its_end() {
+    let mut world = world(2);
+    let mut slow = Options::default();
+    slow.disk_latency = (Duration::from_secs(5), Duration::from_secs(6));
+    world.sim.set_options(slow);
+    for core in 0..2 {
+        let insert = format!("INSERT INTO k.t (a, b, c, v) VALUES (1, {core}, 1, 1)");
+        let failure = world.try_query(core, &insert, Request::default()).expect_err("too slow");
+        assert_eq!((failure.code, failure.outcome), (ErrorCode::WriteTimeout, Outcome::Unknown));
+        let detail =
+            Detail::WriteTimeout { consistency: Consistency::One, received: 0, block_for: 1, write_type: "SIMPLE" };
+        assert_eq!(failure.detail, detail);
+    }
+    world.sim.set_options(Options::default());
+    world.on(0, |_, _| runtime::sleep(Duration::from_secs(30)));
+    assert_eq!(world.ints("SELECT b FROM k.t WHERE a = 1"), [[0], [1]]);
+    world.crash();
+    world.run(1);
+    assert_eq!(world.ints("SELECT b FROM k.t WHERE a = 1"), [[0], [1]]);
 }
