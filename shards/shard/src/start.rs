@@ -132,7 +132,7 @@ async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<
         })
         .await?;
     let replayed = replay(&store, &schema, &truncations, counter_floor).await;
-    let result = replayed.as_ref().map(|()| ()).map_err(step_error);
+    let result = replayed.as_ref().copied().map_err(step_error);
     steps.mailbox.send_step(leader, StartStep::Replayed(result)).await;
     replayed?;
     let (identity, statements) = steps

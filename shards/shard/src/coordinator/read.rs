@@ -154,6 +154,13 @@ pub(crate) async fn read_keys(
             let reply = reply?;
             let left = (limits.rows_max - u64::from(out.rows)) as usize;
             let rows = reply.block.rows as usize;
+            let bytes_left = limits.bytes_max.map(|bytes_max| bytes_max.saturating_sub(out.bytes.len()));
+            let filled = bytes_left.and_then(|left| reply.block.ends.iter().position(|(_, end)| *end as usize >= left));
+            if let Some(filled) = filled.filter(|filled| *filled < left) {
+                // The row that reaches the bytes is the page's last, even if the block goes on.
+                append(&mut out, reply.block, filled + 1)?;
+                return Ok(Page { block: out, stopped_at: Some(reply.places.position(filled)) });
+            }
             if rows > left || rows == left && rows > 0 {
                 let stopped_at = if rows == left { reply.last } else { None };
                 let stopped_at =
@@ -161,15 +168,9 @@ pub(crate) async fn read_keys(
                 append(&mut out, reply.block, left)?;
                 return Ok(Page { block: out, stopped_at });
             }
+            let last = reply.last;
             append(&mut out, reply.block, rows)?;
-            let last = match (reply.last, rows) {
-                (Some(last), _) => Some(last),
-                (None, 1..) if places => Some(reply.places.position(rows - 1)),
-                _ => None,
-            };
-            if let (Some(bytes_max), Some(_)) = (limits.bytes_max, &last)
-                && out.bytes.len() >= bytes_max
-            {
+            if last.is_some() && limits.bytes_max.is_some_and(|bytes_max| out.bytes.len() >= bytes_max) {
                 return Ok(Page { block: out, stopped_at: last });
             }
             if reply.end == ReadEnd::Stopped {

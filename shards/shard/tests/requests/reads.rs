@@ -65,8 +65,12 @@ fn slices_choices_and_reversed_reads() {
     check("LIMIT 2", &[0, 1]);
 
     let null = values(&[Value::Null]);
-    let answer = world.try_query(0, "SELECT b FROM k.t WHERE a = 1 AND b > ?", null.clone()).expect("no rows");
-    assert_eq!(super::world::rows_of(answer).len(), 0);
+    // Null sorts before every value.
+    for (operator, rows) in [(">", 10), (">=", 10), ("<", 0), ("<=", 0)] {
+        let query = format!("SELECT b FROM k.t WHERE a = 1 AND b {operator} ?");
+        let answer = world.try_query(0, &query, null.clone()).expect("rows");
+        assert_eq!(super::world::rows_of(answer).len(), rows, "{operator}");
+    }
     let text = world.refusal("SELECT b FROM k.t WHERE a = 1 AND b = ?", null);
     assert_eq!(text, "Invalid null value in condition for column b");
     let unset = values(&[Value::Unset]);

@@ -231,8 +231,7 @@ fn the_longest_clustering_is_written_and_one_more_byte_is_not() {
 #[test]
 fn a_write_that_takes_too_long_is_unknown_and_comes_to_its_end() {
     let mut world = world(2);
-    let mut slow = Options::default();
-    slow.disk_latency = (Duration::from_secs(5), Duration::from_secs(6));
+    let slow = Options { disk_latency: (Duration::from_secs(5), Duration::from_secs(6)), ..Options::default() };
     world.sim.set_options(slow);
     for core in 0..2 {
         let insert = format!("INSERT INTO k.t (a, b, c, v) VALUES (1, {core}, 1, 1)");
