@@ -3,6 +3,8 @@
 #[path = "requests/world.rs"]
 mod world;
 
+#[path = "requests/definitions.rs"]
+mod definitions;
 #[path = "requests/reads.rs"]
 mod reads;
 #[path = "requests/statements.rs"]

@@ -1,0 +1,126 @@
+//! DDL and TRUNCATE through [`shard::Shard`] in the simulator: what is gone stays gone, what is there stays there, over
+//! crashes and with another number of cores.
+
+use super::world::{Request, World, number};
+use model::ErrorCode;
+
+const CREATE_KEYSPACE: &str =
+    "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+const ID: &str = "5a1c395e-b41f-11e5-9f22-ba0be0483c18";
+
+fn create_with_id() -> String {
+    format!("CREATE TABLE k.t (p int PRIMARY KEY, v int) WITH ID = {ID}")
+}
+
+fn fill(world: &mut World, values: i32) {
+    for p in 0..20 {
+        world.run_query(&format!("INSERT INTO k.t (p, v) VALUES ({p}, {values})"));
+    }
+}
+
+fn count(world: &mut World) -> i64 {
+    world.ints("SELECT count(*) FROM k.t")[0][0]
+}
+
+fn version(world: &mut World, core: usize) -> Vec<u8> {
+    let rows = world.rows_on(core, "SELECT schema_version FROM system.local WHERE key = 'local'");
+    let stored = rows[0][0].clone().expect("a version");
+    let served = world.on(core, |shard, _| async move { shard.schema().version.as_bytes().to_vec() });
+    assert_eq!(stored, served, "core {core}");
+    stored
+}
+
+#[test]
+fn a_table_made_again_with_its_id_is_empty_whatever_happens_between() {
+    for crashes in 0..8 {
+        for (shards, later) in [(1, 1), (2, 3), (3, 2)] {
+            let mut world = World::start(shards);
+            let restart = |world: &mut World, bit: u32, to: usize| {
+                if crashes >> bit & 1 == 1 {
+                    world.crash();
+                    world.run(to);
+                }
+            };
+            world.run_query(CREATE_KEYSPACE);
+            world.run_query(&create_with_id());
+            fill(&mut world, 1);
+            restart(&mut world, 0, later);
+            assert_eq!(count(&mut world), 20);
+            world.run_query("DROP TABLE k.t");
+            restart(&mut world, 1, shards);
+            world.run_query(&create_with_id());
+            assert_eq!(count(&mut world), 0);
+            restart(&mut world, 2, later);
+            assert_eq!(count(&mut world), 0);
+            fill(&mut world, 2);
+            world.crash();
+            world.run(shards);
+            assert_eq!(count(&mut world), 20, "{crashes} {shards}");
+            assert_eq!(world.ints("SELECT v FROM k.t WHERE p = 3"), [[2]]);
+        }
+    }
+}
+
+#[test]
+fn what_was_truncated_stays_gone_and_what_came_after_stays() {
+    for (shards, later) in [(1, 2), (2, 1), (3, 3)] {
+        let mut world = World::start(shards);
+        world.run_query(CREATE_KEYSPACE);
+        world.run_query("CREATE TABLE k.t (p int PRIMARY KEY, v int)");
+        for round in 0..3 {
+            fill(&mut world, round);
+            world.run_query("TRUNCATE k.t");
+            assert_eq!(count(&mut world), 0);
+            world.run_query("INSERT INTO k.t (p, v) VALUES (100, 7)");
+            world.crash();
+            world.run(if round % 2 == 0 { later } else { shards });
+            assert_eq!(world.ints("SELECT p, v FROM k.t"), [[100, 7]], "round {round} of {shards}");
+        }
+        let failure = world.try_query(0, "TRUNCATE system.local", Request::default()).expect_err("refused");
+        assert_eq!(failure.code, ErrorCode::Unauthorized);
+    }
+}
+
+#[test]
+fn every_effective_change_has_a_version_of_its_own_on_every_core() {
+    let mut world = World::start(3);
+    let mut seen = vec![version(&mut world, 0)];
+    let statements = [
+        (CREATE_KEYSPACE, true),
+        ("CREATE TABLE k.t (p int PRIMARY KEY)", true),
+        ("CREATE TABLE IF NOT EXISTS k.t (p int PRIMARY KEY)", false),
+        ("DROP TABLE k.t", true),
+        ("DROP TABLE IF EXISTS k.t", false),
+        ("DROP KEYSPACE k", true),
+        (CREATE_KEYSPACE, true),
+    ];
+    for (i, (statement, effective)) in statements.into_iter().enumerate() {
+        world.try_query(i % 3, statement, Request::default()).expect(statement);
+        let now = version(&mut world, 0);
+        assert!((1..3).all(|core| version(&mut world, core) == now), "{statement}");
+        assert_eq!(!seen.contains(&now), effective, "{statement}");
+        seen.push(now);
+    }
+    let last = version(&mut world, 0);
+    world.crash();
+    world.run(2);
+    assert_eq!(version(&mut world, 1), last);
+}
+
+#[test]
+fn identity_is_kept_over_restarts() {
+    let mut world = World::start(2);
+    let select = "SELECT host_id, tokens, gossip_generation FROM system.local";
+    let first = world.rows_on(0, select);
+    world.crash();
+    world.run(4);
+    let second = world.rows_on(3, select);
+    assert_eq!(first[0][..2], second[0][..2]);
+    assert!(number(&second[0][2]) > number(&first[0][2]));
+    assert!(world.rows_on(1, "SELECT * FROM system.peers").is_empty());
+    assert!(world.rows_on(1, "SELECT * FROM system.peers_v2").is_empty());
+    assert!(world.rows_on(1, "SELECT * FROM system_schema.scylla_tables").is_empty());
+    let tables = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'system_schema'";
+    assert_eq!(world.rows_on(2, tables).len(), 11);
+    assert_eq!(world.rows_on(2, "SELECT index_name FROM system_schema.indexes").len(), 1);
+}
