@@ -7,7 +7,7 @@ use model::value::Bound;
 use model::{Consistency, CqlType};
 use runtime::sim::{Sim, Stop};
 use server::cql::DRAIN_MAX;
-use server::cql::connection::{HANDSHAKE_MAX, OUTPUT_STALL_MAX};
+use server::cql::connection::{HANDSHAKE_MAX, OUTPUT_STALL_MAX, REQUESTS_IN_FLIGHT_MAX};
 use server::{Config, Exit};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -447,6 +447,36 @@ fn many_requests_at_once_are_all_answered() {
                 assert_eq!(answer.response, Response::Void);
                 assert!(!std::mem::replace(&mut seen[envelope.header.stream as usize], true));
             }
+        }
+    });
+}
+
+/// FAULTS O1: a client that asks for it is told of overload instead of being made to wait.
+#[test]
+fn o1_throw_on_overload() {
+    with_node(1, || async {
+        Client::ready(Version::V4).await.create().await;
+        let in_flight_max = REQUESTS_IN_FLIGHT_MAX as usize;
+        for (sent, overload) in [(in_flight_max, false), (8 * in_flight_max, true)] {
+            let client = Client::connect(Version::V4).await;
+            client.startup_with(vec![("CQL_VERSION", "3.0.0"), ("THROW_ON_OVERLOAD", "1")]).await;
+            let mut bytes = Vec::new();
+            for stream in 0..sent as i16 {
+                let (key, text) = (i32::from(stream).to_be_bytes(), "INSERT INTO k.t (a, b) VALUES (?, ?)");
+                let request = Request::Query { text, parameters: values(&[&key, b"b"]) };
+                wire::client::put_request(&mut bytes, Version::V4, stream, &request);
+            }
+            client.raw(&bytes);
+            let (mut done, mut refused) = (0, 0);
+            for _ in 0..sent {
+                match Answer::decode(&client.receive().await.expect("an answer")).expect("valid").response {
+                    Response::Void => done += 1,
+                    Response::Error { code: 0x1001, .. } => refused += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(done + refused, sent);
+            assert_eq!(refused > 0, overload, "the limit itself is admitted: {refused} of {sent} refused");
         }
     });
 }

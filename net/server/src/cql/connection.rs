@@ -171,6 +171,8 @@ impl Connection {
             if let Err(close) = handled {
                 return close;
             }
+            // A client that pipelines must not keep the core from the others.
+            runtime::yield_if_needed().await;
         }
     }
 

@@ -146,7 +146,11 @@ impl Client {
     }
 
     pub(crate) async fn startup(&self) {
-        let answer = self.ask(&Request::Startup(vec![("CQL_VERSION", "3.0.0")])).await;
+        self.startup_with(vec![("CQL_VERSION", "3.0.0")]).await;
+    }
+
+    pub(crate) async fn startup_with(&self, options: Vec<(&str, &str)>) {
+        let answer = self.ask(&Request::Startup(options)).await;
         assert_eq!(answer.response, Response::Ready);
         self.decoder.borrow_mut().agree(self.version);
     }
