@@ -12,7 +12,7 @@ use server::{Config, Exit};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use wire::client::{Answer, Response};
+use wire::client::{Answer, Response, put_request};
 use wire::frame::put_envelope;
 use wire::request::{Batch, BatchEntry, BatchStatement, BatchType, EventType, QueryParameters, Request};
 use wire::{Opcode, Version};
@@ -604,5 +604,28 @@ fn o5_a_request_that_is_too_big_is_skipped() {
             client.stream.drained_to(0).await.expect("taken");
         }
         assert_eq!(client.rows("SELECT key FROM system.local").await.rows.len(), 1);
+    });
+}
+
+/// What a request asks for and would not get is refused, and the connection lives.
+#[test]
+fn tracing_and_now_in_seconds_are_refused_by_name() {
+    with_node(1, || async {
+        let text = "SELECT key FROM system.local";
+        let client = Client::ready(Version::V4).await;
+        let mut traced = Vec::new();
+        let request = Request::Query { text, parameters: QueryParameters::new(Consistency::One) };
+        put_request(&mut traced, Version::V4, 9, &request);
+        traced[1] |= wire::flags::TRACING;
+        client.raw(&traced);
+        let envelope = client.receive().await.expect("an answer");
+        let refused = error(Answer::decode(&envelope).expect("valid").response);
+        assert_eq!(refused, (0x2200, "Helenus does not support tracing yet".into()));
+
+        let client = Client::ready(Version::V5).await;
+        let parameters = QueryParameters { now_in_seconds: Some(1), ..QueryParameters::new(Consistency::One) };
+        let refused = error(client.ask(&Request::Query { text, parameters }).await.response);
+        assert_eq!(refused, (0x2200, "Helenus does not support now_in_seconds of requests yet".into()));
+        assert_eq!(client.rows(text).await.rows.len(), 1);
     });
 }

@@ -34,10 +34,13 @@ pub(crate) fn decode<'a>(connection: &Connection, envelope: &'a Envelope) -> Res
 pub(crate) async fn run(connection: &Connection, envelope: Envelope) {
     let to = To { version: envelope.header.version, stream: envelope.header.stream };
     let outcome = match decode(connection, &envelope) {
-        Ok(request) => {
-            let asked = asked(&request);
-            call(connection, request).await.map(|outcome| (outcome, asked))
-        }
+        Ok(request) => match supported(envelope.header.flags, &request) {
+            Ok(()) => {
+                let asked = asked(&request);
+                call(connection, request).await.map(|outcome| (outcome, asked))
+            }
+            Err(failure) => Err(failure),
+        },
         Err(failure) => Err(failure),
     };
     connection.wait_for_room().await;
@@ -51,6 +54,22 @@ pub(crate) async fn run(connection: &Connection, envelope: Envelope) {
             connection.send(|out| response::error(out, to, &failure));
         }
     }
+}
+
+/// Refuses what a request asks for beside its statement and would not get.
+fn supported(header_flags: u8, request: &Request<'_>) -> Result<(), Failure> {
+    let parameters = match request {
+        Request::Query { parameters, .. } | Request::Execute { parameters, .. } => Some(parameters),
+        Request::Batch(batch) => Some(&batch.parameters),
+        _ => None,
+    };
+    if header_flags & wire::flags::TRACING != 0 {
+        return Err(Failure::invalid("Helenus does not support tracing yet"));
+    }
+    if parameters.is_some_and(|parameters| parameters.now_in_seconds.is_some()) {
+        return Err(Failure::invalid("Helenus does not support now_in_seconds of requests yet"));
+    }
+    Ok(())
 }
 
 enum Outcome {
