@@ -57,6 +57,19 @@ pub struct Violation(pub String);
 /// The rows of one partition as a read gave them: clustering to values of columns 1, 2, ...
 pub type PartitionRows = BTreeMap<i64, Vec<Option<WriteId>>>;
 
+/// A partition of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// Index of the table.
+    pub table: u8,
+    /// Partition key.
+    pub pk: i64,
+    /// Every clustering that the workload uses there.
+    pub cks: &'a [i64],
+    /// How many value columns.
+    pub columns: u8,
+}
+
 /// The history. Times are virtual nanoseconds.
 #[derive(Debug, Default)]
 pub struct Oracle {
@@ -169,20 +182,17 @@ impl Oracle {
         ))
     }
 
-    /// Checks a read of a whole partition against everything known, then learns from it. `columns` is the number of
-    /// value columns, `cks` every clustering the workload uses; `learn` is false while reads may show what is not
-    /// durable (mode `periodic`).
+    /// Checks a read of a whole partition against everything known, then learns from it; `learn` is false while reads may
+    /// show what is not durable (mode `periodic`). `span` is when the read began and ended.
     pub fn check_partition(
         &mut self,
-        table: u8,
-        pk: i64,
-        cks: &[i64],
-        columns: u8,
+        place: &Place<'_>,
         rows: &PartitionRows,
         span: (u64, u64),
         learn: bool,
     ) -> Result<(), Violation> {
         self.reads_checked += 1;
+        let Place { table, pk, cks, columns } = *place;
         let (started, ended) = span;
         let fail = |text: String| Err(Violation(format!("table {table} pk {pk}: {text}; rows {rows:?}")));
         if let Some(stranger) = rows.keys().find(|ck| !cks.contains(ck)) {
@@ -264,10 +274,7 @@ impl Oracle {
             let writes = self.cells.get(cell).cloned().unwrap_or_default();
             for (id, written) in writes.iter().rev().take_while(|(id, _)| *id > floor) {
                 let write = &mut self.writes[*id as usize - 1];
-                let hidden = value.is_none() && {
-                    let newer_delete = writes.iter().any(|(other, v)| other > id && v.is_none());
-                    newer_delete
-                };
+                let hidden = value.is_none() && writes.iter().any(|(other, v)| other > id && v.is_none());
                 if write.fate == Fate::Unknown
                     && write.started < self.restarted
                     && started >= self.restarted
@@ -289,6 +296,10 @@ mod tests {
         CellKey { table: 0, pk: 1, ck, column }
     }
 
+    fn place(cks: &[i64]) -> Place<'_> {
+        Place { table: 0, pk: 1, cks, columns: 1 }
+    }
+
     fn rows(list: &[(i64, &[Option<WriteId>])]) -> PartitionRows {
         list.iter().map(|(ck, values)| (*ck, values.to_vec())).collect()
     }
@@ -303,8 +314,8 @@ mod tests {
         let mut oracle = Oracle::default();
         let id = insert(&mut oracle, 0, 1);
         oracle.finish(id, Fate::Acknowledged, 2).unwrap();
-        assert!(oracle.check_partition(0, 1, &[0], 1, &rows(&[(0, &[Some(id)])]), (3, 4), true).is_ok());
-        assert!(oracle.check_partition(0, 1, &[0], 1, &rows(&[]), (3, 4), true).is_err());
+        assert!(oracle.check_partition(&place(&[0]), &rows(&[(0, &[Some(id)])]), (3, 4), true).is_ok());
+        assert!(oracle.check_partition(&place(&[0]), &rows(&[]), (3, 4), true).is_err());
     }
 
     #[test]
@@ -312,7 +323,7 @@ mod tests {
         let mut oracle = Oracle::default();
         let id = insert(&mut oracle, 0, 1);
         oracle.finish(id, Fate::Failed, 2).unwrap();
-        assert!(oracle.check_partition(0, 1, &[0], 1, &rows(&[(0, &[Some(id)])]), (3, 4), true).is_err());
+        assert!(oracle.check_partition(&place(&[0]), &rows(&[(0, &[Some(id)])]), (3, 4), true).is_err());
     }
 
     #[test]
@@ -323,19 +334,19 @@ mod tests {
         oracle.begin(effects, 1);
         oracle.restarted(5, None);
         let half = rows(&[(0, &[Some(id)])]);
-        assert!(oracle.check_partition(0, 1, &[0, 1], 1, &half, (6, 7), true).is_err());
+        assert!(oracle.check_partition(&place(&[0, 1]), &half, (6, 7), true).is_err());
         let whole = rows(&[(0, &[Some(id)]), (1, &[Some(id)])]);
-        assert!(oracle.check_partition(0, 1, &[0, 1], 1, &whole, (6, 7), true).is_ok());
-        assert!(oracle.check_partition(0, 1, &[0, 1], 1, &rows(&[]), (8, 9), true).is_err());
+        assert!(oracle.check_partition(&place(&[0, 1]), &whole, (6, 7), true).is_ok());
+        assert!(oracle.check_partition(&place(&[0, 1]), &rows(&[]), (8, 9), true).is_err());
     }
 
     #[test]
     fn a_read_that_began_before_another_showed_a_write_may_miss_it() {
         let mut oracle = Oracle::default();
         let id = insert(&mut oracle, 0, 5);
-        assert!(oracle.check_partition(0, 1, &[0], 1, &rows(&[(0, &[Some(id)])]), (1, 9), true).is_ok());
-        assert!(oracle.check_partition(0, 1, &[0], 1, &rows(&[]), (4, 6), true).is_ok());
-        assert!(oracle.check_partition(0, 1, &[0], 1, &rows(&[]), (9, 10), true).is_err());
+        assert!(oracle.check_partition(&place(&[0]), &rows(&[(0, &[Some(id)])]), (1, 9), true).is_ok());
+        assert!(oracle.check_partition(&place(&[0]), &rows(&[]), (4, 6), true).is_ok());
+        assert!(oracle.check_partition(&place(&[0]), &rows(&[]), (9, 10), true).is_err());
     }
 
     #[test]
@@ -343,8 +354,8 @@ mod tests {
         let mut oracle = Oracle::default();
         let id = insert(&mut oracle, 0, 1);
         oracle.restarted(5, None);
-        assert!(oracle.check_partition(0, 1, &[0], 1, &rows(&[]), (6, 7), true).is_ok());
-        assert!(oracle.check_partition(0, 1, &[0], 1, &rows(&[(0, &[Some(id)])]), (8, 9), true).is_err());
+        assert!(oracle.check_partition(&place(&[0]), &rows(&[]), (6, 7), true).is_ok());
+        assert!(oracle.check_partition(&place(&[0]), &rows(&[(0, &[Some(id)])]), (8, 9), true).is_err());
     }
 
     #[test]
@@ -355,7 +366,7 @@ mod tests {
         let new = insert(&mut oracle, 0, 3);
         oracle.finish(new, Fate::Acknowledged, 4).unwrap();
         oracle.restarted(5, Some(3));
-        assert!(oracle.check_partition(0, 1, &[0], 1, &rows(&[(0, &[Some(old)])]), (6, 7), true).is_ok());
-        assert!(oracle.check_partition(0, 1, &[0], 1, &rows(&[]), (6, 7), true).is_err());
+        assert!(oracle.check_partition(&place(&[0]), &rows(&[(0, &[Some(old)])]), (6, 7), true).is_ok());
+        assert!(oracle.check_partition(&place(&[0]), &rows(&[]), (6, 7), true).is_err());
     }
 }

@@ -4,7 +4,7 @@
 //! which it also empties by TRUNCATE or by DROP and CREATE. Every write carries USING TIMESTAMP of its own id, so the
 //! winner of each cell is known.
 
-use crate::oracle::{CellKey, Fate, MARKER, Oracle, PartitionRows, Violation, WriteId};
+use crate::oracle::{CellKey, Fate, MARKER, Oracle, PartitionRows, Place, Violation, WriteId};
 use model::ErrorCode;
 use runtime::rng;
 use server::client::{CallError, Client, Outcome, QueryOptions};
@@ -286,7 +286,9 @@ async fn read_partition(client: &mut Client, world: &SharedWorld, table: TestTab
     }
     let mut world = world.borrow_mut();
     let learn = world.reads_are_durable;
-    world.oracle.check_partition(table.index, pk, &table.clusterings(), COLUMNS, &rows, (started, ended), learn)?;
+    let cks = table.clusterings();
+    let place = Place { table: table.index, pk, cks: &cks, columns: COLUMNS };
+    world.oracle.check_partition(&place, &rows, (started, ended), learn)?;
     Ok(())
 }
 

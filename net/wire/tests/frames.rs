@@ -366,7 +366,7 @@ fn o5_mutated_streams_never_panic() {
     plain.extend(envelope(4, Opcode::Options, 3, b""));
     let mut framed = Vec::new();
     put_segment(&mut framed, &plain.iter().map(|b| if *b == 4 { 5 } else { *b }).collect::<Vec<_>>(), true);
-    put_split(&mut framed, &envelope(5, Opcode::Query, 4, &vec![9; 200]));
+    put_split(&mut framed, &envelope(5, Opcode::Query, 4, &[9; 200]));
     let mut random = Random(0x9E37_79B9);
     for round in 0..30_000 {
         let version = if round % 2 == 0 { Version::V4 } else { Version::V5 };

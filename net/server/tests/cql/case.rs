@@ -4,41 +4,41 @@ use std::path::Path;
 
 /// One statement with how it is sent and what it answers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Step {
+pub(crate) struct Step {
     /// `@` lines, without the `@`.
-    pub directives: Vec<String>,
+    pub(crate) directives: Vec<String>,
     /// The statement, without the final `;`.
-    pub statement: String,
+    pub(crate) statement: String,
     /// Cassandra's answer, line by line.
-    pub answer: Vec<String>,
+    pub(crate) answer: Vec<String>,
     /// Ours, where it differs on purpose.
-    pub differs: Vec<String>,
+    pub(crate) differs: Vec<String>,
 }
 
 /// Statements that share a keyspace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Case {
+pub(crate) struct Case {
     /// The name.
-    pub name: String,
+    pub(crate) name: String,
     /// The statements.
-    pub steps: Vec<Step>,
+    pub(crate) steps: Vec<Step>,
 }
 
 /// A file of cases.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct CaseFile {
+pub(crate) struct CaseFile {
     /// The cases.
-    pub cases: Vec<Case>,
+    pub(crate) cases: Vec<Case>,
 }
 
 /// Per case and step the lines that a server answered.
-pub type Answers = Vec<Vec<Vec<String>>>;
+pub(crate) type Answers = Vec<Vec<Vec<String>>>;
 
 const DIFFERS: &str = "differs: ";
 
 impl CaseFile {
     /// Reads a file; panics on a line that belongs nowhere.
-    pub fn parse(text: &str) -> CaseFile {
+    pub(crate) fn parse(text: &str) -> CaseFile {
         let mut file = CaseFile::default();
         let mut directives = Vec::new();
         let mut statement = String::new();
@@ -75,7 +75,7 @@ impl CaseFile {
     }
 
     /// The file's text.
-    pub fn print(&self) -> String {
+    pub(crate) fn print(&self) -> String {
         let mut out = String::new();
         for (index, case) in self.cases.iter().enumerate() {
             if index > 0 {
@@ -99,7 +99,7 @@ impl CaseFile {
     }
 
     /// Puts new answers in place of the recorded ones.
-    pub fn record(&mut self, answers: &Answers) {
+    pub(crate) fn record(&mut self, answers: &Answers) {
         for (case, answers) in self.cases.iter_mut().zip(answers) {
             for (step, answer) in case.steps.iter_mut().zip(answers) {
                 step.answer.clone_from(answer);
@@ -109,7 +109,7 @@ impl CaseFile {
 
     /// What differs from the record, as readable text, one per step. `ours` asks for our answer where it differs on
     /// purpose.
-    pub fn differences(&self, answers: &Answers, path: &Path, ours: bool) -> Vec<String> {
+    pub(crate) fn differences(&self, answers: &Answers, path: &Path, ours: bool) -> Vec<String> {
         let mut out = Vec::new();
         for (case, answers) in self.cases.iter().zip(answers) {
             for (step, got) in case.steps.iter().zip(answers) {

@@ -17,7 +17,7 @@ const CLIENT: NodeId = NodeId(1);
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Starts a node of `shards` cores, runs `client` with its address, gives the client's result.
-pub fn with_simulated_node<F, Fut, T>(shards: usize, client: F) -> T
+pub(crate) fn with_simulated_node<F, Fut, T>(shards: usize, client: F) -> T
 where
     F: Fn(SocketAddr) -> Fut + 'static,
     Fut: Future<Output = T> + 'static,

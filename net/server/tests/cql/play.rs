@@ -9,7 +9,7 @@ const PROTOCOL_VERSION: u8 = 5;
 const NATIVE_PORT: u16 = 9042;
 
 /// Plays a file on a real server.
-pub fn on_server(file: &CaseFile, address: IpAddr) -> Answers {
+pub(crate) fn on_server(file: &CaseFile, address: IpAddr) -> Answers {
     let file = file.clone();
     let options = runtime::uring::Options::default();
     let answers = runtime::uring::run(options, move |_| {
@@ -20,7 +20,7 @@ pub fn on_server(file: &CaseFile, address: IpAddr) -> Answers {
 }
 
 /// Plays a file on a simulated node with `shards` cores.
-pub fn on_simulated_node(file: &CaseFile, shards: usize) -> Answers {
+pub(crate) fn on_simulated_node(file: &CaseFile, shards: usize) -> Answers {
     crate::node::with_simulated_node(shards, {
         let file = file.clone();
         move |address| {

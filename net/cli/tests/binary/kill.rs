@@ -1,9 +1,6 @@
 //! `kill -9` of the real binary under load: every write that was acknowledged is there after the restart.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a client program of its own")]
 
-mod node;
-
-use node::Node;
+use crate::node::Node;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::statement::prepared::PreparedStatement;

@@ -1,10 +1,7 @@
 //! The Rust driver against the real binary: schema, every scalar type, prepared statements, paging, batches, restarts.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a client program of its own")]
 
-mod node;
-
+use crate::node::Node;
 use futures::TryStreamExt;
-use node::Node;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::statement::Statement;

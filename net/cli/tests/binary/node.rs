@@ -5,15 +5,15 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 /// A running node; killed on drop.
-pub struct Node {
+pub(crate) struct Node {
     child: Child,
     /// The address it listens on, without a port.
-    pub address: &'static str,
+    pub(crate) address: &'static str,
 }
 
 impl Node {
     /// Starts the binary and waits for its line of readiness.
-    pub fn start(address: &'static str, directory: &std::path::Path, extra: &[&str]) -> Node {
+    pub(crate) fn start(address: &'static str, directory: &std::path::Path, extra: &[&str]) -> Node {
         let mut child = Command::new(env!("CARGO_BIN_EXE_helenus"))
             .args(["--listen", address, "--memory", "1G", "--data-dir"])
             .arg(directory)
@@ -31,13 +31,13 @@ impl Node {
     }
 
     /// `kill -9`.
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("reaped");
     }
 
     /// SIGTERM, then the exit code.
-    pub fn stop(mut self) -> Option<i32> {
+    pub(crate) fn stop(mut self) -> Option<i32> {
         let status = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
         assert!(status.success());
         self.child.wait().expect("reaped").code()

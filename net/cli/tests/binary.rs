@@ -1,0 +1,9 @@
+//! The real binary as a user runs it: with the Rust driver, over restarts, killed under load.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "client programs of their own")]
+
+#[path = "binary/driver.rs"]
+mod driver;
+#[path = "binary/kill.rs"]
+mod kill;
+#[path = "binary/node.rs"]
+mod node;
