@@ -148,6 +148,10 @@ pub(crate) fn failure(schema: &Schema, table: Option<TableId>, error: engine::Er
         }
         engine::Error::UnknownTable(id) => Failure::invalid(format!("unconfigured table {}", name(id))),
         engine::Error::Closing => Failure::new(ErrorCode::Overloaded, "The node is stopping"),
+        // The log says so once; a line per refused write would fill what is left.
+        engine::Error::LogFull(_) => {
+            Failure::overloaded("There is no room for the commit log; nothing was written. Reads go on.")
+        }
         engine::Error::LogFailed(error) => {
             tracing::error!(%error, "the commit log cannot be written");
             Failure::server("The commit log could not be written").unknown()

@@ -4,7 +4,7 @@
 //! records are known, so that the writer can add the column lists that the segment lacks.
 
 use super::position::LogPosition;
-use super::record::{KIND_COLUMN_LIST, KIND_MUTATION, RECORD_HEADER_BYTES, push_header};
+use super::record::{KIND_COLUMN_LIST, KIND_MUTATION, RECORD_HEADER_BYTES, record_header};
 use super::segment::{BLOCK_BYTES, GROUP_HEADER_BYTES, GroupFrame, Header};
 use crate::table::LoggedTable;
 use runtime::AlignedBuf;
@@ -93,10 +93,8 @@ impl Group {
     }
 
     fn push_record(&mut self, kind: u8, body: &[u8]) {
-        let mut header = Vec::with_capacity(RECORD_HEADER_BYTES);
-        push_header(&mut header, kind, body.len());
-        self.reserve(header.len() + body.len());
-        for part in [&header[..], body] {
+        self.reserve(RECORD_HEADER_BYTES + body.len());
+        for part in [&record_header(kind, body.len())[..], body] {
             self.buffer[self.len..self.len + part.len()].copy_from_slice(part);
             self.len += part.len();
         }

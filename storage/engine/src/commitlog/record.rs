@@ -26,10 +26,10 @@ pub enum Record<'a> {
     Ends(&'a [u8]),
 }
 
-/// Appends a record's header.
-pub fn push_header(out: &mut Vec<u8>, kind: u8, body_bytes: usize) {
-    out.extend_from_slice(&(body_bytes as u32).to_le_bytes());
-    out.push(kind);
+/// What stands before a body of so many bytes.
+pub fn record_header(kind: u8, body_bytes: usize) -> [u8; RECORD_HEADER_BYTES] {
+    let [a, b, c, d] = (body_bytes as u32).to_le_bytes();
+    [a, b, c, d, kind]
 }
 
 /// The records of a group's payload. An error ends the iteration.
@@ -64,7 +64,7 @@ fn split_record(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), &'static str> {
 
 /// Appends a [`KIND_ENDS`] record.
 pub fn push_ends(out: &mut Vec<u8>, ends: &[(u64, u32)]) {
-    push_header(out, KIND_ENDS, ends.len() * END_BYTES);
+    out.extend_from_slice(&record_header(KIND_ENDS, ends.len() * END_BYTES));
     for (id, end) in ends {
         out.extend_from_slice(&id.to_le_bytes());
         out.extend_from_slice(&end.to_le_bytes());
@@ -187,9 +187,9 @@ mod tests {
         let mut body = Vec::new();
         list.encode(&mut body);
         let mut payload = Vec::new();
-        push_header(&mut payload, KIND_COLUMN_LIST, body.len());
+        payload.extend_from_slice(&record_header(KIND_COLUMN_LIST, body.len()));
         payload.extend_from_slice(&body);
-        push_header(&mut payload, KIND_MUTATION, 2);
+        payload.extend_from_slice(&record_header(KIND_MUTATION, 2));
         payload.extend_from_slice(b"mm");
         push_ends(&mut payload, &[(1 << 16, 4096), (9, 8192)]);
         let found: Vec<_> = records(&payload).map(Result::unwrap).collect();

@@ -218,10 +218,11 @@ impl Shared {
                     Next::Ready(segment)
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "no new commit log segment; writes are refused until there is room");
                     let blocked =
                         Blocked { kind: error.kind(), text: error.to_string(), until: now().after(RETRY_AFTER) };
-                    *shared.blocked.borrow_mut() = Some(blocked);
+                    if shared.blocked.borrow_mut().replace(blocked).is_none() {
+                        tracing::warn!(%error, "no new commit log segment; writes will be refused until there is");
+                    }
                     Next::Idle
                 }
             };

@@ -1,0 +1,49 @@
+//! Any bytes as a commit log segment, as records of a group that validates, and as a truncation.
+#![no_main]
+
+use engine::commitlog::record::{ColumnList, Record, records};
+use engine::commitlog::replay::scan_bytes;
+use engine::commitlog::segment::{GROUP_HEADER_BYTES, GroupFrame, HEADER_BYTES, Header, SEGMENT_BYTES_MIN};
+use engine::store::Truncation;
+use libfuzzer_sys::fuzz_target;
+use model::{Mutation, ShardMap};
+
+fn read(record: Record<'_>) {
+    match record {
+        Record::ColumnList(body) => {
+            if let Some(list) = ColumnList::decode(body) {
+                let mut again = Vec::new();
+                list.encode(&mut again);
+                assert_eq!(again, body);
+            }
+        }
+        Record::Mutation(body) => {
+            if let Ok(mutation) = Mutation::decode(body.to_vec()) {
+                mutation.updates().for_each(|update| update.operations().for_each(drop));
+            }
+        }
+        Record::Ends(_) => {}
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let _ = scan_bytes(data, 1 << 16, |_, record| read(record));
+    let _ = records(data).count();
+    if let Some(truncation) = Truncation::decode(data) {
+        assert_eq!(truncation.encode(), data);
+    }
+    // The same bytes as the payload of a valid group, torn at a place that they choose.
+    let header =
+        Header { id: 1 << 16, nonce: 7, segment_bytes: SEGMENT_BYTES_MIN, shard_map: ShardMap::new(1) };
+    let payload = &data[..data.len().min((SEGMENT_BYTES_MIN - HEADER_BYTES) as usize - GROUP_HEADER_BYTES)];
+    let mut segment = vec![0; SEGMENT_BYTES_MIN as usize];
+    header.encode(&mut segment);
+    let end = HEADER_BYTES as usize + GROUP_HEADER_BYTES + payload.len();
+    segment[HEADER_BYTES as usize + GROUP_HEADER_BYTES..end].copy_from_slice(payload);
+    GroupFrame::seal(&header, HEADER_BYTES, 1, &mut segment[HEADER_BYTES as usize..end]);
+    let _ = scan_bytes(&segment, header.id, |_, record| read(record));
+    if let Some(byte) = payload.first() {
+        segment[end - 1 - *byte as usize % payload.len()] ^= 1;
+        let _ = scan_bytes(&segment, header.id, |_, _| panic!("a torn group was read"));
+    }
+});
