@@ -9,7 +9,7 @@
 //! * `disk.rs`, `helper.rs`: files through the ring, blocking calls on helper threads.
 //! * `mesh.rs`, `spsc.rs`: queues between shards. `signal.rs`: orderly termination.
 //!
-//! Invariants: everything of a shard is touched by its thread alone, except [`node::Node`], the queues between shards
+//! Invariants: everything of a shard is touched by its thread alone, except `node::Node`, the queues between shards
 //! and the executor's inbox; what the kernel may write outlives the operation, whoever drops the future.
 
 pub mod disk;

@@ -1,7 +1,7 @@
 //! Group commit: durable records in recycled, pre-written segments.
 //!
-//! 1. [`Log::append`] copies a record into the group that collects; a full one waits in line.
-//! 2. The log's task ([`writer`]) takes one group at a time, adds the column lists that the segment lacks, and writes it
+//! 1. `Log::append` copies a record into the group that collects; a full one waits in line.
+//! 2. The log's task (`writer`) takes one group at a time, adds the column lists that the segment lacks, and writes it
 //!    with one durable write. Its writers wake when that completes; meanwhile the next group collects.
 //! 3. The next segment is prepared in the background before the active one is full.
 //!

@@ -1,12 +1,12 @@
 //! Reading the log at start: which segments there are, and their groups up to where each one ends.
 //!
-//! 1. [`list`] names the segments. Cassandra's own segments are refused if anything is in them.
-//! 2. [`SegmentReader`] gives a segment's groups one by one through a window of [`WINDOW_BYTES`] (more only for a single
+//! 1. `list` names the segments. Cassandra's own segments are refused if anything is in them.
+//! 2. `SegmentReader` gives a segment's groups one by one through a window of [`WINDOW_BYTES`] (more only for a single
 //!    group that is larger), so that replay needs little memory however much there is.
 //! 3. A segment ends at its first block that is not a valid group. If a valid group follows, or another segment knows
 //!    that this one was longer, bytes were damaged: [`Error::Corrupt`], never a silent end.
 //!
-//! Invariants: nothing here changes the disk but [`delete`] and [`delete_temporary`].
+//! Invariants: nothing here changes the disk but `delete` and `delete_temporary`.
 
 use super::record::{self, Record, records};
 use super::segment::{
