@@ -12,6 +12,7 @@ use model::{ColumnId, DecoratedKey, MutationBuilder, Token};
 use runtime::mesh::NodeId;
 use runtime::rng::Rng;
 use runtime::sim::{self, Sim};
+use std::cell::Cell as StdCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -240,7 +241,7 @@ fn random_operations_match_a_model() {
             seed,
             sim::Options { disk_latency: (Duration::ZERO, Duration::from_micros(9)), ..sim::Options::default() },
         );
-        let done = Rc::new(std::cell::Cell::new(false));
+        let done = Rc::new(StdCell::new(false));
         let finished = done.clone();
         sim.start_node(NodeId(1), 1, move |_| {
             let finished = finished.clone();
@@ -270,57 +271,68 @@ fn random_operations_match_a_model() {
 
 #[test]
 fn a_long_read_sees_partitions_whole_while_they_are_written() {
-    let mut sim = Sim::new(7, sim::Options::default());
-    let done = Rc::new(std::cell::Cell::new(0));
-    let counter = done.clone();
-    sim.start_node(NodeId(1), 1, move |_| {
-        let counter = counter.clone();
-        async move {
-            let store = start(Options { segment_bytes: 1 << 20, ..options(1, GROUP) }, &[table(1)]).await;
-            const ROWS: i32 = 700;
-            let version = |version: i64| {
-                let mut builder = MutationBuilder::new(b"p");
-                builder.table(table(1).id);
-                // Each version has the same length as the one before, or not: in place, and moved.
-                let text = if version % 3 == 0 { format!("{version:09}") } else { format!("{version:030}") };
-                (0..ROWS).for_each(|y| add_row(&mut builder, 0, y, version, text.as_bytes()));
-                builder.finish()
-            };
-            store.apply(version(1), false).await.expect("apply");
-            let writer = {
-                let (store, counter) = (store.clone(), counter.clone());
-                runtime::spawn(async move {
-                    for v in 2..40 {
-                        store.apply(version(v), false).await.expect("apply");
-                    }
-                    counter.set(counter.get() + 1);
-                })
-            };
-            for round in 0..200 {
-                let mut command = match round % 2 {
-                    0 => command(table(1).id, Partitions::Key(DecoratedKey::new(b"p"))),
-                    _ => command(table(1).id, Partitions::Range(TokenRange::FULL)),
-                };
-                command.reversed = round % 3 == 0;
-                let mut rows = Rows::default();
-                store.read(&command, &mut rows).await.expect("read");
-                assert_eq!(rows.rows.len(), ROWS as usize);
-                let first = &rows.rows[0].3;
-                assert!(rows.rows.iter().all(|row| row.3 == *first), "half of a mutation was seen");
-                runtime::sleep(Duration::from_micros(300)).await;
+    for seed in 0..6 {
+        let disk_latency = (Duration::ZERO, Duration::from_micros(1));
+        let mut sim = Sim::new(seed, sim::Options { disk_latency, ..sim::Options::default() });
+        let done = Rc::new(StdCell::new(false));
+        let finished = done.clone();
+        sim.start_node(NodeId(1), 1, move |_| {
+            let finished = finished.clone();
+            async move {
+                let store = start(Options { segment_bytes: 1 << 20, ..options(1, GROUP) }, &[table(1)]).await;
+                read_while_writing(&store).await;
+                finished.set(true);
             }
-            writer.await;
-            counter.set(counter.get() + 1);
-        }
-    });
-    sim.run_until(Duration::from_secs(3600), || done.get() == 2);
-    assert_eq!(done.get(), 2);
+        });
+        sim.run_until(Duration::from_secs(3600), || done.get());
+        assert!(done.get(), "seed {seed}");
+    }
+}
+
+/// Reads a partition of several stretches again and again while it is overwritten as a whole.
+async fn read_while_writing(store: &Store) {
+    const ROWS: i32 = 500;
+    let version = |version: i64| {
+        let mut builder = MutationBuilder::new(b"p");
+        builder.table(table(1).id);
+        // Each version is as long as the one before, or not: in place, and moved.
+        let text = if version % 4 < 2 { format!("{version:09}") } else { format!("{version:030}") };
+        (0..ROWS).for_each(|y| add_row(&mut builder, 0, y, version, text.as_bytes()));
+        builder.finish()
+    };
+    store.apply(version(1), false).await.expect("apply");
+    let writing = Rc::new(StdCell::new(true));
+    let writer = {
+        let (store, writing) = (store.clone(), writing.clone());
+        runtime::spawn(async move {
+            for v in 2..60 {
+                store.apply(version(v), false).await.expect("apply");
+            }
+            writing.set(false);
+        })
+    };
+    let mut round = 0;
+    while writing.get() {
+        let mut command = match round % 2 {
+            0 => command(table(1).id, Partitions::Key(DecoratedKey::new(b"p"))),
+            _ => command(table(1).id, Partitions::Range(TokenRange::FULL)),
+        };
+        command.reversed = round % 3 == 0;
+        let mut rows = Rows::default();
+        store.read(&command, &mut rows).await.expect("read");
+        assert_eq!(rows.rows.len(), ROWS as usize);
+        let first = &rows.rows[0].3;
+        assert!(rows.rows.iter().all(|row| row.3 == *first), "half of a mutation was seen");
+        round += 1;
+        runtime::yield_now().await;
+    }
+    writer.await;
 }
 
 #[test]
 fn expired_cells_and_liveness_are_not_given() {
     let mut sim = Sim::new(7, sim::Options::default());
-    let done = Rc::new(std::cell::Cell::new(false));
+    let done = Rc::new(StdCell::new(false));
     let finished = done.clone();
     sim.start_node(NodeId(1), 1, move |_| {
         let finished = finished.clone();
