@@ -78,6 +78,8 @@ struct Plan {
     segment_bytes: u32,
     /// Truncate and release now and then.
     truncate: bool,
+    /// Calls on the disk fail now and then while the node serves.
+    failing: bool,
     writers: u64,
 }
 
@@ -127,7 +129,8 @@ async fn try_serve(plan: Plan, shard: ShardId, known: &Rc<Known>) -> Result<(), 
     } else {
         wait_for(|| known.stop.get()).await;
     }
-    store.close().await
+    let closed = store.close().await;
+    if plan.failing { Ok(()) } else { closed }
 }
 
 /// Writes two rows per mutation until told to stop.
@@ -302,6 +305,7 @@ fn random_plan(rng: &mut Rng) -> Plan {
         },
         segment_bytes: 16 << 10 << rng.below(3),
         truncate: rng.chance(0.5),
+        failing: rng.chance(0.2),
         writers: 1 + rng.below(4),
     }
 }
@@ -324,7 +328,12 @@ fn s1_s2_s3_random_crashes_lose_nothing_and_bring_nothing_back() {
             }
             await_serving(&mut sim, plan, &known, &context);
             known.check(&context);
+            let calm = sim::Options { disk_error: 0.0, ..sim::Options::of_seed(seed) };
+            if plan.failing {
+                sim.set_options(sim::Options { disk_error: 0.01, ..calm.clone() });
+            }
             steps(&mut sim, rng.below(4000));
+            sim.set_options(calm);
             assert!(known.error.borrow().is_none(), "{context}: {:?}", known.error.borrow());
             match rng.below(4) {
                 0 => sim.kill(NODE),
@@ -345,7 +354,7 @@ fn s1_s2_s3_random_crashes_lose_nothing_and_bring_nothing_back() {
 
 #[test]
 fn s1_a_crash_at_every_step_loses_nothing_acknowledged() {
-    let plan = Plan { shards: 2, sync: GROUP, segment_bytes: 16 << 10, truncate: false, writers: 2 };
+    let plan = Plan { shards: 2, sync: GROUP, segment_bytes: 16 << 10, truncate: false, failing: false, writers: 2 };
     let other = Plan { shards: 3, ..plan };
     let first_write = Rc::new(Cell::new(None));
     let mut step = 0;

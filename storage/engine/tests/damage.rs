@@ -471,6 +471,34 @@ fn s3_dropped_and_truncated_tables_free_their_segments_and_stay_gone() {
 }
 
 #[test]
+fn s3_segments_written_between_a_truncation_and_its_release_stay() {
+    let mut sim = calm(15);
+    let truncation = run(&mut sim, || async {
+        let store = start(small(), &[table(1), table(2)]).await;
+        write_rows(&store, 0..20, 500).await;
+        let position = store.truncate(table(1).id).await.expect("truncate");
+        write_rows(&store, 100..130, 500).await;
+        store.release(table(1).id).await.expect("release");
+        // What was freed is used again.
+        for number in 0..60 {
+            store.apply(insert(table(2).id, b"p", number, 0, 1, &[9; 500]), false).await.expect("apply");
+        }
+        Truncation { counter_floor: store.counter_floor(), positions: vec![position], at_millis: 0 }
+    });
+    sim.crash(NODE);
+    let rows = run(&mut sim, move || {
+        let truncation = truncation.clone();
+        async move {
+            let store = Store::open(small()).await.expect("open");
+            store.add_table(table(1), false);
+            store.replay(&[(table(1).id, truncation)]).await.expect("replay");
+            read_all(&store, table(1).id).await.into_iter().map(|row| row.1[0]).collect::<Vec<_>>()
+        }
+    });
+    assert_eq!(rows, (100..130).collect::<Vec<_>>());
+}
+
+#[test]
 fn s3_writes_around_a_truncation_fall_on_the_same_side_live_and_replayed() {
     for seed in 0..30 {
         let mut sim = Sim::new(seed, sim::Options::of_seed(seed));
