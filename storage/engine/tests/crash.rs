@@ -203,8 +203,9 @@ async fn truncate(plan: Plan, shard: ShardId, store: &Store, known: &Known) {
         let Ok(position) = store.truncate(id).await else { return };
         *known.done.borrow_mut().entry(shard.0).or_default() += 1;
         known.cuts.borrow_mut().push(position);
+        // Segments are released once the truncation is durable, not before.
         let all_cut = || known.cuts.borrow().len() == plan.shards as usize;
-        wait_for(|| all_cut() || !known.truncating.get() || known.stop.get()).await;
+        wait_for(|| (shard.0 == 0 && all_cut()) || !known.truncating.get() || known.stop.get()).await;
         if known.stop.get() {
             return;
         }
