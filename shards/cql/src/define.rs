@@ -143,6 +143,8 @@ pub(crate) fn create_table(create: &ast::CreateTable, resolver: &Resolver<'_>) -
         columns,
         partition_key_len,
         clustering_len,
+        static_len: 0,
+        dropped: Vec::new(),
         options,
     };
     Ok(Define::CreateTable { table, id, if_not_exists })
@@ -235,6 +237,7 @@ fn columns(create: &ast::CreateTable, keys: Keys<'_>, keyspace: &str) -> Result<
         kind,
         position,
         cql_type,
+        descending: false,
     };
     let mut all: Vec<Column> = Vec::with_capacity(create.columns.len());
     for (name, kind, position, cql_type) in columns {

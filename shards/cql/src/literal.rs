@@ -36,6 +36,8 @@ impl Scope {
             columns: Vec::new(),
             partition_key_len: 0,
             clustering_len: 0,
+            static_len: 0,
+            dropped: Vec::new(),
             options: TableOptions::default(),
         }))
     }

@@ -384,7 +384,7 @@ fn prepare_insert(
         let place = match column.kind {
             ColumnKind::PartitionKey => keys.get_mut(column.position as usize),
             ColumnKind::Clustering => clustering.get_mut(column.position as usize),
-            ColumnKind::Regular => {
+            ColumnKind::Static | ColumnKind::Regular => {
                 assignments.push((column.id, term));
                 continue;
             }

@@ -263,15 +263,17 @@ fn source<'a>(table: &'a Table, selector: &'a Selector) -> Source<'a> {
             Some(column) => match column.kind {
                 ColumnKind::PartitionKey => Source::KeyComponent(column.position.into()),
                 ColumnKind::Clustering => Source::Clustering(column.position.into()),
-                ColumnKind::Regular if column.cql_type.is_multicell() => Source::Collection(*id, &column.cql_type),
-                ColumnKind::Regular => Source::Cell(*id),
+                ColumnKind::Static | ColumnKind::Regular if column.cql_type.is_multicell() => {
+                    Source::Collection(*id, &column.cql_type)
+                }
+                ColumnKind::Static | ColumnKind::Regular => Source::Cell(*id),
             },
             None => Source::Cell(*id),
         },
         Selector::WriteTime(id) => Source::WriteTime(*id),
         Selector::CountRows => Source::CountRows,
         Selector::Count(id) => match table.column_by_id(*id) {
-            Some(column) if column.kind == ColumnKind::Regular => Source::Count(*id),
+            Some(column) if !column.kind.is_key() => Source::Count(*id),
             // Keys are never null.
             _ => Source::CountRows,
         },

@@ -41,6 +41,7 @@ fn table() -> Table {
         kind,
         position,
         cql_type,
+        descending: false,
     });
     Table {
         id: TableId([1; 16]),
@@ -49,6 +50,8 @@ fn table() -> Table {
         columns: columns.collect(),
         partition_key_len: 2,
         clustering_len: 1,
+        static_len: 0,
+        dropped: Vec::new(),
         options: TableOptions::default(),
     }
 }

@@ -227,7 +227,7 @@ pub fn table(keyspace: &str, name: &str, below: &mut impl FnMut(u64) -> u64) -> 
     let mut columns = Vec::new();
     let mut column = |name: String, kind, position: u64, cql_type| {
         let id = ColumnId(columns.len() as u16);
-        columns.push(Column { id, name, kind, position: position as u16, cql_type });
+        columns.push(Column { id, name, kind, position: position as u16, cql_type, descending: false });
     };
     for i in 0..partition_key_len {
         column(format!("p{i}"), ColumnKind::PartitionKey, i, key_type(below));
@@ -245,6 +245,8 @@ pub fn table(keyspace: &str, name: &str, below: &mut impl FnMut(u64) -> u64) -> 
         columns,
         partition_key_len: partition_key_len as usize,
         clustering_len: clustering_len as usize,
+        static_len: 0,
+        dropped: Vec::new(),
         options: TableOptions::default(),
     }
 }

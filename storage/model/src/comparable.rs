@@ -79,7 +79,7 @@ pub fn bound<'a>(table: &Table, prefix: impl Iterator<Item = &'a [u8]>, side: Bo
 
 fn push_components<'a>(columns: &[Column], components: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     for (column, component) in columns.iter().zip(components) {
-        push_component(&column.cql_type, component, false, out);
+        push_component(&column.cql_type, component, column.descending, out);
     }
 }
 

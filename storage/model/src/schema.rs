@@ -30,8 +30,9 @@ impl fmt::Display for TableId {
     }
 }
 
-/// A column's number within one version of its table. Row blobs name columns by it; logs and files carry a list from
-/// ids to names and types.
+/// A column's number, the same for as long as the process knows its table: a new column gets a number that no column of
+/// the table had, one that is added again gets its old number back. Row blobs name columns by it; logs and files carry a
+/// list from ids to names and types, because the numbers are given anew at every start.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ColumnId(pub u16);
 
@@ -41,7 +42,15 @@ pub struct ColumnId(pub u16);
 pub enum ColumnKind {
     PartitionKey,
     Clustering,
+    Static,
     Regular,
+}
+
+impl ColumnKind {
+    /// Whether columns of this kind are part of the primary key.
+    pub fn is_key(self) -> bool {
+        matches!(self, ColumnKind::PartitionKey | ColumnKind::Clustering)
+    }
 }
 
 /// A column.
@@ -53,13 +62,30 @@ pub struct Column {
     pub name: String,
     /// Key or data.
     pub kind: ColumnKind,
-    /// Place within the partition key or the clustering, 0-based; 0 for regular columns.
+    /// Place within the partition key or the clustering, 0-based; 0 for static and regular columns.
     pub position: u16,
-    /// The type; for a reversed clustering column the type without the reversal.
+    /// The type; for a clustering column that descends the type without the reversal.
     pub cql_type: CqlType,
+    /// Whether a clustering column was declared with `CLUSTERING ORDER BY (c DESC)`.
+    pub descending: bool,
 }
 
-/// A table: partition key, clustering and regular columns (the last sorted by name).
+/// A column that ALTER TABLE dropped: cells written until then must not come back when it is added again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DroppedColumn {
+    /// The number it had, and will have again.
+    pub id: ColumnId,
+    /// Its name.
+    pub name: String,
+    /// Static or regular.
+    pub kind: ColumnKind,
+    /// Its type; user types in it as tuples, because they may be gone, as in Cassandra.
+    pub cql_type: CqlType,
+    /// Cells with a timestamp (microseconds) at or before it are gone.
+    pub dropped_at: i64,
+}
+
+/// A table: partition key, clustering, static and regular columns (the last two each sorted by name).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {
     /// Its id.
@@ -68,12 +94,16 @@ pub struct Table {
     pub keyspace: String,
     /// Its name.
     pub name: String,
-    /// All columns in `SELECT *` order: partition key, clustering, regular by name. A column's id is its index here.
+    /// All columns in `SELECT *` order: partition key, clustering, static by name, regular by name.
     pub columns: Vec<Column>,
     /// How many of `columns` are the partition key; at least 1.
     pub partition_key_len: usize,
     /// How many of `columns` are the clustering.
     pub clustering_len: usize,
+    /// How many of `columns` are static.
+    pub static_len: usize,
+    /// Columns that were dropped, also those that were added again since.
+    pub dropped: Vec<DroppedColumn>,
     /// The options, every one with a value.
     pub options: TableOptions,
 }
@@ -89,9 +119,24 @@ impl Table {
         &self.columns[self.partition_key_len..self.partition_key_len + self.clustering_len]
     }
 
+    /// How many of `columns` are the primary key.
+    pub fn primary_key_len(&self) -> usize {
+        self.partition_key_len + self.clustering_len
+    }
+
+    /// The static columns, by name.
+    pub fn statics(&self) -> &[Column] {
+        &self.columns[self.primary_key_len()..self.primary_key_len() + self.static_len]
+    }
+
     /// The regular columns, by name.
     pub fn regular(&self) -> &[Column] {
-        &self.columns[self.partition_key_len + self.clustering_len..]
+        &self.columns[self.primary_key_len() + self.static_len..]
+    }
+
+    /// The static, then the regular columns.
+    pub fn data_columns(&self) -> &[Column] {
+        &self.columns[self.primary_key_len()..]
     }
 
     /// The column of a name.
@@ -99,9 +144,51 @@ impl Table {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// The column of an id.
+    /// The column of an id. Of a table that was never altered an id is a place in `columns`.
     pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
-        self.columns.get(id.0 as usize)
+        match self.columns.get(id.0 as usize) {
+            Some(column) if column.id == id => Some(column),
+            _ => self.columns.iter().find(|column| column.id == id),
+        }
+    }
+
+    /// The place in `columns` of an id.
+    pub fn index_of(&self, id: ColumnId) -> Option<usize> {
+        match self.columns.get(id.0 as usize) {
+            Some(column) if column.id == id => Some(id.0 as usize),
+            _ => self.columns.iter().position(|column| column.id == id),
+        }
+    }
+
+    /// The number for a column that is added: that of a dropped column of the name, else the first that no column had.
+    /// `None` once all numbers were used.
+    pub fn next_column_id(&self, name: &str) -> Option<ColumnId> {
+        if let Some(dropped) = self.dropped.iter().find(|dropped| dropped.name == name) {
+            return Some(dropped.id);
+        }
+        let ids = self.columns.iter().map(|column| column.id).chain(self.dropped.iter().map(|dropped| dropped.id));
+        match ids.max() {
+            None => Some(ColumnId(0)),
+            Some(last) => last.0.checked_add(1).map(ColumnId),
+        }
+    }
+
+    /// Numbers the columns by their places and dropped columns that are gone after them, for a table that no data in
+    /// memory refers to yet.
+    pub fn number_columns(&mut self) {
+        for (at, column) in self.columns.iter_mut().enumerate() {
+            column.id = ColumnId(at as u16);
+        }
+        let mut next = self.columns.len() as u16;
+        for dropped in &mut self.dropped {
+            match self.columns.iter().find(|column| column.name == dropped.name) {
+                Some(column) => dropped.id = column.id,
+                None => {
+                    dropped.id = ColumnId(next);
+                    next = next.saturating_add(1);
+                }
+            }
+        }
     }
 
     /// `keyspace.name`.

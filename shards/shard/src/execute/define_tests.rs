@@ -22,6 +22,7 @@ fn table(keyspace: &str, name: &str) -> Table {
         kind: ColumnKind::PartitionKey,
         position: 0,
         cql_type: CqlType::Int,
+        descending: false,
     };
     Table {
         id: TableId([0; 16]),
@@ -30,6 +31,8 @@ fn table(keyspace: &str, name: &str) -> Table {
         columns: vec![key],
         partition_key_len: 1,
         clustering_len: 0,
+        static_len: 0,
+        dropped: Vec::new(),
         options: TableOptions::default(),
     }
 }

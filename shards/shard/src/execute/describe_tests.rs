@@ -61,7 +61,7 @@ fn failure(schema: &Schema, target: Target, session: Option<&str>) -> String {
 
 fn column(id: u16, name: &str, kind: ColumnKind, position: u16, cql_type: &str) -> Column {
     let cql_type = CqlType::parse(cql_type).expect("a type");
-    Column { id: ColumnId(id), name: name.into(), kind, position, cql_type }
+    Column { id: ColumnId(id), name: name.into(), kind, position, cql_type, descending: false }
 }
 
 /// The system keyspaces and `"Schema_L"` with two tables.
@@ -94,6 +94,8 @@ fn sample() -> Schema {
         ],
         partition_key_len: 2,
         clustering_len: 1,
+        static_len: 0,
+        dropped: Vec::new(),
         options,
     };
     let zz = Table {
@@ -110,6 +112,8 @@ fn sample() -> Schema {
         ],
         partition_key_len: 1,
         clustering_len: 0,
+        static_len: 0,
+        dropped: Vec::new(),
         options: TableOptions::default(),
     };
     let replication = Replication {

@@ -186,7 +186,7 @@ impl<'a> RowReader<'a> {
             model::ColumnKind::Clustering => {
                 self.row.clustering.get(column.position as usize).map(|component| &**component)
             }
-            model::ColumnKind::Regular => self.cell(column.id).map(|cell| &*cell.value),
+            model::ColumnKind::Static | model::ColumnKind::Regular => self.cell(column.id).map(|cell| &*cell.value),
         };
         match found {
             Some(bytes) if value::validate(&column.cql_type, bytes).is_err() => Err(self.malformed(name)),

@@ -139,7 +139,10 @@ fn add_table(schema: &Schema, table: &Table, timestamp: i64, mutation: &mut Muta
     for column in &table.columns {
         let (kind, position, order) = match column.kind {
             ColumnKind::PartitionKey => ("partition_key", i32::from(column.position), "none"),
-            ColumnKind::Clustering => ("clustering", i32::from(column.position), "asc"),
+            ColumnKind::Clustering => {
+                ("clustering", i32::from(column.position), if column.descending { "desc" } else { "asc" })
+            }
+            ColumnKind::Static => ("static", -1, "none"),
             ColumnKind::Regular => ("regular", -1, "none"),
         };
         RowWriter::new(columns, &[table.name.as_bytes(), column.name.as_bytes()], timestamp)
@@ -202,28 +205,32 @@ fn load_column(row: RowReader<'_>) -> Result<Column, Error> {
     let kind = match row.text("kind")?.as_str() {
         "partition_key" => ColumnKind::PartitionKey,
         "clustering" => ColumnKind::Clustering,
+        "static" => ColumnKind::Static,
         "regular" => ColumnKind::Regular,
         _ => return Err(row.malformed("kind")),
     };
     let position = match (kind, row.int("position")?) {
-        (ColumnKind::Regular, _) => 0,
+        (ColumnKind::Static | ColumnKind::Regular, _) => 0,
         (_, position) => u16::try_from(position).map_err(|_| row.malformed("position"))?,
     };
     let cql_type = CqlType::parse(&row.text("type")?).ok_or_else(|| row.malformed("type"))?;
-    Ok(Column { id: ColumnId(0), name: row.text("column_name")?, kind, position, cql_type })
+    let descending = row.text("clustering_order")? == "desc";
+    Ok(Column { id: ColumnId(0), name: row.text("column_name")?, kind, position, cql_type, descending })
 }
 
 fn load_table(row: RowReader<'_>, mut columns: Vec<Column>) -> Result<Table, Error> {
     let rank = |kind| match kind {
         ColumnKind::PartitionKey => 0,
         ColumnKind::Clustering => 1,
-        ColumnKind::Regular => 2,
+        ColumnKind::Static => 2,
+        ColumnKind::Regular => 3,
     };
     columns.sort_by(|a, b| (rank(a.kind), a.position, &a.name).cmp(&(rank(b.kind), b.position, &b.name)));
-    for (i, column) in columns.iter_mut().enumerate() {
-        column.id = ColumnId(u16::try_from(i).map_err(|_| row.malformed("table_name"))?);
+    if columns.len() > usize::from(u16::MAX) {
+        return Err(row.malformed("table_name"));
     }
     let count = |kind| columns.iter().filter(|column| column.kind == kind).count();
+    let static_len = count(ColumnKind::Static);
     let (partition_key_len, clustering_len) = (count(ColumnKind::PartitionKey), count(ColumnKind::Clustering));
     let keys = [&columns[..partition_key_len], &columns[partition_key_len..partition_key_len + clustering_len]];
     let in_place = |key: &[Column]| key.iter().enumerate().all(|(i, column)| column.position as usize == i);
@@ -251,13 +258,17 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>) -> Result<Table, Err
         read_repair: row.text("read_repair")?,
         speculative_retry: row.text("speculative_retry")?,
     };
-    Ok(Table {
+    let mut table = Table {
         id: TableId(row.uuid("id")?.into_bytes()),
         keyspace: row.text("keyspace_name")?,
         name: row.text("table_name")?,
         columns,
         partition_key_len,
         clustering_len,
+        static_len,
+        dropped: Vec::new(),
         options,
-    })
+    };
+    table.number_columns();
+    Ok(table)
 }

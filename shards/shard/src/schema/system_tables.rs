@@ -102,6 +102,8 @@ fn empty_table(keyspace: &str, name: &str) -> Table {
         columns: Vec::new(),
         partition_key_len: 0,
         clustering_len: 0,
+        static_len: 0,
+        dropped: Vec::new(),
         options: TableOptions::default(),
     }
 }
@@ -123,22 +125,24 @@ fn add_fact(table: &mut Table, fact: &str, rest: &str) {
         }
         "partition" => ColumnKind::PartitionKey,
         "clustering" => ColumnKind::Clustering,
+        "static" => ColumnKind::Static,
         "regular" => ColumnKind::Regular,
         other => panic!("{other} is not a fact of a table"),
     };
     let (name, cql_type) = rest.split_once(' ').unwrap_or((rest, ""));
     let cql_type = CqlType::parse(cql_type).unwrap_or_else(|| panic!("{rest} has no type"));
     let position = match kind {
-        ColumnKind::Regular => 0,
+        ColumnKind::Static | ColumnKind::Regular => 0,
         _ => table.columns.iter().filter(|column| column.kind == kind).count() as u16,
     };
     match kind {
         ColumnKind::PartitionKey => table.partition_key_len += 1,
         ColumnKind::Clustering => table.clustering_len += 1,
+        ColumnKind::Static => table.static_len += 1,
         ColumnKind::Regular => {}
     }
     let id = ColumnId(table.columns.len() as u16);
-    table.columns.push(Column { id, name: name.to_string(), kind, position, cql_type });
+    table.columns.push(Column { id, name: name.to_string(), kind, position, cql_type, descending: false });
 }
 
 fn finish(keyspaces: &mut [Keyspace], table: Option<Table>) {

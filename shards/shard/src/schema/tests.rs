@@ -50,7 +50,7 @@ impl Rows {
 
 fn column(id: u16, name: &str, kind: ColumnKind, position: u16, cql_type: &str) -> Column {
     let cql_type = CqlType::parse(cql_type).expect("a type");
-    Column { id: ColumnId(id), name: name.into(), kind, position, cql_type }
+    Column { id: ColumnId(id), name: name.into(), kind, position, cql_type, descending: false }
 }
 
 /// A keyspace of one table with everything that a table can have.
@@ -71,6 +71,8 @@ pub(super) fn sample() -> Keyspace {
         ],
         partition_key_len: 2,
         clustering_len: 2,
+        static_len: 0,
+        dropped: Vec::new(),
         options: TableOptions {
             allow_auto_snapshot: Some(false),
             incremental_backups: Some(true),

@@ -32,6 +32,7 @@ pub(crate) fn table_of(keyspace: &str, number: u8, regular: &[&str]) -> Arc<Tabl
         kind,
         position,
         cql_type,
+        descending: false,
     });
     Arc::new(Table {
         id: TableId([number; 16]),
@@ -40,6 +41,8 @@ pub(crate) fn table_of(keyspace: &str, number: u8, regular: &[&str]) -> Arc<Tabl
         columns: columns.collect(),
         partition_key_len: 1,
         clustering_len: 2,
+        static_len: 0,
+        dropped: Vec::new(),
         options: TableOptions::default(),
     })
 }
