@@ -9,9 +9,7 @@
 pub mod ast;
 mod compaction_options;
 mod compression_options;
-mod ddl;
 mod define;
-mod dml;
 mod functions;
 mod lexer;
 mod literal;

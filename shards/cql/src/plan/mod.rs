@@ -1,9 +1,17 @@
 //! What a statement means once its names are resolved: everything but the values.
 
+mod define;
+mod modify;
+mod select;
+
+pub use define::*;
+pub use modify::*;
+pub use select::*;
+
 use model::key::{Token, push_composite};
 use model::schema::Replication;
 use model::value::{Bound, validate};
-use model::{ColumnId, CqlType, Failure, Keyspace, Table, TableId};
+use model::{CqlType, Failure, Table};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,216 +150,6 @@ impl Term {
             }
         }
     }
-}
-
-/// The values that a column may have: `= x`, `IN (x, y)` or `IN ?`.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Choice {
-    /// `=`.
-    One(Term),
-    /// `IN (...)`, as written.
-    Many(Vec<Term>),
-    /// `IN ?`: a list of the column's type.
-    Marker(u16),
-}
-
-/// A bound of a slice or token range.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Limit {
-    /// The value.
-    pub term: Term,
-    /// `<=` and `>=`.
-    pub inclusive: bool,
-}
-
-/// Which partitions.
-#[derive(Clone, PartialEq, Debug)]
-pub enum PartitionRestriction {
-    /// One choice per partition key column.
-    Keys(Vec<Choice>),
-    /// `token(pk) > a AND token(pk) <= b`; `token(pk) = a` is both inclusive bounds.
-    Tokens {
-        /// Lower bound.
-        lower: Option<Limit>,
-        /// Upper bound.
-        upper: Option<Limit>,
-    },
-    /// All.
-    Scan,
-}
-
-/// Which rows of a partition: choices for the first columns, then perhaps a slice of the next.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct ClusteringRestriction {
-    /// `=` and IN for the first clustering columns.
-    pub choices: Vec<Choice>,
-    /// Lower bound of the column after them.
-    pub lower: Option<Limit>,
-    /// Upper bound of the column after them.
-    pub upper: Option<Limit>,
-}
-
-/// SELECT.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Select {
-    /// From where.
-    pub table: Arc<Table>,
-    /// What each result column is, in order.
-    pub selection: Vec<Selector>,
-    /// Whether all selectors are plain columns: rows can be encoded straight from cells.
-    pub plain: bool,
-    /// Whether the result is one aggregated row (`count(*)`). Selectors that do not count then give the first row's value,
-    /// or null without rows.
-    pub aggregate: bool,
-    /// Which partitions.
-    pub partitions: PartitionRestriction,
-    /// Which rows.
-    pub clustering: ClusteringRestriction,
-    /// ORDER BY against the table's order.
-    pub reversed: bool,
-    /// LIMIT.
-    pub limit: Option<Term>,
-    /// ORDER BY was given.
-    pub ordered: bool,
-}
-
-/// One result column.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Selector {
-    /// A column.
-    Column(ColumnId),
-    /// `writetime(c)`: bigint.
-    WriteTime(ColumnId),
-    /// `count(*)` or `count(1)`: bigint.
-    CountRows,
-    /// `count(c)`: rows in which the column is not null.
-    Count(ColumnId),
-    /// `token(pk...)`: bigint.
-    Token,
-    /// A term without columns: `now()`, `uuid()`, a typed literal.
-    Term(Term, CqlType),
-}
-
-/// What a modification does to rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ModifyKind {
-    /// Writes cells and row liveness.
-    Insert,
-    /// Writes cells.
-    Update,
-    /// Deletes cells (with `columns`), rows, a range of rows or partitions.
-    Delete,
-}
-
-/// INSERT, UPDATE, DELETE.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Modify {
-    /// Which.
-    pub kind: ModifyKind,
-    /// Where.
-    pub table: Arc<Table>,
-    /// One choice per partition key column.
-    pub keys: Vec<Choice>,
-    /// Which rows. INSERT, UPDATE and DELETE of columns: choices for all clustering columns.
-    pub clustering: ClusteringRestriction,
-    /// New values, for INSERT and UPDATE.
-    pub assignments: Vec<(ColumnId, Term)>,
-    /// DELETE's columns; empty: whole rows.
-    pub columns: Vec<ColumnId>,
-    /// USING TIMESTAMP.
-    pub timestamp: Option<Term>,
-}
-
-/// How a batch was declared.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BatchKind {
-    /// Atomic over partitions.
-    Logged,
-    /// Atomic per partition.
-    Unlogged,
-    /// Of counters.
-    Counter,
-}
-
-/// BEGIN ... APPLY BATCH.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Batch {
-    /// How.
-    pub kind: BatchKind,
-    /// The statements.
-    pub statements: Vec<Modify>,
-    /// USING TIMESTAMP of the whole.
-    pub timestamp: Option<Term>,
-}
-
-/// CREATE and DROP, checked as far as the schema at hand allows; the shard that runs DDL checks again.
-#[derive(Clone, PartialEq, Debug)]
-#[expect(clippy::large_enum_variant, reason = "definitions are rare and short-lived")]
-pub enum Define {
-    /// CREATE KEYSPACE.
-    CreateKeyspace {
-        /// Name, replication, durable writes; no tables.
-        keyspace: Keyspace,
-        /// IF NOT EXISTS.
-        if_not_exists: bool,
-    },
-    /// DROP KEYSPACE.
-    DropKeyspace {
-        /// Name.
-        name: String,
-        /// IF EXISTS.
-        if_exists: bool,
-    },
-    /// CREATE TABLE. `table.id` is all zero unless WITH ID was given.
-    CreateTable {
-        /// The table.
-        table: Table,
-        /// WITH ID.
-        id: Option<TableId>,
-        /// IF NOT EXISTS.
-        if_not_exists: bool,
-    },
-    /// DROP TABLE.
-    DropTable {
-        /// Keyspace.
-        keyspace: String,
-        /// Name.
-        name: String,
-        /// IF EXISTS.
-        if_exists: bool,
-    },
-}
-
-/// DESCRIBE.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Describe {
-    /// What.
-    pub target: DescribeTarget,
-    /// WITH INTERNALS.
-    pub internals: bool,
-    /// The session's keyspace.
-    pub session_keyspace: Option<String>,
-}
-
-/// What DESCRIBE describes. Names are checked when it runs.
-#[derive(Clone, PartialEq, Debug)]
-#[expect(missing_docs, reason = "as in CQL")]
-pub enum DescribeTarget {
-    Cluster,
-    Keyspaces,
-    Tables,
-    Types,
-    Functions,
-    Aggregates,
-    Schema { full: bool },
-    Keyspace { name: Option<String>, only: bool },
-    Table { keyspace: Option<String>, name: String },
-    Type { keyspace: Option<String>, name: String },
-    Function { keyspace: Option<String>, name: String },
-    Aggregate { keyspace: Option<String>, name: String },
-    Index { keyspace: Option<String>, name: String },
-    MaterializedView { keyspace: Option<String>, name: String },
-    Any { keyspace: Option<String>, name: String },
 }
 
 /// A `USING TIMEOUT` duration value: the bytes of a CQL duration. Months and days, negative values and parts of a

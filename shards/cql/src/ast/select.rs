@@ -1,0 +1,130 @@
+//! SELECT and WHERE as written.
+
+use super::{TableName, Term};
+use std::fmt;
+
+/// SELECT.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Select {
+    /// `None`: `*`.
+    pub items: Option<Vec<SelectItem>>,
+    /// FROM.
+    pub table: TableName,
+    /// WHERE.
+    pub relations: Vec<Relation>,
+    /// ORDER BY: columns and whether they descend.
+    pub order: Vec<(String, bool)>,
+    /// LIMIT.
+    pub limit: Option<Term>,
+    /// ALLOW FILTERING.
+    pub allow_filtering: bool,
+    /// USING TIMEOUT.
+    pub timeout: Option<Term>,
+}
+
+/// One selector with its alias.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SelectItem {
+    /// What.
+    pub selector: Selector,
+    /// AS.
+    pub alias: Option<String>,
+}
+
+/// What a SELECT asks for.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Selector {
+    /// A column.
+    Column(String),
+    /// `writetime(c)`.
+    WriteTime(String),
+    /// `count(*)` and `count(1)`.
+    CountRows,
+    /// A call.
+    Function {
+        /// Keyspace.
+        keyspace: Option<String>,
+        /// Name.
+        name: String,
+        /// Arguments.
+        arguments: Vec<Selector>,
+    },
+    /// A term without columns.
+    Term(Term),
+}
+
+/// As error texts show selectors.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Selector::Column(name) => f.write_str(name),
+            Selector::WriteTime(name) => write!(f, "writetime({name})"),
+            Selector::CountRows => f.write_str("count(*)"),
+            Selector::Function { keyspace, name, arguments } => {
+                // Built-in functions are shown with the keyspace they live in.
+                write!(f, "{}.{name}(", keyspace.as_deref().unwrap_or("system"))?;
+                for (at, argument) in arguments.iter().enumerate() {
+                    write!(f, "{}{argument}", if at > 0 { ", " } else { "" })?;
+                }
+                f.write_str(")")
+            }
+            Selector::Term(term) => term.fmt(f),
+        }
+    }
+}
+
+/// Comparisons.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "named as in CQL")]
+pub enum Operator {
+    Equal,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    NotEqual,
+}
+
+impl Operator {
+    /// As written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Operator::Equal => "=",
+            Operator::Less => "<",
+            Operator::LessEqual => "<=",
+            Operator::Greater => ">",
+            Operator::GreaterEqual => ">=",
+            Operator::NotEqual => "!=",
+        }
+    }
+}
+
+/// One condition of a WHERE clause.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Relation {
+    /// `c = x`, `c < x`, ...
+    Compare(String, Operator, Term),
+    /// `c IN (x, y)`.
+    In(String, Vec<Term>),
+    /// `c IN ?`.
+    InMarker(String, u16),
+    /// `token(a, b) > x`.
+    Token(Vec<String>, Operator, Term),
+    /// What Cassandra refuses on scalar columns without an index.
+    Other(String, OtherRelation),
+}
+
+/// Conditions that no scalar column without an index takes.
+#[derive(Clone, PartialEq, Debug)]
+pub enum OtherRelation {
+    /// `IS NOT NULL`.
+    IsNotNull,
+    /// `LIKE x`.
+    Like(Term),
+    /// `CONTAINS x`.
+    Contains,
+    /// `CONTAINS KEY x`.
+    ContainsKey,
+    /// `c[x] = y`.
+    Element,
+}

@@ -1,0 +1,235 @@
+//! INSERT, UPDATE, DELETE and BATCH.
+
+use super::{Parser, is_reserved, unsupported};
+use crate::ast::{Assignment, Batch, Body, DeletePart, Modify, ModifyBody, Using};
+use crate::lexer::{Kind, syntax};
+use crate::plan::BatchKind;
+use model::Failure;
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// Lightweight transactions, as errors name them.
+const CONDITIONS: &str = "lightweight transactions (IF)";
+
+impl Parser<'_> {
+    pub(crate) fn modify(&mut self) -> Result<Modify> {
+        if self.token.is("insert") {
+            self.insert()
+        } else if self.token.is("update") {
+            self.update()
+        } else {
+            self.delete()
+        }
+    }
+
+    fn insert(&mut self) -> Result<Modify> {
+        self.expect_word("insert")?;
+        self.expect_word("into")?;
+        let table = self.table_name()?;
+        if self.token.is("json") {
+            return Err(unsupported("INSERT JSON"));
+        }
+        if !self.accept(Kind::ParenOpen)? {
+            return Err(self.no_viable());
+        }
+        let columns = self.list(Self::name)?;
+        self.expect(Kind::ParenClose, "')'")?;
+        self.expect_word("values")?;
+        self.expect(Kind::ParenOpen, "'('")?;
+        let values = self.list(Self::term)?;
+        self.expect(Kind::ParenClose, "')'")?;
+        if self.if_not_exists()? {
+            return Err(unsupported(CONDITIONS));
+        }
+        let using = self.using()?;
+        Ok(Modify { kind: ModifyBody::Insert { columns, values }, table, using })
+    }
+
+    fn update(&mut self) -> Result<Modify> {
+        self.expect_word("update")?;
+        let table = self.table_name()?;
+        let using = self.using()?;
+        if !self.accept_word("set")? {
+            return Err(self.no_viable());
+        }
+        let assignments = self.list(Self::assignment)?;
+        self.expect_word("where")?;
+        let relations = self.relations()?;
+        self.refuse_conditions()?;
+        Ok(Modify { kind: ModifyBody::Update { assignments, relations }, table, using })
+    }
+
+    fn assignment(&mut self) -> Result<(String, Assignment)> {
+        let name = self.name()?;
+        let other = |operation: String, wrong_kind| Assignment::Other { operation, wrong_kind };
+        let assignment = match self.token.kind {
+            Kind::Equal => {
+                self.advance()?;
+                if self.at_name() && self.at_sum()? {
+                    let left = self.name()?;
+                    if left != name {
+                        return Err(syntax("Only expressions of the form X = X +<value> are supported.".to_owned()));
+                    }
+                    // A number takes its sign along: `v -1` is `v + -1`.
+                    let sign = if self.accept(Kind::Minus)? { '-' } else { '+' };
+                    self.accept(Kind::Plus)?;
+                    let amount = self.simple_term()?;
+                    other(format!("{name} = {name} {sign} {amount}"), "non counter")
+                } else {
+                    let term = self.simple_term()?;
+                    if self.token.kind == Kind::Plus && self.at_name_after()? {
+                        self.advance()?;
+                        self.name()?;
+                        // Cassandra shows the sum as a difference.
+                        other(format!("{name} = {term} - {name}"), "non list")
+                    } else {
+                        self.refuse_arithmetic()?;
+                        Assignment::Value(term)
+                    }
+                }
+            }
+            Kind::PlusEqual | Kind::MinusEqual => {
+                let sign = if self.advance()?.kind == Kind::PlusEqual { '+' } else { '-' };
+                let term = self.term()?;
+                other(format!("{name} = {name} {sign} {term}"), "non counter")
+            }
+            Kind::BracketOpen => {
+                self.advance()?;
+                let element = self.term()?;
+                self.expect(Kind::BracketClose, "']'")?;
+                self.expect(Kind::Equal, "'='")?;
+                let term = self.term()?;
+                other(format!("{name}[{element}] = {term}"), "non collection")
+            }
+            Kind::Dot => {
+                self.advance()?;
+                let field = self.name()?;
+                self.expect(Kind::Equal, "'='")?;
+                let term = self.term()?;
+                other(format!("{name}.{field} = {term}"), "non-UDT")
+            }
+            _ => return Err(self.no_viable()),
+        };
+        Ok((name, assignment))
+    }
+
+    /// Whether a sign follows the current name.
+    fn at_sum(&self) -> Result<bool> {
+        let next = self.peek()?;
+        Ok(matches!(next.kind, Kind::Plus | Kind::Minus)
+            || (matches!(next.kind, Kind::Integer | Kind::Float | Kind::Duration) && next.text.starts_with('-')))
+    }
+
+    /// Whether a name, not a call, follows the current token.
+    fn at_name_after(&self) -> Result<bool> {
+        let mut lexer = self.lexer;
+        let next = lexer.next()?;
+        let named = match next.kind {
+            Kind::Word => !is_reserved(next.text),
+            Kind::QuotedName => true,
+            _ => false,
+        };
+        Ok(named && lexer.next()?.kind != Kind::ParenOpen)
+    }
+
+    fn delete(&mut self) -> Result<Modify> {
+        self.expect_word("delete")?;
+        let columns = if self.token.is("from") || self.token.kind == Kind::Star {
+            Vec::new()
+        } else {
+            self.list(|parser| {
+                let name = parser.name()?;
+                let part = match parser.token.kind {
+                    Kind::BracketOpen => {
+                        parser.advance()?;
+                        parser.term()?;
+                        parser.expect(Kind::BracketClose, "']'")?;
+                        DeletePart::Element
+                    }
+                    Kind::Dot => {
+                        parser.advance()?;
+                        parser.name()?;
+                        DeletePart::Field
+                    }
+                    _ => DeletePart::Whole,
+                };
+                Ok((name, part))
+            })?
+        };
+        self.expect_word("from")?;
+        let table = self.table_name()?;
+        let mut using = Using::default();
+        if self.accept_word("using")? {
+            loop {
+                if self.accept_word("timestamp")? {
+                    using.timestamp = Some(self.integer_or_marker()?);
+                } else if self.accept_word("timeout")? {
+                    using.timeout = Some(self.duration_or_marker()?);
+                } else {
+                    return Err(self.mismatched("K_TIMESTAMP"));
+                }
+                if !self.accept_word("and")? {
+                    break;
+                }
+            }
+        }
+        self.expect_word("where")?;
+        let relations = self.relations()?;
+        self.refuse_conditions()?;
+        Ok(Modify { kind: ModifyBody::Delete { columns, relations }, table, using })
+    }
+
+    fn refuse_conditions(&mut self) -> Result<()> {
+        if !self.accept_word("if")? {
+            return Ok(());
+        }
+        if self.accept_word("exists")? || self.name().is_ok() {
+            return Err(unsupported(CONDITIONS));
+        }
+        Err(self.no_viable())
+    }
+
+    /// `USING TIMESTAMP x AND TTL y AND TIMEOUT z`, in any order; of what is given twice the last counts, as in
+    /// Cassandra.
+    fn using(&mut self) -> Result<Using> {
+        let mut using = Using::default();
+        if !self.accept_word("using")? {
+            return Ok(using);
+        }
+        loop {
+            if self.accept_word("timestamp")? {
+                using.timestamp = Some(self.integer_or_marker()?);
+            } else if self.accept_word("ttl")? {
+                using.ttl = Some(self.integer_or_marker()?);
+            } else if self.accept_word("timeout")? {
+                using.timeout = Some(self.duration_or_marker()?);
+            } else {
+                return Err(self.no_viable());
+            }
+            if !self.accept_word("and")? {
+                return Ok(using);
+            }
+        }
+    }
+
+    pub(crate) fn batch(&mut self) -> Result<Body> {
+        self.expect_word("begin")?;
+        let kind = if self.accept_word("unlogged")? {
+            BatchKind::Unlogged
+        } else if self.accept_word("counter")? {
+            BatchKind::Counter
+        } else {
+            BatchKind::Logged
+        };
+        self.expect_word("batch")?;
+        let using = self.using()?;
+        let mut statements = Vec::new();
+        while self.token.is("insert") || self.token.is("update") || self.token.is("delete") {
+            statements.push(self.modify()?);
+            self.accept(Kind::Semicolon)?;
+        }
+        self.expect_word("apply")?;
+        self.expect_word("batch")?;
+        Ok(Body::Batch(Batch { kind, using, statements }))
+    }
+}

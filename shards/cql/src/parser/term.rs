@@ -1,0 +1,180 @@
+//! Values: constants, markers, calls, collections, tuples, user types, type hints.
+
+use super::{Parser, unsupported};
+use crate::ast::{Composite, Constant, Term, TypeName};
+use crate::lexer::Kind;
+use model::Failure;
+
+type Result<T> = std::result::Result<T, Failure>;
+
+impl Parser<'_> {
+    /// A value.
+    pub(crate) fn term(&mut self) -> Result<Term> {
+        let term = self.simple_term()?;
+        self.refuse_arithmetic()?;
+        Ok(term)
+    }
+
+    /// Fails if an arithmetic operator follows.
+    pub(crate) fn refuse_arithmetic(&self) -> Result<()> {
+        let operator = match self.token.kind {
+            Kind::Plus | Kind::Minus | Kind::Star | Kind::Slash | Kind::Percent => true,
+            Kind::Integer | Kind::Float | Kind::Duration => self.token.text.starts_with('-'),
+            _ => false,
+        };
+        if operator { Err(unsupported("arithmetic operations")) } else { Ok(()) }
+    }
+
+    /// A value that is no arithmetic expression.
+    pub(crate) fn simple_term(&mut self) -> Result<Term> {
+        if let Some(marker) = self.marker()? {
+            return Ok(Term::Marker(marker));
+        }
+        if let Some((family, text)) = self.constant()? {
+            return Ok(Term::Constant(family, text));
+        }
+        match self.token.kind {
+            Kind::Word if self.token.is("null") => {
+                self.advance()?;
+                Ok(Term::Null)
+            }
+            Kind::Word | Kind::QuotedName => self.function_term(),
+            Kind::Minus => {
+                self.advance()?;
+                self.nested(Self::simple_term)?;
+                Err(unsupported("arithmetic operations"))
+            }
+            Kind::ParenOpen if self.at_type_hint()? => {
+                let type_name = self.type_hint()?;
+                let term = self.nested(Self::simple_term)?;
+                Ok(Term::Cast(type_name, Box::new(term)))
+            }
+            Kind::ParenOpen => {
+                self.advance()?;
+                let mut terms = self.nested(|parser| parser.list(Self::term))?;
+                self.expect(Kind::ParenClose, "')'")?;
+                // One term in parentheses is that term.
+                match (terms.pop(), terms.is_empty()) {
+                    (Some(term), true) => Ok(term),
+                    _ => Ok(Term::Composite(Composite::Tuple)),
+                }
+            }
+            Kind::BracketOpen => {
+                self.advance()?;
+                if self.token.kind != Kind::BracketClose {
+                    self.nested(|parser| parser.list(Self::term))?;
+                }
+                self.expect(Kind::BracketClose, "']'")?;
+                Ok(Term::Composite(Composite::List))
+            }
+            Kind::BraceOpen => {
+                self.advance()?;
+                let composite = self.nested(Self::braces)?;
+                self.expect(Kind::BraceClose, "'}'")?;
+                Ok(Term::Composite(composite))
+            }
+            _ => Err(self.no_viable()),
+        }
+    }
+
+    /// What stands in `{...}`: a set, a map, or a user type's fields.
+    fn braces(&mut self) -> Result<Composite> {
+        if self.token.kind == Kind::BraceClose {
+            return Ok(Composite::Set);
+        }
+        if self.at_name() && self.peek()?.kind == Kind::Colon {
+            self.list(|parser| {
+                parser.name()?;
+                parser.expect(Kind::Colon, "':'")?;
+                parser.term()
+            })?;
+            return Ok(Composite::UserType);
+        }
+        self.term()?;
+        let composite = if self.token.kind == Kind::Colon { Composite::Map } else { Composite::Set };
+        loop {
+            if composite == Composite::Map {
+                self.expect(Kind::Colon, "':'")?;
+                self.term()?;
+            }
+            if !self.accept(Kind::Comma)? {
+                return Ok(composite);
+            }
+            self.term()?;
+        }
+    }
+
+    fn function_term(&mut self) -> Result<Term> {
+        let (keyspace, name) = self.function_name()?;
+        if self.token.kind != Kind::ParenOpen {
+            return Err(self.no_viable());
+        }
+        self.advance()?;
+        let arguments = match self.token.kind {
+            Kind::ParenClose => Vec::new(),
+            _ => self.nested(|parser| parser.list(Self::term))?,
+        };
+        self.expect(Kind::ParenClose, "')'")?;
+        Ok(Term::Function { keyspace, name, arguments })
+    }
+
+    /// `name` or `keyspace.name`; `token` is a function although the word is reserved.
+    pub(crate) fn function_name(&mut self) -> Result<(Option<String>, String)> {
+        if self.accept_word("token")? {
+            return Ok((None, "token".to_owned()));
+        }
+        let first = self.name()?;
+        if !self.accept(Kind::Dot)? {
+            return Ok((None, first));
+        }
+        if self.accept_word("token")? {
+            return Ok((Some(first), "token".to_owned()));
+        }
+        Ok((Some(first), self.name()?))
+    }
+
+    /// Whether `(type)` begins here: a parenthesis, a type's name, and then what only a type has.
+    pub(crate) fn at_type_hint(&self) -> Result<bool> {
+        let mut lexer = self.lexer;
+        let mut word = lexer.next()?;
+        if !matches!(word.kind, Kind::Word | Kind::QuotedName) {
+            return Ok(false);
+        }
+        let mut after = lexer.next()?;
+        if after.kind == Kind::Dot {
+            word = lexer.next()?;
+            after = lexer.next()?;
+        }
+        let constant = ["null", "true", "false", "nan", "infinity"].iter().any(|constant| word.is(constant));
+        Ok(!constant && matches!(after.kind, Kind::ParenClose | Kind::Less))
+    }
+
+    pub(crate) fn type_hint(&mut self) -> Result<TypeName> {
+        self.expect(Kind::ParenOpen, "'('")?;
+        let type_name = self.type_name()?;
+        self.expect(Kind::ParenClose, "')'")?;
+        Ok(type_name)
+    }
+
+    /// `INTEGER` or a marker: what LIMIT, TIMESTAMP and TTL take.
+    pub(crate) fn integer_or_marker(&mut self) -> Result<Term> {
+        if let Some(marker) = self.marker()? {
+            return Ok(Term::Marker(marker));
+        }
+        if self.token.kind != Kind::Integer {
+            return Err(self.no_viable());
+        }
+        Ok(Term::Constant(Constant::Integer, self.advance()?.text.to_owned()))
+    }
+
+    /// A duration or a marker: what TIMEOUT takes.
+    pub(crate) fn duration_or_marker(&mut self) -> Result<Term> {
+        if let Some(marker) = self.marker()? {
+            return Ok(Term::Marker(marker));
+        }
+        if self.token.kind != Kind::Duration {
+            return Err(self.no_viable());
+        }
+        Ok(Term::Constant(Constant::Duration, self.advance()?.text.to_owned()))
+    }
+}

@@ -1,0 +1,196 @@
+//! Names to columns, markers to types: a statement as written to a plan that needs only values.
+
+mod modify;
+mod select;
+
+use crate::ast::{self, Body, Constant, TableName};
+use crate::define;
+use crate::literal::{Markers, Receiver, Scope, prepare_term};
+use crate::parser::unsupported;
+use crate::plan::{ColumnSpec, Describe, DescribeTarget, Plan, Prepared, Term, timeout_of};
+use model::schema::SYSTEM_KEYSPACES;
+use model::{CqlType, ErrorCode, Failure, Schema, Table};
+use std::sync::Arc;
+
+use modify::{prepare_batch, prepare_modify};
+use select::prepare_select;
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// Longest time to live, seconds: 20 years.
+const TTL_SECONDS_MAX: i64 = 630_720_000;
+
+const NO_KEYSPACE: &str = "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename";
+
+/// What names are resolved against.
+#[derive(Clone, Copy)]
+pub(crate) struct Resolver<'s> {
+    pub(crate) schema: &'s Schema,
+    pub(crate) session: Option<&'s str>,
+}
+
+impl<'s> Resolver<'s> {
+    /// The keyspace of a name: its own, or the session's.
+    pub(crate) fn keyspace_name<'n>(&self, name: &'n TableName) -> Result<&'n str>
+    where
+        's: 'n,
+    {
+        name.keyspace.as_deref().or(self.session).ok_or_else(|| Failure::invalid(NO_KEYSPACE))
+    }
+
+    fn table(&self, name: &TableName) -> Result<&'s Arc<Table>> {
+        let keyspace_name = self.keyspace_name(name)?;
+        let keyspace = self.schema.keyspace(keyspace_name);
+        let keyspace = keyspace.ok_or_else(|| Failure::invalid(format!("keyspace {keyspace_name} does not exist")))?;
+        let table = keyspace.tables.get(&name.name);
+        table.ok_or_else(|| Failure::invalid(format!("table {} does not exist", name.name)))
+    }
+
+    /// The same for a table that clients may change.
+    fn writable_table(&self, name: &TableName) -> Result<&'s Arc<Table>> {
+        let table = self.table(name)?;
+        if SYSTEM_KEYSPACES.contains(&table.keyspace.as_str()) {
+            return Err(not_modifiable(&table.keyspace));
+        }
+        Ok(table)
+    }
+}
+
+/// 0x2100 for changes of a system keyspace.
+pub(crate) fn not_modifiable(keyspace: &str) -> Failure {
+    Failure::new(ErrorCode::Unauthorized, format!("{keyspace} keyspace is not user-modifiable."))
+}
+
+/// Resolves a statement; see [`crate::prepare()`].
+pub(crate) fn prepare(statement: &ast::Statement, session: Option<&str>, schema: &Schema) -> Result<Prepared> {
+    let resolver = Resolver { schema, session };
+    let mut markers = Markers::new(&statement.markers);
+    let mut prepared = match &statement.body {
+        Body::Select(select) => prepare_select(select, &resolver, &mut markers)?,
+        Body::Modify(modify) => {
+            let scope = Scope::new(resolver.writable_table(&modify.table)?.clone());
+            let timeout = prepare_timeout(modify.using.timeout.as_ref(), &scope, &mut markers)?;
+            let plan = Plan::Modify(prepare_modify(modify, &scope, &mut markers)?);
+            Prepared { timeout, fully_qualified: modify.table.keyspace.is_some(), ..bare(plan) }
+        }
+        Body::Batch(batch) => prepare_batch(batch, &resolver, &mut markers)?,
+        Body::Truncate { table, timeout } => {
+            let scope = Scope::new(resolver.writable_table(table)?.clone());
+            let timeout = prepare_timeout(timeout.as_ref(), &scope, &mut markers)?;
+            let fully_qualified = table.keyspace.is_some();
+            Prepared { timeout, fully_qualified, ..bare(Plan::Truncate(scope.table)) }
+        }
+        Body::Use(name) => {
+            if schema.keyspace(name).is_none() {
+                return Err(Failure::invalid(format!("Keyspace '{name}' does not exist")));
+            }
+            bare(Plan::Use(name.clone()))
+        }
+        Body::CreateKeyspace(create) => bare(Plan::Define(define::create_keyspace(create, &resolver)?)),
+        Body::DropKeyspace { name, if_exists } => {
+            bare(Plan::Define(define::drop_keyspace(name, *if_exists, &resolver)?))
+        }
+        Body::CreateTable(create) => bare(Plan::Define(define::create_table(create, &resolver)?)),
+        Body::DropTable { table, if_exists } => bare(Plan::Define(define::drop_table(table, *if_exists, &resolver)?)),
+        Body::Describe { target, internals } => {
+            let result = Some(describe_columns(target, session.is_some()));
+            let target = target.clone();
+            let session_keyspace = session.map(str::to_owned);
+            Prepared { result, ..bare(Plan::Describe(Describe { target, internals: *internals, session_keyspace })) }
+        }
+    };
+    (prepared.markers, prepared.partition_key_markers) = markers.finish()?;
+    Ok(prepared)
+}
+
+/// A plan without anything around it.
+fn bare(plan: Plan) -> Prepared {
+    Prepared {
+        plan,
+        markers: Vec::new(),
+        partition_key_markers: Vec::new(),
+        result: None,
+        fully_qualified: false,
+        warnings: Vec::new(),
+        timeout: None,
+    }
+}
+
+/// A term that is not a column's: `[limit]` and its like.
+fn special(
+    term: Option<&ast::Term>,
+    name: &str,
+    cql_type: &CqlType,
+    scope: &Scope,
+    markers: &mut Markers<'_>,
+) -> Result<Option<Term>> {
+    term.map(|term| prepare_term(term, &Receiver { scope, name, cql_type }, markers)).transpose()
+}
+
+fn prepare_timeout(term: Option<&ast::Term>, scope: &Scope, markers: &mut Markers<'_>) -> Result<Option<Term>> {
+    let timeout = special(term, "[timeout]", &CqlType::Duration, scope, markers)?;
+    if let Some(Term::Constant(bytes)) = &timeout {
+        timeout_of(bytes)?;
+    }
+    Ok(timeout)
+}
+
+fn prepare_timestamp(term: Option<&ast::Term>, scope: &Scope, markers: &mut Markers<'_>) -> Result<Option<Term>> {
+    let timestamp = special(term, "[timestamp]", &CqlType::Bigint, scope, markers)?;
+    if let Some(Term::Constant(bytes)) = &timestamp
+        && **bytes == i64::MIN.to_be_bytes()
+    {
+        return Err(Failure::invalid(format!("Out of bound timestamp, must be in [{}, {}]", i64::MIN + 1, i64::MAX)));
+    }
+    Ok(timestamp)
+}
+
+/// Only TTL 0, which means none, can be given.
+fn check_ttl(ttl: Option<&ast::Term>) -> Result<()> {
+    let Some(ast::Term::Constant(Constant::Integer, text)) = ttl else {
+        return if ttl.is_some() { Err(unsupported("TTL")) } else { Ok(()) };
+    };
+    match text.parse::<i32>().map(i64::from) {
+        Ok(0) => Ok(()),
+        Ok(seconds) if seconds < 0 => {
+            Err(Failure::invalid(format!("A TTL must be greater or equal to 0, but was {seconds}")))
+        }
+        Ok(seconds) if seconds > TTL_SECONDS_MAX => {
+            Err(Failure::invalid(format!("ttl is too large. requested ({seconds}) maximum ({TTL_SECONDS_MAX})")))
+        }
+        Ok(_) => Err(unsupported("TTL")),
+        Err(_) => Err(Failure::invalid(format!("Unable to make int from '{text}'"))),
+    }
+}
+
+/// The result columns of DESCRIBE, of a table `system.describe` that does not exist.
+fn describe_columns(target: &DescribeTarget, in_keyspace: bool) -> Arc<[ColumnSpec]> {
+    let text = |name: &'static str| (name, CqlType::Text);
+    let mut columns = vec![text("keyspace_name"), text("type"), text("name")];
+    match target {
+        DescribeTarget::Cluster => {
+            columns = vec![text("cluster"), text("partitioner"), text("snitch")];
+            if in_keyspace {
+                let list = CqlType::List { element: Box::new(CqlType::Text), frozen: true };
+                let map = CqlType::Map { key: Box::new(CqlType::Text), value: Box::new(list), frozen: false };
+                columns.push(("range_ownership", map));
+            }
+        }
+        DescribeTarget::Keyspaces
+        | DescribeTarget::Tables
+        | DescribeTarget::Types
+        | DescribeTarget::Functions
+        | DescribeTarget::Aggregates => {}
+        _ => columns.push(text("create_statement")),
+    }
+    let (keyspace, table): (Arc<str>, Arc<str>) = ("system".into(), "describe".into());
+    columns
+        .into_iter()
+        .map(|(name, cql_type)| ColumnSpec {
+            keyspace: keyspace.clone(),
+            table: table.clone(),
+            name: name.into(),
+            cql_type,
+        })
+        .collect()
+}
