@@ -1,0 +1,290 @@
+//! Random schemas and statements, side by side on Helenus and on real Cassandra.
+//!
+//! 1. A seed makes a script: user types, tables, statements with fixed timestamps, wrong ones among them.
+//! 2. The script runs on a simulated node with one and with three shards, and on Cassandra.
+//! 3. Every page of every answer must agree: rows, metadata, warnings, paging, error codes and texts.
+//! 4. A difference is made short, and printed as a case for `tests/cql`.
+//!
+//! Without Cassandra a sample runs on Helenus alone, where one shard must answer as three do and the pages of a SELECT
+//! must hold what it answers unpaged. With `HELENUS_ORACLE=1` and Cassandra's address in `HELENUS_ORACLE_ADDRESS`
+//! (`HELENUS_ORACLE_RUNNING=1` if it runs; else `CASSANDRA` names the script that starts it) these set the size:
+//! `HELENUS_SIDE_ALONE` (only Cassandra, its errors are counted), `HELENUS_SIDE_STATEMENTS` (2000), `HELENUS_SIDE_SEED` (0, the first), `HELENUS_SIDE_WITHOUT` (features to leave out, by
+//! the names in `dice.rs`).
+#![allow(clippy::print_stdout, reason = "reports seeds and cases")]
+
+#[path = "side_by_side/define.rs"]
+mod define;
+#[path = "side_by_side/dice.rs"]
+mod dice;
+#[path = "side_by_side/judge.rs"]
+mod judge;
+#[path = "side_by_side/minimise.rs"]
+mod minimise;
+#[path = "side_by_side/modify.rs"]
+mod modify;
+#[path = "cql/node.rs"]
+mod node;
+#[path = "side_by_side/restrict.rs"]
+mod restrict;
+#[path = "side_by_side/schema.rs"]
+mod schema;
+#[path = "side_by_side/script.rs"]
+mod script;
+#[path = "side_by_side/select.rs"]
+mod select;
+#[path = "side_by_side/selector.rs"]
+mod selector;
+#[path = "side_by_side/session.rs"]
+mod session;
+#[path = "side_by_side/types.rs"]
+mod types;
+#[path = "side_by_side/value.rs"]
+mod value;
+
+use script::{KEYSPACE, Step};
+use session::{Reply, Session};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+
+const NATIVE_PORT: u16 = 9042;
+/// Statements of one script.
+const SCRIPT_STATEMENTS: usize = 120;
+/// Scripts of the sample without Cassandra.
+const SAMPLE: u64 = 6;
+/// Differences of their own kind that a run makes short.
+const REPORTED_MAX: usize = 40;
+
+/// Per step the replies: pages, or a preparation and its pages.
+type Answers = Vec<Vec<Reply>>;
+
+async fn play(steps: &[Step], address: SocketAddr) -> Answers {
+    let mut session = Session::connect(address).await.expect("a connection");
+    for text in [
+        format!("DROP KEYSPACE IF EXISTS {KEYSPACE}"),
+        format!("CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"),
+        format!("USE {KEYSPACE}"),
+    ] {
+        let replies = session.play(&Step { text, ..Step::default() }, None).await;
+        assert!(!matches!(replies[0], Reply::Error { .. } | Reply::Broken(_)), "{replies:?}");
+    }
+    let mut answers = Answers::new();
+    for step in steps {
+        answers.push(session.play(step, step.page_size).await);
+    }
+    answers
+}
+
+fn on_server(steps: &[Step], address: IpAddr) -> Answers {
+    let steps = steps.to_vec();
+    let answers = runtime::uring::run(runtime::uring::Options::default(), move |_| {
+        let steps = steps.clone();
+        async move { play(&steps, SocketAddr::new(address, NATIVE_PORT)).await }
+    });
+    answers.expect("a ring").remove(0)
+}
+
+/// The answers of a simulated node, or the words of its panic.
+fn on_simulated_node(steps: &[Step], shards: usize) -> Result<Answers, String> {
+    let steps = steps.to_vec();
+    let run = catch_unwind(AssertUnwindSafe(|| {
+        node::with_simulated_node(shards, move |address| {
+            let steps = steps.clone();
+            async move { play(&steps, address).await }
+        })
+    }));
+    run.map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap_or_default()
+    })
+}
+
+/// What Helenus and Cassandra answered to a script.
+struct Both {
+    judge: Answers,
+    /// With one and with three shards.
+    ours: [Result<Answers, String>; 2],
+}
+
+impl Both {
+    fn of(steps: &[Step], address: IpAddr) -> Both {
+        Both { judge: on_server(steps, address), ours: [1, 3].map(|shards| on_simulated_node(steps, shards)) }
+    }
+
+    /// The steps that answer differently, with ours in words.
+    fn differences(&self) -> Vec<(usize, String)> {
+        let mut found = Vec::new();
+        for (at, judge) in self.judge.iter().enumerate() {
+            for ours in &self.ours {
+                let words = match ours {
+                    Err(panic) if at + 1 == self.judge.len() => format!("panic: {panic}"),
+                    Err(_) => continue,
+                    Ok(answers) if judge::agree(judge, &answers[at]) || judge::is_no_guide(judge) => continue,
+                    Ok(answers) => judge::show(&answers[at]),
+                };
+                found.push((at, words));
+                break;
+            }
+        }
+        found
+    }
+}
+
+/// Two answers without what varies from script to script, so that one mistake is reported once.
+fn signature(judge: &[Reply], ours: &str) -> String {
+    let simplify = |text: &str| -> String {
+        let words =
+            text.split([' ', '\n', '(', ')', ',']).filter(|w| w.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
+        words.take(14).collect::<Vec<_>>().join(" ")
+    };
+    let judge = match judge.last() {
+        Some(Reply::Error { text, .. }) => format!("error {}", simplify(text)),
+        Some(Reply::Rows(rows)) => format!("rows {}", rows.columns.len()),
+        Some(other) => format!("{other:?}").chars().take(8).collect(),
+        None => String::new(),
+    };
+    let ours = if ours.contains("error 0x") || ours.starts_with("panic") { simplify(ours) } else { "rows".into() };
+    format!("{judge} / {ours}")
+}
+
+fn features_left_out() -> BTreeSet<String> {
+    let named = std::env::var("HELENUS_SIDE_WITHOUT").unwrap_or_default();
+    let without: BTreeSet<String> = named.split(',').filter(|name| !name.is_empty()).map(String::from).collect();
+    for name in &without {
+        assert!(dice::FEATURES.contains(&name.as_str()), "no feature {name}; there are {:?}", dice::FEATURES);
+    }
+    without
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// On Helenus alone: the number of shards and the size of pages make no difference.
+#[test]
+fn a_sample_agrees_with_itself() {
+    let without = features_left_out();
+    for seed in 0..SAMPLE {
+        let mut steps = Vec::new();
+        for step in script::script(seed, SCRIPT_STATEMENTS / 2, &without) {
+            let unpaged = step.page_size.is_some().then(|| Step { page_size: None, ..step.clone() });
+            steps.push(step);
+            steps.extend(unpaged);
+        }
+        let [one, three] = [1, 3].map(|shards| on_simulated_node(&steps, shards).expect("no panic"));
+        for (at, step) in steps.iter().enumerate() {
+            let words = || format!("seed {seed}: {step:?}\n  {}\n  {}", judge::show(&one[at]), judge::show(&three[at]));
+            assert!(judge::agree(&one[at], &three[at]), "one and three shards differ: {}", words());
+            if step.page_size.is_none() {
+                continue;
+            }
+            let (paged, unpaged) = (judge::whole(&one[at]), judge::whole(&one[at + 1]));
+            if let (Some(paged), Some(unpaged)) = (paged, unpaged) {
+                assert_eq!(paged, unpaged, "paged and unpaged differ: {}\n  {}", words(), judge::show(&one[at + 1]));
+            }
+        }
+    }
+}
+
+/// Against Cassandra, when asked for.
+#[test]
+fn random_statements_answer_as_cassandra_does() {
+    if std::env::var("HELENUS_ORACLE").is_err() {
+        return;
+    }
+    let address = std::env::var("HELENUS_ORACLE_ADDRESS").unwrap_or_else(|_| "127.0.0.31".into());
+    let directory = std::env::temp_dir().join("helenus-oracle");
+    let ours = std::env::var("HELENUS_ORACLE_RUNNING").is_err();
+    let run = |verb: &str| {
+        let script = std::env::var("CASSANDRA").expect("CASSANDRA names the script that starts a real Cassandra");
+        let status = Command::new(script).arg(verb).arg(&directory).arg(&address).status().expect("the script runs");
+        assert!(status.success(), "Cassandra: {verb}");
+    };
+    if ours {
+        run("start");
+    }
+    let address = address.parse().expect("an IP address");
+    let alone = std::env::var("HELENUS_SIDE_ALONE").is_ok();
+    let reported = if alone { count_errors(address) } else { compare(address) };
+    if ours {
+        run("stop");
+    }
+    assert!(reported.is_empty(), "{} kinds of differences: {reported:#?}", reported.len());
+}
+
+/// What Cassandra refuses, with examples: a look at the generator itself.
+fn count_errors(address: IpAddr) -> BTreeMap<String, usize> {
+    let without = features_left_out();
+    let mut kinds: BTreeMap<String, (usize, String)> = BTreeMap::new();
+    let (mut seed, mut statements) = (number("HELENUS_SIDE_SEED", 0), 0);
+    while statements < number("HELENUS_SIDE_STATEMENTS", 2000) {
+        let steps = script::script(seed, SCRIPT_STATEMENTS, &without);
+        for (step, replies) in steps.iter().zip(on_server(&steps, address)) {
+            statements += 1;
+            if let Some(Reply::Error { code, text }) = replies.last() {
+                let entry = kinds.entry(signature(&replies, "")).or_default();
+                entry.0 += 1;
+                entry.1 = format!("{seed}: {code:#06x} {text} <- {}", step.text);
+            }
+        }
+        seed += 1;
+    }
+    let mut sorted: Vec<_> = kinds.values().collect();
+    sorted.sort();
+    for (count, example) in sorted {
+        println!("{count:5} {example}");
+    }
+    println!("{statements} statements, {} errors", kinds.values().map(|(count, _)| count).sum::<usize>());
+    BTreeMap::new()
+}
+
+/// Runs scripts until there are statements enough; the kinds of differences with how often each came.
+fn compare(address: IpAddr) -> BTreeMap<String, usize> {
+    let without = features_left_out();
+    let wanted = number("HELENUS_SIDE_STATEMENTS", 2000);
+    let mut seed = number("HELENUS_SIDE_SEED", 0);
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    let (mut compared, mut no_guide, mut errors) = (0, 0, 0);
+    while compared < wanted {
+        let steps = script::script(seed, SCRIPT_STATEMENTS, &without);
+        let both = Both::of(&steps, address);
+        compared += steps.len() as u64;
+        no_guide += both.judge.iter().filter(|replies| judge::is_no_guide(replies)).count();
+        errors += both.judge.iter().flatten().filter(|reply| matches!(reply, Reply::Error { .. })).count();
+        for (at, words) in both.differences() {
+            let kind = signature(&both.judge[at], &words);
+            let count = kinds.entry(kind.clone()).or_default();
+            *count += 1;
+            if *count == 1 && kinds.len() <= REPORTED_MAX {
+                report(seed, &kind, &steps[..=at], &both.judge[at], &words, address);
+            }
+        }
+        seed += 1;
+        println!(
+            "== next seed {seed}: {compared} statements, {errors} answered by errors, {no_guide} without guide, {} kinds of differences",
+            kinds.len()
+        );
+    }
+    kinds
+}
+
+/// Prints a difference, made short.
+fn report(seed: u64, kind: &str, steps: &[Step], judge: &[Reply], ours: &str, address: IpAddr) {
+    let last_differs = |both: &Both, len: usize| both.differences().iter().any(|(at, _)| *at + 1 == len);
+    let short = minimise::minimise(steps, |steps| last_differs(&Both::of(steps, address), steps.len()));
+    let both = Both::of(&short, address);
+    let found = both.differences();
+    if let Some((at, _)) = found.iter().find(|(at, _)| *at + 1 < short.len()) {
+        println!("-- seed {seed}: {kind}: follows from {}", short[*at].text);
+        return;
+    }
+    let (judge, ours) = match found.last() {
+        Some((at, words)) => (judge::show(&both.judge[*at]), words.clone()),
+        None => (judge::show(judge), ours.to_string()),
+    };
+    println!(
+        "-- seed {seed}: {kind}\n{}  Cassandra:\n    {judge}\n  Helenus:\n    {ours}\n",
+        minimise::as_case(&format!("seed {seed}"), &short)
+    );
+}

@@ -1,0 +1,115 @@
+//! Choices: one seeded source, a list of features that may be left out, and the share of deliberate mistakes.
+
+use runtime::rng::Rng;
+use std::collections::BTreeSet;
+
+/// What the generator may use, by the name under which it can be left out.
+pub(crate) const FEATURES: [&str; 31] = [
+    "aggregate",
+    "alter",
+    "alter_type",
+    "arithmetic",
+    "batch",
+    "cast",
+    "collection",
+    "contains",
+    "default_ttl",
+    "descending",
+    "describe",
+    "distinct",
+    "element",
+    "empty",
+    "filtering",
+    "frozen",
+    "function",
+    "group_by",
+    "in",
+    "json",
+    "mask",
+    "multi_column",
+    "paging",
+    "per_partition_limit",
+    "prepared",
+    "static",
+    "token",
+    "ttl",
+    "tuple",
+    "udt",
+    "vector",
+];
+
+/// One mistake in so many choices where one is possible.
+const SLIP_EVERY: usize = 160;
+
+/// The source of every choice of a script.
+pub(crate) struct Dice {
+    rng: Rng,
+    without: BTreeSet<String>,
+    /// Mistakes may be made; off while the first schema is laid.
+    pub(crate) slips: bool,
+}
+
+impl Dice {
+    /// The dice of `seed`, never choosing a feature named in `without`.
+    pub(crate) fn new(seed: u64, without: &BTreeSet<String>) -> Dice {
+        Dice { rng: Rng::new(seed), without: without.clone(), slips: false }
+    }
+
+    /// Uniform in `0..n`.
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        self.rng.below(n as u64) as usize
+    }
+
+    /// True once in `n` times.
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    /// True `n` times in a hundred.
+    pub(crate) fn percent(&mut self, n: usize) -> bool {
+        self.below(100) < n
+    }
+
+    /// One of a list that is not empty.
+    pub(crate) fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
+        &list[self.below(list.len())]
+    }
+
+    /// Whether a feature may be used.
+    pub(crate) fn has(&self, feature: &str) -> bool {
+        debug_assert!(FEATURES.contains(&feature), "{feature}");
+        !self.without.contains(feature)
+    }
+
+    /// Whether to use a feature, `n` times in a hundred.
+    pub(crate) fn use_of(&mut self, feature: &str, n: usize) -> bool {
+        // The choice is drawn either way: leaving a feature out keeps the rest of a script similar.
+        let drawn = self.percent(n);
+        drawn && self.has(feature)
+    }
+
+    /// Whether to make a mistake here.
+    pub(crate) fn slip(&mut self) -> bool {
+        let drawn = self.one_in(SLIP_EVERY);
+        drawn && self.slips
+    }
+
+    /// An index by weight.
+    pub(crate) fn weighted(&mut self, weights: &[usize]) -> usize {
+        let mut left = self.below(weights.iter().sum());
+        for (index, weight) in weights.iter().enumerate() {
+            if left < *weight {
+                return index;
+            }
+            left -= weight;
+        }
+        unreachable!("the draw is below the sum")
+    }
+
+    /// The list in another order.
+    pub(crate) fn shuffle<T>(&mut self, list: &mut [T]) {
+        for at in (1..list.len()).rev() {
+            list.swap(at, self.below(at + 1));
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Comparing answers, and putting them into words.
+
+use crate::session::{Column, Reply, Rows};
+use model::{CqlType, text};
+
+/// Seconds by which remaining times to live may differ: the two servers ran at different moments.
+const TTL_TOLERANCE: i64 = 600;
+/// Cassandra's answer to what it did not foresee: nothing to follow.
+const SERVER_ERROR: u32 = 0;
+
+/// Whether the judge's answers are no guide: it failed inside.
+pub(crate) fn is_no_guide(judge: &[Reply]) -> bool {
+    judge.iter().any(|reply| matches!(reply, Reply::Error { code: SERVER_ERROR, .. }))
+}
+
+/// Whether two answers to one step are the same.
+pub(crate) fn agree(a: &[Reply], b: &[Reply]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| replies_agree(a, b))
+}
+
+fn replies_agree(a: &Reply, b: &Reply) -> bool {
+    match (a, b) {
+        (Reply::Rows(a), Reply::Rows(b)) => {
+            a.columns == b.columns
+                && a.more == b.more
+                && a.warnings == b.warnings
+                && a.rows.len() == b.rows.len()
+                && a.rows.iter().zip(&b.rows).all(|(x, y)| rows_agree(&a.columns, x, y))
+        }
+        (Reply::Error { code: a, text: x }, Reply::Error { code: b, text: y }) => {
+            a == b && words(*a, x) == words(*b, y)
+        }
+        _ => a == b,
+    }
+}
+
+/// The text of a syntax error is free, its place is not.
+fn words(code: u32, text: &str) -> String {
+    const SYNTAX: u32 = 0x2000;
+    if code != SYNTAX {
+        return text.to_string();
+    }
+    text.split([' ', '\n']).take(2).collect::<Vec<_>>().join(" ")
+}
+
+fn rows_agree(columns: &[Column], a: &[Option<Vec<u8>>], b: &[Option<Vec<u8>>]) -> bool {
+    a.len() == b.len()
+        && a.iter().zip(b).enumerate().all(|(at, (a, b))| {
+            let ttl = columns.get(at).is_some_and(|column| column.name.contains("ttl("));
+            a == b || (ttl && ttls_agree(a.as_deref(), b.as_deref()))
+        })
+}
+
+/// Equal but for some seconds: one time to live, or a list of them (which ends with one).
+fn ttls_agree(a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
+    let (Some(a), Some(b)) = (a, b) else { return false };
+    a.len() == b.len()
+        && a.chunks(4).zip(b.chunks(4)).all(|(a, b)| match (<[u8; 4]>::try_from(a), <[u8; 4]>::try_from(b)) {
+            (Ok(a), Ok(b)) => {
+                (i64::from(i32::from_be_bytes(a)) - i64::from(i32::from_be_bytes(b))).abs() <= TTL_TOLERANCE
+            }
+            _ => a == b,
+        })
+}
+
+/// The rows of all pages in one, if these are rows.
+pub(crate) fn whole(replies: &[Reply]) -> Option<Vec<Vec<Option<Vec<u8>>>>> {
+    let mut all = Vec::new();
+    for reply in replies {
+        match reply {
+            Reply::Rows(rows) => all.extend(rows.rows.iter().cloned()),
+            Reply::Prepared { .. } => {}
+            _ => return None,
+        }
+    }
+    Some(all)
+}
+
+/// Answers for a reader.
+pub(crate) fn show(replies: &[Reply]) -> String {
+    let lines: Vec<String> = replies.iter().map(show_reply).collect();
+    lines.join("\n    ")
+}
+
+fn show_reply(reply: &Reply) -> String {
+    match reply {
+        Reply::Rows(Rows { columns, rows, more, warnings }) => {
+            let names: Vec<String> =
+                columns.iter().map(|column| format!("{} {}", column.name, column.cql_type)).collect();
+            let mut out = names.join(" | ");
+            for row in rows {
+                let cells: Vec<String> =
+                    row.iter().zip(columns).map(|(cell, column)| show_cell(cell.as_deref(), column)).collect();
+                out.push_str(&format!("\n    {}", cells.join(" | ")));
+            }
+            for warning in warnings {
+                out.push_str(&format!("\n    warning {warning}"));
+            }
+            if *more {
+                out.push_str("\n    more");
+            }
+            out
+        }
+        Reply::Error { code, text } => format!("error {code:#06x} {text}"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn show_cell(cell: Option<&[u8]>, column: &Column) -> String {
+    let Some(bytes) = cell else { return "null".into() };
+    if bytes.is_empty() {
+        return "empty".into();
+    }
+    match CqlType::parse(&column.cql_type) {
+        Some(known) => text::to_literal(&known, bytes).replace('\n', "\\n"),
+        None => crate::script::hex(bytes),
+    }
+}

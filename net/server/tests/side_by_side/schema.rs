@@ -1,0 +1,155 @@
+//! The schema of a script: user types and tables, as the generator believes them to be.
+
+use crate::dice::Dice;
+use crate::types::{self, Type};
+
+/// CREATE TYPE.
+#[derive(Clone, Debug)]
+pub(crate) struct UserType {
+    pub(crate) name: String,
+    pub(crate) fields: Vec<(String, Type)>,
+}
+
+/// Where a column stands in its table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Partition,
+    Clustering,
+    Static,
+    Regular,
+}
+
+/// A column.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) cql_type: Type,
+    pub(crate) kind: Kind,
+    pub(crate) descending: bool,
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub(crate) name: String,
+    pub(crate) columns: Vec<Column>,
+    /// Seconds, 0 for none.
+    pub(crate) default_ttl: u32,
+    /// Dropped columns, which may come back.
+    pub(crate) dropped: Vec<Column>,
+}
+
+/// An identifier as a statement writes it.
+pub(crate) fn ident(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && name != "select";
+    if plain { name.into() } else { format!("\"{name}\"") }
+}
+
+impl Table {
+    /// The columns of a kind, in key order.
+    pub(crate) fn of(&self, kind: Kind) -> Vec<Column> {
+        self.columns.iter().filter(|column| column.kind == kind).cloned().collect()
+    }
+
+    /// Static and regular columns.
+    pub(crate) fn values(&self) -> Vec<Column> {
+        self.columns.iter().filter(|column| matches!(column.kind, Kind::Static | Kind::Regular)).cloned().collect()
+    }
+
+    /// CREATE TABLE.
+    pub(crate) fn create(&self) -> String {
+        let mut lines: Vec<String> = self
+            .columns
+            .iter()
+            .map(|column| {
+                let word = if column.kind == Kind::Static { " static" } else { "" };
+                format!("{} {}{word}", ident(&column.name), column.cql_type.cql())
+            })
+            .collect();
+        let names = |kind| self.of(kind).iter().map(|c| ident(&c.name)).collect::<Vec<_>>().join(", ");
+        let (partition, clustering) = (names(Kind::Partition), names(Kind::Clustering));
+        let several = self.of(Kind::Partition).len() > 1;
+        let partition = if several { format!("({partition})") } else { partition };
+        let key = if clustering.is_empty() { partition } else { format!("{partition}, {clustering}") };
+        lines.push(format!("PRIMARY KEY ({key})"));
+        let mut options = Vec::new();
+        if self.of(Kind::Clustering).iter().any(|column| column.descending) {
+            let order: Vec<String> = self
+                .of(Kind::Clustering)
+                .iter()
+                .map(|c| format!("{} {}", ident(&c.name), if c.descending { "DESC" } else { "ASC" }))
+                .collect();
+            options.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
+        }
+        if self.default_ttl > 0 {
+            options.push(format!("default_time_to_live = {}", self.default_ttl));
+        }
+        let with = if options.is_empty() { String::new() } else { format!(" WITH {}", options.join(" AND ")) };
+        format!("CREATE TABLE {} ({}){with}", ident(&self.name), lines.join(", "))
+    }
+}
+
+impl UserType {
+    /// CREATE TYPE.
+    pub(crate) fn create(&self) -> String {
+        let fields: Vec<String> =
+            self.fields.iter().map(|(name, field)| format!("{} {}", ident(name), field.cql())).collect();
+        format!("CREATE TYPE {} ({})", ident(&self.name), fields.join(", "))
+    }
+}
+
+/// Random user types, later ones made of earlier ones.
+pub(crate) fn user_types(dice: &mut Dice) -> Vec<UserType> {
+    let mut all: Vec<UserType> = Vec::new();
+    if !dice.has("udt") {
+        return all;
+    }
+    for index in 0..1 + dice.below(3) {
+        let count = 1 + dice.below(3);
+        let fields = (0..count)
+            .map(|field| {
+                let name = if dice.one_in(8) { format!("F{field}") } else { format!("f{field}") };
+                let found =
+                    if dice.percent(60) { types::native(dice, false) } else { types::inner(dice, &all, false, 1) };
+                (name, found)
+            })
+            .collect();
+        let name = if dice.one_in(8) { format!("Ty{index}") } else { format!("ty{index}") };
+        all.push(UserType { name, fields });
+    }
+    all
+}
+
+/// A random table.
+pub(crate) fn table(dice: &mut Dice, types: &[UserType], index: usize) -> Table {
+    let mut columns = Vec::new();
+    let mut push = |dice: &mut Dice, name: String, cql_type: Type, kind: Kind| {
+        let name = if dice.one_in(12) { name.to_uppercase() } else { name };
+        let descending = kind == Kind::Clustering && dice.use_of("descending", 35);
+        columns.push(Column { name, cql_type, kind, descending });
+    };
+    for at in 0..1 + dice.weighted(&[7, 2, 1]) {
+        let found = types::of_key(dice, types);
+        push(dice, format!("p{at}"), found, Kind::Partition);
+    }
+    let clusterings = dice.weighted(&[2, 4, 3, 2]);
+    for at in 0..clusterings {
+        let found = types::of_key(dice, types);
+        push(dice, format!("c{at}"), found, Kind::Clustering);
+    }
+    if clusterings > 0 && dice.use_of("static", 45) {
+        for at in 0..1 + dice.below(2) {
+            let found = types::of_column(dice, types);
+            push(dice, format!("s{at}"), found, Kind::Static);
+        }
+    }
+    for at in 0..dice.weighted(&[1, 2, 4, 4, 3]) {
+        let found = types::of_column(dice, types);
+        push(dice, format!("v{at}"), found, Kind::Regular);
+    }
+    let default_ttl = if dice.use_of("default_ttl", 12) { 5_000_000 } else { 0 };
+    let name = if dice.one_in(8) { format!("Tab{index}") } else { format!("t{index}") };
+    Table { name, columns, default_ttl, dropped: Vec::new() }
+}

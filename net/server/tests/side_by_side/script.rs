@@ -1,0 +1,292 @@
+//! A script: schema, statements and closing looks, all from one seed.
+
+use crate::dice::Dice;
+use crate::schema::{self, Column, Kind, Table, UserType, ident};
+use crate::types::Type;
+use crate::value::{self, Bind, Datum};
+use std::collections::BTreeSet;
+
+/// One request.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Step {
+    pub(crate) text: String,
+    /// Sent through PREPARE and EXECUTE; else a QUERY with the values.
+    pub(crate) prepared: bool,
+    /// Values as literals, for reading, and as bytes.
+    pub(crate) values: Vec<(String, Bind)>,
+    pub(crate) page_size: Option<i32>,
+    pub(crate) timestamp: Option<i64>,
+}
+
+/// Makes the statements of one script.
+pub(crate) struct Generator {
+    pub(crate) dice: Dice,
+    pub(crate) types: Vec<UserType>,
+    pub(crate) tables: Vec<Table>,
+    /// Values of the statement being made, if it may have markers.
+    binds: Option<Vec<(String, Bind)>>,
+    /// Number of the statement: makes timestamps and TTLs.
+    pub(crate) number: i64,
+}
+
+/// Every script's keyspace.
+pub(crate) const KEYSPACE: &str = "k";
+
+/// The script of a seed: `count` statements after the schema.
+pub(crate) fn script(seed: u64, count: usize, without: &BTreeSet<String>) -> Vec<Step> {
+    let mut dice = Dice::new(seed, without);
+    let types = schema::user_types(&mut dice);
+    let tables: Vec<Table> = (0..2 + dice.below(2)).map(|index| schema::table(&mut dice, &types, index)).collect();
+    let mut steps: Vec<Step> = types.iter().map(|one| plain(one.create())).collect();
+    steps.extend(tables.iter().map(|table| plain(table.create())));
+    let mut generator = Generator { dice, types, tables, binds: None, number: 0 };
+    generator.dice.slips = true;
+    for _ in 0..count {
+        generator.number += 1;
+        let step = generator.statement();
+        steps.push(step);
+    }
+    steps.extend(generator.closing());
+    steps
+}
+
+fn plain(text: String) -> Step {
+    Step { text, ..Step::default() }
+}
+
+impl Generator {
+    fn statement(&mut self) -> Step {
+        let table = self.dice.below(self.tables.len());
+        // Early statements fill the tables.
+        let early = self.number < 25;
+        let weights = if early { [60, 15, 4, 6, 15, 0] } else { [16, 14, 7, 4, 56, 3] };
+        let kind = self.dice.weighted(&weights);
+        if kind == 5 {
+            return if self.dice.has("alter") { plain(self.alter(table)) } else { self.select_step(table) };
+        }
+        if kind == 4 {
+            return self.select_step(table);
+        }
+        if self.dice.use_of("prepared", 30) {
+            self.binds = Some(Vec::new());
+        }
+        let (text, stamped) = match kind {
+            0 => self.insert(table, false),
+            1 => self.update(table, false),
+            2 => self.delete(table, false),
+            _ if self.dice.has("batch") => self.batch(table),
+            _ => self.insert(table, false),
+        };
+        let values = self.binds.take().unwrap_or_default();
+        let timestamp = (!stamped).then(|| self.timestamp(true));
+        let prepared = !values.is_empty() && self.dice.percent(70);
+        Step { text, prepared, values, page_size: None, timestamp }
+    }
+
+    fn select_step(&mut self, table: usize) -> Step {
+        if self.dice.use_of("prepared", 25) {
+            self.binds = Some(Vec::new());
+        }
+        let text = self.select(table);
+        let values = self.binds.take().unwrap_or_default();
+        let prepared = !values.is_empty() && self.dice.percent(70);
+        let page_size = self.dice.use_of("paging", 35).then(|| 1 + self.dice.below(5) as i32);
+        Step { text, prepared, values, page_size, timestamp: None }
+    }
+
+    /// Everything once more at the end, and the schema's own words.
+    fn closing(&mut self) -> Vec<Step> {
+        let mut texts = Vec::new();
+        for table in &self.tables {
+            texts.push(format!("SELECT * FROM {}", ident(&table.name)));
+            if self.dice.has("describe") {
+                texts.push(format!("DESCRIBE TABLE {KEYSPACE}.{}", ident(&table.name)));
+            }
+        }
+        for name in ["columns", "types", "dropped_columns"] {
+            let columns = match name {
+                "columns" => "table_name, column_name, clustering_order, kind, position, type",
+                "types" => "type_name, field_names, field_types",
+                _ => "table_name, column_name, kind, type",
+            };
+            texts.push(format!("SELECT {columns} FROM system_schema.{name} WHERE keyspace_name = '{KEYSPACE}'"));
+        }
+        if self.dice.has("describe") {
+            for one in &self.types {
+                texts.push(format!("DESCRIBE TYPE {KEYSPACE}.{}", ident(&one.name)));
+            }
+        }
+        texts.into_iter().map(plain).collect()
+    }
+
+    /// Microseconds, near the statement's number so that statements overtake each other; `distinct` ones never tie, for
+    /// what expires: the winner of such a tie would depend on the clock.
+    pub(crate) fn timestamp(&mut self, distinct: bool) -> i64 {
+        let near = (1000 + self.number + self.dice.below(16) as i64 - 8) * 10_000;
+        if distinct { near + self.number } else { near }
+    }
+
+    /// Whether a table's writes expire by themselves.
+    fn expires(&self, table: usize) -> bool {
+        self.tables[table].default_ttl > 0
+    }
+
+    /// `USING ...` or nothing; whether it names the timestamp.
+    pub(crate) fn using(&mut self, table: usize, ttl: bool) -> (String, bool) {
+        let ttl = ttl && self.dice.use_of("ttl", 14);
+        let stamped = self.dice.percent(75);
+        let mut parts = Vec::new();
+        if stamped {
+            let distinct = ttl || self.expires(table);
+            let timestamp = self.timestamp(distinct);
+            parts.push(format!("TIMESTAMP {}", self.number_term(timestamp, 8)));
+        }
+        if ttl {
+            let seconds = if self.dice.slip() {
+                *self.dice.pick(&[-1, 630_720_001])
+            } else if self.dice.one_in(12) {
+                0
+            } else {
+                400_000 + self.number * 1000
+            };
+            parts.push(format!("TTL {}", self.number_term(seconds, 4)));
+        }
+        if self.dice.one_in(2) {
+            parts.reverse();
+        }
+        let text = if parts.is_empty() { String::new() } else { format!(" USING {}", parts.join(" AND ")) };
+        (text, stamped)
+    }
+
+    /// A number for `TIMESTAMP`, `TTL` or `LIMIT`, of so many bytes.
+    pub(crate) fn number_term(&mut self, number: i64, len: usize) -> String {
+        if self.binds.is_some() && self.dice.one_in(2) {
+            let bytes = number.to_be_bytes()[8 - len..].to_vec();
+            return self.bind(number.to_string(), Bind::Bytes(bytes));
+        }
+        number.to_string()
+    }
+
+    fn bind(&mut self, literal: String, bind: Bind) -> String {
+        if let Some(binds) = &mut self.binds {
+            binds.push((literal, bind));
+        }
+        "?".into()
+    }
+
+    /// Whether parts of a statement may change places: markers keep the order of their values.
+    pub(crate) fn may_shuffle(&self) -> bool {
+        self.binds.is_none()
+    }
+
+    /// A marker of the statement for a value that was made already, or the value itself.
+    pub(crate) fn place(&mut self, datum: Datum) -> String {
+        if self.binds.is_some() && self.dice.percent(75) {
+            return self.bind(datum.literal, Bind::Bytes(datum.bytes));
+        }
+        datum.literal
+    }
+
+    /// A value of a type.
+    pub(crate) fn datum(&mut self, cql_type: &Type, key: bool) -> Datum {
+        value::datum(&mut self.dice, &self.types, cql_type, key)
+    }
+
+    /// A term for a key column.
+    pub(crate) fn key_term(&mut self, cql_type: &Type) -> String {
+        if self.dice.slip() {
+            return self.wrong_term(cql_type);
+        }
+        let datum = self.datum(cql_type, true);
+        let wrapped = self.wrapped(cql_type, &datum);
+        wrapped.unwrap_or_else(|| self.place(datum))
+    }
+
+    /// A term for a column that is no key, sometimes null, unset or empty.
+    pub(crate) fn value_term(&mut self, cql_type: &Type) -> String {
+        if self.dice.slip() {
+            return self.wrong_term(cql_type);
+        }
+        let binding = self.binds.is_some();
+        match self.dice.below(30) {
+            0 if binding => self.bind("null".into(), Bind::Null),
+            1 if binding => self.bind("unset".into(), Bind::Unset),
+            2 if binding && self.dice.has("empty") && matches!(cql_type, Type::Native(_)) => {
+                self.bind("0x".into(), Bind::Bytes(Vec::new()))
+            }
+            0..=1 => "null".into(),
+            _ => {
+                let datum = self.datum(cql_type, false);
+                let wrapped = self.wrapped(cql_type, &datum);
+                wrapped.unwrap_or_else(|| self.place(datum))
+            }
+        }
+    }
+
+    /// A native value through functions or with a type before it, sometimes.
+    fn wrapped(&mut self, cql_type: &Type, datum: &Datum) -> Option<String> {
+        let Type::Native(name) = cql_type else { return None };
+        if *name == "varchar" || !self.dice.use_of("function", 5) {
+            return None;
+        }
+        let literal = &datum.literal;
+        Some(match self.dice.below(4) {
+            0 => format!("({name}) {literal}"),
+            1 if *name != "blob" => format!("blobAs{0}({1})", capital(name), hex(&datum.bytes)),
+            2 if *name != "blob" => format!("blob_as_{name}({name}_as_blob(({name}) {literal}))"),
+            _ => format!("from_json('{}')", datum.json.replace('\'', "''")),
+        })
+    }
+
+    /// A term that does not fit, most of the time.
+    fn wrong_term(&mut self, cql_type: &Type) -> String {
+        let other = crate::types::of_column(&mut self.dice, &self.types);
+        let literal = self.datum(&other, false).literal;
+        match self.dice.below(7) {
+            0 => "null".into(),
+            1 => "nosuch(1)".into(),
+            2 => format!("({}) {literal}", cql_type.cql()),
+            3 => format!("({}) {literal}", other.cql()),
+            _ => literal,
+        }
+    }
+
+    /// A name of a column, wrong at times.
+    pub(crate) fn name(&mut self, column: &Column) -> String {
+        if self.dice.slip() {
+            return self.dice.pick(&["nosuch", "p0", "c0", "v0", "s0", "\"V0\"", "v1"]).to_string();
+        }
+        ident(&column.name)
+    }
+
+    /// The table's name, with its keyspace at times.
+    pub(crate) fn table_name(&mut self, table: usize) -> String {
+        let name = ident(&self.tables[table].name);
+        if self.dice.slip() {
+            return self.dice.pick(&["nosuch", "nosuch.t0", "k.nosuch", "system.t0"]).to_string();
+        }
+        if self.dice.one_in(3) { format!("{KEYSPACE}.{name}") } else { name }
+    }
+
+    /// A column of a table that satisfies `wanted`.
+    pub(crate) fn column(&mut self, table: usize, wanted: impl Fn(&Column) -> bool) -> Option<Column> {
+        let found: Vec<Column> = self.tables[table].columns.iter().filter(|c| wanted(c)).cloned().collect();
+        if found.is_empty() { None } else { Some(self.dice.pick(&found).clone()) }
+    }
+
+    /// The columns of a kind.
+    pub(crate) fn of(&self, table: usize, kind: Kind) -> Vec<Column> {
+        self.tables[table].of(kind)
+    }
+}
+
+/// The name as `blobAsX` has it: `blobAsTimeuuid`, `blobAsInt`.
+pub(crate) fn capital(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map(|first| first.to_ascii_uppercase().to_string() + letters.as_str()).unwrap_or_default()
+}
+
+/// A blob literal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold("0x".to_string(), |out, byte| out + &format!("{byte:02x}"))
+}

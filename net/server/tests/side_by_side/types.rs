@@ -1,0 +1,178 @@
+//! Types of the generated schemas.
+
+use crate::dice::Dice;
+use crate::schema::{UserType, ident};
+
+/// A CQL type; `frozen` as written around it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Type {
+    Native(&'static str),
+    List(Box<Type>, bool),
+    Set(Box<Type>, bool),
+    Map(Box<Type>, Box<Type>, bool),
+    Tuple(Vec<Type>),
+    User(String, bool),
+    Vector(Box<Type>, usize),
+}
+
+/// Every native type but `counter`.
+pub(crate) const NATIVES: [&str; 20] = [
+    "ascii",
+    "bigint",
+    "blob",
+    "boolean",
+    "date",
+    "decimal",
+    "double",
+    "duration",
+    "float",
+    "inet",
+    "int",
+    "smallint",
+    "text",
+    "time",
+    "timestamp",
+    "timeuuid",
+    "tinyint",
+    "uuid",
+    "varint",
+    "varchar",
+];
+
+/// Deepest nesting that the generator makes.
+const DEPTH_MAX: usize = 2;
+
+impl Type {
+    /// The type as CQL writes it.
+    pub(crate) fn cql(&self) -> String {
+        let frozen = |inner: String, frozen: bool| if frozen { format!("frozen<{inner}>") } else { inner };
+        match self {
+            Type::Native(name) => name.to_string(),
+            Type::List(element, f) => frozen(format!("list<{}>", element.cql()), *f),
+            Type::Set(element, f) => frozen(format!("set<{}>", element.cql()), *f),
+            Type::Map(key, value, f) => frozen(format!("map<{}, {}>", key.cql(), value.cql()), *f),
+            Type::Tuple(elements) => {
+                let elements: Vec<String> = elements.iter().map(Type::cql).collect();
+                format!("tuple<{}>", elements.join(", "))
+            }
+            Type::User(name, f) => frozen(ident(name), *f),
+            Type::Vector(element, n) => format!("vector<{}, {n}>", element.cql()),
+        }
+    }
+
+    /// Whether a column of this type has a cell per element.
+    pub(crate) fn is_multicell(&self) -> bool {
+        matches!(self, Type::List(_, false) | Type::Set(_, false) | Type::Map(_, _, false) | Type::User(_, false))
+    }
+
+    /// Whether this is one of the named native types.
+    pub(crate) fn is_one_of(&self, names: &[&str]) -> bool {
+        matches!(self, Type::Native(name) if names.contains(name))
+    }
+
+    /// Whether sum and avg take it.
+    pub(crate) fn is_number(&self) -> bool {
+        self.is_one_of(&["bigint", "decimal", "double", "float", "int", "smallint", "tinyint", "varint"])
+    }
+
+    /// Whether every value has the same length, as vectors know it.
+    pub(crate) fn fixed_len(&self) -> Option<usize> {
+        match self {
+            Type::Native(name) => match *name {
+                "boolean" => Some(1),
+                "int" | "float" => Some(4),
+                "bigint" | "double" | "timestamp" => Some(8),
+                "uuid" | "timeuuid" => Some(16),
+                _ => None,
+            },
+            Type::Vector(element, n) => element.fixed_len().map(|len| len * n),
+            _ => None,
+        }
+    }
+
+    /// The type, frozen all through.
+    pub(crate) fn frozen(self) -> Type {
+        match self {
+            Type::List(element, _) => Type::List(element, true),
+            Type::Set(element, _) => Type::Set(element, true),
+            Type::Map(key, value, _) => Type::Map(key, value, true),
+            Type::User(name, _) => Type::User(name, true),
+            other => other,
+        }
+    }
+
+    /// Whether a `duration` stands anywhere in it: such types have no order.
+    pub(crate) fn has_duration(&self, types: &[UserType]) -> bool {
+        match self {
+            Type::Native(name) => *name == "duration",
+            Type::List(element, _) | Type::Set(element, _) | Type::Vector(element, _) => element.has_duration(types),
+            Type::Map(key, value, _) => key.has_duration(types) || value.has_duration(types),
+            Type::Tuple(elements) => elements.iter().any(|element| element.has_duration(types)),
+            Type::User(name, _) => types
+                .iter()
+                .filter(|known| known.name == *name)
+                .any(|known| known.fields.iter().any(|(_, field)| field.has_duration(types))),
+        }
+    }
+}
+
+/// A native type; `ordered` ones only for keys and elements of sets.
+pub(crate) fn native(dice: &mut Dice, ordered: bool) -> Type {
+    loop {
+        // Half of all are the plain ones, so that statements find columns to compare.
+        let name = if dice.percent(40) { *dice.pick(&["int", "text", "bigint"]) } else { *dice.pick(&NATIVES) };
+        if !(ordered && name == "duration") {
+            return Type::Native(name);
+        }
+    }
+}
+
+/// Any type that may stand inside another.
+pub(crate) fn inner(dice: &mut Dice, types: &[UserType], ordered: bool, depth: usize) -> Type {
+    if depth >= DEPTH_MAX || dice.percent(65) {
+        return native(dice, ordered);
+    }
+    let found = compound(dice, types, ordered, depth).frozen();
+    if ordered && found.has_duration(types) { native(dice, true) } else { found }
+}
+
+/// A collection, tuple, user type or vector, not frozen where that is possible; a native type if none may be used.
+pub(crate) fn compound(dice: &mut Dice, types: &[UserType], ordered: bool, depth: usize) -> Type {
+    match dice.weighted(&[4, 4, 4, 2, 3, 1]) {
+        0 if dice.has("collection") => Type::List(inner(dice, types, ordered, depth + 1).into(), false),
+        1 if dice.has("collection") => Type::Set(inner(dice, types, true, depth + 1).into(), false),
+        2 if dice.has("collection") => {
+            let key = inner(dice, types, true, depth + 1);
+            Type::Map(key.into(), inner(dice, types, ordered, depth + 1).into(), false)
+        }
+        3 if dice.has("tuple") => {
+            let len = 1 + dice.below(3);
+            Type::Tuple((0..len).map(|_| inner(dice, types, ordered, depth + 1)).collect())
+        }
+        4 if dice.has("udt") && !types.is_empty() => Type::User(dice.pick(types).name.clone(), false),
+        5 if dice.has("vector") => {
+            let len = 1 + dice.below(3);
+            let element = if dice.percent(60) { Type::Native("float") } else { inner(dice, types, ordered, depth + 1) };
+            Type::Vector(element.into(), len)
+        }
+        _ => native(dice, ordered),
+    }
+}
+
+/// The type of a column that is no key.
+pub(crate) fn of_column(dice: &mut Dice, types: &[UserType]) -> Type {
+    if dice.percent(45) {
+        return native(dice, false);
+    }
+    let found = compound(dice, types, false, 0);
+    if dice.use_of("frozen", 35) { found.frozen() } else { found }
+}
+
+/// The type of a key column.
+pub(crate) fn of_key(dice: &mut Dice, types: &[UserType]) -> Type {
+    if dice.percent(85) || !dice.has("frozen") {
+        return native(dice, true);
+    }
+    let found = compound(dice, types, true, 1).frozen();
+    if found.has_duration(types) { native(dice, true) } else { found }
+}
