@@ -56,6 +56,9 @@ const SAMPLE: u64 = 6;
 /// Differences of their own kind that a run makes short.
 const REPORTED_MAX: usize = 40;
 
+/// How Helenus refuses what it lacks.
+const NOT_YET: [&str; 3] = ["does not support", "not supported yet", "Unlogged batches only"];
+
 /// Per step the replies: pages, or a preparation and its pages.
 type Answers = Vec<Vec<Reply>>;
 
@@ -100,6 +103,15 @@ fn on_simulated_node(steps: &[Step], shards: usize) -> Result<Answers, String> {
     })
 }
 
+/// A step that answers differently.
+struct Difference {
+    at: usize,
+    /// Without what varies from script to script, so that one mistake is reported once.
+    kind: String,
+    judge: String,
+    ours: String,
+}
+
 /// What Helenus and Cassandra answered to a script.
 struct Both {
     judge: Answers,
@@ -112,40 +124,30 @@ impl Both {
         Both { judge: on_server(steps, address), ours: [1, 3].map(|shards| on_simulated_node(steps, shards)) }
     }
 
-    /// The steps that answer differently, with ours in words.
-    fn differences(&self) -> Vec<(usize, String)> {
+    /// The steps that answer differently, with both answers in words from where they differ.
+    fn differences(&self) -> Vec<Difference> {
         let mut found = Vec::new();
         for (at, judge) in self.judge.iter().enumerate() {
             for ours in &self.ours {
-                let words = match ours {
-                    Err(panic) if at + 1 == self.judge.len() => format!("panic: {panic}"),
+                let difference = match ours {
+                    Err(panic) if at + 1 == self.judge.len() => {
+                        let (kind, ours) = (format!("panic {panic}"), panic.clone());
+                        Difference { at, kind, judge: judge::show(judge), ours }
+                    }
                     Err(_) => continue,
                     Ok(answers) if judge::agree(judge, &answers[at]) || judge::is_no_guide(judge) => continue,
-                    Ok(answers) => judge::show(&answers[at]),
+                    Ok(answers) => {
+                        let (judge, ours) = judge::from_difference(judge, &answers[at]);
+                        let kind = format!("{} / {}", judge::kind_of(judge), judge::kind_of(ours));
+                        Difference { at, kind, judge: judge::show(judge), ours: judge::show(ours) }
+                    }
                 };
-                found.push((at, words));
+                found.push(difference);
                 break;
             }
         }
         found
     }
-}
-
-/// Two answers without what varies from script to script, so that one mistake is reported once.
-fn signature(judge: &[Reply], ours: &str) -> String {
-    let simplify = |text: &str| -> String {
-        let words =
-            text.split([' ', '\n', '(', ')', ',']).filter(|w| w.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
-        words.take(14).collect::<Vec<_>>().join(" ")
-    };
-    let judge = match judge.last() {
-        Some(Reply::Error { text, .. }) => format!("error {}", simplify(text)),
-        Some(Reply::Rows(rows)) => format!("rows {}", rows.columns.len()),
-        Some(other) => format!("{other:?}").chars().take(8).collect(),
-        None => String::new(),
-    };
-    let ours = if ours.contains("error 0x") || ours.starts_with("panic") { simplify(ours) } else { "rows".into() };
-    format!("{judge} / {ours}")
 }
 
 fn features_left_out() -> BTreeSet<String> {
@@ -223,7 +225,7 @@ fn count_errors(address: IpAddr) -> BTreeMap<String, usize> {
         for (step, replies) in steps.iter().zip(on_server(&steps, address)) {
             statements += 1;
             if let Some(Reply::Error { code, text }) = replies.last() {
-                let entry = kinds.entry(signature(&replies, "")).or_default();
+                let entry = kinds.entry(judge::kind_of(&replies)).or_default();
                 entry.0 += 1;
                 entry.1 = format!("{seed}: {code:#06x} {text} <- {}", step.text);
             }
@@ -245,19 +247,19 @@ fn compare(address: IpAddr) -> BTreeMap<String, usize> {
     let wanted = number("HELENUS_SIDE_STATEMENTS", 2000);
     let mut seed = number("HELENUS_SIDE_SEED", 0);
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    let mut refused: BTreeMap<String, usize> = BTreeMap::new();
     let (mut compared, mut no_guide, mut errors) = (0, 0, 0);
     while compared < wanted {
-        let steps = script::script(seed, SCRIPT_STATEMENTS, &without);
+        let steps = without_missing(script::script(seed, SCRIPT_STATEMENTS, &without), &mut refused);
         let both = Both::of(&steps, address);
         compared += steps.len() as u64;
         no_guide += both.judge.iter().filter(|replies| judge::is_no_guide(replies)).count();
         errors += both.judge.iter().flatten().filter(|reply| matches!(reply, Reply::Error { .. })).count();
-        for (at, words) in both.differences() {
-            let kind = signature(&both.judge[at], &words);
-            let count = kinds.entry(kind.clone()).or_default();
+        for difference in both.differences() {
+            let count = kinds.entry(difference.kind.clone()).or_default();
             *count += 1;
             if *count == 1 && kinds.len() <= REPORTED_MAX {
-                report(seed, &kind, &steps[..=at], &both.judge[at], &words, address);
+                report(seed, difference, &steps, address);
             }
         }
         seed += 1;
@@ -266,25 +268,38 @@ fn compare(address: IpAddr) -> BTreeMap<String, usize> {
             kinds.len()
         );
     }
+    println!("refused by Helenus as missing: {refused:#?}");
     kinds
 }
 
+/// The steps but for those that Helenus refuses because it lacks something: they change nothing there.
+fn without_missing(steps: Vec<Step>, refused: &mut BTreeMap<String, usize>) -> Vec<Step> {
+    let Ok(answers) = on_simulated_node(&steps, 1) else { return steps };
+    let mut kept = Vec::new();
+    for (step, replies) in steps.into_iter().zip(answers) {
+        match replies.last() {
+            Some(Reply::Error { text, .. }) if NOT_YET.iter().any(|words| text.contains(words)) => {
+                *refused.entry(text.clone()).or_default() += 1;
+            }
+            _ => kept.push(step),
+        }
+    }
+    kept
+}
+
 /// Prints a difference, made short.
-fn report(seed: u64, kind: &str, steps: &[Step], judge: &[Reply], ours: &str, address: IpAddr) {
-    let last_differs = |both: &Both, len: usize| both.differences().iter().any(|(at, _)| *at + 1 == len);
-    let short = minimise::minimise(steps, |steps| last_differs(&Both::of(steps, address), steps.len()));
-    let both = Both::of(&short, address);
-    let found = both.differences();
-    if let Some((at, _)) = found.iter().find(|(at, _)| *at + 1 < short.len()) {
-        println!("-- seed {seed}: {kind}: follows from {}", short[*at].text);
+fn report(seed: u64, difference: Difference, steps: &[Step], address: IpAddr) {
+    let kind = difference.kind.clone();
+    let short = minimise::minimise(&steps[..=difference.at], |steps| {
+        let last = Both::of(steps, address).differences().pop();
+        last.is_some_and(|last| last.at + 1 == steps.len() && last.kind == kind)
+    });
+    let mut found = Both::of(&short, address).differences();
+    if let Some(first) = found.first().filter(|first| first.at + 1 < short.len()) {
+        println!("-- seed {seed}: {kind}: follows from {}", short[first.at].text);
         return;
     }
-    let (judge, ours) = match found.last() {
-        Some((at, words)) => (judge::show(&both.judge[*at]), words.clone()),
-        None => (judge::show(judge), ours.to_string()),
-    };
-    println!(
-        "-- seed {seed}: {kind}\n{}  Cassandra:\n    {judge}\n  Helenus:\n    {ours}\n",
-        minimise::as_case(&format!("seed {seed}"), &short)
-    );
+    let Difference { judge, ours, .. } = found.pop().unwrap_or(difference);
+    let case = minimise::as_case(&format!("seed {seed}"), &short);
+    println!("-- seed {seed}: {kind}\n{case}  Cassandra:\n    {judge}\n  Helenus:\n    {ours}\n");
 }

@@ -25,7 +25,16 @@ where
 {
     let mut sim = Sim::new(1, Options { buggify: false, ..Options::default() });
     let ip = Sim::address_of(SERVER);
-    let mut config = Config::read("", &[format!("listen_address={ip}"), format!("rpc_address={ip}")]).expect("valid");
+    let mut config = Config::read(
+        "",
+        &[
+            format!("listen_address={ip}"),
+            format!("rpc_address={ip}"),
+            // Small, for runs that start thousands of nodes.
+            "commitlog_segment_size=2MiB".into(),
+        ],
+    )
+    .expect("valid");
     config.directory = "/data".into();
     let address = SocketAddr::new(ip, config.native_port);
     let ready = Arc::new(AtomicBool::new(false));
@@ -49,6 +58,10 @@ where
         }
     });
     assert_eq!(sim.run_until(PATIENCE, || result.borrow().is_some()), Stop::Condition, "the client did not end");
+    for id in [CLIENT, SERVER] {
+        sim.kill(id);
+        sim.wipe(id);
+    }
     let value = result.borrow_mut().take();
     value.expect("just seen")
 }

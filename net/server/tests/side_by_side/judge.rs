@@ -76,6 +76,30 @@ pub(crate) fn whole(replies: &[Reply]) -> Option<Vec<Vec<Option<Vec<u8>>>>> {
     Some(all)
 }
 
+/// The replies from the first on that differs, of both.
+pub(crate) fn from_difference<'a>(judge: &'a [Reply], ours: &'a [Reply]) -> (&'a [Reply], &'a [Reply]) {
+    let same = judge.iter().zip(ours).take_while(|(a, b)| replies_agree(a, b)).count();
+    (&judge[same..], &ours[same..])
+}
+
+/// An answer without what varies from script to script.
+pub(crate) fn kind_of(replies: &[Reply]) -> String {
+    match replies.first() {
+        Some(Reply::Prepared { .. }) if replies.len() > 1 => kind_of(&replies[1..]),
+        Some(Reply::Prepared { .. }) => "prepared".into(),
+        Some(Reply::Error { text, .. }) => {
+            let plain = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            let words: Vec<&str> =
+                text.split([' ', '\n', '(', ')', ',']).filter(plain).filter(|word| !word.is_empty()).take(12).collect();
+            format!("error {}", words.join(" "))
+        }
+        Some(Reply::Rows(rows)) if rows.columns.len() == 1 => format!("row of {}", rows.columns[0].cql_type),
+        Some(Reply::Rows(_)) => "rows".into(),
+        Some(other) => format!("{other:?}").chars().take(12).collect(),
+        None => "nothing".into(),
+    }
+}
+
 /// Answers for a reader.
 pub(crate) fn show(replies: &[Reply]) -> String {
     let lines: Vec<String> = replies.iter().map(show_reply).collect();
@@ -102,6 +126,19 @@ fn show_reply(reply: &Reply) -> String {
             out
         }
         Reply::Error { code, text } => format!("error {code:#06x} {text}"),
+        Reply::Prepared { id, markers, key_markers, result, warnings } => {
+            let words = |columns: &[Column]| {
+                let words: Vec<String> =
+                    columns.iter().map(|c| format!("{}.{} {} {}", c.keyspace, c.table, c.name, c.cql_type)).collect();
+                words.join(", ")
+            };
+            format!(
+                "prepared {} markers [{}] key {key_markers:?} result [{}] {warnings:?}",
+                crate::script::hex(id),
+                words(markers),
+                words(result)
+            )
+        }
         other => format!("{other:?}"),
     }
 }
