@@ -3,7 +3,7 @@
 use crate::Version;
 use crate::notation::{Reader, put_int, put_short, put_string};
 use model::types::TYPE_DEPTH_MAX;
-use model::{CqlType, Failure};
+use model::{CqlType, Failure, UserType};
 
 /// A column as metadata shows it, borrowed from whoever knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,16 +69,18 @@ fn native_id(cql_type: &CqlType) -> Option<(u16, Version)> {
         Smallint => (0x13, Version::V4),
         Tinyint => (0x14, Version::V4),
         Duration => (0x15, Version::V5),
-        List { .. } | Set { .. } | Map { .. } | Tuple(_) => return None,
+        List { .. } | Set { .. } | Map { .. } | Tuple(_) | Vector { .. } | User { .. } => return None,
     })
 }
 
 const LIST: u16 = 0x20;
 const MAP: u16 = 0x21;
 const SET: u16 = 0x22;
+const USER: u16 = 0x30;
 const TUPLE: u16 = 0x31;
 
-/// Appends a type. Natives that `version` does not know go as custom with their class.
+/// Appends a type. Vectors, and natives that `version` does not know, go as custom with their class. Frozen or not looks
+/// the same, but for what is in a class.
 pub fn put_type(out: &mut Vec<u8>, version: Version, cql_type: &CqlType) {
     match cql_type {
         CqlType::List { element, .. } => {
@@ -99,6 +101,16 @@ pub fn put_type(out: &mut Vec<u8>, version: Version, cql_type: &CqlType) {
             put_short(out, elements.len() as u16);
             elements.iter().for_each(|element| put_type(out, version, element));
         }
+        CqlType::User { definition, .. } => {
+            put_short(out, USER);
+            put_string(out, &definition.keyspace);
+            put_string(out, &definition.name);
+            put_short(out, definition.fields.len() as u16);
+            for (name, cql_type) in &definition.fields {
+                put_string(out, name);
+                put_type(out, version, cql_type);
+            }
+        }
         native => match native_id(native) {
             Some((id, since)) if version >= since => put_short(out, id),
             _ => {
@@ -109,7 +121,7 @@ pub fn put_type(out: &mut Vec<u8>, version: Version, cql_type: &CqlType) {
     }
 }
 
-/// Reads a type. Custom classes are those of natives; collections come back as not frozen.
+/// Reads a type. Collections and user types come back as not frozen, but for those in classes and in user types.
 pub fn read_type(reader: &mut Reader<'_>) -> Result<CqlType, Failure> {
     read_nested(reader, 0)
 }
@@ -127,9 +139,9 @@ fn read_nested(reader: &mut Reader<'_>, depth: usize) -> Result<CqlType, Failure
     Ok(match id {
         CUSTOM => {
             let class = reader.string()?;
-            match NATIVES.into_iter().find(|native| native.class_name() == class) {
-                Some(native) => native,
-                None => return Err(Failure::protocol(format!("Unknown custom type {class}"))),
+            match CqlType::parse_class(class) {
+                Ok((cql_type, _)) => cql_type,
+                Err(_) => return Err(Failure::protocol(format!("Unknown custom type {class}"))),
             }
         }
         LIST => List { element: Box::new(read_nested(reader, depth + 1)?), frozen: false },
@@ -137,6 +149,17 @@ fn read_nested(reader: &mut Reader<'_>, depth: usize) -> Result<CqlType, Failure
         MAP => {
             let key = Box::new(read_nested(reader, depth + 1)?);
             Map { key, value: Box::new(read_nested(reader, depth + 1)?), frozen: false }
+        }
+        USER => {
+            let (keyspace, name) = (reader.string()?.to_owned(), reader.string()?.to_owned());
+            let count = reader.short()?;
+            let mut fields = Vec::new();
+            for _ in 0..count {
+                let field = reader.string()?.to_owned();
+                let cql_type = read_nested(reader, depth + 1)?;
+                fields.push((field, if cql_type.is_user_type() { cql_type.frozen() } else { cql_type }));
+            }
+            User { definition: UserType { keyspace, name, fields }.into(), frozen: false }
         }
         TUPLE => {
             let count = reader.short()?;

@@ -8,8 +8,8 @@ use crate::key::push_composite;
 use crate::mutation::{Clustering, ClusteringBound, Mutation, MutationBuilder, push_clustering};
 use crate::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
 use crate::schema::{Column, ColumnId, ColumnKind, Keyspace, Replication, Schema, Table, TableId, TableOptions};
-use crate::types::CqlType;
-use crate::value::{self, Duration, push_element};
+use crate::types::{CqlType, UserType};
+use crate::value::{self, Duration, push_element, push_vector_element};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -80,6 +80,8 @@ fn holds_duration(cql_type: &CqlType) -> bool {
         CqlType::List { element, .. } | CqlType::Set { element, .. } => holds_duration(element),
         CqlType::Map { key, value, .. } => holds_duration(key) || holds_duration(value),
         CqlType::Tuple(elements) => elements.iter().any(holds_duration),
+        CqlType::Vector { element, .. } => holds_duration(element),
+        CqlType::User { definition, .. } => definition.field_types().any(holds_duration),
         _ => false,
     }
 }
@@ -88,7 +90,10 @@ fn holds_duration(cql_type: &CqlType) -> bool {
 pub fn cql_type(below: &mut impl FnMut(u64) -> u64) -> CqlType {
     let mut found = frozen_type(0, below);
     match &mut found {
-        CqlType::List { frozen, .. } | CqlType::Set { frozen, .. } | CqlType::Map { frozen, .. } => {
+        CqlType::List { frozen, .. }
+        | CqlType::Set { frozen, .. }
+        | CqlType::Map { frozen, .. }
+        | CqlType::User { frozen, .. } => {
             *frozen = below(2) == 0;
         }
         _ => {}
@@ -97,13 +102,23 @@ pub fn cql_type(below: &mut impl FnMut(u64) -> u64) -> CqlType {
 }
 
 fn frozen_type(depth: u32, below: &mut impl FnMut(u64) -> u64) -> CqlType {
-    let nested = if depth < DEPTH_MAX { 8 } else { 1 };
+    let nested = if depth < DEPTH_MAX { 10 } else { 1 };
     let inner = |below: &mut _| Box::new(frozen_type(depth + 1, below));
     match below(nested) {
         4 => CqlType::List { element: inner(below), frozen: true },
         5 => CqlType::Set { element: inner(below), frozen: true },
         6 => CqlType::Map { key: inner(below), value: inner(below), frozen: true },
         7 => CqlType::Tuple((0..1 + below(3)).map(|_| *inner(below)).collect()),
+        8 => CqlType::Vector { element: inner(below), dimension: 1 + below(3) as u32 },
+        9 => {
+            let names = ["a", "b_2", "Two words", "select", "quo\"te"];
+            let first = below(3) as usize;
+            let names = names[first..].iter().take(1 + below(3) as usize);
+            let fields = names.map(|name| (name.to_string(), *inner(below))).collect();
+            // So many names that no type holds two definitions of one name.
+            let name = format!("{}{}", pick(&["u", "U ", "u\""], below), below(1 << 40));
+            CqlType::User { definition: UserType { keyspace: "k".into(), name, fields }.into(), frozen: true }
+        }
         _ => scalar_type(below),
     }
 }
@@ -111,7 +126,8 @@ fn frozen_type(depth: u32, below: &mut impl FnMut(u64) -> u64) -> CqlType {
 /// A valid value, sometimes empty where that is legal.
 pub fn value(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
     use CqlType::*;
-    let no_empty = matches!(cql_type, Smallint | Tinyint | Date | Time | Duration) || cql_type.is_collection();
+    let no_empty =
+        matches!(cql_type, Smallint | Tinyint | Date | Time | Duration | Vector { .. }) || cql_type.is_collection();
     if !no_empty && below(16) == 0 {
         return Vec::new();
     }
@@ -160,15 +176,35 @@ pub fn value(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> 
         Map { key, value: values, .. } => {
             collection(elements(key, below).into_iter().map(|key| vec![key, value(values, below)]).collect())
         }
-        Tuple(types) => {
+        Tuple(types) => tuple(types.iter(), below),
+        User { definition, .. } => tuple(definition.field_types(), below),
+        Vector { element, dimension } => {
             let mut out = Vec::new();
-            // Elements may be missing at the end.
-            let len = if below(4) == 0 { 1 + below(types.len() as u64) as usize } else { types.len() };
-            for cql_type in &types[..len] {
-                let element = (below(4) > 0).then(|| value(cql_type, below));
-                push_element(&mut out, element.as_deref());
+            for _ in 0..*dimension {
+                push_vector_element(&mut out, element, &filled_value(element, below));
             }
             out
+        }
+    }
+}
+
+fn tuple<'t>(types: impl ExactSizeIterator<Item = &'t CqlType>, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    // Elements may be missing at the end.
+    let len = if below(4) == 0 { 1 + below(types.len() as u64) as usize } else { types.len() };
+    for cql_type in types.take(len) {
+        let element = (below(4) > 0).then(|| value(cql_type, below));
+        push_element(&mut out, element.as_deref());
+    }
+    out
+}
+
+/// A value that has the length of its type, if there is one.
+fn filled_value(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
+    loop {
+        let found = value(cql_type, below);
+        if cql_type.fixed_len().is_none_or(|len| len == found.len()) {
+            return found;
         }
     }
 }
@@ -338,7 +374,7 @@ pub fn row(table: &Table, below: &mut impl FnMut(u64) -> u64, out: &mut Vec<u8>)
     }
 }
 
-/// Elements of a multi-cell collection: path and value, in the order of the paths.
+/// Elements of a multi-cell collection or fields of a user type: path and value, in the order of the paths.
 fn paths(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
     (0..below(4))
         .map(|_| match cql_type {
@@ -350,6 +386,10 @@ fn paths(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> BTreeMap<Vec
             }
             CqlType::Set { element, .. } => (value(element, below), Vec::new()),
             CqlType::Map { key, value: values, .. } => (value(key, below), value(values, below)),
+            CqlType::User { definition, .. } => {
+                let field = below(definition.fields.len() as u64) as usize;
+                ((field as u16).to_be_bytes().to_vec(), value(&definition.fields[field].1, below))
+            }
             scalar => (Vec::new(), value(scalar, below)),
         })
         .collect()

@@ -21,7 +21,7 @@
 use crate::decimal::Scientific;
 use crate::schema::{Column, Table};
 use crate::types::CqlType;
-use crate::value::{self, TupleElements};
+use crate::value::{self, TupleElements, VectorElements};
 
 /// Before a form.
 const NEXT: u8 = 0x40;
@@ -125,7 +125,9 @@ fn push_typed(cql_type: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Option<()>
         Decimal => push_decimal(&Scientific::read(value)?, out),
         List { element, .. } | Set { element, .. } => push_elements(&[element], value, out),
         Map { key, value: values, .. } => push_elements(&[key, values], value, out),
-        Tuple(types) => push_tuple(types, value, out),
+        Tuple(types) => push_tuple(types.iter(), value, out),
+        User { definition, .. } => push_tuple(definition.field_types(), value, out),
+        Vector { element, dimension } => push_vector(element, *dimension, value, out),
     }
     Some(())
 }
@@ -230,9 +232,9 @@ fn push_element(cql_type: &CqlType, element: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn push_tuple(types: &[CqlType], bytes: &[u8], out: &mut Vec<u8>) {
+fn push_tuple<'t>(types: impl Iterator<Item = &'t CqlType>, bytes: &[u8], out: &mut Vec<u8>) {
     let mut nulls = 0;
-    for (cql_type, element) in types.iter().zip(TupleElements::new(bytes)) {
+    for (cql_type, element) in types.zip(TupleElements::new(bytes)) {
         match element {
             None => nulls += 1,
             Some(element) => {
@@ -241,6 +243,13 @@ fn push_tuple(types: &[CqlType], bytes: &[u8], out: &mut Vec<u8>) {
                 push_element(cql_type, element, out);
             }
         }
+    }
+    out.push(TERMINATOR);
+}
+
+fn push_vector(element_type: &CqlType, dimension: u32, bytes: &[u8], out: &mut Vec<u8>) {
+    for element in VectorElements::new(element_type, dimension, bytes) {
+        push_element(element_type, element, out);
     }
     out.push(TERMINATOR);
 }

@@ -16,6 +16,7 @@ pub mod comparable;
 mod decimal;
 pub mod failure;
 pub mod fragment;
+pub mod identifier;
 pub mod key;
 pub mod merge;
 pub mod mutation;
@@ -30,7 +31,7 @@ pub use failure::{Consistency, ErrorCode, Failure};
 pub use key::{DecoratedKey, ShardMap, Token};
 pub use mutation::{Mutation, MutationBuilder};
 pub use schema::{Column, ColumnId, ColumnKind, Keyspace, Schema, Table, TableId};
-pub use types::CqlType;
+pub use types::{CqlType, UserType};
 
 use std::hash::BuildHasherDefault;
 use xxhash_rust::xxh3::Xxh3Default;

@@ -15,8 +15,9 @@ mod number;
 mod time;
 mod timestamp;
 
-use crate::types::CqlType;
-use crate::value::{TupleElements, ValueError, elements};
+use crate::identifier;
+use crate::types::{CqlType, UserType};
+use crate::value::{TupleElements, ValueError, VectorElements, elements};
 use std::fmt::Write;
 
 /// Most digits of a varint or decimal literal.
@@ -75,7 +76,9 @@ pub fn from_quoted(cql_type: &CqlType, text: &str) -> Result<Vec<u8>, ValueError
             Some(_) => fail("TimeUUID supports only version 1 UUIDs".into()),
             None => fail(format!("Unknown timeuuid representation: {text}")),
         },
-        List { .. } | Set { .. } | Map { .. } | Tuple(_) => fail(format!("Unable to parse '{text}' as {cql_type}")),
+        List { .. } | Set { .. } | Map { .. } | Tuple(_) | Vector { .. } | User { .. } => {
+            fail(format!("Unable to parse '{text}' as {cql_type}"))
+        }
     }
 }
 
@@ -90,7 +93,7 @@ pub fn from_bare(cql_type: &CqlType, text: &str) -> Result<Vec<u8>, ValueError> 
 
 fn push_literal(cql_type: &CqlType, bytes: &[u8], out: &mut String) {
     use CqlType::*;
-    if bytes.is_empty() && !matches!(cql_type, Ascii | Text | Blob | Tuple(_)) {
+    if bytes.is_empty() && !matches!(cql_type, Ascii | Text | Blob | Tuple(_) | User { .. }) {
         return out.push_str("null");
     }
     if push_typed(cql_type, bytes, out).is_none() {
@@ -124,6 +127,8 @@ fn push_typed(cql_type: &CqlType, bytes: &[u8], out: &mut String) -> Option<()> 
         Set { element, .. } => push_elements(&[element], bytes, ['{', '}'], out),
         Map { key, value, .. } => push_elements(&[key, value], bytes, ['{', '}'], out),
         Tuple(types) => push_tuple(types, bytes, out),
+        Vector { element, dimension } => push_vector(element, *dimension, bytes, out),
+        User { definition, .. } => push_user_type(definition, bytes, out),
     }
     Some(())
 }
@@ -169,6 +174,28 @@ fn push_tuple(types: &[CqlType], bytes: &[u8], out: &mut String) {
         }
     }
     out.push(')');
+}
+
+fn push_vector(element_type: &CqlType, dimension: u32, bytes: &[u8], out: &mut String) {
+    out.push('[');
+    for (i, element) in VectorElements::new(element_type, dimension, bytes).enumerate() {
+        out.push_str(if i == 0 { "" } else { ", " });
+        push_literal(element_type, element, out);
+    }
+    out.push(']');
+}
+
+fn push_user_type(definition: &UserType, bytes: &[u8], out: &mut String) {
+    let mut values = TupleElements::new(bytes);
+    out.push('{');
+    for (i, (name, cql_type)) in definition.fields.iter().enumerate() {
+        push(out, format_args!("{}{}: ", if i == 0 { "" } else { ", " }, identifier::quoted(name)));
+        match values.next().flatten() {
+            Some(value) => push_literal(cql_type, value, out),
+            None => out.push_str("null"),
+        }
+    }
+    out.push('}');
 }
 
 /// Of the form `8-4-4-4-12` only.

@@ -1,8 +1,16 @@
-//! CQL types and their names, in CQL and as Cassandra's marshal classes.
+//! CQL types. Their names are in `types/name.rs` (CQL) and `types/class.rs` (Cassandra's marshal classes).
+//!
+//! Invariants: a user type's definition has only frozen user types in it; `frozen` of a collection or user type says
+//! whether its cells carry paths, and nothing about the bytes of a value.
 
-use std::fmt;
+mod class;
+mod name;
 
-/// A CQL type. Collections carry whether they are frozen; a type inside a collection or tuple is always frozen.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A CQL type. Collections and user types carry whether they are frozen. A type inside a collection, tuple or user type
+/// is frozen in effect: only the outermost has cells of its own.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the natives are named as in CQL")]
 pub enum CqlType {
@@ -30,99 +38,54 @@ pub enum CqlType {
     Set { element: Box<CqlType>, frozen: bool },
     Map { key: Box<CqlType>, value: Box<CqlType>, frozen: bool },
     Tuple(Vec<CqlType>),
+    Vector { element: Box<CqlType>, dimension: u32 },
+    User { definition: Arc<UserType>, frozen: bool },
 }
 
-/// Deepest nesting of a type expression.
+/// A user type as CREATE TYPE defines it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct UserType {
+    /// Its keyspace.
+    pub keyspace: String,
+    /// Its name, case as stored.
+    pub name: String,
+    /// Names and types of its fields, in the order of their bytes; at most [`FIELDS_MAX`].
+    pub fields: Vec<(String, CqlType)>,
+}
+
+impl UserType {
+    /// The place of a field.
+    pub fn field_index(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|(field, _)| field == name)
+    }
+
+    /// The types of the fields, in order.
+    pub fn field_types(&self) -> impl ExactSizeIterator<Item = &CqlType> + DoubleEndedIterator + Clone {
+        self.fields.iter().map(|(_, cql_type)| cql_type)
+    }
+
+    /// `keyspace.name`.
+    pub fn full_name(&self) -> String {
+        format!("{}.{}", self.keyspace, self.name)
+    }
+}
+
+/// Deepest nesting of a type expression; the fields of a user type are one level below it.
 pub const TYPE_DEPTH_MAX: usize = 12;
+/// Most fields of a user type: cell paths number them by 16 bits, as Cassandra's do.
+pub const FIELDS_MAX: usize = i16::MAX as usize;
+/// The largest dimension of a vector.
+pub const DIMENSION_MAX: u32 = i32::MAX as u32;
 
 impl CqlType {
-    /// Reads a type as `system_schema.columns.type` holds it: `frozen<map<text, int>>`; `varchar` is `text`.
-    /// `None` for anything else, also for nesting beyond [`TYPE_DEPTH_MAX`].
-    pub fn parse(name: &str) -> Option<CqlType> {
-        parse_type(name, 0, false)
-    }
-
-    /// The fully qualified marshal class, as result metadata ids hash it and DESCRIBE tools expect it:
-    /// `org.apache.cassandra.db.marshal.Int32Type`.
-    pub fn class_name(&self) -> String {
-        let mut out = String::new();
-        self.push_class_name(&mut out, false);
-        out
-    }
-
-    /// `FrozenType` is written around the outermost frozen collection only.
-    fn push_class_name(&self, out: &mut String, inside_frozen: bool) {
-        use CqlType::*;
-        let parameters: &[&CqlType] = match self {
-            List { element, .. } | Set { element, .. } => &[element],
-            Map { key, value, .. } => &[key, value],
-            Tuple(elements) => &elements.iter().collect::<Vec<_>>(),
-            _ => &[],
-        };
-        let frozen = self.is_collection() && !self.is_multicell();
-        let wrapped = frozen && !inside_frozen;
-        let inside_frozen = inside_frozen || frozen || matches!(self, Tuple(_));
-        if wrapped {
-            out.push_str(MARSHAL);
-            out.push_str("FrozenType(");
-        }
-        out.push_str(MARSHAL);
-        out.push_str(self.simple_class_name());
-        for (i, parameter) in parameters.iter().enumerate() {
-            out.push(if i == 0 { '(' } else { ',' });
-            parameter.push_class_name(out, inside_frozen);
-        }
-        if !parameters.is_empty() {
-            out.push(')');
-        }
-        if wrapped {
-            out.push(')');
-        }
-    }
-
-    fn simple_class_name(&self) -> &'static str {
-        use CqlType::*;
-        match self {
-            Ascii => "AsciiType",
-            Bigint => "LongType",
-            Blob => "BytesType",
-            Boolean => "BooleanType",
-            Counter => "CounterColumnType",
-            Date => "SimpleDateType",
-            Decimal => "DecimalType",
-            Double => "DoubleType",
-            Duration => "DurationType",
-            Float => "FloatType",
-            Inet => "InetAddressType",
-            Int => "Int32Type",
-            Smallint => "ShortType",
-            Text => "UTF8Type",
-            Time => "TimeType",
-            Timestamp => "TimestampType",
-            Timeuuid => "TimeUUIDType",
-            Tinyint => "ByteType",
-            Uuid => "UUIDType",
-            Varint => "IntegerType",
-            List { .. } => "ListType",
-            Set { .. } => "SetType",
-            Map { .. } => "MapType",
-            Tuple(_) => "TupleType",
-        }
-    }
-
-    /// The native type of a CQL name, in any case.
-    fn native(name: &str) -> Option<CqlType> {
-        let found = NATIVES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, native)| native.clone())
-    }
-
-    /// Whether cells of a column of this type carry a path: a collection that is not frozen.
+    /// Whether cells of a column of this type carry a path: a collection or user type that is not frozen.
     pub fn is_multicell(&self) -> bool {
         matches!(
             self,
             CqlType::List { frozen: false, .. }
                 | CqlType::Set { frozen: false, .. }
                 | CqlType::Map { frozen: false, .. }
+                | CqlType::User { frozen: false, .. }
         )
     }
 
@@ -131,123 +94,112 @@ impl CqlType {
         matches!(self, CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. })
     }
 
-    /// The length in bytes of every non-empty value, for types where there is one.
+    /// Whether this is a user type.
+    pub fn is_user_type(&self) -> bool {
+        matches!(self, CqlType::User { .. })
+    }
+
+    /// The length in bytes of every value, for types that Cassandra calls fixed: they are written without a length in
+    /// vectors and files. It says so of fewer types than there could be.
     pub fn fixed_len(&self) -> Option<usize> {
         use CqlType::*;
         match self {
-            Boolean | Tinyint => Some(1),
-            Smallint => Some(2),
-            Int | Float | Date => Some(4),
-            Bigint | Counter | Double | Time | Timestamp => Some(8),
+            Boolean => Some(1),
+            Int | Float => Some(4),
+            Bigint | Double | Timestamp => Some(8),
             Uuid | Timeuuid => Some(16),
+            Vector { element, dimension } => element.fixed_len()?.checked_mul(*dimension as usize),
             _ => None,
         }
     }
-}
 
-/// The package of Cassandra's type classes.
-const MARSHAL: &str = "org.apache.cassandra.db.marshal.";
-
-/// The native types by name; `varchar` after `text`, so that `text` is what is written.
-const NATIVES: [(&str, CqlType); 21] = [
-    ("ascii", CqlType::Ascii),
-    ("bigint", CqlType::Bigint),
-    ("blob", CqlType::Blob),
-    ("boolean", CqlType::Boolean),
-    ("counter", CqlType::Counter),
-    ("date", CqlType::Date),
-    ("decimal", CqlType::Decimal),
-    ("double", CqlType::Double),
-    ("duration", CqlType::Duration),
-    ("float", CqlType::Float),
-    ("inet", CqlType::Inet),
-    ("int", CqlType::Int),
-    ("smallint", CqlType::Smallint),
-    ("text", CqlType::Text),
-    ("varchar", CqlType::Text),
-    ("time", CqlType::Time),
-    ("timestamp", CqlType::Timestamp),
-    ("timeuuid", CqlType::Timeuuid),
-    ("tinyint", CqlType::Tinyint),
-    ("uuid", CqlType::Uuid),
-    ("varint", CqlType::Varint),
-];
-
-/// `frozen` says that a `frozen<>` stands around it, directly or further out. Nothing may follow the type in `name`.
-fn parse_type(name: &str, depth: usize, frozen: bool) -> Option<CqlType> {
-    if depth > TYPE_DEPTH_MAX {
-        return None;
-    }
-    let name = name.trim();
-    let Some((outer, rest)) = name.split_once('<') else {
-        return CqlType::native(name);
-    };
-    let inner = rest.strip_suffix('>')?;
-    // An element must be frozen by its own word unless the collection around it is.
-    let element = |text: &str| parse_type(text, depth + 1, frozen).filter(|element| !element.is_multicell());
-    match outer.trim().to_ascii_lowercase().as_str() {
-        "frozen" => {
-            // `frozen` itself is no level of nesting, but twice in a row is not a type.
-            let found = parse_type(inner, depth, true)?;
-            let word = inner.trim_start().get(..6).unwrap_or_default();
-            let nested = found.is_collection() || matches!(found, CqlType::Tuple(_));
-            (nested && !word.eq_ignore_ascii_case("frozen")).then_some(found)
-        }
-        "list" => Some(CqlType::List { element: element(inner)?.into(), frozen }),
-        "set" => Some(CqlType::Set { element: element(inner)?.into(), frozen }),
-        "map" => {
-            let mut parts = split_parameters(inner);
-            let (key, value) = (element(parts.next()?)?, element(parts.next()?)?);
-            parts.next().is_none().then_some(CqlType::Map { key: key.into(), value: value.into(), frozen })
-        }
-        "tuple" => {
-            // A tuple freezes what is in it.
-            split_parameters(inner)
-                .map(|part| parse_type(part, depth + 1, true))
-                .collect::<Option<_>>()
-                .map(CqlType::Tuple)
-        }
-        _ => None,
-    }
-}
-
-/// The parts between the commas that stand outside of any `<>`.
-fn split_parameters(text: &str) -> impl Iterator<Item = &str> {
-    let mut depth = 0usize;
-    text.split(move |c| {
-        match c {
-            '<' => depth += 1,
-            '>' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == ',' && depth == 0
-    })
-}
-
-/// The CQL name: `text`, `list<int>`, `frozen<set<uuid>>`, `frozen<tuple<int, text>>`.
-impl fmt::Display for CqlType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Parts of the type one level below it; the fields of a user type.
+    fn parts(&self) -> Vec<&CqlType> {
         use CqlType::*;
-        let frozen = matches!(self, Tuple(_)) || self.is_collection() && !self.is_multicell();
-        if frozen {
-            f.write_str("frozen<")?;
+        match self {
+            List { element, .. } | Set { element, .. } | Vector { element, .. } => vec![element],
+            Map { key, value, .. } => vec![key, value],
+            Tuple(elements) => elements.iter().collect(),
+            User { definition, .. } => definition.field_types().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same type with `change` made to every part one level below it, fields of user types too.
+    fn map_parts(&self, change: &dyn Fn(&CqlType) -> CqlType) -> CqlType {
+        use CqlType::*;
+        match self {
+            List { element, frozen } => List { element: change(element).into(), frozen: *frozen },
+            Set { element, frozen } => Set { element: change(element).into(), frozen: *frozen },
+            Map { key, value, frozen } => Map { key: change(key).into(), value: change(value).into(), frozen: *frozen },
+            Tuple(elements) => Tuple(elements.iter().map(change).collect()),
+            Vector { element, dimension } => Vector { element: change(element).into(), dimension: *dimension },
+            User { definition, frozen } => {
+                let fields = definition.fields.iter().map(|(name, cql_type)| (name.clone(), change(cql_type)));
+                let definition = UserType {
+                    keyspace: definition.keyspace.clone(),
+                    name: definition.name.clone(),
+                    fields: fields.collect(),
+                };
+                User { definition: definition.into(), frozen: *frozen }
+            }
+            native => native.clone(),
+        }
+    }
+
+    /// How many levels of parts there are: 0 for a native type.
+    pub fn depth(&self) -> usize {
+        self.parts().into_iter().map(|part| part.depth() + 1).max().unwrap_or(0)
+    }
+
+    /// The type with everything frozen that can be, but for the fields of user types, whose definitions stay the same.
+    pub fn frozen(&self) -> CqlType {
+        use CqlType::*;
+        let mut changed = match self {
+            User { definition, .. } => return User { definition: definition.clone(), frozen: true },
+            other => other.map_parts(&CqlType::frozen),
+        };
+        if let List { frozen, .. } | Set { frozen, .. } | Map { frozen, .. } = &mut changed {
+            *frozen = true;
+        }
+        changed
+    }
+
+    /// Whether the user type of this name is this type or anywhere in it.
+    pub fn contains_user_type(&self, keyspace: &str, name: &str) -> bool {
+        let here = match self {
+            CqlType::User { definition, .. } => definition.keyspace == keyspace && definition.name == name,
+            _ => false,
+        };
+        here || self.parts().into_iter().any(|part| part.contains_user_type(keyspace, name))
+    }
+
+    /// The type with `definition` wherever a user type of its name is, also in the fields of other user types.
+    pub fn with_user_type(&self, definition: &Arc<UserType>) -> CqlType {
+        if !self.contains_user_type(&definition.keyspace, &definition.name) {
+            return self.clone();
         }
         match self {
-            List { element, .. } => write!(f, "list<{element}>")?,
-            Set { element, .. } => write!(f, "set<{element}>")?,
-            Map { key, value, .. } => write!(f, "map<{key}, {value}>")?,
-            Tuple(elements) => {
-                f.write_str("tuple<")?;
-                for (i, element) in elements.iter().enumerate() {
-                    write!(f, "{}{element}", if i == 0 { "" } else { ", " })?;
-                }
-                f.write_str(">")?;
+            CqlType::User { definition: old, frozen }
+                if old.keyspace == definition.keyspace && old.name == definition.name =>
+            {
+                CqlType::User { definition: definition.clone(), frozen: *frozen }
             }
-            native => {
-                let found = NATIVES.iter().find(|(_, known)| known == native);
-                f.write_str(found.map_or("", |(name, _)| name))?;
-            }
+            other => other.map_parts(&|part| part.with_user_type(definition)),
         }
-        if frozen { f.write_str(">") } else { Ok(()) }
+    }
+
+    /// The user types that this type is or has anywhere in it, once each, by keyspace and name.
+    pub fn references(&self) -> Vec<&Arc<UserType>> {
+        let mut found = BTreeMap::new();
+        self.collect_references(&mut found);
+        found.into_values().collect()
+    }
+
+    fn collect_references<'a>(&'a self, found: &mut BTreeMap<(&'a str, &'a str), &'a Arc<UserType>>) {
+        if let CqlType::User { definition, .. } = self {
+            found.insert((&definition.keyspace, &definition.name), definition);
+        }
+        self.parts().into_iter().for_each(|part| part.collect_references(found));
     }
 }

@@ -1,19 +1,23 @@
 //! Serialised values: validation, order, collections.
 //!
 //! A value is its bytes as the native protocol (v3 and later) and Cassandra's files hold them; null is the absence of
-//! bytes. An empty value (no bytes) is legal for every type but tinyint, smallint, date, time, duration and the
-//! collections.
+//! bytes. An empty value (no bytes) is legal for every type but tinyint, smallint, date, time, duration, the
+//! collections and vectors. A value of a user type is a tuple of its fields.
 //!
-//! Validation is in `value/validate.rs`, the order in `value/order.rs`, durations in `value/duration.rs`.
+//! Validation is in `value/validate.rs`, the order in `value/order.rs`, durations in `value/duration.rs`, vectors in
+//! `value/vector.rs`.
 
 mod duration;
 mod order;
 mod validate;
+mod vector;
+mod vint;
 
 pub use duration::Duration;
 pub use order::compare;
 pub(crate) use order::{empty_has_form, ordered_f32, ordered_f64, ordered_timeuuid, ordered_uuid, strip_sign};
 pub use validate::validate;
+pub use vector::{VectorElements, push_vector_element};
 
 /// Why bytes are not a value of a type. The text is Cassandra's: `Expected 4 or 0 byte int (5)`.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -268,6 +268,8 @@ fn unquote(text: &str, doubled: &str, single: &str) -> String {
     if text.contains(doubled) { text.replace(doubled, single) } else { text.to_owned() }
 }
 
+pub(crate) use model::identifier::is_reserved;
+
 /// The native type of a name in lower case.
 pub(crate) fn native(name: &str) -> Option<CqlType> {
     Some(match name {
@@ -293,80 +295,4 @@ pub(crate) fn native(name: &str) -> Option<CqlType> {
         "varint" => CqlType::Varint,
         _ => return None,
     })
-}
-
-/// Longest reserved word, bytes.
-const RESERVED_BYTES_MAX: usize = 12;
-
-/// Whether a word (in any case) is one of Cassandra's reserved keywords, which are no names.
-pub(crate) fn is_reserved(word: &str) -> bool {
-    if word.len() > RESERVED_BYTES_MAX {
-        return false;
-    }
-    let mut buffer = [0; RESERVED_BYTES_MAX];
-    let lower = &mut buffer[..word.len()];
-    lower.copy_from_slice(word.as_bytes());
-    lower.make_ascii_lowercase();
-    matches!(
-        &*lower,
-        b"add"
-            | b"allow"
-            | b"alter"
-            | b"and"
-            | b"apply"
-            | b"asc"
-            | b"authorize"
-            | b"batch"
-            | b"begin"
-            | b"by"
-            | b"columnfamily"
-            | b"create"
-            | b"delete"
-            | b"desc"
-            | b"describe"
-            | b"drop"
-            | b"entries"
-            | b"execute"
-            | b"false"
-            | b"from"
-            | b"full"
-            | b"grant"
-            | b"if"
-            | b"in"
-            | b"index"
-            | b"infinity"
-            | b"insert"
-            | b"into"
-            | b"is"
-            | b"keyspace"
-            | b"limit"
-            | b"materialized"
-            | b"modify"
-            | b"nan"
-            | b"norecursive"
-            | b"not"
-            | b"null"
-            | b"of"
-            | b"on"
-            | b"or"
-            | b"order"
-            | b"primary"
-            | b"rename"
-            | b"revoke"
-            | b"schema"
-            | b"select"
-            | b"set"
-            | b"table"
-            | b"to"
-            | b"token"
-            | b"true"
-            | b"truncate"
-            | b"unlogged"
-            | b"update"
-            | b"use"
-            | b"using"
-            | b"view"
-            | b"where"
-            | b"with"
-    )
 }

@@ -2,7 +2,7 @@
 
 use crate::decimal::Scientific;
 use crate::types::CqlType;
-use crate::value::{TupleElements, elements};
+use crate::value::{TupleElements, VectorElements, elements};
 use std::cmp::Ordering;
 
 /// Cassandra's order of two valid values of one type (not reversed). Empty sorts first. Bytes that
@@ -29,7 +29,9 @@ pub fn compare(cql_type: &CqlType, a: &[u8], b: &[u8]) -> Ordering {
         Varint => Some(compare_varints(a, b)),
         List { element, .. } | Set { element, .. } => Some(compare_elements(&[element], a, b)),
         Map { key, value, .. } => Some(compare_elements(&[key, value], a, b)),
-        Tuple(types) => Some(compare_tuples(types, a, b)),
+        Tuple(types) => Some(compare_tuples(types.iter(), a, b)),
+        User { definition, .. } => Some(compare_tuples(definition.field_types(), a, b)),
+        Vector { element, dimension } => Some(compare_vectors(element, *dimension, a, b)),
     };
     order.unwrap_or_else(|| a.cmp(b))
 }
@@ -124,12 +126,12 @@ fn compare_elements(types: &[&CqlType], a: &[u8], b: &[u8]) -> Ordering {
 
 /// Element by element; nulls at the end count as missing, others as an empty value without a form, where there is one
 /// (as in Cassandra's tries, so that equal means equal there too).
-fn compare_tuples(types: &[CqlType], a: &[u8], b: &[u8]) -> Ordering {
-    let present = |bytes| TupleElements::new(bytes).take(types.len()).enumerate().filter(|(_, e)| e.is_some());
+fn compare_tuples<'t>(types: impl ExactSizeIterator<Item = &'t CqlType>, a: &[u8], b: &[u8]) -> Ordering {
+    let count = types.len();
+    let present = |bytes| TupleElements::new(bytes).take(count).enumerate().filter(|(_, e)| e.is_some());
     let len = |bytes| present(bytes).last().map_or(0, |(last, _)| last + 1);
     let (a_len, b_len) = (len(a), len(b));
-    for ((cql_type, a), b) in types.iter().zip(TupleElements::new(a).take(a_len)).zip(TupleElements::new(b).take(b_len))
-    {
+    for ((cql_type, a), b) in types.zip(TupleElements::new(a).take(a_len)).zip(TupleElements::new(b).take(b_len)) {
         let value = |element: Option<&'_ [u8]>| element.filter(|e| !e.is_empty() || empty_has_form(cql_type)).is_some();
         let order = match (a, b) {
             (Some(a), Some(b)) => compare(cql_type, a, b),
@@ -140,6 +142,21 @@ fn compare_tuples(types: &[CqlType], a: &[u8], b: &[u8]) -> Ordering {
         }
     }
     a_len.cmp(&b_len)
+}
+
+/// Element by element, then by count, which differs in malformed values only.
+fn compare_vectors(element: &CqlType, dimension: u32, a: &[u8], b: &[u8]) -> Ordering {
+    let (mut a, mut b) = (VectorElements::new(element, dimension, a), VectorElements::new(element, dimension, b));
+    loop {
+        let order = match (a.next(), b.next()) {
+            (Some(a), Some(b)) => compare(element, a, b),
+            (None, None) => return a.rest().cmp(b.rest()),
+            (a, b) => return a.is_some().cmp(&b.is_some()),
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
 }
 
 /// Whether an empty value of the type has a byte-comparable form of its own, and so differs from null inside a tuple.

@@ -1,7 +1,7 @@
 //! Whether bytes are a value of a type, with Cassandra's error texts.
 
-use crate::types::CqlType;
-use crate::value::{Duration, ValueError, take_element};
+use crate::types::{CqlType, UserType};
+use crate::value::{Duration, ValueError, VectorElements, take_element};
 
 /// Checks `bytes` against `cql_type`, with Cassandra's error texts.
 pub fn validate(cql_type: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
@@ -40,6 +40,8 @@ pub fn validate(cql_type: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
         Set { element, .. } => validate_elements("set", &[element], bytes),
         Map { key, value, .. } => validate_elements("map", &[key, value], bytes),
         Tuple(types) => validate_tuple(types, bytes),
+        User { definition, .. } => validate_user_type(definition, bytes),
+        Vector { element, dimension } => validate_vector(cql_type, element, *dimension, bytes),
         _ => Ok(()),
     }
 }
@@ -113,24 +115,65 @@ fn validate_elements(name: &str, types: &[&CqlType], bytes: &[u8]) -> Result<(),
     Ok(())
 }
 
-fn validate_tuple(types: &[CqlType], bytes: &[u8]) -> Result<(), ValueError> {
+/// Checks the elements of a tuple. `part` tells what errors call the element of an index.
+fn validate_tuple_elements<'t>(
+    types: impl Iterator<Item = &'t CqlType>,
+    kind: &str,
+    part: impl Fn(usize) -> String,
+    wrap: impl Fn(usize, ValueError) -> ValueError,
+    bytes: &[u8],
+) -> Result<(), ValueError> {
     let mut rest = bytes;
-    for (i, cql_type) in types.iter().enumerate() {
+    for (i, cql_type) in types.enumerate() {
         // Elements may be missing at the end.
         if rest.is_empty() {
             return Ok(());
         }
         if rest.len() < 4 {
-            return Err(ValueError(format!("Not enough bytes to read size of {i}th component")));
+            return Err(ValueError(format!("Not enough bytes to read size of {}", part(i))));
         }
         let element =
-            take_element(&mut rest).ok_or_else(|| ValueError(format!("Not enough bytes to read {i}th component")))?;
+            take_element(&mut rest).ok_or_else(|| ValueError(format!("Not enough bytes to read {}", part(i))))?;
         if let Some(element) = element {
-            validate(cql_type, element)?;
+            validate(cql_type, element).map_err(|error| wrap(i, error))?;
         }
     }
     if !rest.is_empty() {
-        return Err(ValueError("Invalid remaining data after end of tuple value".into()));
+        return Err(ValueError(format!("Invalid remaining data after end of {kind} value")));
     }
     Ok(())
+}
+
+fn validate_tuple(types: &[CqlType], bytes: &[u8]) -> Result<(), ValueError> {
+    validate_tuple_elements(types.iter(), "tuple", |i| format!("{i}th component"), |_, error| error, bytes)
+}
+
+fn validate_user_type(definition: &UserType, bytes: &[u8]) -> Result<(), ValueError> {
+    let field = |i: usize| format!("{i}th field {}", definition.fields[i].0);
+    let wrap = |i, ValueError(text)| ValueError(format!("Failure validating the {}; {text}", field(i)));
+    validate_tuple_elements(definition.field_types(), "UDT", field, wrap, bytes)
+}
+
+fn validate_vector(vector: &CqlType, element: &CqlType, dimension: u32, bytes: &[u8]) -> Result<(), ValueError> {
+    if bytes.is_empty() {
+        return Err(ValueError("Invalid empty vector value".into()));
+    }
+    let mut elements = VectorElements::new(element, dimension, bytes);
+    for _ in 0..dimension {
+        let short = || ValueError(format!("Not enough bytes to read a {vector}"));
+        if elements.rest().is_empty() {
+            return Err(short());
+        }
+        let len = elements.read_len().ok_or_else(short)?;
+        let left = elements.rest().len();
+        let value = elements.read_bytes(len).ok_or_else(|| match element.fixed_len() {
+            Some(_) => short(),
+            None => ValueError(format!("Attempted to read {len}, but the size is {left}")),
+        })?;
+        validate(element, value)?;
+    }
+    match elements.rest().len() {
+        0 => Ok(()),
+        left => Err(ValueError(format!("Unexpected {left} extraneous bytes after {vector} value"))),
+    }
 }
