@@ -157,7 +157,7 @@ pub(crate) fn column<'s>(scope: &'s Scope, name: &str) -> Result<&'s Column> {
 }
 
 /// A name as Cassandra's errors show it: quoted if it could not be written without quotes.
-fn shown(name: &str) -> Cow<'_, str> {
+pub(crate) fn shown(name: &str) -> Cow<'_, str> {
     let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && !is_reserved(name);

@@ -6,6 +6,8 @@ use std::fmt;
 /// SELECT.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Select {
+    /// DISTINCT.
+    pub distinct: bool,
     /// `None`: `*`.
     pub items: Option<Vec<SelectItem>>,
     /// FROM.
@@ -14,6 +16,8 @@ pub struct Select {
     pub relations: Vec<Relation>,
     /// ORDER BY: columns and whether they descend.
     pub order: Vec<(String, bool)>,
+    /// PER PARTITION LIMIT.
+    pub per_partition_limit: Option<Term>,
     /// LIMIT.
     pub limit: Option<Term>,
     /// ALLOW FILTERING.
@@ -110,21 +114,45 @@ pub enum Relation {
     InMarker(String, u16),
     /// `token(a, b) > x`.
     Token(Vec<String>, Operator, Term),
-    /// What Cassandra refuses on scalar columns without an index.
-    Other(String, OtherRelation),
+    /// `(a, b) > (x, y)`.
+    Tuple(Vec<String>, Operator, TupleValue),
+    /// `(a, b) IN ((x, y), (z, w))` and `(a, b) IN (?, ?)`.
+    TupleIn(Vec<String>, Vec<TupleValue>),
+    /// `(a, b) IN ?`.
+    TupleInMarker(Vec<String>, u16),
+    /// `c CONTAINS x`.
+    Contains(String, Term),
+    /// `c CONTAINS KEY x`.
+    ContainsKey(String, Term),
+    /// `c[x] = y`.
+    Entry(String, Term, Operator, Term),
+    /// `c LIKE x`.
+    Like(String, Term),
+    /// `c IS NOT NULL`.
+    IsNotNull(String),
 }
 
-/// Conditions that no scalar column without an index takes.
+/// The value of a relation of several columns.
 #[derive(Clone, PartialEq, Debug)]
-pub enum OtherRelation {
-    /// `IS NOT NULL`.
-    IsNotNull,
-    /// `LIKE x`.
-    Like(Term),
-    /// `CONTAINS x`.
-    Contains,
-    /// `CONTAINS KEY x`.
-    ContainsKey,
-    /// `c[x] = y`.
-    Element,
+pub enum TupleValue {
+    /// `(x, y)`.
+    Terms(Vec<Term>),
+    /// `?`.
+    Marker(u16),
+}
+
+/// As error texts show it.
+impl fmt::Display for TupleValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TupleValue::Marker(_) => f.write_str("?"),
+            TupleValue::Terms(terms) => {
+                f.write_str("(")?;
+                for (at, term) in terms.iter().enumerate() {
+                    write!(f, "{}{term}", if at > 0 { ", " } else { "" })?;
+                }
+                f.write_str(")")
+            }
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! WHERE.
 
-use super::{Parser, unsupported};
+use super::Parser;
 use crate::RELATIONS_MAX;
-use crate::ast::{Operator, OtherRelation, Relation};
+use crate::ast::{Operator, Relation, TupleValue};
 use crate::lexer::Kind;
 use model::Failure;
 
@@ -39,23 +39,22 @@ impl Parser<'_> {
         if self.accept_word("is")? {
             self.expect_word("not")?;
             self.expect_word("null")?;
-            return Ok(Relation::Other(name, OtherRelation::IsNotNull));
+            return Ok(Relation::IsNotNull(name));
         }
         if self.accept_word("like")? {
-            let term = self.term()?;
-            return Ok(Relation::Other(name, OtherRelation::Like(term)));
+            return Ok(Relation::Like(name, self.term()?));
         }
         if self.accept_word("contains")? {
-            let other = if self.accept_word("key")? { OtherRelation::ContainsKey } else { OtherRelation::Contains };
-            self.term()?;
-            return Ok(Relation::Other(name, other));
+            if self.accept_word("key")? {
+                return Ok(Relation::ContainsKey(name, self.term()?));
+            }
+            return Ok(Relation::Contains(name, self.term()?));
         }
         if self.accept(Kind::BracketOpen)? {
-            self.term()?;
+            let key = self.term()?;
             self.expect(Kind::BracketClose, "']'")?;
-            self.operator()?;
-            self.term()?;
-            return Ok(Relation::Other(name, OtherRelation::Element));
+            let operator = self.operator()?;
+            return Ok(Relation::Entry(name, key, operator, self.term()?));
         }
         let operator = self.operator()?;
         Ok(Relation::Compare(name, operator, self.term()?))
@@ -80,16 +79,50 @@ impl Parser<'_> {
     fn parenthesised_relation(&mut self) -> Result<Relation> {
         self.advance()?;
         if self.at_name() && matches!(self.peek()?.kind, Kind::Comma | Kind::ParenClose) {
-            self.list(Self::name)?;
+            let names = self.list(Self::name)?;
             self.expect(Kind::ParenClose, "')'")?;
-            if !self.accept_word("in")? {
-                self.operator()?;
+            if self.accept_word("in")? {
+                return self.tuple_in(names);
             }
-            return Err(unsupported("multi-column relations"));
+            let operator = self.operator()?;
+            let value = match self.marker()? {
+                Some(marker) => TupleValue::Marker(marker),
+                None => self.tuple_literal()?,
+            };
+            return Ok(Relation::Tuple(names, operator, value));
         }
         let relation = self.nested(Self::relation)?;
         self.expect(Kind::ParenClose, "')'")?;
         Ok(relation)
+    }
+
+    /// What follows `(a, b) IN`: a marker, or literals or markers in parentheses.
+    fn tuple_in(&mut self, names: Vec<String>) -> Result<Relation> {
+        if let Some(marker) = self.marker()? {
+            return Ok(Relation::TupleInMarker(names, marker));
+        }
+        if !self.accept(Kind::ParenOpen)? {
+            return Err(self.no_viable());
+        }
+        let values = match self.token.kind {
+            Kind::ParenClose => Vec::new(),
+            Kind::ParenOpen => self.list(Self::tuple_literal)?,
+            _ => self.list(|parser| match parser.marker()? {
+                Some(marker) => Ok(TupleValue::Marker(marker)),
+                None => Err(parser.no_viable()),
+            })?,
+        };
+        self.expect(Kind::ParenClose, "')'")?;
+        Ok(Relation::TupleIn(names, values))
+    }
+
+    fn tuple_literal(&mut self) -> Result<TupleValue> {
+        if !self.accept(Kind::ParenOpen)? {
+            return Err(self.no_viable());
+        }
+        let terms = self.list(Self::term)?;
+        self.expect(Kind::ParenClose, "')'")?;
+        Ok(TupleValue::Terms(terms))
     }
 
     fn operator(&mut self) -> Result<Operator> {

@@ -2,7 +2,7 @@
 
 use super::{Parser, unsupported};
 use crate::ast::{Body, Select, SelectItem, Selector, Term};
-use crate::lexer::Kind;
+use crate::lexer::{Kind, Token};
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -10,15 +10,10 @@ type Result<T> = std::result::Result<T, Failure>;
 impl Parser<'_> {
     pub(crate) fn select(&mut self) -> Result<Body> {
         self.expect_word("select")?;
-        for (word, feature) in [("json", "SELECT JSON"), ("distinct", "SELECT DISTINCT")] {
-            // Both words are also names: `SELECT json FROM t`.
-            if self.token.is(word)
-                && !matches!(self.peek()?, next if next.is("from") || next.is("as")
-                    || matches!(next.kind, Kind::Comma | Kind::Dot | Kind::ParenOpen | Kind::BracketOpen | Kind::End))
-            {
-                return Err(unsupported(feature));
-            }
+        if self.accept_option("json")? {
+            return Err(unsupported("SELECT JSON"));
         }
+        let distinct = self.accept_option("distinct")?;
         let items = match self.accept(Kind::Star)? {
             true => None,
             false => Some(self.list(Self::select_item)?),
@@ -36,12 +31,11 @@ impl Parser<'_> {
             self.expect_word("by")?;
             order = self.list(Self::ordering)?;
         }
-        if self.token.is("per") {
-            self.advance()?;
+        let mut per_partition_limit = None;
+        if self.accept_word("per")? {
             self.expect_word("partition")?;
             self.expect_word("limit")?;
-            self.integer_or_marker()?;
-            return Err(unsupported("PER PARTITION LIMIT"));
+            per_partition_limit = Some(self.integer_or_marker()?);
         }
         let limit = if self.accept_word("limit")? { Some(self.integer_or_marker()?) } else { None };
         let allow_filtering = self.accept_word("allow")?;
@@ -49,7 +43,31 @@ impl Parser<'_> {
             self.expect_word("filtering")?;
         }
         let timeout = self.using_timeout()?;
-        Ok(Body::Select(Select { items, table, relations, order, limit, allow_filtering, timeout }))
+        Ok(Body::Select(Select {
+            distinct,
+            items,
+            table,
+            relations,
+            order,
+            per_partition_limit,
+            limit,
+            allow_filtering,
+            timeout,
+        }))
+    }
+
+    /// Steps over JSON or DISTINCT. Both words are also names: `SELECT json FROM t`.
+    fn accept_option(&mut self, word: &str) -> Result<bool> {
+        let is_name = |next: Token<'_>| {
+            next.is("from")
+                || next.is("as")
+                || matches!(next.kind, Kind::Comma | Kind::Dot | Kind::ParenOpen | Kind::BracketOpen | Kind::End)
+        };
+        let there = self.token.is(word) && !is_name(self.peek()?);
+        if there {
+            self.advance()?;
+        }
+        Ok(there)
     }
 
     /// `USING TIMEOUT 5s`, where nothing else may be given.

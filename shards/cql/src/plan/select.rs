@@ -4,7 +4,7 @@ use super::Term;
 use model::{ColumnId, CqlType, Table};
 use std::sync::Arc;
 
-/// The values that a column may have: `= x`, `IN (x, y)` or `IN ?`.
+/// The values that a column, or several together, may have.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Choice {
     /// `=`.
@@ -13,15 +13,71 @@ pub enum Choice {
     Many(Vec<Term>),
     /// `IN ?`: a list of the column's type.
     Marker(u16),
+    /// `(a, b) = (x, y)` and `(a, b) IN ((x, y), (z, w))`.
+    Tuples {
+        /// How many columns.
+        columns: usize,
+        /// Their values, as written.
+        tuples: Vec<Tuple>,
+    },
+    /// `(a, b) IN ?`: a list of tuples of the columns' types.
+    TuplesMarker {
+        /// How many columns.
+        columns: usize,
+        /// The marker.
+        marker: u16,
+    },
 }
 
-/// A bound of a slice or token range.
+impl Choice {
+    /// How many columns this is a choice for.
+    pub fn columns(&self) -> usize {
+        match self {
+            Choice::One(_) | Choice::Many(_) | Choice::Marker(_) => 1,
+            Choice::Tuples { columns, .. } | Choice::TuplesMarker { columns, .. } => *columns,
+        }
+    }
+}
+
+/// Values of columns that follow each other.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Tuple {
+    /// `(x, y)`, or `x` alone.
+    Terms(Vec<Term>),
+    /// `?`: a tuple of the columns' types.
+    Marker {
+        /// The marker.
+        marker: u16,
+        /// How many columns.
+        columns: usize,
+    },
+}
+
+/// A bound of a token range.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Limit {
     /// The value.
     pub term: Term,
     /// `<=` and `>=`.
     pub inclusive: bool,
+}
+
+/// A bound of a slice, on one clustering column or on several that follow each other.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RowLimit {
+    /// The values, at least one.
+    pub values: Tuple,
+    /// `<=` and `>=`.
+    pub inclusive: bool,
+}
+
+/// `token(pk) > a AND token(pk) <= b`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TokenBounds {
+    /// Lower bound.
+    pub lower: Option<Limit>,
+    /// Upper bound.
+    pub upper: Option<Limit>,
 }
 
 /// Which partitions.
@@ -43,12 +99,93 @@ pub enum PartitionRestriction {
 /// Which rows of a partition: choices for the first columns, then perhaps a slice of the next.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ClusteringRestriction {
-    /// `=` and IN for the first clustering columns.
+    /// `=` and IN for the first clustering columns, in their order.
     pub choices: Vec<Choice>,
-    /// Lower bound of the column after them.
-    pub lower: Option<Limit>,
-    /// Upper bound of the column after them.
-    pub upper: Option<Limit>,
+    /// Lower bound of the columns after them, in the order of their values (not the table's, which may descend).
+    pub lower: Option<RowLimit>,
+    /// Upper bound of the columns after them.
+    pub upper: Option<RowLimit>,
+    /// Whether the bounds were, at least in part, written as tuples: they then take no null.
+    pub tuples: bool,
+}
+
+impl ClusteringRestriction {
+    /// Whether every row is meant.
+    pub fn is_empty(&self) -> bool {
+        self.choices.is_empty() && !self.is_slice()
+    }
+
+    /// Whether there is a slice.
+    pub fn is_slice(&self) -> bool {
+        self.lower.is_some() || self.upper.is_some()
+    }
+
+    /// How many columns have a choice.
+    pub fn chosen(&self) -> usize {
+        self.choices.iter().map(Choice::columns).sum()
+    }
+}
+
+/// How a condition compares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "named as in CQL")]
+pub enum Comparison {
+    Equal,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+/// A condition that every row is asked for (ALLOW FILTERING). A column without a value meets none.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Filter {
+    /// `c = x`, `c < x`, ...
+    Compare {
+        /// The column.
+        column: ColumnId,
+        /// How.
+        comparison: Comparison,
+        /// With what.
+        term: Term,
+    },
+    /// `c IN (x, y)` or `c IN ?`.
+    In {
+        /// The column.
+        column: ColumnId,
+        /// [`Choice::Many`] or [`Choice::Marker`].
+        choice: Choice,
+    },
+    /// `c CONTAINS x`.
+    Contains {
+        /// The column.
+        column: ColumnId,
+        /// The element, or the value of a map.
+        term: Term,
+    },
+    /// `c CONTAINS KEY x`.
+    ContainsKey {
+        /// The column.
+        column: ColumnId,
+        /// The key.
+        term: Term,
+    },
+    /// `c[k] = v`.
+    Entry {
+        /// The column.
+        column: ColumnId,
+        /// The key.
+        key: Term,
+        /// The value.
+        value: Term,
+    },
+    /// `(a, b) = ?`.
+    Tuple {
+        /// The columns.
+        columns: Vec<ColumnId>,
+        /// A tuple of their types.
+        marker: u16,
+    },
 }
 
 /// SELECT.
@@ -65,14 +202,24 @@ pub struct Select {
     pub aggregate: bool,
     /// Which partitions.
     pub partitions: PartitionRestriction,
+    /// With keys: only those whose token lies between these.
+    pub key_tokens: Option<TokenBounds>,
     /// Which rows.
     pub clustering: ClusteringRestriction,
+    /// What every row is asked for.
+    pub filter: Vec<Filter>,
+    /// Whether a partition without rows, but with static content, counts as a row.
+    pub static_rows: bool,
+    /// DISTINCT: one row per partition, of its key and static columns.
+    pub distinct: bool,
     /// ORDER BY against the table's order.
     pub reversed: bool,
+    /// PER PARTITION LIMIT.
+    pub per_partition_limit: Option<Term>,
     /// LIMIT.
     pub limit: Option<Term>,
-    /// ORDER BY was given.
-    pub ordered: bool,
+    /// The columns of ORDER BY in their order.
+    pub order: Vec<ColumnId>,
 }
 
 /// One result column.

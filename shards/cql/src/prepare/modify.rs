@@ -6,7 +6,7 @@ use crate::functions::column;
 use crate::lexer::syntax;
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::plan::{Batch, BatchKind, Choice, ClusteringRestriction, Modify, ModifyKind, Plan, Prepared, Term};
-use crate::restrictions::{Restrictions, join, note_key, refuse_null};
+use crate::restrictions::{Purpose, Restrictions, join, note_key, refuse_null};
 use model::{ColumnKind, Failure};
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
                 let receiver = Receiver { scope, name, cql_type: &column.cql_type };
                 prepared.push((column.id, prepare_term(term, &receiver, markers)?));
             }
-            let restrictions = Restrictions::read(relations, scope, markers)?;
-            let (keys, clustering) = restrictions.modify("UPDATE", true)?;
+            let restrictions = Restrictions::read(Purpose::Update, relations, scope, markers)?;
+            let (keys, clustering) = restrictions.modify(true, false)?;
             let kind = ModifyKind::Update;
             Ok(Modify { kind, table, keys, clustering, assignments: prepared, columns: Vec::new(), timestamp })
         }
@@ -78,8 +78,8 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
                     }
                 }
             }
-            let restrictions = Restrictions::read(relations, scope, markers)?;
-            let (keys, clustering) = restrictions.modify("DELETE", !ids.is_empty())?;
+            let restrictions = Restrictions::read(Purpose::Delete, relations, scope, markers)?;
+            let (keys, clustering) = restrictions.modify(!ids.is_empty(), false)?;
             let kind = ModifyKind::Delete;
             Ok(Modify { kind, table, keys, clustering, assignments: Vec::new(), columns: ids, timestamp })
         }

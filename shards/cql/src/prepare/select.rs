@@ -4,9 +4,9 @@ use super::{Resolver, bare, prepare_timeout, special};
 use crate::ast;
 use crate::functions::{column, select_item};
 use crate::literal::{Markers, Scope};
-use crate::plan::{Choice, ColumnSpec, PartitionRestriction, Plan, Prepared, Select, Selector, Term};
-use crate::restrictions::Restrictions;
-use model::{ColumnKind, CqlType, Failure};
+use crate::plan::{ColumnSpec, Plan, Prepared, Select, Selector, Term};
+use crate::restrictions::{NEEDS_FILTERING, Purpose, Restrictions, SelectedRows};
+use model::{Column, ColumnKind, CqlType, Failure};
 
 type Result<T> = std::result::Result<T, Failure>;
 
@@ -18,7 +18,13 @@ pub(crate) fn prepare_select(
     let scope = Scope::new(resolver.table(&select.table)?.clone());
     let table = &scope.table;
     let order = order_columns(&select.order, &scope)?;
-    let restrictions = Restrictions::read(&select.relations, &scope, markers)?;
+    let purpose = Purpose::Select { allow_filtering: select.allow_filtering };
+    let restrictions = Restrictions::read(purpose, &select.relations, &scope, markers)?;
+    let equal: Vec<bool> = match order.is_empty() {
+        true => Vec::new(),
+        false => table.clustering().iter().map(|column| restrictions.is_equal(column)).collect(),
+    };
+    let rows = restrictions.select(selects_only_statics(select, &scope))?;
     let mut selection = Vec::new();
     let mut result: Vec<ColumnSpec> = Vec::new();
     match &select.items {
@@ -38,52 +44,131 @@ pub(crate) fn prepare_select(
             }
         }
     }
-    let equal: Vec<bool> = match order.is_empty() {
-        true => Vec::new(),
-        false => table.clustering().iter().map(|column| restrictions.is_equal(column)).collect(),
-    };
-    let (partitions, clustering) = restrictions.select(select.allow_filtering)?;
-    let ordered = !order.is_empty();
-    let reversed = ordered && is_reversed(&order, &equal, &partitions)?;
-    let limit = special(select.limit.as_ref(), "[limit]", &CqlType::Int, &scope, markers)?;
+    let aggregate = selection.iter().any(|selector| matches!(selector, Selector::CountRows | Selector::Count(_)));
+    if select.distinct {
+        if select.per_partition_limit.is_some() {
+            return Err(Failure::invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries"));
+        }
+        check_distinct(select, &scope, &rows)?;
+    }
+    if aggregate && select.per_partition_limit.is_some() {
+        return Err(Failure::invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
+    }
+    let reversed = !order.is_empty() && is_reversed(&order, &equal, &rows)?;
+    if rows.lacks_filtering {
+        return Err(Failure::invalid(NEEDS_FILTERING));
+    }
+    let limit = prepare_limit(select.limit.as_ref(), "[limit]", &scope, markers)?;
+    let per_partition_limit =
+        prepare_limit(select.per_partition_limit.as_ref(), "[per_partition_limit]", &scope, markers)?;
+    let timeout = prepare_timeout(select.timeout.as_ref(), &scope, markers)?;
+    let plain = selection.iter().all(|selector| matches!(selector, Selector::Column(_)));
+    let mut warnings = Vec::new();
+    if aggregate && !rows.key_restricted {
+        warnings.push("Aggregation query used without partition key".to_owned());
+    } else if aggregate && rows.key_in {
+        warnings.push("Aggregation query used on multiple partition keys (IN restriction)".to_owned());
+    }
+    let plan = Plan::Select(Select {
+        table: scope.table.clone(),
+        selection,
+        plain,
+        aggregate,
+        partitions: rows.partitions,
+        key_tokens: rows.key_tokens,
+        clustering: rows.clustering,
+        filter: rows.filter,
+        static_rows: rows.static_rows,
+        distinct: select.distinct,
+        // DISTINCT looks at the first row only, whatever the order.
+        reversed: reversed && !select.distinct,
+        per_partition_limit,
+        limit,
+        order: order.iter().map(|(column, _)| column.id).collect(),
+    });
+    let fully_qualified = select.table.keyspace.is_some();
+    Ok(Prepared { result: Some(result.into()), fully_qualified, warnings, timeout, ..bare(plan) })
+}
+
+/// LIMIT or PER PARTITION LIMIT.
+fn prepare_limit(
+    limit: Option<&ast::Term>,
+    name: &str,
+    scope: &Scope,
+    markers: &mut Markers<'_>,
+) -> Result<Option<Term>> {
+    let limit = special(limit, name, &CqlType::Int, scope, markers)?;
     if let Some(Term::Constant(bytes)) = &limit
         && let Ok(bytes) = <[u8; 4]>::try_from(&**bytes)
         && i32::from_be_bytes(bytes) <= 0
     {
         return Err(Failure::invalid("LIMIT must be strictly positive"));
     }
-    let timeout = prepare_timeout(select.timeout.as_ref(), &scope, markers)?;
-    let plain = selection.iter().all(|selector| matches!(selector, Selector::Column(_)));
-    let aggregate = selection.iter().any(|selector| matches!(selector, Selector::CountRows | Selector::Count(_)));
-    let mut warnings = Vec::new();
-    if aggregate {
-        match &partitions {
-            PartitionRestriction::Keys(choices) => {
-                if choices.iter().any(|choice| !matches!(choice, Choice::One(_))) {
-                    warnings.push("Aggregation query used on multiple partition keys (IN restriction)".to_owned());
-                }
+    Ok(limit)
+}
+
+/// The columns that a SELECT with a list of selectors names, in their order; names of no column are left out.
+fn named_columns<'s>(select: &ast::Select, scope: &'s Scope) -> Vec<&'s Column> {
+    fn visit<'s>(selector: &ast::Selector, scope: &'s Scope, out: &mut Vec<&'s Column>) {
+        match selector {
+            ast::Selector::Column(name) | ast::Selector::WriteTime(name) => out.extend(column(scope, name).ok()),
+            ast::Selector::Function { arguments, .. } => {
+                arguments.iter().for_each(|argument| visit(argument, scope, out));
             }
-            _ => warnings.push("Aggregation query used without partition key".to_owned()),
+            ast::Selector::CountRows | ast::Selector::Term(_) => {}
         }
     }
-    let plan = Plan::Select(Select {
-        table: scope.table,
-        selection,
-        plain,
-        aggregate,
-        partitions,
-        clustering,
-        reversed,
-        limit,
-        ordered,
-    });
-    let fully_qualified = select.table.keyspace.is_some();
-    Ok(Prepared { result: Some(result.into()), fully_qualified, warnings, timeout, ..bare(plan) })
+    let mut columns = Vec::new();
+    select.items.iter().flatten().for_each(|item| visit(&item.selector, scope, &mut columns));
+    columns
+}
+
+/// Whether static columns are selected, and no others but the partition key's.
+fn selects_only_statics(select: &ast::Select, scope: &Scope) -> bool {
+    if scope.table.static_len == 0 || select.items.is_none() {
+        return false;
+    }
+    let columns = named_columns(select, scope);
+    let is = |kind| move |column: &&Column| column.kind == kind;
+    columns.iter().any(is(ColumnKind::Static))
+        && !columns.iter().any(is(ColumnKind::Regular))
+        && !columns.iter().any(is(ColumnKind::Clustering))
+}
+
+/// Cassandra's conditions on SELECT DISTINCT.
+fn check_distinct(select: &ast::Select, scope: &Scope, rows: &SelectedRows) -> Result<()> {
+    if !rows.static_rows {
+        return Err(Failure::invalid(
+            "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.",
+        ));
+    }
+    let columns: Vec<&Column> = match select.items {
+        None => scope.table.columns.iter().collect(),
+        Some(_) => named_columns(select, scope),
+    };
+    if let Some(column) =
+        columns.iter().find(|column| !matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static))
+    {
+        return Err(Failure::invalid(format!(
+            "SELECT DISTINCT queries must only request partition key columns and/or static columns (not {})",
+            column.name
+        )));
+    }
+    let missing = |key: &&Column| !columns.iter().any(|column| column.id == key.id);
+    if rows.key_range
+        && let Some(column) = scope.table.partition_key().iter().find(missing)
+    {
+        return Err(Failure::invalid(format!(
+            "SELECT DISTINCT queries must request all the partition key columns (missing {})",
+            column.name
+        )));
+    }
+    Ok(())
 }
 
 /// The columns of ORDER BY and whether they descend; of a column named twice the last counts, as in Cassandra.
-fn order_columns<'s>(order: &[(String, bool)], scope: &'s Scope) -> Result<Vec<(&'s model::Column, bool)>> {
-    let mut columns: Vec<(&model::Column, bool)> = Vec::new();
+fn order_columns<'s>(order: &[(String, bool)], scope: &'s Scope) -> Result<Vec<(&'s Column, bool)>> {
+    let mut columns: Vec<(&Column, bool)> = Vec::new();
     let mut seen = vec![None; if order.is_empty() { 0 } else { scope.table.columns.len() }];
     for (name, descending) in order {
         let column = column(scope, name)?;
@@ -100,8 +185,8 @@ fn order_columns<'s>(order: &[(String, bool)], scope: &'s Scope) -> Result<Vec<(
 }
 
 /// Whether ORDER BY asks for the reverse of the table's order. `equal` tells the clustering columns with one value.
-fn is_reversed(columns: &[(&model::Column, bool)], equal: &[bool], partitions: &PartitionRestriction) -> Result<bool> {
-    if !matches!(partitions, PartitionRestriction::Keys(_)) {
+fn is_reversed(columns: &[(&Column, bool)], equal: &[bool], rows: &SelectedRows) -> Result<bool> {
+    if rows.key_range {
         return Err(Failure::invalid(
             "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
         ));
@@ -125,8 +210,9 @@ fn is_reversed(columns: &[(&model::Column, bool)], equal: &[bool], partitions: &
         }
         next += 1;
     }
-    let reversed = columns.first().is_some_and(|(_, descending)| *descending);
-    if columns.iter().any(|(_, descending)| *descending != reversed) {
+    let against = |(column, descending): &(&Column, bool)| *descending != column.descending;
+    let reversed = columns.first().is_some_and(against);
+    if columns.iter().any(|column| against(column) != reversed) {
         return Err(Failure::invalid("Unsupported order by relation"));
     }
     Ok(reversed)

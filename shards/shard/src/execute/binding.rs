@@ -1,9 +1,9 @@
 //! Bound values: matching them with markers, and evaluating the choices that restrict columns.
 
 use crate::{Parameters, Shard};
-use cql::plan::{Choice, ColumnSpec, Context, Term, Value};
+use cql::plan::{Choice, ColumnSpec, Context, Term, Tuple, Value};
 use model::key::{KEY_BYTES_MAX, push_composite};
-use model::value::{self, Bound};
+use model::value::{self, Bound, TupleElements};
 use model::{Column, CqlType, Failure, Table};
 use std::borrow::Cow;
 
@@ -70,34 +70,220 @@ impl<'v> Values<'v> {
         }
     }
 
-    /// The values of a choice, each once and in the column's order.
-    pub(crate) fn choices<'a>(
+    /// The values of a choice, each once and in the columns' order, those of several columns one after another.
+    fn choices<'a>(
         &'a self,
         shard: &Shard,
         choice: &'a Choice,
-        column: &Column,
+        columns: &[Column],
     ) -> Result<Vec<Cow<'a, [u8]>>, Failure> {
+        let [column, ..] = columns else { return Ok(Vec::new()) };
         let mut found: Vec<Cow<'a, [u8]>> = match choice {
             Choice::One(term) => return Ok(vec![self.restriction(shard, term, column)?]),
             Choice::Many(terms) => {
                 terms.iter().map(|term| self.restriction(shard, term, column)).collect::<Result<_, Failure>>()?
             }
-            Choice::Marker(marker) => match self.bound.get(*marker as usize) {
-                Some(Bound::Bytes(list)) => {
-                    let element = Box::new(column.cql_type.clone());
-                    value::validate(&CqlType::List { element, frozen: true }, list)
-                        .map_err(|error| Failure::invalid(error.0))?;
-                    value::elements(list, false).map(Cow::Borrowed).collect()
-                }
-                Some(Bound::Null) | None => {
-                    return Err(Failure::invalid(format!("Invalid null value for column {}", column.name)));
-                }
-                Some(Bound::Unset) => return Err(unset(column)),
-            },
+            Choice::Marker(marker) => self.list(*marker, column)?,
+            Choice::Tuples { tuples, .. } => return self.tuples(shard, tuples, columns),
+            Choice::TuplesMarker { marker, .. } => return self.tuple_list(*marker, columns),
         };
         found.sort_by(|a, b| value::compare(&column.cql_type, a, b).then_with(|| a.cmp(b)));
         found.dedup();
         Ok(found)
+    }
+
+    /// The values of `IN ?`.
+    pub(crate) fn list<'a>(&'a self, marker: u16, column: &Column) -> Result<Vec<Cow<'a, [u8]>>, Failure> {
+        match self.bound.get(marker as usize) {
+            Some(Bound::Bytes(list)) => {
+                let element = Box::new(column.cql_type.clone());
+                value::validate(&CqlType::List { element, frozen: true }, list)
+                    .map_err(|error| Failure::invalid(error.0))?;
+                Ok(value::elements(list, false).map(Cow::Borrowed).collect())
+            }
+            Some(Bound::Null) | None => Err(Failure::invalid(format!("Invalid null value for column {}", column.name))),
+            Some(Bound::Unset) => Err(unset(column)),
+        }
+    }
+
+    /// The values of `(a, b) = (x, y)` and `(a, b) IN ((x, y), (z, w))`.
+    fn tuples<'a>(
+        &'a self,
+        shard: &Shard,
+        tuples: &'a [Tuple],
+        columns: &[Column],
+    ) -> Result<Vec<Cow<'a, [u8]>>, Failure> {
+        let mut found = Vec::with_capacity(tuples.len());
+        for tuple in tuples {
+            let values = self.tuple(shard, tuple, columns)?;
+            let values = complete(values, columns).map_err(|column| match tuples.len() {
+                1 => Failure::invalid(format!("Invalid null value for column {}", column.name)),
+                _ => null_in_tuple(columns),
+            })?;
+            found.push(values);
+        }
+        Ok(in_order(found, columns))
+    }
+
+    /// The values of `(a, b) IN ?`.
+    fn tuple_list<'a>(&'a self, marker: u16, columns: &[Column]) -> Result<Vec<Cow<'a, [u8]>>, Failure> {
+        let list = match self.bound.get(marker as usize) {
+            Some(Bound::Bytes(list)) => *list,
+            Some(Bound::Null) | None => return Err(Failure::invalid("Invalid null value for IN restriction")),
+            Some(Bound::Unset) => {
+                return Err(Failure::invalid(format!("Invalid unset value for in{}", tuple_name(columns))));
+            }
+        };
+        value::validate(&CqlType::List { element: Box::new(tuple_type(columns)), frozen: true }, list)
+            .map_err(|error| Failure::invalid(error.0))?;
+        let mut found = Vec::new();
+        for tuple in value::elements(list, false) {
+            let values = TupleElements::new(tuple).map(|element| element.map(Cow::Borrowed)).collect();
+            found.push(complete(values, columns).map_err(|_| null_in_tuple(columns))?);
+        }
+        Ok(in_order(found, columns))
+    }
+
+    /// The values of a tuple, null for null; fewer than `columns` if a bound tuple is shorter.
+    pub(crate) fn tuple<'a>(
+        &'a self,
+        shard: &Shard,
+        tuple: &'a Tuple,
+        columns: &[Column],
+    ) -> Result<Vec<Option<Cow<'a, [u8]>>>, Failure> {
+        match tuple {
+            Tuple::Terms(terms) => {
+                let mut found = Vec::with_capacity(terms.len());
+                for (at, (term, column)) in terms.iter().zip(columns).enumerate() {
+                    found.push(match self.evaluate(shard, term, &column.cql_type)? {
+                        Value::Bytes(bytes) => Some(bytes),
+                        Value::Null => None,
+                        Value::Unset => {
+                            return Err(Failure::invalid(format!("Invalid unset value for tuple field number {at}")));
+                        }
+                    });
+                }
+                Ok(found)
+            }
+            Tuple::Marker { marker, columns: count } => {
+                let columns = columns.get(..*count).unwrap_or(columns);
+                match self.bound.get(*marker as usize) {
+                    Some(Bound::Bytes(bytes)) => {
+                        value::validate(&tuple_type(columns), bytes).map_err(|error| Failure::invalid(error.0))?;
+                        Ok(TupleElements::new(bytes).map(|element| element.map(Cow::Borrowed)).collect())
+                    }
+                    Some(Bound::Null) | None => {
+                        let name = columns.first().map_or("", |column| &column.name);
+                        Err(Failure::invalid(format!("Invalid null value for column {name}")))
+                    }
+                    Some(Bound::Unset) => {
+                        Err(Failure::invalid(format!("Invalid unset value for tuple {}", tuple_name(columns))))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Every way to choose values of the first of `columns`, in their order.
+    pub(crate) fn prefixes<'a>(
+        &'a self,
+        shard: &Shard,
+        columns: &[Column],
+        choices: &'a [Choice],
+    ) -> Result<Prefixes<'a>, Failure> {
+        if choices.iter().all(|choice| matches!(choice, Choice::One(_))) {
+            let mut flat = Vec::with_capacity(choices.len());
+            for (choice, column) in choices.iter().zip(columns) {
+                if let Choice::One(term) = choice {
+                    flat.push(self.restriction(shard, term, column)?);
+                }
+            }
+            return Ok(Prefixes { width: flat.len(), len: 1, flat });
+        }
+        let mut prefixes = Prefixes { width: 0, len: 1, flat: Vec::new() };
+        for choice in choices {
+            let width = choice.columns();
+            let columns = columns.get(prefixes.width..prefixes.width + width).unwrap_or_default();
+            prefixes = prefixes.times(width, &self.choices(shard, choice, columns)?)?;
+        }
+        Ok(prefixes)
+    }
+}
+
+/// The values of a tuple that has all of them, or the first column that has none.
+fn complete<'a, 'c>(
+    values: Vec<Option<Cow<'a, [u8]>>>,
+    columns: &'c [Column],
+) -> Result<Vec<Cow<'a, [u8]>>, &'c Column> {
+    let mut values = values.into_iter();
+    columns.iter().map(|column| values.next().flatten().ok_or(column)).collect()
+}
+
+/// Tuples in the columns' order, each once, their values one after another.
+fn in_order<'a>(mut tuples: Vec<Vec<Cow<'a, [u8]>>>, columns: &[Column]) -> Vec<Cow<'a, [u8]>> {
+    tuples.sort_by(|a, b| {
+        let each = columns.iter().zip(a.iter().zip(b));
+        let mut orders = each.map(|(column, (a, b))| value::compare(&column.cql_type, a, b).then_with(|| a.cmp(b)));
+        orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+    });
+    tuples.dedup();
+    tuples.into_iter().flatten().collect()
+}
+
+fn null_in_tuple(columns: &[Column]) -> Failure {
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    Failure::invalid(format!("Invalid null value in condition for columns: [{}]", names.join(", ")))
+}
+
+fn tuple_type(columns: &[Column]) -> CqlType {
+    CqlType::Tuple(columns.iter().map(|column| column.cql_type.clone()).collect())
+}
+
+/// `(a,b)`
+fn tuple_name(columns: &[Column]) -> String {
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    format!("({})", names.join(","))
+}
+
+/// Values for the first columns of a key, all ways to choose them.
+pub(crate) struct Prefixes<'a> {
+    /// Values per prefix.
+    width: usize,
+    /// Prefixes; one even if it has no values.
+    len: usize,
+    flat: Vec<Cow<'a, [u8]>>,
+}
+
+impl<'a> Prefixes<'a> {
+    /// Values per prefix.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// How many prefixes.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The prefixes.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[Cow<'a, [u8]>]> {
+        (0..self.len).map(|n| &self.flat[n * self.width..(n + 1) * self.width])
+    }
+
+    /// Each prefix with each of the choices (of `width` values each) after it, the choices changing fastest.
+    fn times(&self, width: usize, choices: &[Cow<'a, [u8]>]) -> Result<Prefixes<'a>, Failure> {
+        let count = choices.len() / width.max(1);
+        let len = self.len.checked_mul(count).filter(|&len| len <= COMBINATIONS_MAX).ok_or_else(|| {
+            Failure::invalid(format!("The IN restrictions name more than {COMBINATIONS_MAX} combinations of values"))
+        })?;
+        let mut flat = Vec::with_capacity(len * (self.width + width));
+        for prefix in self.iter() {
+            for choice in choices.chunks_exact(width.max(1)) {
+                flat.extend_from_slice(prefix);
+                flat.extend_from_slice(choice);
+            }
+        }
+        Ok(Prefixes { width: self.width + width, len, flat })
     }
 }
 
@@ -143,18 +329,15 @@ impl<'a> Keys<'a> {
             check_key(&key)?;
             return Ok(Keys::One(key));
         }
-        let columns = table.partition_key().iter().zip(choices);
-        let components =
-            columns.map(|(column, choice)| values.choices(shard, choice, column)).collect::<Result<Vec<_>, _>>()?;
         let mut keys = Vec::new();
-        for combination in combinations(&components)? {
-            let key = match combination.as_slice() {
+        for combination in values.prefixes(shard, table.partition_key(), choices)?.iter() {
+            let key = match combination {
                 [key] => key.to_vec(),
                 several => {
                     let len: usize = several.iter().map(|component| component.len() + 3).sum();
                     check_len(len)?;
                     let mut key = Vec::with_capacity(len);
-                    push_composite(several.iter().copied(), &mut key);
+                    push_composite(several.iter().map(|component| &**component), &mut key);
                     key
                 }
             };
@@ -189,28 +372,4 @@ fn check_len(len: usize) -> Result<(), Failure> {
         return Err(Failure::invalid(format!("Key length of {len} is longer than maximum of {KEY_BYTES_MAX}")));
     }
     Ok(())
-}
-
-/// Every way to take one value of each column, the last column's values changing fastest.
-pub(crate) fn combinations<'c>(columns: &'c [Vec<Cow<'_, [u8]>>]) -> Result<Vec<Vec<&'c [u8]>>, Failure> {
-    let count = columns.iter().try_fold(1usize, |count, column| count.checked_mul(column.len()));
-    if count.is_none_or(|count| count > COMBINATIONS_MAX) {
-        return Err(Failure::invalid(format!(
-            "The IN restrictions name more than {COMBINATIONS_MAX} combinations of values"
-        )));
-    }
-    let mut found: Vec<Vec<&[u8]>> = vec![Vec::with_capacity(columns.len())];
-    for column in columns {
-        found = found
-            .iter()
-            .flat_map(|prefix| {
-                column.iter().map(|value| {
-                    let mut longer = prefix.clone();
-                    longer.push(value);
-                    longer
-                })
-            })
-            .collect();
-    }
-    Ok(found)
 }

@@ -3,9 +3,9 @@
 //! Invariants: all mutations of a request have one timestamp; changes of one key in one keyspace go into one mutation,
 //! so that they are applied together.
 
-use super::binding::{Keys, Values, combinations};
+use super::binding::{Keys, Values};
 use super::prepared::Statement;
-use super::slices::{Bounds, Edge, NullBound};
+use super::slices::{Bounds, NullBound, RangeEnd};
 use super::timeout_of;
 use crate::coordinator::write::{Routed, write};
 use crate::coordinator::write_terms;
@@ -164,18 +164,18 @@ impl Mutations {
 
 /// What a statement does to each of its partitions.
 struct Change<'a> {
-    rows: Rows<'a>,
+    rows: Rows,
     /// Cells of every row, sorted by column; `None` is a deletion.
     cells: Vec<(ColumnId, Option<Cow<'a, [u8]>>)>,
 }
 
-enum Rows<'a> {
+enum Rows {
     /// The whole partition.
     Partition,
     /// These rows, by clustering.
     These(Vec<Vec<u8>>),
-    /// All rows within bounds, one range per prefix.
-    Ranges(Vec<Vec<u8>>, Bounds<'a>),
+    /// All rows between two places, each a clustering's first values and whether rows that begin with them are meant.
+    Ranges(Vec<[(Vec<u8>, bool); 2]>),
 }
 
 impl<'a> Change<'a> {
@@ -197,10 +197,10 @@ impl<'a> Change<'a> {
         cells.dedup_by_key(|(id, _)| *id);
 
         let restriction = &modify.clustering;
-        let sliced = restriction.lower.is_some() || restriction.upper.is_some();
+        let sliced = restriction.is_slice();
         if modify.kind == ModifyKind::Delete
             && modify.columns.is_empty()
-            && (sliced || restriction.choices.len() < table.clustering_len || table.clustering_len == 0)
+            && (sliced || restriction.chosen() < table.clustering_len || table.clustering_len == 0)
         {
             if !sliced && restriction.choices.is_empty() {
                 return Ok(Change { rows: Rows::Partition, cells });
@@ -208,22 +208,17 @@ impl<'a> Change<'a> {
             let Some(bounds) = Bounds::of(shard, table, restriction, values, NullBound::Refused)? else {
                 return Ok(Change { rows: Rows::These(Vec::new()), cells });
             };
-            for edge in [&bounds.lower, &bounds.upper].into_iter().flatten() {
-                encode_clustering(&[&edge.value])?;
+            let end =
+                |end: &RangeEnd<'_>| Ok::<_, Failure>((encode_clustering(end.values.iter().copied())?, end.inclusive));
+            let mut ranges = Vec::new();
+            for (range, _) in bounds.ranges(table) {
+                ranges.push([end(&range.start)?, end(&range.end)?]);
             }
-            let mut prefixes = Vec::new();
-            for prefix in combinations(&bounds.columns)? {
-                let slice = bounds.slice(table, &prefix);
-                if slice.start < slice.end {
-                    prefixes.push(encode_clustering(&prefix)?);
-                }
-            }
-            return Ok(Change { rows: Rows::Ranges(prefixes, bounds), cells });
+            return Ok(Change { rows: Rows::Ranges(ranges), cells });
         }
-        let columns = table.clustering().iter().zip(&restriction.choices);
-        let components =
-            columns.map(|(column, choice)| values.choices(shard, choice, column)).collect::<Result<Vec<_>, _>>()?;
-        let rows = combinations(&components)?.iter().map(|row| encode_clustering(row)).collect::<Result<_, _>>()?;
+        let prefixes = values.prefixes(shard, table.clustering(), &restriction.choices)?;
+        let rows = prefixes.iter().map(|row| encode_clustering(row.iter().map(|value| &**value)));
+        let rows = rows.collect::<Result<_, _>>()?;
         Ok(Change { rows: Rows::These(rows), cells })
     }
 
@@ -232,21 +227,12 @@ impl<'a> Change<'a> {
             Rows::Partition => {
                 group.table(table.id).delete_partition(when.deletion());
             }
-            Rows::Ranges(prefixes, bounds) => {
-                for prefix in prefixes {
-                    let edge = |edge: &Option<Edge<'_>>| {
-                        let mut bound = prefix.clone();
-                        let mut inclusive = true;
-                        if let Some(edge) = edge {
-                            push_clustering(&mut bound, &edge.value);
-                            inclusive = edge.inclusive;
-                        }
-                        (bound, inclusive)
-                    };
-                    let (start, start_inclusive) = edge(&bounds.lower);
-                    let (end, end_inclusive) = edge(&bounds.upper);
-                    let start = ClusteringBound { prefix: Clustering(&start), inclusive: start_inclusive };
-                    let end = ClusteringBound { prefix: Clustering(&end), inclusive: end_inclusive };
+            Rows::Ranges(ranges) => {
+                for range in ranges {
+                    let [start, end] = range.each_ref().map(|(prefix, inclusive)| ClusteringBound {
+                        prefix: Clustering(prefix),
+                        inclusive: *inclusive,
+                    });
                     group.table(table.id).delete_range(start, end, when.deletion());
                 }
             }
@@ -287,14 +273,14 @@ impl Group {
 }
 
 /// A clustering or the first values of one.
-fn encode_clustering(components: &[&[u8]]) -> Result<Vec<u8>, Failure> {
-    let len: usize = components.iter().map(|component| component.len()).sum();
+fn encode_clustering<'c>(components: impl Iterator<Item = &'c [u8]> + Clone) -> Result<Vec<u8>, Failure> {
+    let len: usize = components.clone().map(<[u8]>::len).sum();
     if len > CLUSTERING_BYTES_MAX {
         return Err(Failure::invalid(format!(
             "The sum of all clustering columns is too long ({len} > {CLUSTERING_BYTES_MAX})"
         )));
     }
-    let mut out = Vec::with_capacity(len + 2 * components.len());
+    let mut out = Vec::with_capacity(len + 2 * components.clone().count());
     for component in components {
         push_clustering(&mut out, component);
     }

@@ -31,6 +31,13 @@ pub(crate) async fn select(
     values: &Values<'_>,
     parameters: &Parameters<'_>,
 ) -> Result<Rows, Failure> {
+    if !select.filter.is_empty()
+        || select.distinct
+        || select.per_partition_limit.is_some()
+        || select.key_tokens.is_some()
+    {
+        return Err(Failure::invalid("Helenus does not support this SELECT yet"));
+    }
     let config = shard.config();
     let timeout = match select.partitions {
         PartitionRestriction::Keys(_) => config.read_timeout,
@@ -65,7 +72,7 @@ pub(crate) async fn select(
     };
     let page_rows = parameters.page_size.and_then(|rows| u64::try_from(rows).ok()).filter(|&rows| rows > 0);
     let several = matches!(&select.partitions, PartitionRestriction::Keys(keys) if !keys.iter().all(is_one));
-    if select.ordered && several {
+    if !select.order.is_empty() && several {
         if page_rows.is_some_and(|rows| rows < limit) {
             return Err(Failure::invalid(
                 "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either \
@@ -250,11 +257,11 @@ fn slices_of(
     values: &Values<'_>,
 ) -> Result<Arc<[Slice]>, Failure> {
     let restriction = &select.clustering;
-    if restriction.choices.is_empty() && restriction.lower.is_none() && restriction.upper.is_none() {
+    if restriction.is_empty() {
         return Ok(statement.all_rows.clone());
     }
     match Bounds::of(shard, &select.table, restriction, values, NullBound::SortsFirst)? {
-        Some(bounds) => Ok(bounds.slices(&select.table)?.into()),
+        Some(bounds) => Ok(bounds.slices(&select.table).into()),
         None => Ok(Arc::from([])),
     }
 }

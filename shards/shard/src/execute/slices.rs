@@ -1,36 +1,59 @@
 //! Clustering restrictions to slices and to bounds of range deletions.
 //!
+//! A slice `(a, b) > (1, 2)` follows the order of the values. Where columns descend that is not the table's order:
+//! * All columns of the slice in one direction: one range, its ends changed over if they descend.
+//! * Mixed: the slice is split into the rows at the bound's first value, which the rest of the bound restricts further,
+//!   and those beyond it; what touches again is joined.
+//!
 //! Invariants: slices come in the table's order and do not overlap; a restriction that no row can meet gives no slice.
 
-use super::binding::{Values, combinations};
+use super::binding::{Prefixes, Values};
 use crate::Shard;
-use cql::plan::{ClusteringRestriction, Limit, Value};
+use cql::plan::{ClusteringRestriction, RowLimit, Tuple, Value};
 use model::comparable::{self, BoundSide};
 use model::query::Slice;
-use model::{Column, Failure, Table};
+use model::{Column, Failure, Table, value};
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 /// A restriction with its values.
 pub(crate) struct Bounds<'a> {
-    /// Values of the first clustering columns, one list per column.
-    pub(crate) columns: Vec<Vec<Cow<'a, [u8]>>>,
-    /// Bounds of the next column.
-    pub(crate) lower: Option<Edge<'a>>,
+    /// Values of the first clustering columns.
+    prefixes: Prefixes<'a>,
+    /// Bounds of the columns after them.
+    lower: Option<Edge<'a>>,
     /// See `lower`.
-    pub(crate) upper: Option<Edge<'a>>,
+    upper: Option<Edge<'a>>,
 }
 
 /// A bound of a slice.
-pub(crate) struct Edge<'a> {
-    /// The value.
-    pub(crate) value: Cow<'a, [u8]>,
+struct Edge<'a> {
+    /// Values of the first columns of the slice.
+    values: Vec<Cow<'a, [u8]>>,
     /// `<=` and `>=`.
+    inclusive: bool,
+}
+
+/// Rows between two places of a partition, in the table's order.
+pub(crate) struct RowRange<'b> {
+    /// Where it begins.
+    pub(crate) start: RangeEnd<'b>,
+    /// Where it ends.
+    pub(crate) end: RangeEnd<'b>,
+}
+
+/// An end of a range.
+#[derive(Clone)]
+pub(crate) struct RangeEnd<'b> {
+    /// The first values of a clustering, possibly none.
+    pub(crate) values: Vec<&'b [u8]>,
+    /// Whether the rows that begin with the values lie inside.
     pub(crate) inclusive: bool,
 }
 
 impl<'a> Bounds<'a> {
-    /// Evaluates a restriction. Null sorts before every value, as on Cassandra: a null lower bound is none, and a null
-    /// upper bound gives `None`, for no row is below it. A deletion ([`NullBound::Refused`]) takes neither.
+    /// Evaluates a restriction. Null sorts before every value, as on Cassandra: at the start of a range it is no bound,
+    /// and at the end it gives `None`, for no row is before it. A deletion ([`NullBound::Refused`]) takes neither.
     pub(crate) fn of(
         shard: &Shard,
         table: &Table,
@@ -38,54 +61,146 @@ impl<'a> Bounds<'a> {
         values: &'a Values<'_>,
         nulls: NullBound,
     ) -> Result<Option<Bounds<'a>>, Failure> {
-        let restricted = table.clustering().iter().zip(&restriction.choices);
-        let columns =
-            restricted.map(|(column, choice)| values.choices(shard, choice, column)).collect::<Result<Vec<_>, _>>()?;
-        let next = table.clustering().get(restriction.choices.len());
-        let edge = |limit: &'a Option<Limit>| match (limit, next) {
-            (Some(limit), Some(column)) => edge(shard, limit, column, values, nulls),
-            _ => Ok(None),
-        };
-        let (lower, upper) = (edge(&restriction.lower)?, edge(&restriction.upper)?);
-        if restriction.upper.is_some() && upper.is_none() {
-            return Ok(None);
+        let prefixes = values.prefixes(shard, table.clustering(), &restriction.choices)?;
+        let mut bounds = Bounds { prefixes, lower: None, upper: None };
+        let columns = table.clustering().get(bounds.prefixes.width()..).unwrap_or_default();
+        let descending = columns.first().is_some_and(|column| column.descending);
+        for (limit, is_lower) in [(&restriction.lower, true), (&restriction.upper, false)] {
+            let Some(limit) = limit else { continue };
+            let nulls = if restriction.tuples { NullBound::Refused } else { nulls };
+            let edge = edge(shard, limit, columns, values, nulls)?;
+            if edge.is_none() && is_lower == descending {
+                return Ok(None);
+            }
+            *(if is_lower { &mut bounds.lower } else { &mut bounds.upper }) = edge;
         }
-        Ok(Some(Bounds { columns, lower, upper }))
+        Ok(Some(bounds))
     }
 
     /// The slices, in order.
-    pub(crate) fn slices(&self, table: &Table) -> Result<Vec<Slice>, Failure> {
-        if self.columns.is_empty() && self.lower.is_none() && self.upper.is_none() {
-            return Ok(vec![Slice::all()]);
+    pub(crate) fn slices(&self, table: &Table) -> Vec<Slice> {
+        if self.prefixes.width() == 0 && self.lower.is_none() && self.upper.is_none() {
+            return vec![Slice::all()];
         }
-        let prefixes = combinations(&self.columns)?;
-        let mut slices: Vec<Slice> =
-            prefixes.iter().map(|prefix| self.slice(table, prefix)).filter(|slice| slice.start < slice.end).collect();
-        slices.sort_by(|a, b| a.start.cmp(&b.start));
-        slices.dedup_by(|next, before| {
-            let overlaps = next.start < before.end;
-            if overlaps && next.end > before.end {
-                before.end = std::mem::take(&mut next.end);
-            }
-            overlaps
-        });
-        Ok(slices)
+        self.ranges(table).into_iter().map(|(_, slice)| slice).collect()
     }
 
-    /// The slice of the rows that begin with `prefix`.
-    pub(crate) fn slice(&self, table: &Table, prefix: &[&[u8]]) -> Slice {
-        let bound = |edge: &Option<Edge<'_>>, sides: [BoundSide; 3]| {
-            let mut out = Vec::new();
-            let (value, side) = match edge {
-                None => (None, sides[0]),
-                Some(edge) => (Some(&*edge.value), if edge.inclusive { sides[1] } else { sides[2] }),
-            };
-            comparable::bound(table, prefix.iter().copied().chain(value), side, &mut out);
-            out.into_boxed_slice()
-        };
-        use BoundSide::{After, Before};
-        Slice { start: bound(&self.lower, [Before, Before, After]), end: bound(&self.upper, [After, After, Before]) }
+    /// The ranges with their slices, in order.
+    pub(crate) fn ranges(&self, table: &Table) -> Vec<(RowRange<'_>, Slice)> {
+        let mut ranges = Vec::with_capacity(self.prefixes.len());
+        for prefix in self.prefixes.iter() {
+            self.ranges_within(table, prefix, &mut ranges);
+        }
+        let mut found: Vec<(RowRange<'_>, Slice)> = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            let slice = slice(table, &range);
+            if slice.start < slice.end {
+                found.push((range, slice));
+            }
+        }
+        if found.len() > 1 {
+            found.sort_by(|(_, a), (_, b)| a.start.cmp(&b.start));
+            found.dedup_by(|(next_range, next), (range, before)| {
+                let touches = next.start <= before.end;
+                if touches && next.end > before.end {
+                    before.end = std::mem::take(&mut next.end);
+                    range.end = next_range.end.clone();
+                }
+                touches
+            });
+        }
+        found
     }
+
+    fn ranges_within<'b>(&'b self, table: &Table, prefix: &'b [Cow<'_, [u8]>], out: &mut Vec<RowRange<'b>>) {
+        let mut values: Vec<&[u8]> = Vec::with_capacity(table.clustering_len);
+        values.extend(prefix.iter().map(|value| &**value));
+        let len = |edge: &Option<Edge<'_>>| edge.as_ref().map_or(0, |edge| edge.values.len());
+        let columns = table.clustering().get(prefix.len()..).unwrap_or_default();
+        let columns = columns.get(..len(&self.lower).max(len(&self.upper))).unwrap_or(columns);
+        let descending = columns.first().is_some_and(|column| column.descending);
+        if columns.iter().any(|column| column.descending != descending) {
+            let rest = |edge: &'b Option<Edge<'_>>| edge.as_ref().map(|edge| (&edge.values[..], edge.inclusive));
+            return split(&mut values, columns, rest(&self.lower), rest(&self.upper), out);
+        }
+        let end = |edge: &'b Option<Edge<'_>>| {
+            let mut values = values.clone();
+            values.extend(edge.iter().flat_map(|edge| &edge.values).map(|value| &**value));
+            RangeEnd { values, inclusive: edge.as_ref().is_none_or(|edge| edge.inclusive) }
+        };
+        let (low, high) = (end(&self.lower), end(&self.upper));
+        let (start, end) = if descending { (high, low) } else { (low, high) };
+        out.push(RowRange { start, end });
+    }
+}
+
+/// What is left of a bound: its next values and whether it is inclusive.
+type Rest<'b> = Option<(&'b [Cow<'b, [u8]>], bool)>;
+
+/// The ranges of a slice over `columns`, which differ in direction, below the rows that begin with `prefix`.
+fn split<'b>(
+    prefix: &mut Vec<&'b [u8]>,
+    columns: &[Column],
+    lower: Rest<'b>,
+    upper: Rest<'b>,
+    out: &mut Vec<RowRange<'b>>,
+) {
+    let mut open = [lower, upper];
+    for bound in &mut open {
+        match bound {
+            // The rows at the end of a bound.
+            Some(([], true)) => *bound = None,
+            Some(([], false)) => return,
+            _ => {}
+        }
+    }
+    let [lower, upper] = open;
+    let next = |bound: Rest<'b>| {
+        let (values, inclusive) = bound?;
+        let (first, rest) = values.split_first()?;
+        Some((&**first, (rest, inclusive)))
+    };
+    let (low, high) = (next(lower), next(upper));
+    let Some((column, columns)) = columns.split_first().filter(|_| low.is_some() || high.is_some()) else {
+        let all = RangeEnd { values: prefix.clone(), inclusive: true };
+        return out.push(RowRange { start: all.clone(), end: all });
+    };
+    let mut at = |value: &'b [u8], lower, upper| {
+        prefix.push(value);
+        split(prefix, columns, lower, upper, out);
+        prefix.pop();
+    };
+    if let (Some((low, low_rest)), Some((high, high_rest))) = (low, high) {
+        match value::compare(&column.cql_type, low, high) {
+            Ordering::Less => {}
+            Ordering::Equal => return at(low, Some(low_rest), Some(high_rest)),
+            Ordering::Greater => return,
+        }
+    }
+    if let Some((low, rest)) = low {
+        at(low, Some(rest), None);
+    }
+    if let Some((high, rest)) = high {
+        at(high, None, Some(rest));
+    }
+    let end = |value: Option<(&'b [u8], _)>| {
+        let mut values = prefix.clone();
+        values.extend(value.map(|(value, _)| value));
+        RangeEnd { values, inclusive: value.is_none() }
+    };
+    let (low, high) = (end(low), end(high));
+    let (start, end) = if column.descending { (high, low) } else { (low, high) };
+    out.push(RowRange { start, end });
+}
+
+fn slice(table: &Table, range: &RowRange<'_>) -> Slice {
+    let bound = |end: &RangeEnd<'_>, before: bool| {
+        let mut out = Vec::new();
+        let side = if before { BoundSide::Before } else { BoundSide::After };
+        comparable::bound(table, end.values.iter().copied(), side, &mut out);
+        out.into_boxed_slice()
+    };
+    Slice { start: bound(&range.start, range.start.inclusive), end: bound(&range.end, !range.end.inclusive) }
 }
 
 /// What a null bound means.
@@ -100,15 +215,27 @@ pub(crate) enum NullBound {
 /// `Ok(None)`: the bound is null.
 fn edge<'a>(
     shard: &Shard,
-    limit: &'a Limit,
-    column: &Column,
+    limit: &'a RowLimit,
+    columns: &[Column],
     values: &'a Values<'_>,
     nulls: NullBound,
 ) -> Result<Option<Edge<'a>>, Failure> {
-    match values.evaluate(shard, &limit.term, &column.cql_type)? {
-        Value::Bytes(value) => Ok(Some(Edge { value, inclusive: limit.inclusive })),
-        Value::Null if nulls == NullBound::SortsFirst => Ok(None),
-        Value::Null => Err(Failure::invalid(format!("Invalid null value in condition for column {}", column.name))),
-        Value::Unset => Err(Failure::invalid(format!("Invalid unset value for column {}", column.name))),
+    let inclusive = limit.inclusive;
+    if let (Tuple::Terms(terms), [column, ..]) = (&limit.values, columns)
+        && let [term] = terms.as_slice()
+    {
+        return match values.evaluate(shard, term, &column.cql_type)? {
+            Value::Bytes(value) => Ok(Some(Edge { values: vec![value], inclusive })),
+            Value::Null if nulls == NullBound::SortsFirst => Ok(None),
+            Value::Null => Err(null_bound(column)),
+            Value::Unset => Err(Failure::invalid(format!("Invalid unset value for column {}", column.name))),
+        };
     }
+    let found = values.tuple(shard, &limit.values, columns)?;
+    let bound = found.into_iter().zip(columns).map(|(value, column)| value.ok_or_else(|| null_bound(column)));
+    Ok(Some(Edge { values: bound.collect::<Result<_, Failure>>()?, inclusive }))
+}
+
+fn null_bound(column: &Column) -> Failure {
+    Failure::invalid(format!("Invalid null value in condition for column {}", column.name))
 }

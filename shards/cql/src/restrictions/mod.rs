@@ -1,0 +1,228 @@
+//! WHERE to a choice of partitions and rows.
+//!
+//! 1. `relation.rs` turns a relation into a rule for its columns, or says with Cassandra's text why that cannot be.
+//! 2. Rules of one column, or of columns in common, are merged in the order of the relations (`rule.rs`).
+//! 3. [`Restrictions::select`] (`select.rs`) or [`Restrictions::modify`] (`modify.rs`) turns what was found into keys,
+//!    ranges and, with ALLOW FILTERING, conditions that every row is asked for.
+//!
+//! Invariants: at most [`crate::RELATIONS_MAX`] relations, so that looking for a column's rule may be linear; rules of one
+//! kind of columns share no column and come in the order of their first columns.
+
+mod modify;
+mod relation;
+mod rule;
+mod select;
+
+pub(crate) use select::SelectedRows;
+
+use crate::ast::Relation;
+use crate::literal::{Markers, Scope};
+use crate::plan::{Choice, Limit, Term};
+use model::{Column, ColumnKind, Failure, Table};
+use rule::{Entry, Rule};
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// Cassandra's refusal of what would read more than it returns.
+pub(crate) const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may \
+    have unpredictable performance. If you want to execute this query despite the performance unpredictability, use \
+    ALLOW FILTERING";
+
+/// The statement that a WHERE clause belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// SELECT.
+    Select {
+        /// ALLOW FILTERING.
+        allow_filtering: bool,
+    },
+    /// UPDATE.
+    Update,
+    /// DELETE.
+    Delete,
+}
+
+impl Purpose {
+    fn allows_filtering(self) -> bool {
+        matches!(self, Purpose::Select { allow_filtering: true })
+    }
+
+    /// The statement's name in errors.
+    fn name(self) -> &'static str {
+        match self {
+            Purpose::Select { .. } => "SELECT",
+            Purpose::Update => "UPDATE",
+            Purpose::Delete => "DELETE",
+        }
+    }
+}
+
+/// What the token is restricted to.
+#[derive(Default)]
+struct TokenRule {
+    /// `token(pk) = x`; then both bounds are that.
+    equal: bool,
+    lower: Option<Limit>,
+    upper: Option<Limit>,
+}
+
+/// What a WHERE clause says.
+pub(crate) struct Restrictions<'s> {
+    scope: &'s Scope,
+    purpose: Purpose,
+    partition: Vec<Entry>,
+    clustering: Vec<Entry>,
+    /// Of static and regular columns.
+    data: Vec<Entry>,
+    token: Option<TokenRule>,
+}
+
+impl<'s> Restrictions<'s> {
+    /// Reads the relations.
+    pub(crate) fn read(
+        purpose: Purpose,
+        relations: &[Relation],
+        scope: &'s Scope,
+        markers: &mut Markers<'_>,
+    ) -> Result<Restrictions<'s>> {
+        let mut restrictions = Restrictions {
+            scope,
+            purpose,
+            partition: Vec::new(),
+            clustering: Vec::new(),
+            data: Vec::new(),
+            token: None,
+        };
+        for relation in relations {
+            restrictions.add(relation, markers)?;
+        }
+        Ok(restrictions)
+    }
+
+    fn table(&self) -> &'s Table {
+        &self.scope.table
+    }
+
+    fn column(&self, place: usize) -> &'s Column {
+        &self.table().columns[place]
+    }
+
+    /// Adds a rule for columns of one kind.
+    fn add_entry(&mut self, entry: Entry) -> Result<()> {
+        let table = self.table();
+        match table.columns[entry.first()].kind {
+            ColumnKind::PartitionKey => rule::add(&mut self.partition, entry, table),
+            ColumnKind::Clustering => self.add_clustering(entry),
+            ColumnKind::Static | ColumnKind::Regular => rule::add(&mut self.data, entry, table),
+        }
+    }
+
+    /// Adds a rule for clustering columns. Without filtering nothing may follow a slice.
+    fn add_clustering(&mut self, entry: Entry) -> Result<()> {
+        let table = self.table();
+        let first = entry.first();
+        let is_slice = entry.rule.is_slice();
+        let last = self.clustering.last().map(|last| (last.first(), last.rule.is_slice()));
+        let next = self.clustering.iter().flat_map(|entry| &entry.columns).find(|&&place| place > first).copied();
+        rule::add(&mut self.clustering, entry, table)?;
+        let Some((last, last_is_slice)) = last else { return Ok(()) };
+        if self.purpose.allows_filtering() {
+            return Ok(());
+        }
+        let name = |place| &self.column(place).name;
+        if last_is_slice && first > last {
+            return Err(Failure::invalid(format!(
+                "Clustering column \"{}\" cannot be restricted (preceding column \"{}\" is restricted by a non-EQ relation)",
+                name(first),
+                name(last)
+            )));
+        }
+        if is_slice
+            && first < last
+            && let Some(next) = next
+        {
+            return Err(Failure::invalid(format!(
+                "PRIMARY KEY column \"{}\" cannot be restricted (preceding column \"{}\" is restricted by a non-EQ relation)",
+                name(next),
+                name(first)
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether a column is restricted to one value.
+    pub(crate) fn is_equal(&self, column: &Column) -> bool {
+        let entries = match column.kind {
+            ColumnKind::PartitionKey => &self.partition,
+            ColumnKind::Clustering => &self.clustering,
+            ColumnKind::Static | ColumnKind::Regular => &self.data,
+        };
+        let is_of = |place: &usize| self.column(*place).id == column.id;
+        entries.iter().any(|entry| matches!(entry.rule, Rule::Equal(_)) && entry.columns.iter().any(is_of))
+    }
+
+    /// The columns of `all` (places in the table) that no entry restricts.
+    fn unrestricted(&self, entries: &[Entry], all: std::ops::Range<usize>) -> Vec<&'s Column> {
+        let free = all.filter(|place| !entries.iter().any(|entry| entry.columns.contains(place)));
+        free.map(|place| self.column(place)).collect()
+    }
+
+    fn partition_places(&self) -> std::ops::Range<usize> {
+        0..self.table().partition_key_len
+    }
+
+    fn clustering_places(&self) -> std::ops::Range<usize> {
+        self.table().partition_key_len..self.table().primary_key_len()
+    }
+
+    /// The first clustering column that follows one without a rule, as Cassandra says it.
+    fn refuse_gap(&self) -> Result<()> {
+        let restricted = self.clustering.iter().flat_map(|entry| entry.columns.iter().copied());
+        for (column, restricted) in self.clustering_places().zip(restricted) {
+            if column != restricted {
+                return Err(Failure::invalid(format!(
+                    "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{}\" is not restricted",
+                    self.column(restricted).name,
+                    self.column(column).name
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Names with commas between.
+pub(crate) fn join<'c>(columns: impl Iterator<Item = &'c Column>) -> String {
+    let names: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
+    names.join(", ")
+}
+
+/// `= null` and `IN (null)` of a key column never hold.
+pub(crate) fn refuse_null(term: &Term, name: &str) -> Result<()> {
+    match term {
+        Term::Null => Err(Failure::invalid(format!("Invalid null value in condition for column {name}"))),
+        _ => Ok(()),
+    }
+}
+
+/// Notes a marker that alone gives a partition key column.
+pub(crate) fn note_key(column: &Column, table: &Table, term: &Term, markers: &mut Markers<'_>) {
+    if column.kind == ColumnKind::PartitionKey {
+        markers.key(column.position as usize, table.partition_key_len, term);
+    }
+}
+
+/// Refuses choices that can be seen to be null.
+fn refuse_null_choices(choices: &[Choice], columns: &[Column]) -> Result<()> {
+    let mut place = 0;
+    for choice in choices {
+        let Some(column) = columns.get(place) else { return Ok(()) };
+        match choice {
+            Choice::One(term) => refuse_null(term, &column.name)?,
+            Choice::Many(terms) => terms.iter().try_for_each(|term| refuse_null(term, &column.name))?,
+            Choice::Marker(_) | Choice::Tuples { .. } | Choice::TuplesMarker { .. } => {}
+        }
+        place += choice.columns();
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! What an UPDATE or DELETE changes: named partitions, named rows or slices of them.
+
+use super::rule::{Entry, Rule};
+use super::{Purpose, Restrictions, Result, join, refuse_null_choices};
+use crate::plan::{Choice, ClusteringRestriction};
+use model::Failure;
+
+impl Restrictions<'_> {
+    /// The partitions and rows of an UPDATE or DELETE. `rows`: every clustering column must have a choice, because cells
+    /// are written; for DELETE that means that columns were named. `only_statics`: only static columns are written, and
+    /// rows cannot be named.
+    pub(crate) fn modify(mut self, rows: bool, only_statics: bool) -> Result<(Vec<Choice>, ClusteringRestriction)> {
+        let table = self.scope.table.clone();
+        let statement = self.purpose.name();
+        let update = self.purpose == Purpose::Update;
+        if self.token.is_some() {
+            return Err(Failure::invalid(format!(
+                "The token function cannot be used in WHERE clauses for {statement} statements"
+            )));
+        }
+        let missing = self.unrestricted(&self.partition, self.partition_places());
+        if !missing.is_empty() {
+            return Err(Failure::invalid(format!(
+                "Some partition key parts are missing: {}",
+                join(missing.into_iter())
+            )));
+        }
+        if self.partition.iter().any(|entry| !entry.is_choice()) {
+            return Err(Failure::invalid(format!(
+                "Only EQ and IN relation are supported on the partition key (unless you use the token() function) for \
+                 {statement} statements"
+            )));
+        }
+        if only_statics && !self.clustering.is_empty() {
+            return Err(Failure::invalid(format!(
+                "Invalid restrictions on clustering columns since the {statement} statement modifies only static columns"
+            )));
+        }
+        let sliced = self.clustering.iter().any(|entry| entry.rule.is_slice());
+        let missing = self.unrestricted(&self.clustering, self.clustering_places());
+        let incomplete = !missing.is_empty();
+        if update {
+            if sliced {
+                return Err(Failure::invalid(
+                    "Slice restrictions are not supported on the clustering columns in UPDATE statements",
+                ));
+            }
+            if incomplete && !only_statics {
+                return Err(Failure::invalid(format!(
+                    "Some clustering keys are missing: {}",
+                    join(missing.into_iter())
+                )));
+            }
+        } else if self.clustering_needs_filtering() {
+            self.refuse_gap()?;
+        }
+        if !self.data.is_empty() {
+            let mut columns: Vec<_> = self.data.iter().map(|entry| self.column(entry.first())).collect();
+            columns.sort_by(|a, b| a.name.cmp(&b.name));
+            return Err(Failure::invalid(format!(
+                "Non PRIMARY KEY columns found in where clause: {} ",
+                join(columns.into_iter())
+            )));
+        }
+        if rows && !only_statics && (sliced || incomplete) {
+            return Err(Failure::invalid("Range deletions are not supported for specific columns"));
+        }
+        let mut clustering = ClusteringRestriction::default();
+        for Entry { is_tuple, rule, .. } in std::mem::take(&mut self.clustering) {
+            match rule {
+                Rule::Equal(choice) | Rule::In(choice) => clustering.choices.push(choice),
+                Rule::Slice { lower, upper } => {
+                    clustering.tuples = is_tuple;
+                    (clustering.lower, clustering.upper) = (lower, upper);
+                }
+                Rule::Contains(_) => {}
+            }
+        }
+        let mut keys = Vec::with_capacity(table.partition_key_len);
+        for entry in std::mem::take(&mut self.partition) {
+            if let Rule::Equal(choice) | Rule::In(choice) = entry.rule {
+                keys.push(choice);
+            }
+        }
+        refuse_null_choices(&keys, table.partition_key())?;
+        refuse_null_choices(&clustering.choices, table.clustering())?;
+        Ok((keys, clustering))
+    }
+}

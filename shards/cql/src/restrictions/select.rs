@@ -1,0 +1,235 @@
+//! What a SELECT reads: keys or a range of tokens, slices of each partition, and conditions that rows are asked for.
+
+use super::rule::{Element, Entry, Rule};
+use super::{NEEDS_FILTERING, Restrictions, Result, TokenRule, refuse_null_choices};
+use crate::plan::{
+    Choice, ClusteringRestriction, Comparison, Filter, PartitionRestriction, RowLimit, Term, TokenBounds, Tuple,
+};
+use model::{Column, ColumnKind, Failure};
+
+/// Keyspaces whose tables are made up as they are read: filtering them needs no ALLOW FILTERING.
+const VIRTUAL_KEYSPACES: [&str; 2] = ["system_views", "system_virtual_schema"];
+
+/// What a SELECT reads.
+pub(crate) struct SelectedRows {
+    /// Which partitions.
+    pub(crate) partitions: PartitionRestriction,
+    /// Which of the named keys, by their tokens.
+    pub(crate) key_tokens: Option<TokenBounds>,
+    /// Which rows of each.
+    pub(crate) clustering: ClusteringRestriction,
+    /// What every row is asked for.
+    pub(crate) filter: Vec<Filter>,
+    /// Whether a partition without rows, but with static content, counts as a row.
+    pub(crate) static_rows: bool,
+    /// Whether a range of partitions is read.
+    pub(crate) key_range: bool,
+    /// Whether the partition key, or its token, is restricted at all.
+    pub(crate) key_restricted: bool,
+    /// Whether the partition key is restricted by IN.
+    pub(crate) key_in: bool,
+    /// Whether ALLOW FILTERING is missing, to be said after what ORDER BY has to say.
+    pub(crate) lacks_filtering: bool,
+}
+
+impl Restrictions<'_> {
+    /// The partitions and rows of a SELECT. `only_statics`: it selects static columns and no others but the partition
+    /// key's.
+    pub(crate) fn select(mut self, only_statics: bool) -> Result<SelectedRows> {
+        let table = self.scope.table.clone();
+        let allowed = self.purpose.allows_filtering() || VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str());
+        let key_len: usize = self.partition.iter().map(|entry| entry.columns.len()).sum();
+        let key_choices = self.partition.iter().all(Entry::is_choice);
+        let key_filtered = !self.partition.is_empty() && (key_len < table.partition_key_len || !key_choices);
+        let on_token = self.token.is_some() && (key_filtered || key_len < table.partition_key_len);
+        if key_filtered && !allowed {
+            return Err(Failure::invalid(NEEDS_FILTERING));
+        }
+        let key_range = on_token || key_filtered || self.partition.is_empty();
+        let key_in = !on_token && self.partition.iter().any(|entry| matches!(entry.rule, Rule::In(_)));
+        let key_restricted = self.token.is_some() || !self.partition.is_empty();
+        if only_statics && !self.clustering.is_empty() {
+            return Err(Failure::invalid("Cannot restrict clustering columns when selecting only static columns"));
+        }
+        if !self.purpose.allows_filtering() {
+            if self.clustering.iter().any(|entry| entry.rule.is_contains()) {
+                return Err(Failure::invalid(
+                    "Clustering columns can only be restricted with CONTAINS with a secondary index or filtering",
+                ));
+            }
+            if self.clustering_needs_filtering() {
+                self.refuse_gap()?;
+            }
+        }
+        if !self.data.is_empty() && !allowed {
+            return Err(Failure::invalid(NEEDS_FILTERING));
+        }
+        let is_regular = |entry: &Entry| self.column(entry.first()).kind == ColumnKind::Regular;
+        let static_rows = self.clustering.is_empty() && !self.data.iter().any(is_regular);
+        let lacks_filtering = key_range && !allowed && !self.clustering.is_empty();
+
+        let mut filter = Vec::new();
+        let bounds = self.token.take().map(|TokenRule { lower, upper, .. }| TokenBounds { lower, upper });
+        let (mut key_tokens, mut partitions) = (None, PartitionRestriction::Scan);
+        if !key_range {
+            key_tokens = bounds;
+            let choices: Vec<Choice> = std::mem::take(&mut self.partition).into_iter().filter_map(choice).collect();
+            refuse_null_choices(&choices, table.partition_key())?;
+            partitions = PartitionRestriction::Keys(choices);
+        } else {
+            if let Some(TokenBounds { lower, upper }) = bounds {
+                partitions = PartitionRestriction::Tokens { lower, upper };
+            }
+            for entry in std::mem::take(&mut self.partition) {
+                push_filters(entry, &table.columns, &mut filter)?;
+            }
+        }
+        let mut clustering = ClusteringRestriction::default();
+        let mut next = table.partition_key_len;
+        for entry in std::mem::take(&mut self.clustering) {
+            if entry.rule.is_contains() || entry.first() != next {
+                push_filters(entry, &table.columns, &mut filter)?;
+                continue;
+            }
+            let last = entry.last();
+            clustering.tuples |= entry.is_tuple && entry.rule.is_slice();
+            match entry.rule {
+                Rule::Equal(choice) | Rule::In(choice) => {
+                    clustering.choices.push(choice);
+                    next = last + 1;
+                }
+                Rule::Slice { lower, upper } => (clustering.lower, clustering.upper) = (lower, upper),
+                Rule::Contains(_) => {}
+            }
+        }
+        refuse_null_choices(&clustering.choices, table.clustering())?;
+        for entry in std::mem::take(&mut self.data) {
+            push_filters(entry, &table.columns, &mut filter)?;
+        }
+        Ok(SelectedRows {
+            partitions,
+            key_tokens,
+            clustering,
+            filter,
+            static_rows,
+            key_range,
+            key_restricted,
+            key_in,
+            lacks_filtering,
+        })
+    }
+
+    /// Whether a clustering column has a rule that slices of a partition cannot express.
+    pub(super) fn clustering_needs_filtering(&self) -> bool {
+        let mut next = self.table().partition_key_len;
+        for entry in &self.clustering {
+            if entry.rule.is_contains() || entry.first() != next {
+                return true;
+            }
+            if !entry.rule.is_slice() {
+                next = entry.last() + 1;
+            }
+        }
+        false
+    }
+}
+
+fn choice(entry: Entry) -> Option<Choice> {
+    match entry.rule {
+        Rule::Equal(choice) | Rule::In(choice) => Some(choice),
+        Rule::Slice { .. } | Rule::Contains(_) => None,
+    }
+}
+
+/// The conditions of a rule that rows are asked for.
+fn push_filters(entry: Entry, columns: &[Column], out: &mut Vec<Filter>) -> Result<()> {
+    let column = &columns[entry.first()];
+    let id = column.id;
+    match entry.rule {
+        Rule::Slice { .. } if entry.is_tuple => {
+            return Err(Failure::invalid("Multi-column slice restrictions cannot be used for filtering."));
+        }
+        Rule::Slice { lower, upper } => {
+            let limits = [
+                (lower, Comparison::Greater, Comparison::GreaterEqual),
+                (upper, Comparison::Less, Comparison::LessEqual),
+            ];
+            for (limit, open, closed) in limits {
+                if let Some(RowLimit { values: Tuple::Terms(mut terms), inclusive }) = limit
+                    && let Some(term) = terms.pop()
+                {
+                    let term = not_null(term, &column.name)?;
+                    out.push(Filter::Compare { column: id, comparison: if inclusive { closed } else { open }, term });
+                }
+            }
+        }
+        Rule::Equal(Choice::One(term)) => {
+            let term = not_null(term, &column.name)?;
+            out.push(Filter::Compare { column: id, comparison: Comparison::Equal, term });
+        }
+        Rule::Equal(Choice::Tuples { tuples, .. }) => {
+            let ids = || entry.columns.iter().map(|&place| columns[place].id);
+            for tuple in tuples {
+                match tuple {
+                    Tuple::Terms(terms) => {
+                        for (&place, term) in entry.columns.iter().zip(terms) {
+                            let column = &columns[place];
+                            let term = not_null(term, &column.name)?;
+                            out.push(Filter::Compare { column: column.id, comparison: Comparison::Equal, term });
+                        }
+                    }
+                    Tuple::Marker { marker, .. } => out.push(Filter::Tuple { columns: ids().collect(), marker }),
+                }
+            }
+        }
+        Rule::In(Choice::Tuples { columns: 1, tuples }) => {
+            let mut terms = Vec::with_capacity(tuples.len());
+            for tuple in tuples {
+                match tuple {
+                    Tuple::Terms(parts) => terms.extend(parts),
+                    Tuple::Marker { .. } => return Err(tuple_in()),
+                }
+            }
+            out.push(Filter::In { column: id, choice: Choice::Many(terms) });
+        }
+        Rule::Equal(Choice::TuplesMarker { .. }) | Rule::In(Choice::Tuples { .. } | Choice::TuplesMarker { .. }) => {
+            return Err(tuple_in());
+        }
+        Rule::Equal(choice) | Rule::In(choice) => out.push(Filter::In { column: id, choice }),
+        Rule::Contains(elements) => {
+            // In Cassandra's order: values, keys, entries.
+            let rank = |element: &Element| match element {
+                Element::Value(_) => 0,
+                Element::Key(_) => 1,
+                Element::Entry(..) => 2,
+            };
+            let mut elements = elements;
+            elements.sort_by_key(rank);
+            for element in elements {
+                out.push(match element {
+                    Element::Value(term) => Filter::Contains { column: id, term: not_null(term, &column.name)? },
+                    Element::Key(term) => Filter::ContainsKey { column: id, term: not_null(term, &column.name)? },
+                    Element::Entry(Term::Null, _) => {
+                        return Err(Failure::invalid(format!("Unsupported null map key for column {}", column.name)));
+                    }
+                    Element::Entry(_, Term::Null) => {
+                        return Err(Failure::invalid(format!("Unsupported null map value for column {}", column.name)));
+                    }
+                    Element::Entry(key, value) => Filter::Entry { column: id, key, value },
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tuple_in() -> Failure {
+    Failure::invalid("Multicolumn IN filters are not supported")
+}
+
+fn not_null(term: Term, name: &str) -> Result<Term> {
+    match term {
+        Term::Null => Err(Failure::invalid(format!("Unsupported null value for column {name}"))),
+        term => Ok(term),
+    }
+}
