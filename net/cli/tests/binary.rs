@@ -1,8 +1,10 @@
-//! The real binary as a user runs it: with the Rust driver, over restarts, killed under load.
+//! The real binary as a user runs it: with the drivers of Rust, Python and Java, over restarts, killed under load.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "client programs of their own")]
 
 #[path = "binary/driver.rs"]
 mod driver;
+#[path = "binary/drivers.rs"]
+mod drivers;
 #[path = "binary/kill.rs"]
 mod kill;
 #[path = "binary/node.rs"]

@@ -1,0 +1,107 @@
+//! The Python driver, the Java driver and cqlsh against the real binary: the programs of `net/server/tests/drivers`.
+//!
+//! 1. `prepare` brings the packages, the jars and the compiled Java program into the target directory, once.
+//! 2. Every test starts a node of its own and runs one program for one protocol version, in every compression that the version has.
+//! 3. Where a program prints `restart`, the node is stopped in order and started again; a line on the program's input says so.
+
+use crate::node::Node;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Seconds after which a program is stuck.
+const PROGRAM_SECONDS_MAX: &str = "300";
+
+/// Checks of what the node does not do yet.
+const PYTHON_SKIPPED: &str = "composite_types,types_in_keys,empty_values,nulls,unset,timestamps_that_the_driver_cannot_show,\
+    prepared_across_alter,batches,simple_values,restart,tracing,warnings,schema_events";
+const JAVA_SKIPPED: &str = "composite_types,empty_values,null_and_unset,tracing,warnings,schema_events,ring,\
+    prepared_across_alter,prepared_across_drop_and_create,batches,restart,keyspace_and_time_of_a_request";
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/drivers")
+}
+
+/// The directory with what the programs need, filled when it is not.
+fn prepared() -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("drivers");
+    let output = Command::new("bash").arg(sources().join("prepare")).arg(&directory).output().expect("bash runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    directory
+}
+
+fn python(directory: &Path, program: &str) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after", "5", PROGRAM_SECONDS_MAX]);
+    command.arg(directory.join("venv/bin/python")).arg("-B").arg(sources().join("python").join(program));
+    command
+}
+
+/// Runs a program to its end; it must exit with 0. Restarts the node when it asks for that.
+fn run(mut command: Command, mut node: Node, restart: impl Fn() -> Node) -> Node {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let mut input = child.stdin.take().expect("piped");
+    let mut errors = child.stderr.take().expect("piped");
+    let errors = std::thread::spawn(move || {
+        let mut text = String::new();
+        errors.read_to_string(&mut text).map(|_| text)
+    });
+    let mut output = String::new();
+    for line in BufReader::new(child.stdout.take().expect("piped")).lines() {
+        let line = line.expect("text");
+        if line == "restart" {
+            assert_eq!(node.stop(), Some(0), "{output}");
+            node = restart();
+            writeln!(input).expect("the program listens");
+        }
+        output += &line;
+        output.push('\n');
+    }
+    let status = child.wait().expect("reaped");
+    let errors = errors.join().expect("read").expect("text");
+    assert!(status.success(), "{command:?}: {status}\n{output}{errors}");
+    node
+}
+
+fn python_driver(address: &'static str, protocol: &str, compressions: &[&str]) {
+    let tools = prepared();
+    let directory = tempfile::tempdir().expect("a directory");
+    let start = || Node::start(address, directory.path(), &["--cores", "2"]);
+    let mut node = start();
+    for compression in compressions {
+        let mut command = python(&tools, "program.py");
+        command.args([address, "9042", "--protocol", protocol, "--compression", compression, "--restarts"]);
+        command.args(["--skip", PYTHON_SKIPPED]);
+        node = run(command, node, start);
+    }
+    assert_eq!(node.stop(), Some(0));
+}
+
+#[test]
+fn python_driver_v4() {
+    python_driver("127.0.13.2", "4", &["none"]);
+}
+
+#[test]
+fn python_driver_v5() {
+    python_driver("127.0.13.3", "5", &["none"]);
+}
+
+#[test]
+fn java_driver() {
+    let tools = prepared();
+    let directory = tempfile::tempdir().expect("a directory");
+    let start = || Node::start("127.0.13.4", directory.path(), &["--cores", "2"]);
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after", "5", PROGRAM_SECONDS_MAX, "java", "-XX:+UseSerialGC", "-Xmx512m", "-classpath"]);
+    command.arg(format!("{0}/classes:{0}/jars/*", tools.display()));
+    command.args(["Program", "127.0.13.4", "9042", "--restarts", &format!("--skip={JAVA_SKIPPED}")]);
+    command.args(["v4-none", "v5-none"]);
+    let node = run(command, start(), start);
+    assert_eq!(node.stop(), Some(0));
+}
