@@ -3,7 +3,7 @@
 //! A file holds cases (`## name`), each run in a fresh keyspace `k`. A statement ends with `;` at the end of a line. Lines
 //! with `@` before it set how it is sent:
 //! * `@bind v, v, ...`: prepare and execute with these values (literals of the marker's type, `null`, `unset`, `[a, b]`
-//!   for a list, a blob literal as raw bytes);
+//!   for a list, `(a, b)` for a tuple, a blob literal as raw bytes);
 //! * `@prepare`: only prepare, the answer is the metadata;
 //! * `@page n`: rows per page; every page is fetched;
 //! * `@consistency LEVEL`, `@timestamp micros`.

@@ -15,6 +15,7 @@ pub mod mailbox;
 pub mod ports;
 mod replica;
 pub mod row_block;
+pub mod row_filter;
 mod schema;
 mod start;
 pub mod verbs;

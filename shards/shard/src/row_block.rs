@@ -8,7 +8,8 @@
 //! Invariants: a sink allocates nothing per row but the growth of its buffers; cells of a row come sorted by column, so
 //! that columns selected in table order cost one pass.
 
-use crate::verbs::{ReadReply, ReadRequest};
+use crate::row_filter::RowFilter;
+use crate::verbs::{ReadReply, ReadRequest, Resume};
 use cql::plan::{Context, Selector, Term, Value};
 use model::key::Token;
 use model::query::{LiveRow, Partitions, Position, ReadEnd, RowSink, SinkState};
@@ -51,10 +52,14 @@ struct Place {
     key_len: u16,
     comparable_start: u32,
     comparable_len: u32,
+    /// Of what a partition without rows holds: there is no clustering, and nothing after it.
+    static_only: bool,
+    /// Rows of the partition up to this one.
+    partition_rows: u64,
 }
 
 impl Places {
-    fn push(&mut self, row: &LiveRow<'_>) {
+    fn push(&mut self, row: &LiveRow<'_>, partition_rows: u64) {
         let (key_start, key_len) = match self.rows.last() {
             Some(last) if last.token == row.token && self.key(last) == row.key => (last.key_start, last.key_len),
             _ => {
@@ -66,24 +71,28 @@ impl Places {
         let comparable_start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(row.comparable);
         let comparable_len = row.comparable.len() as u32;
-        self.rows.push(Place { token: row.token, key_start, key_len, comparable_start, comparable_len });
+        self.rows.push(Place {
+            token: row.token,
+            key_start,
+            key_len,
+            comparable_start,
+            comparable_len,
+            static_only: row.static_only,
+            partition_rows,
+        });
     }
 
     fn key(&self, place: &Place) -> &[u8] {
         &self.bytes[place.key_start as usize..place.key_start as usize + place.key_len as usize]
     }
 
-    /// The comparable clustering of row `n`.
-    pub fn comparable(&self, n: usize) -> &[u8] {
-        let place = &self.rows[n];
-        &self.bytes[place.comparable_start as usize..(place.comparable_start + place.comparable_len) as usize]
-    }
-
-    /// The position of row `n`.
-    pub fn position(&self, n: usize) -> Position {
+    /// Where a read goes on after row `n`.
+    pub fn resume(&self, n: usize) -> Resume {
         let place = &self.rows[n];
         let key = DecoratedKey { token: place.token, key: self.key(place).into() };
-        Position { key, comparable: Some(self.comparable(n).into()) }
+        let start = place.comparable_start as usize;
+        let comparable = (!place.static_only).then(|| self.bytes[start..start + place.comparable_len as usize].into());
+        Resume { position: Position { key, comparable }, partition_rows: place.partition_rows }
     }
 }
 
@@ -94,6 +103,8 @@ enum Source<'a> {
     Clustering(usize),
     Cell(ColumnId),
     Collection(ColumnId, &'a CqlType),
+    StaticCell(ColumnId),
+    StaticCollection(ColumnId, &'a CqlType),
     WriteTime(ColumnId),
     CountRows,
     Count(ColumnId),
@@ -112,6 +123,7 @@ pub(crate) struct RowBlockSink<'a> {
     bytes_max: usize,
     rows_max: u64,
     now_in_seconds: i64,
+    filter: Option<&'a RowFilter>,
     context: &'a mut dyn Context,
     block: RowBlock,
     places: Places,
@@ -120,6 +132,11 @@ pub(crate) struct RowBlockSink<'a> {
     last_key: Vec<u8>,
     last_token: Token,
     last_comparable: Vec<u8>,
+    last_static_only: bool,
+    /// Rows of the last partition, on pages before as well.
+    partition_rows: u64,
+    resume: Option<&'a Position>,
+    resume_partition_rows: u64,
     failure: Option<Failure>,
 }
 
@@ -137,6 +154,7 @@ impl<'a> RowBlockSink<'a> {
             bytes_max: request.bytes_max,
             rows_max: request.command.rows_max,
             now_in_seconds: request.command.now_in_seconds,
+            filter: request.filter.as_deref(),
             context,
             block: RowBlock::default(),
             places: Places::default(),
@@ -145,6 +163,10 @@ impl<'a> RowBlockSink<'a> {
             last_key: Vec::new(),
             last_token: Token::MIN,
             last_comparable: Vec::new(),
+            last_static_only: false,
+            partition_rows: 0,
+            resume: request.command.resume.as_ref(),
+            resume_partition_rows: request.command.resume_partition_rows,
             failure: None,
         }
     }
@@ -160,9 +182,12 @@ impl<'a> RowBlockSink<'a> {
         }
         // A page that is filled exactly is resumed, even when nothing follows.
         let end = if self.taken >= self.rows_max { ReadEnd::Stopped } else { end };
-        let last = (end == ReadEnd::Stopped && self.taken > 0).then(|| Position {
-            key: DecoratedKey { token: self.last_token, key: self.last_key.into() },
-            comparable: Some(self.last_comparable.into()),
+        let last = (end == ReadEnd::Stopped && self.taken > 0).then(|| Resume {
+            position: Position {
+                key: DecoratedKey { token: self.last_token, key: self.last_key.into() },
+                comparable: (!self.last_static_only).then(|| self.last_comparable.into()),
+            },
+            partition_rows: self.partition_rows,
         });
         Ok(ReadReply { block: self.block, end, last, places: self.places })
     }
@@ -182,6 +207,14 @@ impl<'a> RowBlockSink<'a> {
                 }
                 Source::Collection(id, cql_type) => {
                     cells = advance(row.cells, cells, id);
+                    push_collection(out, cql_type, cells, id, self.now_in_seconds);
+                }
+                Source::StaticCell(id) => {
+                    let cells = advance(row.static_cells, row.static_cells, id);
+                    push_element(out, first(cells, id).and_then(|cell| cell.value_at(self.now_in_seconds)));
+                }
+                Source::StaticCollection(id, cql_type) => {
+                    let cells = advance(row.static_cells, row.static_cells, id);
                     push_collection(out, cql_type, cells, id, self.now_in_seconds);
                 }
                 Source::WriteTime(id) => {
@@ -213,6 +246,8 @@ impl<'a> RowBlockSink<'a> {
                 | Source::Clustering(_)
                 | Source::Cell(_)
                 | Source::Collection(..)
+                | Source::StaticCell(_)
+                | Source::StaticCollection(..)
                 | Source::WriteTime(_)
                 | Source::Token
                 | Source::Term(..) => {}
@@ -223,6 +258,9 @@ impl<'a> RowBlockSink<'a> {
 
 impl RowSink for RowBlockSink<'_> {
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
+        if self.filter.is_some_and(|filter| !filter.holds(row, self.now_in_seconds)) {
+            return SinkState::Rejected;
+        }
         // Of an aggregate only the first row's values are kept.
         if self.counts.is_none() || self.taken == 0 {
             if let Err(failure) = self.encode(row) {
@@ -239,14 +277,18 @@ impl RowSink for RowBlockSink<'_> {
         }
         self.count(row);
         self.taken += 1;
-        if self.keep_places {
-            self.places.push(row);
-        }
         if self.taken == 1 || self.last_token != row.token || self.last_key != row.key {
             self.last_token = row.token;
             self.last_key.clear();
             self.last_key.extend_from_slice(row.key);
+            let resumed = self.resume.is_some_and(|at| at.key.token == row.token && *at.key.key == *row.key);
+            self.partition_rows = if resumed { self.resume_partition_rows } else { 0 };
         }
+        self.partition_rows += 1;
+        if self.keep_places {
+            self.places.push(row, self.partition_rows);
+        }
+        self.last_static_only = row.static_only;
         self.last_comparable.clear();
         self.last_comparable.extend_from_slice(row.comparable);
         if self.block.bytes.len() >= self.bytes_max || self.taken >= self.rows_max {
@@ -263,10 +305,10 @@ fn source<'a>(table: &'a Table, selector: &'a Selector) -> Source<'a> {
             Some(column) => match column.kind {
                 ColumnKind::PartitionKey => Source::KeyComponent(column.position.into()),
                 ColumnKind::Clustering => Source::Clustering(column.position.into()),
-                ColumnKind::Static | ColumnKind::Regular if column.cql_type.is_multicell() => {
-                    Source::Collection(*id, &column.cql_type)
-                }
-                ColumnKind::Static | ColumnKind::Regular => Source::Cell(*id),
+                ColumnKind::Static if column.cql_type.is_multicell() => Source::StaticCollection(*id, &column.cql_type),
+                ColumnKind::Static => Source::StaticCell(*id),
+                ColumnKind::Regular if column.cql_type.is_multicell() => Source::Collection(*id, &column.cql_type),
+                ColumnKind::Regular => Source::Cell(*id),
             },
             None => Source::Cell(*id),
         },

@@ -64,9 +64,13 @@ fn request(selection: Vec<Selector>, rows_max: u64, bytes_max: usize) -> ReadReq
         slices: Arc::from([Slice::all()]),
         reversed: false,
         rows_max,
+        per_partition_max: u64::MAX,
         resume: None,
+        resume_partition_rows: 0,
+        wants_static: false,
+        static_only: false,
     };
-    ReadRequest { command, selection: selection.into(), bytes_max, places: true }
+    ReadRequest { command, selection: selection.into(), filter: None, bytes_max, places: true }
 }
 
 fn cell<'a>(column: u16, path: Option<&'a [u8]>, value: &'a [u8]) -> Cell<'a> {
@@ -91,6 +95,8 @@ fn block(selection: Vec<Selector>, rows_max: u64, bytes_max: usize, count: u8, c
             comparable: &[n],
             liveness: None,
             cells,
+            static_cells: &[],
+            static_only: false,
         };
         taken += 1;
         if sink.row(&row) == SinkState::Full {
@@ -141,8 +147,8 @@ fn a_block_is_full_by_rows_or_bytes_and_tells_every_place() {
     let cells = [cell(3, None, b"IIII")];
     let (reply, taken) = block(columns(&[3]), 3, 1000, 9, &cells);
     assert_eq!((taken, reply.block.rows, reply.end), (3, 3, ReadEnd::Stopped));
-    assert_eq!(reply.last, Some(reply.places.position(2)));
-    assert_eq!(reply.places.position(1).comparable.as_deref(), Some(&[1][..]));
+    assert_eq!(reply.last, Some(reply.places.resume(2)));
+    assert_eq!(reply.places.resume(1).position.comparable.as_deref(), Some(&[1][..]));
     assert_eq!(reply.block.ends, [(Token(77), 8), (Token(77), 16), (Token(77), 24)]);
     // The row that reaches the bytes is the last one.
     for (bytes_max, rows) in [(8, 1), (9, 2), (16, 2), (17, 3)] {

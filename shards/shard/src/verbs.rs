@@ -2,6 +2,7 @@
 
 use crate::ports::SchemaChange;
 use crate::row_block::{Places, RowBlock};
+use crate::row_filter::RowFilter;
 use cql::plan::{Define, Selector};
 use model::query::{Position, ReadCommand, ReadEnd};
 use model::{Failure, Mutation, Schema, TableId};
@@ -58,10 +59,21 @@ pub struct ReadRequest {
     pub command: ReadCommand,
     /// The result's columns, in order.
     pub selection: Arc<[Selector]>,
+    /// What rows are asked for before they count.
+    pub filter: Option<Arc<RowFilter>>,
     /// Stop after the row with which the block reaches this many bytes.
     pub bytes_max: usize,
     /// Whether the place of each row is asked for.
     pub places: bool,
+}
+
+/// Where a read goes on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Resume {
+    /// The last row given.
+    pub position: Position,
+    /// Rows given so far of its partition, for PER PARTITION LIMIT.
+    pub partition_rows: u64,
 }
 
 /// What a read gives.
@@ -71,8 +83,8 @@ pub struct ReadReply {
     pub block: RowBlock,
     /// How it ended.
     pub end: ReadEnd,
-    /// The last row given, if the read was stopped.
-    pub last: Option<Position>,
+    /// After the last row given, if the read was stopped.
+    pub last: Option<Resume>,
     /// The place of each row, if asked for.
     pub places: Places,
 }

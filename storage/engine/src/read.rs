@@ -40,10 +40,19 @@ struct Progress<'c> {
     sink: &'c mut dyn RowSink,
     /// Rows given so far.
     given: u64,
+    /// Rows given so far of the partition that the read is in, on pages before as well.
+    given_in_partition: u64,
     /// Rows that this stretch may still visit.
     stretch: usize,
     /// The last row visited of a partition that the stretch did not finish.
     last: Vec<u8>,
+}
+
+impl Progress<'_> {
+    /// Begins a partition; `resumed`: that of [`ReadCommand::resume`].
+    fn begin_partition(&mut self, resumed: bool) {
+        self.given_in_partition = if resumed { self.command.resume_partition_rows } else { 0 };
+    }
 }
 
 /// How far a stretch came in one partition.
@@ -64,7 +73,7 @@ pub(crate) async fn read(
     scratch: &CellScratch,
     sink: &mut dyn RowSink,
 ) -> Result<ReadEnd, Error> {
-    let mut progress = Progress { command, sink, given: 0, stretch: 0, last: Vec::new() };
+    let mut progress = Progress { command, sink, given: 0, given_in_partition: 0, stretch: 0, last: Vec::new() };
     let mut place = Place::Begin;
     loop {
         progress.stretch = STRETCH_ROWS_MAX;
@@ -94,11 +103,15 @@ pub(crate) fn read_now(
     if rows_in_slices(&contents, partition, command) > STRETCH_ROWS_MAX as u64 {
         return None;
     }
-    let mut progress = Progress { command, sink, given: 0, stretch: usize::MAX, last: Vec::new() };
+    let mut progress =
+        Progress { command, sink, given: 0, given_in_partition: 0, stretch: usize::MAX, last: Vec::new() };
     let mut cells = recycle(scratch.take());
     let reached = match first_row_after(command, key) {
         Resume::Done => Reached::PartitionEnd,
-        Resume::After(after) => partition_stretch(&contents, partition, after, &mut cells, &mut progress),
+        Resume::After(after) => {
+            progress.begin_partition(after.is_some());
+            partition_stretch(&contents, partition, after, &mut cells, &mut progress)
+        }
     };
     scratch.set(recycle(cells));
     Some(match reached {
@@ -167,6 +180,7 @@ fn key_stretch(
             return Some(ReadEnd::Exhausted);
         };
         let mut cells = recycle(scratch.take());
+        progress.begin_partition(after.is_some());
         let reached = partition_stretch(&contents, partition, after, &mut cells, progress);
         scratch.set(recycle(cells));
         if reached == Reached::StretchEnd {
@@ -236,6 +250,7 @@ fn range_stretch(
             }
             _ => None,
         };
+        progress.begin_partition(after.is_some());
         let reached = partition_stretch(contents, partition, after, &mut cells, progress);
         progress.stretch = progress.stretch.saturating_sub(1);
         if reached == Reached::Stopped {
@@ -270,6 +285,9 @@ fn partition_stretch<'a, 'c: 'a>(
     progress: &mut Progress<'c>,
 ) -> Reached {
     let command = progress.command;
+    if progress.given_in_partition >= command.per_partition_max {
+        return Reached::PartitionEnd;
+    }
     let mut cursor = PartitionCursor::new(&contents.arena, partition, &command.slices, command.reversed, after);
     let mut range_deletion = Deletion::LIVE;
     let key = partition.key(&contents.arena);
@@ -281,11 +299,26 @@ fn partition_stretch<'a, 'c: 'a>(
             Fragment::Row { clustering, comparable, row } => {
                 let deletion = partition.deletion.max(range_deletion);
                 if let Some(liveness) = live_cells(row, deletion, command.now_in_seconds, cells) {
-                    let row = LiveRow { token: partition.token, key, clustering, comparable, liveness, cells };
+                    let row = LiveRow {
+                        token: partition.token,
+                        key,
+                        clustering,
+                        comparable,
+                        liveness,
+                        cells,
+                        static_cells: &[],
+                        static_only: false,
+                    };
                     let state = progress.sink.row(&row);
-                    progress.given += 1;
+                    if state != SinkState::Rejected {
+                        progress.given += 1;
+                        progress.given_in_partition += 1;
+                    }
                     if state == SinkState::Full || progress.given >= command.rows_max {
                         return Reached::Stopped;
+                    }
+                    if progress.given_in_partition >= command.per_partition_max {
+                        return Reached::PartitionEnd;
                     }
                 }
                 progress.stretch = progress.stretch.saturating_sub(1);

@@ -21,8 +21,16 @@ pub struct ReadCommand {
     pub reversed: bool,
     /// Most rows to give; at least 1.
     pub rows_max: u64,
+    /// Most rows to give of one partition; [`u64::MAX`]: all.
+    pub per_partition_max: u64,
     /// Where to go on: rows at or before it (in read order) are skipped.
     pub resume: Option<Position>,
+    /// Rows that were given before of the partition of `resume`.
+    pub resume_partition_rows: u64,
+    /// Whether rows shall carry their partition's static cells.
+    pub wants_static: bool,
+    /// Whether a partition without a live row in the slices, but with static content, gives a row of that alone.
+    pub static_only: bool,
 }
 
 /// Which partitions a read visits.
@@ -86,11 +94,16 @@ pub struct LiveRow<'a> {
     pub liveness: Option<Liveness>,
     /// Its live cells by column id, a collection's by path.
     pub cells: &'a [Cell<'a>],
+    /// The live static cells of its partition, ordered as `cells`; empty unless they were asked for.
+    pub static_cells: &'a [Cell<'a>],
+    /// Whether this is no row, but what a partition without rows holds in its static columns: without clustering and
+    /// cells.
+    pub static_only: bool,
 }
 
 /// Where rows go: an encoder into a connection's send buffer, a block for another core, a digest.
 pub trait RowSink {
-    /// Takes one row. `Full` ends the read after this row: the sink keeps its own limits in rows and bytes.
+    /// Takes one row, or rejects it. `Full` ends the read after this row: the sink keeps its own limits in rows and bytes.
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState;
 }
 
@@ -101,6 +114,8 @@ pub enum SinkState {
     Open,
     /// Stop after this row.
     Full,
+    /// Go on; this row was not taken and counts for no limit.
+    Rejected,
 }
 
 /// How a read ended.

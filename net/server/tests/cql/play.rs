@@ -123,8 +123,8 @@ fn split_list(list: &str) -> Vec<&str> {
     for (at, c) in list.char_indices() {
         match c {
             '\'' => quoted = !quoted,
-            '[' if !quoted => depth += 1,
-            ']' if !quoted => depth -= 1,
+            '[' | '(' | '{' if !quoted => depth += 1,
+            ']' | ')' | '}' if !quoted => depth -= 1,
             ',' if !quoted && depth == 0 => {
                 parts.push(list[start..at].trim());
                 start = at + 1;
@@ -163,7 +163,16 @@ fn bytes_of(literal: &str, cql_type: &CqlType) -> Vec<u8> {
         let items = split_list(items);
         let mut out = (items.len() as i32).to_be_bytes().to_vec();
         for item in items {
-            value::push_element(&mut out, Some(&bytes_of(item, element)));
+            value::push_element(&mut out, part_of(item, element).as_deref());
+        }
+        return out;
+    }
+    if let (Some(items), CqlType::Tuple(types)) =
+        (literal.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')), cql_type)
+    {
+        let mut out = Vec::new();
+        for (item, cql_type) in split_list(items).into_iter().zip(types) {
+            value::push_element(&mut out, part_of(item, cql_type).as_deref());
         }
         return out;
     }
@@ -172,6 +181,11 @@ fn bytes_of(literal: &str, cql_type: &CqlType) -> Vec<u8> {
         None => text::from_bare(cql_type, literal),
     };
     parsed.unwrap_or_else(|error| panic!("{literal} is no {cql_type}: {error:?}"))
+}
+
+/// An element; `None` is null.
+fn part_of(literal: &str, cql_type: &CqlType) -> Option<Vec<u8>> {
+    (literal != "null").then(|| bytes_of(literal, cql_type))
 }
 
 fn words_of_error(error: &CallError) -> String {

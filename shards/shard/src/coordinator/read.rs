@@ -2,11 +2,12 @@
 
 use super::{Terms, join_all, too_many_calls};
 use crate::row_block::RowBlock;
-use crate::verbs::{ReadReply, ReadRequest, Request};
+use crate::row_filter::RowFilter;
+use crate::verbs::{ReadReply, ReadRequest, Request, Resume};
 use crate::{Shard, replica};
 use cql::plan::Selector;
 use model::failure::Detail;
-use model::query::{Partitions, Position, ReadCommand, ReadEnd, Slice};
+use model::query::{Partitions, ReadCommand, ReadEnd, Slice};
 use model::{DecoratedKey, ErrorCode, Failure, Table};
 use runtime::ShardId;
 use std::sync::Arc;
@@ -28,6 +29,14 @@ pub(crate) struct ReadPlan {
     pub(crate) selection: Arc<[Selector]>,
     /// Which rows of each partition.
     pub(crate) slices: Arc<[Slice]>,
+    /// What rows are asked for before they count.
+    pub(crate) filter: Option<Arc<RowFilter>>,
+    /// PER PARTITION LIMIT, and 1 for DISTINCT; [`u64::MAX`] without.
+    pub(crate) per_partition_max: u64,
+    /// Whether static columns are shown or asked for.
+    pub(crate) wants_static: bool,
+    /// Whether a partition with static content alone counts as a row.
+    pub(crate) static_only: bool,
     /// Last row first.
     pub(crate) reversed: bool,
     /// Seconds since 1970.
@@ -57,7 +66,7 @@ pub(crate) struct Page {
     /// The rows.
     pub(crate) block: RowBlock,
     /// Where to go on; `None`: nothing is left.
-    pub(crate) stopped_at: Option<Position>,
+    pub(crate) stopped_at: Option<Resume>,
 }
 
 impl ReadPlan {
@@ -65,11 +74,15 @@ impl ReadPlan {
     pub(crate) fn request(
         &self,
         partitions: Partitions,
-        resume: Option<Position>,
+        resume: Option<Resume>,
         rows_max: u64,
         bytes_max: usize,
         places: bool,
     ) -> ReadRequest {
+        let (resume, resume_partition_rows) = match resume {
+            Some(Resume { position, partition_rows }) => (Some(position), partition_rows),
+            None => (None, 0),
+        };
         let command = ReadCommand {
             table: self.table.id,
             now_in_seconds: self.now_in_seconds,
@@ -77,9 +90,13 @@ impl ReadPlan {
             slices: self.slices.clone(),
             reversed: self.reversed,
             rows_max,
+            per_partition_max: self.per_partition_max,
             resume,
+            resume_partition_rows,
+            wants_static: self.wants_static,
+            static_only: self.static_only,
         };
-        ReadRequest { command, selection: self.selection.clone(), bytes_max, places }
+        ReadRequest { command, selection: self.selection.clone(), filter: self.filter.clone(), bytes_max, places }
     }
 
     /// The failure of a read that took too long.
@@ -110,7 +127,7 @@ pub(crate) async fn read_key(
     shard: &Shard,
     plan: &ReadPlan,
     key: DecoratedKey,
-    resume: Option<Position>,
+    resume: Option<Resume>,
     limits: PageLimits,
     places: bool,
 ) -> Result<ReadReply, Failure> {
@@ -132,7 +149,7 @@ pub(crate) async fn read_keys(
     shard: &Shard,
     plan: &ReadPlan,
     keys: &[DecoratedKey],
-    mut resume: Option<Position>,
+    mut resume: Option<Resume>,
     limits: PageLimits,
 ) -> Result<Page, Failure> {
     let mut out = RowBlock::default();
@@ -159,12 +176,12 @@ pub(crate) async fn read_keys(
             if let Some(filled) = filled.filter(|filled| *filled < left) {
                 // The row that reaches the bytes is the page's last, even if the block goes on.
                 append(&mut out, reply.block, filled + 1)?;
-                return Ok(Page { block: out, stopped_at: Some(reply.places.position(filled)) });
+                return Ok(Page { block: out, stopped_at: Some(reply.places.resume(filled)) });
             }
             if rows > left || rows == left && rows > 0 {
                 let stopped_at = if rows == left { reply.last } else { None };
                 let stopped_at =
-                    stopped_at.or_else(|| (!reply.block.ends.is_empty()).then(|| reply.places.position(left - 1)));
+                    stopped_at.or_else(|| (!reply.block.ends.is_empty()).then(|| reply.places.resume(left - 1)));
                 append(&mut out, reply.block, left)?;
                 return Ok(Page { block: out, stopped_at });
             }

@@ -12,9 +12,9 @@ use super::join_all;
 use super::read::{Page, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_on, result_too_large};
 use crate::Shard;
 use crate::row_block::{RowBlock, merge_counted};
-use crate::verbs::ReadReply;
+use crate::verbs::{ReadReply, Resume};
 use model::key::{Token, TokenRange};
-use model::query::{Partitions, Position, ReadEnd};
+use model::query::{Partitions, ReadEnd};
 use model::{DecoratedKey, Failure};
 use runtime::ShardId;
 
@@ -32,7 +32,7 @@ struct Stream {
     /// The next row of `reply`, and where its bytes start.
     row: usize,
     start: usize,
-    resume: Option<Position>,
+    resume: Option<Resume>,
     /// Rows to ask for next time.
     credit: u64,
     exhausted: bool,
@@ -68,7 +68,7 @@ pub(crate) async fn scan(
     shard: &Shard,
     plan: &ReadPlan,
     range: TokenRange,
-    resume: Option<Position>,
+    resume: Option<Resume>,
     limits: PageLimits,
 ) -> Result<Page, Failure> {
     match runtime::timeout(plan.terms.timeout, merge(shard, plan, range, resume, limits)).await {
@@ -81,7 +81,7 @@ async fn merge(
     shard: &Shard,
     plan: &ReadPlan,
     range: TokenRange,
-    resume: Option<Position>,
+    resume: Option<Resume>,
     limits: PageLimits,
 ) -> Result<Page, Failure> {
     let owners = owners(plan);
@@ -125,7 +125,7 @@ async fn merge(
             let full = u64::from(out.rows) == limits.rows_max
                 || limits.bytes_max.is_some_and(|bytes_max| out.bytes.len() >= bytes_max);
             if full {
-                return Ok(Page { block: out, stopped_at: Some(stream.reply.places.position(stream.row)) });
+                return Ok(Page { block: out, stopped_at: Some(stream.reply.places.resume(stream.row)) });
             }
             if out.bytes.len() > RESULT_BYTES_MAX {
                 return Err(result_too_large());

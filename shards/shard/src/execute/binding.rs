@@ -3,7 +3,7 @@
 use crate::{Parameters, Shard};
 use cql::plan::{Choice, ColumnSpec, Context, Term, Tuple, Value};
 use model::key::{KEY_BYTES_MAX, push_composite};
-use model::value::{self, Bound, TupleElements};
+use model::value::{self, Bound, TupleElements, ValueError};
 use model::{Column, CqlType, Failure, Table};
 use std::borrow::Cow;
 
@@ -65,7 +65,7 @@ impl<'v> Values<'v> {
     ) -> Result<Cow<'a, [u8]>, Failure> {
         match self.evaluate(shard, term, &column.cql_type)? {
             Value::Bytes(bytes) => Ok(bytes),
-            Value::Null => Err(Failure::invalid(format!("Invalid null value in condition for column {}", column.name))),
+            Value::Null => Err(null_condition(column)),
             Value::Unset => Err(unset(column)),
         }
     }
@@ -83,7 +83,10 @@ impl<'v> Values<'v> {
             Choice::Many(terms) => {
                 terms.iter().map(|term| self.restriction(shard, term, column)).collect::<Result<_, Failure>>()?
             }
-            Choice::Marker(marker) => self.list(*marker, column)?,
+            Choice::Marker(marker) => {
+                let values = self.list(*marker, column)?.into_iter();
+                values.map(|value| value.ok_or_else(|| null_condition(column))).collect::<Result<_, Failure>>()?
+            }
             Choice::Tuples { tuples, .. } => return self.tuples(shard, tuples, columns),
             Choice::TuplesMarker { marker, .. } => return self.tuple_list(*marker, columns),
         };
@@ -92,18 +95,25 @@ impl<'v> Values<'v> {
         Ok(found)
     }
 
-    /// The values of `IN ?`.
-    pub(crate) fn list<'a>(&'a self, marker: u16, column: &Column) -> Result<Vec<Cow<'a, [u8]>>, Failure> {
-        match self.bound.get(marker as usize) {
-            Some(Bound::Bytes(list)) => {
-                let element = Box::new(column.cql_type.clone());
-                value::validate(&CqlType::List { element, frozen: true }, list)
-                    .map_err(|error| Failure::invalid(error.0))?;
-                Ok(value::elements(list, false).map(Cow::Borrowed).collect())
+    /// The values of `IN ?`, null for null.
+    pub(crate) fn list<'a>(&'a self, marker: u16, column: &Column) -> Result<Vec<Option<Cow<'a, [u8]>>>, Failure> {
+        let invalid = |error: ValueError| Failure::invalid(error.0);
+        let list = match self.bound.get(marker as usize) {
+            Some(Bound::Bytes(list)) => *list,
+            Some(Bound::Null) | None => {
+                return Err(Failure::invalid(format!("Invalid null value for column {}", column.name)));
             }
-            Some(Bound::Null) | None => Err(Failure::invalid(format!("Invalid null value for column {}", column.name))),
-            Some(Bound::Unset) => Err(unset(column)),
+            Some(Bound::Unset) => return Err(unset(column)),
+        };
+        let (count, rest) =
+            list.split_first_chunk().map_or((0, list), |(count, rest)| (i32::from_be_bytes(*count), rest));
+        let found: Vec<Option<&[u8]>> = TupleElements::new(rest).take(count.max(0) as usize).collect();
+        if found.len() as i64 != i64::from(count) || list.is_empty() {
+            let element = Box::new(column.cql_type.clone());
+            value::validate(&CqlType::List { element, frozen: true }, list).map_err(invalid)?;
         }
+        found.iter().flatten().try_for_each(|value| value::validate(&column.cql_type, value)).map_err(invalid)?;
+        Ok(found.into_iter().map(|value| value.map(Cow::Borrowed)).collect())
     }
 
     /// The values of `(a, b) = (x, y)` and `(a, b) IN ((x, y), (z, w))`.
@@ -285,6 +295,10 @@ impl<'a> Prefixes<'a> {
         }
         Ok(Prefixes { width: self.width + width, len, flat })
     }
+}
+
+fn null_condition(column: &Column) -> Failure {
+    Failure::invalid(format!("Invalid null value in condition for column {}", column.name))
 }
 
 fn unset(column: &Column) -> Failure {

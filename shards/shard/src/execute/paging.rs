@@ -1,9 +1,10 @@
 //! Paging states: what a client sends back to get the next page.
 //!
 //! ```text
-//! version u8 = 1
+//! version u8 = 3
 //! fingerprint u64        of the statement's text and table
 //! remaining u64          rows that LIMIT leaves; u64::MAX without one
+//! partition rows u64     rows given so far of the last row's partition, for PER PARTITION LIMIT
 //! key length u16, key
 //! clustering flag u8     1: comparable clustering follows to the end
 //! ```
@@ -12,10 +13,11 @@
 //! Invariants: a state names a place in the data, never a core, so that it outlives a change of their number; bytes that
 //! are no state of this statement are refused.
 
+use crate::verbs::Resume;
 use model::query::Position;
 use model::{DecoratedKey, Failure};
 
-const VERSION_ROWS: u8 = 1;
+const VERSION_ROWS: u8 = 3;
 const VERSION_DESCRIBE: u8 = 2;
 
 /// Longest paging state taken, bytes: a key, a comparable clustering with every byte escaped, and the head.
@@ -28,8 +30,8 @@ pub(crate) struct PagingState {
     pub(crate) fingerprint: u64,
     /// Rows that LIMIT leaves.
     pub(crate) remaining: u64,
-    /// The last row given.
-    pub(crate) position: Position,
+    /// After the last row given.
+    pub(crate) resume: Resume,
 }
 
 /// 0x000A for bytes that are no paging state of this statement.
@@ -40,12 +42,14 @@ pub(crate) fn invalid_state() -> Failure {
 impl PagingState {
     /// The bytes for the client.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let key = &self.position.key.key;
-        let comparable = self.position.comparable.as_deref();
-        let mut out = Vec::with_capacity(20 + key.len() + comparable.map_or(0, <[u8]>::len));
+        let Resume { position, partition_rows } = &self.resume;
+        let key = &position.key.key;
+        let comparable = position.comparable.as_deref();
+        let mut out = Vec::with_capacity(28 + key.len() + comparable.map_or(0, <[u8]>::len));
         out.push(VERSION_ROWS);
         out.extend_from_slice(&self.fingerprint.to_le_bytes());
         out.extend_from_slice(&self.remaining.to_le_bytes());
+        out.extend_from_slice(&partition_rows.to_le_bytes());
         out.extend_from_slice(&(key.len() as u16).to_le_bytes());
         out.extend_from_slice(key);
         out.push(comparable.is_some().into());
@@ -69,6 +73,7 @@ impl PagingState {
         let rest = bytes.strip_prefix(&[VERSION_ROWS])?;
         let (fingerprint, rest) = rest.split_first_chunk()?;
         let (remaining, rest) = rest.split_first_chunk()?;
+        let (partition_rows, rest) = rest.split_first_chunk()?;
         let (key_len, rest) = rest.split_first_chunk()?;
         let (key, rest) = rest.split_at_checked(u16::from_le_bytes(*key_len).into())?;
         let comparable = match rest.split_first()? {
@@ -79,7 +84,10 @@ impl PagingState {
         Some(PagingState {
             fingerprint: u64::from_le_bytes(*fingerprint),
             remaining: u64::from_le_bytes(*remaining),
-            position: Position { key: DecoratedKey::new(key), comparable },
+            resume: Resume {
+                position: Position { key: DecoratedKey::new(key), comparable },
+                partition_rows: u64::from_le_bytes(*partition_rows),
+            },
         })
     }
 }
@@ -109,7 +117,7 @@ mod tests {
 
     fn state(key: &[u8], comparable: Option<&[u8]>) -> PagingState {
         let position = Position { key: DecoratedKey::new(key), comparable: comparable.map(Into::into) };
-        PagingState { fingerprint: 77, remaining: u64::MAX, position }
+        PagingState { fingerprint: 77, remaining: u64::MAX, resume: Resume { position, partition_rows: 3 } }
     }
 
     #[test]
@@ -125,7 +133,7 @@ mod tests {
         let good = state(b"key", Some(b"abc")).encode();
         assert!(PagingState::decode(&good, 78).is_err());
         // Every prefix that ends before the clustering, and every other first byte.
-        for len in 0..23 {
+        for len in 0..31 {
             assert!(PagingState::decode(&good[..len], 77).is_err(), "{len}");
         }
         for version in (0..=255).filter(|&version| version != VERSION_ROWS) {

@@ -5,15 +5,20 @@ use super::paging::{PagingState, invalid_state};
 use super::prepared::Statement;
 use super::slices::{Bounds, NullBound};
 use super::timeout_of;
-use crate::coordinator::read::{PAGE_BYTES_MAX, Page, PageLimits, ReadPlan, read_key, read_keys};
+use crate::coordinator::read::{
+    PAGE_BYTES_MAX, Page, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_key, read_keys, result_too_large,
+};
 use crate::coordinator::read_terms;
 use crate::coordinator::scan::{Aggregated, aggregate, scan};
-use crate::row_block::{RowBlock, counted_nothing};
+use crate::row_block::{RowBlock, cells_of, counted_nothing};
+use crate::row_filter::RowFilter;
+use crate::verbs::Resume;
 use crate::{Parameters, Rows, Shard};
 use cql::plan::{Choice, Limit, PartitionRestriction, Select, Selector, Term, Value};
 use model::key::{Token, TokenRange};
-use model::query::{Position, Slice};
-use model::{CqlType, DecoratedKey, Failure};
+use model::query::Slice;
+use model::{Column, ColumnId, CqlType, DecoratedKey, Failure, value};
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Which partitions a SELECT visits.
@@ -31,13 +36,6 @@ pub(crate) async fn select(
     values: &Values<'_>,
     parameters: &Parameters<'_>,
 ) -> Result<Rows, Failure> {
-    if !select.filter.is_empty()
-        || select.distinct
-        || select.per_partition_limit.is_some()
-        || select.key_tokens.is_some()
-    {
-        return Err(Failure::invalid("Helenus does not support this SELECT yet"));
-    }
     let config = shard.config();
     let timeout = match select.partitions {
         PartitionRestriction::Keys(_) => config.read_timeout,
@@ -45,14 +43,21 @@ pub(crate) async fn select(
     };
     let timeout = timeout_of(shard, &statement.prepared, values, timeout)?;
     let (local, terms) = read_terms(shard, &select.table, parameters.consistency, timeout)?;
-    let limit = limit_of(shard, select, values)?;
+    let limit = limit_of(shard, select.limit.as_ref(), values)?;
+    let per_partition_limit = limit_of(shard, select.per_partition_limit.as_ref(), values)?;
+    let filter = RowFilter::of(shard, &select.table, &select.filter, values)?;
     let target = target_of(shard, select, values)?;
     let slices = slices_of(shard, statement, select, values)?;
+    let has_statics = select.table.static_len > 0;
     let plan = ReadPlan {
         table: select.table.clone(),
         local,
         selection: selection_of(shard, statement, values)?,
         slices,
+        filter,
+        per_partition_max: if select.distinct { 1 } else { per_partition_limit },
+        wants_static: has_statics,
+        static_only: has_statics && select.static_rows,
         reversed: select.reversed,
         now_in_seconds: runtime::wall_micros().div_euclid(1_000_000),
         terms,
@@ -63,29 +68,26 @@ pub(crate) async fn select(
         return Ok(rows(statement, block, None));
     }
 
-    let (resume, remaining) = match parameters.paging_state {
-        None => (None, limit),
-        Some(bytes) => {
-            let state = PagingState::decode(bytes, statement.fingerprint)?;
-            (Some(state.position), state.remaining.min(limit))
-        }
-    };
     let page_rows = parameters.page_size.and_then(|rows| u64::try_from(rows).ok()).filter(|&rows| rows > 0);
-    let several = matches!(&select.partitions, PartitionRestriction::Keys(keys) if !keys.iter().all(is_one));
-    if !select.order.is_empty() && several {
-        if page_rows.is_some_and(|rows| rows < limit) {
+    if !select.order.is_empty() && names_several_keys(select) {
+        let Target::Keys(keys) = target else { return Ok(rows(statement, RowBlock::default(), None)) };
+        if page_rows.is_some() {
             return Err(Failure::invalid(
                 "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either \
                  remove the ORDER BY or the IN and sort client side, or disable paging for this query",
             ));
         }
-        let block = match &target {
-            Target::Keys(keys) => sorted(shard, &plan, keys, limit).await?,
-            _ => RowBlock::default(),
-        };
+        let block = sorted(shard, plan, &select.order, &keys, limit).await?;
         return Ok(rows(statement, block, None));
     }
 
+    let (resume, remaining) = match parameters.paging_state {
+        None => (None, limit),
+        Some(bytes) => {
+            let state = PagingState::decode(bytes, statement.fingerprint)?;
+            (Some(state.resume), state.remaining.min(limit))
+        }
+    };
     let limits = PageLimits {
         rows_max: page_rows.unwrap_or(u64::MAX).min(remaining),
         bytes_max: page_rows.map(|_| PAGE_BYTES_MAX),
@@ -94,8 +96,7 @@ pub(crate) async fn select(
     let remaining = if limit == u64::MAX { u64::MAX } else { remaining - u64::from(page.block.rows) };
     // LIMIT spans pages: with its last row there is no next one.
     let stopped_at = page.stopped_at.filter(|_| page_rows.is_some() && remaining > 0);
-    let state =
-        stopped_at.map(|position| PagingState { fingerprint: statement.fingerprint, remaining, position }.encode());
+    let state = stopped_at.map(|resume| PagingState { fingerprint: statement.fingerprint, remaining, resume }.encode());
     Ok(rows(statement, page.block, state))
 }
 
@@ -104,31 +105,39 @@ fn rows(statement: &Statement, block: RowBlock, paging_state: Option<Vec<u8>>) -
     Rows { columns, result_metadata_id: Some(statement.result_metadata_id), block, paging_state }
 }
 
-fn is_one(choice: &Choice) -> bool {
-    matches!(choice, Choice::One(_))
+/// Whether the partition key is restricted by IN.
+fn names_several_keys(select: &Select) -> bool {
+    matches!(&select.partitions, PartitionRestriction::Keys(keys)
+        if keys.iter().any(|choice| !matches!(choice, Choice::One(_))))
 }
 
 async fn page_of(
     shard: &Shard,
     plan: &ReadPlan,
     target: Target,
-    resume: Option<Position>,
+    resume: Option<Resume>,
     limits: PageLimits,
 ) -> Result<Page, Failure> {
     match target {
         Target::Nothing => Ok(Page { block: RowBlock::default(), stopped_at: None }),
         Target::Range(range) => {
-            if resume.as_ref().is_some_and(|position| !range.contains(position.key.token)) {
+            if resume.as_ref().is_some_and(|resume| !range.contains(resume.position.key.token)) {
                 return Err(invalid_state());
             }
             scan(shard, plan, range, resume, limits).await
         }
         Target::Keys(mut keys) => {
-            if let Some(position) = &resume {
-                let at = keys.iter().position(|key| *key == position.key).ok_or_else(invalid_state)?;
+            if let Some(resume) = &resume {
+                let at = keys.iter().position(|key| *key == resume.position.key).ok_or_else(invalid_state)?;
                 keys.drain(..at);
             }
-            read_keys(shard, plan, &keys, resume, limits).await
+            let mut page = read_keys(shard, plan, &keys, resume, limits).await?;
+            // A page that ends with all that the last partition may give is known to be the last.
+            let is_over = |resume: &Resume| {
+                resume.partition_rows >= plan.per_partition_max && keys.last() == Some(&resume.position.key)
+            };
+            page.stopped_at = page.stopped_at.filter(|resume| !is_over(resume));
+            Ok(page)
         }
     }
 }
@@ -142,42 +151,70 @@ async fn aggregated(shard: &Shard, plan: &ReadPlan, target: &Target) -> Result<R
     Ok(if block.rows == 0 { counted_nothing(&plan.selection) } else { block })
 }
 
-/// All rows of several partitions in clustering order.
-async fn sorted(shard: &Shard, plan: &ReadPlan, keys: &[DecoratedKey], limit: u64) -> Result<RowBlock, Failure> {
-    let mut gathered: Vec<(Box<[u8]>, Vec<u8>)> = Vec::new();
+/// All rows of several partitions by the columns of ORDER BY, equal ones in the order of their partitions. The columns
+/// are read behind the selected ones and cut off again.
+async fn sorted(
+    shard: &Shard,
+    mut plan: ReadPlan,
+    order: &[ColumnId],
+    keys: &[DecoratedKey],
+    limit: u64,
+) -> Result<RowBlock, Failure> {
+    let selected = plan.selection.len();
+    plan.selection = plan.selection.iter().cloned().chain(order.iter().map(|id| Selector::Column(*id))).collect();
+    let mut blocks = Vec::new();
     let mut bytes = 0;
     for key in keys {
         let mut resume = None;
         loop {
             let limits = PageLimits { rows_max: limit, bytes_max: Some(PAGE_BYTES_MAX) };
-            let reply = read_key(shard, plan, key.clone(), resume, limits, true).await?;
-            let mut start = 0;
-            for (n, (_, end)) in reply.block.ends.iter().enumerate() {
-                let row = &reply.block.bytes[start..*end as usize];
-                start = *end as usize;
-                bytes += row.len();
-                gathered.push((reply.places.comparable(n).into(), row.to_vec()));
+            let reply = read_key(shard, &plan, key.clone(), resume, limits, true).await?;
+            bytes += reply.block.bytes.len();
+            if bytes > RESULT_BYTES_MAX {
+                return Err(result_too_large());
             }
-            if bytes > crate::coordinator::read::RESULT_BYTES_MAX {
-                return Err(crate::coordinator::read::result_too_large());
-            }
-            if reply.last.is_none() || u64::from(reply.block.rows) >= limit {
+            let rows = u64::from(reply.block.rows);
+            blocks.push(reply.block);
+            if reply.last.is_none() || rows >= limit {
                 break;
             }
             resume = reply.last;
         }
     }
-    gathered.sort_by(|a, b| if plan.reversed { b.0.cmp(&a.0) } else { a.0.cmp(&b.0) });
+    let columns: Vec<&Column> = order.iter().filter_map(|id| plan.table.column_by_id(*id)).collect();
+    let mut found: Vec<(Vec<Option<&[u8]>>, &[u8])> = Vec::new();
+    for block in &blocks {
+        let mut start = 0;
+        for (_, end) in &block.ends {
+            let row = &block.bytes[start..*end as usize];
+            start = *end as usize;
+            let sort_key: Vec<Option<&[u8]>> = cells_of(row).skip(selected).collect();
+            let sort_bytes: usize = sort_key.iter().map(|value| 4 + value.map_or(0, <[u8]>::len)).sum();
+            found.push((sort_key, &row[..row.len().saturating_sub(sort_bytes)]));
+        }
+    }
+    let by_columns = |a: &[Option<&[u8]>], b: &[Option<&[u8]>]| {
+        let each = columns.iter().zip(a.iter().zip(b));
+        let mut orders = each.map(|(column, (a, b))| {
+            let order = match (a, b) {
+                (Some(a), Some(b)) => value::compare(&column.cql_type, a, b),
+                (a, b) => a.is_some().cmp(&b.is_some()),
+            };
+            if column.descending != plan.reversed { order.reverse() } else { order }
+        });
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    };
+    found.sort_by(|(a, _), (b, _)| by_columns(a, b));
     let mut out = RowBlock::default();
-    for (_, row) in gathered.into_iter().take(usize::try_from(limit).unwrap_or(usize::MAX)) {
-        out.push_row(&row);
+    for (_, row) in found.into_iter().take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+        out.push_row(row);
     }
     Ok(out)
 }
 
-/// LIMIT; [`u64::MAX`] without one.
-fn limit_of(shard: &Shard, select: &Select, values: &Values<'_>) -> Result<u64, Failure> {
-    let Some(term) = &select.limit else { return Ok(u64::MAX) };
+/// LIMIT or PER PARTITION LIMIT; [`u64::MAX`] without one.
+fn limit_of(shard: &Shard, term: Option<&Term>, values: &Values<'_>) -> Result<u64, Failure> {
+    let Some(term) = term else { return Ok(u64::MAX) };
     match values.evaluate(shard, term, &CqlType::Int)? {
         Value::Unset => Ok(u64::MAX),
         Value::Null => Err(Failure::invalid("Invalid null value of limit")),
@@ -195,20 +232,44 @@ fn target_of(shard: &Shard, select: &Select, values: &Values<'_>) -> Result<Targ
     match &select.partitions {
         PartitionRestriction::Keys(choices) => {
             let keys = Keys::of(shard, &select.table, choices, values)?;
-            let keys: Vec<DecoratedKey> = keys.iter().map(DecoratedKey::new).collect();
+            let mut keys: Vec<DecoratedKey> = keys.iter().map(DecoratedKey::new).collect();
+            if let Some(bounds) = &select.key_tokens {
+                let (lower, upper) = token_bounds(shard, bounds.lower.as_ref(), bounds.upper.as_ref(), values)?;
+                keys.retain(|key| lies_between(key.token, lower, upper));
+            }
             Ok(if keys.is_empty() { Target::Nothing } else { Target::Keys(keys) })
         }
         PartitionRestriction::Scan => Ok(Target::Range(TokenRange::FULL)),
         PartitionRestriction::Tokens { lower, upper } => {
-            let token = |limit: &Option<Limit>| match limit {
-                None => Ok(None),
-                Some(limit) => {
-                    let token = token_of(shard, &limit.term, values)?;
-                    Ok::<_, Failure>(Some((token, limit.inclusive)))
-                }
-            };
-            Ok(range_of(token(lower)?, token(upper)?).map_or(Target::Nothing, Target::Range))
+            let (lower, upper) = token_bounds(shard, lower.as_ref(), upper.as_ref(), values)?;
+            Ok(range_of(lower, upper).map_or(Target::Nothing, Target::Range))
         }
+    }
+}
+
+/// A token as a bound and whether it is inclusive.
+type TokenBound = Option<(Token, bool)>;
+
+fn token_bounds(
+    shard: &Shard,
+    lower: Option<&Limit>,
+    upper: Option<&Limit>,
+    values: &Values<'_>,
+) -> Result<(TokenBound, TokenBound), Failure> {
+    let token = |limit: Option<&Limit>| match limit {
+        None => Ok(None),
+        Some(limit) => Ok::<_, Failure>(Some((token_of(shard, &limit.term, values)?, limit.inclusive))),
+    };
+    Ok((token(lower)?, token(upper)?))
+}
+
+/// Whether a named key's token lies between bounds. As on Cassandra, bounds in the wrong order mean what lies outside.
+fn lies_between(token: Token, lower: TokenBound, upper: TokenBound) -> bool {
+    let above = lower.is_none_or(|(low, inclusive)| token > low || inclusive && token == low);
+    let below = upper.is_none_or(|(high, inclusive)| token < high || inclusive && token == high);
+    match (lower, upper) {
+        (Some((low, _)), Some((high, _))) if low > high => above || below,
+        _ => above && below,
     }
 }
 
@@ -225,7 +286,7 @@ fn token_of(shard: &Shard, term: &Term, values: &Values<'_>) -> Result<Token, Fa
 
 /// The range between two bounds (with whether they are inclusive); `None` if it is empty. The smallest token as a bound
 /// means the start or the end of the ring.
-fn range_of(lower: Option<(Token, bool)>, upper: Option<(Token, bool)>) -> Option<TokenRange> {
+fn range_of(lower: TokenBound, upper: TokenBound) -> Option<TokenRange> {
     let lower = lower.filter(|(token, _)| *token != Token::MIN);
     let upper = upper.filter(|(token, _)| *token != Token::MIN);
     if let (Some((low, low_inclusive)), Some((high, high_inclusive))) = (lower, upper)

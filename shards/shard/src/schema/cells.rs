@@ -153,7 +153,11 @@ async fn read(store: &Store, table: &Table, partitions: Partitions) -> Result<Ve
         slices: [Slice::all()].into(),
         reversed: false,
         rows_max: u64::MAX,
+        per_partition_max: u64::MAX,
         resume: None,
+        resume_partition_rows: 0,
+        wants_static: false,
+        static_only: false,
     };
     let mut collector = Collector { now_in_seconds, rows: Vec::new() };
     store.read(&command, &mut collector).await?;

@@ -1,0 +1,263 @@
+//! Conditions that rows are asked for before they count (ALLOW FILTERING), with their values.
+//!
+//! 1. The coordinating core evaluates the conditions' terms once per request.
+//! 2. The owning core asks every live row that its slices hold; what does not meet all conditions is rejected and counts
+//!    for no limit.
+//!
+//! Invariants: a column without a value meets no condition; asking a row allocates nothing.
+
+use crate::Shard;
+use crate::execute::binding::Values;
+use cql::plan::{Choice, Comparison, Filter, Term, Tuple, Value};
+use model::key::components;
+use model::query::LiveRow;
+use model::row::Cell;
+use model::value::{self, compare};
+use model::{Column, ColumnId, ColumnKind, CqlType, Failure, Table};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// Conditions on the rows of a table.
+#[derive(Debug)]
+pub struct RowFilter {
+    table: Arc<Table>,
+    conditions: Vec<Condition>,
+}
+
+/// One condition.
+#[derive(Debug)]
+struct Condition {
+    /// The column's place in the table.
+    column: usize,
+    test: Test,
+}
+
+#[derive(Debug)]
+enum Test {
+    Compare(Comparison, Box<[u8]>),
+    In(Vec<Box<[u8]>>),
+    Contains(Box<[u8]>),
+    ContainsKey(Box<[u8]>),
+    Entry(Box<[u8]>, Box<[u8]>),
+}
+
+impl RowFilter {
+    /// Evaluates conditions; `None` if there are none.
+    pub(crate) fn of(
+        shard: &Shard,
+        table: &Arc<Table>,
+        filters: &[Filter],
+        values: &Values<'_>,
+    ) -> Result<Option<Arc<RowFilter>>, Failure> {
+        if filters.is_empty() {
+            return Ok(None);
+        }
+        let mut conditions = Vec::with_capacity(filters.len());
+        for filter in filters {
+            push_conditions(shard, table, filter, values, &mut conditions)?;
+        }
+        Ok(Some(Arc::new(RowFilter { table: table.clone(), conditions })))
+    }
+
+    /// Whether a row meets all conditions; `now` in seconds since 1970.
+    pub(crate) fn holds(&self, row: &LiveRow<'_>, now: i64) -> bool {
+        self.conditions.iter().all(|condition| {
+            let Some(column) = self.table.columns.get(condition.column) else { return false };
+            let cells = match column.kind {
+                ColumnKind::PartitionKey => {
+                    let value = components(row.key, self.table.partition_key_len).nth(column.position.into());
+                    return condition.test.holds(&column.cql_type, value);
+                }
+                ColumnKind::Clustering => {
+                    let value = row.clustering.components().nth(column.position.into());
+                    return condition.test.holds(&column.cql_type, value);
+                }
+                ColumnKind::Static => row.static_cells,
+                ColumnKind::Regular => row.cells,
+            };
+            if column.cql_type.is_multicell() {
+                return condition.test.holds_for_cells(&column.cql_type, cells_of(cells, column.id), now);
+            }
+            let value = cells_of(cells, column.id).next().and_then(|cell| cell.value_at(now));
+            condition.test.holds(&column.cql_type, value)
+        })
+    }
+}
+
+/// The cells of one column out of a row's.
+fn cells_of<'c, 'r>(cells: &'c [Cell<'r>], id: ColumnId) -> impl Iterator<Item = &'c Cell<'r>> {
+    let start = cells.partition_point(|cell| cell.column < id);
+    cells[start..].iter().take_while(move |cell| cell.column == id)
+}
+
+impl Test {
+    /// Whether a whole value passes.
+    fn holds(&self, cql_type: &CqlType, value: Option<&[u8]>) -> bool {
+        let Some(value) = value else { return false };
+        let is_map = matches!(cql_type, CqlType::Map { .. });
+        match self {
+            Test::Compare(comparison, wanted) => {
+                let order = compare(cql_type, value, wanted);
+                match comparison {
+                    Comparison::Equal => order == Ordering::Equal,
+                    Comparison::Less => order == Ordering::Less,
+                    Comparison::LessEqual => order != Ordering::Greater,
+                    Comparison::Greater => order == Ordering::Greater,
+                    Comparison::GreaterEqual => order != Ordering::Less,
+                }
+            }
+            Test::In(wanted) => wanted.iter().any(|wanted| compare(cql_type, value, wanted) == Ordering::Equal),
+            Test::Contains(wanted) => {
+                let Some(element) = element_type(cql_type) else { return false };
+                let (first, step) = if is_map { (1, 2) } else { (0, 1) };
+                let mut elements = value::elements(value, is_map).skip(first).step_by(step);
+                elements.any(|found| compare(element, found, wanted) == Ordering::Equal)
+            }
+            Test::ContainsKey(wanted) => {
+                let CqlType::Map { key, .. } = cql_type else { return false };
+                value::elements(value, true).step_by(2).any(|found| compare(key, found, wanted) == Ordering::Equal)
+            }
+            Test::Entry(wanted_key, wanted) => {
+                let CqlType::Map { key, value: values, .. } = cql_type else { return false };
+                let mut elements = value::elements(value, true);
+                while let (Some(found_key), Some(found)) = (elements.next(), elements.next()) {
+                    if compare(key, found_key, wanted_key) == Ordering::Equal {
+                        return compare(values, found, wanted) == Ordering::Equal;
+                    }
+                }
+                false
+            }
+        }
+    }
+
+    /// Whether a collection of many cells passes. Only conditions on elements stand for one.
+    fn holds_for_cells<'c, 'r: 'c>(
+        &self,
+        cql_type: &CqlType,
+        cells: impl Iterator<Item = &'c Cell<'r>>,
+        now: i64,
+    ) -> bool {
+        let mut live = cells.filter_map(|cell| Some((cell.path?, cell.value_at(now)?)));
+        let same = |cql_type: &CqlType, a: &[u8], b: &[u8]| compare(cql_type, a, b) == Ordering::Equal;
+        match (self, cql_type) {
+            (Test::Contains(wanted), CqlType::Set { element, .. }) => live.any(|(path, _)| same(element, path, wanted)),
+            (Test::Contains(wanted), CqlType::List { element, .. } | CqlType::Map { value: element, .. }) => {
+                live.any(|(_, value)| same(element, value, wanted))
+            }
+            (Test::ContainsKey(wanted), CqlType::Map { key, .. }) => live.any(|(path, _)| same(key, path, wanted)),
+            (Test::Entry(wanted_key, wanted), CqlType::Map { key, value: values, .. }) => {
+                live.any(|(path, value)| same(key, path, wanted_key) && same(values, value, wanted))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The type of a collection's elements, of a map's values.
+fn element_type(cql_type: &CqlType) -> Option<&CqlType> {
+    match cql_type {
+        CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Map { value: element, .. } => {
+            Some(element)
+        }
+        _ => None,
+    }
+}
+
+fn push_conditions(
+    shard: &Shard,
+    table: &Table,
+    filter: &Filter,
+    values: &Values<'_>,
+    out: &mut Vec<Condition>,
+) -> Result<(), Failure> {
+    let place = |id: &ColumnId| {
+        let place = table.columns.iter().position(|column| column.id == *id);
+        place.ok_or_else(|| Failure::invalid("A column of the WHERE clause was dropped"))
+    };
+    let (id, test): (&ColumnId, &dyn Fn(&Column) -> Result<Test, Failure>) = match filter {
+        Filter::Compare { column, comparison, term } => (column, &|column| {
+            let value = operand(shard, term, &column.cql_type, column, ["", ""], values)?;
+            Ok(Test::Compare(*comparison, value))
+        }),
+        Filter::In { column, choice } => (column, &|column| Ok(Test::In(list(shard, choice, column, values)?))),
+        Filter::Contains { column, term } => (column, &|column| {
+            let element = element_type(&column.cql_type).unwrap_or(&column.cql_type);
+            Ok(Test::Contains(operand(shard, term, element, column, ["", ""], values)?))
+        }),
+        Filter::ContainsKey { column, term } => (column, &|column| {
+            let CqlType::Map { key, .. } = &column.cql_type else { return Err(no_map(column)) };
+            Ok(Test::ContainsKey(operand(shard, term, key, column, ["", ""], values)?))
+        }),
+        Filter::Entry { column, key, value } => (column, &|column| {
+            let CqlType::Map { key: keys, value: elements, .. } = &column.cql_type else { return Err(no_map(column)) };
+            let key = operand(shard, key, keys, column, ["map ", "key"], values)?;
+            Ok(Test::Entry(key, operand(shard, value, elements, column, ["map ", "value"], values)?))
+        }),
+        Filter::Tuple { columns, marker } => {
+            let Some(first) = columns.first() else { return Ok(()) };
+            let first = place(first)?;
+            let columns = table.columns.get(first..first + columns.len()).unwrap_or_default();
+            let tuple = Tuple::Marker { marker: *marker, columns: columns.len() };
+            let mut found = values.tuple(shard, &tuple, columns)?.into_iter();
+            for (at, column) in columns.iter().enumerate() {
+                let value = found.next().flatten().ok_or_else(|| unsupported("null", ["", ""], column))?;
+                let test = Test::Compare(Comparison::Equal, value.as_ref().into());
+                out.push(Condition { column: first + at, test });
+            }
+            return Ok(());
+        }
+    };
+    let place = place(id)?;
+    out.push(Condition { column: place, test: test(&table.columns[place])? });
+    Ok(())
+}
+
+/// The value of a condition: neither null nor unset. `part`: what of a map's entry it is.
+fn operand(
+    shard: &Shard,
+    term: &Term,
+    cql_type: &CqlType,
+    column: &Column,
+    part: [&str; 2],
+    values: &Values<'_>,
+) -> Result<Box<[u8]>, Failure> {
+    match values.evaluate(shard, term, cql_type)? {
+        Value::Bytes(bytes) => Ok(bytes.as_ref().into()),
+        Value::Null => Err(unsupported("null", part, column)),
+        Value::Unset => Err(unsupported("unset", part, column)),
+    }
+}
+
+/// The values of IN up to the first that is null or unset, as on Cassandra.
+fn list(shard: &Shard, choice: &Choice, column: &Column, values: &Values<'_>) -> Result<Vec<Box<[u8]>>, Failure> {
+    let mut found = Vec::new();
+    match choice {
+        Choice::Marker(marker) => {
+            let values = values.list(*marker, column)?.into_iter();
+            found.extend(values.map_while(|value| value).map(|value| value.as_ref().into()));
+        }
+        Choice::Many(terms) => {
+            let mut ended = false;
+            for term in terms {
+                match values.evaluate(shard, term, &column.cql_type)? {
+                    Value::Bytes(bytes) if !ended => found.push(bytes.as_ref().into()),
+                    Value::Bytes(_) => {}
+                    Value::Null | Value::Unset => ended = true,
+                }
+            }
+        }
+        Choice::One(_) | Choice::Tuples { .. } | Choice::TuplesMarker { .. } => {
+            return Err(Failure::server("a condition of IN has no list"));
+        }
+    }
+    Ok(found)
+}
+
+fn unsupported(what: &str, [before, after]: [&str; 2], column: &Column) -> Failure {
+    let after = if after.is_empty() { "value" } else { after };
+    Failure::invalid(format!("Unsupported {what} {before}{after} for column {}", column.name))
+}
+
+fn no_map(column: &Column) -> Failure {
+    Failure::invalid(format!("Cannot use CONTAINS KEY on non-map column {}", column.name))
+}
