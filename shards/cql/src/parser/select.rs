@@ -72,10 +72,12 @@ impl Parser<'_> {
 
     /// `USING TIMEOUT 5s`, where nothing else may be given.
     pub(crate) fn using_timeout(&mut self) -> Result<Option<Term>> {
-        if !self.accept_word("using")? {
+        // Anything else after USING is wrong, and so is the word itself, as Cassandra says.
+        if !self.token.is("using") || !self.peek()?.is("timeout") {
             return Ok(None);
         }
-        self.expect_word("timeout")?;
+        self.advance()?;
+        self.advance()?;
         Ok(Some(self.duration_or_marker()?))
     }
 

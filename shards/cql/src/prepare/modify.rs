@@ -8,6 +8,7 @@ use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::plan::{Batch, BatchKind, Choice, ClusteringRestriction, Modify, ModifyKind, Plan, Prepared, Term};
 use crate::restrictions::{Purpose, Restrictions, join, note_key, refuse_null};
 use model::{ColumnKind, Failure};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -98,15 +99,14 @@ fn prepare_insert(
     if columns.len() != values.len() {
         return Err(Failure::invalid("Unmatched column names/values"));
     }
+    if columns.iter().collect::<BTreeSet<_>>().len() < columns.len() {
+        return Err(Failure::invalid("The column names contains duplicates"));
+    }
     let mut keys: Vec<Option<Term>> = vec![None; table.partition_key_len];
     let mut clustering: Vec<Option<Term>> = vec![None; table.clustering_len];
     let mut assignments = Vec::with_capacity(columns.len());
-    let mut seen = vec![false; table.columns.len()];
     for (name, value) in columns.iter().zip(values) {
         let column = column(scope, name)?;
-        if seen.get_mut(column.id.0 as usize).is_some_and(|seen| std::mem::replace(seen, true)) {
-            return Err(Failure::invalid("The column names contains duplicates"));
-        }
         let term = prepare_term(value, &Receiver { scope, name, cql_type: &column.cql_type }, markers)?;
         let place = match column.kind {
             ColumnKind::PartitionKey => keys.get_mut(column.position as usize),

@@ -205,7 +205,7 @@ pub(crate) fn refuse_null(term: &Term, name: &str) -> Result<()> {
     }
 }
 
-/// Notes a marker that alone gives a partition key column.
+/// Notes a marker that is a value of a partition key column; of several the last counts, as in Cassandra.
 pub(crate) fn note_key(column: &Column, table: &Table, term: &Term, markers: &mut Markers<'_>) {
     if column.kind == ColumnKind::PartitionKey {
         markers.key(column.position as usize, table.partition_key_len, term);

@@ -46,11 +46,9 @@ impl<'s> Restrictions<'s> {
                 }
                 check_form(column, operator.symbol())?;
                 let value = prepare(term, column, scope, markers)?;
+                note_key(column, &scope.table, &value, markers);
                 let rule = match operator {
-                    Operator::Equal => {
-                        note_key(column, &scope.table, &value, markers);
-                        Rule::Equal(Choice::One(value))
-                    }
+                    Operator::Equal => Rule::Equal(Choice::One(value)),
                     _ => Rule::slice(*operator, Tuple::Terms(vec![value])),
                 };
                 self.add_entry(Entry::single(place(scope, column), rule))
@@ -60,12 +58,10 @@ impl<'s> Restrictions<'s> {
                 check_form(column, "IN")?;
                 let mut values =
                     terms.iter().map(|term| prepare(term, column, scope, markers)).collect::<Result<Vec<_>>>()?;
+                values.iter().for_each(|value| note_key(column, &scope.table, value, markers));
                 // One value in parentheses is as good as `=`.
                 let rule = match values.pop() {
-                    Some(value) if values.is_empty() => {
-                        note_key(column, &scope.table, &value, markers);
-                        Rule::Equal(Choice::One(value))
-                    }
+                    Some(value) if values.is_empty() => Rule::Equal(Choice::One(value)),
                     last => {
                         values.extend(last);
                         Rule::In(Choice::Many(values))
