@@ -17,6 +17,7 @@ mod decimal;
 pub mod failure;
 pub mod fragment;
 pub mod identifier;
+pub mod json;
 pub mod key;
 pub mod merge;
 pub mod mutation;

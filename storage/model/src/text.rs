@@ -1,4 +1,4 @@
-//! Text of values, both ways: CQL literals for `DESCRIBE`, errors and (later) JSON and the dump tools.
+//! Text of values, both ways: CQL literals for `DESCRIBE`, errors and the dump tools.
 //!
 //! Parsing follows the `fromString` of Cassandra's types, formatting their `toCQLLiteral`, errors included. Numbers are
 //! in `text/number.rs`, dates and times in `text/date.rs`, `text/time.rs` and `text/timestamp.rs`, the calendar in
@@ -10,10 +10,11 @@
 mod calendar;
 mod date;
 mod duration;
-mod inet;
+pub(crate) mod floating;
+pub(crate) mod inet;
 mod number;
 mod time;
-mod timestamp;
+pub(crate) mod timestamp;
 
 use crate::identifier;
 use crate::types::{CqlType, UserType};
@@ -115,8 +116,8 @@ fn push_typed(cql_type: &CqlType, bytes: &[u8], out: &mut String) -> Option<()> 
         Tinyint => push(out, i8::from_be_bytes(fixed(bytes)?)),
         Varint => number::push_varint(bytes, out)?,
         Decimal => number::push_decimal(bytes, out)?,
-        Double => number::push_double(f64::from_be_bytes(fixed(bytes)?), out),
-        Float => number::push_float(f32::from_be_bytes(fixed(bytes)?), out),
+        Double => floating::push_double(f64::from_be_bytes(fixed(bytes)?), out),
+        Float => floating::push_float(f32::from_be_bytes(fixed(bytes)?), out),
         Date => push_quoted(&date::format(u32::from_be_bytes(fixed(bytes)?)), out),
         Time => push_quoted(&time::format(i64::from_be_bytes(fixed(bytes)?)), out),
         Timestamp => push_quoted(&timestamp::format(i64::from_be_bytes(fixed(bytes)?)), out),
@@ -133,8 +134,13 @@ fn push_typed(cql_type: &CqlType, bytes: &[u8], out: &mut String) -> Option<()> 
     Some(())
 }
 
+/// Appends a number or boolean; `None` if the bytes are not of the type.
+pub(crate) fn push_number(cql_type: &CqlType, bytes: &[u8], out: &mut String) -> Option<()> {
+    push_typed(cql_type, bytes, out)
+}
+
 /// Appends what cannot fail: a `String` takes everything.
-fn push(out: &mut String, item: impl std::fmt::Display) {
+pub(crate) fn push(out: &mut String, item: impl std::fmt::Display) {
     let _ = write!(out, "{item}");
 }
 
@@ -186,11 +192,11 @@ fn push_vector(element_type: &CqlType, dimension: u32, bytes: &[u8], out: &mut S
 }
 
 fn push_user_type(definition: &UserType, bytes: &[u8], out: &mut String) {
-    let mut values = TupleElements::new(bytes);
     out.push('{');
-    for (i, (name, cql_type)) in definition.fields.iter().enumerate() {
+    // Fields that are missing at the end are left out.
+    for (i, ((name, cql_type), value)) in definition.fields.iter().zip(TupleElements::new(bytes)).enumerate() {
         push(out, format_args!("{}{}: ", if i == 0 { "" } else { ", " }, identifier::quoted(name)));
-        match values.next().flatten() {
+        match value {
             Some(value) => push_literal(cql_type, value, out),
             None => out.push_str("null"),
         }

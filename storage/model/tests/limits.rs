@@ -1,10 +1,11 @@
 //! Every limit, at it and one past it; layouts byte by byte.
 
+use model::json::{JSON_DEPTH_MAX, JSON_NAME_MAX, JSON_NUMBER_MAX, Json};
 use model::key::KEY_BYTES_MAX;
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
 use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowBuilder, RowView};
 use model::text::{NUMBER_DIGITS_MAX, from_bare};
-use model::types::TYPE_DEPTH_MAX;
+use model::types::{DIMENSION_MAX, FIELDS_MAX, TYPE_DEPTH_MAX};
 use model::{ColumnId, CqlType, Mutation, MutationBuilder, TableId, Token, comparable, value};
 
 const TABLE: TableId = TableId([7; 16]);
@@ -73,6 +74,49 @@ fn type_depth() {
     assert_eq!(CqlType::parse(&nested(TYPE_DEPTH_MAX)).map(|found| found.to_string()), Some(nested(TYPE_DEPTH_MAX)));
     assert_eq!(CqlType::parse(&nested(TYPE_DEPTH_MAX + 1)), None);
     assert_eq!(CqlType::parse(&"frozen<".repeat(100_000)), None);
+}
+
+#[test]
+fn class_depth() {
+    let nested = |depth: usize| format!("{}Int32Type{}", "FrozenType(ListType(".repeat(depth), "))".repeat(depth));
+    assert!(CqlType::parse_class(&nested(TYPE_DEPTH_MAX)).is_ok());
+    let error = CqlType::parse_class(&nested(TYPE_DEPTH_MAX + 1)).expect_err("too deep");
+    assert_eq!(error.0, "Types are nested deeper than 12 levels");
+    assert!(CqlType::parse_class(&"FrozenType(".repeat(100_000)).is_err());
+    assert!(CqlType::parse_class(&"UserType(a,61,61:".repeat(100_000)).is_err());
+}
+
+#[test]
+fn user_type_fields() {
+    let class = |count: usize| format!("UserType(k,61{})", ",62:Int32Type".repeat(count));
+    assert!(CqlType::parse_class(&class(FIELDS_MAX)).is_ok());
+    assert!(CqlType::parse_class(&class(FIELDS_MAX + 1)).is_err());
+}
+
+#[test]
+fn vector_dimension() {
+    let name = |dimension: u64| format!("vector<int, {dimension}>");
+    assert!(CqlType::parse(&name(DIMENSION_MAX.into())).is_some());
+    assert!(CqlType::parse(&name(u64::from(DIMENSION_MAX) + 1)).is_none());
+    assert!(CqlType::parse(&name(0)).is_none());
+    let largest = CqlType::parse(&name(DIMENSION_MAX.into())).expect("a type");
+    // Neither time nor memory depend on the dimension.
+    assert!(value::validate(&largest, &[0; 16]).is_err());
+    assert!(value::compare(&largest, &[0; 16], &[0; 12]).is_gt());
+}
+
+#[test]
+fn json_limits() {
+    let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    assert!(Json::parse(&nested(JSON_DEPTH_MAX)).is_ok());
+    let error = Json::parse(&nested(JSON_DEPTH_MAX + 1)).expect_err("too deep").0;
+    assert!(error.starts_with("Document nesting depth (1001) exceeds the maximum allowed (1000, from"), "{error}");
+    assert!(Json::parse(&"1".repeat(JSON_NUMBER_MAX)).is_ok());
+    let error = Json::parse(&"1".repeat(JSON_NUMBER_MAX + 1)).expect_err("too long").0;
+    assert!(error.starts_with("Number value length (1001) exceeds the maximum allowed (1000, from"), "{error}");
+    let member = |len: usize| format!("{{\"{}\": 1}}", "a".repeat(len));
+    assert!(Json::parse(&member(JSON_NAME_MAX)).is_ok());
+    assert!(Json::parse(&member(JSON_NAME_MAX + 1)).is_err());
 }
 
 #[test]

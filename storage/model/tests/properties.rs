@@ -2,6 +2,7 @@
 
 use model::arbitrary::{self, generator};
 use model::comparable::{self, BoundSide};
+use model::json::{self, Json};
 use model::mutation::Clustering;
 use model::{CqlType, Mutation, text, value};
 use std::cmp::Ordering;
@@ -121,6 +122,7 @@ fn any_bytes_are_ordered_and_shown() {
         }
         let _ = value::validate(&cql_type, &a);
         let _ = text::to_literal(&cql_type, &a);
+        let _ = json::to_json(&cql_type, &a);
         comparable::encode(&cql_type, &a, below(2) == 0, &mut Vec::new());
     }
 }
@@ -149,6 +151,89 @@ fn literals_read_back() {
         let read = read.unwrap_or_else(|error| panic!("{cql_type} {literal}: {}", error.0));
         let equal = if is_exact(&cql_type) { read == value } else { value::compare(&cql_type, &read, &value).is_eq() };
         assert!(equal, "{cql_type} {value:02x?} {literal} {read:02x?}");
+    }
+}
+
+/// Whether JSON of the type's values loses nothing: no decimals, which pass through doubles, and no infinite numbers.
+fn has_exact_json(cql_type: &CqlType) -> bool {
+    use CqlType::*;
+    match cql_type {
+        Decimal | Double | Float | Timestamp => false,
+        List { element, .. } | Set { element, .. } | Vector { element, .. } => has_exact_json(element),
+        Map { key, value, .. } => has_exact_json(key) && has_exact_json(value),
+        Tuple(types) => types.iter().all(has_exact_json),
+        User { definition, .. } => definition.field_types().all(has_exact_json),
+        _ => true,
+    }
+}
+
+#[test]
+fn json_reads_back() {
+    let mut below = generator(11);
+    let mut exact = 0;
+    for _ in 0..8000 {
+        let cql_type = arbitrary::cql_type(&mut below);
+        let value = arbitrary::value(&cql_type, &mut below);
+        let shown = json::to_json(&cql_type, &value);
+        // Empty values are shown as the empty text, also where a type has none.
+        let empty = shown.replace('\\', "").contains("\"\"");
+        assert!(Json::parse(&shown).is_ok(), "{cql_type} {shown}");
+        let read = json::from_json(&cql_type, &shown);
+        if let (Ok(Some(read)), false) = (&read, empty) {
+            assert_eq!(value::validate(&cql_type, read), Ok(()), "{cql_type} {shown} {read:02x?}");
+        }
+        // A tuple that is empty has nulls in JSON.
+        if has_exact_json(&cql_type) && !empty && !shown.contains("null") {
+            exact += 1;
+            let read = read.unwrap_or_else(|error| panic!("{cql_type} {shown}: {}", error.0)).expect("not null");
+            assert!(value::compare(&cql_type, &value, &read).is_eq(), "{cql_type} {value:02x?} {shown} {read:02x?}");
+        }
+    }
+    assert!(exact > 2000, "only {exact}");
+}
+
+#[test]
+fn damaged_json_is_read_or_refused() {
+    let mut below = generator(12);
+    for _ in 0..20_000 {
+        let cql_type = arbitrary::cql_type(&mut below);
+        let value = arbitrary::value(&cql_type, &mut below);
+        let mut damaged: Vec<char> = json::to_json(&cql_type, &value).chars().collect();
+        for _ in 0..below(4) {
+            let at = below(1 + damaged.len() as u64) as usize;
+            match below(3) {
+                0 => damaged.truncate(at),
+                1 => damaged
+                    .insert(at, *arbitrary::pick(&['"', '\\', '[', '}', ',', ':', '-', '1', 'é', '\n'], &mut below)),
+                _ if at < damaged.len() => {
+                    damaged.remove(at);
+                }
+                _ => {}
+            }
+        }
+        let damaged: String = damaged.into_iter().collect();
+        // Empty texts are empty values even of types that have none.
+        let empty = damaged.replace('\\', "").contains("\"\"");
+        if let (Ok(Some(read)), false) = (json::from_json(&cql_type, &damaged), empty) {
+            assert_eq!(value::validate(&cql_type, &read), Ok(()), "{cql_type} {damaged} {read:02x?}");
+        }
+    }
+}
+
+#[test]
+fn classes_are_read_or_refused() {
+    let mut below = generator(13);
+    for _ in 0..20_000 {
+        let mut class: Vec<char> = arbitrary::cql_type(&mut below).class_name().chars().collect();
+        for _ in 0..1 + below(3) {
+            let at = below(class.len() as u64) as usize;
+            match below(3) {
+                0 => class.truncate(at + 1),
+                1 => class.insert(at, *arbitrary::pick(&['(', ')', ',', ':', ' ', 'é', '0'], &mut below)),
+                _ => class[at] = *arbitrary::pick(&['(', ')', ',', ':', ' ', 'é', '0'], &mut below),
+            }
+        }
+        let _ = CqlType::parse_class(&class.into_iter().collect::<String>());
     }
 }
 

@@ -35,7 +35,7 @@ fn parse_v6(text: &str) -> Option<Ipv6Addr> {
 }
 
 /// `None` for another number of bytes than 4 or 16.
-pub(super) fn format(bytes: &[u8]) -> Option<String> {
+pub(crate) fn format(bytes: &[u8]) -> Option<String> {
     if let Ok(octets) = <[u8; 4]>::try_from(bytes) {
         return Some(Ipv4Addr::from(octets).to_string());
     }

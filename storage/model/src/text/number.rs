@@ -1,4 +1,4 @@
-//! Numbers and blobs. Floating-point numbers are shown as Java shows them.
+//! Numbers and blobs; how floating-point numbers are shown is in `text/floating.rs`.
 
 use super::NUMBER_DIGITS_MAX;
 use crate::decimal;
@@ -55,7 +55,13 @@ pub(super) fn parse_float(text: &str) -> Result<f32, ValueError> {
     parse_floating(text, f32::NAN).ok_or_else(|| ValueError(format!("Unable to make float from '{text}'")))
 }
 
+/// As Java reads it: with space around and a letter of the type behind; but for hexadecimal numbers.
 fn parse_floating<N: FromStr>(text: &str, nan: N) -> Option<N> {
+    let text = text.trim_matches(|c| c <= ' ');
+    let text = match text.strip_suffix(['d', 'D', 'f', 'F']) {
+        Some(number) if number.ends_with(|c: char| c.is_ascii_digit() || c == '.') => number,
+        _ => text,
+    };
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     match unsigned {
         "NaN" => Some(nan),
@@ -106,54 +112,4 @@ pub(super) fn push_decimal(bytes: &[u8], out: &mut String) -> Option<()> {
         super::push(out, format_args!("{whole}.{fraction}"));
     }
     Some(())
-}
-
-pub(super) fn push_double(number: f64, out: &mut String) {
-    push_floating(number.is_finite(), &format!("{number:e}"), || format!("{number:.1e}"), out);
-}
-
-pub(super) fn push_float(number: f32, out: &mut String) {
-    push_floating(number.is_finite(), &format!("{number:e}"), || format!("{number:.1e}"), out);
-}
-
-/// Lays out a number given in scientific form. `two_digits` gives it with one digit after the point: Java, which shows
-/// at least two digits, takes the nearest such number where one digit would do.
-fn push_floating(finite: bool, shortest: &str, two_digits: impl FnOnce() -> String, out: &mut String) {
-    if !finite {
-        return out.push_str(match shortest {
-            "inf" => "Infinity",
-            "-inf" => "-Infinity",
-            _ => "NaN",
-        });
-    }
-    let two_digits = if shortest.contains('.') { String::new() } else { two_digits() };
-    let text = if two_digits.is_empty() { shortest } else { &two_digits };
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if !(-3..7).contains(&exponent) {
-        return super::push(out, format_args!("{mantissa}E{exponent}"));
-    }
-    let (sign, mantissa) = match mantissa.strip_prefix('-') {
-        Some(mantissa) => ("-", mantissa),
-        None => ("", mantissa),
-    };
-    let digits = mantissa.replace('.', "");
-    out.push_str(sign);
-    match usize::try_from(exponent) {
-        Ok(exponent) => {
-            let padded = format!("{digits:0<0$}", exponent + 2);
-            let (whole, fraction) = padded.split_at(exponent + 1);
-            super::push(out, format_args!("{whole}.{}", trim_zeros(fraction)));
-        }
-        Err(_) => {
-            let zeros = "0".repeat((-exponent - 1) as usize);
-            super::push(out, format_args!("0.{zeros}{}", trim_zeros(&digits)));
-        }
-    }
-}
-
-/// Without zeros at the end, but for one digit.
-fn trim_zeros(digits: &str) -> &str {
-    let trimmed = digits.trim_end_matches('0');
-    if trimmed.is_empty() { "0" } else { trimmed }
 }

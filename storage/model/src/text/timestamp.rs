@@ -115,9 +115,20 @@ fn parse_offset(text: &str) -> Option<i64> {
 
 /// As Cassandra shows it: years before 1 without their sign, counted backwards from 1.
 pub(super) fn format(milliseconds: i64) -> String {
+    let (date, time) = format_parts(milliseconds);
+    format!("{date}T{time}Z")
+}
+
+/// The same as JSON shows it.
+pub(crate) fn format_json(milliseconds: i64) -> String {
+    let (date, time) = format_parts(milliseconds);
+    format!("{date} {time}Z")
+}
+
+fn format_parts(milliseconds: i64) -> (String, String) {
     let (year, month, day) = calendar::date(milliseconds.div_euclid(DAY));
     let rest = milliseconds.rem_euclid(DAY);
     let (hour, minute, second) = (rest / 3_600_000, rest / 60_000 % 60, rest / 1000 % 60);
     let date = calendar::format_date(if year < 1 { 1 - year } else { year }, month, day);
-    format!("{date}T{hour:02}:{minute:02}:{second:02}.{:03}Z", rest % 1000)
+    (date, format!("{hour:02}:{minute:02}:{second:02}.{:03}", rest % 1000))
 }
