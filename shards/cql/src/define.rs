@@ -1,11 +1,11 @@
 //! CREATE and DROP of keyspaces and tables, checked.
 
-use crate::ast::{self, PropertyValue, TypeKind};
+use crate::ast::{self, PropertyValue};
 use crate::lexer::syntax;
 use crate::parser::unsupported;
 use crate::plan::Define;
 use crate::prepare::{Resolver, not_modifiable};
-use crate::{COLUMNS_MAX, replication, table_options};
+use crate::{COLUMNS_MAX, replication, table_options, types};
 use model::failure::Detail;
 use model::schema::SYSTEM_KEYSPACES;
 use model::{Column, ColumnId, ColumnKind, CqlType, ErrorCode, Failure, HashMap, Keyspace, Table, TableId};
@@ -79,7 +79,8 @@ pub(crate) fn create_keyspace(create: &ast::CreateKeyspace, resolver: &Resolver<
         )));
     }
     let replication = replication::check(name, options)?;
-    let keyspace = Keyspace { name: name.clone(), replication, durable_writes, tables: BTreeMap::new() };
+    let keyspace =
+        Keyspace { name: name.clone(), replication, durable_writes, tables: BTreeMap::new(), types: BTreeMap::new() };
     Ok(Define::CreateKeyspace { keyspace, if_not_exists: create.if_not_exists })
 }
 
@@ -132,7 +133,7 @@ pub(crate) fn create_table(create: &ast::CreateTable, resolver: &Resolver<'_>) -
             name.len()
         )));
     }
-    let (columns, partition_key_len, clustering_len) = columns(create, keys, keyspace)?;
+    let (columns, partition_key_len, clustering_len) = columns(create, keys, keyspace, resolver)?;
     if create.compact {
         return Err(unsupported("COMPACT STORAGE"));
     }
@@ -182,13 +183,18 @@ fn primary_key(create: &ast::CreateTable) -> Result<Keys<'_>> {
 }
 
 /// The columns in `SELECT *` order, and how many are the partition key and the clustering.
-fn columns(create: &ast::CreateTable, keys: Keys<'_>, keyspace: &str) -> Result<(Vec<Column>, usize, usize)> {
+fn columns(
+    create: &ast::CreateTable,
+    keys: Keys<'_>,
+    keyspace: &str,
+    resolver: &Resolver<'_>,
+) -> Result<(Vec<Column>, usize, usize)> {
     let name = &create.table.name;
     let (by_name, (partition, clustering)) = keys;
     // Types that do not exist come before everything about keys, as in Cassandra.
     let mut types: HashMap<&str, CqlType> = HashMap::default();
     for definition in &create.columns {
-        types.insert(&definition.name, column_type(definition, keyspace)?);
+        types.insert(&definition.name, column_type(definition, keyspace, resolver)?);
     }
     let mut columns = Vec::with_capacity(create.columns.len());
     let keys = partition.iter().map(|name| (name, ColumnKind::PartitionKey));
@@ -249,56 +255,16 @@ fn columns(create: &ast::CreateTable, keys: Keys<'_>, keyspace: &str) -> Result<
     Ok((all, partition.len(), clustering.len()))
 }
 
-/// The type of a column: a native one, also if written as a marshal class.
-fn column_type(definition: &ast::ColumnDefinition, keyspace: &str) -> Result<CqlType> {
-    let type_name = &definition.type_name;
-    match &type_name.kind {
-        TypeKind::Native(cql_type) => Ok(cql_type.clone()),
-        TypeKind::User { keyspace: Some(other), .. } if other != keyspace => Err(Failure::invalid(format!(
-            "Statement on keyspace {keyspace} cannot refer to a user type in keyspace {other}; user types can only be \
-             used in the keyspace they are defined in"
-        ))),
-        TypeKind::User { name, .. } => Err(Failure::invalid(format!("Unknown type {keyspace}.{name}"))),
-        TypeKind::Collection { .. } => Err(unsupported("collection columns")),
-        TypeKind::Tuple => Err(unsupported("tuple columns")),
-        TypeKind::Vector => Err(unsupported("vector columns")),
-        TypeKind::Custom => marshal_class(&type_name.text),
+/// The type of a column. Types that storage does not take yet are refused.
+fn column_type(definition: &ast::ColumnDefinition, keyspace: &str, resolver: &Resolver<'_>) -> Result<CqlType> {
+    let cql_type = types::resolve(&definition.type_name, keyspace, resolver.schema)?;
+    match cql_type {
+        _ if cql_type.is_collection() => Err(unsupported("collection columns")),
+        CqlType::Tuple(_) => Err(unsupported("tuple columns")),
+        CqlType::Vector { .. } => Err(unsupported("vector columns")),
+        CqlType::User { .. } => Err(unsupported("user type columns")),
+        native => Ok(native),
     }
-}
-
-/// The native type of a marshal class, in full or by its last part.
-fn marshal_class(class: &str) -> Result<CqlType> {
-    let short = class.strip_prefix("org.apache.cassandra.db.marshal.").unwrap_or(class);
-    let word = short.split(['(', ' ']).next().unwrap_or(short);
-    Ok(match short {
-        "AsciiType" => CqlType::Ascii,
-        "LongType" => CqlType::Bigint,
-        "BytesType" => CqlType::Blob,
-        "BooleanType" => CqlType::Boolean,
-        "CounterColumnType" => CqlType::Counter,
-        "SimpleDateType" => CqlType::Date,
-        "DecimalType" => CqlType::Decimal,
-        "DoubleType" => CqlType::Double,
-        "DurationType" => CqlType::Duration,
-        "FloatType" => CqlType::Float,
-        "InetAddressType" => CqlType::Inet,
-        "Int32Type" => CqlType::Int,
-        "ShortType" => CqlType::Smallint,
-        "UTF8Type" => CqlType::Text,
-        "TimeType" => CqlType::Time,
-        "TimestampType" => CqlType::Timestamp,
-        "TimeUUIDType" => CqlType::Timeuuid,
-        "ByteType" => CqlType::Tinyint,
-        "UUIDType" => CqlType::Uuid,
-        "IntegerType" => CqlType::Varint,
-        _ if word.ends_with("Type") => return Err(unsupported("custom types")),
-        _ => {
-            return Err(syntax(format!(
-                "Error setting type {class}: Unable to find abstract-type class \
-                 'org.apache.cassandra.db.marshal.{word}'"
-            )));
-        }
-    })
 }
 
 fn check_clustering_order(create: &ast::CreateTable, clustering: &[String], keyspace: &str) -> Result<()> {

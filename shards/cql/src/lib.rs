@@ -10,15 +10,18 @@ pub mod ast;
 mod compaction_options;
 mod compression_options;
 mod define;
-mod functions;
+pub mod functions;
 mod lexer;
 mod literal;
+mod names;
 mod parser;
 pub mod plan;
 mod prepare;
 mod replication;
 mod restrictions;
+mod selection;
 mod table_options;
+mod types;
 
 pub use plan::{Plan, Prepared, Statement};
 

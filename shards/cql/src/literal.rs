@@ -3,14 +3,15 @@
 //! A constant's family must suit the type first (`Invalid STRING constant (abc) for "v" of type int`); then `model::text`
 //! makes the bytes and says what is wrong with the text.
 
-use crate::ast::{self, Composite, Constant, TypeKind, TypeName};
-use crate::functions;
-use crate::parser::unsupported;
-use crate::plan::{ColumnSpec, Term};
+use crate::ast::{self, Constant, TypeName};
+use crate::functions::{self, Fit, term_fit};
+use crate::plan::{ColumnSpec, Composite, Term, encode_composite, part_type};
+use crate::types;
 use model::schema::TableOptions;
 use model::text::{from_bare, from_quoted};
 use model::value::ValueError;
-use model::{CqlType, Failure, Table, TableId};
+use model::{CqlType, Failure, Keyspace, Table, TableId};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -20,16 +21,28 @@ pub(crate) struct Scope {
     pub(crate) table: Arc<Table>,
     keyspace: Arc<str>,
     name: Arc<str>,
+    /// Where user types are found; `None` in a batch without statements.
+    definition: Option<Arc<Keyspace>>,
 }
 
 impl Scope {
-    pub(crate) fn new(table: Arc<Table>) -> Scope {
-        Scope { keyspace: table.keyspace.as_str().into(), name: table.name.as_str().into(), table }
+    pub(crate) fn new(table: Arc<Table>, definition: Option<Arc<Keyspace>>) -> Scope {
+        Scope { keyspace: table.keyspace.as_str().into(), name: table.name.as_str().into(), table, definition }
+    }
+
+    /// The type that a name denotes in the table's keyspace.
+    pub(crate) fn resolve(&self, type_name: &TypeName) -> Result<CqlType> {
+        types::resolve_in(type_name, &self.keyspace, self.definition.as_deref())
+    }
+
+    /// The types of the partition key.
+    pub(crate) fn key_types(&self) -> Vec<CqlType> {
+        self.table.partition_key().iter().map(|column| column.cql_type.clone()).collect()
     }
 
     /// The scope of a batch without statements.
     pub(crate) fn nameless() -> Scope {
-        Scope::new(Arc::new(Table {
+        let table = Table {
             id: TableId([0; 16]),
             keyspace: String::new(),
             name: String::new(),
@@ -39,7 +52,8 @@ impl Scope {
             static_len: 0,
             dropped: Vec::new(),
             options: TableOptions::default(),
-        }))
+        };
+        Scope::new(Arc::new(table), None)
     }
 
     pub(crate) fn spec(&self, name: &str, cql_type: CqlType) -> ColumnSpec {
@@ -144,21 +158,30 @@ pub(crate) fn assignable(wanted: &CqlType, given: &CqlType) -> bool {
         )
 }
 
-/// Whether a term may stand where `wanted` is, as far as its form tells.
-pub(crate) fn fits(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Result<bool> {
-    Ok(match term {
-        ast::Term::Constant(family, _) => suits(*family, wanted),
-        ast::Term::Cast(type_name, _) => assignable(wanted, native_type(type_name, scope)?),
-        ast::Term::Function { name, .. } if name == "now" => assignable(wanted, &CqlType::Timeuuid),
-        ast::Term::Function { name, .. } if name == "uuid" => assignable(wanted, &CqlType::Uuid),
-        ast::Term::Function { name, .. } if name == "token" => assignable(wanted, &CqlType::Bigint),
-        ast::Term::Composite(_) => false,
-        ast::Term::Function { .. } | ast::Term::Null | ast::Term::Marker(_) => true,
-    })
+/// The type that a constant has without a place.
+pub(crate) fn preferred_type(family: Constant, text: &str) -> CqlType {
+    match family {
+        Constant::String if text.is_ascii() => CqlType::Ascii,
+        Constant::String => CqlType::Text,
+        Constant::Integer if text.parse::<i32>().is_ok() => CqlType::Int,
+        Constant::Integer if text.parse::<i64>().is_ok() => CqlType::Bigint,
+        Constant::Integer => CqlType::Varint,
+        // The version is the first digit of the third group.
+        Constant::Uuid if text.as_bytes().get(14) == Some(&b'1') => CqlType::Timeuuid,
+        Constant::Uuid => CqlType::Uuid,
+        Constant::Float => match text.parse::<f64>() {
+            Ok(number) if number.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit()) => CqlType::Decimal,
+            _ => CqlType::Double,
+        },
+        Constant::Boolean => CqlType::Boolean,
+        Constant::Hex => CqlType::Blob,
+        Constant::Duration => CqlType::Duration,
+    }
 }
 
 /// The term for a place.
 pub(crate) fn prepare_term(term: &ast::Term, receiver: &Receiver<'_>, markers: &mut Markers<'_>) -> Result<Term> {
+    let Receiver { scope, name, cql_type } = *receiver;
     match term {
         ast::Term::Null => Ok(Term::Null),
         ast::Term::Constant(family, text) => constant(*family, text, receiver),
@@ -167,21 +190,206 @@ pub(crate) fn prepare_term(term: &ast::Term, receiver: &Receiver<'_>, markers: &
             Ok(Term::Marker(*marker))
         }
         ast::Term::Function { keyspace, name, arguments } => {
-            functions::call(keyspace.as_deref(), name, arguments, receiver, markers)
+            functions::call(keyspace.as_deref(), name, arguments, receiver, None, markers)
         }
         ast::Term::Cast(type_name, inner) => {
-            let cql_type = native_type(type_name, receiver.scope)?;
-            if !assignable(receiver.cql_type, cql_type) {
-                return Err(Failure::invalid(format!(
-                    "Cannot assign value {term} to {} of type {}",
-                    receiver.name, receiver.cql_type
-                )));
+            let given = scope.resolve(type_name)?;
+            if !assignable(cql_type, &given) || term_fit(inner, &given, scope)? == Fit::No {
+                return Err(Failure::invalid(format!("Cannot assign value {term} to {name} of type {cql_type}")));
             }
             // The hint only says what is meant: the value is made for its place.
             prepare_term(inner, receiver, markers)
         }
-        ast::Term::Composite(composite) => Err(wrong_composite(*composite, receiver)),
+        ast::Term::List(terms) => list(terms, receiver, markers),
+        ast::Term::Set(terms) => set(terms, receiver, markers),
+        ast::Term::Map(entries) => map(entries, receiver, markers),
+        ast::Term::Tuple(terms) => tuple(terms, receiver, markers),
+        ast::Term::UserType(fields) => user_type(fields, receiver, markers),
     }
+}
+
+/// `[a, b]`: a list or a vector.
+fn list(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>) -> Result<Term> {
+    let Receiver { scope, name, cql_type } = *receiver;
+    let (kind, element) = match cql_type {
+        CqlType::List { element, .. } => ("list", element),
+        CqlType::Vector { element, dimension } => {
+            if terms.len() != *dimension as usize {
+                return Err(Failure::invalid(format!(
+                    "Invalid vector literal for {name} of type {cql_type}; expected {dimension} elements, but given {}",
+                    terms.len()
+                )));
+            }
+            ("vector", element)
+        }
+        _ => {
+            return Err(Failure::invalid(format!(
+                "Unexpected receiver type '{cql_type}'; only list and vector are expected"
+            )));
+        }
+    };
+    for term in terms {
+        if term_fit(term, element, scope)? == Fit::No {
+            return Err(Failure::invalid(format!(
+                "Invalid {kind} literal for {name}: value {term} is not of type {element}"
+            )));
+        }
+    }
+    let parts = elements(terms, element, kind, receiver, markers)?;
+    composite(cql_type, parts)
+}
+
+fn set(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>) -> Result<Term> {
+    let Receiver { scope, name, cql_type } = *receiver;
+    let element = match cql_type {
+        CqlType::Set { element, .. } => element,
+        // An empty map looks like an empty set.
+        CqlType::Map { .. } if terms.is_empty() => return composite(cql_type, Vec::new()),
+        _ => return Err(Failure::invalid(format!("Invalid set literal for {name} of type {cql_type}"))),
+    };
+    for term in terms {
+        if term_fit(term, element, scope)? == Fit::No {
+            return Err(Failure::invalid(format!(
+                "Invalid set literal for {name}: value {term} is not of type {element}"
+            )));
+        }
+    }
+    let parts = elements(terms, element, "set", receiver, markers)?;
+    composite(cql_type, parts)
+}
+
+fn map(entries: &[(ast::Term, ast::Term)], receiver: &Receiver<'_>, markers: &mut Markers<'_>) -> Result<Term> {
+    let Receiver { scope, name, cql_type } = *receiver;
+    let CqlType::Map { key, value, .. } = cql_type else {
+        return Err(Failure::invalid(format!("Invalid map literal for {name} of type {cql_type}")));
+    };
+    for (entry_key, entry_value) in entries {
+        for (word, term, wanted) in [("key", entry_key, key), ("value", entry_value, value)] {
+            if term_fit(term, wanted, scope)? == Fit::No {
+                return Err(Failure::invalid(format!(
+                    "Invalid map literal for {name}: {word} {term} is not of type {wanted}"
+                )));
+            }
+        }
+    }
+    let mut parts = Vec::with_capacity(2 * entries.len());
+    for (entry_key, entry_value) in entries {
+        for (part_name, term, wanted) in
+            [(format!("key({name})"), entry_key, key), (format!("value({name})"), entry_value, value)]
+        {
+            let term = prepare_term(term, &Receiver { scope, name: &part_name, cql_type: wanted }, markers)?;
+            refuse_markers(&term, "map", name)?;
+            parts.push(term);
+        }
+    }
+    composite(cql_type, parts)
+}
+
+fn tuple(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>) -> Result<Term> {
+    let Receiver { scope, name, cql_type } = *receiver;
+    let CqlType::Tuple(types) = cql_type else {
+        return Err(Failure::invalid(format!("Invalid tuple type literal for {name} of type {cql_type}")));
+    };
+    for (at, term) in terms.iter().enumerate() {
+        let Some(wanted) = types.get(at) else {
+            return Err(Failure::invalid(format!(
+                "Invalid tuple literal for {name}: too many elements. Type {cql_type} expects {} but got {}",
+                types.len(),
+                terms.len()
+            )));
+        };
+        if term_fit(term, wanted, scope)? == Fit::No {
+            return Err(Failure::invalid(format!(
+                "Invalid tuple literal for {name}: component {at} is not of type {wanted}"
+            )));
+        }
+    }
+    let mut parts = Vec::with_capacity(terms.len());
+    for (at, (term, wanted)) in terms.iter().zip(types).enumerate() {
+        let name = format!("{name}[{at}]");
+        parts.push(prepare_term(term, &Receiver { scope, name: &name, cql_type: wanted }, markers)?);
+    }
+    composite(cql_type, parts)
+}
+
+fn user_type(fields: &[(String, ast::Term)], receiver: &Receiver<'_>, markers: &mut Markers<'_>) -> Result<Term> {
+    let Receiver { scope, name, cql_type } = *receiver;
+    let CqlType::User { definition, .. } = cql_type else {
+        return Err(Failure::invalid(format!("Invalid user type literal for {name} of type {cql_type}")));
+    };
+    if let Some((unknown, _)) =
+        fields.iter().find(|(field, _)| !definition.fields.iter().any(|(known, _)| known == field))
+    {
+        return Err(Failure::invalid(format!(
+            "Unknown field '{unknown}' in value of user defined type {}",
+            definition.name
+        )));
+    }
+    // Of a field given twice the last counts; one that is not given is null.
+    let given = |field: &str| fields.iter().rev().find(|(given, _)| given == field).map(|(_, term)| term);
+    for (field, wanted) in &definition.fields {
+        if let Some(term) = given(field)
+            && term_fit(term, wanted, scope)? == Fit::No
+        {
+            return Err(Failure::invalid(format!(
+                "Invalid user type literal for {name}: field {field} is not of type {wanted}"
+            )));
+        }
+    }
+    let mut parts = Vec::with_capacity(definition.fields.len());
+    for (field, wanted) in &definition.fields {
+        parts.push(match given(field) {
+            Some(term) => {
+                let name = format!("{name}.{field}");
+                prepare_term(term, &Receiver { scope, name: &name, cql_type: wanted }, markers)?
+            }
+            None => Term::Null,
+        });
+    }
+    composite(cql_type, parts)
+}
+
+/// The terms of a literal's elements.
+fn elements(
+    terms: &[ast::Term],
+    element: &CqlType,
+    kind: &str,
+    receiver: &Receiver<'_>,
+    markers: &mut Markers<'_>,
+) -> Result<Vec<Term>> {
+    let name = format!("value({})", receiver.name);
+    let place = Receiver { scope: receiver.scope, name: &name, cql_type: element };
+    let mut parts = Vec::with_capacity(terms.len());
+    for term in terms {
+        let term = prepare_term(term, &place, markers)?;
+        if kind != "vector" {
+            refuse_markers(&term, kind, receiver.name)?;
+        }
+        parts.push(term);
+    }
+    Ok(parts)
+}
+
+fn refuse_markers(term: &Term, kind: &str, name: &str) -> Result<()> {
+    if term.has_marker() {
+        return Err(Failure::invalid(format!(
+            "Invalid {kind} literal for {name}: bind variables are not supported inside collection literals"
+        )));
+    }
+    Ok(())
+}
+
+/// A value of parts: a constant if all its parts are.
+fn composite(cql_type: &CqlType, parts: Vec<Term>) -> Result<Term> {
+    if parts.iter().all(|part| matches!(part, Term::Null | Term::Constant(_))) {
+        let constants = parts.iter().map(|part| match part {
+            Term::Constant(bytes) => Some(Cow::Borrowed(&**bytes)),
+            _ => None,
+        });
+        return Ok(Term::Constant(encode_composite(cql_type, constants.collect())?.into()));
+    }
+    debug_assert!(parts.len() <= 1 || part_type(cql_type, 1).is_some(), "{cql_type} has no parts");
+    Ok(Term::Composite(Box::new(Composite { cql_type: cql_type.clone(), parts })))
 }
 
 /// The bytes of a constant.
@@ -209,34 +417,4 @@ fn constant(family: Constant, text: &str, receiver: &Receiver<'_>) -> Result<Ter
         Ok(bytes) => Ok(Term::Constant(bytes.into())),
         Err(ValueError(text)) => Err(Failure::invalid(text)),
     }
-}
-
-/// The type of a type hint: only native types can be meant.
-pub(crate) fn native_type<'t>(type_name: &'t TypeName, scope: &Scope) -> Result<&'t CqlType> {
-    match &type_name.kind {
-        TypeKind::Native(cql_type) => Ok(cql_type),
-        TypeKind::User { keyspace, name } => {
-            let keyspace = keyspace.as_deref().unwrap_or(&scope.keyspace);
-            Err(Failure::invalid(format!("Unknown type {keyspace}.{name}")))
-        }
-        TypeKind::Custom => Err(unsupported("custom types")),
-        TypeKind::Collection { .. } | TypeKind::Tuple | TypeKind::Vector => {
-            Err(unsupported("collection, tuple and vector literals"))
-        }
-    }
-}
-
-fn wrong_composite(composite: Composite, receiver: &Receiver<'_>) -> Failure {
-    let Receiver { name, cql_type, .. } = receiver;
-    // A collection's literal can only stand in a condition that would have to be filtered.
-    if cql_type.is_collection() || matches!(cql_type, CqlType::Tuple(_)) {
-        return unsupported("collection, tuple and vector literals");
-    }
-    Failure::invalid(match composite {
-        Composite::List => format!("Unexpected receiver type '{cql_type}'; only list and vector are expected"),
-        Composite::Set => format!("Invalid set literal for {name} of type {cql_type}"),
-        Composite::Map => format!("Invalid map literal for {name} of type {cql_type}"),
-        Composite::UserType => format!("Invalid user type literal for {name} of type {cql_type}"),
-        Composite::Tuple => format!("Invalid tuple type literal for {name} of type {cql_type}"),
-    })
 }

@@ -71,10 +71,9 @@ pub(crate) async fn read(shard: &Shard, request: &ReadRequest) -> Result<ReadRep
         return result;
     }
     let table = wait_for_table(shard, request.command.table).await?;
-    let mut context = shard.evaluation();
-    let mut sink = RowBlockSink::new(&table, request, &mut context);
+    let mut sink = RowBlockSink::new(&table, request);
     match shard.store().read(&request.command, &mut sink).await {
-        Ok(end) => sink.finish(end),
+        Ok(end) => Ok(sink.finish(end)),
         Err(error) => Err(failure(&shard.schema(), Some(request.command.table), error)),
     }
 }
@@ -86,10 +85,9 @@ pub(crate) fn read_now(shard: &Shard, request: &ReadRequest) -> Option<Result<Re
     }
     let schema = shard.schema_ref();
     let table = schema.table_by_id(request.command.table)?;
-    let mut context = shard.evaluation();
-    let mut sink = RowBlockSink::new(table, request, &mut context);
+    let mut sink = RowBlockSink::new(table, request);
     Some(match shard.store().read_now(&request.command, &mut sink)? {
-        Ok(end) => sink.finish(end),
+        Ok(end) => Ok(sink.finish(end)),
         Err(error) => Err(failure(&schema, Some(request.command.table), error)),
     })
 }

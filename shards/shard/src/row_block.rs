@@ -10,12 +10,12 @@
 
 use crate::row_filter::RowFilter;
 use crate::verbs::{ReadReply, ReadRequest, Resume};
-use cql::plan::{Context, Selector, Term, Value};
+use cql::plan::Selector;
 use model::key::Token;
 use model::query::{LiveRow, Partitions, Position, ReadEnd, RowSink, SinkState};
 use model::row::{Cell, CellContent};
 use model::value::{self, push_element};
-use model::{ColumnId, ColumnKind, CqlType, DecoratedKey, Failure, Table};
+use model::{ColumnId, ColumnKind, CqlType, DecoratedKey, Table};
 
 /// Encoded rows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -105,11 +105,31 @@ enum Source<'a> {
     Collection(ColumnId, &'a CqlType),
     StaticCell(ColumnId),
     StaticCollection(ColumnId, &'a CqlType),
-    WriteTime(ColumnId),
+    WriteTime(DataColumn),
+    Ttl(DataColumn),
     CountRows,
-    Count(ColumnId),
+    Count(DataColumn),
     Token,
-    Term(&'a Term, &'a CqlType),
+}
+
+/// A static or regular column.
+#[derive(Clone, Copy)]
+struct DataColumn {
+    id: ColumnId,
+    is_static: bool,
+}
+
+impl DataColumn {
+    fn of(table: &Table, id: ColumnId) -> DataColumn {
+        let is_static = table.column_by_id(id).is_some_and(|column| column.kind == ColumnKind::Static);
+        DataColumn { id, is_static }
+    }
+
+    /// The column's first live cell.
+    fn first<'c, 'r>(self, row: &'c LiveRow<'r>) -> Option<&'c Cell<'r>> {
+        let cells = if self.is_static { row.static_cells } else { row.cells };
+        first(advance(cells, cells, self.id), self.id)
+    }
 }
 
 /// Encodes live rows into a block.
@@ -124,7 +144,6 @@ pub(crate) struct RowBlockSink<'a> {
     rows_max: u64,
     now_in_seconds: i64,
     filter: Option<&'a RowFilter>,
-    context: &'a mut dyn Context,
     block: RowBlock,
     places: Places,
     taken: u64,
@@ -137,12 +156,11 @@ pub(crate) struct RowBlockSink<'a> {
     partition_rows: u64,
     resume: Option<&'a Position>,
     resume_partition_rows: u64,
-    failure: Option<Failure>,
 }
 
 impl<'a> RowBlockSink<'a> {
     /// A sink for `request` on `table`.
-    pub(crate) fn new(table: &'a Table, request: &'a ReadRequest, context: &'a mut dyn Context) -> RowBlockSink<'a> {
+    pub(crate) fn new(table: &'a Table, request: &'a ReadRequest) -> RowBlockSink<'a> {
         let sources: Vec<Source<'a>> = request.selection.iter().map(|selector| source(table, selector)).collect();
         let counting = sources.iter().any(|source| matches!(source, Source::CountRows | Source::Count(_)));
         RowBlockSink {
@@ -155,7 +173,6 @@ impl<'a> RowBlockSink<'a> {
             rows_max: request.command.rows_max,
             now_in_seconds: request.command.now_in_seconds,
             filter: request.filter.as_deref(),
-            context,
             block: RowBlock::default(),
             places: Places::default(),
             taken: 0,
@@ -167,15 +184,11 @@ impl<'a> RowBlockSink<'a> {
             partition_rows: 0,
             resume: request.command.resume.as_ref(),
             resume_partition_rows: request.command.resume_partition_rows,
-            failure: None,
         }
     }
 
     /// What was collected, for a read that ended as `end`.
-    pub(crate) fn finish(mut self, end: ReadEnd) -> Result<ReadReply, Failure> {
-        if let Some(failure) = self.failure {
-            return Err(failure);
-        }
+    pub(crate) fn finish(mut self, end: ReadEnd) -> ReadReply {
         if let (Some(counts), true) = (&self.counts, self.taken > 0) {
             self.block = counted_row(&self.sources, counts, &self.block.bytes);
             self.block.ends.push((self.first_token, self.block.bytes.len() as u32));
@@ -189,10 +202,10 @@ impl<'a> RowBlockSink<'a> {
             },
             partition_rows: self.partition_rows,
         });
-        Ok(ReadReply { block: self.block, end, last, places: self.places })
+        ReadReply { block: self.block, end, last, places: self.places }
     }
 
-    fn encode(&mut self, row: &LiveRow<'_>) -> Result<(), Failure> {
+    fn encode(&mut self, row: &LiveRow<'_>) {
         let mut cells = row.cells;
         for source in &self.sources {
             let out = &mut self.block.bytes;
@@ -217,20 +230,23 @@ impl<'a> RowBlockSink<'a> {
                     let cells = advance(row.static_cells, row.static_cells, id);
                     push_collection(out, cql_type, cells, id, self.now_in_seconds);
                 }
-                Source::WriteTime(id) => {
-                    cells = advance(row.cells, cells, id);
-                    let timestamp = first(cells, id).map(|cell| cell.timestamp.to_be_bytes());
+                Source::WriteTime(column) => {
+                    let timestamp = column.first(row).map(|cell| cell.timestamp.to_be_bytes());
                     push_element(out, timestamp.as_ref().map(|bytes| &bytes[..]));
                 }
+                Source::Ttl(column) => {
+                    let left = column.first(row).and_then(|cell| match cell.content {
+                        CellContent::Expiring { local_deletion_time, .. } => {
+                            Some(local_deletion_time.saturating_sub(self.now_in_seconds) as i32)
+                        }
+                        _ => None,
+                    });
+                    push_element(out, left.map(i32::to_be_bytes).as_ref().map(|bytes| &bytes[..]));
+                }
                 Source::Token => push_element(out, Some(&row.token.0.to_be_bytes())),
-                Source::Term(term, cql_type) => match term.evaluate(cql_type, &[], self.context)? {
-                    Value::Bytes(bytes) => push_element(out, Some(&bytes)),
-                    Value::Null | Value::Unset => push_element(out, None),
-                },
                 Source::CountRows | Source::Count(_) => push_element(out, None),
             }
         }
-        Ok(())
     }
 
     fn count(&mut self, row: &LiveRow<'_>) {
@@ -238,10 +254,7 @@ impl<'a> RowBlockSink<'a> {
         for (source, count) in self.sources.iter().zip(counts) {
             match *source {
                 Source::CountRows => *count += 1,
-                Source::Count(id) => {
-                    let cells = advance(row.cells, row.cells, id);
-                    *count += u64::from(first(cells, id).is_some());
-                }
+                Source::Count(column) => *count += u64::from(column.first(row).is_some()),
                 Source::KeyComponent(_)
                 | Source::Clustering(_)
                 | Source::Cell(_)
@@ -249,8 +262,8 @@ impl<'a> RowBlockSink<'a> {
                 | Source::StaticCell(_)
                 | Source::StaticCollection(..)
                 | Source::WriteTime(_)
-                | Source::Token
-                | Source::Term(..) => {}
+                | Source::Ttl(_)
+                | Source::Token => {}
             }
         }
     }
@@ -263,10 +276,7 @@ impl RowSink for RowBlockSink<'_> {
         }
         // Of an aggregate only the first row's values are kept.
         if self.counts.is_none() || self.taken == 0 {
-            if let Err(failure) = self.encode(row) {
-                self.failure = Some(failure);
-                return SinkState::Full;
-            }
+            self.encode(row);
             self.block.rows += 1;
             if self.taken == 0 {
                 self.first_token = row.token;
@@ -312,15 +322,15 @@ fn source<'a>(table: &'a Table, selector: &'a Selector) -> Source<'a> {
             },
             None => Source::Cell(*id),
         },
-        Selector::WriteTime(id) => Source::WriteTime(*id),
+        Selector::WriteTime(id) => Source::WriteTime(DataColumn::of(table, *id)),
+        Selector::Ttl(id) => Source::Ttl(DataColumn::of(table, *id)),
         Selector::CountRows => Source::CountRows,
         Selector::Count(id) => match table.column_by_id(*id) {
-            Some(column) if !column.kind.is_key() => Source::Count(*id),
+            Some(column) if !column.kind.is_key() => Source::Count(DataColumn::of(table, *id)),
             // Keys are never null.
             _ => Source::CountRows,
         },
         Selector::Token => Source::Token,
-        Selector::Term(term, cql_type) => Source::Term(term, cql_type),
     }
 }
 
@@ -355,6 +365,9 @@ fn push_collection(out: &mut Vec<u8>, cql_type: &CqlType, cells: &[Cell<'_>], id
     if elements.is_empty() {
         return push_element(out, None);
     }
+    if let CqlType::User { definition, .. } = cql_type {
+        return push_user_type(out, definition.fields.len(), &elements);
+    }
     elements.sort_by(|a, b| value::compare(path_type, a.0, b.0));
     let length_at = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -368,6 +381,18 @@ fn push_collection(out: &mut Vec<u8>, cql_type: &CqlType, cells: &[Cell<'_>], id
             }
             _ => push_element(out, Some(value)),
         }
+    }
+    let len = (out.len() - length_at - 4) as i32;
+    out[length_at..length_at + 4].copy_from_slice(&len.to_be_bytes());
+}
+
+/// Appends a user type of `fields` fields; the path of a field's cell is its number, two bytes.
+fn push_user_type(out: &mut Vec<u8>, fields: usize, cells: &[(&[u8], &[u8])]) {
+    let length_at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    for field in 0..fields {
+        let path = (field as u16).to_be_bytes();
+        push_element(out, cells.iter().find(|(at, _)| **at == path).map(|(_, value)| *value));
     }
     let len = (out.len() - length_at - 4) as i32;
     out[length_at..length_at + 4].copy_from_slice(&len.to_be_bytes());

@@ -18,6 +18,7 @@ pub enum ErrorCode {
     WriteTimeout = 0x1100,
     ReadTimeout = 0x1200,
     ReadFailure = 0x1300,
+    FunctionFailure = 0x1400,
     WriteFailure = 0x1500,
     Syntax = 0x2000,
     Unauthorized = 0x2100,

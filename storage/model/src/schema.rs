@@ -1,7 +1,7 @@
 //! Keyspaces, tables, columns. A [`Schema`] is immutable and shared between cores as `Arc<Schema>`.
 
 use crate::HashMap;
-use crate::types::CqlType;
+use crate::types::{CqlType, UserType};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -277,6 +277,8 @@ pub struct Keyspace {
     pub durable_writes: bool,
     /// Tables by name.
     pub tables: BTreeMap<String, Arc<Table>>,
+    /// User types by name.
+    pub types: BTreeMap<String, Arc<UserType>>,
 }
 
 impl Keyspace {

@@ -7,7 +7,7 @@
 //! Not here: literals of collections, which the parser of CQL takes apart; what needs a clock or a name service
 //! (`'now'` for a timestamp, host names for an address), which is an error; zones with daylight saving time.
 
-mod calendar;
+pub mod calendar;
 mod date;
 mod duration;
 pub(crate) mod floating;

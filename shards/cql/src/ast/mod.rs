@@ -8,10 +8,12 @@
 mod define;
 mod modify;
 mod select;
+mod selector;
 
 pub use define::*;
 pub use modify::*;
 pub use select::*;
+pub use selector::*;
 
 use model::CqlType;
 use std::fmt;
@@ -70,8 +72,16 @@ pub enum Term {
     },
     /// `(type)term`.
     Cast(TypeName, Box<Term>),
-    /// A literal of something that is not scalar. User tables have no such columns yet: all that is left is to say so.
-    Composite(Composite),
+    /// `[a, b]`: a list or a vector.
+    List(Vec<Term>),
+    /// `{a, b}`: a set. `{}` is an empty map as well.
+    Set(Vec<Term>),
+    /// `{a: b, c: d}`.
+    Map(Vec<(Term, Term)>),
+    /// `{field: a, other: b}`.
+    UserType(Vec<(String, Term)>),
+    /// `(a, b)`.
+    Tuple(Vec<Term>),
 }
 
 /// Families of constants.
@@ -102,17 +112,6 @@ impl Constant {
     }
 }
 
-/// Kinds of literals that are not scalar.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "named as in CQL")]
-pub enum Composite {
-    List,
-    Set,
-    Map,
-    UserType,
-    Tuple,
-}
-
 /// As names and error texts show terms: `'a'`, `-5`, `?`, `:name` as `?`, `system.now()`, `(int)1`.
 impl fmt::Display for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -130,9 +129,13 @@ impl fmt::Display for Term {
                 f.write_str(")")
             }
             Term::Cast(type_name, term) => write!(f, "({type_name}){term}"),
-            Term::Composite(Composite::List) => f.write_str("[...]"),
-            Term::Composite(Composite::Tuple) => f.write_str("(...)"),
-            Term::Composite(_) => f.write_str("{...}"),
+            Term::List(terms) => write_list(f, ["[", "]"], terms, |f, term| term.fmt(f)),
+            Term::Set(terms) => write_list(f, ["{", "}"], terms, |f, term| term.fmt(f)),
+            Term::Tuple(terms) => write_list(f, ["(", ")"], terms, |f, term| term.fmt(f)),
+            Term::Map(entries) => write_list(f, ["{", "}"], entries, |f, (key, value)| write!(f, "{key}: {value}")),
+            Term::UserType(fields) => {
+                write_list(f, ["{", "}"], fields, |f, (name, value)| write!(f, "{name}: {value}"))
+            }
         }
     }
 }
@@ -151,12 +154,13 @@ pub struct TypeName {
 #[expect(missing_docs, reason = "named as in CQL")]
 pub enum TypeKind {
     Native(CqlType),
-    /// A list, set or map, with what stands in it.
-    Collection {
-        frozen: bool,
-    },
-    Tuple,
-    Vector,
+    List(Box<TypeName>),
+    Set(Box<TypeName>),
+    Map(Box<TypeName>, Box<TypeName>),
+    Tuple(Vec<TypeName>),
+    /// The dimension as written.
+    Vector(Box<TypeName>, String),
+    Frozen(Box<TypeName>),
     User {
         keyspace: Option<String>,
         name: String,
@@ -169,4 +173,21 @@ impl fmt::Display for TypeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// Writes `items` between two brackets, with commas.
+fn write_list<T>(
+    f: &mut fmt::Formatter<'_>,
+    brackets: [&str; 2],
+    items: &[T],
+    write: impl Fn(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
+) -> fmt::Result {
+    f.write_str(brackets[0])?;
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            f.write_str(", ")?;
+        }
+        write(f, item)?;
+    }
+    f.write_str(brackets[1])
 }

@@ -1,19 +1,22 @@
 //! SELECT and WHERE as written.
 
-use super::{TableName, Term};
+use super::{SelectItem, Selector, TableName, Term};
 use std::fmt;
-
 /// SELECT.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Select {
     /// DISTINCT.
     pub distinct: bool,
+    /// SELECT JSON.
+    pub json: bool,
     /// `None`: `*`.
     pub items: Option<Vec<SelectItem>>,
     /// FROM.
     pub table: TableName,
     /// WHERE.
     pub relations: Vec<Relation>,
+    /// GROUP BY: columns, and calls of `floor` on them.
+    pub group: Vec<Selector>,
     /// ORDER BY: columns and whether they descend.
     pub order: Vec<(String, bool)>,
     /// PER PARTITION LIMIT.
@@ -24,57 +27,6 @@ pub struct Select {
     pub allow_filtering: bool,
     /// USING TIMEOUT.
     pub timeout: Option<Term>,
-}
-
-/// One selector with its alias.
-#[derive(Clone, PartialEq, Debug)]
-pub struct SelectItem {
-    /// What.
-    pub selector: Selector,
-    /// AS.
-    pub alias: Option<String>,
-}
-
-/// What a SELECT asks for.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Selector {
-    /// A column.
-    Column(String),
-    /// `writetime(c)`.
-    WriteTime(String),
-    /// `count(*)` and `count(1)`.
-    CountRows,
-    /// A call.
-    Function {
-        /// Keyspace.
-        keyspace: Option<String>,
-        /// Name.
-        name: String,
-        /// Arguments.
-        arguments: Vec<Selector>,
-    },
-    /// A term without columns.
-    Term(Term),
-}
-
-/// As error texts show selectors.
-impl fmt::Display for Selector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Selector::Column(name) => f.write_str(name),
-            Selector::WriteTime(name) => write!(f, "writetime({name})"),
-            Selector::CountRows => f.write_str("count(*)"),
-            Selector::Function { keyspace, name, arguments } => {
-                // Built-in functions are shown with the keyspace they live in.
-                write!(f, "{}.{name}(", keyspace.as_deref().unwrap_or("system"))?;
-                for (at, argument) in arguments.iter().enumerate() {
-                    write!(f, "{}{argument}", if at > 0 { ", " } else { "" })?;
-                }
-                f.write_str(")")
-            }
-            Selector::Term(term) => term.fmt(f),
-        }
-    }
 }
 
 /// Comparisons.

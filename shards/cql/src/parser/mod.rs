@@ -12,6 +12,7 @@ mod define;
 mod modify;
 mod relation;
 mod select;
+mod selector;
 mod term;
 mod type_name;
 

@@ -1,8 +1,8 @@
 //! SELECT.
 
 use super::{Parser, unsupported};
-use crate::ast::{Body, Select, SelectItem, Selector, Term};
-use crate::lexer::{Kind, Token};
+use crate::ast::{Body, Select, Selector, Term};
+use crate::lexer::Kind;
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -10,10 +10,9 @@ type Result<T> = std::result::Result<T, Failure>;
 impl Parser<'_> {
     pub(crate) fn select(&mut self) -> Result<Body> {
         self.expect_word("select")?;
-        if self.accept_option("json")? {
-            return Err(unsupported("SELECT JSON"));
-        }
-        let distinct = self.accept_option("distinct")?;
+        // Both words are also names: `SELECT json FROM t`.
+        let json = self.accept_clause("json")?;
+        let distinct = self.accept_clause("distinct")?;
         let items = match self.accept(Kind::Star)? {
             true => None,
             false => Some(self.list(Self::select_item)?),
@@ -21,10 +20,10 @@ impl Parser<'_> {
         self.expect_word("from")?;
         let table = self.table_name()?;
         let relations = if self.accept_word("where")? { self.relations()? } else { Vec::new() };
+        let mut group = Vec::new();
         if self.accept_word("group")? {
             self.expect_word("by")?;
-            self.name()?;
-            return Err(unsupported("GROUP BY"));
+            group = self.list(Self::grouping)?;
         }
         let mut order = Vec::new();
         if self.accept_word("order")? {
@@ -32,7 +31,8 @@ impl Parser<'_> {
             order = self.list(Self::ordering)?;
         }
         let mut per_partition_limit = None;
-        if self.accept_word("per")? {
+        if self.token.is("per") {
+            self.advance()?;
             self.expect_word("partition")?;
             self.expect_word("limit")?;
             per_partition_limit = Some(self.integer_or_marker()?);
@@ -45,9 +45,11 @@ impl Parser<'_> {
         let timeout = self.using_timeout()?;
         Ok(Body::Select(Select {
             distinct,
+            json,
             items,
             table,
             relations,
+            group,
             order,
             per_partition_limit,
             limit,
@@ -56,18 +58,22 @@ impl Parser<'_> {
         }))
     }
 
-    /// Steps over JSON or DISTINCT. Both words are also names: `SELECT json FROM t`.
-    fn accept_option(&mut self, word: &str) -> Result<bool> {
-        let is_name = |next: Token<'_>| {
-            next.is("from")
-                || next.is("as")
-                || matches!(next.kind, Kind::Comma | Kind::Dot | Kind::ParenOpen | Kind::BracketOpen | Kind::End)
-        };
-        let there = self.token.is(word) && !is_name(self.peek()?);
-        if there {
-            self.advance()?;
+    /// Takes a word that begins what is selected, unless it is itself a column, a function or an alias's column.
+    fn accept_clause(&mut self, word: &str) -> Result<bool> {
+        let next = self.peek()?;
+        let is_name = next.is("from")
+            || next.is("as")
+            || matches!(next.kind, Kind::Comma | Kind::Dot | Kind::ParenOpen | Kind::BracketOpen | Kind::End);
+        if !self.token.is(word) || is_name {
+            return Ok(false);
         }
-        Ok(there)
+        self.advance()?;
+        Ok(true)
+    }
+
+    /// A column of GROUP BY, or a call on one.
+    fn grouping(&mut self) -> Result<Selector> {
+        self.selector()
     }
 
     /// `USING TIMEOUT 5s`, where nothing else may be given.
@@ -92,141 +98,5 @@ impl Parser<'_> {
             self.accept_word("asc")?;
         }
         Ok((name, descending))
-    }
-
-    fn select_item(&mut self) -> Result<SelectItem> {
-        let selector = self.selector()?;
-        self.refuse_arithmetic()?;
-        let alias = if self.accept_word("as")? { Some(self.name()?) } else { None };
-        Ok(SelectItem { selector, alias })
-    }
-
-    fn selector(&mut self) -> Result<Selector> {
-        match self.token.kind {
-            Kind::ParenOpen if self.at_type_hint()? => {
-                let type_name = self.type_hint()?;
-                let term = match self.nested(Self::selector)? {
-                    Selector::Term(term) => Some(term),
-                    function => as_term(function),
-                };
-                match term {
-                    Some(term) => Ok(Selector::Term(Term::Cast(type_name, Box::new(term)))),
-                    None => Err(unsupported("type hints on columns")),
-                }
-            }
-            Kind::ParenOpen | Kind::BracketOpen | Kind::BraceOpen => {
-                self.advance()?;
-                Err(unsupported("tuples and collections in a selection"))
-            }
-            Kind::Minus => match self.constant()? {
-                Some((family, text)) => Ok(Selector::Term(Term::Constant(family, text))),
-                None => Err(unsupported("arithmetic operations")),
-            },
-            Kind::QuotedName => self.named_selector(),
-            Kind::Word => {
-                let called = self.peek()?.kind == Kind::ParenOpen;
-                if called && self.token.is("count") {
-                    self.count()
-                } else if called && self.token.is("writetime") {
-                    self.advance()?;
-                    self.advance()?;
-                    let name = self.name()?;
-                    self.refuse_parts()?;
-                    self.expect(Kind::ParenClose, "')'")?;
-                    Ok(Selector::WriteTime(name))
-                } else if called && self.token.is("ttl") {
-                    Err(unsupported("ttl()"))
-                } else if called && self.token.is("maxwritetime") {
-                    Err(unsupported("maxwritetime()"))
-                } else if called && self.token.is("cast") {
-                    Err(unsupported("CAST"))
-                } else if self.token.is("null") || self.is_word_constant() {
-                    Ok(Selector::Term(self.simple_term()?))
-                } else {
-                    self.named_selector()
-                }
-            }
-            _ => Ok(Selector::Term(self.simple_term()?)),
-        }
-    }
-
-    fn is_word_constant(&self) -> bool {
-        ["true", "false", "nan", "infinity"].iter().any(|word| self.token.is(word))
-    }
-
-    /// `count(*)`, `count(1)` or `count(c)`.
-    fn count(&mut self) -> Result<Selector> {
-        self.advance()?;
-        self.advance()?;
-        if self.accept(Kind::Star)? || self.constant()?.is_some() {
-            self.expect(Kind::ParenClose, "')'")?;
-            return Ok(Selector::CountRows);
-        }
-        self.arguments(None, "count".to_owned())
-    }
-
-    /// A column or a function.
-    fn named_selector(&mut self) -> Result<Selector> {
-        if self.token.is("token") {
-            self.advance()?;
-            self.expect(Kind::ParenOpen, "'('")?;
-            return self.arguments(None, "token".to_owned());
-        }
-        let name = self.name()?;
-        match self.token.kind {
-            Kind::ParenOpen => {
-                self.advance()?;
-                self.arguments(None, name)
-            }
-            Kind::Dot => {
-                self.advance()?;
-                let field = if self.accept_word("token")? { "token".to_owned() } else { self.name()? };
-                if !self.accept(Kind::ParenOpen)? {
-                    return Err(unsupported("field selection"));
-                }
-                self.arguments(Some(name), field)
-            }
-            _ => {
-                self.refuse_parts()?;
-                Ok(Selector::Column(name))
-            }
-        }
-    }
-
-    fn refuse_parts(&self) -> Result<()> {
-        match self.token.kind {
-            Kind::BracketOpen => Err(unsupported("element selection")),
-            Kind::Dot => Err(unsupported("field selection")),
-            _ => Ok(()),
-        }
-    }
-
-    /// Arguments up to the closing parenthesis; the opening one is passed.
-    fn arguments(&mut self, keyspace: Option<String>, name: String) -> Result<Selector> {
-        let arguments = match self.token.kind {
-            Kind::ParenClose => Vec::new(),
-            Kind::Star => return Err(self.mismatched("')'")),
-            _ => self.nested(|parser| {
-                parser.list(|parser| {
-                    let argument = parser.selector()?;
-                    parser.refuse_arithmetic()?;
-                    Ok(argument)
-                })
-            })?,
-        };
-        self.expect(Kind::ParenClose, "')'")?;
-        Ok(Selector::Function { keyspace, name, arguments })
-    }
-}
-
-/// A call without columns as a term.
-fn as_term(selector: Selector) -> Option<Term> {
-    match selector {
-        Selector::Term(term) => Some(term),
-        Selector::Function { keyspace, name, arguments } => {
-            let arguments = arguments.into_iter().map(as_term).collect::<Option<Vec<_>>>()?;
-            Some(Term::Function { keyspace, name, arguments })
-        }
-        Selector::Column(_) | Selector::WriteTime(_) | Selector::CountRows => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Values: constants, markers, calls, collections, tuples, user types, type hints.
 
 use super::{Parser, unsupported};
-use crate::ast::{Composite, Constant, Term, TypeName};
+use crate::ast::{Constant, Term, TypeName};
 use crate::lexer::Kind;
 use model::Failure;
 
@@ -56,52 +56,61 @@ impl Parser<'_> {
                 // One term in parentheses is that term.
                 match (terms.pop(), terms.is_empty()) {
                     (Some(term), true) => Ok(term),
-                    _ => Ok(Term::Composite(Composite::Tuple)),
+                    (Some(last), false) => {
+                        terms.push(last);
+                        Ok(Term::Tuple(terms))
+                    }
+                    (None, _) => Ok(Term::Tuple(terms)),
                 }
             }
             Kind::BracketOpen => {
                 self.advance()?;
-                if self.token.kind != Kind::BracketClose {
-                    self.nested(|parser| parser.list(Self::term))?;
-                }
+                let terms = match self.token.kind {
+                    Kind::BracketClose => Vec::new(),
+                    _ => self.nested(|parser| parser.list(Self::term))?,
+                };
                 self.expect(Kind::BracketClose, "']'")?;
-                Ok(Term::Composite(Composite::List))
+                Ok(Term::List(terms))
             }
             Kind::BraceOpen => {
                 self.advance()?;
-                let composite = self.nested(Self::braces)?;
+                let term = self.nested(Self::braces)?;
                 self.expect(Kind::BraceClose, "'}'")?;
-                Ok(Term::Composite(composite))
+                Ok(term)
             }
             _ => Err(self.no_viable()),
         }
     }
 
     /// What stands in `{...}`: a set, a map, or a user type's fields.
-    fn braces(&mut self) -> Result<Composite> {
+    fn braces(&mut self) -> Result<Term> {
         if self.token.kind == Kind::BraceClose {
-            return Ok(Composite::Set);
+            return Ok(Term::Set(Vec::new()));
         }
         if self.at_name() && self.peek()?.kind == Kind::Colon {
-            self.list(|parser| {
-                parser.name()?;
+            let fields = self.list(|parser| {
+                let name = parser.name()?;
                 parser.expect(Kind::Colon, "':'")?;
-                parser.term()
+                Ok((name, parser.term()?))
             })?;
-            return Ok(Composite::UserType);
+            return Ok(Term::UserType(fields));
         }
-        self.term()?;
-        let composite = if self.token.kind == Kind::Colon { Composite::Map } else { Composite::Set };
-        loop {
-            if composite == Composite::Map {
-                self.expect(Kind::Colon, "':'")?;
-                self.term()?;
+        let first = self.term()?;
+        if self.token.kind != Kind::Colon {
+            let mut terms = vec![first];
+            while self.accept(Kind::Comma)? {
+                terms.push(self.term()?);
             }
-            if !self.accept(Kind::Comma)? {
-                return Ok(composite);
-            }
-            self.term()?;
+            return Ok(Term::Set(terms));
         }
+        self.advance()?;
+        let mut entries = vec![(first, self.term()?)];
+        while self.accept(Kind::Comma)? {
+            let key = self.term()?;
+            self.expect(Kind::Colon, "':'")?;
+            entries.push((key, self.term()?));
+        }
+        Ok(Term::Map(entries))
     }
 
     fn function_term(&mut self) -> Result<Term> {

@@ -21,28 +21,37 @@ impl Parser<'_> {
         }
         let generic = self.token.kind == Kind::Less;
         match name.as_str() {
-            "list" | "set" if generic => {
-                let inner = self.parameters(1)?;
-                Ok(TypeName { kind: TypeKind::Collection { frozen: false }, text: format!("{name}<{inner}>") })
+            "list" if generic => {
+                let [element] = self.parameters()?;
+                Ok(TypeName { text: format!("list<{element}>"), kind: TypeKind::List(element.into()) })
+            }
+            "set" if generic => {
+                let [element] = self.parameters()?;
+                Ok(TypeName { text: format!("set<{element}>"), kind: TypeKind::Set(element.into()) })
             }
             "map" if generic => {
-                let inner = self.parameters(2)?;
-                Ok(TypeName { kind: TypeKind::Collection { frozen: false }, text: format!("map<{inner}>") })
+                let [key, value] = self.parameters()?;
+                let text = format!("map<{key}, {value}>");
+                Ok(TypeName { text, kind: TypeKind::Map(key.into(), value.into()) })
             }
             "tuple" if generic => {
-                let inner = self.parameters(usize::MAX)?;
-                Ok(TypeName { kind: TypeKind::Tuple, text: format!("tuple<{inner}>") })
+                self.advance()?;
+                let elements = self.nested(|parser| parser.list(Self::type_name))?;
+                self.expect(Kind::Greater, "'>'")?;
+                let texts: Vec<&str> = elements.iter().map(|element| element.text.as_str()).collect();
+                Ok(TypeName { text: format!("tuple<{}>", texts.join(", ")), kind: TypeKind::Tuple(elements) })
             }
             "vector" if generic => {
                 self.advance()?;
-                let inner = self.nested(Self::type_name)?;
+                let element = self.nested(Self::type_name)?;
                 self.expect(Kind::Comma, "','")?;
                 if self.token.kind != Kind::Integer {
                     return Err(self.mismatched("INTEGER"));
                 }
-                let dimension = self.advance()?.text;
+                let dimension = self.advance()?.text.to_owned();
                 self.expect(Kind::Greater, "'>'")?;
-                Ok(TypeName { kind: TypeKind::Vector, text: format!("vector<{inner}, {dimension}>") })
+                let text = format!("vector<{element}, {dimension}>");
+                Ok(TypeName { text, kind: TypeKind::Vector(element.into(), dimension) })
             }
             "frozen" if generic => self.frozen(),
             _ => match native(&name) {
@@ -56,35 +65,26 @@ impl Parser<'_> {
         self.advance()?;
         let inner = self.nested(Self::type_name)?;
         self.expect(Kind::Greater, "'>'")?;
-        let text = format!("frozen<{inner}>");
         match inner.kind {
-            TypeKind::Collection { .. } => Ok(TypeName { kind: TypeKind::Collection { frozen: true }, text }),
-            TypeKind::Tuple | TypeKind::User { .. } => Ok(TypeName { kind: inner.kind, text }),
-            TypeKind::Native(_) | TypeKind::Vector | TypeKind::Custom => Err(syntax(format!(
+            TypeKind::Native(_) | TypeKind::Custom => Err(syntax(format!(
                 "frozen<> is only allowed on collections, tuples, and user-defined types (got {inner})"
             ))),
+            _ => Ok(TypeName { text: format!("frozen<{inner}>"), kind: TypeKind::Frozen(inner.into()) }),
         }
     }
 
-    /// `<type, type>` as text: `count` types, or any number if it is `usize::MAX`.
-    fn parameters(&mut self, count: usize) -> Result<String> {
+    /// `<type, type>`: exactly `N` types.
+    fn parameters<const N: usize>(&mut self) -> Result<[TypeName; N]> {
         self.expect(Kind::Less, "'<'")?;
-        let mut text = String::new();
-        let mut seen = 0;
-        loop {
-            let inner = self.nested(Self::type_name)?;
-            if seen > 0 {
-                text.push_str(", ");
+        let mut types = Vec::with_capacity(N);
+        while types.len() < N {
+            if !types.is_empty() {
+                self.expect(Kind::Comma, "','")?;
             }
-            text.push_str(&inner.text);
-            seen += 1;
-            if seen == count || (count == usize::MAX && self.token.kind != Kind::Comma) {
-                break;
-            }
-            self.expect(Kind::Comma, "','")?;
+            types.push(self.nested(Self::type_name)?);
         }
         self.expect(Kind::Greater, "'>'")?;
-        Ok(text)
+        types.try_into().map_err(|_| self.no_viable())
     }
 
     fn user_type(&mut self, first: String) -> Result<TypeName> {

@@ -1,18 +1,22 @@
 //! What a statement means once its names are resolved: everything but the values.
 
+mod composite;
 mod define;
 mod modify;
+mod projection;
 mod select;
+mod term;
 
+pub use composite::{Composite, encode as encode_composite, part_type};
 pub use define::*;
 pub use modify::*;
+pub use projection::{Expression, Group, Grouping, Projection};
 pub use select::*;
+pub use term::{Context, Term, Value};
 
 use model::key::{Token, push_composite};
 use model::schema::Replication;
-use model::value::{Bound, validate};
 use model::{CqlType, Failure, Table};
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,86 +76,6 @@ pub enum Plan {
     Describe(Describe),
 }
 
-/// One value to come.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Term {
-    /// `null`.
-    Null,
-    /// A literal, encoded and validated for its place.
-    Constant(Box<[u8]>),
-    /// A bind marker.
-    Marker(u16),
-    /// `now()`.
-    Now,
-    /// `uuid()`.
-    Uuid,
-    /// `token(a, b)` of the terms of a whole partition key, with the types of its columns.
-    Token(Vec<(Term, CqlType)>),
-}
-
-/// What evaluating a term may need from outside: the clock and unique ids.
-pub trait Context {
-    /// Microseconds since 1970.
-    fn wall_micros(&mut self) -> i64;
-    /// A new version 1 uuid; each differs.
-    fn timeuuid(&mut self) -> [u8; 16];
-    /// A new version 4 uuid.
-    fn uuid(&mut self) -> [u8; 16];
-}
-
-/// A term's value.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Value<'a> {
-    /// Null.
-    Null,
-    /// Unset.
-    Unset,
-    /// Bytes.
-    Bytes(Cow<'a, [u8]>),
-}
-
-impl Term {
-    /// The term's bytes for `values` (one per marker, already checked in number). Bound bytes are validated against
-    /// `cql_type` with Cassandra's texts.
-    pub fn evaluate<'a>(
-        &'a self,
-        cql_type: &CqlType,
-        values: &[Bound<'a>],
-        context: &mut dyn Context,
-    ) -> Result<Value<'a>, Failure> {
-        match self {
-            Term::Null => Ok(Value::Null),
-            Term::Constant(bytes) => Ok(Value::Bytes(Cow::Borrowed(bytes))),
-            Term::Marker(marker) => match values.get(*marker as usize) {
-                Some(Bound::Null) => Ok(Value::Null),
-                Some(Bound::Unset) => Ok(Value::Unset),
-                Some(Bound::Bytes(bytes)) => {
-                    validate(cql_type, bytes).map_err(|error| Failure::invalid(error.0))?;
-                    Ok(Value::Bytes(Cow::Borrowed(bytes)))
-                }
-                None => Err(Failure::invalid("Invalid amount of bind variables")),
-            },
-            Term::Now => Ok(Value::Bytes(Cow::Owned(context.timeuuid().to_vec()))),
-            Term::Uuid => Ok(Value::Bytes(Cow::Owned(context.uuid().to_vec()))),
-            Term::Token(terms) => {
-                let mut components = Vec::with_capacity(terms.len());
-                for (term, cql_type) in terms {
-                    match term.evaluate(cql_type, values, context)? {
-                        Value::Null => return Ok(Value::Null),
-                        Value::Unset => {
-                            return Err(Failure::invalid(
-                                "Invalid unset value for an argument of function system.token",
-                            ));
-                        }
-                        Value::Bytes(bytes) => components.push(bytes),
-                    }
-                }
-                Ok(Value::Bytes(Cow::Owned(token_of(&components).0.to_be_bytes().to_vec())))
-            }
-        }
-    }
-}
-
 /// A `USING TIMEOUT` duration value: the bytes of a CQL duration. Months and days, negative values and parts of a
 /// millisecond are refused.
 pub fn timeout_of(duration_bytes: &[u8]) -> Result<Duration, Failure> {
@@ -193,12 +117,12 @@ pub fn replication_of(options: &[(String, String)]) -> Result<Replication, Failu
 }
 
 /// The token of evaluated partition key components.
-pub fn token_of(components: &[Cow<'_, [u8]>]) -> Token {
+pub fn token_of(components: &[&[u8]]) -> Token {
     match components {
         [component] => Token::of(component),
         _ => {
             let mut key = Vec::with_capacity(components.iter().map(|component| component.len() + 3).sum());
-            push_composite(components.iter().map(|component| &**component), &mut key);
+            push_composite(components.iter().copied(), &mut key);
             Token::of(&key)
         }
     }
@@ -207,6 +131,7 @@ pub fn token_of(components: &[Cow<'_, [u8]>]) -> Token {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::value::Bound;
 
     /// A clock and ids that count.
     struct Counting(u8);
@@ -244,24 +169,6 @@ mod tests {
         assert_eq!(evaluate(&Term::Marker(2), &int, &values), Err("unset".to_owned()));
         assert_eq!(evaluate(&Term::Marker(3), &int, &values), Err("Expected 4 or 0 byte int (5)".to_owned()));
         assert_eq!(evaluate(&Term::Marker(4), &int, &values), Err("Invalid amount of bind variables".to_owned()));
-    }
-
-    #[test]
-    fn each_call_of_now_differs() {
-        let mut context = Counting(0);
-        let first = Term::Now.evaluate(&CqlType::Timeuuid, &[], &mut context);
-        assert_ne!(first, Term::Now.evaluate(&CqlType::Timeuuid, &[], &mut context));
-    }
-
-    #[test]
-    fn token_is_the_keys() {
-        // The token of int 1 in Cassandra.
-        let term = Term::Token(vec![(Term::Marker(0), CqlType::Int)]);
-        let token = (-4_069_959_284_402_364_209_i64).to_be_bytes().to_vec();
-        assert_eq!(evaluate(&term, &CqlType::Bigint, &[Bound::Bytes(&[0, 0, 0, 1])]), Ok(Some(token)));
-        assert_eq!(evaluate(&term, &CqlType::Bigint, &[Bound::Null]), Ok(None));
-        assert!(evaluate(&term, &CqlType::Bigint, &[Bound::Unset]).is_err());
-        assert!(evaluate(&term, &CqlType::Bigint, &[Bound::Bytes(&[1])]).is_err());
     }
 
     #[test]

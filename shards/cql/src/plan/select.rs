@@ -1,7 +1,7 @@
 //! Plans of SELECT, and the restrictions that UPDATE and DELETE share with it.
 
-use super::Term;
-use model::{ColumnId, CqlType, Table};
+use super::{Projection, Term};
+use model::{ColumnId, Table};
 use std::sync::Arc;
 
 /// The values that a column, or several together, may have.
@@ -193,13 +193,15 @@ pub enum Filter {
 pub struct Select {
     /// From where.
     pub table: Arc<Table>,
-    /// What each result column is, in order.
+    /// What the owning cores give of each row, in order. Without a `projection` these are the result's columns.
     pub selection: Vec<Selector>,
-    /// Whether all selectors are plain columns: rows can be encoded straight from cells.
+    /// Whether all of `selection` is plain columns: rows can be encoded straight from cells.
     pub plain: bool,
-    /// Whether the result is one aggregated row (`count(*)`). Selectors that do not count then give the first row's value,
-    /// or null without rows.
+    /// Whether the owning cores count (`count(*)`, `count(c)`) and give one row. What does not count is then the first
+    /// row's value, or null without rows.
     pub aggregate: bool,
+    /// What the coordinating core makes of `selection`, if that is not the result itself.
+    pub projection: Option<Projection>,
     /// Which partitions.
     pub partitions: PartitionRestriction,
     /// With keys: only those whose token lies between these.
@@ -222,19 +224,19 @@ pub struct Select {
     pub order: Vec<ColumnId>,
 }
 
-/// One result column.
+/// What an owning core gives of a row.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Selector {
     /// A column.
     Column(ColumnId),
     /// `writetime(c)`: bigint.
     WriteTime(ColumnId),
+    /// `ttl(c)`: int, the seconds left.
+    Ttl(ColumnId),
     /// `count(*)` or `count(1)`: bigint.
     CountRows,
     /// `count(c)`: rows in which the column is not null.
     Count(ColumnId),
     /// `token(pk...)`: bigint.
     Token,
-    /// A term without columns: `now()`, `uuid()`, a typed literal.
-    Term(Term, CqlType),
 }

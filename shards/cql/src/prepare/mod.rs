@@ -46,6 +46,16 @@ impl<'s> Resolver<'s> {
         table.ok_or_else(|| Failure::invalid(format!("table {} does not exist", name.name)))
     }
 
+    /// The scope of a statement on a table.
+    pub(crate) fn scope(&self, name: &TableName) -> Result<Scope> {
+        Ok(self.scope_of(self.table(name)?))
+    }
+
+    /// The same for a table that is at hand.
+    pub(crate) fn scope_of(&self, table: &Arc<Table>) -> Scope {
+        Scope::new(table.clone(), self.schema.keyspace(&table.keyspace).cloned())
+    }
+
     /// The same for a table that clients may change.
     fn writable_table(&self, name: &TableName) -> Result<&'s Arc<Table>> {
         let table = self.table(name)?;
@@ -68,14 +78,14 @@ pub(crate) fn prepare(statement: &ast::Statement, session: Option<&str>, schema:
     let mut prepared = match &statement.body {
         Body::Select(select) => prepare_select(select, &resolver, &mut markers)?,
         Body::Modify(modify) => {
-            let scope = Scope::new(resolver.writable_table(&modify.table)?.clone());
+            let scope = resolver.scope_of(resolver.writable_table(&modify.table)?);
             let timeout = prepare_timeout(modify.using.timeout.as_ref(), &scope, &mut markers)?;
             let plan = Plan::Modify(prepare_modify(modify, &scope, &mut markers)?);
             Prepared { timeout, fully_qualified: modify.table.keyspace.is_some(), ..bare(plan) }
         }
         Body::Batch(batch) => prepare_batch(batch, &resolver, &mut markers)?,
         Body::Truncate { table, timeout } => {
-            let scope = Scope::new(resolver.writable_table(table)?.clone());
+            let scope = resolver.scope_of(resolver.writable_table(table)?);
             let timeout = prepare_timeout(timeout.as_ref(), &scope, &mut markers)?;
             let fully_qualified = table.keyspace.is_some();
             Prepared { timeout, fully_qualified, ..bare(Plan::Truncate(scope.table)) }

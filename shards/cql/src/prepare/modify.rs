@@ -2,9 +2,9 @@
 
 use super::{Resolver, bare, check_ttl, prepare_timeout, prepare_timestamp};
 use crate::ast::{self, Assignment, DeletePart, ModifyBody, Using};
-use crate::functions::column;
 use crate::lexer::syntax;
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
+use crate::names::column;
 use crate::plan::{Batch, BatchKind, Choice, ClusteringRestriction, Modify, ModifyKind, Plan, Prepared, Term};
 use crate::restrictions::{Purpose, Restrictions, join, note_key, refuse_null};
 use model::{ColumnKind, Failure};
@@ -157,7 +157,7 @@ pub(crate) fn prepare_batch(
             Some(scope) if Arc::ptr_eq(&scope.table, table) => scope,
             scope => {
                 one_table &= scope.is_none();
-                scope.insert(Scope::new(table.clone()))
+                scope.insert(resolver.scope_of(table))
             }
         };
         if batch.using.timestamp.is_some() && modify.using.timestamp.is_some() {

@@ -2,10 +2,11 @@
 
 use super::{Resolver, bare, prepare_timeout, special};
 use crate::ast;
-use crate::functions::{column, select_item};
 use crate::literal::{Markers, Scope};
-use crate::plan::{ColumnSpec, Plan, Prepared, Select, Selector, Term};
+use crate::names::column;
+use crate::plan::{Plan, Prepared, Select, Term};
 use crate::restrictions::{NEEDS_FILTERING, Purpose, Restrictions, SelectedRows};
+use crate::selection;
 use model::{Column, ColumnKind, CqlType, Failure};
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -15,7 +16,7 @@ pub(crate) fn prepare_select(
     resolver: &Resolver<'_>,
     markers: &mut Markers<'_>,
 ) -> Result<Prepared> {
-    let scope = Scope::new(resolver.table(&select.table)?.clone());
+    let scope = resolver.scope(&select.table)?;
     let table = &scope.table;
     let order = order_columns(&select.order, &scope)?;
     let purpose = Purpose::Select { allow_filtering: select.allow_filtering };
@@ -24,34 +25,21 @@ pub(crate) fn prepare_select(
         true => Vec::new(),
         false => table.clustering().iter().map(|column| restrictions.is_equal(column)).collect(),
     };
+    let key = &table.columns[..table.primary_key_len()];
+    let equal_keys: Vec<_> =
+        key.iter().filter(|column| restrictions.is_equal(column)).map(|column| column.id).collect();
     let rows = restrictions.select(selects_only_statics(select, &scope))?;
-    let mut selection = Vec::new();
-    let mut result: Vec<ColumnSpec> = Vec::new();
-    match &select.items {
-        None => {
-            selection.reserve(table.columns.len());
-            result.reserve(table.columns.len());
-            for column in &table.columns {
-                selection.push(Selector::Column(column.id));
-                result.push(scope.spec(&column.name, column.cql_type.clone()));
-            }
-        }
-        Some(items) => {
-            for item in items {
-                let (selector, spec) = select_item(item, &scope, markers)?;
-                selection.push(selector);
-                result.push(spec);
-            }
-        }
-    }
-    let aggregate = selection.iter().any(|selector| matches!(selector, Selector::CountRows | Selector::Count(_)));
+    let selected = selection::select(select, &scope, markers, &|column| equal_keys.contains(&column.id))?;
+    let grouped = selected.projection.as_ref().is_some_and(|projection| projection.grouped);
+    let group_by = selected.projection.as_ref().is_some_and(|projection| !projection.group_by.is_empty());
+    let aggregate = selected.aggregate || grouped;
     if select.distinct {
         if select.per_partition_limit.is_some() {
             return Err(Failure::invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries"));
         }
         check_distinct(select, &scope, &rows)?;
     }
-    if aggregate && select.per_partition_limit.is_some() {
+    if aggregate && !group_by && select.per_partition_limit.is_some() {
         return Err(Failure::invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
     }
     let reversed = !order.is_empty() && is_reversed(&order, &equal, &rows)?;
@@ -62,7 +50,6 @@ pub(crate) fn prepare_select(
     let per_partition_limit =
         prepare_limit(select.per_partition_limit.as_ref(), "[per_partition_limit]", &scope, markers)?;
     let timeout = prepare_timeout(select.timeout.as_ref(), &scope, markers)?;
-    let plain = selection.iter().all(|selector| matches!(selector, Selector::Column(_)));
     let mut warnings = Vec::new();
     if aggregate && !rows.key_restricted {
         warnings.push("Aggregation query used without partition key".to_owned());
@@ -71,9 +58,10 @@ pub(crate) fn prepare_select(
     }
     let plan = Plan::Select(Select {
         table: scope.table.clone(),
-        selection,
-        plain,
-        aggregate,
+        selection: selected.fetched,
+        plain: selected.plain,
+        aggregate: selected.aggregate,
+        projection: selected.projection,
         partitions: rows.partitions,
         key_tokens: rows.key_tokens,
         clustering: rows.clustering,
@@ -87,7 +75,7 @@ pub(crate) fn prepare_select(
         order: order.iter().map(|(column, _)| column.id).collect(),
     });
     let fully_qualified = select.table.keyspace.is_some();
-    Ok(Prepared { result: Some(result.into()), fully_qualified, warnings, timeout, ..bare(plan) })
+    Ok(Prepared { result: Some(selected.result.into()), fully_qualified, warnings, timeout, ..bare(plan) })
 }
 
 /// LIMIT or PER PARTITION LIMIT.
@@ -109,18 +97,9 @@ fn prepare_limit(
 
 /// The columns that a SELECT with a list of selectors names, in their order; names of no column are left out.
 fn named_columns<'s>(select: &ast::Select, scope: &'s Scope) -> Vec<&'s Column> {
-    fn visit<'s>(selector: &ast::Selector, scope: &'s Scope, out: &mut Vec<&'s Column>) {
-        match selector {
-            ast::Selector::Column(name) | ast::Selector::WriteTime(name) => out.extend(column(scope, name).ok()),
-            ast::Selector::Function { arguments, .. } => {
-                arguments.iter().for_each(|argument| visit(argument, scope, out));
-            }
-            ast::Selector::CountRows | ast::Selector::Term(_) => {}
-        }
-    }
-    let mut columns = Vec::new();
-    select.items.iter().flatten().for_each(|item| visit(&item.selector, scope, &mut columns));
-    columns
+    let mut names = Vec::new();
+    select.items.iter().flatten().for_each(|item| item.selector.names(&mut names));
+    names.into_iter().filter_map(|name| column(scope, name).ok()).collect()
 }
 
 /// Whether static columns are selected, and no others but the partition key's.

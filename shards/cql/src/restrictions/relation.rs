@@ -3,8 +3,8 @@
 use super::rule::{Element, Entry, Rule};
 use super::{Purpose, Restrictions, Result, TokenRule, join, note_key};
 use crate::ast::{self, Operator, Relation, TupleValue};
-use crate::functions::{column, shown};
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
+use crate::names::{column, shown};
 use crate::plan::{Choice, Limit, Term, Tuple};
 use model::{Column, ColumnKind, CqlType, Failure};
 
@@ -225,7 +225,7 @@ impl<'s> Restrictions<'s> {
         let term = prepare_term(term, &receiver, markers)?;
         let nothing = match &term {
             Term::Null => true,
-            Term::Token(terms) => terms.iter().any(|(term, _)| *term == Term::Null),
+            Term::Call(call) => call.arguments.iter().any(|(argument, _)| *argument == Term::Null),
             _ => false,
         };
         if nothing {

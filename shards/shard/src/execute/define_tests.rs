@@ -12,7 +12,13 @@ fn keyspace(name: &str, strategy: &str, options: &[(&str, &str)]) -> Keyspace {
     let class = format!("org.apache.cassandra.locator.{strategy}");
     let options = options.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let replication = Replication { class, options };
-    Keyspace { name: name.into(), replication, durable_writes: true, tables: Default::default() }
+    Keyspace {
+        name: name.into(),
+        replication,
+        durable_writes: true,
+        tables: Default::default(),
+        types: Default::default(),
+    }
 }
 
 fn table(keyspace: &str, name: &str) -> Table {

@@ -122,7 +122,8 @@ fn sample() -> Schema {
     };
     let tables = [tab, zz].map(|table| (table.name.clone(), Arc::new(table))).into();
     let mut schema = system_schema();
-    let keyspace = Keyspace { name: "Schema_L".into(), replication, durable_writes: true, tables };
+    let keyspace =
+        Keyspace { name: "Schema_L".into(), replication, durable_writes: true, tables, types: Default::default() };
     schema.put_keyspace(Arc::new(keyspace));
     schema
 }

@@ -11,6 +11,7 @@ pub(crate) mod describe;
 pub(crate) mod modify;
 pub(crate) mod paging;
 pub(crate) mod prepared;
+pub(crate) mod project;
 pub(crate) mod select;
 pub(crate) mod slices;
 

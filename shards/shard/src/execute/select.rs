@@ -3,6 +3,7 @@
 use super::binding::{Keys, Values};
 use super::paging::{PagingState, invalid_state};
 use super::prepared::Statement;
+use super::project::{self, GroupLimits, groups};
 use super::slices::{Bounds, NullBound};
 use super::timeout_of;
 use crate::coordinator::read::{
@@ -22,7 +23,8 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Which partitions a SELECT visits.
-enum Target {
+#[derive(Clone)]
+pub(crate) enum Target {
     Keys(Vec<DecoratedKey>),
     Range(TokenRange),
     Nothing,
@@ -44,18 +46,24 @@ pub(crate) async fn select(
     let timeout = timeout_of(shard, &statement.prepared, values, timeout)?;
     let (local, terms) = read_terms(shard, &select.table, parameters.consistency, timeout)?;
     let limit = limit_of(shard, select.limit.as_ref(), values)?;
-    let per_partition_limit = limit_of(shard, select.per_partition_limit.as_ref(), values)?;
+    let per_partition = limit_of(shard, select.per_partition_limit.as_ref(), values)?;
     let filter = RowFilter::of(shard, &select.table, &select.filter, values)?;
     let target = target_of(shard, select, values)?;
     let slices = slices_of(shard, statement, select, values)?;
+    // A limit of grouped rows counts groups, which the owning cores do not know.
+    let grouped = select.projection.as_ref().is_some_and(|projection| projection.grouped);
     let has_statics = select.table.static_len > 0;
     let plan = ReadPlan {
         table: select.table.clone(),
         local,
-        selection: selection_of(shard, statement, values)?,
+        selection: statement.selection.clone(),
         slices,
         filter,
-        per_partition_max: if select.distinct { 1 } else { per_partition_limit },
+        per_partition_max: match select.distinct {
+            true => 1,
+            false if grouped => u64::MAX,
+            false => per_partition,
+        },
         wants_static: has_statics,
         static_only: has_statics && select.static_rows,
         reversed: select.reversed,
@@ -68,7 +76,18 @@ pub(crate) async fn select(
         return Ok(rows(statement, block, None));
     }
 
-    let page_rows = parameters.page_size.and_then(|rows| u64::try_from(rows).ok()).filter(|&rows| rows > 0);
+    if let Some(projection) = select.projection.as_ref().filter(|projection| projection.grouped) {
+        let (resume, remaining) = resume_of(statement, parameters, limit)?;
+        let limits = GroupLimits { page: page_rows(parameters).unwrap_or(u64::MAX).min(remaining), per_partition };
+        let page = groups(shard, projection, &plan, target, resume, limits, values).await?;
+        let remaining = if limit == u64::MAX { u64::MAX } else { remaining - u64::from(page.block.rows) };
+        let stopped_at = page.stopped_at.filter(|_| remaining > 0);
+        let state =
+            stopped_at.map(|resume| PagingState { fingerprint: statement.fingerprint, remaining, resume }.encode());
+        return Ok(rows(statement, page.block, state));
+    }
+
+    let page_rows = page_rows(parameters);
     if !select.order.is_empty() && names_several_keys(select) {
         let Target::Keys(keys) = target else { return Ok(rows(statement, RowBlock::default(), None)) };
         if page_rows.is_some() {
@@ -78,16 +97,10 @@ pub(crate) async fn select(
             ));
         }
         let block = sorted(shard, plan, &select.order, &keys, limit).await?;
-        return Ok(rows(statement, block, None));
+        return Ok(rows(statement, projected(shard, select, block, values)?, None));
     }
 
-    let (resume, remaining) = match parameters.paging_state {
-        None => (None, limit),
-        Some(bytes) => {
-            let state = PagingState::decode(bytes, statement.fingerprint)?;
-            (Some(state.resume), state.remaining.min(limit))
-        }
-    };
+    let (resume, remaining) = resume_of(statement, parameters, limit)?;
     let limits = PageLimits {
         rows_max: page_rows.unwrap_or(u64::MAX).min(remaining),
         bytes_max: page_rows.map(|_| PAGE_BYTES_MAX),
@@ -97,7 +110,27 @@ pub(crate) async fn select(
     // LIMIT spans pages: with its last row there is no next one.
     let stopped_at = page.stopped_at.filter(|_| page_rows.is_some() && remaining > 0);
     let state = stopped_at.map(|resume| PagingState { fingerprint: statement.fingerprint, remaining, resume }.encode());
-    Ok(rows(statement, page.block, state))
+    Ok(rows(statement, projected(shard, select, page.block, values)?, state))
+}
+
+/// Rows per page, if the request is paged.
+fn page_rows(parameters: &Parameters<'_>) -> Option<u64> {
+    parameters.page_size.and_then(|rows| u64::try_from(rows).ok()).filter(|&rows| rows > 0)
+}
+
+/// Where a request goes on, and how many rows LIMIT still lets through.
+fn resume_of(statement: &Statement, parameters: &Parameters<'_>, limit: u64) -> Result<(Option<Resume>, u64), Failure> {
+    let Some(bytes) = parameters.paging_state else { return Ok((None, limit)) };
+    let state = PagingState::decode(bytes, statement.fingerprint)?;
+    Ok((Some(state.resume), state.remaining.min(limit)))
+}
+
+/// The rows of a block as the selection wants them.
+fn projected(shard: &Shard, select: &Select, block: RowBlock, values: &Values<'_>) -> Result<RowBlock, Failure> {
+    match &select.projection {
+        Some(projection) => project::rows(shard, projection, select.selection.len(), block, values),
+        None => Ok(block),
+    }
 }
 
 fn rows(statement: &Statement, block: RowBlock, paging_state: Option<Vec<u8>>) -> Rows {
@@ -111,7 +144,7 @@ fn names_several_keys(select: &Select) -> bool {
         if keys.iter().any(|choice| !matches!(choice, Choice::One(_))))
 }
 
-async fn page_of(
+pub(crate) async fn page_of(
     shard: &Shard,
     plan: &ReadPlan,
     target: Target,
@@ -325,24 +358,6 @@ fn slices_of(
         Some(bounds) => Ok(bounds.slices(&select.table).into()),
         None => Ok(Arc::from([])),
     }
-}
-
-/// The selection without bind markers: other cores do not get the values.
-fn selection_of(shard: &Shard, statement: &Statement, values: &Values<'_>) -> Result<Arc<[Selector]>, Failure> {
-    if !statement.selection.iter().any(|selector| matches!(selector, Selector::Term(Term::Marker(_), _))) {
-        return Ok(statement.selection.clone());
-    }
-    let resolve = |selector: &Selector| match selector {
-        Selector::Term(term @ Term::Marker(_), cql_type) => {
-            let term = match values.evaluate(shard, term, cql_type)? {
-                Value::Bytes(bytes) => Term::Constant(bytes.as_ref().into()),
-                Value::Null | Value::Unset => Term::Null,
-            };
-            Ok(Selector::Term(term, cql_type.clone()))
-        }
-        other => Ok(other.clone()),
-    };
-    statement.selection.iter().map(resolve).collect()
 }
 
 #[cfg(test)]

@@ -198,6 +198,7 @@ fn load_keyspace(row: RowReader<'_>) -> Result<Keyspace, Error> {
         replication: Replication { class, options },
         durable_writes: row.boolean("durable_writes")?,
         tables: BTreeMap::new(),
+        types: BTreeMap::new(),
     })
 }
 

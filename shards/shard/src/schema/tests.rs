@@ -88,7 +88,7 @@ pub(super) fn sample() -> Keyspace {
         options: [("datacenter1".to_string(), "2".to_string())].into(),
     };
     let tables = [(table.name.clone(), Arc::new(table))].into();
-    Keyspace { name: "Schema_L".into(), replication, durable_writes: false, tables }
+    Keyspace { name: "Schema_L".into(), replication, durable_writes: false, tables, types: Default::default() }
 }
 
 #[test]

@@ -9,7 +9,7 @@ const ERA_DAYS: i64 = 146_097;
 const EPOCH_DAYS: i64 = 719_468;
 
 /// Days since 1970-01-01 of a date; `month` 1-12, `day` from 1.
-pub(super) fn day_number(year: i64, month: u32, day: u32) -> i64 {
+pub fn day_number(year: i64, month: u32, day: u32) -> i64 {
     let year = year - i64::from(month <= 2);
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
@@ -19,7 +19,7 @@ pub(super) fn day_number(year: i64, month: u32, day: u32) -> i64 {
 }
 
 /// Year, month and day of a number of days since 1970-01-01.
-pub(super) fn date(day_number: i64) -> (i64, u32, u32) {
+pub fn date(day_number: i64) -> (i64, u32, u32) {
     let days = day_number + EPOCH_DAYS;
     let era = days.div_euclid(ERA_DAYS);
     let day_of_era = days.rem_euclid(ERA_DAYS);
@@ -32,7 +32,7 @@ pub(super) fn date(day_number: i64) -> (i64, u32, u32) {
 }
 
 /// The days of a month; `month` 1-12.
-pub(super) fn days_of_month(year: i64, month: u32) -> u32 {
+pub fn days_of_month(year: i64, month: u32) -> u32 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
         2 => 28,
@@ -43,7 +43,7 @@ pub(super) fn days_of_month(year: i64, month: u32) -> u32 {
 
 /// Reads `yyyy-MM-dd` to the end of the text as ISO 8601 has it: a year of four digits, or with a sign up to ten. The
 /// day may be up to 31 in every month.
-pub(super) fn parse_date(text: &str) -> Option<(i64, u32, u32)> {
+pub fn parse_date(text: &str) -> Option<(i64, u32, u32)> {
     let (signed, minus) = (text.starts_with(['+', '-']), text.starts_with('-'));
     let mut parts = text.get(usize::from(signed)..)?.split('-');
     let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
@@ -62,7 +62,7 @@ pub(super) fn parse_date(text: &str) -> Option<(i64, u32, u32)> {
 }
 
 /// Writes a date as ISO 8601 has it.
-pub(super) fn format_date(year: i64, month: u32, day: u32) -> String {
+pub fn format_date(year: i64, month: u32, day: u32) -> String {
     let sign = match year {
         ..0 => "-",
         10_000.. => "+",

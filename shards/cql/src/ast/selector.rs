@@ -1,0 +1,160 @@
+//! What a SELECT asks for, as written.
+
+use super::{Term, TypeName, write_list};
+use std::fmt;
+
+/// One selector with its alias.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SelectItem {
+    /// What.
+    pub selector: Selector,
+    /// AS.
+    pub alias: Option<String>,
+}
+
+/// What a SELECT asks for.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Selector {
+    /// A column.
+    Column(String),
+    /// `writetime(c)`, `maxwritetime(c)`, `ttl(c)` of a column or a part of one.
+    CellFact(CellFact, Box<Selector>),
+    /// `count(*)` and `count(1)`.
+    CountRows,
+    /// A call.
+    Function {
+        /// Keyspace.
+        keyspace: Option<String>,
+        /// Name.
+        name: String,
+        /// Arguments.
+        arguments: Vec<Selector>,
+    },
+    /// `CAST(x AS type)`.
+    Cast(Box<Selector>, TypeName),
+    /// `(type)x` of something with columns.
+    TypeHint(TypeName, Box<Selector>),
+    /// `x.field`.
+    Field(Box<Selector>, String),
+    /// `x[key]`.
+    Element(Box<Selector>, Term),
+    /// `x[from..to]`, each end perhaps open.
+    Slice(Box<Selector>, Option<Term>, Option<Term>),
+    /// `[a, b]`.
+    List(Vec<Selector>),
+    /// `{a, b}`.
+    Set(Vec<Selector>),
+    /// `{a: b}`.
+    Map(Vec<(Selector, Selector)>),
+    /// `{field: a}`.
+    UserType(Vec<(String, Selector)>),
+    /// `(a, b)`.
+    Tuple(Vec<Selector>),
+    /// A term without columns.
+    Term(Term),
+}
+
+/// Facts about a cell beside its value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "named as in CQL")]
+pub enum CellFact {
+    WriteTime,
+    MaxWriteTime,
+    Ttl,
+}
+
+impl CellFact {
+    /// As written.
+    pub fn name(self) -> &'static str {
+        match self {
+            CellFact::WriteTime => "writetime",
+            CellFact::MaxWriteTime => "maxwritetime",
+            CellFact::Ttl => "ttl",
+        }
+    }
+}
+
+impl Selector {
+    /// Adds the names of the columns that it is made of, in their order.
+    pub(crate) fn names<'s>(&'s self, out: &mut Vec<&'s str>) {
+        match self {
+            Selector::Column(name) => out.push(name),
+            Selector::CellFact(_, of)
+            | Selector::Cast(of, _)
+            | Selector::TypeHint(_, of)
+            | Selector::Field(of, _)
+            | Selector::Element(of, _)
+            | Selector::Slice(of, ..) => of.names(out),
+            Selector::Function { arguments: parts, .. }
+            | Selector::List(parts)
+            | Selector::Set(parts)
+            | Selector::Tuple(parts) => parts.iter().for_each(|part| part.names(out)),
+            Selector::Map(entries) => entries.iter().for_each(|(key, value)| {
+                key.names(out);
+                value.names(out);
+            }),
+            Selector::UserType(fields) => fields.iter().for_each(|(_, value)| value.names(out)),
+            Selector::CountRows | Selector::Term(_) => {}
+        }
+    }
+
+    /// The selector as a term, if it names no column.
+    pub(crate) fn as_term(&self) -> Option<Term> {
+        let all = |selectors: &[Selector]| selectors.iter().map(Selector::as_term).collect::<Option<Vec<_>>>();
+        Some(match self {
+            Selector::Term(term) => term.clone(),
+            Selector::Function { keyspace, name, arguments } => {
+                Term::Function { keyspace: keyspace.clone(), name: name.clone(), arguments: all(arguments)? }
+            }
+            Selector::TypeHint(type_name, inner) => Term::Cast(type_name.clone(), Box::new(inner.as_term()?)),
+            Selector::List(parts) => Term::List(all(parts)?),
+            Selector::Set(parts) => Term::Set(all(parts)?),
+            Selector::Tuple(parts) => Term::Tuple(all(parts)?),
+            Selector::Map(entries) => {
+                let entries = entries.iter().map(|(key, value)| Some((key.as_term()?, value.as_term()?)));
+                Term::Map(entries.collect::<Option<_>>()?)
+            }
+            Selector::UserType(fields) => {
+                let fields = fields.iter().map(|(name, value)| Some((name.clone(), value.as_term()?)));
+                Term::UserType(fields.collect::<Option<_>>()?)
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// As error texts and result columns show selectors.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |f: &mut fmt::Formatter<'_>, selector: &Selector| selector.fmt(f);
+        match self {
+            Selector::Column(name) => f.write_str(name),
+            Selector::CellFact(fact, of) => write!(f, "{}({of})", fact.name()),
+            Selector::CountRows => f.write_str("count(*)"),
+            Selector::Function { keyspace, name, arguments } => {
+                // Built-in functions are shown with the keyspace they live in.
+                write!(f, "{}.{name}", keyspace.as_deref().unwrap_or("system"))?;
+                write_list(f, ["(", ")"], arguments, shown)
+            }
+            Selector::Cast(of, type_name) => write!(f, "cast({of} as {type_name})"),
+            Selector::TypeHint(type_name, of) => write!(f, "({type_name}){of}"),
+            Selector::Field(of, name) => write!(f, "{of}.{name}"),
+            Selector::Element(of, key) => write!(f, "{of}[{key}]"),
+            Selector::Slice(of, from, to) => {
+                write!(f, "{of}[")?;
+                from.iter().try_for_each(|from| from.fmt(f))?;
+                f.write_str("..")?;
+                to.iter().try_for_each(|to| to.fmt(f))?;
+                f.write_str("]")
+            }
+            Selector::List(parts) => write_list(f, ["[", "]"], parts, shown),
+            Selector::Set(parts) => write_list(f, ["{", "}"], parts, shown),
+            Selector::Tuple(parts) => write_list(f, ["(", ")"], parts, shown),
+            Selector::Map(entries) => write_list(f, ["{", "}"], entries, |f, (key, value)| write!(f, "{key}: {value}")),
+            Selector::UserType(fields) => {
+                write_list(f, ["{", "}"], fields, |f, (name, value)| write!(f, "{name}: {value}"))
+            }
+            Selector::Term(term) => term.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The built-in functions of Cassandra 5.0 by name, with their overloads.
+//!
+//! Names are in lower case; most have two (`todate`, `to_date`), and results show the one that was written.
+
+use super::AggregateFunction;
+use model::CqlType;
+use std::sync::Arc;
+
+/// One overload of a scalar function.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Function {
+    /// As errors and result columns show it: `system.todate`.
+    pub name: Arc<str>,
+    /// Types of the arguments.
+    pub arguments: Vec<CqlType>,
+    /// Type of the result.
+    pub result: CqlType,
+    /// What it does.
+    pub body: Scalar,
+}
+
+/// What a scalar function does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "named as in CQL")]
+pub enum Scalar {
+    Now,
+    Uuid,
+    Token,
+    CurrentDate,
+    CurrentTime,
+    CurrentTimestamp,
+    ToDate,
+    ToTimestamp,
+    ToUnixTimestamp,
+    MinTimeuuid,
+    MaxTimeuuid,
+    Floor,
+    ToBlob,
+    FromBlob,
+    Cast,
+}
+
+/// What an aggregate does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "named as in CQL")]
+pub enum Aggregate {
+    CountRows,
+    Count,
+    Min,
+    Max,
+    Sum,
+    Avg,
+}
+
+/// The types that numbers come in.
+const NUMBERS: [CqlType; 8] = [
+    CqlType::Tinyint,
+    CqlType::Smallint,
+    CqlType::Int,
+    CqlType::Bigint,
+    CqlType::Varint,
+    CqlType::Decimal,
+    CqlType::Float,
+    CqlType::Double,
+];
+
+/// The types of which `<name>_as_blob` and `blob_as_<name>` exist.
+const BLOB_TYPES: [(&str, CqlType); 20] = [
+    ("ascii", CqlType::Ascii),
+    ("bigint", CqlType::Bigint),
+    ("boolean", CqlType::Boolean),
+    ("counter", CqlType::Counter),
+    ("date", CqlType::Date),
+    ("decimal", CqlType::Decimal),
+    ("double", CqlType::Double),
+    ("duration", CqlType::Duration),
+    ("float", CqlType::Float),
+    ("inet", CqlType::Inet),
+    ("int", CqlType::Int),
+    ("smallint", CqlType::Smallint),
+    ("text", CqlType::Text),
+    ("varchar", CqlType::Text),
+    ("time", CqlType::Time),
+    ("timestamp", CqlType::Timestamp),
+    ("timeuuid", CqlType::Timeuuid),
+    ("tinyint", CqlType::Tinyint),
+    ("uuid", CqlType::Uuid),
+    ("varint", CqlType::Varint),
+];
+
+fn function(name: &str, arguments: Vec<CqlType>, result: CqlType, body: Scalar) -> Function {
+    Function { name: format!("system.{name}").into(), arguments, result, body }
+}
+
+/// The overloads of a name. `key` are the types of the partition key (for `token`).
+pub(crate) fn scalars(name: &str, key: &[CqlType]) -> Vec<Function> {
+    use CqlType::*;
+    let one = |arguments: Vec<CqlType>, result: CqlType, body| vec![function(name, arguments, result, body)];
+    let of_each = |types: &[CqlType], result: &dyn Fn(&CqlType) -> CqlType, body| -> Vec<Function> {
+        types.iter().map(|argument| function(name, vec![argument.clone()], result(argument), body)).collect()
+    };
+    match name {
+        "now" | "current_timeuuid" | "currenttimeuuid" => one(vec![], Timeuuid, Scalar::Now),
+        "uuid" => one(vec![], Uuid, Scalar::Uuid),
+        "token" => one(key.to_vec(), Bigint, Scalar::Token),
+        "current_date" | "currentdate" => one(vec![], Date, Scalar::CurrentDate),
+        "current_time" | "currenttime" => one(vec![], Time, Scalar::CurrentTime),
+        "current_timestamp" | "currenttimestamp" => one(vec![], Timestamp, Scalar::CurrentTimestamp),
+        "to_date" | "todate" => of_each(&[Timeuuid, Timestamp], &|_| Date, Scalar::ToDate),
+        "to_timestamp" | "totimestamp" => of_each(&[Timeuuid, Date], &|_| Timestamp, Scalar::ToTimestamp),
+        "to_unix_timestamp" | "tounixtimestamp" => {
+            of_each(&[Timeuuid, Timestamp, Date], &|_| Bigint, Scalar::ToUnixTimestamp)
+        }
+        "min_timeuuid" | "mintimeuuid" => one(vec![Timestamp], Timeuuid, Scalar::MinTimeuuid),
+        "max_timeuuid" | "maxtimeuuid" => one(vec![Timestamp], Timeuuid, Scalar::MaxTimeuuid),
+        "floor" => [(Timestamp, Timestamp), (Timeuuid, Timestamp), (Date, Date), (Time, Time)]
+            .into_iter()
+            .flat_map(|(argument, result)| {
+                let short = function(name, vec![argument.clone(), Duration], result.clone(), Scalar::Floor);
+                let start = match argument {
+                    Time => None,
+                    Timeuuid => Some(Timestamp),
+                    _ => Some(argument.clone()),
+                };
+                let long =
+                    start.map(|start| function(name, vec![argument, Duration, start], result.clone(), Scalar::Floor));
+                [Some(short), long].into_iter().flatten()
+            })
+            .collect(),
+        _ => blob_functions(name).into_iter().collect(),
+    }
+}
+
+/// `int_as_blob`, `intasblob`, `blob_as_int`, `blobasint`.
+fn blob_functions(name: &str) -> Option<Function> {
+    let of = |short: &str| BLOB_TYPES.iter().find(|(known, _)| *known == short).map(|(_, cql_type)| cql_type.clone());
+    if let Some(cql_type) = name.strip_suffix("_as_blob").or_else(|| name.strip_suffix("asblob")).and_then(of) {
+        return Some(function(name, vec![cql_type], CqlType::Blob, Scalar::ToBlob));
+    }
+    let cql_type = name.strip_prefix("blob_as_").or_else(|| name.strip_prefix("blobas")).and_then(of)?;
+    Some(function(name, vec![CqlType::Blob], cql_type, Scalar::FromBlob))
+}
+
+/// Whether there is a scalar function of this name for some types.
+pub(crate) fn is_known(name: &str) -> bool {
+    !scalars(name, &[]).is_empty()
+}
+
+/// Whether Cassandra has a built-in function of this name that Helenus has not.
+pub(crate) fn is_missing(name: &str) -> bool {
+    const MISSING: [&str; 16] = [
+        "fromjson",
+        "from_json",
+        "tojson",
+        "to_json",
+        "abs",
+        "collection_avg",
+        "collection_count",
+        "collection_max",
+        "collection_min",
+        "collection_sum",
+        "exp",
+        "log",
+        "log10",
+        "map_keys",
+        "map_values",
+        "round",
+    ];
+    MISSING.contains(&name) || name.starts_with("mask_") || name.starts_with("similarity_")
+}
+
+/// The native types that values may be cast between, by `from`: every number to every number and to text; times to each
+/// other.
+fn cast_sources(to: &CqlType) -> Vec<CqlType> {
+    use CqlType::*;
+    let numbers = || NUMBERS.into_iter().chain([Counter]);
+    match to {
+        Tinyint | Smallint | Int | Bigint | Varint | Decimal | Float | Double => {
+            let own = to.clone();
+            numbers().filter(|number| *number != own).collect()
+        }
+        Ascii => numbers().chain([Boolean, Inet, Date, Time, Timestamp, Timeuuid, Uuid]).collect(),
+        Text => numbers().chain([Ascii, Boolean, Inet, Date, Time, Timestamp, Timeuuid, Uuid]).collect(),
+        Date => vec![Timeuuid, Timestamp],
+        Timestamp => vec![Timeuuid, Date],
+        _ => Vec::new(),
+    }
+}
+
+/// The overloads of `CAST(... AS to)`.
+pub(crate) fn cast(to: &CqlType) -> Vec<Function> {
+    let name = format!("cast_as_{to}");
+    cast_sources(to).into_iter().map(|from| function(&name, vec![from], to.clone(), Scalar::Cast)).collect()
+}
+
+/// Whether a name is an aggregate's.
+pub(crate) fn is_aggregate_name(name: &str) -> bool {
+    matches!(name, "count" | "min" | "max" | "sum" | "avg")
+}
+
+/// The overloads of an aggregate for an argument of a known type.
+pub(crate) fn aggregates(name: &str, argument: &CqlType) -> Vec<AggregateFunction> {
+    let of = |aggregate, argument: CqlType, result: CqlType| AggregateFunction {
+        name: format!("system.{name}"),
+        aggregate,
+        argument: [argument],
+        result,
+    };
+    let numbers = |aggregate| {
+        let numbers = NUMBERS.into_iter().chain([CqlType::Counter]);
+        numbers.map(|number| of(aggregate, number.clone(), number)).collect()
+    };
+    match name {
+        "count" => vec![of(Aggregate::Count, argument.clone(), CqlType::Bigint)],
+        "min" => vec![of(Aggregate::Min, argument.clone(), argument.clone())],
+        "max" => vec![of(Aggregate::Max, argument.clone(), argument.clone())],
+        "sum" => numbers(Aggregate::Sum),
+        "avg" => numbers(Aggregate::Avg),
+        _ => Vec::new(),
+    }
+}

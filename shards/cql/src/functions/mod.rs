@@ -1,0 +1,79 @@
+//! Functions: what there is, which of several overloads a call means, and what a call gives.
+//!
+//! A [`Function`] is one overload with its types. Its body works on encoded values; every function gives null when an
+//! argument is null.
+
+mod aggregates;
+mod blobs;
+mod catalogue;
+mod conversions;
+pub(crate) mod numbers;
+mod resolve;
+mod times;
+
+pub use aggregates::AggregateFunction;
+pub(crate) use aggregates::State as AggregateState;
+pub use catalogue::{Aggregate, Function, Scalar};
+pub(crate) use catalogue::{aggregates, cast, is_aggregate_name, is_known, is_missing, scalars};
+pub(crate) use resolve::{Argument, Candidate, Fit, call, pick, term_fit};
+
+use crate::plan::{Context, Term, Value};
+use model::value::Bound;
+use model::{CqlType, Failure};
+use std::borrow::Cow;
+
+/// A function with the terms of its arguments.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Call {
+    /// The overload.
+    pub function: Function,
+    /// The arguments with the types they are taken as.
+    pub arguments: Vec<(Term, CqlType)>,
+}
+
+impl Call {
+    /// The call's value; `None` is null.
+    pub(crate) fn evaluate(&self, values: &[Bound<'_>], context: &mut dyn Context) -> Result<Option<Vec<u8>>, Failure> {
+        let mut arguments = Vec::with_capacity(self.arguments.len());
+        for (term, cql_type) in &self.arguments {
+            arguments.push(match term.evaluate(cql_type, values, context)? {
+                Value::Null => None,
+                Value::Bytes(bytes) => Some(bytes),
+                Value::Unset => {
+                    return Err(Failure::invalid(format!(
+                        "Invalid unset value for argument in call to function {}",
+                        self.function.name
+                    )));
+                }
+            });
+        }
+        self.function.evaluate(&arguments, context)
+    }
+}
+
+impl Function {
+    /// The function's value for encoded arguments of its types; `None` is null.
+    pub fn evaluate(
+        &self,
+        arguments: &[Option<Cow<'_, [u8]>>],
+        context: &mut dyn Context,
+    ) -> Result<Option<Vec<u8>>, Failure> {
+        let Some(arguments) = arguments.iter().map(Option::as_deref).collect::<Option<Vec<&[u8]>>>() else {
+            return Ok(None);
+        };
+        match self.body {
+            Scalar::Now => Ok(Some(context.timeuuid().to_vec())),
+            Scalar::Uuid => Ok(Some(context.uuid().to_vec())),
+            Scalar::Token => Ok(Some(crate::plan::token_of(&arguments).0.to_be_bytes().to_vec())),
+            Scalar::CurrentDate | Scalar::CurrentTime | Scalar::CurrentTimestamp => {
+                Ok(Some(times::current(self.body, context.wall_micros())))
+            }
+            Scalar::ToDate | Scalar::ToTimestamp | Scalar::ToUnixTimestamp => times::convert(self, &arguments),
+            Scalar::MinTimeuuid | Scalar::MaxTimeuuid => times::bound_timeuuid(self.body, &arguments),
+            Scalar::Floor => times::floor(self, &arguments),
+            Scalar::ToBlob => Ok(arguments.first().map(|value| value.to_vec())),
+            Scalar::FromBlob => blobs::from_blob(self, &arguments),
+            Scalar::Cast => conversions::cast(self, &arguments),
+        }
+    }
+}

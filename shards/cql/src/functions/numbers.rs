@@ -1,0 +1,266 @@
+//! Numbers of every numeric type, with Java's conversions between them.
+//!
+//! To an integer of fixed size: integers and decimals wrap, floats saturate (to tinyint and smallint by way of an int).
+
+use model::text::{NUMBER_DIGITS_MAX, from_bare, to_literal};
+use model::{CqlType, Failure};
+use num_bigint::BigInt;
+
+/// `unscaled * 10^-scale`, as Java's BigDecimal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Decimal {
+    pub(crate) unscaled: BigInt,
+    pub(crate) scale: i32,
+}
+
+impl Decimal {
+    fn read(bytes: &[u8]) -> Option<Decimal> {
+        let (scale, unscaled) = bytes.split_first_chunk()?;
+        Some(Decimal { unscaled: BigInt::from_signed_bytes_be(unscaled), scale: i32::from_be_bytes(*scale) })
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = self.scale.to_be_bytes().to_vec();
+        out.extend_from_slice(&self.unscaled.to_signed_bytes_be());
+        out
+    }
+
+    /// The sum, with the larger scale. Fails if it would take more than [`NUMBER_DIGITS_MAX`] digits to line them up.
+    pub(crate) fn add(&self, other: &Decimal) -> Result<Decimal, Failure> {
+        let scale = self.scale.max(other.scale);
+        let unscaled = self.unscaled_at(scale)? + other.unscaled_at(scale)?;
+        Ok(Decimal { unscaled, scale })
+    }
+
+    /// The unscaled integer for a scale that is not smaller than its own.
+    fn unscaled_at(&self, scale: i32) -> Result<BigInt, Failure> {
+        let more = i64::from(scale) - i64::from(self.scale);
+        Ok(&self.unscaled * power_of_ten(more)?)
+    }
+
+    /// The integer part.
+    fn truncated(&self) -> Result<BigInt, Failure> {
+        if self.scale <= 0 {
+            return self.unscaled_at(0);
+        }
+        // A decimal with more places than digits is a fraction.
+        if i64::from(self.scale) > self.unscaled.bits() as i64 {
+            return Ok(BigInt::ZERO);
+        }
+        Ok(&self.unscaled / power_of_ten(self.scale.into())?)
+    }
+
+    /// Divided by a count, at its own scale, halves to the even neighbour.
+    pub(crate) fn divided(&self, count: i64) -> Decimal {
+        Decimal { unscaled: divide_half_even(&self.unscaled, &BigInt::from(count)), scale: self.scale }
+    }
+}
+
+fn power_of_ten(exponent: i64) -> Result<BigInt, Failure> {
+    match u32::try_from(exponent) {
+        Ok(exponent) if exponent as usize <= NUMBER_DIGITS_MAX => Ok(BigInt::from(10).pow(exponent)),
+        _ => {
+            Err(Failure::invalid(format!("A number with more than {NUMBER_DIGITS_MAX} digits cannot be computed with")))
+        }
+    }
+}
+
+fn divide_half_even(number: &BigInt, by: &BigInt) -> BigInt {
+    let (quotient, rest) = (number / by, number % by);
+    let doubled: BigInt = BigInt::from(rest.magnitude().clone()) * 2;
+    let by_magnitude = BigInt::from(by.magnitude().clone());
+    let up = match doubled.cmp(&by_magnitude) {
+        std::cmp::Ordering::Less => false,
+        std::cmp::Ordering::Equal => quotient.bit(0),
+        std::cmp::Ordering::Greater => true,
+    };
+    match (up, (number.sign() == num_bigint::Sign::Minus) != (by.sign() == num_bigint::Sign::Minus)) {
+        (false, _) => quotient,
+        (true, false) => quotient + 1,
+        (true, true) => quotient - 1,
+    }
+}
+
+/// A number.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Number {
+    /// Tinyint to bigint, counter.
+    Long(i64),
+    /// Varint.
+    Big(BigInt),
+    /// Decimal.
+    Decimal(Decimal),
+    /// Float.
+    Float(f32),
+    /// Double.
+    Double(f64),
+}
+
+impl Number {
+    /// Of an encoded value; `None` for an empty one, for bytes that are not of the type and for other types.
+    pub(crate) fn read(cql_type: &CqlType, bytes: &[u8]) -> Option<Number> {
+        use CqlType::*;
+        Some(match cql_type {
+            Tinyint => Number::Long(i8::from_be_bytes(bytes.try_into().ok()?).into()),
+            Smallint => Number::Long(i16::from_be_bytes(bytes.try_into().ok()?).into()),
+            Int => Number::Long(i32::from_be_bytes(bytes.try_into().ok()?).into()),
+            Bigint | Counter => Number::Long(i64::from_be_bytes(bytes.try_into().ok()?)),
+            Varint if !bytes.is_empty() => Number::Big(BigInt::from_signed_bytes_be(bytes)),
+            Decimal => Number::Decimal(self::Decimal::read(bytes)?),
+            Float => Number::Float(f32::from_be_bytes(bytes.try_into().ok()?)),
+            Double => Number::Double(f64::from_be_bytes(bytes.try_into().ok()?)),
+            _ => return None,
+        })
+    }
+
+    /// The value as `cql_type`, a numeric type.
+    pub(crate) fn write(&self, cql_type: &CqlType) -> Result<Vec<u8>, Failure> {
+        use CqlType::*;
+        Ok(match cql_type {
+            Tinyint => (self.to_int()? as i8).to_be_bytes().to_vec(),
+            Smallint => (self.to_int()? as i16).to_be_bytes().to_vec(),
+            Int => self.to_int()?.to_be_bytes().to_vec(),
+            Bigint | Counter => self.to_long()?.to_be_bytes().to_vec(),
+            Varint => self.to_big()?.to_signed_bytes_be(),
+            Decimal => self.to_decimal()?.to_bytes(),
+            Float => self.to_float().to_be_bytes().to_vec(),
+            Double => self.to_double().to_be_bytes().to_vec(),
+            other => return Err(Failure::server(format!("{other} is not a numeric type"))),
+        })
+    }
+
+    fn to_int(&self) -> Result<i32, Failure> {
+        Ok(match self {
+            Number::Float(number) => *number as i32,
+            Number::Double(number) => *number as i32,
+            other => other.to_long()? as i32,
+        })
+    }
+
+    /// The low 64 bits, or the nearest of a float.
+    pub(crate) fn to_long(&self) -> Result<i64, Failure> {
+        Ok(match self {
+            Number::Long(number) => *number,
+            Number::Big(number) => low_bits(number),
+            // Multiples of 10^64 have 64 zero bits at their end.
+            Number::Decimal(decimal) if decimal.scale <= -64 => 0,
+            Number::Decimal(decimal) => low_bits(&decimal.truncated()?),
+            Number::Float(number) => *number as i64,
+            Number::Double(number) => *number as i64,
+        })
+    }
+
+    pub(crate) fn to_big(&self) -> Result<BigInt, Failure> {
+        Ok(match self {
+            Number::Big(number) => number.clone(),
+            Number::Decimal(decimal) => decimal.truncated()?,
+            other => BigInt::from(other.to_long()?),
+        })
+    }
+
+    /// A float becomes the decimal that its shortest text is.
+    pub(crate) fn to_decimal(&self) -> Result<Decimal, Failure> {
+        let of_text = |cql_type: CqlType, bytes: &[u8]| {
+            let text = to_literal(&cql_type, bytes);
+            let bytes = from_bare(&CqlType::Decimal, &text).ok();
+            bytes.as_deref().and_then(Decimal::read).ok_or_else(|| Failure::invalid(format!("{text} is not a decimal")))
+        };
+        Ok(match self {
+            Number::Decimal(decimal) => decimal.clone(),
+            Number::Float(number) => of_text(CqlType::Float, &number.to_be_bytes())?,
+            Number::Double(number) => of_text(CqlType::Double, &number.to_be_bytes())?,
+            other => Decimal { unscaled: other.to_big()?, scale: 0 },
+        })
+    }
+
+    fn to_float(&self) -> f32 {
+        match self {
+            Number::Long(number) => *number as f32,
+            Number::Float(number) => *number,
+            Number::Double(number) => *number as f32,
+            // Texts of numbers are read to the nearest float.
+            Number::Big(number) => number.to_string().parse().unwrap_or(f32::NAN),
+            Number::Decimal(decimal) => scientific(decimal).parse().unwrap_or(f32::NAN),
+        }
+    }
+
+    pub(crate) fn to_double(&self) -> f64 {
+        match self {
+            Number::Long(number) => *number as f64,
+            Number::Float(number) => (*number).into(),
+            Number::Double(number) => *number,
+            Number::Big(number) => number.to_string().parse().unwrap_or(f64::NAN),
+            Number::Decimal(decimal) => scientific(decimal).parse().unwrap_or(f64::NAN),
+        }
+    }
+}
+
+fn scientific(decimal: &Decimal) -> String {
+    format!("{}e{}", decimal.unscaled, -i64::from(decimal.scale))
+}
+
+fn low_bits(number: &BigInt) -> i64 {
+    let low = number.magnitude().iter_u64_digits().next().unwrap_or(0);
+    match number.sign() {
+        num_bigint::Sign::Minus => low.wrapping_neg() as i64,
+        _ => low as i64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decimal(text: &str) -> Decimal {
+        Decimal::read(&from_bare(&CqlType::Decimal, text).unwrap()).unwrap()
+    }
+
+    fn cast(from: CqlType, text: &str, to: CqlType) -> String {
+        let bytes = from_bare(&from, text).unwrap();
+        let cast = Number::read(&from, &bytes).unwrap().write(&to);
+        to_literal(&to, &cast.unwrap())
+    }
+
+    /// What Cassandra's CAST gives.
+    #[test]
+    fn casts_are_javas() {
+        use CqlType::*;
+        let expected = [
+            (Bigint, "9223372036854775807", Int, "-1"),
+            (Varint, "123456789012345678901234567890", Int, "1312754386"),
+            (Varint, "123456789012345678901234567890", Bigint, "-4362896299872285998"),
+            (Decimal, "12.340", Int, "12"),
+            (Decimal, "-12.9", Int, "-12"),
+            (Decimal, "1e100", Bigint, "0"),
+            (Double, "1e300", Int, "2147483647"),
+            (Double, "1e300", Tinyint, "-1"),
+            (Double, "1e300", Bigint, "9223372036854775807"),
+            (Double, "1e300", Varint, "9223372036854775807"),
+            (Double, "1e300", Decimal, "1.0E+300"),
+            (Float, "0.1", Decimal, "0.1"),
+            (Varint, "123456789012345678901234567890", Double, "1.2345678901234568E29"),
+            (Bigint, "9223372036854775807", Float, "9.223372E18"),
+        ];
+        for (from, text, to, result) in expected {
+            assert_eq!(cast(from.clone(), text, to.clone()), result, "{text} from {from} to {to}");
+        }
+    }
+
+    #[test]
+    fn decimals_keep_the_larger_scale() {
+        assert_eq!(decimal("12.340").add(&decimal("0.1")).unwrap(), decimal("12.440"));
+        assert_eq!(decimal("12.44").divided(2), decimal("6.22"));
+        assert_eq!(decimal("0.5").divided(2), decimal("0.2"));
+        assert_eq!(decimal("1.5").divided(2), decimal("0.8"));
+        assert_eq!(decimal("-0.5").divided(2), decimal("-0.2"));
+    }
+
+    #[test]
+    fn numbers_too_far_apart_are_not_added() {
+        let limit = NUMBER_DIGITS_MAX as i32;
+        let (far, beyond) =
+            (Decimal { unscaled: 1.into(), scale: -limit }, Decimal { unscaled: 1.into(), scale: -limit - 1 });
+        assert!(decimal("1").add(&far).is_ok());
+        assert!(decimal("1").add(&beyond).is_err());
+    }
+}

@@ -1,0 +1,275 @@
+//! Which overload a call means, as Cassandra chooses: the only one there is, checked; or the first that fits exactly; or
+//! the only one that fits at all.
+
+use super::{Call, Function, is_known, is_missing, scalars};
+use crate::ast;
+use crate::literal::{Markers, Receiver, Scope, assignable, preferred_type, prepare_term, suits};
+use crate::parser::unsupported;
+use crate::plan::Term;
+use model::{CqlType, Failure};
+use std::fmt::Display;
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// How well something fits a type.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Fit {
+    /// Not at all.
+    No,
+    /// Its bytes mean the same, or its form tells nothing.
+    Weak,
+    /// It is of this type.
+    Exact,
+}
+
+impl Fit {
+    /// The worst of several.
+    pub(crate) fn all(fits: impl Iterator<Item = Result<Fit>>) -> Result<Fit> {
+        let mut worst = Fit::Exact;
+        for fit in fits {
+            worst = worst.min(fit?);
+        }
+        Ok(worst)
+    }
+
+    /// How a value of type `given` fits `wanted`.
+    pub(crate) fn of(wanted: &CqlType, given: &CqlType) -> Fit {
+        if wanted == given {
+            Fit::Exact
+        } else if assignable(wanted, given) {
+            Fit::Weak
+        } else {
+            Fit::No
+        }
+    }
+}
+
+/// An overload of something that is called: a scalar function or an aggregate.
+pub(crate) trait Candidate {
+    /// `system.todate`.
+    fn name(&self) -> &str;
+    /// Types of its arguments.
+    fn arguments(&self) -> &[CqlType];
+    /// Type of its result.
+    fn result(&self) -> &CqlType;
+}
+
+impl Candidate for Function {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn arguments(&self) -> &[CqlType] {
+        &self.arguments
+    }
+
+    fn result(&self) -> &CqlType {
+        &self.result
+    }
+}
+
+/// An argument as far as choosing an overload needs it.
+pub(crate) trait Argument: Display {
+    /// How it fits a type.
+    fn fit(&self, wanted: &CqlType, scope: &Scope) -> Result<Fit>;
+}
+
+impl Argument for ast::Term {
+    fn fit(&self, wanted: &CqlType, scope: &Scope) -> Result<Fit> {
+        term_fit(self, wanted, scope)
+    }
+}
+
+/// Chooses among overloads (at least one). `shown` is the name as it was written; `wanted` the type of the place, if the
+/// place has one.
+pub(crate) fn pick<C: Candidate>(
+    shown: &str,
+    mut candidates: Vec<C>,
+    arguments: &[impl Argument],
+    wanted: Option<&CqlType>,
+    scope: &Scope,
+) -> Result<C> {
+    if candidates.len() == 1 {
+        let only = candidates.remove(0);
+        check_arguments(&only, arguments, scope)?;
+        return Ok(only);
+    }
+    let signatures = |candidates: &[&C]| {
+        let signatures: Vec<String> = candidates.iter().map(|candidate| signature(*candidate)).collect();
+        signatures.join(", ")
+    };
+    let mut weak = Vec::new();
+    for (at, candidate) in candidates.iter().enumerate() {
+        let suits_place = wanted.is_none_or(|wanted| Fit::of(wanted, candidate.result()) != Fit::No);
+        if !suits_place || candidate.arguments().len() != arguments.len() {
+            continue;
+        }
+        let fits = arguments.iter().zip(candidate.arguments()).map(|(argument, wanted)| argument.fit(wanted, scope));
+        match Fit::all(fits)? {
+            Fit::Exact => return Ok(candidates.swap_remove(at)),
+            Fit::Weak => weak.push(at),
+            Fit::No => {}
+        }
+    }
+    match weak.as_slice() {
+        [] => Err(Failure::invalid(format!(
+            "Invalid call to function {shown}, none of its type signatures match (known type signatures: {})",
+            signatures(&candidates.iter().collect::<Vec<_>>())
+        ))),
+        [only] => Ok(candidates.swap_remove(*only)),
+        several => Err(Failure::invalid(format!(
+            "Ambiguous call to function {shown} (can be matched by following signatures: {}): use type casts to \
+             disambiguate",
+            signatures(&several.iter().map(|at| &candidates[*at]).collect::<Vec<_>>())
+        ))),
+    }
+}
+
+/// `system.todate : (timeuuid) -> date`
+fn signature(candidate: &impl Candidate) -> String {
+    let arguments: Vec<String> = candidate.arguments().iter().map(CqlType::to_string).collect();
+    format!("{} : ({}) -> {}", candidate.name(), arguments.join(", "), candidate.result())
+}
+
+fn check_arguments(candidate: &impl Candidate, arguments: &[impl Argument], scope: &Scope) -> Result<()> {
+    let (name, wanted) = (candidate.name(), candidate.arguments());
+    if wanted.len() != arguments.len() {
+        return Err(Failure::invalid(format!(
+            "Invalid number of arguments in call to function {name}: {} required but {} provided",
+            wanted.len(),
+            arguments.len()
+        )));
+    }
+    for (at, (argument, wanted)) in arguments.iter().zip(wanted).enumerate() {
+        if argument.fit(wanted, scope)? == Fit::No {
+            return Err(Failure::invalid(format!(
+                "Type error: {argument} cannot be passed as argument {at} of function {name} of type {wanted}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// How a term may stand where `wanted` is, as far as its form tells.
+pub(crate) fn term_fit(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Result<Fit> {
+    let parts =
+        |terms: &[ast::Term], wanted: &CqlType| Fit::all(terms.iter().map(|term| term_fit(term, wanted, scope)));
+    Ok(match term {
+        ast::Term::Null | ast::Term::Marker(_) => Fit::Weak,
+        ast::Term::Constant(family, text) => match suits(*family, wanted) {
+            true if preferred_type(*family, text) == *wanted => Fit::Exact,
+            true => Fit::Weak,
+            false => Fit::No,
+        },
+        ast::Term::Cast(type_name, _) => Fit::of(wanted, &scope.resolve(type_name)?),
+        ast::Term::Function { keyspace, name, arguments } => {
+            match choose(keyspace.as_deref(), name, arguments, Some(wanted), scope) {
+                Ok(function) => Fit::of(wanted, &function.result),
+                Err(_) => Fit::No,
+            }
+        }
+        ast::Term::List(terms) => match wanted {
+            CqlType::List { element, .. } => parts(terms, element)?,
+            _ => vector_fit(terms, wanted, scope)?,
+        },
+        ast::Term::Set(terms) => match wanted {
+            CqlType::Set { element, .. } => parts(terms, element)?,
+            CqlType::Map { .. } if terms.is_empty() => Fit::Weak,
+            _ => Fit::No,
+        },
+        ast::Term::Map(entries) => match wanted {
+            CqlType::Map { key, value, .. } => Fit::all(entries.iter().map(|(entry_key, entry_value)| {
+                Ok(term_fit(entry_key, key, scope)?.min(term_fit(entry_value, value, scope)?))
+            }))?,
+            _ => Fit::No,
+        },
+        ast::Term::Tuple(terms) => match wanted {
+            CqlType::Tuple(elements) if terms.len() <= elements.len() => {
+                Fit::all(terms.iter().zip(elements).map(|(term, element)| term_fit(term, element, scope)))?
+            }
+            _ => Fit::No,
+        },
+        ast::Term::UserType(fields) => match wanted {
+            CqlType::User { definition, .. } => Fit::all(fields.iter().map(|(name, term)| {
+                match definition.fields.iter().find(|(field, _)| field == name) {
+                    Some((_, field_type)) => term_fit(term, field_type, scope),
+                    None => Ok(Fit::No),
+                }
+            }))?,
+            _ => Fit::No,
+        },
+    })
+}
+
+fn vector_fit(terms: &[ast::Term], wanted: &CqlType, scope: &Scope) -> Result<Fit> {
+    match wanted {
+        CqlType::Vector { element, dimension } if terms.len() == *dimension as usize => {
+            Fit::all(terms.iter().map(|term| term_fit(term, element, scope)))
+        }
+        _ => Ok(Fit::No),
+    }
+}
+
+/// The overload that a call of terms means.
+fn choose(
+    keyspace: Option<&str>,
+    name: &str,
+    arguments: &[ast::Term],
+    wanted: Option<&CqlType>,
+    scope: &Scope,
+) -> Result<Function> {
+    let builtin = keyspace.is_none_or(|keyspace| keyspace == "system");
+    let qualifier = keyspace.map(|keyspace| format!("{keyspace}.")).unwrap_or_default();
+    if builtin && is_missing(name) {
+        return Err(unsupported(&format!("the function {name}()")));
+    }
+    if !builtin || !is_known(name) && name != "token" {
+        return Err(Failure::invalid(format!("Unknown function {qualifier}{name} called")));
+    }
+    let candidates = scalars(name, &scope.key_types());
+    if candidates.is_empty() {
+        return Err(match arguments.first() {
+            Some(argument) => Failure::invalid(format!(
+                "Cannot infer type of argument {argument} in call to function system.{name}(any): use type casts to \
+                 disambiguate"
+            )),
+            None => Failure::invalid(format!(
+                "Invalid number of arguments in call to function system.{name}: 1 required but 0 provided"
+            )),
+        });
+    }
+    pick(&format!("{qualifier}{name}"), candidates, arguments, wanted, scope)
+}
+
+/// A call as a term for a place. Markers among its arguments are called `argN(system.name)`, or what `marker_name` says.
+pub(crate) fn call(
+    keyspace: Option<&str>,
+    name: &str,
+    arguments: &[ast::Term],
+    receiver: &Receiver<'_>,
+    marker_name: Option<&str>,
+    markers: &mut Markers<'_>,
+) -> Result<Term> {
+    let Receiver { scope, .. } = *receiver;
+    let function = choose(keyspace, name, arguments, Some(receiver.cql_type), scope)?;
+    if Fit::of(receiver.cql_type, &function.result) == Fit::No {
+        return Err(Failure::invalid(format!(
+            "Type error: cannot assign result of function {} (type {}) to {} (type {})",
+            function.name, function.result, receiver.name, receiver.cql_type
+        )));
+    }
+    let mut prepared = Vec::with_capacity(arguments.len());
+    for (at, (argument, wanted)) in arguments.iter().zip(&function.arguments).enumerate() {
+        let own_name;
+        let name = match marker_name {
+            Some(name) => name,
+            None => {
+                own_name = format!("arg{at}({})", function.name);
+                &own_name
+            }
+        };
+        let term = prepare_term(argument, &Receiver { scope, name, cql_type: wanted }, markers)?;
+        prepared.push((term, wanted.clone()));
+    }
+    Ok(Term::Call(Box::new(Call { function, arguments: prepared })))
+}

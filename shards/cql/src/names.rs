@@ -1,0 +1,31 @@
+//! Names to columns.
+
+use crate::literal::Scope;
+use crate::parser::is_reserved;
+use model::{Column, Failure};
+use std::borrow::Cow;
+
+/// The column of a name, or Cassandra's error. Statements may name thousands of columns: data columns, sorted by name,
+/// are searched in halves.
+pub(crate) fn column<'s>(scope: &'s Scope, name: &str) -> Result<&'s Column, Failure> {
+    let table = &scope.table;
+    let keys = table.columns.get(..table.partition_key_len + table.clustering_len).unwrap_or_default();
+    if let Some(column) = keys.iter().find(|column| column.name == name) {
+        return Ok(column);
+    }
+    if let Ok(at) = table.regular().binary_search_by(|column| column.name.as_str().cmp(name)) {
+        return Ok(&table.regular()[at]);
+    }
+    table.column(name).ok_or_else(|| {
+        let (keyspace, table) = (shown(&table.keyspace), shown(&table.name));
+        Failure::invalid(format!("Undefined column name {} in table {keyspace}.{table}", shown(name)))
+    })
+}
+
+/// A name as Cassandra's errors show it: quoted if it could not be written without quotes.
+pub(crate) fn shown(name: &str) -> Cow<'_, str> {
+    let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && !is_reserved(name);
+    if plain { Cow::Borrowed(name) } else { Cow::Owned(format!("\"{}\"", name.replace('"', "\"\""))) }
+}

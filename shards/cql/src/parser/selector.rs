@@ -1,0 +1,222 @@
+//! What a SELECT asks for: columns and parts of them, calls, casts, literals.
+
+use super::{Parser, unsupported};
+use crate::ast::{CellFact, SelectItem, Selector, Term};
+use crate::lexer::Kind;
+use model::Failure;
+
+type Result<T> = std::result::Result<T, Failure>;
+
+impl Parser<'_> {
+    pub(crate) fn select_item(&mut self) -> Result<SelectItem> {
+        let selector = self.selector()?;
+        self.refuse_arithmetic()?;
+        let alias = if self.accept_word("as")? { Some(self.name()?) } else { None };
+        Ok(SelectItem { selector, alias })
+    }
+
+    pub(crate) fn selector(&mut self) -> Result<Selector> {
+        let plain = self.plain_selector()?;
+        self.selector_parts(plain)
+    }
+
+    /// `.field`, `[key]` and `[from..to]` after a selector.
+    fn selector_parts(&mut self, mut selector: Selector) -> Result<Selector> {
+        for _ in 0..=crate::DEPTH_MAX {
+            if self.accept(Kind::Dot)? {
+                selector = Selector::Field(Box::new(selector), self.name()?);
+            } else if self.accept(Kind::BracketOpen)? {
+                selector = self.subscript(selector)?;
+            } else {
+                return Ok(selector);
+            }
+        }
+        Err(Failure::invalid(format!("A selector takes at most {} parts", crate::DEPTH_MAX)))
+    }
+
+    fn subscript(&mut self, of: Selector) -> Result<Selector> {
+        let of = Box::new(of);
+        if self.accept(Kind::DotDot)? {
+            let to = self.term()?;
+            self.expect(Kind::BracketClose, "']'")?;
+            return Ok(Selector::Slice(of, None, Some(to)));
+        }
+        let from = self.term()?;
+        if !self.accept(Kind::DotDot)? {
+            self.expect(Kind::BracketClose, "']'")?;
+            return Ok(Selector::Element(of, from));
+        }
+        let to = if self.token.kind == Kind::BracketClose { None } else { Some(self.term()?) };
+        self.expect(Kind::BracketClose, "']'")?;
+        Ok(Selector::Slice(of, Some(from), to))
+    }
+
+    fn plain_selector(&mut self) -> Result<Selector> {
+        match self.token.kind {
+            Kind::ParenOpen if self.at_type_hint()? => {
+                let type_name = self.type_hint()?;
+                let of = self.nested(Self::selector)?;
+                Ok(match of.as_term() {
+                    Some(term) => Selector::Term(Term::Cast(type_name, Box::new(term))),
+                    None => Selector::TypeHint(type_name, Box::new(of)),
+                })
+            }
+            Kind::ParenOpen => {
+                self.advance()?;
+                let mut parts = self.nested(|parser| parser.list(Self::argument))?;
+                self.expect(Kind::ParenClose, "')'")?;
+                // One selector in parentheses is that selector.
+                Ok(if parts.len() == 1 { parts.remove(0) } else { Selector::Tuple(parts) })
+            }
+            Kind::BracketOpen => {
+                self.advance()?;
+                let parts = match self.token.kind {
+                    Kind::BracketClose => Vec::new(),
+                    _ => self.nested(|parser| parser.list(Self::argument))?,
+                };
+                self.expect(Kind::BracketClose, "']'")?;
+                Ok(Selector::List(parts))
+            }
+            Kind::BraceOpen => {
+                self.advance()?;
+                let selector = self.nested(Self::selectors_in_braces)?;
+                self.expect(Kind::BraceClose, "'}'")?;
+                Ok(selector)
+            }
+            Kind::QuotedName => self.named_selector(),
+            Kind::Word => {
+                let called = self.peek()?.kind == Kind::ParenOpen;
+                let fact = match () {
+                    () if !called => None,
+                    () if self.token.is("writetime") => Some(CellFact::WriteTime),
+                    () if self.token.is("maxwritetime") => Some(CellFact::MaxWriteTime),
+                    () if self.token.is("ttl") => Some(CellFact::Ttl),
+                    () => None,
+                };
+                if let Some(fact) = fact {
+                    self.advance()?;
+                    self.advance()?;
+                    let column = Selector::Column(self.name()?);
+                    let of = self.selector_parts(column)?;
+                    self.expect(Kind::ParenClose, "')'")?;
+                    Ok(Selector::CellFact(fact, Box::new(of)))
+                } else if called && self.token.is("count") {
+                    self.count()
+                } else if called && self.token.is("cast") {
+                    self.advance()?;
+                    self.advance()?;
+                    let of = self.nested(Self::argument)?;
+                    self.expect_word("as")?;
+                    let at_native = super::native(&self.token.text.to_ascii_lowercase()).is_some();
+                    if self.token.kind != Kind::Word || !at_native {
+                        return Err(self.no_viable());
+                    }
+                    let type_name = self.type_name()?;
+                    self.expect(Kind::ParenClose, "')'")?;
+                    Ok(Selector::Cast(Box::new(of), type_name))
+                } else if self.token.is("null") || self.is_word_constant() {
+                    Ok(Selector::Term(self.simple_term()?))
+                } else {
+                    self.named_selector()
+                }
+            }
+            Kind::Minus => match self.constant()? {
+                Some((family, text)) => Ok(Selector::Term(Term::Constant(family, text))),
+                None => Err(unsupported("arithmetic operations")),
+            },
+            _ => Ok(Selector::Term(self.simple_term()?)),
+        }
+    }
+
+    fn is_word_constant(&self) -> bool {
+        ["true", "false", "nan", "infinity"].iter().any(|word| self.token.is(word))
+    }
+
+    /// What stands in `{...}`: a set, a map, or a user type's fields.
+    fn selectors_in_braces(&mut self) -> Result<Selector> {
+        if self.token.kind == Kind::BraceClose {
+            return Ok(Selector::Set(Vec::new()));
+        }
+        let mut entries = Vec::new();
+        let mut parts = vec![self.argument()?];
+        if self.token.kind != Kind::Colon {
+            while self.accept(Kind::Comma)? {
+                parts.push(self.argument()?);
+            }
+            return Ok(Selector::Set(parts));
+        }
+        while let Some(key) = parts.pop() {
+            self.expect(Kind::Colon, "':'")?;
+            entries.push((key, self.argument()?));
+            if self.accept(Kind::Comma)? {
+                parts.push(self.argument()?);
+            }
+        }
+        // Names before the colons: a user type's fields.
+        let names = entries.iter().map(|(key, value)| match key {
+            Selector::Column(name) => Some((name.clone(), value.clone())),
+            _ => None,
+        });
+        Ok(match names.collect::<Option<Vec<_>>>() {
+            Some(fields) => Selector::UserType(fields),
+            None => Selector::Map(entries),
+        })
+    }
+
+    /// `count(*)`, `count(1)` or `count(c)`.
+    fn count(&mut self) -> Result<Selector> {
+        self.advance()?;
+        self.advance()?;
+        if self.accept(Kind::Star)? {
+            self.expect(Kind::ParenClose, "')'")?;
+            return Ok(Selector::CountRows);
+        }
+        if self.peek()?.kind == Kind::ParenClose && self.constant()?.is_some() {
+            self.expect(Kind::ParenClose, "')'")?;
+            return Ok(Selector::CountRows);
+        }
+        self.arguments(None, "count".to_owned())
+    }
+
+    /// A column or a function.
+    fn named_selector(&mut self) -> Result<Selector> {
+        if self.token.is("token") {
+            self.advance()?;
+            self.expect(Kind::ParenOpen, "'('")?;
+            return self.arguments(None, "token".to_owned());
+        }
+        let name = self.name()?;
+        match self.token.kind {
+            Kind::ParenOpen => {
+                self.advance()?;
+                self.arguments(None, name)
+            }
+            Kind::Dot => {
+                self.advance()?;
+                let field = if self.accept_word("token")? { "token".to_owned() } else { self.name()? };
+                if !self.accept(Kind::ParenOpen)? {
+                    return Ok(Selector::Field(Box::new(Selector::Column(name)), field));
+                }
+                self.arguments(Some(name), field)
+            }
+            _ => Ok(Selector::Column(name)),
+        }
+    }
+
+    fn argument(&mut self) -> Result<Selector> {
+        let argument = self.selector()?;
+        self.refuse_arithmetic()?;
+        Ok(argument)
+    }
+
+    /// Arguments up to the closing parenthesis; the opening one is passed.
+    fn arguments(&mut self, keyspace: Option<String>, name: String) -> Result<Selector> {
+        let arguments = match self.token.kind {
+            Kind::ParenClose => Vec::new(),
+            Kind::Star => return Err(self.mismatched("')'")),
+            _ => self.nested(|parser| parser.list(Self::argument))?,
+        };
+        self.expect(Kind::ParenClose, "')'")?;
+        Ok(Selector::Function { keyspace, name, arguments })
+    }
+}

@@ -1,0 +1,269 @@
+//! What the coordinating core makes of the values that the owning cores give of each row: functions, parts of values,
+//! aggregates, groups.
+//!
+//! 1. [`Projection::row`] turns one fetched row into one result row.
+//! 2. With aggregates or GROUP BY, a [`Group`] takes the fetched rows of one group; what is not aggregated is its first
+//!    row's.
+
+use super::composite::{encode, part_type};
+use super::{Context, Term, Value};
+use crate::functions::{AggregateFunction, AggregateState, Function};
+use model::value::{self, Bound, TupleElements, push_element};
+use model::{CqlType, Failure};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+/// What is made of fetched rows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Projection {
+    /// The result's columns.
+    pub outputs: Vec<Expression>,
+    /// Types of `outputs`.
+    pub types: Vec<CqlType>,
+    /// The aggregates that `outputs` name, with their arguments; `count(*)` has none.
+    pub aggregates: Vec<(AggregateFunction, Option<Expression>)>,
+    /// Whether rows are gathered into groups: there are aggregates, or GROUP BY.
+    pub grouped: bool,
+    /// GROUP BY. Without it all rows are one group, which is there even without rows.
+    pub group_by: Vec<Grouping>,
+    /// With GROUP BY: where the primary key's columns are among the fetched values, in order.
+    pub key_places: Vec<usize>,
+}
+
+/// What tells groups apart.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Grouping {
+    /// The value, made of fetched ones.
+    pub expression: Expression,
+}
+
+/// A value of a result row.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Expression {
+    /// What the owning core gave, by its place.
+    Fetched(usize),
+    /// A term.
+    Term(Term, CqlType),
+    /// A function of other values.
+    Call(Function, Vec<Expression>),
+    /// A collection, tuple, user type or vector of other values.
+    Composite(CqlType, Vec<Expression>),
+    /// A field of a user type's value.
+    Field(Box<Expression>, usize),
+    /// The element of a set or the value of a map (of this type) at a key.
+    Element(Box<Expression>, CqlType, Term),
+    /// The part of a set or map between two keys, both inclusive.
+    Slice(Box<Expression>, CqlType, Option<Term>, Option<Term>),
+    /// The result of an aggregate, by its place.
+    Aggregate(usize),
+}
+
+type Result<T> = std::result::Result<T, Failure>;
+type MaybeValue<'a> = Option<Cow<'a, [u8]>>;
+
+/// What expressions are evaluated against.
+struct Row<'r, 'v> {
+    fetched: &'r [Option<&'r [u8]>],
+    aggregated: &'r [Option<Vec<u8>>],
+    values: &'r [Bound<'v>],
+}
+
+impl Expression {
+    fn evaluate<'r>(&'r self, row: &Row<'r, '_>, context: &mut dyn Context) -> Result<MaybeValue<'r>> {
+        Ok(match self {
+            Expression::Fetched(at) => row.fetched.get(*at).copied().flatten().map(Cow::Borrowed),
+            Expression::Aggregate(at) => row.aggregated.get(*at).and_then(Option::as_deref).map(Cow::Borrowed),
+            Expression::Term(term, cql_type) => term_value(term, cql_type, row, context)?,
+            Expression::Call(function, arguments) => {
+                let mut evaluated = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    evaluated.push(argument.evaluate(row, context)?);
+                }
+                function.evaluate(&evaluated, context)?.map(Cow::Owned)
+            }
+            Expression::Composite(cql_type, parts) => {
+                let mut evaluated = Vec::with_capacity(parts.len());
+                for part in parts {
+                    evaluated.push(part.evaluate(row, context)?);
+                }
+                Some(Cow::Owned(encode(cql_type, evaluated)?))
+            }
+            Expression::Field(of, at) => match of.evaluate(row, context)? {
+                Some(Cow::Borrowed(bytes)) => TupleElements::new(bytes).nth(*at).flatten().map(Cow::Borrowed),
+                Some(Cow::Owned(bytes)) => {
+                    TupleElements::new(&bytes).nth(*at).flatten().map(|field| Cow::Owned(field.to_vec()))
+                }
+                None => None,
+            },
+            Expression::Element(of, cql_type, key) => {
+                let (Some(bytes), Some(key_type)) = (of.evaluate(row, context)?, part_type(cql_type, 0)) else {
+                    return Ok(None);
+                };
+                let Some(key) = term_value(key, key_type, row, context)? else {
+                    return Err(Failure::invalid(format!("Invalid null value for element selection on {cql_type}")));
+                };
+                element(cql_type, &bytes, &key).map(|found| Cow::Owned(found.to_vec()))
+            }
+            Expression::Slice(of, cql_type, from, to) => {
+                let (Some(bytes), Some(key_type)) = (of.evaluate(row, context)?, part_type(cql_type, 0)) else {
+                    return Ok(None);
+                };
+                let mut bound = |term: &'r Option<Term>| match term {
+                    Some(term) => term_value(term, key_type, row, context),
+                    None => Ok(None),
+                };
+                let (from, to) = (bound(from)?, bound(to)?);
+                Some(Cow::Owned(slice(cql_type, &bytes, from.as_deref(), to.as_deref())?))
+            }
+        })
+    }
+}
+
+fn term_value<'r>(
+    term: &'r Term,
+    cql_type: &CqlType,
+    row: &Row<'r, '_>,
+    context: &mut dyn Context,
+) -> Result<MaybeValue<'r>> {
+    // The values of markers live as long as the request, the row does not: what is bound is copied.
+    Ok(match term.evaluate(cql_type, row.values, context)? {
+        Value::Bytes(bytes) => Some(Cow::Owned(bytes.into_owned())),
+        Value::Null | Value::Unset => None,
+    })
+}
+
+fn element<'b>(cql_type: &CqlType, bytes: &'b [u8], key: &[u8]) -> Option<&'b [u8]> {
+    let is_map = matches!(cql_type, CqlType::Map { .. });
+    let key_type = part_type(cql_type, 0)?;
+    let mut parts = value::elements(bytes, is_map);
+    while let Some(found) = parts.next() {
+        let found_value = if is_map { parts.next()? } else { found };
+        if value::compare(key_type, found, key) == Ordering::Equal {
+            return Some(found_value);
+        }
+    }
+    None
+}
+
+fn slice(cql_type: &CqlType, bytes: &[u8], from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Vec<u8>> {
+    let is_map = matches!(cql_type, CqlType::Map { .. });
+    let mut kept = Vec::new();
+    if let Some(key_type) = part_type(cql_type, 0) {
+        let mut parts = value::elements(bytes, is_map);
+        while let Some(key) = parts.next() {
+            let entry_value = if is_map { parts.next() } else { None };
+            let inside = from.is_none_or(|from| value::compare(key_type, key, from) != Ordering::Less)
+                && to.is_none_or(|to| value::compare(key_type, key, to) != Ordering::Greater);
+            if inside {
+                kept.push(Some(Cow::Borrowed(key)));
+                kept.extend(entry_value.map(|entry_value| Some(Cow::Borrowed(entry_value))));
+            }
+        }
+    }
+    encode(cql_type, kept)
+}
+
+impl Projection {
+    /// Appends the result row of one fetched row to `out`, in the protocol's form.
+    pub fn row(
+        &self,
+        fetched: &[Option<&[u8]>],
+        values: &[Bound<'_>],
+        context: &mut dyn Context,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.push(&Row { fetched, aggregated: &[], values }, context, out)
+    }
+
+    fn push(&self, row: &Row<'_, '_>, context: &mut dyn Context, out: &mut Vec<u8>) -> Result<()> {
+        for output in &self.outputs {
+            push_element(out, output.evaluate(row, context)?.as_deref());
+        }
+        Ok(())
+    }
+
+    /// What tells the group of a fetched row: two rows belong together if this is the same.
+    pub fn group_key(
+        &self,
+        fetched: &[Option<&[u8]>],
+        values: &[Bound<'_>],
+        context: &mut dyn Context,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let row = Row { fetched, aggregated: &[], values };
+        for grouping in &self.group_by {
+            push_element(out, grouping.expression.evaluate(&row, context)?.as_deref());
+        }
+        Ok(())
+    }
+}
+
+/// The rows of one group so far.
+#[derive(Debug)]
+pub struct Group {
+    states: Vec<AggregateState>,
+    /// The first row's fetched values, in the protocol's form.
+    first: Option<Vec<u8>>,
+}
+
+impl Group {
+    /// A group without rows.
+    pub fn new(projection: &Projection) -> Group {
+        let states = projection.aggregates.iter().map(|(function, _)| AggregateState::new(function)).collect();
+        Group { states, first: None }
+    }
+
+    /// Whether no row came yet.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Takes one fetched row.
+    pub fn add(
+        &mut self,
+        projection: &Projection,
+        fetched: &[Option<&[u8]>],
+        values: &[Bound<'_>],
+        context: &mut dyn Context,
+    ) -> Result<()> {
+        let row = Row { fetched, aggregated: &[], values };
+        for ((function, argument), state) in projection.aggregates.iter().zip(&mut self.states) {
+            let input = match argument {
+                Some(argument) => argument.evaluate(&row, context)?,
+                None => None,
+            };
+            state.add(function, input.as_deref())?;
+        }
+        if self.first.is_none() {
+            let mut first = Vec::new();
+            fetched.iter().for_each(|fetched| push_element(&mut first, *fetched));
+            self.first = Some(first);
+        }
+        Ok(())
+    }
+
+    /// Appends the group's result row to `out` and begins anew.
+    pub fn finish(
+        &mut self,
+        projection: &Projection,
+        values: &[Bound<'_>],
+        context: &mut dyn Context,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let states = std::mem::take(self);
+        let mut aggregated = Vec::with_capacity(states.states.len());
+        for ((function, _), state) in projection.aggregates.iter().zip(&states.states) {
+            aggregated.push(state.finish(function)?);
+        }
+        let first = states.first.unwrap_or_default();
+        let fetched: Vec<Option<&[u8]>> = TupleElements::new(&first).collect();
+        *self = Group::new(projection);
+        projection.push(&Row { fetched: &fetched, aggregated: &aggregated, values }, context, out)
+    }
+}
+
+impl Default for Group {
+    fn default() -> Group {
+        Group { states: Vec::new(), first: None }
+    }
+}

@@ -1,0 +1,83 @@
+//! One value to come, and what it is for one set of bound values.
+
+use super::composite::Composite;
+use crate::functions::Call;
+use model::value::{Bound, validate};
+use model::{CqlType, Failure};
+use std::borrow::Cow;
+
+/// One value to come.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Term {
+    /// `null`.
+    Null,
+    /// A literal, encoded and validated for its place.
+    Constant(Box<[u8]>),
+    /// A bind marker.
+    Marker(u16),
+    /// A tuple, user type, vector or collection with parts that are not known yet.
+    Composite(Box<Composite>),
+    /// A function of terms.
+    Call(Box<Call>),
+}
+
+/// What evaluating a term may need from outside: the clock and unique ids.
+pub trait Context {
+    /// Microseconds since 1970.
+    fn wall_micros(&mut self) -> i64;
+    /// A new version 1 uuid; each differs.
+    fn timeuuid(&mut self) -> [u8; 16];
+    /// A new version 4 uuid.
+    fn uuid(&mut self) -> [u8; 16];
+}
+
+/// A term's value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Value<'a> {
+    /// Null.
+    Null,
+    /// Unset.
+    Unset,
+    /// Bytes.
+    Bytes(Cow<'a, [u8]>),
+}
+
+impl Term {
+    /// The term's bytes for `values` (one per marker, already checked in number). Bound bytes are validated against
+    /// `cql_type` with Cassandra's texts; bound sets and maps come out in order, each element once.
+    pub fn evaluate<'a>(
+        &'a self,
+        cql_type: &CqlType,
+        values: &[Bound<'a>],
+        context: &mut dyn Context,
+    ) -> Result<Value<'a>, Failure> {
+        match self {
+            Term::Null => Ok(Value::Null),
+            Term::Constant(bytes) => Ok(Value::Bytes(Cow::Borrowed(bytes))),
+            Term::Marker(marker) => match values.get(*marker as usize) {
+                Some(Bound::Null) => Ok(Value::Null),
+                Some(Bound::Unset) => Ok(Value::Unset),
+                Some(Bound::Bytes(bytes)) => {
+                    validate(cql_type, bytes).map_err(|error| Failure::invalid(error.0))?;
+                    Ok(Value::Bytes(super::composite::in_order(cql_type, bytes)))
+                }
+                None => Err(Failure::invalid("Invalid amount of bind variables")),
+            },
+            Term::Composite(composite) => Ok(Value::Bytes(Cow::Owned(composite.evaluate(values, context)?))),
+            Term::Call(call) => Ok(match call.evaluate(values, context)? {
+                Some(bytes) => Value::Bytes(Cow::Owned(bytes)),
+                None => Value::Null,
+            }),
+        }
+    }
+
+    /// Whether the value depends on what is bound.
+    pub fn has_marker(&self) -> bool {
+        match self {
+            Term::Null | Term::Constant(_) => false,
+            Term::Marker(_) => true,
+            Term::Composite(composite) => composite.parts.iter().any(Term::has_marker),
+            Term::Call(call) => call.arguments.iter().any(|(argument, _)| argument.has_marker()),
+        }
+    }
+}

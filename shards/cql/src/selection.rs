@@ -1,0 +1,618 @@
+//! What a SELECT asks for: selectors to what owning cores give of each row and what the coordinating core makes of it.
+//!
+//! 1. Every column, write time and token that is named goes once into the list of fetched values.
+//! 2. Selectors become expressions over that list; overloads are chosen as for terms.
+//! 3. If every selector is fetched as it stands, there is no projection; counts alone are left to the owning cores.
+
+use crate::ast::{self, CellFact, SelectItem};
+use crate::functions::{
+    self, Aggregate, AggregateFunction, Argument, Candidate, Fit, Function, aggregates, is_aggregate_name, is_known,
+    is_missing, pick, scalars, term_fit,
+};
+use crate::literal::{Markers, Receiver, Scope, preferred_type, prepare_term};
+use crate::names::column;
+use crate::parser::unsupported;
+use crate::plan::{ColumnSpec, Expression, Grouping, Projection, Selector, Term, part_type};
+use model::{Column, ColumnKind, CqlType, Failure};
+use std::fmt;
+
+type Result<T> = std::result::Result<T, Failure>;
+
+const GROUP_ORDER: &str =
+    "Group by currently only support groups of columns following their declared order in the PRIMARY KEY";
+
+/// What marks a marker in a selection.
+const SELECTION: &str = "[selection]";
+
+/// What a SELECT gives.
+pub(crate) struct Selection {
+    /// See [`crate::plan::Select::selection`].
+    pub(crate) fetched: Vec<Selector>,
+    /// See [`crate::plan::Select::plain`].
+    pub(crate) plain: bool,
+    /// See [`crate::plan::Select::aggregate`].
+    pub(crate) aggregate: bool,
+    /// See [`crate::plan::Select::projection`].
+    pub(crate) projection: Option<Projection>,
+    /// The result's columns.
+    pub(crate) result: Vec<ColumnSpec>,
+}
+
+/// Resolves the selectors and GROUP BY of a SELECT.
+/// `is_equal` tells whether a key column is restricted to one value: GROUP BY may leave those out.
+pub(crate) fn select(
+    select: &ast::Select,
+    scope: &Scope,
+    markers: &mut Markers<'_>,
+    is_equal: &dyn Fn(&Column) -> bool,
+) -> Result<Selection> {
+    if select.json {
+        return Err(unsupported("SELECT JSON"));
+    }
+    let mut selecting = Selecting { scope, markers, fetched: Vec::new(), aggregates: Vec::new(), in_aggregate: false };
+    let mut outputs = Vec::new();
+    match &select.items {
+        None => {
+            for column in &scope.table.columns {
+                let at = selecting.fetch(Selector::Column(column.id));
+                outputs.push((column.name.clone(), Expression::Fetched(at), column.cql_type.clone()));
+            }
+        }
+        Some(items) => {
+            for item in items {
+                outputs.push(selecting.item(item)?);
+            }
+        }
+    }
+    let group_by = selecting.group_by(&select.group, is_equal)?;
+    let mut key_places = Vec::new();
+    if !group_by.is_empty() {
+        let key = &scope.table.columns[..scope.table.primary_key_len()];
+        key_places.extend(key.iter().map(|column| selecting.fetch(Selector::Column(column.id))));
+    }
+    let Selecting { fetched, aggregates, .. } = selecting;
+    let grouped = !aggregates.is_empty() || !group_by.is_empty();
+    let names: Vec<String> = outputs.iter().map(|(name, ..)| name.clone()).collect();
+    let types: Vec<CqlType> = outputs.iter().map(|(.., cql_type)| cql_type.clone()).collect();
+    let expressions: Vec<Expression> = outputs.into_iter().map(|(_, expression, _)| expression).collect();
+    let result = names.iter().zip(&types).map(|(name, cql_type)| scope.spec(name, cql_type.clone())).collect();
+    if let (false, Some(order)) = (grouped, fetched_order(&expressions)) {
+        let fetched: Vec<Selector> = order.iter().map(|at| fetched[*at].clone()).collect();
+        let plain = fetched.iter().all(|selector| matches!(selector, Selector::Column(_)));
+        return Ok(Selection { fetched, plain, aggregate: false, projection: None, result });
+    }
+    if let (true, Some(fetched)) = (group_by.is_empty(), counts_only(&expressions, &fetched, &aggregates)) {
+        return Ok(Selection { fetched, plain: false, aggregate: true, projection: None, result });
+    }
+    let projection = Projection { outputs: expressions, types, aggregates, grouped, group_by, key_places };
+    let plain = fetched.iter().all(|selector| matches!(selector, Selector::Column(_)));
+    Ok(Selection { fetched, plain, aggregate: false, projection: Some(projection), result })
+}
+
+/// The places of what is fetched, if every output is fetched as it stands.
+fn fetched_order(outputs: &[Expression]) -> Option<Vec<usize>> {
+    let place = |output: &Expression| match output {
+        Expression::Fetched(at) => Some(*at),
+        _ => None,
+    };
+    outputs.iter().map(place).collect()
+}
+
+/// What to fetch if nothing is asked but columns and counts of rows and columns, of which there is at least one.
+fn counts_only(
+    outputs: &[Expression],
+    fetched: &[Selector],
+    aggregates: &[(AggregateFunction, Option<Expression>)],
+) -> Option<Vec<Selector>> {
+    if aggregates.is_empty() {
+        return None;
+    }
+    let selector = |output: &Expression| match output {
+        Expression::Fetched(at) => fetched.get(*at).cloned(),
+        Expression::Aggregate(at) => match aggregates.get(*at)? {
+            (function, None) if function.aggregate == Aggregate::CountRows => Some(Selector::CountRows),
+            (function, Some(Expression::Fetched(at))) if function.aggregate == Aggregate::Count => {
+                match fetched.get(*at)? {
+                    Selector::Column(id) => Some(Selector::Count(*id)),
+                    _ => None,
+                }
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    outputs.iter().map(selector).collect()
+}
+
+struct Selecting<'s, 'm, 'n> {
+    scope: &'s Scope,
+    markers: &'m mut Markers<'n>,
+    fetched: Vec<Selector>,
+    aggregates: Vec<(AggregateFunction, Option<Expression>)>,
+    in_aggregate: bool,
+}
+
+/// A selector as an argument whose fit is asked.
+struct Asked<'a> {
+    selector: &'a ast::Selector,
+    /// Its type, if it has one by itself.
+    cql_type: Option<CqlType>,
+}
+
+impl fmt::Display for Asked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.selector.fmt(f)
+    }
+}
+
+impl Argument for Asked<'_> {
+    fn fit(&self, wanted: &CqlType, scope: &Scope) -> Result<Fit> {
+        match (&self.cql_type, self.selector.as_term()) {
+            (_, Some(term)) => term_fit(&term, wanted, scope),
+            (Some(cql_type), None) => Ok(Fit::of(wanted, cql_type)),
+            (None, None) => Ok(Fit::Weak),
+        }
+    }
+}
+
+impl Selecting<'_, '_, '_> {
+    fn fetch(&mut self, selector: Selector) -> usize {
+        match self.fetched.iter().position(|fetched| *fetched == selector) {
+            Some(at) => at,
+            None => {
+                self.fetched.push(selector);
+                self.fetched.len() - 1
+            }
+        }
+    }
+
+    fn item(&mut self, item: &SelectItem) -> Result<(String, Expression, CqlType)> {
+        let (expression, cql_type) = self.expression(&item.selector, None)?;
+        let name = match (&item.alias, &item.selector) {
+            (Some(alias), _) => alias.clone(),
+            (None, ast::Selector::CountRows) => "count".to_owned(),
+            (None, selector) => self.shown(selector)?,
+        };
+        Ok((name, expression, cql_type))
+    }
+
+    /// A selector's name. A cast to the type that a value has is not shown.
+    fn shown(&mut self, selector: &ast::Selector) -> Result<String> {
+        if let ast::Selector::Cast(of, type_name) = selector {
+            let to = self.scope.resolve(type_name)?;
+            if self.type_of(of)?.as_ref() == Some(&to) {
+                return self.shown(of);
+            }
+        }
+        Ok(selector.to_string())
+    }
+
+    /// The expression of a selector and its type. `wanted` is the type of its place, for terms that have none themselves.
+    fn expression(&mut self, selector: &ast::Selector, wanted: Option<&CqlType>) -> Result<(Expression, CqlType)> {
+        if let Some(term) = selector.as_term()
+            && !matches!(selector, ast::Selector::Function { .. })
+        {
+            return self.term(&term, wanted);
+        }
+        match selector {
+            ast::Selector::Column(name) => {
+                let column = column(self.scope, name)?;
+                let (id, cql_type) = (column.id, column.cql_type.clone());
+                Ok((Expression::Fetched(self.fetch(Selector::Column(id))), cql_type))
+            }
+            ast::Selector::CellFact(fact, of) => self.cell_fact(*fact, of),
+            ast::Selector::CountRows => {
+                self.refuse_nested_aggregate()?;
+                let function = AggregateFunction {
+                    name: "system.count_rows".to_owned(),
+                    aggregate: Aggregate::CountRows,
+                    argument: [CqlType::Bigint],
+                    result: CqlType::Bigint,
+                };
+                Ok((self.aggregate(function, None), CqlType::Bigint))
+            }
+            ast::Selector::Function { keyspace, name, arguments } => {
+                self.call(keyspace.as_deref(), name, arguments, wanted)
+            }
+            ast::Selector::Cast(of, type_name) => self.cast(of, type_name),
+            ast::Selector::TypeHint(type_name, of) => {
+                let hinted = self.scope.resolve(type_name)?;
+                let (expression, given) = self.expression(of, Some(&hinted))?;
+                if Fit::of(&hinted, &given) == Fit::No {
+                    return Err(Failure::invalid(format!(
+                        "Cannot assign value {selector} to {selector} of type {hinted}"
+                    )));
+                }
+                Ok((expression, hinted))
+            }
+            ast::Selector::Field(of, name) => self.field(of, name),
+            ast::Selector::Element(of, key) => {
+                let (of_expression, cql_type, key_type) = self.sliced(of, "Element")?;
+                let (key, result) = match &cql_type {
+                    CqlType::Map { value, .. } => (self.key(key, &key_type, of, "key")?, (**value).clone()),
+                    _ => (self.key(key, &key_type, of, "value")?, key_type),
+                };
+                Ok((Expression::Element(Box::new(of_expression), cql_type, key), result))
+            }
+            ast::Selector::Slice(of, from, to) => {
+                let (of_expression, cql_type, key_type) = self.sliced(of, "Slice")?;
+                let word = if matches!(cql_type, CqlType::Map { .. }) { "key" } else { "value" };
+                let from = from.as_ref().map(|from| self.key(from, &key_type, of, word)).transpose()?;
+                let to = to.as_ref().map(|to| self.key(to, &key_type, of, word)).transpose()?;
+                Ok((Expression::Slice(Box::new(of_expression), cql_type.clone(), from, to), cql_type))
+            }
+            ast::Selector::List(parts) | ast::Selector::Set(parts) | ast::Selector::Tuple(parts) => {
+                let cql_type = self.composite_type(selector, wanted)?;
+                self.composite(parts.iter(), cql_type)
+            }
+            ast::Selector::Map(entries) => {
+                let cql_type = self.composite_type(selector, wanted)?;
+                self.composite(entries.iter().flat_map(|(key, value)| [key, value]), cql_type)
+            }
+            ast::Selector::UserType(_) | ast::Selector::Term(_) => {
+                // Fields come from a literal; with columns inside nothing tells the type.
+                match wanted {
+                    Some(wanted @ CqlType::User { .. }) => self.user_type(selector, wanted.clone()),
+                    _ => Err(cannot_infer(selector)),
+                }
+            }
+        }
+    }
+
+    /// A term, whose type must be known from itself or its place.
+    fn term(&mut self, term: &ast::Term, wanted: Option<&CqlType>) -> Result<(Expression, CqlType)> {
+        let own = match term {
+            ast::Term::Cast(type_name, inner) => {
+                let cql_type = self.scope.resolve(type_name)?;
+                if term_fit(inner, &cql_type, self.scope)? == Fit::No {
+                    return Err(Failure::invalid(format!("Cannot assign value {term} to {term} of type {cql_type}")));
+                }
+                Some(cql_type)
+            }
+            _ => None,
+        };
+        let Some(cql_type) = own.as_ref().or(wanted) else {
+            return Err(cannot_infer(term));
+        };
+        let receiver = Receiver { scope: self.scope, name: SELECTION, cql_type };
+        let inner = match term {
+            ast::Term::Cast(_, inner) => inner,
+            other => other,
+        };
+        let prepared = prepare_term(inner, &receiver, self.markers)?;
+        Ok((Expression::Term(prepared, cql_type.clone()), cql_type.clone()))
+    }
+
+    fn cell_fact(&mut self, fact: CellFact, of: &ast::Selector) -> Result<(Expression, CqlType)> {
+        let ast::Selector::Column(name) = of else {
+            return Err(unsupported(&format!("{}() of parts of columns", fact.name())));
+        };
+        let column = column(self.scope, name)?;
+        if column.kind.is_key() {
+            return Err(Failure::invalid(format!(
+                "Cannot use selection function {} on PRIMARY KEY part {name}",
+                fact.name()
+            )));
+        }
+        if column.cql_type.is_multicell() {
+            return Err(unsupported(&format!("{}() of a collection", fact.name())));
+        }
+        let (selector, cql_type) = match fact {
+            CellFact::WriteTime | CellFact::MaxWriteTime => (Selector::WriteTime(column.id), CqlType::Bigint),
+            CellFact::Ttl => (Selector::Ttl(column.id), CqlType::Int),
+        };
+        Ok((Expression::Fetched(self.fetch(selector)), cql_type))
+    }
+
+    fn cast(&mut self, of: &ast::Selector, type_name: &ast::TypeName) -> Result<(Expression, CqlType)> {
+        let to = self.scope.resolve(type_name)?;
+        let (expression, from) = self.expression(of, None)?;
+        if from == to {
+            return Ok((expression, to));
+        }
+        let candidates = functions::cast(&to);
+        if candidates.is_empty() || type_name.text == "varchar" {
+            return Err(Failure::invalid(format!("{of} cannot be cast to {type_name}")));
+        }
+        let shown = format!("system.cast_as_{to}");
+        let asked = [Asked { selector: of, cql_type: Some(from) }];
+        let function = pick(&shown, candidates, &asked, Some(&to), self.scope)?;
+        Ok((Expression::Call(function, vec![expression]), to))
+    }
+
+    fn field(&mut self, of: &ast::Selector, name: &str) -> Result<(Expression, CqlType)> {
+        let (expression, cql_type) = self.expression(of, None)?;
+        let CqlType::User { definition, .. } = &cql_type else {
+            return Err(Failure::invalid(format!(
+                "Invalid field selection: {of} of type {cql_type} is not a user type"
+            )));
+        };
+        match definition.fields.iter().position(|(field, _)| field == name) {
+            Some(at) => Ok((Expression::Field(Box::new(expression), at), definition.fields[at].1.clone())),
+            None => Err(Failure::invalid(format!("{of} of type {cql_type} has no field {name}"))),
+        }
+    }
+
+    /// The set or map of which a part is asked, its type, and the type of its elements or keys.
+    fn sliced(&mut self, of: &ast::Selector, what: &str) -> Result<(Expression, CqlType, CqlType)> {
+        let (expression, cql_type) = self.expression(of, None)?;
+        match &cql_type {
+            CqlType::Set { element, .. } => {
+                let key_type = (**element).clone();
+                Ok((expression, cql_type, key_type))
+            }
+            CqlType::Map { key, .. } => {
+                let key_type = (**key).clone();
+                Ok((expression, cql_type, key_type))
+            }
+            CqlType::List { .. } => {
+                Err(Failure::invalid(format!("{what} selection is only allowed on sets and maps, but {of} is a list")))
+            }
+            other => Err(Failure::invalid(format!(
+                "Invalid {} selection: {of} is of type {other} is not a collection",
+                what.to_lowercase()
+            ))),
+        }
+    }
+
+    fn key(&mut self, term: &ast::Term, key_type: &CqlType, of: &ast::Selector, word: &str) -> Result<Term> {
+        let name = format!("{word}({of})");
+        prepare_term(term, &Receiver { scope: self.scope, name: &name, cql_type: key_type }, self.markers)
+    }
+
+    /// The type of a literal with columns: that of its place, or what its parts tell.
+    fn composite_type(&mut self, selector: &ast::Selector, wanted: Option<&CqlType>) -> Result<CqlType> {
+        if let Some(wanted) = wanted {
+            return Ok(wanted.clone());
+        }
+        self.type_of(selector)?.ok_or_else(|| cannot_infer(selector))
+    }
+
+    fn composite<'e>(
+        &mut self,
+        parts: impl Iterator<Item = &'e ast::Selector>,
+        cql_type: CqlType,
+    ) -> Result<(Expression, CqlType)> {
+        let mut expressions = Vec::new();
+        for (at, part) in parts.enumerate() {
+            let wanted = part_type(&cql_type, at).cloned();
+            let (expression, given) = self.expression(part, wanted.as_ref())?;
+            if wanted.is_none_or(|wanted| Fit::of(&wanted, &given) == Fit::No) {
+                return Err(Failure::invalid(format!(
+                    "Invalid literal: {part} of type {given} cannot be in {cql_type}"
+                )));
+            }
+            expressions.push(expression);
+        }
+        Ok((Expression::Composite(cql_type.clone(), expressions), cql_type))
+    }
+
+    fn user_type(&mut self, selector: &ast::Selector, cql_type: CqlType) -> Result<(Expression, CqlType)> {
+        let (CqlType::User { definition, .. }, ast::Selector::UserType(fields)) = (&cql_type, selector) else {
+            return Err(cannot_infer(selector));
+        };
+        let mut expressions = Vec::with_capacity(definition.fields.len());
+        for (field, wanted) in &definition.fields {
+            expressions.push(match fields.iter().rev().find(|(name, _)| name == field) {
+                Some((_, part)) => self.expression(part, Some(wanted))?.0,
+                None => Expression::Term(Term::Null, wanted.clone()),
+            });
+        }
+        Ok((Expression::Composite(cql_type.clone(), expressions), cql_type))
+    }
+
+    fn refuse_nested_aggregate(&self) -> Result<()> {
+        if self.in_aggregate {
+            return Err(Failure::invalid("aggregate functions cannot be used as arguments of aggregate functions"));
+        }
+        Ok(())
+    }
+
+    fn aggregate(&mut self, function: AggregateFunction, argument: Option<Expression>) -> Expression {
+        let entry = (function, argument);
+        match self.aggregates.iter().position(|known| *known == entry) {
+            Some(at) => Expression::Aggregate(at),
+            None => {
+                self.aggregates.push(entry);
+                Expression::Aggregate(self.aggregates.len() - 1)
+            }
+        }
+    }
+
+    fn call(
+        &mut self,
+        keyspace: Option<&str>,
+        name: &str,
+        arguments: &[ast::Selector],
+        wanted: Option<&CqlType>,
+    ) -> Result<(Expression, CqlType)> {
+        let builtin = keyspace.is_none_or(|keyspace| keyspace == "system");
+        if builtin && is_aggregate_name(name) {
+            return self.aggregate_call(keyspace, name, arguments);
+        }
+        if builtin && matches!(name, "fromjson" | "from_json") {
+            return Err(Failure::invalid(format!(
+                "{name}() cannot be used in the selection clause of a SELECT statement"
+            )));
+        }
+        let function = self.choose(keyspace, name, arguments, wanted)?;
+        if name == "token" && self.is_key(arguments) {
+            return Ok((Expression::Fetched(self.fetch(Selector::Token)), CqlType::Bigint));
+        }
+        let mut expressions = Vec::with_capacity(arguments.len());
+        for (argument, wanted) in arguments.iter().zip(&function.arguments) {
+            expressions.push(self.expression(argument, Some(wanted))?.0);
+        }
+        let result = function.result.clone();
+        Ok((Expression::Call(function, expressions), result))
+    }
+
+    /// Whether the arguments are the partition key's columns in their order.
+    fn is_key(&self, arguments: &[ast::Selector]) -> bool {
+        let key = self.scope.table.partition_key();
+        arguments.len() == key.len()
+            && arguments
+                .iter()
+                .zip(key)
+                .all(|(argument, column)| matches!(argument, ast::Selector::Column(name) if *name == column.name))
+    }
+
+    fn aggregate_call(
+        &mut self,
+        keyspace: Option<&str>,
+        name: &str,
+        arguments: &[ast::Selector],
+    ) -> Result<(Expression, CqlType)> {
+        let [argument] = arguments else {
+            return Err(Failure::invalid(format!(
+                "Invalid number of arguments in call to function system.{name}: 1 required but {} provided",
+                arguments.len()
+            )));
+        };
+        let Some(argument_type) = self.type_of(argument)? else {
+            return Err(Failure::invalid(format!(
+                "Cannot infer type of argument {argument} in call to function system.{name}(any): use type casts to \
+                 disambiguate"
+            )));
+        };
+        let qualifier = keyspace.map(|keyspace| format!("{keyspace}.")).unwrap_or_default();
+        let asked = [Asked { selector: argument, cql_type: Some(argument_type.clone()) }];
+        let candidates = aggregates(name, &argument_type);
+        let function = pick(&format!("{qualifier}{name}"), candidates, &asked, None, self.scope)?;
+        self.refuse_nested_aggregate()?;
+        self.in_aggregate = true;
+        let expression = self.expression(argument, function.arguments().first());
+        self.in_aggregate = false;
+        let result = function.result.clone();
+        Ok((self.aggregate(function, Some(expression?.0)), result))
+    }
+
+    /// The overload that a call means.
+    fn choose(
+        &mut self,
+        keyspace: Option<&str>,
+        name: &str,
+        arguments: &[ast::Selector],
+        wanted: Option<&CqlType>,
+    ) -> Result<Function> {
+        let builtin = keyspace.is_none_or(|keyspace| keyspace == "system");
+        if builtin && is_missing(name) {
+            return Err(unsupported(&format!("the function {name}()")));
+        }
+        let qualifier = keyspace.map(|keyspace| format!("{keyspace}.")).unwrap_or_default();
+        if !builtin || !is_known(name) && name != "token" {
+            return Err(Failure::invalid(format!("Unknown function '{qualifier}{name}'")));
+        }
+        let mut asked = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            asked.push(Asked { selector: argument, cql_type: self.type_of(argument)? });
+        }
+        let candidates = scalars(name, &self.scope.key_types());
+        if candidates.is_empty() {
+            return Err(match arguments.first() {
+                Some(argument) => Failure::invalid(format!(
+                    "Cannot infer type of argument {argument} in call to function system.{name}(any): use type casts \
+                     to disambiguate"
+                )),
+                None => Failure::invalid(format!(
+                    "Invalid number of arguments in call to function system.{name}: 1 required but 0 provided"
+                )),
+            });
+        }
+        pick(&format!("{qualifier}{name}"), candidates, &asked, wanted, self.scope)
+    }
+
+    /// A selector's type without a place; `None` for terms that have none.
+    fn type_of(&mut self, selector: &ast::Selector) -> Result<Option<CqlType>> {
+        let of_all = |parts: &[ast::Selector], selecting: &mut Self| -> Result<Option<Vec<CqlType>>> {
+            let types = parts.iter().map(|part| selecting.type_of(part)).collect::<Result<Vec<_>>>()?;
+            Ok(types.into_iter().collect())
+        };
+        Ok(match selector {
+            ast::Selector::Term(ast::Term::Cast(type_name, _)) | ast::Selector::TypeHint(type_name, _) => {
+                Some(self.scope.resolve(type_name)?)
+            }
+            ast::Selector::Term(ast::Term::Constant(family, text)) => Some(preferred_type(*family, text)),
+            ast::Selector::Term(_) | ast::Selector::Map(_) | ast::Selector::UserType(_) => None,
+            ast::Selector::Column(name) => Some(column(self.scope, name)?.cql_type.clone()),
+            ast::Selector::CellFact(CellFact::Ttl, _) => Some(CqlType::Int),
+            ast::Selector::CellFact(..) | ast::Selector::CountRows => Some(CqlType::Bigint),
+            ast::Selector::Cast(_, type_name) => Some(self.scope.resolve(type_name)?),
+            ast::Selector::Function { keyspace, name, arguments } => {
+                let builtin = keyspace.as_deref().is_none_or(|keyspace| keyspace == "system");
+                match (name.as_str(), arguments.as_slice()) {
+                    ("count", [_]) if builtin => Some(CqlType::Bigint),
+                    ("min" | "max" | "sum" | "avg", [argument]) if builtin => self.type_of(argument)?,
+                    _ => Some(self.choose(keyspace.as_deref(), name, arguments, None)?.result),
+                }
+            }
+            ast::Selector::Field(of, name) => match self.type_of(of)? {
+                Some(CqlType::User { definition, .. }) => {
+                    definition.fields.iter().find(|(field, _)| field == name).map(|(_, field)| field.clone())
+                }
+                _ => None,
+            },
+            ast::Selector::Element(of, _) => match self.type_of(of)? {
+                Some(CqlType::Map { value, .. }) => Some(*value),
+                Some(CqlType::Set { element, .. }) => Some(*element),
+                _ => None,
+            },
+            ast::Selector::Slice(of, ..) => self.type_of(of)?,
+            ast::Selector::List(parts) => {
+                let element = of_all(parts, self)?.and_then(|types| types.into_iter().next());
+                element.map(|element| CqlType::List { element: Box::new(element), frozen: false })
+            }
+            ast::Selector::Set(parts) => {
+                let element = of_all(parts, self)?.and_then(|types| types.into_iter().next());
+                element.map(|element| CqlType::Set { element: Box::new(element), frozen: false })
+            }
+            ast::Selector::Tuple(parts) => of_all(parts, self)?.map(CqlType::Tuple),
+        })
+    }
+
+    /// GROUP BY: a prefix of the primary key; the last may be a function of its column.
+    fn group_by(&mut self, group: &[ast::Selector], is_equal: &dyn Fn(&Column) -> bool) -> Result<Vec<Grouping>> {
+        let mut groupings = Vec::with_capacity(group.len());
+        let key = &self.scope.table.columns[..self.scope.table.primary_key_len()];
+        let mut next = 0;
+        for (at, selector) in group.iter().enumerate() {
+            let mut inner = selector;
+            while let ast::Selector::Function { arguments, .. } = inner {
+                let named = arguments.iter().find(|argument| argument.as_term().is_none());
+                inner =
+                    named.ok_or_else(|| Failure::invalid(format!("GROUP BY must name a column, got {selector}")))?;
+            }
+            let ast::Selector::Column(name) = inner else {
+                return Err(Failure::invalid(format!("GROUP BY takes columns and functions of one, got {selector}")));
+            };
+            let column = column(self.scope, name)?;
+            if !column.kind.is_key() {
+                return Err(Failure::invalid(format!(
+                    "Group by is currently only supported on the columns of the PRIMARY KEY, got {name}"
+                )));
+            }
+            // Columns may be left out only where they have one value.
+            let place = self.scope.table.index_of(column.id).unwrap_or(usize::MAX);
+            if key.get(next..place).is_none_or(|skipped| !skipped.iter().all(is_equal)) {
+                return Err(Failure::invalid(GROUP_ORDER));
+            }
+            next = place + 1;
+            if column.kind == ColumnKind::PartitionKey && !matches!(selector, ast::Selector::Column(_)) {
+                return Err(Failure::invalid("Group by functions are only supported on clustering columns"));
+            }
+            if at + 1 < group.len() && !matches!(selector, ast::Selector::Column(_)) {
+                return Err(Failure::invalid(
+                    "Functions are only supported on the last element of the GROUP BY clause",
+                ));
+            }
+            groupings.push(Grouping { expression: self.expression(selector, None)?.0 });
+        }
+        Ok(groupings)
+    }
+}
+
+fn cannot_infer(shown: &dyn fmt::Display) -> Failure {
+    Failure::invalid(format!(
+        "Cannot infer type for term {shown} in selection clause (try using a cast to force a type)"
+    ))
+}

@@ -1,0 +1,201 @@
+//! What the coordinating core makes of fetched rows: functions, parts of values, aggregates and groups.
+//!
+//! A page of a grouped read is full after as many groups as the client asked rows for, and only once the first row of the
+//! next group was seen; the paging state is the place of the last row of the last whole group.
+//!
+//! Invariants: memory is bounded by a page of fetched rows and a page of results, whatever the size of a group.
+
+use super::binding::Values;
+use super::select::{Target, page_of};
+use crate::Shard;
+use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, RESULT_BYTES_MAX, ReadPlan, result_too_large};
+use crate::row_block::{RowBlock, cells_of};
+use crate::verbs::Resume;
+use cql::plan::{Group, Projection};
+use model::key::push_composite;
+use model::query::Position;
+use model::{DecoratedKey, Failure, Table, comparable};
+
+/// How many groups a page may have.
+#[derive(Clone, Copy)]
+pub(crate) struct GroupLimits {
+    /// Groups until the page is full.
+    pub(crate) page: u64,
+    /// Groups of one partition.
+    pub(crate) per_partition: u64,
+}
+
+/// A page of groups and where to go on.
+pub(crate) struct GroupPage {
+    /// The groups' rows.
+    pub(crate) block: RowBlock,
+    /// The last row of the last group, if there may be more.
+    pub(crate) stopped_at: Option<Resume>,
+}
+
+/// Each row of a block made into a result row.
+pub(crate) fn rows(
+    shard: &Shard,
+    projection: &Projection,
+    fetched_len: usize,
+    block: RowBlock,
+    values: &Values<'_>,
+) -> Result<RowBlock, Failure> {
+    let mut out = RowBlock::default();
+    let mut context = shard.evaluation();
+    let mut cells = cells_of(&block.bytes);
+    let mut row = Vec::with_capacity(fetched_len);
+    for _ in 0..block.rows {
+        row.clear();
+        row.extend(cells.by_ref().take(fetched_len));
+        projection.row(&row, &values.bound, &mut context, &mut out.bytes)?;
+        out.rows += 1;
+        if out.bytes.len() > RESULT_BYTES_MAX {
+            return Err(result_too_large());
+        }
+    }
+    Ok(out)
+}
+
+/// The partition and clustering of a fetched row.
+struct Place {
+    key: Vec<u8>,
+    comparable: Vec<u8>,
+}
+
+impl Place {
+    fn of(table: &Table, places: &[usize], row: &[Option<&[u8]>]) -> Place {
+        let value = |at: &usize| row.get(*at).copied().flatten();
+        let (key, clustering) = places.split_at(table.partition_key_len.min(places.len()));
+        let mut serialised = Vec::new();
+        match key {
+            [at] => serialised.extend_from_slice(value(at).unwrap_or_default()),
+            several => push_composite(several.iter().map(|at| value(at).unwrap_or_default()), &mut serialised),
+        }
+        let mut comparable = Vec::new();
+        // A partition that has nothing but static columns has a row without clustering.
+        if clustering.iter().all(|at| value(at).is_some()) {
+            let components = clustering.iter().map(|at| value(at).unwrap_or_default());
+            comparable::clustering(table, components, &mut comparable);
+        }
+        Place { key: serialised, comparable }
+    }
+
+    /// The place after `groups` groups of its partition.
+    fn resume(self, groups: u64) -> Resume {
+        let comparable = (!self.comparable.is_empty()).then(|| self.comparable.into_boxed_slice());
+        Resume { position: Position { key: DecoratedKey::new(&self.key), comparable }, partition_rows: groups }
+    }
+}
+
+/// Reads rows and gathers them into groups.
+pub(crate) async fn groups(
+    shard: &Shard,
+    projection: &Projection,
+    plan: &ReadPlan,
+    target: Target,
+    mut resume: Option<Resume>,
+    limits: GroupLimits,
+    values: &Values<'_>,
+) -> Result<GroupPage, Failure> {
+    let mut gathering = Gathering {
+        table: &plan.table,
+        projection,
+        limits,
+        group: Group::new(projection),
+        group_key: Vec::new(),
+        place: resume.as_ref().map(|resume| Place {
+            key: resume.position.key.key.to_vec(),
+            comparable: resume.position.comparable.as_deref().unwrap_or_default().to_vec(),
+        }),
+        groups_of_partition: resume.as_ref().map_or(0, |resume| resume.partition_rows),
+        out: RowBlock::default(),
+    };
+    let fetched_len = plan.selection.len();
+    let limits = PageLimits { rows_max: u64::MAX, bytes_max: Some(PAGE_BYTES_MAX) };
+    loop {
+        let page = page_of(shard, plan, target.clone(), resume, limits).await?;
+        {
+            let mut context = shard.evaluation();
+            let mut cells = cells_of(&page.block.bytes);
+            let mut row = Vec::with_capacity(fetched_len);
+            for _ in 0..page.block.rows {
+                row.clear();
+                row.extend(cells.by_ref().take(fetched_len));
+                if let Some(stopped_at) = gathering.take(&row, values, &mut context)? {
+                    return Ok(GroupPage { block: gathering.out, stopped_at: Some(stopped_at) });
+                }
+            }
+        }
+        match page.stopped_at {
+            Some(position) => resume = Some(position),
+            None => break,
+        }
+        runtime::yield_if_needed().await;
+    }
+    let mut context = shard.evaluation();
+    // Without GROUP BY there is one group, even without rows.
+    if !gathering.group.is_empty() || projection.group_by.is_empty() {
+        gathering.end_group(values, &mut context)?;
+    }
+    Ok(GroupPage { block: gathering.out, stopped_at: None })
+}
+
+struct Gathering<'p> {
+    table: &'p Table,
+    projection: &'p Projection,
+    limits: GroupLimits,
+    group: Group,
+    /// What tells the group under way from others.
+    group_key: Vec<u8>,
+    /// The last row taken.
+    place: Option<Place>,
+    /// Groups of the partition under way, the one that is gathered included.
+    groups_of_partition: u64,
+    out: RowBlock,
+}
+
+impl Gathering<'_> {
+    /// Takes a row. The position before it, if the page is full and the row begins another group.
+    fn take(
+        &mut self,
+        row: &[Option<&[u8]>],
+        values: &Values<'_>,
+        context: &mut dyn cql::plan::Context,
+    ) -> Result<Option<Resume>, Failure> {
+        if self.projection.group_by.is_empty() {
+            self.group.add(self.projection, row, &values.bound, context)?;
+            return Ok(None);
+        }
+        let mut key = Vec::new();
+        self.projection.group_key(row, &values.bound, context, &mut key)?;
+        let place = Place::of(self.table, &self.projection.key_places, row);
+        let same_partition = self.place.as_ref().is_some_and(|last| last.key == place.key);
+        let begins = !same_partition || key != self.group_key;
+        if begins {
+            if !self.group.is_empty() {
+                self.end_group(values, context)?;
+            }
+            if u64::from(self.out.rows) >= self.limits.page {
+                let groups = self.groups_of_partition;
+                return Ok(self.place.take().map(|place| place.resume(groups)));
+            }
+            self.groups_of_partition = if same_partition { self.groups_of_partition + 1 } else { 1 };
+            self.group_key = key;
+        }
+        if self.groups_of_partition <= self.limits.per_partition {
+            self.group.add(self.projection, row, &values.bound, context)?;
+        }
+        self.place = Some(place);
+        Ok(None)
+    }
+
+    fn end_group(&mut self, values: &Values<'_>, context: &mut dyn cql::plan::Context) -> Result<(), Failure> {
+        self.group.finish(self.projection, &values.bound, context, &mut self.out.bytes)?;
+        self.out.rows += 1;
+        if self.out.bytes.len() > RESULT_BYTES_MAX {
+            return Err(result_too_large());
+        }
+        Ok(())
+    }
+}
