@@ -195,6 +195,10 @@ impl<'a> RowBlockSink<'a> {
         }
         // A page that is filled exactly is resumed, even when nothing follows.
         let end = if self.taken >= self.rows_max { ReadEnd::Stopped } else { end };
+        if let ReadEnd::Paused(place) = end {
+            let last = Some(*place);
+            return Ok(ReadReply { block: self.block, end: ReadEnd::Stopped, last, places: self.places });
+        }
         let last = (end == ReadEnd::Stopped && self.taken > 0).then(|| Resume {
             position: Position {
                 key: DecoratedKey { token: self.last_token, key: self.last_key.into() },

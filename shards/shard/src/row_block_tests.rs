@@ -51,10 +51,11 @@ fn request(selection: Vec<Selector>, rows_max: u64, bytes_max: usize) -> ReadReq
         reversed: false,
         rows_max,
         per_partition_max: u64::MAX,
+        visits_max: u64::MAX,
         resume: None,
         resume_partition_rows: 0,
-        wants_static: false,
         static_only: false,
+        wants_static: false,
     };
     ReadRequest { command, selection: selection.into(), filter: None, bytes_max, places: true }
 }

@@ -4,7 +4,8 @@ use crate::ports::SchemaChange;
 use crate::row_block::{Places, RowBlock};
 use crate::row_filter::RowFilter;
 use cql::plan::{Define, Selector};
-use model::query::{Position, ReadCommand, ReadEnd};
+pub use model::query::Resume;
+use model::query::{ReadCommand, ReadEnd};
 use model::{Failure, Mutation, Schema, TableId};
 use std::sync::Arc;
 
@@ -65,15 +66,6 @@ pub struct ReadRequest {
     pub bytes_max: usize,
     /// Whether the place of each row is asked for.
     pub places: bool,
-}
-
-/// Where a read goes on.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Resume {
-    /// The last row given.
-    pub position: Position,
-    /// Rows given so far of its partition, for PER PARTITION LIMIT.
-    pub partition_rows: u64,
 }
 
 /// What a read gives.

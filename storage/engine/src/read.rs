@@ -4,9 +4,11 @@
 //! 2. Between stretches a long read may yield. It keeps a snapshot of the partition it is in, so that it never sees half
 //!    of a mutation, and finds its place again by the last row it visited.
 //! 3. A single-partition read that fits a stretch needs no await and, when the sink allocates nothing, no allocation.
+//! 4. A partition whose rows are all done without a live one gives its static cells as a row, if the command asks.
 //!
 //! A row is live if its liveness is, or any of its cells: not deleted by the partition, a range, the row or its column,
-//! and not expired at the command's `now_in_seconds`.
+//! not expired at the command's `now_in_seconds`, not of a column dropped since. A static cell is deleted by the
+//! partition and its column alone.
 //!
 //! Invariants: no borrow across an await; the sink is called with a memtable borrowed and must not call the store.
 
@@ -16,16 +18,33 @@ use crate::memtable::partition::Partition;
 use crate::memtable::tree::From;
 use crate::memtable::{Contents, Memtable, Snapshot};
 use model::fragment::Fragment;
-use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink, SinkState};
+use model::mutation::Clustering;
+use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, Resume, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowView};
-use model::{ColumnId, DecoratedKey, Token};
+use model::schema::DroppedColumn;
+use model::{ColumnId, DecoratedKey, Table, Token};
 use std::rc::Rc;
 
 /// Rows visited, live or dead, before a read asks whether to yield. A partition counts as one more.
 pub(crate) const STRETCH_ROWS_MAX: usize = 128;
 
-/// Room for the cells of a row, kept from read to read.
-pub(crate) type CellScratch = std::cell::Cell<Vec<Cell<'static>>>;
+/// Room for the cells of a row and of a static row, kept from read to read.
+pub(crate) type CellScratch = std::cell::Cell<LiveCells<'static>>;
+
+/// Live cells.
+#[derive(Default)]
+pub(crate) struct LiveCells<'a> {
+    /// Of the row that is looked at.
+    row: Vec<Cell<'a>>,
+    /// Of its partition's static row.
+    statics: Vec<Cell<'a>>,
+}
+
+impl LiveCells<'_> {
+    fn recycle<'b>(self) -> LiveCells<'b> {
+        LiveCells { row: recycle(self.row), statics: recycle(self.statics) }
+    }
+}
 
 /// Empties a vector and keeps its memory for cells of another lifetime.
 fn recycle<'a>(mut cells: Vec<Cell<'_>>) -> Vec<Cell<'a>> {
@@ -40,19 +59,16 @@ struct Progress<'c> {
     sink: &'c mut dyn RowSink,
     /// Rows given so far.
     given: u64,
-    /// Rows given so far of the partition that the read is in, on pages before as well.
-    given_in_partition: u64,
+    /// Visits so far.
+    visits: u64,
     /// Rows that this stretch may still visit.
     stretch: usize,
-    /// The last row visited of a partition that the stretch did not finish.
+    /// The last row visited of a partition that the stretch or the read did not finish.
     last: Vec<u8>,
-}
-
-impl Progress<'_> {
-    /// Begins a partition; `resumed`: that of [`ReadCommand::resume`].
-    fn begin_partition(&mut self, resumed: bool) {
-        self.given_in_partition = if resumed { self.command.resume_partition_rows } else { 0 };
-    }
+    /// Rows given of the partition under way.
+    partition_rows: u64,
+    /// Whether a live row of it was seen.
+    seen_live: bool,
 }
 
 /// How far a stretch came in one partition.
@@ -62,8 +78,51 @@ enum Reached {
     PartitionEnd,
     /// The sink or the limit stopped the read.
     Stopped,
+    /// The visits of the command are used up; [`Progress::last`] says where.
+    Paused,
     /// The stretch is over; [`Progress::last`] says where.
     StretchEnd,
+}
+
+impl<'c> Progress<'c> {
+    fn new(command: &'c ReadCommand, sink: &'c mut dyn RowSink, stretch: usize) -> Progress<'c> {
+        let (last, partition_rows) = (Vec::new(), 0);
+        Progress { command, sink, given: 0, visits: 0, stretch, last, partition_rows, seen_live: false }
+    }
+
+    /// A partition begins, of which earlier parts of the read gave some rows.
+    fn begin_partition(&mut self, resumed: bool) {
+        self.partition_rows = if resumed { self.command.resume_partition_rows } else { 0 };
+        self.seen_live = self.partition_rows > 0;
+    }
+
+    /// Gives a row; whether the read or the partition ends with it.
+    fn give(&mut self, row: &LiveRow<'_>) -> Option<Reached> {
+        self.seen_live = true;
+        let state = self.sink.row(row);
+        if state == SinkState::Rejected {
+            return None;
+        }
+        self.given += 1;
+        self.partition_rows += 1;
+        if state == SinkState::Full || self.given >= self.command.rows_max {
+            return Some(Reached::Stopped);
+        }
+        (self.partition_rows >= self.command.per_partition_max).then_some(Reached::PartitionEnd)
+    }
+
+    /// Counts a visit; whether the command allows no more.
+    fn visit(&mut self, bytes: usize) -> bool {
+        self.visits = self.visits.saturating_add((bytes as u64).div_ceil(ReadCommand::VISIT_BYTES).max(1));
+        self.visits >= self.command.visits_max
+    }
+
+    /// The end of a read that was paused in a partition.
+    fn paused(&mut self, contents: &Contents, partition: &Partition) -> ReadEnd {
+        let comparable = Some(std::mem::take(&mut self.last).into());
+        let position = Position { key: decorated(contents, partition), comparable };
+        ReadEnd::Paused(Box::new(Resume { position, partition_rows: self.partition_rows }))
+    }
 }
 
 /// Reads `command` from `memtable`.
@@ -73,7 +132,7 @@ pub(crate) async fn read(
     scratch: &CellScratch,
     sink: &mut dyn RowSink,
 ) -> Result<ReadEnd, Error> {
-    let mut progress = Progress { command, sink, given: 0, given_in_partition: 0, stretch: 0, last: Vec::new() };
+    let mut progress = Progress::new(command, sink, 0);
     let mut place = Place::Begin;
     loop {
         progress.stretch = STRETCH_ROWS_MAX;
@@ -103,19 +162,21 @@ pub(crate) fn read_now(
     if rows_in_slices(&contents, partition, command) > STRETCH_ROWS_MAX as u64 {
         return None;
     }
-    let mut progress =
-        Progress { command, sink, given: 0, given_in_partition: 0, stretch: usize::MAX, last: Vec::new() };
-    let mut cells = recycle(scratch.take());
+    let mut progress = Progress::new(command, sink, usize::MAX);
     let reached = match first_row_after(command, key) {
-        Resume::Done => Reached::PartitionEnd,
-        Resume::After(after) => {
+        Start::Done => Reached::PartitionEnd,
+        Start::After(after) => {
             progress.begin_partition(after.is_some());
-            partition_stretch(&contents, partition, after, &mut cells, &mut progress)
+            let mut cells = scratch.take().recycle();
+            let table = memtable.table();
+            let reached = partition_stretch(&contents, &table, partition, after, &mut cells, &mut progress);
+            scratch.set(cells.recycle());
+            reached
         }
     };
-    scratch.set(recycle(cells));
     Some(match reached {
         Reached::Stopped => ReadEnd::Stopped,
+        Reached::Paused => progress.paused(&contents, partition),
         Reached::PartitionEnd | Reached::StretchEnd => ReadEnd::Exhausted,
     })
 }
@@ -133,25 +194,25 @@ fn rows_in_slices(contents: &Contents, partition: &Partition, command: &ReadComm
 }
 
 /// Where in a partition a read begins.
-enum Resume<'a> {
+enum Start<'a> {
     /// After a row; `None`: at the beginning.
     After(Option<&'a [u8]>),
     /// Nowhere: the page before ended with or beyond this partition.
     Done,
 }
 
-fn first_row_after<'a>(command: &'a ReadCommand, key: &DecoratedKey) -> Resume<'a> {
+fn first_row_after<'a>(command: &'a ReadCommand, key: &DecoratedKey) -> Start<'a> {
     match &command.resume {
         Some(resume) if resume.key == *key => after_position(resume),
-        Some(resume) if resume.key > *key => Resume::Done,
-        _ => Resume::After(None),
+        Some(resume) if resume.key > *key => Start::Done,
+        _ => Start::After(None),
     }
 }
 
-fn after_position(position: &Position) -> Resume<'_> {
+fn after_position(position: &Position) -> Start<'_> {
     match &position.comparable {
-        Some(comparable) => Resume::After(Some(comparable)),
-        None => Resume::Done,
+        Some(comparable) => Start::After(Some(comparable)),
+        None => Start::Done,
     }
 }
 
@@ -172,39 +233,45 @@ fn key_stretch(
     scratch: &CellScratch,
 ) -> Option<ReadEnd> {
     let contents = memtable.read();
-    let reached = if let Place::Within(snapshot) = place {
-        continue_partition(&contents, snapshot, progress, scratch)
-    } else {
-        let partition = contents.partitions.get(&contents.arena, key.token.prefix(), &key.key);
-        let (Some(partition), Resume::After(after)) = (partition, first_row_after(progress.command, key)) else {
-            return Some(ReadEnd::Exhausted);
+    if let Place::Within(snapshot) = place {
+        return match continue_partition(memtable, &contents, snapshot, progress, scratch) {
+            Reached::PartitionEnd => Some(ReadEnd::Exhausted),
+            Reached::Stopped => Some(ReadEnd::Stopped),
+            Reached::Paused => Some(progress.paused(&contents, snapshot.partition())),
+            Reached::StretchEnd => None,
         };
-        let mut cells = recycle(scratch.take());
-        progress.begin_partition(after.is_some());
-        let reached = partition_stretch(&contents, partition, after, &mut cells, progress);
-        scratch.set(recycle(cells));
-        if reached == Reached::StretchEnd {
-            *place = Place::Within(memtable.snapshot(partition));
-        }
-        reached
+    }
+    let partition = contents.partitions.get(&contents.arena, key.token.prefix(), &key.key);
+    let (Some(partition), Start::After(after)) = (partition, first_row_after(progress.command, key)) else {
+        return Some(ReadEnd::Exhausted);
     };
+    progress.begin_partition(after.is_some());
+    let mut cells = scratch.take().recycle();
+    let reached = partition_stretch(&contents, &memtable.table(), partition, after, &mut cells, progress);
+    scratch.set(cells.recycle());
     match reached {
         Reached::PartitionEnd => Some(ReadEnd::Exhausted),
         Reached::Stopped => Some(ReadEnd::Stopped),
-        Reached::StretchEnd => None,
+        Reached::Paused => Some(progress.paused(&contents, partition)),
+        Reached::StretchEnd => {
+            *place = Place::Within(memtable.snapshot(partition));
+            None
+        }
     }
 }
 
 fn continue_partition(
+    memtable: &Memtable,
     contents: &Contents,
     snapshot: &Snapshot,
     progress: &mut Progress<'_>,
     scratch: &CellScratch,
 ) -> Reached {
     let after = std::mem::take(&mut progress.last);
-    let mut cells = recycle(scratch.take());
-    let reached = partition_stretch(contents, snapshot.partition(), Some(&after), &mut cells, progress);
-    scratch.set(recycle(cells));
+    let mut cells = scratch.take().recycle();
+    let table = memtable.table();
+    let reached = partition_stretch(contents, &table, snapshot.partition(), Some(&after), &mut cells, progress);
+    scratch.set(cells.recycle());
     reached
 }
 
@@ -219,9 +286,10 @@ fn range_stretch(
     let command = progress.command;
     let Partitions::Range(range) = &command.partitions else { return Some(ReadEnd::Exhausted) };
     if let Place::Within(snapshot) = place {
-        match continue_partition(contents, snapshot, progress, scratch) {
+        match continue_partition(memtable, contents, snapshot, progress, scratch) {
             Reached::PartitionEnd => *place = Place::After(decorated(contents, snapshot.partition())),
             Reached::Stopped => return Some(ReadEnd::Stopped),
+            Reached::Paused => return Some(progress.paused(contents, snapshot.partition())),
             Reached::StretchEnd => return None,
         }
     }
@@ -234,14 +302,15 @@ fn range_stretch(
         (Place::After(key), _) => From::After(key.token.prefix(), &key.key),
         (_, Some(resume)) if resume.token() > range.after || matches!(range_start, From::Start) => {
             match after_position(resume) {
-                Resume::After(_) => From::At(resume.token().prefix(), &resume.key.key),
-                Resume::Done => From::After(resume.token().prefix(), &resume.key.key),
+                Start::After(_) => From::At(resume.token().prefix(), &resume.key.key),
+                Start::Done => From::After(resume.token().prefix(), &resume.key.key),
             }
         }
         _ => range_start,
     };
     let until = if range.until == Token::MIN { u64::MAX } else { range.until.prefix() };
-    let mut cells = recycle(scratch.take());
+    let table = memtable.table();
+    let mut cells = scratch.take().recycle();
     let mut end = Some(ReadEnd::Exhausted);
     for partition in contents.partitions.range(&contents.arena, from, until) {
         let after = match &command.resume {
@@ -251,24 +320,28 @@ fn range_stretch(
             _ => None,
         };
         progress.begin_partition(after.is_some());
-        let reached = partition_stretch(contents, partition, after, &mut cells, progress);
+        let reached = partition_stretch(contents, &table, partition, after, &mut cells, progress);
         progress.stretch = progress.stretch.saturating_sub(1);
-        if reached == Reached::Stopped {
-            end = Some(ReadEnd::Stopped);
-            break;
+        match reached {
+            Reached::Stopped => end = Some(ReadEnd::Stopped),
+            Reached::Paused => end = Some(progress.paused(contents, partition)),
+            Reached::StretchEnd => {
+                *place = Place::Within(memtable.snapshot(partition));
+                end = None;
+            }
+            Reached::PartitionEnd if progress.visit(0) => {
+                let position = Position { key: decorated(contents, partition), comparable: None };
+                end = Some(ReadEnd::Paused(Box::new(Resume { position, partition_rows: 0 })));
+            }
+            Reached::PartitionEnd if progress.stretch == 0 => {
+                *place = Place::After(decorated(contents, partition));
+                end = None;
+            }
+            Reached::PartitionEnd => continue,
         }
-        if reached == Reached::StretchEnd {
-            *place = Place::Within(memtable.snapshot(partition));
-            end = None;
-            break;
-        }
-        if progress.stretch == 0 {
-            *place = Place::After(decorated(contents, partition));
-            end = None;
-            break;
-        }
+        break;
     }
-    scratch.set(recycle(cells));
+    scratch.set(cells.recycle());
     end
 }
 
@@ -279,56 +352,64 @@ fn decorated(contents: &Contents, partition: &Partition) -> DecoratedKey {
 /// Gives the live rows of one partition after `after`, in read order, until the stretch or the read ends.
 fn partition_stretch<'a, 'c: 'a>(
     contents: &'a Contents,
+    table: &Table,
     partition: &'a Partition,
     after: Option<&'a [u8]>,
-    cells: &mut Vec<Cell<'a>>,
+    cells: &mut LiveCells<'a>,
     progress: &mut Progress<'c>,
 ) -> Reached {
     let command = progress.command;
-    if progress.given_in_partition >= command.per_partition_max {
+    if progress.partition_rows >= command.per_partition_max {
         return Reached::PartitionEnd;
     }
+    let now = command.now_in_seconds;
     let mut cursor = PartitionCursor::new(&contents.arena, partition, &command.slices, command.reversed, after);
     let mut range_deletion = Deletion::LIVE;
-    let key = partition.key(&contents.arena);
+    let (token, key) = (partition.token, partition.key(&contents.arena));
+    cells.statics.clear();
     while let Some(fragment) = cursor.next_fragment() {
         match fragment {
             Fragment::PartitionStart { .. } => {}
             Fragment::PartitionEnd => break,
+            Fragment::StaticRow { row } => {
+                if command.wants_static {
+                    live_cells(row, partition.deletion, now, &table.dropped, &mut cells.statics);
+                }
+            }
             Fragment::RangeMarker { deletion, .. } => range_deletion = deletion,
             Fragment::Row { clustering, comparable, row } => {
                 let deletion = partition.deletion.max(range_deletion);
-                if let Some(liveness) = live_cells(row, deletion, command.now_in_seconds, cells) {
-                    let row = LiveRow {
-                        token: partition.token,
-                        key,
-                        clustering,
-                        comparable,
-                        liveness,
-                        cells,
-                        static_cells: &[],
-                        static_only: false,
-                    };
-                    let state = progress.sink.row(&row);
-                    if state != SinkState::Rejected {
-                        progress.given += 1;
-                        progress.given_in_partition += 1;
-                    }
-                    if state == SinkState::Full || progress.given >= command.rows_max {
-                        return Reached::Stopped;
-                    }
-                    if progress.given_in_partition >= command.per_partition_max {
-                        return Reached::PartitionEnd;
+                if let Some(liveness) = live_cells(row, deletion, now, &table.dropped, &mut cells.row) {
+                    let (cells, static_cells) = (&*cells.row, &*cells.statics);
+                    let static_only = false;
+                    let row =
+                        LiveRow { token, key, clustering, comparable, liveness, cells, static_cells, static_only };
+                    if let Some(reached) = progress.give(&row) {
+                        return reached;
                     }
                 }
+                let paused = progress.visit(row.blob().len());
                 progress.stretch = progress.stretch.saturating_sub(1);
-                if progress.stretch == 0 {
+                if paused || progress.stretch == 0 {
                     progress.last.clear();
                     progress.last.extend_from_slice(comparable);
-                    return Reached::StretchEnd;
+                    return if paused { Reached::Paused } else { Reached::StretchEnd };
                 }
             }
         }
+    }
+    if command.static_only && !progress.seen_live && !cells.statics.is_empty() {
+        let row = LiveRow {
+            token,
+            key,
+            clustering: Clustering(&[]),
+            comparable: &[],
+            liveness: None,
+            cells: &[],
+            static_cells: &cells.statics,
+            static_only: true,
+        };
+        return progress.give(&row).unwrap_or(Reached::PartitionEnd);
     }
     Reached::PartitionEnd
 }
@@ -338,6 +419,7 @@ fn live_cells<'a>(
     row: RowView<'a>,
     deletion: Deletion,
     now: i64,
+    dropped: &[DroppedColumn],
     cells: &mut Vec<Cell<'a>>,
 ) -> Option<Option<Liveness>> {
     cells.clear();
@@ -353,9 +435,19 @@ fn live_cells<'a>(
             continue;
         }
         let column_deleted = column_deletion.0 == Some(cell.column) && cell.timestamp <= column_deletion.1;
-        if !column_deleted && !deletion.deletes(cell.timestamp) && cell.value_at(now).is_some() {
+        if !column_deleted
+            && !deletion.deletes(cell.timestamp)
+            && cell.value_at(now).is_some()
+            && !is_dropped(&cell, dropped)
+        {
             cells.push(cell);
         }
     }
     (liveness.is_some() || !cells.is_empty()).then_some(liveness)
+}
+
+/// Whether a cell was written before its column was dropped.
+#[inline]
+fn is_dropped(cell: &Cell<'_>, dropped: &[DroppedColumn]) -> bool {
+    !dropped.is_empty() && dropped.iter().any(|column| column.id == cell.column && cell.timestamp <= column.dropped_at)
 }

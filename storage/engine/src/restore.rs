@@ -246,6 +246,9 @@ fn move_columns(key: &[u8], update: &model::mutation::TableUpdate<'_>, ids: &Has
             Operation::Row { clustering, row } => {
                 builder.row(clustering, |out| move_row(row, ids, out));
             }
+            Operation::StaticRow { row } => {
+                builder.static_row(|out| move_row(row, ids, out));
+            }
             Operation::RangeDeletion { start, end, deletion } => {
                 builder.delete_range(start, end, deletion);
             }

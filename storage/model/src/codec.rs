@@ -12,6 +12,7 @@
 //!       kind u8   1 row:            clustering length u32, clustering, blob length u32, blob
 //!                 2 range deletion: timestamp i64, local deletion time i64,
 //!                                   start inclusive u8, start length u32, start prefix, the same for the end
+//!                 3 static row:     blob length u32, blob (without liveness and deletion)
 //! ```
 //! All integers little-endian.
 
@@ -43,6 +44,8 @@ impl std::error::Error for DecodeError {}
 pub(crate) const KIND_ROW: u8 = 1;
 /// Tag of a range deletion among the operations.
 pub(crate) const KIND_RANGE_DELETION: u8 = 2;
+/// Tag of a static row among the operations.
+pub(crate) const KIND_STATIC_ROW: u8 = 3;
 
 /// Reads forward through bytes; every method gives `None`, without moving, when too few are left.
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +130,7 @@ pub(crate) fn next_operation<'a>(body: &mut Reader<'a>) -> Option<Operation<'a>>
             let start = next_bound(body)?;
             Some(Operation::RangeDeletion { start, end: next_bound(body)?, deletion })
         }
+        KIND_STATIC_ROW => Some(Operation::StaticRow { row: RowView::trusted(body.long_bytes()?) }),
         _ => None,
     }
 }
@@ -173,6 +177,12 @@ fn check_body(bytes: &[u8]) -> Result<(), (&'static str, usize)> {
                     return Err(("clustering", offset));
                 }
                 RowView::parse(row.blob()).map_err(|_| ("row", offset))?;
+            }
+            Operation::StaticRow { row } => {
+                let row = RowView::parse(row.blob()).map_err(|_| ("static row", offset))?;
+                if row.liveness().is_some() || !row.deletion().is_live() {
+                    return Err(("static row", offset));
+                }
             }
             Operation::RangeDeletion { start, end, deletion } => {
                 if deletion.is_live() || !start.prefix.is_well_formed() || !end.prefix.is_well_formed() {

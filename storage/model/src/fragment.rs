@@ -24,7 +24,7 @@ pub struct BlockRef {
     pub offset: u64,
 }
 
-/// A piece of a partition. Order: start, rows and range deletions by clustering (reversed for reversed reads), end.
+/// A piece of a partition. Order: start, static row, rows and range deletions by clustering (reversed for reversed reads), end.
 #[derive(Clone, Copy, Debug)]
 pub enum Fragment<'a> {
     /// A partition begins.
@@ -35,6 +35,11 @@ pub enum Fragment<'a> {
         key: &'a [u8],
         /// Its deletion.
         deletion: Deletion,
+    },
+    /// The partition's static row, right after its start, if it has one.
+    StaticRow {
+        /// Its data: cells alone.
+        row: RowView<'a>,
     },
     /// A row. Data shadowed by deletions of the same source is gone already.
     Row {

@@ -86,6 +86,11 @@ pub enum Operation<'a> {
         /// The data.
         row: RowView<'a>,
     },
+    /// New data for the static row, which only a partition deletion deletes.
+    StaticRow {
+        /// The data: cells alone.
+        row: RowView<'a>,
+    },
     /// A deletion of all rows between two bounds.
     RangeDeletion {
         /// Where it starts.
@@ -214,6 +219,18 @@ impl MutationBuilder {
         self.body_start();
         self.bytes.push(codec::KIND_ROW);
         self.push_bytes(clustering.0);
+        self.bytes.extend_from_slice(&[0; 4]);
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        self.patch_len(start);
+        self
+    }
+
+    /// Adds data for the static row: `write` fills the blob with a [`crate::row::RowBuilder`] over the vector it is given,
+    /// with neither liveness nor deletion ([`Mutation::decode`] takes neither).
+    pub fn static_row(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
+        self.body_start();
+        self.bytes.push(codec::KIND_STATIC_ROW);
         self.bytes.extend_from_slice(&[0; 4]);
         let start = self.bytes.len();
         write(&mut self.bytes);

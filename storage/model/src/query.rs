@@ -19,18 +19,27 @@ pub struct ReadCommand {
     pub slices: Arc<[Slice]>,
     /// Rows of a partition come last first.
     pub reversed: bool,
-    /// Most rows to give; at least 1.
+    /// Most rows to give; at least 1. Rows that the sink rejects do not count.
     pub rows_max: u64,
-    /// Most rows to give of one partition; [`u64::MAX`]: all.
+    /// Most rows to give of one partition; at least 1, [`u64::MAX`]: all. PER PARTITION LIMIT; 1 for DISTINCT.
     pub per_partition_max: u64,
+    /// Visits ([`Self::VISIT_BYTES`]) after which the read ends as [`ReadEnd::Paused`]; [`u64::MAX`]: never.
+    pub visits_max: u64,
     /// Where to go on: rows at or before it (in read order) are skipped.
     pub resume: Option<Position>,
-    /// Rows that were given before of the partition of `resume`.
+    /// How many rows of the partition of `resume` earlier parts of the read gave.
     pub resume_partition_rows: u64,
-    /// Whether rows shall carry their partition's static cells.
-    pub wants_static: bool,
-    /// Whether a partition without a live row in the slices, but with static content, gives a row of that alone.
+    /// Whether a partition without a live row, but with live static cells, gives a row: one that the query restricts
+    /// neither by clustering nor by regular columns. Needs `wants_static`.
     pub static_only: bool,
+    /// Whether the sink looks at static cells.
+    pub wants_static: bool,
+}
+
+impl ReadCommand {
+    /// What a read does is counted in visits: one for each partition, and for each row, live or not, one per started
+    /// piece of this many bytes.
+    pub const VISIT_BYTES: u64 = 4096;
 }
 
 /// Which partitions a read visits.
@@ -63,7 +72,7 @@ impl Slice {
     }
 }
 
-/// The last row that was given: what a paging state holds.
+/// The last row that was given or visited: what a paging state holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Position {
     /// Its partition.
@@ -94,16 +103,16 @@ pub struct LiveRow<'a> {
     pub liveness: Option<Liveness>,
     /// Its live cells by column id, a collection's by path.
     pub cells: &'a [Cell<'a>],
-    /// The live static cells of its partition, ordered as `cells`; empty unless they were asked for.
+    /// The live cells of its partition's static row, in the same order; none unless the command wants them.
     pub static_cells: &'a [Cell<'a>],
-    /// Whether this is no row, but what a partition without rows holds in its static columns: without clustering and
-    /// cells.
+    /// Whether this stands for a partition that has nothing but static cells: clustering, comparable form and `cells`
+    /// are empty, and a read goes on after the whole partition.
     pub static_only: bool,
 }
 
 /// Where rows go: an encoder into a connection's send buffer, a block for another core, a digest.
 pub trait RowSink {
-    /// Takes one row, or rejects it. `Full` ends the read after this row: the sink keeps its own limits in rows and bytes.
+    /// Takes one row, or refuses it. `Full` ends the read after this row: the sink keeps its own limits in rows and bytes.
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState;
 }
 
@@ -114,15 +123,26 @@ pub enum SinkState {
     Open,
     /// Stop after this row.
     Full,
-    /// Go on; this row was not taken and counts for no limit.
+    /// The row does not pass the sink's filter: it counts for no limit but visits.
     Rejected,
 }
 
 /// How a read ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReadEnd {
     /// No row is left.
     Exhausted,
-    /// `rows_max` or the sink stopped it; there may be more.
+    /// `rows_max` or the sink stopped it; there may be more after the last row given.
     Stopped,
+    /// `visits_max` stopped it; there may be more after this place, at which no row needs to have been given.
+    Paused(Box<Resume>),
+}
+
+/// Where a read goes on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Resume {
+    /// The last row given, or only visited.
+    pub position: Position,
+    /// Rows given of its partition so far, for PER PARTITION LIMIT.
+    pub partition_rows: u64,
 }

@@ -317,6 +317,10 @@ fn damaged_mutations_are_refused_or_read_without_panic() {
                         assert!(model::row::RowView::parse(row.blob()).is_ok());
                         builder.row(clustering, |out| out.extend_from_slice(row.blob()));
                     }
+                    model::mutation::Operation::StaticRow { row } => {
+                        assert!(model::row::RowView::parse(row.blob()).is_ok());
+                        builder.static_row(|out| out.extend_from_slice(row.blob()));
+                    }
                     model::mutation::Operation::RangeDeletion { start, end, deletion } => {
                         builder.delete_range(start, end, deletion);
                     }

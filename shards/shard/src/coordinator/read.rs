@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub(crate) const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Bytes of an unpaged result; one that is larger fails.
 pub(crate) const RESULT_BYTES_MAX: usize = 100 << 20;
+/// Visits ([`ReadCommand::VISIT_BYTES`]) with which a call to a core ends before it has all its rows.
+pub(crate) const BLOCK_VISITS_MAX: u64 = 1 << 16;
 /// Partitions of an IN that are read at the same time.
 const WINDOW_KEYS: usize = 16;
 
@@ -91,6 +93,7 @@ impl ReadPlan {
             reversed: self.reversed,
             rows_max,
             per_partition_max: self.per_partition_max,
+            visits_max: BLOCK_VISITS_MAX,
             resume,
             resume_partition_rows,
             wants_static: self.wants_static,

@@ -154,10 +154,11 @@ async fn read(store: &Store, table: &Table, partitions: Partitions) -> Result<Ve
         reversed: false,
         rows_max: u64::MAX,
         per_partition_max: u64::MAX,
+        visits_max: u64::MAX,
         resume: None,
         resume_partition_rows: 0,
-        wants_static: false,
         static_only: false,
+        wants_static: false,
     };
     let mut collector = Collector { now_in_seconds, rows: Vec::new() };
     store.read(&command, &mut collector).await?;

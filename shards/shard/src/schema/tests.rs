@@ -232,6 +232,7 @@ fn dropping_deletes_what_creating_wrote() {
                     assert_eq!((update.table, row.deletion().timestamp), (tables, 9));
                     assert_eq!(clustering.components().collect::<Vec<_>>(), [b"Tab"]);
                 }
+                Operation::StaticRow { .. } => panic!("system tables have no static columns"),
                 Operation::RangeDeletion { start, end, deletion } => {
                     assert_eq!(start, end);
                     assert!(start.inclusive && deletion.timestamp == 9);

@@ -30,6 +30,7 @@ pub struct PartitionCursor<'a> {
 #[derive(Clone, Copy)]
 enum Phase {
     Start,
+    Static,
     Slices,
     Done,
 }
@@ -157,13 +158,19 @@ impl<'a> PartitionCursor<'a> {
         loop {
             match self.phase {
                 Phase::Start => {
-                    self.phase = Phase::Slices;
+                    self.phase = Phase::Static;
                     let partition = self.partition;
                     return Some(Fragment::PartitionStart {
                         token: partition.token,
                         key: partition.key(self.arena),
                         deletion: partition.deletion,
                     });
+                }
+                Phase::Static => {
+                    self.phase = Phase::Slices;
+                    if let Some(row) = self.partition.static_row(self.arena) {
+                        return Some(Fragment::StaticRow { row });
+                    }
                 }
                 Phase::Slices => {
                     if let Some(slice) = &mut self.slice

@@ -14,11 +14,11 @@ pub mod rows;
 pub mod tombstones;
 pub mod tree;
 
-use arena::Arena;
+use arena::{Arena, Span};
 use model::comparable::{self, BoundSide};
 use model::merge::merge_rows;
 use model::mutation::{Clustering, ClusteringBound, Operation, TableUpdate};
-use model::row::RowView;
+use model::row::{Deletion, RowView};
 use model::{Table, Token};
 use partition::{PARTITION_BYTES, Partition};
 use rows::{RowEntry, RowKey, Upsert};
@@ -87,6 +87,11 @@ impl Memtable {
     /// Replaces the description of the table.
     pub fn set_table(&self, table: Arc<Table>) {
         *self.table.borrow_mut() = table;
+    }
+
+    /// The description of the table, for the rest of this poll.
+    pub fn table(&self) -> Ref<'_, Arc<Table>> {
+        self.table.borrow()
     }
 
     /// Counts a write that will be applied; `None` once the memtable was switched.
@@ -177,6 +182,12 @@ impl Contents {
                     *structure_bytes +=
                         upsert(arena, partition, &scratch.comparable, row, row_key, &mut scratch.blob, shared);
                 }
+                Operation::StaticRow { row } => {
+                    partition.static_row = Some(match partition.static_row {
+                        None => arena.put_blob(row.blob()),
+                        Some(old) => merge_blob(arena, old, row, partition.deletion, &mut scratch.blob, shared),
+                    });
+                }
                 Operation::RangeDeletion { start, end, deletion } => {
                     scratch.comparable.clear();
                     scratch.end.clear();
@@ -204,20 +215,32 @@ fn upsert(
     match partition.rows.upsert(arena, comparable, make) {
         Upsert::Added(bytes) => bytes,
         Upsert::Found(blob) => {
-            scratch.clear();
-            merge_rows(RowView::trusted(arena.get(*blob)), row, partition.deletion, scratch);
-            if shared {
-                arena.abandon(*blob);
-                *blob = arena.put_blob(scratch);
-            } else if arena.fits(*blob, scratch) {
-                *blob = arena.replace(*blob, scratch);
-            } else {
-                arena.release(*blob);
-                *blob = arena.put_blob(scratch);
-            }
+            *blob = merge_blob(arena, *blob, row, partition.deletion, scratch, shared);
             0
         }
     }
+}
+
+/// Merges `row` into the row of a blob; where the result is. A blob that a snapshot may share is not changed.
+fn merge_blob(
+    arena: &mut Arena,
+    old: Span,
+    row: RowView<'_>,
+    deletion: Deletion,
+    scratch: &mut Vec<u8>,
+    shared: bool,
+) -> Span {
+    scratch.clear();
+    merge_rows(RowView::trusted(arena.get(old)), row, deletion, scratch);
+    if shared {
+        arena.abandon(old);
+        return arena.put_blob(scratch);
+    }
+    if arena.fits(old, scratch) {
+        return arena.replace(old, scratch);
+    }
+    arena.release(old);
+    arena.put_blob(scratch)
 }
 
 /// Appends the comparable form of the place where a range begins.

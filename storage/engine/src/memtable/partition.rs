@@ -1,10 +1,10 @@
-//! One partition: its deletion, rows and range tombstones, shared by `Rc` and copied when a snapshot is written to.
+//! One partition: its deletion, static row, rows and range tombstones, shared by `Rc` and copied when a snapshot is written to.
 
 use super::arena::{Arena, Span};
 use super::rows::Rows;
 use super::tombstones::RangeTombstones;
 use model::Token;
-use model::row::Deletion;
+use model::row::{Deletion, RowView};
 use std::rc::Rc;
 
 /// See the module.
@@ -16,6 +16,8 @@ pub struct Partition {
     pub key: Span,
     /// The deletion of the whole partition.
     pub deletion: Deletion,
+    /// The blob of its static row.
+    pub static_row: Option<Span>,
     /// Its rows.
     pub rows: Rows,
     /// Its range tombstones; most partitions never have one.
@@ -28,7 +30,12 @@ pub const PARTITION_BYTES: usize = size_of::<Partition>() + 16 + 48;
 impl Partition {
     /// An empty partition.
     pub fn new(token: Token, key: Span) -> Partition {
-        Partition { token, key, deletion: Deletion::LIVE, rows: Rows::Empty, tombstones: None }
+        Partition { token, key, deletion: Deletion::LIVE, static_row: None, rows: Rows::Empty, tombstones: None }
+    }
+
+    /// The data of the static row, as it is stored.
+    pub fn static_row<'a>(&self, arena: &'a Arena) -> Option<RowView<'a>> {
+        self.static_row.map(|blob| RowView::trusted(arena.get(blob)))
     }
 
     /// The serialised key.

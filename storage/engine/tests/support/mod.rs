@@ -138,12 +138,13 @@ pub(crate) fn command(table: TableId, partitions: Partitions) -> ReadCommand {
         partitions,
         slices: Arc::new([Slice::all()]),
         reversed: false,
-        per_partition_max: u64::MAX,
-        resume_partition_rows: 0,
-        wants_static: false,
-        static_only: false,
         rows_max: u64::MAX,
+        per_partition_max: u64::MAX,
+        visits_max: u64::MAX,
         resume: None,
+        resume_partition_rows: 0,
+        static_only: false,
+        wants_static: false,
     }
 }
 
