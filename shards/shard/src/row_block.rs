@@ -197,7 +197,7 @@ impl<'a> RowBlockSink<'a> {
         let end = if self.taken >= self.rows_max { ReadEnd::Stopped } else { end };
         if let ReadEnd::Paused(place) = end {
             let last = Some(*place);
-            return Ok(ReadReply { block: self.block, end: ReadEnd::Stopped, last, places: self.places });
+            return ReadReply { block: self.block, end: ReadEnd::Stopped, last, places: self.places };
         }
         let last = (end == ReadEnd::Stopped && self.taken > 0).then(|| Resume {
             position: Position {
