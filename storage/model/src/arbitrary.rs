@@ -261,18 +261,18 @@ fn uuid(version: u8, below: &mut impl FnMut(u64) -> u64) -> [u8; 16] {
 pub fn table(keyspace: &str, name: &str, below: &mut impl FnMut(u64) -> u64) -> Table {
     let (partition_key_len, clustering_len) = (1 + below(3), below(4));
     let mut columns = Vec::new();
-    let mut column = |name: String, kind, position: u64, cql_type| {
+    let mut column = |name: String, kind, position: u64, cql_type, descending| {
         let id = ColumnId(columns.len() as u16);
-        columns.push(Column { id, name, kind, position: position as u16, cql_type, descending: false });
+        columns.push(Column { id, name, kind, position: position as u16, cql_type, descending });
     };
     for i in 0..partition_key_len {
-        column(format!("p{i}"), ColumnKind::PartitionKey, i, key_type(below));
+        column(format!("p{i}"), ColumnKind::PartitionKey, i, key_type(below), false);
     }
     for i in 0..clustering_len {
-        column(format!("c{i}"), ColumnKind::Clustering, i, key_type(below));
+        column(format!("c{i}"), ColumnKind::Clustering, i, key_type(below), below(3) == 0);
     }
     for i in 0..below(6) {
-        column(format!("r{i}"), ColumnKind::Regular, 0, cql_type(below));
+        column(format!("r{i}"), ColumnKind::Regular, 0, cql_type(below), false);
     }
     Table {
         id: TableId(uuid(4, below)),

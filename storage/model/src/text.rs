@@ -5,7 +5,7 @@
 //! `text/calendar.rs`, durations in `text/duration.rs`, addresses in `text/inet.rs`.
 //!
 //! Not here: literals of collections, which the parser of CQL takes apart; what needs a clock or a name service
-//! (`'now'` for a timestamp, host names for an address), which is an error; zones with daylight saving time.
+//! (`'now'` for a timestamp, host names for an address), which is an error.
 
 pub mod calendar;
 mod date;
@@ -15,6 +15,7 @@ pub(crate) mod inet;
 mod number;
 mod time;
 pub(crate) mod timestamp;
+mod zone;
 
 use crate::identifier;
 use crate::types::{CqlType, UserType};

@@ -1,7 +1,9 @@
 //! Answers of real Cassandra 5.0.9 (its `AbstractType` classes), one line each in `tests/golden/*.tsv`; values in hex.
 
+use model::comparable::BoundSide;
 use model::json::Json;
-use model::{CqlType, UserType, comparable, json, text, value};
+use model::schema::TableOptions;
+use model::{Column, ColumnId, ColumnKind, CqlType, Table, TableId, UserType, comparable, json, text, value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -78,6 +80,58 @@ fn comparable_forms() {
         comparable::encode(cql_type, &bytes(fields[0]), false, &mut form);
         same(fields[1], hex(&form))
     });
+}
+
+/// A table whose clustering columns are `+` or `-` (descending) and their types, separated by semicolons.
+fn clustered_table(columns: &str) -> Table {
+    let user_types = user_types();
+    let column = |(at, (name, cql_type, descending)): (usize, (&str, CqlType, bool))| Column {
+        id: ColumnId(at as u16),
+        name: name.into(),
+        kind: if at == 0 { ColumnKind::PartitionKey } else { ColumnKind::Clustering },
+        position: at.saturating_sub(1) as u16,
+        cql_type,
+        descending,
+    };
+    let clustering = columns.split(';').map(|column| {
+        let (direction, cql_type) = column.split_at(1);
+        let cql_type = CqlType::parse_in(cql_type, &|name| user_types.get(name).cloned()).expect("a type");
+        ("c", cql_type, direction == "-")
+    });
+    let columns: Vec<_> =
+        std::iter::once(("k", CqlType::Int, false)).chain(clustering).enumerate().map(column).collect();
+    Table {
+        id: TableId([0; 16]),
+        keyspace: "ks".into(),
+        name: "t".into(),
+        partition_key_len: 1,
+        clustering_len: columns.len() - 1,
+        columns,
+        static_len: 0,
+        dropped: Vec::new(),
+        options: TableOptions::default(),
+    }
+}
+
+#[test]
+fn comparable_clusterings() {
+    let mut wrong = Vec::new();
+    for line in include_str!("golden/clustering.tsv").lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let table = clustered_table(fields[0]);
+        let count: usize = fields[1].parse().expect("a count");
+        let values: Vec<Vec<u8>> = fields[2].split(',').take(count).map(bytes).collect();
+        let (mut form, components) = (Vec::new(), values.iter().map(Vec::as_slice));
+        match fields[3] {
+            "row" => comparable::clustering(&table, components, &mut form),
+            "before" => comparable::bound(&table, components, BoundSide::Before, &mut form),
+            _ => comparable::bound(&table, components, BoundSide::After, &mut form),
+        }
+        if hex(&form) != fields[4] {
+            wrong.push(format!("{line}\n    but here {}", hex(&form)));
+        }
+    }
+    assert!(wrong.is_empty(), "{} lines differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

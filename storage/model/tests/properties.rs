@@ -71,7 +71,10 @@ fn clusterings_sort_by_component_and_bounds_enclose_their_prefix() {
         };
         let compare = |a: &[u8], b: &[u8], len: usize| {
             let pairs = Clustering(a).components().zip(Clustering(b).components()).take(len);
-            let mut orders = pairs.zip(table.clustering()).map(|((a, b), c)| value::compare(&c.cql_type, a, b));
+            let mut orders = pairs.zip(table.clustering()).map(|((a, b), column)| {
+                let order = value::compare(&column.cql_type, a, b);
+                if column.descending { order.reverse() } else { order }
+            });
             orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
         };
         for a in &rows {

@@ -2,18 +2,16 @@
 //! ```text
 //! yyyy-MM-dd[zone]
 //! y-M-d('T'|' ')H:m[:s[.fraction]][zone]
-//! zone: [' ']('Z' | ±HH | ±HHMM | ±HH:MM)  |  ' '('UTC' | 'GMT' | 'UT')[±HH:MM]
 //! ```
-//! A day beyond the end of its month is the month's last day; `24:00` is the next midnight; without a zone UTC counts;
-//! digits beyond milliseconds are dropped.
+//! Zones are in `text/zone.rs`. A day beyond the end of its month is the month's last day; `24:00` is the next midnight;
+//! without a zone UTC counts; digits beyond milliseconds are dropped.
 
 use super::calendar;
+use super::zone::Zone;
 use crate::value::ValueError;
 
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
-/// Largest distance from UTC, in minutes.
-const OFFSET_MINUTES_MAX: i64 = 18 * 60;
 /// The last year that a timestamp reaches.
 const YEAR_MAX: i64 = 292_278_994;
 
@@ -34,7 +32,7 @@ fn parse_date(text: &str) -> Option<i64> {
     let end = third_minus.into_iter().chain(other).min().unwrap_or(text.len());
     let (date, zone) = text.split_at_checked(end)?;
     let (year, month, day) = calendar::parse_date(date)?;
-    assemble(year, month, day, 0, parse_zone(zone)?)
+    assemble(year, month, day, 0, &Zone::parse(zone)?)
 }
 
 fn parse_date_time(text: &str) -> Option<i64> {
@@ -61,56 +59,21 @@ fn parse_date_time(text: &str) -> Option<i64> {
         return None;
     }
     let milliseconds = ((hour * 60 + minute) * 60 + second) as i64 * 1000 + nanoseconds / 1_000_000;
-    assemble(i64::try_from(year).ok()?, month as u32, day as u32, milliseconds, parse_zone(rest)?)
+    assemble(i64::try_from(year).ok()?, month as u32, day as u32, milliseconds, &Zone::parse(rest)?)
 }
 
 fn leading_digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-fn assemble(year: i64, month: u32, day: u32, milliseconds: i64, zone_minutes: i64) -> Option<i64> {
+fn assemble(year: i64, month: u32, day: u32, milliseconds: i64, zone: &Zone) -> Option<i64> {
     if year.abs() > YEAR_MAX {
         return None;
     }
     let day = day.min(calendar::days_of_month(year, month));
     let midnight = calendar::day_number(year, month, day).checked_mul(DAY)?;
-    midnight.checked_add(milliseconds - zone_minutes * 60_000)
-}
-
-/// Minutes before UTC.
-fn parse_zone(text: &str) -> Option<i64> {
-    if text.is_empty() {
-        return Some(0);
-    }
-    if let Some(named) = text.strip_prefix(' ') {
-        for name in ["UTC", "GMT0", "GMT", "UT"] {
-            match named.strip_prefix(name) {
-                Some("") => return Some(0),
-                Some(offset) if offset.len() == 6 => return parse_offset(offset),
-                _ => {}
-            }
-        }
-        return parse_offset(named);
-    }
-    parse_offset(text)
-}
-
-/// `Z`, `±HH`, `±HHMM`, `±HH:MM`.
-fn parse_offset(text: &str) -> Option<i64> {
-    if text == "Z" {
-        return Some(0);
-    }
-    let unsigned = text.strip_prefix(['+', '-'])?;
-    let (hours, minutes) = match (unsigned.len(), unsigned.get(2..3)) {
-        (2, _) => (unsigned, "0"),
-        (4, _) => unsigned.split_at_checked(2)?,
-        (5, Some(":")) => unsigned.split_once(':')?,
-        _ => return None,
-    };
-    let (hours, minutes) = (super::digits(hours)? as i64, super::digits(minutes)? as i64);
-    let offset = hours * 60 + minutes;
-    let in_range = minutes <= 59 && offset <= OFFSET_MINUTES_MAX;
-    in_range.then_some(if text.starts_with('-') { -offset } else { offset })
+    let local = midnight.checked_add(milliseconds)?;
+    local.checked_sub(zone.offset_seconds(local)? * 1000)
 }
 
 /// As Cassandra shows it: years before 1 without their sign, counted backwards from 1.
