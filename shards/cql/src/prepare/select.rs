@@ -37,7 +37,7 @@ pub(crate) fn prepare_select(
         if select.per_partition_limit.is_some() {
             return Err(Failure::invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries"));
         }
-        check_distinct(select, &scope, &rows)?;
+        check_distinct(select, &scope, &order, &rows)?;
     }
     if aggregate && !group_by && select.per_partition_limit.is_some() {
         return Err(Failure::invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
@@ -115,16 +115,20 @@ fn selects_only_statics(select: &ast::Select, scope: &Scope) -> bool {
 }
 
 /// Cassandra's conditions on SELECT DISTINCT.
-fn check_distinct(select: &ast::Select, scope: &Scope, rows: &SelectedRows) -> Result<()> {
+fn check_distinct(select: &ast::Select, scope: &Scope, order: &[(&Column, bool)], rows: &SelectedRows) -> Result<()> {
     if !rows.static_rows {
         return Err(Failure::invalid(
             "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.",
         ));
     }
-    let columns: Vec<&Column> = match select.items {
+    let mut columns: Vec<&Column> = match select.items {
         None => scope.table.columns.iter().collect(),
         Some(_) => named_columns(select, scope),
     };
+    if rows.key_in {
+        // Several partitions are sorted by columns that are read for it.
+        columns.extend(order.iter().map(|(column, _)| *column));
+    }
     if let Some(column) =
         columns.iter().find(|column| !matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static))
     {
