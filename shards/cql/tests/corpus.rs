@@ -61,7 +61,7 @@ fn errors_are_cassandras() {
 
 #[test]
 fn what_is_missing_is_named() {
-    run(include_str!("corpus/refused.txt"), 20);
+    run(include_str!("corpus/refused.txt"), 15);
 }
 
 #[test]

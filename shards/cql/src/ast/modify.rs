@@ -40,28 +40,55 @@ pub enum ModifyBody {
 }
 
 /// What DELETE removes of a column.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum DeletePart {
     /// All of it.
     Whole,
     /// `c[x]`.
-    Element,
+    Element(Term),
     /// `c.f`.
-    Field,
+    Field(String),
 }
 
-/// The right side of a SET.
+/// What SET does to a column.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Assignment {
     /// `c = x`.
     Value(Term),
-    /// Something that scalar columns do not take: the operation and the kind of column that would, for the error text.
-    Other {
-        /// `v = v + 1`.
-        operation: String,
-        /// `non counter`.
-        wrong_kind: &'static str,
-    },
+    /// `c = c + x` and `c += x`.
+    Add(Term),
+    /// `c = c - x` and `c -= x`.
+    Subtract(Term),
+    /// `c = x + c`.
+    Prepend(Term),
+    /// `c[k] = x`.
+    Element(Term, Term),
+    /// `c.f = x`.
+    Field(String, Term),
+}
+
+impl Assignment {
+    /// As error texts show it on column `name`.
+    pub(crate) fn shown(&self, name: &str) -> String {
+        match self {
+            Assignment::Value(term) => format!("{name} = {term}"),
+            Assignment::Add(term) => format!("{name} = {name} + {term}"),
+            Assignment::Subtract(term) => format!("{name} = {name} - {term}"),
+            // Cassandra shows the sum as a difference.
+            Assignment::Prepend(term) => format!("{name} = {term} - {name}"),
+            Assignment::Element(key, term) => format!("{name}[{key}] = {term}"),
+            Assignment::Field(field, term) => format!("{name}.{field} = {term}"),
+        }
+    }
+
+    /// Whether both may be made to one column by one statement.
+    pub(crate) fn goes_with(&self, other: &Assignment) -> bool {
+        match (self, other) {
+            (Assignment::Value(_), _) | (_, Assignment::Value(_)) => false,
+            (Assignment::Field(field, _), Assignment::Field(other, _)) => field != other,
+            _ => true,
+        }
+    }
 }
 
 /// USING.

@@ -61,7 +61,6 @@ impl Parser<'_> {
 
     fn assignment(&mut self) -> Result<(String, Assignment)> {
         let name = self.name()?;
-        let other = |operation: String, wrong_kind| Assignment::Other { operation, wrong_kind };
         let assignment = match self.token.kind {
             Kind::Equal => {
                 self.advance()?;
@@ -71,17 +70,20 @@ impl Parser<'_> {
                         return Err(syntax("Only expressions of the form X = X +<value> are supported.".to_owned()));
                     }
                     // A number takes its sign along: `v -1` is `v + -1`.
-                    let sign = if self.accept(Kind::Minus)? { '-' } else { '+' };
+                    let minus = self.accept(Kind::Minus)?;
                     self.accept(Kind::Plus)?;
                     let amount = self.simple_term()?;
-                    other(format!("{name} = {name} {sign} {amount}"), "non counter")
+                    if minus { Assignment::Subtract(amount) } else { Assignment::Add(amount) }
                 } else {
                     let term = self.simple_term()?;
                     if self.token.kind == Kind::Plus && self.at_name_after()? {
                         self.advance()?;
-                        self.name()?;
-                        // Cassandra shows the sum as a difference.
-                        other(format!("{name} = {term} - {name}"), "non list")
+                        if self.name()? != name {
+                            return Err(syntax(
+                                "Only expressions of the form X = <value> + X are supported.".to_owned(),
+                            ));
+                        }
+                        Assignment::Prepend(term)
                     } else {
                         self.refuse_arithmetic()?;
                         Assignment::Value(term)
@@ -89,24 +91,22 @@ impl Parser<'_> {
                 }
             }
             Kind::PlusEqual | Kind::MinusEqual => {
-                let sign = if self.advance()?.kind == Kind::PlusEqual { '+' } else { '-' };
+                let adds = self.advance()?.kind == Kind::PlusEqual;
                 let term = self.term()?;
-                other(format!("{name} = {name} {sign} {term}"), "non counter")
+                if adds { Assignment::Add(term) } else { Assignment::Subtract(term) }
             }
             Kind::BracketOpen => {
                 self.advance()?;
                 let element = self.term()?;
                 self.expect(Kind::BracketClose, "']'")?;
                 self.expect(Kind::Equal, "'='")?;
-                let term = self.term()?;
-                other(format!("{name}[{element}] = {term}"), "non collection")
+                Assignment::Element(element, self.term()?)
             }
             Kind::Dot => {
                 self.advance()?;
                 let field = self.name()?;
                 self.expect(Kind::Equal, "'='")?;
-                let term = self.term()?;
-                other(format!("{name}.{field} = {term}"), "non-UDT")
+                Assignment::Field(field, self.term()?)
             }
             _ => return Err(self.no_viable()),
         };
@@ -142,14 +142,13 @@ impl Parser<'_> {
                 let part = match parser.token.kind {
                     Kind::BracketOpen => {
                         parser.advance()?;
-                        parser.term()?;
+                        let key = parser.term()?;
                         parser.expect(Kind::BracketClose, "']'")?;
-                        DeletePart::Element
+                        DeletePart::Element(key)
                     }
                     Kind::Dot => {
                         parser.advance()?;
-                        parser.name()?;
-                        DeletePart::Field
+                        DeletePart::Field(parser.name()?)
                     }
                     _ => DeletePart::Whole,
                 };

@@ -76,6 +76,24 @@ pub enum Plan {
     Describe(Describe),
 }
 
+/// Longest time to live, seconds: 20 years.
+pub const TTL_SECONDS_MAX: i32 = 630_720_000;
+
+/// A `USING TTL` value: the bytes of an int, at least 0 and at most [`TTL_SECONDS_MAX`].
+pub fn ttl_of(bytes: &[u8]) -> Result<i32, Failure> {
+    let seconds = match <[u8; 4]>::try_from(bytes) {
+        Ok(bytes) => i32::from_be_bytes(bytes),
+        Err(_) => return Err(Failure::invalid("Invalid TTL value")),
+    };
+    if seconds < 0 {
+        return Err(Failure::invalid(format!("A TTL must be greater or equal to 0, but was {seconds}")));
+    }
+    if seconds > TTL_SECONDS_MAX {
+        return Err(Failure::invalid(format!("ttl is too large. requested ({seconds}) maximum ({TTL_SECONDS_MAX})")));
+    }
+    Ok(seconds)
+}
+
 /// A `USING TIMEOUT` duration value: the bytes of a CQL duration. Months and days, negative values and parts of a
 /// millisecond are refused.
 pub fn timeout_of(duration_bytes: &[u8]) -> Result<Duration, Failure> {

@@ -26,12 +26,53 @@ pub struct Modify {
     pub keys: Vec<Choice>,
     /// Which rows. INSERT, UPDATE and DELETE of columns: choices for all clustering columns.
     pub clustering: ClusteringRestriction,
-    /// New values, for INSERT and UPDATE.
-    pub assignments: Vec<(ColumnId, Term)>,
-    /// DELETE's columns; empty: whole rows.
-    pub columns: Vec<ColumnId>,
+    /// What is done to regular columns. A DELETE without operations deletes whole rows.
+    pub operations: Vec<Operation>,
+    /// What is done to static columns.
+    pub statics: Vec<Operation>,
+    /// Whether rows are written or deleted, not static columns alone.
+    pub rows: bool,
     /// USING TIMESTAMP.
     pub timestamp: Option<Term>,
+    /// USING TTL.
+    pub ttl: Option<Term>,
+}
+
+/// What is done to one column.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Operation {
+    /// The column.
+    pub column: ColumnId,
+    /// What.
+    pub change: ColumnChange,
+}
+
+/// What is done to a column's value. All but the first two are for collections and user types that are not frozen.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ColumnChange {
+    /// A new value; null deletes.
+    Set(Term),
+    /// `DELETE c`.
+    Delete,
+    /// Elements for a set, entries for a map, elements at the end of a list.
+    Add(Term),
+    /// Elements at the beginning of a list.
+    Prepend(Term),
+    /// Takes elements out of a set, or entries with these keys (a set) out of a map.
+    Remove(Term),
+    /// `c[k] = v` of a map.
+    SetEntry {
+        /// The key.
+        key: Term,
+        /// The value; null deletes.
+        value: Term,
+    },
+    /// `DELETE c[k]` of a map or set.
+    DeleteEntry(Term),
+    /// `c.f = v`: the field's number.
+    SetField(u16, Term),
+    /// `DELETE c.f`.
+    DeleteField(u16),
 }
 
 /// How a batch was declared.

@@ -1,13 +1,13 @@
 //! Names to columns, markers to types: a statement as written to a plan that needs only values.
 
 mod modify;
+mod operation;
 mod select;
 
-use crate::ast::{self, Body, Constant, TableName};
+use crate::ast::{self, Body, TableName};
 use crate::define;
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
-use crate::parser::unsupported;
-use crate::plan::{ColumnSpec, Describe, DescribeTarget, Plan, Prepared, Term, timeout_of};
+use crate::plan::{ColumnSpec, Describe, DescribeTarget, Plan, Prepared, Term, timeout_of, ttl_of};
 use model::schema::SYSTEM_KEYSPACES;
 use model::{CqlType, ErrorCode, Failure, Schema, Table};
 use std::sync::Arc;
@@ -16,9 +16,6 @@ use modify::{prepare_batch, prepare_modify};
 use select::prepare_select;
 
 type Result<T> = std::result::Result<T, Failure>;
-
-/// Longest time to live, seconds: 20 years.
-const TTL_SECONDS_MAX: i64 = 630_720_000;
 
 const NO_KEYSPACE: &str = "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename";
 
@@ -155,22 +152,12 @@ fn prepare_timestamp(term: Option<&ast::Term>, scope: &Scope, markers: &mut Mark
     Ok(timestamp)
 }
 
-/// Only TTL 0, which means none, can be given.
-fn check_ttl(ttl: Option<&ast::Term>) -> Result<()> {
-    let Some(ast::Term::Constant(Constant::Integer, text)) = ttl else {
-        return if ttl.is_some() { Err(unsupported("TTL")) } else { Ok(()) };
-    };
-    match text.parse::<i32>().map(i64::from) {
-        Ok(0) => Ok(()),
-        Ok(seconds) if seconds < 0 => {
-            Err(Failure::invalid(format!("A TTL must be greater or equal to 0, but was {seconds}")))
-        }
-        Ok(seconds) if seconds > TTL_SECONDS_MAX => {
-            Err(Failure::invalid(format!("ttl is too large. requested ({seconds}) maximum ({TTL_SECONDS_MAX})")))
-        }
-        Ok(_) => Err(unsupported("TTL")),
-        Err(_) => Err(Failure::invalid(format!("Unable to make int from '{text}'"))),
+fn prepare_ttl(term: Option<&ast::Term>, scope: &Scope, markers: &mut Markers<'_>) -> Result<Option<Term>> {
+    let ttl = special(term, "[ttl]", &CqlType::Int, scope, markers)?;
+    if let Some(Term::Constant(bytes)) = &ttl {
+        ttl_of(bytes)?;
     }
+    Ok(ttl)
 }
 
 /// The result columns of DESCRIBE, of a table `system.describe` that does not exist.

@@ -1,13 +1,15 @@
 //! INSERT, UPDATE, DELETE and BATCH to their plans.
 
-use super::{Resolver, bare, check_ttl, prepare_timeout, prepare_timestamp};
-use crate::ast::{self, Assignment, DeletePart, ModifyBody, Using};
+use super::{Resolver, bare, operation, prepare_timeout, prepare_timestamp, prepare_ttl};
+use crate::ast::{self, Assignment, ModifyBody, Using};
 use crate::lexer::syntax;
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::column;
-use crate::plan::{Batch, BatchKind, Choice, ClusteringRestriction, Modify, ModifyKind, Plan, Prepared, Term};
+use crate::plan::{
+    Batch, BatchKind, Choice, ClusteringRestriction, ColumnChange, Modify, ModifyKind, Operation, Plan, Prepared, Term,
+};
 use crate::restrictions::{Purpose, Restrictions, join, note_key, refuse_null};
-use model::{ColumnKind, Failure};
+use model::{ColumnKind, Failure, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -16,85 +18,74 @@ type Result<T> = std::result::Result<T, Failure>;
 pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut Markers<'_>) -> Result<Modify> {
     let Using { timestamp, ttl, .. } = &modify.using;
     let timestamp = prepare_timestamp(timestamp.as_ref(), scope, markers)?;
-    check_ttl(ttl.as_ref())?;
+    let ttl = prepare_ttl(ttl.as_ref(), scope, markers)?;
     let table = scope.table.clone();
-    match &modify.kind {
-        ModifyBody::Insert { columns, values } => {
-            let (keys, clustering, assignments) = prepare_insert(columns, values, scope, markers)?;
-            let kind = ModifyKind::Insert;
-            Ok(Modify { kind, table, keys, clustering, assignments, columns: Vec::new(), timestamp })
-        }
+    let built = match &modify.kind {
+        ModifyBody::Insert { columns, values } => prepare_insert(columns, values, scope, markers)?,
         ModifyBody::Update { assignments, relations } => {
-            let mut prepared = Vec::with_capacity(assignments.len());
-            let mut seen = vec![false; table.columns.len()];
-            for (name, assignment) in assignments {
+            let mut operations = Vec::with_capacity(assignments.len());
+            for (at, (name, assignment)) in assignments.iter().enumerate() {
                 let column = column(scope, name)?;
-                if column.kind != ColumnKind::Regular {
+                if column.kind.is_key() {
                     return Err(Failure::invalid(format!("PRIMARY KEY part {name} found in SET part")));
                 }
-                let term = match assignment {
-                    Assignment::Value(term) => term,
-                    Assignment::Other { operation, wrong_kind } => {
-                        return Err(Failure::invalid(format!(
-                            "Invalid operation ({operation}) for {wrong_kind} column {name}"
-                        )));
-                    }
-                };
-                if seen.get_mut(column.id.0 as usize).is_some_and(|seen| std::mem::replace(seen, true)) {
+                let clashes = |(other, before): &(String, Assignment)| other == name && !assignment.goes_with(before);
+                if assignments[..at].iter().any(clashes) {
                     return Err(syntax(format!("Multiple incompatible setting of column {name}")));
                 }
-                let receiver = Receiver { scope, name, cql_type: &column.cql_type };
-                prepared.push((column.id, prepare_term(term, &receiver, markers)?));
+                operations.push(operation::assign(column, assignment, scope, markers)?);
             }
+            let (statics, operations) = by_kind(operations, &table);
+            let only_statics = operations.is_empty() && !statics.is_empty();
             let restrictions = Restrictions::read(Purpose::Update, relations, scope, markers)?;
-            let (keys, clustering) = restrictions.modify(true, false)?;
-            let kind = ModifyKind::Update;
-            Ok(Modify { kind, table, keys, clustering, assignments: prepared, columns: Vec::new(), timestamp })
+            let (keys, clustering) = restrictions.modify(true, only_statics)?;
+            Built { kind: ModifyKind::Update, keys, clustering, operations, statics, rows: !only_statics }
         }
         ModifyBody::Delete { columns, relations } => {
-            let mut ids = Vec::with_capacity(columns.len());
-            let mut seen = vec![false; table.columns.len()];
+            let mut operations: Vec<Operation> = Vec::with_capacity(columns.len());
             for (name, part) in columns {
                 let column = column(scope, name)?;
-                if column.kind != ColumnKind::Regular {
+                if column.kind.is_key() {
                     return Err(Failure::invalid(format!(
                         "Invalid identifier {name} for deletion (should not be a PRIMARY KEY part)"
                     )));
                 }
-                match part {
-                    DeletePart::Whole => {
-                        if seen.get_mut(column.id.0 as usize).is_some_and(|seen| !std::mem::replace(seen, true)) {
-                            ids.push(column.id);
-                        }
-                    }
-                    DeletePart::Element => {
-                        return Err(Failure::invalid(format!(
-                            "Invalid deletion operation for non collection column {name}"
-                        )));
-                    }
-                    DeletePart::Field => {
-                        return Err(Failure::invalid(format!(
-                            "Invalid field deletion operation for non-UDT column {name}"
-                        )));
-                    }
-                }
+                operations.push(operation::delete(column, part, scope, markers)?);
             }
+            let named_columns = !operations.is_empty();
+            let (statics, operations) = by_kind(operations, &table);
+            let only_statics = operations.is_empty() && !statics.is_empty();
             let restrictions = Restrictions::read(Purpose::Delete, relations, scope, markers)?;
-            let (keys, clustering) = restrictions.modify(!ids.is_empty(), false)?;
-            let kind = ModifyKind::Delete;
-            Ok(Modify { kind, table, keys, clustering, assignments: Vec::new(), columns: ids, timestamp })
+            let (keys, clustering) = restrictions.modify(named_columns, only_statics)?;
+            Built { kind: ModifyKind::Delete, keys, clustering, operations, statics, rows: !only_statics }
         }
-    }
+    };
+    let Built { kind, keys, clustering, operations, statics, rows } = built;
+    Ok(Modify { kind, table, keys, clustering, operations, statics, rows, timestamp, ttl })
 }
 
-type Insert = (Vec<Choice>, ClusteringRestriction, Vec<(model::ColumnId, Term)>);
+/// The parts of a plan that depend on the kind of statement.
+struct Built {
+    kind: ModifyKind,
+    keys: Vec<Choice>,
+    clustering: ClusteringRestriction,
+    operations: Vec<Operation>,
+    statics: Vec<Operation>,
+    rows: bool,
+}
 
-fn prepare_insert(
-    columns: &[String],
-    values: &[ast::Term],
-    scope: &Scope,
-    markers: &mut Markers<'_>,
-) -> Result<Insert> {
+/// The operations on static columns and those on others, each in the order of the columns' numbers.
+fn by_kind(operations: Vec<Operation>, table: &Table) -> (Vec<Operation>, Vec<Operation>) {
+    let is_static = |operation: &Operation| {
+        table.column_by_id(operation.column).is_some_and(|column| column.kind == ColumnKind::Static)
+    };
+    let (mut statics, mut others): (Vec<Operation>, Vec<Operation>) = operations.into_iter().partition(is_static);
+    statics.sort_by_key(|operation| operation.column);
+    others.sort_by_key(|operation| operation.column);
+    (statics, others)
+}
+
+fn prepare_insert(columns: &[String], values: &[ast::Term], scope: &Scope, markers: &mut Markers<'_>) -> Result<Built> {
     let table = &scope.table;
     if columns.len() != values.len() {
         return Err(Failure::invalid("Unmatched column names/values"));
@@ -104,7 +95,7 @@ fn prepare_insert(
     }
     let mut keys: Vec<Option<Term>> = vec![None; table.partition_key_len];
     let mut clustering: Vec<Option<Term>> = vec![None; table.clustering_len];
-    let mut assignments = Vec::with_capacity(columns.len());
+    let mut operations = Vec::with_capacity(columns.len());
     for (name, value) in columns.iter().zip(values) {
         let column = column(scope, name)?;
         let term = prepare_term(value, &Receiver { scope, name, cql_type: &column.cql_type }, markers)?;
@@ -112,7 +103,7 @@ fn prepare_insert(
             ColumnKind::PartitionKey => keys.get_mut(column.position as usize),
             ColumnKind::Clustering => clustering.get_mut(column.position as usize),
             ColumnKind::Static | ColumnKind::Regular => {
-                assignments.push((column.id, term));
+                operations.push(Operation { column: column.id, change: ColumnChange::Set(term) });
                 continue;
             }
         };
@@ -130,12 +121,15 @@ fn prepare_insert(
         return Err(Failure::invalid(format!("Some partition key parts are missing: {missing_keys}")));
     }
     let missing_clustering = missing(&clustering, table.clustering());
-    if !missing_clustering.is_empty() {
+    let (statics, operations) = by_kind(operations, table);
+    let only_statics = operations.is_empty() && !statics.is_empty() && clustering.iter().all(Option::is_none);
+    if !missing_clustering.is_empty() && !only_statics {
         return Err(Failure::invalid(format!("Some clustering keys are missing: {missing_clustering}")));
     }
     let choices = |terms: Vec<Option<Term>>| terms.into_iter().flatten().map(Choice::One).collect();
     let clustering = ClusteringRestriction { choices: choices(clustering), ..ClusteringRestriction::default() };
-    Ok((choices(keys), clustering, assignments))
+    let rows = !only_statics || table.clustering_len == 0;
+    Ok(Built { kind: ModifyKind::Insert, keys: choices(keys), clustering, operations, statics, rows })
 }
 
 pub(crate) fn prepare_batch(

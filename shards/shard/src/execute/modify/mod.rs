@@ -3,6 +3,8 @@
 //! Invariants: all mutations of a request have one timestamp; changes of one key in one keyspace go into one mutation,
 //! so that they are applied together.
 
+mod cells;
+
 use super::binding::{Keys, Values};
 use super::prepared::Statement;
 use super::slices::{Bounds, NullBound, RangeEnd};
@@ -10,11 +12,11 @@ use super::timeout_of;
 use crate::coordinator::write::{Routed, write};
 use crate::coordinator::write_terms;
 use crate::{Parameters, Shard, replica};
-use cql::plan::{Modify, ModifyKind, Term, Value};
+use cells::Cells;
+use cql::plan::{Modify, ModifyKind, Term, Value, ttl_of};
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
-use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
-use model::{ColumnId, CqlType, Failure, HashMap, MutationBuilder, Table, TableId};
-use std::borrow::Cow;
+use model::row::{Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
+use model::{CqlType, Failure, HashMap, MutationBuilder, Table, TableId};
 use std::sync::Arc;
 
 /// Runs an INSERT, UPDATE or DELETE.
@@ -165,11 +167,19 @@ impl Mutations {
 /// What a statement does to each of its partitions.
 struct Change<'a> {
     rows: Rows,
-    /// Cells of every row, sorted by column; `None` is a deletion.
-    cells: Vec<(ColumnId, Option<Cow<'a, [u8]>>)>,
+    /// What is written into every row.
+    cells: Cells<'a>,
+    /// What is written into the static row.
+    statics: Cells<'a>,
+    /// Seconds; 0 is for ever.
+    ttl: i32,
+    /// A DELETE that names no columns.
+    deletes_rows: bool,
 }
 
 enum Rows {
+    /// None.
+    None,
     /// The whole partition.
     Partition,
     /// These rows, by clustering.
@@ -178,35 +188,45 @@ enum Rows {
     Ranges(Vec<[(Vec<u8>, bool); 2]>),
 }
 
+/// USING TTL, else the table's default.
+fn ttl(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<i32, Failure> {
+    let Some(term) = &modify.ttl else { return Ok(modify.table.options.default_time_to_live) };
+    match values.evaluate(shard, term, &CqlType::Int)? {
+        Value::Bytes(bytes) => ttl_of(&bytes),
+        Value::Null => Ok(0),
+        Value::Unset => Ok(modify.table.options.default_time_to_live),
+    }
+}
+
 impl<'a> Change<'a> {
     fn of(shard: &Shard, modify: &'a Modify, values: &'a Values<'_>) -> Result<Change<'a>, Failure> {
         let table = &*modify.table;
-        let mut cells = Vec::with_capacity(modify.assignments.len() + modify.columns.len());
-        for (id, term) in &modify.assignments {
-            let cql_type = table.column_by_id(*id).map_or(&CqlType::Blob, |column| &column.cql_type);
-            match values.evaluate(shard, term, cql_type)? {
-                Value::Bytes(bytes) => cells.push((*id, Some(bytes))),
-                Value::Null => cells.push((*id, None)),
-                Value::Unset => {}
-            }
-        }
-        cells.extend(modify.columns.iter().map(|id| (*id, None)));
-        if !cells.is_sorted_by_key(|(id, _)| *id) {
-            cells.sort_by_key(|(id, _)| *id);
-        }
-        cells.dedup_by_key(|(id, _)| *id);
+        let cells = Cells::of(shard, table, &modify.operations, values)?;
+        let statics = match modify.statics.is_empty() {
+            true => Cells::default(),
+            false => Cells::of(shard, table, &modify.statics, values)?,
+        };
+        let rows = if modify.rows { Change::rows(shard, modify, values)? } else { Rows::None };
+        let deletes_rows =
+            modify.kind == ModifyKind::Delete && modify.operations.is_empty() && modify.statics.is_empty();
+        Ok(Change { rows, cells, statics, ttl: ttl(shard, modify, values)?, deletes_rows })
+    }
 
+    /// The rows that a statement names.
+    fn rows(shard: &Shard, modify: &'a Modify, values: &'a Values<'_>) -> Result<Rows, Failure> {
+        let table = &*modify.table;
         let restriction = &modify.clustering;
         let sliced = restriction.is_slice();
         if modify.kind == ModifyKind::Delete
-            && modify.columns.is_empty()
+            && modify.operations.is_empty()
+            && modify.statics.is_empty()
             && (sliced || restriction.chosen() < table.clustering_len || table.clustering_len == 0)
         {
             if !sliced && restriction.choices.is_empty() {
-                return Ok(Change { rows: Rows::Partition, cells });
+                return Ok(Rows::Partition);
             }
             let Some(bounds) = Bounds::of(shard, table, restriction, values, NullBound::Refused)? else {
-                return Ok(Change { rows: Rows::These(Vec::new()), cells });
+                return Ok(Rows::None);
             };
             let end =
                 |end: &RangeEnd<'_>| Ok::<_, Failure>((encode_clustering(end.values.iter().copied())?, end.inclusive));
@@ -214,16 +234,22 @@ impl<'a> Change<'a> {
             for (range, _) in bounds.ranges(table) {
                 ranges.push([end(&range.start)?, end(&range.end)?]);
             }
-            return Ok(Change { rows: Rows::Ranges(ranges), cells });
+            return Ok(Rows::Ranges(ranges));
         }
         let prefixes = values.prefixes(shard, table.clustering(), &restriction.choices)?;
         let rows = prefixes.iter().map(|row| encode_clustering(row.iter().map(|value| &**value)));
         let rows = rows.collect::<Result<_, _>>()?;
-        Ok(Change { rows: Rows::These(rows), cells })
+        Ok(Rows::These(rows))
     }
 
     fn apply(&self, group: &mut Group, table: &Table, kind: ModifyKind, when: When) {
+        if !self.statics.is_empty() {
+            group.table(table.id).static_row(|out| {
+                self.statics.write(&mut RowBuilder::new(out, None, Deletion::LIVE), when, self.ttl);
+            });
+        }
         match &self.rows {
+            Rows::None => {}
             Rows::Partition => {
                 group.table(table.id).delete_partition(when.deletion());
             }
@@ -238,23 +264,16 @@ impl<'a> Change<'a> {
             }
             Rows::These(rows) => {
                 let inserted = kind == ModifyKind::Insert;
-                let deleted = kind == ModifyKind::Delete && self.cells.is_empty();
+                let deleted = self.deletes_rows;
                 if !inserted && !deleted && self.cells.is_empty() {
                     return;
                 }
-                let liveness = inserted.then_some(Liveness { timestamp: when.timestamp, expiry: None });
+                let expiry = (self.ttl > 0).then(|| (self.ttl, when.now_in_seconds.saturating_add(self.ttl.into())));
+                let liveness = inserted.then_some(Liveness { timestamp: when.timestamp, expiry });
                 let deletion = if deleted { when.deletion() } else { Deletion::LIVE };
                 for row in rows {
                     group.table(table.id).row(Clustering(row), |out| {
-                        let mut builder = RowBuilder::new(out, liveness, deletion);
-                        for (column, value) in &self.cells {
-                            let content = match value {
-                                Some(value) => CellContent::Live(value),
-                                None => CellContent::Deleted { local_deletion_time: when.now_in_seconds },
-                            };
-                            let cell = Cell { column: *column, timestamp: when.timestamp, content, path: None };
-                            builder.cell(&cell);
-                        }
+                        self.cells.write(&mut RowBuilder::new(out, liveness, deletion), when, self.ttl);
                     });
                 }
             }

@@ -1,0 +1,133 @@
+//! What SET and DELETE do to one column.
+
+use crate::ast::{Assignment, DeletePart, Term as Written};
+use crate::literal::{Markers, Receiver, Scope, prepare_term};
+use crate::parser::unsupported;
+use crate::plan::{ColumnChange, Operation, Term};
+use model::{Column, CqlType, Failure};
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// The operation of one assignment.
+pub(crate) fn assign(
+    column: &Column,
+    assignment: &Assignment,
+    scope: &Scope,
+    markers: &mut Markers<'_>,
+) -> Result<Operation> {
+    let name = column.name.as_str();
+    let refused = |kind: &str| {
+        Err(Failure::invalid(format!("Invalid operation ({}) for {kind} column {name}", assignment.shown(name))))
+    };
+    let cql_type = &column.cql_type;
+    let own = Receiver { scope, name, cql_type };
+    let change = match assignment {
+        Assignment::Value(term) => ColumnChange::Set(prepare_term(term, &own, markers)?),
+        Assignment::Add(_) | Assignment::Subtract(_) if !cql_type.is_collection() => {
+            return match (cql_type, assignment) {
+                (CqlType::Tuple(_) | CqlType::User { .. }, Assignment::Add(_)) => refused("tuple"),
+                _ => refused("non counter"),
+            };
+        }
+        Assignment::Prepend(_) if !matches!(cql_type, CqlType::List { .. }) => return refused("non list"),
+        Assignment::Element(..) if !cql_type.is_collection() => return refused("non collection"),
+        Assignment::Field(..) if !cql_type.is_user_type() => return refused("non-UDT"),
+        _ if !cql_type.is_multicell() => {
+            return refused(match assignment {
+                Assignment::Prepend(_) => "frozen list",
+                Assignment::Field(..) => "frozen UDT",
+                _ => "frozen collection",
+            });
+        }
+        Assignment::Add(term) => match cql_type {
+            CqlType::Map { .. } => ColumnChange::Add(prepare_term(term, &own, markers).map_err(|_| {
+                Failure::invalid(format!("Value for a map addition has to be a map, but was: '{term}'"))
+            })?),
+            _ => ColumnChange::Add(prepare_term(term, &own, markers)?),
+        },
+        Assignment::Prepend(term) => ColumnChange::Prepend(prepare_term(term, &own, markers)?),
+        Assignment::Subtract(term) => match cql_type {
+            CqlType::Map { key, .. } => {
+                let keys = CqlType::Set { element: key.clone(), frozen: false };
+                let receiver = Receiver { cql_type: &keys, ..own };
+                ColumnChange::Remove(prepare_term(term, &receiver, markers).map_err(|_| {
+                    Failure::invalid(format!("Value for a map substraction has to be a set, but was: '{term}'"))
+                })?)
+            }
+            CqlType::List { .. } => {
+                prepare_term(term, &own, markers)?;
+                return Err(unsupported("removing elements of a list by value"));
+            }
+            _ => ColumnChange::Remove(prepare_term(term, &own, markers)?),
+        },
+        Assignment::Element(key, value) => match cql_type {
+            CqlType::Map { key: key_type, value: value_type, .. } => ColumnChange::SetEntry {
+                key: part(key, "key", key_type, &own, markers)?,
+                value: part(value, "value", value_type, &own, markers)?,
+            },
+            CqlType::List { element, .. } => {
+                part(key, "idx", &CqlType::Int, &own, markers)?;
+                part(value, "value", element, &own, markers)?;
+                return Err(unsupported("setting elements of a list by index"));
+            }
+            _ => return refused("set"),
+        },
+        Assignment::Field(field, value) => {
+            let (at, field_type) = field_of(column, field)?;
+            let name = format!("{name}.{field}");
+            let receiver = Receiver { scope, name: &name, cql_type: field_type };
+            ColumnChange::SetField(at, prepare_term(value, &receiver, markers)?)
+        }
+    };
+    Ok(Operation { column: column.id, change })
+}
+
+/// The operation of one column of a DELETE.
+pub(crate) fn delete(
+    column: &Column,
+    part_of: &DeletePart,
+    scope: &Scope,
+    markers: &mut Markers<'_>,
+) -> Result<Operation> {
+    let name = column.name.as_str();
+    let cql_type = &column.cql_type;
+    let own = Receiver { scope, name, cql_type };
+    let refused = |kind: &str| Err(Failure::invalid(format!("Invalid deletion operation for {kind} column {name}")));
+    let change = match part_of {
+        DeletePart::Whole => ColumnChange::Delete,
+        DeletePart::Element(_) if !cql_type.is_collection() => return refused("non collection"),
+        DeletePart::Element(_) if !cql_type.is_multicell() => return refused("frozen collection"),
+        DeletePart::Element(key) => match cql_type {
+            CqlType::Map { key: key_type, .. } => ColumnChange::DeleteEntry(part(key, "key", key_type, &own, markers)?),
+            CqlType::Set { element, .. } => ColumnChange::DeleteEntry(part(key, "value", element, &own, markers)?),
+            _ => {
+                part(key, "idx", &CqlType::Int, &own, markers)?;
+                return Err(unsupported("deleting elements of a list by index"));
+            }
+        },
+        DeletePart::Field(_) if !cql_type.is_user_type() => {
+            return Err(Failure::invalid(format!("Invalid field deletion operation for non-UDT column {name}")));
+        }
+        DeletePart::Field(_) if !cql_type.is_multicell() => {
+            return Err(Failure::invalid(format!("Frozen UDT column {name} does not support field deletions")));
+        }
+        DeletePart::Field(field) => ColumnChange::DeleteField(field_of(column, field)?.0),
+    };
+    Ok(Operation { column: column.id, change })
+}
+
+/// A key, index or value of a collection: markers are called `key(c)` and the like.
+fn part(term: &Written, word: &str, cql_type: &CqlType, own: &Receiver<'_>, markers: &mut Markers<'_>) -> Result<Term> {
+    let name = format!("{word}({})", own.name);
+    prepare_term(term, &Receiver { scope: own.scope, name: &name, cql_type }, markers)
+}
+
+fn field_of<'c>(column: &'c Column, field: &str) -> Result<(u16, &'c CqlType)> {
+    let CqlType::User { definition, .. } = &column.cql_type else {
+        return Err(Failure::server("a field of something without fields"));
+    };
+    match definition.field_index(field) {
+        Some(at) => Ok((at as u16, &definition.fields[at].1)),
+        None => Err(Failure::invalid(format!("UDT column {} does not have a field named {field}", column.name))),
+    }
+}

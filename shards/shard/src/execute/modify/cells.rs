@@ -1,0 +1,320 @@
+//! What a statement writes into each row: cells, elements of collections, fields of user types.
+//!
+//! As in Cassandra, a new value for a whole collection deletes what is older than the write (timestamp - 1) and adds its
+//! elements; elements of a list have timeuuids for paths, ascending at its end, and mirrored at 2010-01-01 so that they
+//! descend at its beginning.
+//!
+//! Invariants: pieces are sorted as row blobs want them, one per place; what has no collections costs one vector.
+
+use super::When;
+use crate::Shard;
+use crate::execute::binding::Values;
+use cql::plan::{ColumnChange, Context, Operation, Value};
+use model::row::{Cell, CellContent, RowBuilder};
+use model::value::{TupleElements, elements};
+use model::{ColumnId, CqlType, Failure, Table, merge};
+use std::borrow::Cow;
+
+/// Longest element of a set and longest key of a map, bytes.
+pub(crate) const PATH_BYTES_MAX: usize = 65_535;
+
+/// 2010-01-01 in 100 ns since 1582-10-15: where the times of elements at a list's beginning are mirrored.
+const LIST_REFERENCE_TICKS: i64 = 0x01b2_1dd2_1381_4000 + 1_262_304_000_000 * 10_000;
+
+/// What is written into each row, in the order of row blobs.
+#[derive(Default)]
+pub(super) struct Cells<'a> {
+    pieces: Vec<Piece<'a>>,
+}
+
+struct Piece<'a> {
+    column: ColumnId,
+    path: Option<Cow<'a, [u8]>>,
+    what: What<'a>,
+}
+
+enum What<'a> {
+    Value(Cow<'a, [u8]>),
+    Deleted,
+    /// The whole collection, up to the write.
+    ColumnDeleted,
+    /// The whole collection, before the write.
+    ColumnReplaced,
+}
+
+impl Piece<'_> {
+    fn cell(&self, when: When, ttl: i32) -> Cell<'_> {
+        let local_deletion_time = when.now_in_seconds;
+        let (timestamp, content) = match &self.what {
+            What::Value(value) if ttl > 0 => {
+                let local_deletion_time = local_deletion_time.saturating_add(ttl.into());
+                (when.timestamp, CellContent::Expiring { value, ttl, local_deletion_time })
+            }
+            What::Value(value) => (when.timestamp, CellContent::Live(value)),
+            What::Deleted => (when.timestamp, CellContent::Deleted { local_deletion_time }),
+            What::ColumnDeleted => (when.timestamp, CellContent::ColumnDeletion { local_deletion_time }),
+            What::ColumnReplaced => {
+                (when.timestamp.saturating_sub(1), CellContent::ColumnDeletion { local_deletion_time })
+            }
+        };
+        Cell { column: self.column, timestamp, content, path: self.path.as_deref() }
+    }
+
+    fn place(&self) -> (ColumnId, bool, Option<&[u8]>) {
+        let deletes_column = matches!(self.what, What::ColumnDeleted | What::ColumnReplaced);
+        (self.column, !deletes_column, self.path.as_deref())
+    }
+}
+
+impl<'a> Cells<'a> {
+    /// What `operations` write.
+    pub(super) fn of(
+        shard: &Shard,
+        table: &Table,
+        operations: &'a [Operation],
+        values: &'a Values<'_>,
+    ) -> Result<Cells<'a>, Failure> {
+        let mut cells = Cells { pieces: Vec::with_capacity(operations.len()) };
+        let mut sorted = true;
+        for operation in operations {
+            let cql_type = table.column_by_id(operation.column).map_or(&CqlType::Blob, |column| &column.cql_type);
+            match &operation.change {
+                ColumnChange::Set(term) if !cql_type.is_multicell() => match values.evaluate(shard, term, cql_type)? {
+                    Value::Bytes(bytes) => cells.push(operation.column, None, What::Value(bytes)),
+                    Value::Null => cells.push(operation.column, None, What::Deleted),
+                    Value::Unset => {}
+                },
+                ColumnChange::Delete if !cql_type.is_multicell() => {
+                    cells.push(operation.column, None, What::Deleted);
+                }
+                _ => {
+                    sorted = false;
+                    cells.change_parts(shard, cql_type, operation, values)?;
+                }
+            }
+        }
+        if !sorted || !cells.pieces.is_sorted_by(|a, b| a.column < b.column) {
+            cells.sort();
+        }
+        Ok(cells)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Writes the cells into a row.
+    pub(super) fn write(&self, builder: &mut RowBuilder<'_>, when: When, ttl: i32) {
+        for piece in &self.pieces {
+            builder.cell(&piece.cell(when, ttl));
+        }
+    }
+
+    fn push(&mut self, column: ColumnId, path: Option<Cow<'a, [u8]>>, what: What<'a>) {
+        self.pieces.push(Piece { column, path, what });
+    }
+
+    /// Brings the pieces into order; of several for one place the one stays that would win by its content.
+    fn sort(&mut self) {
+        self.pieces.sort_by(|a, b| a.place().cmp(&b.place()));
+        let when = When { timestamp: 1, now_in_seconds: 0 };
+        self.pieces.dedup_by(|next, kept| {
+            let same = next.place() == kept.place();
+            if same {
+                let (next_cell, kept_cell) = (next.cell(when, 0), kept.cell(when, 0));
+                if merge::reconcile(kept_cell, next_cell) != kept_cell {
+                    std::mem::swap(next, kept);
+                }
+            }
+            same
+        });
+    }
+
+    /// An operation on a collection or user type that is not frozen.
+    fn change_parts(
+        &mut self,
+        shard: &Shard,
+        cql_type: &CqlType,
+        operation: &'a Operation,
+        values: &'a Values<'_>,
+    ) -> Result<(), Failure> {
+        let column = operation.column;
+        match &operation.change {
+            ColumnChange::Delete => self.push(column, None, What::ColumnDeleted),
+            ColumnChange::Set(term) => match values.evaluate(shard, term, cql_type)? {
+                Value::Unset => {}
+                Value::Null => self.push(column, None, What::ColumnReplaced),
+                Value::Bytes(bytes) => {
+                    self.push(column, None, What::ColumnReplaced);
+                    self.add_parts(shard, cql_type, column, bytes, false)?;
+                }
+            },
+            ColumnChange::Add(term) => {
+                if let Value::Bytes(bytes) = values.evaluate(shard, term, cql_type)? {
+                    self.add_parts(shard, cql_type, column, bytes, false)?;
+                }
+            }
+            ColumnChange::Prepend(term) => {
+                if let Value::Bytes(bytes) = values.evaluate(shard, term, cql_type)? {
+                    self.add_parts(shard, cql_type, column, bytes, true)?;
+                }
+            }
+            ColumnChange::Remove(term) => {
+                let keys = match cql_type {
+                    CqlType::Map { key, .. } => CqlType::Set { element: key.clone(), frozen: false },
+                    other => other.clone(),
+                };
+                if let Value::Bytes(bytes) = values.evaluate(shard, term, &keys)? {
+                    for key in split(&bytes, false) {
+                        self.push(column, Some(key), What::Deleted);
+                    }
+                }
+            }
+            ColumnChange::SetEntry { key, value } => {
+                let CqlType::Map { key: key_type, value: value_type, .. } = cql_type else { return Ok(()) };
+                let key = key_of(values.evaluate(shard, key, key_type)?, "map key")?;
+                check_path("Map key", "Map keys", "keys", key.len())?;
+                match values.evaluate(shard, value, value_type)? {
+                    Value::Bytes(value) => self.push(column, Some(key), What::Value(value)),
+                    Value::Null => self.push(column, Some(key), What::Deleted),
+                    Value::Unset => {}
+                }
+            }
+            ColumnChange::DeleteEntry(key) => {
+                let (key_type, word) = match cql_type {
+                    CqlType::Map { key, .. } => (key, "map key"),
+                    CqlType::Set { element, .. } => (element, "set element"),
+                    _ => return Ok(()),
+                };
+                let key = key_of(values.evaluate(shard, key, key_type)?, word)?;
+                self.push(column, Some(key), What::Deleted);
+            }
+            ColumnChange::SetField(field, term) => {
+                let CqlType::User { definition, .. } = cql_type else { return Ok(()) };
+                let Some((_, field_type)) = definition.fields.get(usize::from(*field)) else { return Ok(()) };
+                let path = Some(Cow::Owned(field.to_be_bytes().to_vec()));
+                match values.evaluate(shard, term, field_type)? {
+                    Value::Bytes(value) => self.push(column, path, What::Value(value)),
+                    Value::Null => self.push(column, path, What::Deleted),
+                    Value::Unset => {}
+                }
+            }
+            ColumnChange::DeleteField(field) => {
+                self.push(column, Some(Cow::Owned(field.to_be_bytes().to_vec())), What::Deleted);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the elements, entries or fields of an encoded value.
+    fn add_parts(
+        &mut self,
+        shard: &Shard,
+        cql_type: &CqlType,
+        column: ColumnId,
+        bytes: Cow<'a, [u8]>,
+        at_beginning: bool,
+    ) -> Result<(), Failure> {
+        match cql_type {
+            CqlType::Set { .. } => {
+                for element in split(&bytes, false) {
+                    check_path("Set value", "Set values", "value", element.len())?;
+                    self.push(column, Some(element), What::Value(Cow::Borrowed(&[])));
+                }
+            }
+            CqlType::Map { .. } => {
+                let mut parts = split(&bytes, true).into_iter();
+                while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
+                    check_path("Map key", "Map keys", "keys", key.len())?;
+                    self.push(column, Some(key), What::Value(value));
+                }
+            }
+            CqlType::List { .. } => {
+                let mut context = shard.evaluation();
+                let mut parts = split(&bytes, false);
+                if at_beginning {
+                    parts.reverse();
+                }
+                for element in parts {
+                    let uuid = context.timeuuid();
+                    let path = if at_beginning { mirrored(uuid) } else { uuid };
+                    self.push(column, Some(Cow::Owned(path.to_vec())), What::Value(element));
+                }
+            }
+            CqlType::User { definition, .. } => {
+                for (at, field) in TupleElements::new(&bytes).take(definition.fields.len()).enumerate() {
+                    if let Some(field) = field {
+                        let path = (at as u16).to_be_bytes().to_vec();
+                        self.push(column, Some(Cow::Owned(path)), What::Value(Cow::Owned(field.to_vec())));
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The parts of a collection, borrowed where the collection is.
+fn split<'b>(bytes: &Cow<'b, [u8]>, is_map: bool) -> Vec<Cow<'b, [u8]>> {
+    match bytes {
+        Cow::Borrowed(bytes) => elements(bytes, is_map).map(Cow::Borrowed).collect(),
+        Cow::Owned(bytes) => elements(bytes, is_map).map(|part| Cow::Owned(part.to_vec())).collect(),
+    }
+}
+
+fn key_of<'b>(value: Value<'b>, word: &str) -> Result<Cow<'b, [u8]>, Failure> {
+    match value {
+        Value::Bytes(bytes) => Ok(bytes),
+        Value::Null => Err(Failure::invalid(format!("Invalid null {word}"))),
+        Value::Unset => Err(Failure::invalid(format!("Invalid unset {word}"))),
+    }
+}
+
+fn check_path(one: &str, many: &str, noun: &str, len: usize) -> Result<(), Failure> {
+    if len > PATH_BYTES_MAX {
+        return Err(Failure::invalid(format!(
+            "{one} is too long. {many} are limited to {PATH_BYTES_MAX} bytes but {len} bytes {noun} provided"
+        )));
+    }
+    Ok(())
+}
+
+/// The timeuuid with its time mirrored at [`LIST_REFERENCE_TICKS`]: the later, the smaller.
+fn mirrored(uuid: [u8; 16]) -> [u8; 16] {
+    let [a, b, c, d, e, f, g, h, rest @ ..] = uuid;
+    let ticks = i64::from_be_bytes([g & 0x0f, h, e, f, a, b, c, d]);
+    let [g, h, e, f, a, b, c, d] = (2 * LIST_REFERENCE_TICKS - ticks).to_be_bytes();
+    let mut mirrored = [a, b, c, d, e, f, (g & 0x0f) | 0x10, h, 0, 0, 0, 0, 0, 0, 0, 0];
+    mirrored[8..].copy_from_slice(&rest);
+    mirrored
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cmp::Ordering;
+
+    #[test]
+    fn mirrored_timeuuids_descend_and_stay_before_others() {
+        // 2024 and a little later.
+        let early = [0x10, 0, 0, 0, 0x71, 0x1d, 0x11, 0xef, 0x80, 1, 2, 3, 4, 5, 6, 7];
+        let late = [0x20, 0, 0, 0, 0x71, 0x1d, 0x11, 0xef, 0x80, 1, 2, 3, 4, 5, 6, 7];
+        let compare = |a: &[u8], b: &[u8]| model::value::compare(&CqlType::Timeuuid, a, b);
+        assert_eq!(compare(&early, &late), Ordering::Less);
+        assert_eq!(compare(&mirrored(early), &mirrored(late)), Ordering::Greater);
+        assert_eq!(compare(&mirrored(early), &early), Ordering::Less);
+        assert_eq!(mirrored(mirrored(early)), early);
+        assert_eq!(mirrored(early)[6] >> 4, 1);
+    }
+
+    #[test]
+    fn paths_have_a_limit() {
+        assert!(check_path("Map key", "Map keys", "keys", PATH_BYTES_MAX).is_ok());
+        let error = check_path("Map key", "Map keys", "keys", PATH_BYTES_MAX + 1).unwrap_err();
+        assert_eq!(
+            error.text,
+            "Map key is too long. Map keys are limited to 65535 bytes but 65536 bytes keys provided"
+        );
+    }
+}
