@@ -299,7 +299,13 @@ pub fn schema(below: &mut impl FnMut(u64) -> u64) -> Schema {
         let options = BTreeMap::from([("replication_factor".to_string(), (1 + below(3)).to_string())]);
         let class = "org.apache.cassandra.locator.SimpleStrategy".into();
         let replication = Replication { class, options };
-        schema.put_keyspace(Arc::new(Keyspace { name, replication, durable_writes: below(4) > 0, tables, types: Default::default() }));
+        schema.put_keyspace(Arc::new(Keyspace {
+            name,
+            replication,
+            durable_writes: below(4) > 0,
+            tables,
+            types: Default::default(),
+        }));
     }
     schema
 }

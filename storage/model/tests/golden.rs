@@ -202,3 +202,32 @@ fn json_texts() {
     }
     assert!(wrong.is_empty(), "{} lines differ:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// The class without its package.
+fn short_class(cql_type: &CqlType) -> String {
+    cql_type.class_name().replace("org.apache.cassandra.db.marshal.", "")
+}
+
+#[test]
+fn type_names() {
+    let user_types = user_types();
+    for line in include_str!("golden/names.tsv").lines() {
+        let (name, expected) = line.split_once('\t').expect("two fields");
+        let found = CqlType::parse_in(name, &|name| user_types.get(name).cloned());
+        let found = found.map(|found| format!("{found}\t{}\t{}", short_class(&found), found.is_multicell()));
+        assert_eq!(found.unwrap_or("!".into()), expected, "{name}");
+    }
+}
+
+#[test]
+fn classes() {
+    for line in include_str!("golden/classes.tsv").lines() {
+        let (class, expected) = line.split_once('\t').expect("two fields");
+        let found = match CqlType::parse_class(class) {
+            Ok((found, true)) => format!("{found}\tReversedType({})\ttrue", short_class(&found)),
+            Ok((found, false)) => format!("{found}\t{}\tfalse", short_class(&found)),
+            Err(error) => format!("!{}", error.0),
+        };
+        assert_eq!(found, expected, "{class}");
+    }
+}

@@ -201,6 +201,7 @@ fn integer_digits(mut whole: u64, dropped: u32) -> (Vec<u8>, i32) {
 }
 
 /// The exponent of the first digit, or one more.
+#[expect(clippy::approx_constant, reason = "Java's digits, of which the last decides")]
 fn estimate_exponent(fraction: u64, exponent: i32) -> i32 {
     let one_to_two = f64::from_bits(1023 << MANTISSA_BITS | fraction & ((1 << MANTISSA_BITS) - 1));
     let estimate = (one_to_two - 1.5) * 0.289529654 + 0.176091259 + f64::from(exponent) * 0.301029995663981;

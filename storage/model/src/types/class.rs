@@ -252,21 +252,19 @@ impl<'a> Parser<'a> {
 
     /// Steps over parameters that nobody reads.
     fn skip_parameters(&mut self, open: bool) -> Result<(), ValueError> {
-        let start = self.at + 1;
-        while open {
-            match self.peek() {
-                None => {
-                    let text = self.text;
-                    let error = format!("Syntax error parsing '{text}' at char {start}: unexpected end of string");
-                    return Err(ValueError(error));
-                }
-                Some(c) => self.at += c.len_utf8(),
+        if !open {
+            return Ok(());
+        }
+        match self.text[self.at..].find(')') {
+            Some(len) => {
+                self.at += len + 1;
+                Ok(())
             }
-            if self.text[..self.at].ends_with(')') {
-                break;
+            None => {
+                let (text, start) = (self.text, self.at + 1);
+                Err(ValueError(format!("Syntax error parsing '{text}' at char {start}: unexpected end of string")))
             }
         }
-        Ok(())
     }
 
     fn peek(&self) -> Option<char> {
