@@ -126,9 +126,7 @@ fn frozen_type(depth: u32, below: &mut impl FnMut(u64) -> u64) -> CqlType {
 /// A valid value, sometimes empty where that is legal.
 pub fn value(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
     use CqlType::*;
-    let no_empty =
-        matches!(cql_type, Smallint | Tinyint | Date | Time | Duration | Vector { .. }) || cql_type.is_collection();
-    if !no_empty && below(16) == 0 {
+    if cql_type.allows_empty() && below(16) == 0 {
         return Vec::new();
     }
     match cql_type {

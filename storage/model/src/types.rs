@@ -113,6 +113,18 @@ impl CqlType {
         }
     }
 
+    /// Whether an empty value (no bytes) is a value of the type.
+    pub fn allows_empty(&self) -> bool {
+        use CqlType::*;
+        !(self.is_collection() || matches!(self, Date | Duration | Smallint | Time | Tinyint | Vector { .. }))
+    }
+
+    /// Whether an empty value is legal but means nothing, as of an int: functions take it for null.
+    pub fn is_empty_meaningless(&self) -> bool {
+        use CqlType::*;
+        self.allows_empty() && !matches!(self, Ascii | Blob | Text | Tuple(_) | User { .. })
+    }
+
     /// Parts of the type one level below it; the fields of a user type.
     fn parts(&self) -> Vec<&CqlType> {
         use CqlType::*;

@@ -77,6 +77,24 @@ fn type_depth() {
 }
 
 #[test]
+fn empty_values() {
+    let all = "ascii bigint blob boolean counter decimal double float inet int text timestamp timeuuid uuid varint \
+               tuple<int>";
+    for name in all.split_whitespace() {
+        let cql_type = CqlType::parse(name).expect("a type");
+        assert_eq!(value::validate(&cql_type, &[]), Ok(()), "{name}");
+        assert!(cql_type.allows_empty(), "{name}");
+        let meaningful = matches!(name, "ascii" | "blob" | "text" | "tuple<int>");
+        assert_eq!(cql_type.is_empty_meaningless(), !meaningful, "{name}");
+    }
+    for name in ["date", "duration", "smallint", "time", "tinyint", "list<int>", "map<int, int>", "vector<int, 1>"] {
+        let cql_type = CqlType::parse(name).expect("a type");
+        assert!(value::validate(&cql_type, &[]).is_err(), "{name}");
+        assert!(!cql_type.allows_empty() && !cql_type.is_empty_meaningless(), "{name}");
+    }
+}
+
+#[test]
 fn class_depth() {
     let nested = |depth: usize| format!("{}Int32Type{}", "FrozenType(ListType(".repeat(depth), "))".repeat(depth));
     assert!(CqlType::parse_class(&nested(TYPE_DEPTH_MAX)).is_ok());
