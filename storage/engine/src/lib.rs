@@ -8,6 +8,7 @@
 pub mod commitlog;
 pub mod memtable;
 mod read;
+mod renumber;
 mod restore;
 mod signal;
 pub mod store;

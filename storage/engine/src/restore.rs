@@ -3,7 +3,7 @@
 //! 1. Under an unchanged shard map a shard reads its own segments only; otherwise all of them, and takes what it owns
 //!    now. A table that lives on one shard belongs to shard 0 whole.
 //! 2. Per segment, column lists say what the column ids of its mutations mean; if they differ from the table's now, rows
-//!    are rewritten by column name. Columns that are gone, or have another type, are left out.
+//!    are rewritten ([`crate::renumber`]).
 //! 3. Where segments end must agree with what later segments recorded of them.
 //! 4. [`settle`] makes the replayed tail durable before anything is served from it.
 //!
@@ -15,10 +15,9 @@ use crate::commitlog::record::{self, ColumnList, Record, records};
 use crate::commitlog::replay::{self, Found, SegmentReader};
 use crate::commitlog::segment::{HEADER_BYTES, Header, shard_of};
 use crate::memtable::Memtable;
+use crate::renumber::Renumbering;
 use crate::store::{Inner, ReplayStats};
-use model::mutation::Operation;
-use model::row::{Cell, RowBuilder, RowView};
-use model::{ColumnId, Mutation, MutationBuilder, Table, TableId};
+use model::{Mutation, Table, TableId};
 use runtime::{HashMap, HashSet};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -132,18 +131,10 @@ struct Scan<'s> {
     destinations: &'s HashMap<TableId, Destination>,
     header: Header,
     /// What the segment says of its tables.
-    lists: HashMap<TableId, Columns>,
+    lists: HashMap<TableId, Renumbering>,
     tables: BTreeMap<TableId, u32>,
     recorded_ends: &'s mut Vec<(u64, u32)>,
     stats: &'s mut ReplayStats,
-}
-
-/// What the column ids of a table's mutations in a segment mean.
-enum Columns {
-    /// The same as in the table now, or nobody asks.
-    Same,
-    /// By id in the segment: the id in the table now, if the column is still there.
-    Moved(HashMap<ColumnId, ColumnId>),
 }
 
 impl Scan<'_> {
@@ -161,8 +152,8 @@ impl Scan<'_> {
             let corrupt = |what| reader.corrupt(group.offset, what);
             for record in records(reader.payload(group)) {
                 match record.map_err(corrupt)? {
-                    Record::ColumnList(body) => {
-                        let list = ColumnList::decode(body).ok_or_else(|| corrupt("malformed column list"))?;
+                    Record::ColumnList(body, format) => {
+                        let list = ColumnList::decode(body, format).ok_or_else(|| corrupt("malformed column list"))?;
                         self.add_list(&list);
                     }
                     Record::Ends(body) => self.recorded_ends.extend(record::ends(body).map_err(corrupt)?),
@@ -186,8 +177,8 @@ impl Scan<'_> {
 
     fn add_list(&mut self, list: &ColumnList) {
         let columns = match self.destinations.get(&list.table) {
-            Some(destination) => columns_now(list, &destination.table),
-            None => Columns::Same,
+            Some(destination) => Renumbering::new(list, &destination.table),
+            None => Renumbering::Same,
         };
         self.lists.insert(list.table, columns);
     }
@@ -207,10 +198,9 @@ impl Scan<'_> {
                 continue;
             }
             applied = true;
-            match columns {
-                Columns::Same => destination.memtable.apply(mutation.token(), mutation.key(), &update),
-                Columns::Moved(ids) => {
-                    let moved = move_columns(mutation.key(), &update, ids);
+            match columns.update(mutation.key(), &update) {
+                None => destination.memtable.apply(mutation.token(), mutation.key(), &update),
+                Some(moved) => {
                     for update in moved.updates() {
                         destination.memtable.apply(moved.token(), moved.key(), &update);
                     }
@@ -218,53 +208,6 @@ impl Scan<'_> {
             }
         }
         Ok(applied)
-    }
-}
-
-fn columns_now(list: &ColumnList, table: &Table) -> Columns {
-    let mut ids = HashMap::default();
-    let mut same = true;
-    for old in &list.columns {
-        let now = table.column(&old.name).filter(|column| column.cql_type.to_string() == old.cql_type);
-        same &= now.is_some_and(|column| column.id == old.id);
-        if let Some(column) = now {
-            ids.insert(old.id, column.id);
-        }
-    }
-    if same { Columns::Same } else { Columns::Moved(ids) }
-}
-
-/// One table's update with the column ids of the table now.
-fn move_columns(key: &[u8], update: &model::mutation::TableUpdate<'_>, ids: &HashMap<ColumnId, ColumnId>) -> Mutation {
-    let mut builder = MutationBuilder::new(key);
-    builder.table(update.table);
-    if !update.partition_deletion.is_live() {
-        builder.delete_partition(update.partition_deletion);
-    }
-    for operation in update.operations() {
-        match operation {
-            Operation::Row { clustering, row } => {
-                builder.row(clustering, |out| move_row(row, ids, out));
-            }
-            Operation::StaticRow { row } => {
-                builder.static_row(|out| move_row(row, ids, out));
-            }
-            Operation::RangeDeletion { start, end, deletion } => {
-                builder.delete_range(start, end, deletion);
-            }
-        }
-    }
-    builder.finish()
-}
-
-fn move_row(row: RowView<'_>, ids: &HashMap<ColumnId, ColumnId>, out: &mut Vec<u8>) {
-    let moved = |cell: Cell<'_>| ids.get(&cell.column).copied();
-    let mut cells: Vec<(ColumnId, Cell<'_>)> = row.cells().filter_map(|cell| Some((moved(cell)?, cell))).collect();
-    // Stable: the cells of a column keep their order.
-    cells.sort_by_key(|(id, _)| *id);
-    let mut builder = RowBuilder::new(out, row.liveness(), row.deletion());
-    for (column, cell) in cells {
-        builder.cell(&Cell { column, ..cell });
     }
 }
 

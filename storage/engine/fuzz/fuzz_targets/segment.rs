@@ -1,7 +1,7 @@
 //! Any bytes as a commit log segment, as records of a group that validates, and as a truncation.
 #![no_main]
 
-use engine::commitlog::record::{ColumnList, Record, records};
+use engine::commitlog::record::{ColumnList, ListFormat, Record, records};
 use engine::commitlog::replay::scan_bytes;
 use engine::commitlog::segment::{GROUP_HEADER_BYTES, GroupFrame, HEADER_BYTES, Header, SEGMENT_BYTES_MIN};
 use engine::store::Truncation;
@@ -10,11 +10,11 @@ use model::{Mutation, ShardMap};
 
 fn read(record: Record<'_>) {
     match record {
-        Record::ColumnList(body) => {
-            if let Some(list) = ColumnList::decode(body) {
+        Record::ColumnList(body, format) => {
+            if let Some(list) = ColumnList::decode(body, format) {
                 let mut again = Vec::new();
                 list.encode(&mut again);
-                assert_eq!(again, body);
+                assert!(again == body || format == ListFormat::WithoutKinds);
             }
         }
         Record::Mutation(body) => {

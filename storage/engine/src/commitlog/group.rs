@@ -4,7 +4,7 @@
 //! records are known, so that the writer can add the column lists that the segment lacks.
 
 use super::position::LogPosition;
-use super::record::{KIND_COLUMN_LIST, KIND_MUTATION, RECORD_HEADER_BYTES, record_header};
+use super::record::{KIND_COLUMNS, KIND_MUTATION, RECORD_HEADER_BYTES, record_header};
 use super::segment::{BLOCK_BYTES, GROUP_HEADER_BYTES, GroupFrame, Header};
 use crate::table::LoggedTable;
 use runtime::AlignedBuf;
@@ -81,7 +81,7 @@ impl Group {
 
     /// Adds a table's column list.
     pub(crate) fn push_list(&mut self, table: &LoggedTable) {
-        self.push_record(KIND_COLUMN_LIST, &table.record);
+        self.push_record(KIND_COLUMNS, &table.record);
     }
 
     /// Adds an encoded record.

@@ -2,16 +2,18 @@
 //!
 //! Invariants: decoding takes any bytes; an error names what is wrong.
 
-use model::{ColumnId, Table, TableId};
+use model::{ColumnId, ColumnKind, CqlType, Table, TableId};
 
 /// Bytes before a record's body: length u32, kind u8.
 pub const RECORD_HEADER_BYTES: usize = 5;
-/// A table's columns.
+/// A table's columns without their kinds: written by earlier versions.
 pub const KIND_COLUMN_LIST: u8 = 1;
 /// A mutation, as `model::codec` encodes it.
 pub const KIND_MUTATION: u8 = 2;
 /// Where other segments end.
 pub const KIND_ENDS: u8 = 3;
+/// A table's columns.
+pub const KIND_COLUMNS: u8 = 4;
 /// Bytes of one entry of [`KIND_ENDS`]: segment id u64, end u32.
 pub const END_BYTES: usize = 12;
 
@@ -19,11 +21,21 @@ pub const END_BYTES: usize = 12;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record<'a> {
     /// See [`ColumnList`].
-    ColumnList(&'a [u8]),
+    ColumnList(&'a [u8], ListFormat),
     /// An encoded mutation.
     Mutation(&'a [u8]),
     /// See [`ends`].
     Ends(&'a [u8]),
+}
+
+/// How a [`ColumnList`] is encoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ListFormat {
+    /// [`KIND_COLUMN_LIST`]: all columns are taken as regular, for tables of that time had no static ones and the ids of
+    /// keys are not used.
+    WithoutKinds,
+    /// [`KIND_COLUMNS`].
+    WithKinds,
 }
 
 /// What stands before a body of so many bytes.
@@ -54,7 +66,8 @@ fn split_record(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), &'static str> {
     let len = u32::from_le_bytes([a, b, c, d]) as usize;
     let (body, rest) = rest.split_at_checked(len).ok_or("record longer than its group")?;
     let record = match kind {
-        KIND_COLUMN_LIST => Record::ColumnList(body),
+        KIND_COLUMN_LIST => Record::ColumnList(body, ListFormat::WithoutKinds),
+        KIND_COLUMNS => Record::ColumnList(body, ListFormat::WithKinds),
         KIND_MUTATION => Record::Mutation(body),
         KIND_ENDS => Record::Ends(body),
         _ => return Err("record of an unknown kind"),
@@ -102,30 +115,33 @@ pub struct LoggedColumn {
     pub id: ColumnId,
     /// Its name.
     pub name: String,
+    /// What it is.
+    pub kind: ColumnKind,
     /// Its type in CQL.
     pub cql_type: String,
 }
 
 impl ColumnList {
-    /// The columns of a table.
+    /// The columns of a table, and those that were dropped: a write on its way may still carry them.
     pub fn of(table: &Table) -> ColumnList {
+        let logged = |id: ColumnId, name: &String, kind: ColumnKind, cql_type: &CqlType| LoggedColumn {
+            id,
+            name: name.clone(),
+            kind,
+            cql_type: cql_type.to_string(),
+        };
+        let columns = table.columns.iter().map(|column| logged(column.id, &column.name, column.kind, &column.cql_type));
+        let gone = table.dropped.iter().filter(|dropped| table.column_by_id(dropped.id).is_none());
+        let gone = gone.map(|dropped| logged(dropped.id, &dropped.name, dropped.kind, &dropped.cql_type));
         ColumnList {
             table: table.id,
             keyspace: table.keyspace.clone(),
             name: table.name.clone(),
-            columns: table
-                .columns
-                .iter()
-                .map(|column| LoggedColumn {
-                    id: column.id,
-                    name: column.name.clone(),
-                    cql_type: column.cql_type.to_string(),
-                })
-                .collect(),
+            columns: columns.chain(gone).collect(),
         }
     }
 
-    /// Appends the body of a [`KIND_COLUMN_LIST`] record.
+    /// Appends the body of a [`KIND_COLUMNS`] record.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.table.0);
         push_text(out, &self.keyspace);
@@ -133,13 +149,14 @@ impl ColumnList {
         out.extend_from_slice(&(self.columns.len() as u32).to_le_bytes());
         for column in &self.columns {
             out.extend_from_slice(&column.id.0.to_le_bytes());
+            out.push(kind_code(column.kind));
             push_text(out, &column.name);
             push_text(out, &column.cql_type);
         }
     }
 
-    /// Reads what [`ColumnList::encode`] wrote.
-    pub fn decode(body: &[u8]) -> Option<ColumnList> {
+    /// Reads what [`ColumnList::encode`] wrote, or an earlier version.
+    pub fn decode(body: &[u8], format: ListFormat) -> Option<ColumnList> {
         let mut rest = body;
         let table = TableId(*take(&mut rest)?);
         let keyspace = take_text(&mut rest)?;
@@ -148,10 +165,33 @@ impl ColumnList {
         let mut columns = Vec::new();
         for _ in 0..count {
             let id = ColumnId(u16::from_le_bytes(*take(&mut rest)?));
-            columns.push(LoggedColumn { id, name: take_text(&mut rest)?, cql_type: take_text(&mut rest)? });
+            let kind = match format {
+                ListFormat::WithoutKinds => ColumnKind::Regular,
+                ListFormat::WithKinds => kind_of(take::<1>(&mut rest)?[0])?,
+            };
+            columns.push(LoggedColumn { id, name: take_text(&mut rest)?, kind, cql_type: take_text(&mut rest)? });
         }
         rest.is_empty().then_some(ColumnList { table, keyspace, name, columns })
     }
+}
+
+fn kind_code(kind: ColumnKind) -> u8 {
+    match kind {
+        ColumnKind::PartitionKey => 0,
+        ColumnKind::Clustering => 1,
+        ColumnKind::Static => 2,
+        ColumnKind::Regular => 3,
+    }
+}
+
+fn kind_of(code: u8) -> Option<ColumnKind> {
+    Some(match code {
+        0 => ColumnKind::PartitionKey,
+        1 => ColumnKind::Clustering,
+        2 => ColumnKind::Static,
+        3 => ColumnKind::Regular,
+        _ => return None,
+    })
 }
 
 fn push_text(out: &mut Vec<u8>, text: &str) {
@@ -182,27 +222,33 @@ mod tests {
             table: TableId([7; 16]),
             keyspace: "ks".into(),
             name: "t".into(),
-            columns: vec![LoggedColumn { id: ColumnId(3), name: "ä".into(), cql_type: "map<text, int>".into() }],
+            columns: vec![LoggedColumn {
+                id: ColumnId(3),
+                name: "ä".into(),
+                kind: ColumnKind::Static,
+                cql_type: "map<text, int>".into(),
+            }],
         };
         let mut body = Vec::new();
         list.encode(&mut body);
         let mut payload = Vec::new();
-        payload.extend_from_slice(&record_header(KIND_COLUMN_LIST, body.len()));
+        payload.extend_from_slice(&record_header(KIND_COLUMNS, body.len()));
         payload.extend_from_slice(&body);
         payload.extend_from_slice(&record_header(KIND_MUTATION, 2));
         payload.extend_from_slice(b"mm");
         push_ends(&mut payload, &[(1 << 16, 4096), (9, 8192)]);
         let found: Vec<_> = records(&payload).map(Result::unwrap).collect();
-        let [Record::ColumnList(found_list), Record::Mutation(b"mm"), Record::Ends(found_ends)] = found[..] else {
+        let [Record::ColumnList(found_list, format), Record::Mutation(b"mm"), Record::Ends(found_ends)] = found[..]
+        else {
             panic!("{found:?}");
         };
-        assert_eq!(ColumnList::decode(found_list), Some(list));
+        assert_eq!(ColumnList::decode(found_list, format), Some(list));
         assert_eq!(ends(found_ends).unwrap().collect::<Vec<_>>(), [(1 << 16, 4096), (9, 8192)]);
         for cut in 0..payload.len() {
             let _ = records(&payload[..cut]).count();
         }
         for cut in 0..body.len() {
-            assert_eq!(ColumnList::decode(&body[..cut]), None);
+            assert_eq!(ColumnList::decode(&body[..cut], ListFormat::WithKinds), None);
         }
     }
 

@@ -1,13 +1,18 @@
 //! What the engine's tests share: a table, mutations of it, a sink that keeps what it is given.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use engine::{Options, Store, SyncMode};
+use engine::store::ReplayStats;
+use engine::{Error, Options, Store, SyncMode};
 use model::mutation::{Clustering, push_clustering};
 use model::query::{LiveRow, Partitions, Position, ReadCommand, RowSink, SinkState, Slice};
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
 use model::schema::TableOptions;
 use model::{Column, ColumnId, ColumnKind, CqlType, DecoratedKey, Mutation, MutationBuilder, ShardMap, Table, TableId};
+use runtime::mesh::NodeId;
+use runtime::sim::{self, Sim};
+use std::cell::RefCell;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -153,4 +158,65 @@ pub(crate) async fn read_all(store: &Store, table: TableId) -> Vec<Row> {
     let command = command(table, Partitions::Range(model::key::TokenRange::FULL));
     store.read(&command, &mut rows).await.expect("read");
     rows.rows
+}
+
+pub(crate) const NODE: NodeId = NodeId(1);
+
+/// Runs `main` on one shard until it returns, and gives what it returned.
+pub(crate) fn run<T: 'static, F: Future<Output = T> + 'static>(sim: &mut Sim, main: impl Fn() -> F + 'static) -> T {
+    let slot = Rc::new(RefCell::new(None));
+    let result = slot.clone();
+    let main = Rc::new(main);
+    sim.start_node(NODE, 1, move |_| {
+        let (result, main) = (result.clone(), main.clone());
+        async move {
+            let value = main().await;
+            *result.borrow_mut() = Some(value);
+        }
+    });
+    sim.run_until(Duration::from_secs(3600), || slot.borrow().is_some());
+    sim.kill(NODE);
+    let value = slot.borrow_mut().take();
+    value.expect("main returned")
+}
+
+pub(crate) fn calm(seed: u64) -> Sim {
+    Sim::new(seed, sim::Options { buggify: false, ..sim::Options::default() })
+}
+
+pub(crate) fn small() -> Options {
+    Options { segment_bytes: 32 << 10, ..options(1, GROUP) }
+}
+
+/// Opens and replays, as far as that goes.
+pub(crate) async fn replay(options: Options) -> Result<(Store, ReplayStats), Error> {
+    let store = Store::open(options).await?;
+    store.add_table(table(1), false);
+    let stats = store.replay(&[]).await?;
+    Ok((store, stats))
+}
+
+pub(crate) async fn replayed_rows(options: Options) -> Result<Vec<i32>, Error> {
+    let (store, _) = replay(options).await?;
+    Ok(read_all(&store, table(1).id).await.into_iter().map(|row| row.1[0]).collect())
+}
+
+pub(crate) async fn write_rows(store: &Store, numbers: std::ops::Range<i32>, bytes: usize) {
+    for number in numbers {
+        let mutation = insert(table(1).id, b"p", number, 0, 1, &vec![b'x'; bytes]);
+        store.apply(mutation, false).await.expect("apply");
+    }
+}
+
+/// A disk with several segments of rows 0 to 29, one per group.
+pub(crate) fn some_segments(seed: u64) -> (Sim, Vec<PathBuf>) {
+    let mut sim = calm(seed);
+    run(&mut sim, || async {
+        let store = start(small(), &[table(1)]).await;
+        write_rows(&store, 0..30, 100).await;
+    });
+    let names = sim.files(NODE).into_iter().map(|(path, _)| path);
+    let segments: Vec<PathBuf> = names.filter(|path| path.extension().is_some_and(|end| end == "log")).collect();
+    assert!(segments.len() >= 4, "{segments:?}");
+    (sim, segments)
 }

@@ -1,0 +1,85 @@
+//! Column ids of an earlier time to those of the table now.
+//!
+//! Ids are given anew at every start, so whatever keeps mutations on disk keeps a [`ColumnList`] with them. Static and
+//! regular columns are found again by name and kind, those that were dropped among the table's dropped columns: what was
+//! written before the drop is left out by the reader. Cells of columns that are neither are left out here. Keys carry no
+//! ids in a mutation, so that a renamed key column moves nothing.
+//!
+//! Invariants: rows are encoded again only if some column has moved; a row that has lost all it held is not written.
+
+use crate::commitlog::record::ColumnList;
+use model::mutation::{Operation, TableUpdate};
+use model::row::{Cell, RowBuilder, RowView};
+use model::{ColumnId, ColumnKind, Mutation, MutationBuilder, Table};
+use runtime::HashMap;
+
+/// What the column ids of mutations of one table mean now.
+pub(crate) enum Renumbering {
+    /// The same as then, or nobody asks.
+    Same,
+    /// By id then: the id now, if the column is known.
+    Moved(HashMap<ColumnId, ColumnId>),
+}
+
+impl Renumbering {
+    /// From the ids of `list` to those of `table`.
+    pub(crate) fn new(list: &ColumnList, table: &Table) -> Renumbering {
+        let mut ids = HashMap::default();
+        let mut same = true;
+        for old in list.columns.iter().filter(|old| !old.kind.is_key()) {
+            let now = id_now(table, &old.name, old.kind);
+            same &= now == Some(old.id);
+            if let Some(now) = now {
+                ids.insert(old.id, now);
+            }
+        }
+        if same { Renumbering::Same } else { Renumbering::Moved(ids) }
+    }
+
+    /// One table's update with the ids of now; `None`: as it is.
+    pub(crate) fn update(&self, key: &[u8], update: &TableUpdate<'_>) -> Option<Mutation> {
+        let Renumbering::Moved(ids) = self else { return None };
+        let mut builder = MutationBuilder::new(key);
+        builder.table(update.table);
+        builder.delete_partition(update.partition_deletion);
+        let mut blob = Vec::new();
+        for operation in update.operations() {
+            match operation {
+                Operation::Row { clustering, row } => {
+                    if move_row(row, ids, &mut blob) {
+                        builder.row(clustering, |out| out.extend_from_slice(&blob));
+                    }
+                }
+                Operation::StaticRow { row } => {
+                    if move_row(row, ids, &mut blob) {
+                        builder.static_row(|out| out.extend_from_slice(&blob));
+                    }
+                }
+                Operation::RangeDeletion { start, end, deletion } => {
+                    builder.delete_range(start, end, deletion);
+                }
+            }
+        }
+        Some(builder.finish())
+    }
+}
+
+fn id_now(table: &Table, name: &str, kind: ColumnKind) -> Option<ColumnId> {
+    let column = table.data_columns().iter().find(|column| column.name == name && column.kind == kind);
+    let dropped = || table.dropped.iter().find(|dropped| dropped.name == name && dropped.kind == kind);
+    column.map(|column| column.id).or_else(|| Some(dropped()?.id))
+}
+
+/// Puts the row with new ids into `out`; whether anything is left of it.
+fn move_row(row: RowView<'_>, ids: &HashMap<ColumnId, ColumnId>, out: &mut Vec<u8>) -> bool {
+    let moved = |cell: Cell<'_>| ids.get(&cell.column).copied();
+    let mut cells: Vec<(ColumnId, Cell<'_>)> = row.cells().filter_map(|cell| Some((moved(cell)?, cell))).collect();
+    // Stable: the cells of a column keep their order.
+    cells.sort_by_key(|(id, _)| *id);
+    out.clear();
+    let mut builder = RowBuilder::new(out, row.liveness(), row.deletion());
+    for (column, cell) in cells {
+        builder.cell(&Cell { column, ..cell });
+    }
+    !RowView::trusted(out).is_empty()
+}
