@@ -126,7 +126,7 @@ impl CqlType {
     }
 
     /// Parts of the type one level below it; the fields of a user type.
-    fn parts(&self) -> Vec<&CqlType> {
+    pub fn parts(&self) -> Vec<&CqlType> {
         use CqlType::*;
         match self {
             List { element, .. } | Set { element, .. } | Vector { element, .. } => vec![element],

@@ -337,18 +337,13 @@ fn refuse_durations(cql_type: &CqlType) -> Result<()> {
             "Slice restrictions are not supported on collections containing durations"
         }
         CqlType::Tuple(_) => "Slice restrictions are not supported on tuples containing durations",
+        CqlType::User { .. } => "Slice restrictions are not supported on UDTs containing durations",
         _ => "Slice restrictions are not supported on duration columns",
     }))
 }
 
 fn has_duration(cql_type: &CqlType) -> bool {
-    match cql_type {
-        CqlType::Duration => true,
-        CqlType::List { element, .. } | CqlType::Set { element, .. } => has_duration(element),
-        CqlType::Map { key, value, .. } => has_duration(key) || has_duration(value),
-        CqlType::Tuple(elements) => elements.iter().any(has_duration),
-        _ => false,
-    }
+    *cql_type == CqlType::Duration || cql_type.parts().into_iter().any(has_duration)
 }
 
 /// A relation as error texts show it.

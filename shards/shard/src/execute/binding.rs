@@ -208,9 +208,9 @@ impl<'v> Values<'v> {
                     flat.push(self.restriction(shard, term, column)?);
                 }
             }
-            return Ok(Prefixes { width: flat.len(), len: 1, flat });
+            return Ok(Prefixes::new(flat.len(), 1, flat));
         }
-        let mut prefixes = Prefixes { width: 0, len: 1, flat: Vec::new() };
+        let mut prefixes = Prefixes::new(0, 1, Vec::new());
         for choice in choices {
             let width = choice.columns();
             let columns = columns.get(prefixes.width..prefixes.width + width).unwrap_or_default();
@@ -265,6 +265,11 @@ pub(crate) struct Prefixes<'a> {
 }
 
 impl<'a> Prefixes<'a> {
+    /// `len` prefixes of `width` values each, one after another.
+    pub(super) fn new(width: usize, len: usize, flat: Vec<Cow<'a, [u8]>>) -> Prefixes<'a> {
+        Prefixes { width, len, flat }
+    }
+
     /// Values per prefix.
     pub(crate) fn width(&self) -> usize {
         self.width
@@ -293,7 +298,7 @@ impl<'a> Prefixes<'a> {
                 flat.extend_from_slice(choice);
             }
         }
-        Ok(Prefixes { width: self.width + width, len, flat })
+        Ok(Prefixes::new(self.width + width, len, flat))
     }
 }
 
@@ -386,4 +391,31 @@ fn check_len(len: usize) -> Result<(), Failure> {
         return Err(Failure::invalid(format!("Key length of {len} is longer than maximum of {KEY_BYTES_MAX}")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_combinations_are_taken_and_one_more_is_not() {
+        let choices = |count: usize| (0..count).map(|n| Cow::Owned(n.to_be_bytes().to_vec())).collect::<Vec<_>>();
+        let none = Prefixes::new(0, 1, Vec::new());
+        let half = none.times(1, &choices(COMBINATIONS_MAX / 2)).expect("half");
+        assert_eq!(half.times(1, &choices(2)).expect("all").len(), COMBINATIONS_MAX);
+        assert!(half.times(1, &choices(3)).is_err());
+        assert!(none.times(1, &choices(COMBINATIONS_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn the_last_choices_change_fastest() {
+        let values = |text: &'static str| text.bytes().map(|byte| Cow::Owned(vec![byte])).collect::<Vec<_>>();
+        let prefixes = Prefixes::new(0, 1, Vec::new()).times(1, &values("ab")).expect("two");
+        // Two tuples of two columns each.
+        let prefixes = prefixes.times(2, &values("xyzw")).expect("four");
+        let rows: Vec<String> = prefixes.iter().map(|row| row.iter().map(|value| value[0] as char).collect()).collect();
+        assert_eq!(rows, ["axy", "azw", "bxy", "bzw"]);
+        // A choice without values leaves nothing.
+        assert_eq!(prefixes.times(1, &[]).expect("none").len(), 0);
+    }
 }

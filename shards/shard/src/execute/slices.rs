@@ -239,3 +239,7 @@ fn edge<'a>(
 fn null_bound(column: &Column) -> Failure {
     Failure::invalid(format!("Invalid null value in condition for column {}", column.name))
 }
+
+#[cfg(test)]
+#[path = "slices_tests.rs"]
+mod tests;
