@@ -88,6 +88,11 @@ fn put_error(out: &mut Vec<u8>, failure: &Failure) {
             put_string(out, keyspace);
             put_string(out, table);
         }
+        Detail::Function { keyspace, function, arguments } => {
+            put_string(out, keyspace);
+            put_string(out, function);
+            put_string_list(out, arguments.iter().map(String::as_str));
+        }
         Detail::Unprepared { id } => put_short_bytes(out, id),
     }
 }

@@ -13,7 +13,7 @@ use crate::literal::{Markers, Receiver, Scope, preferred_type, prepare_term};
 use crate::names::column;
 use crate::parser::unsupported;
 use crate::plan::{ColumnSpec, Expression, Grouping, Projection, Selector, Term, part_type};
-use model::{Column, ColumnKind, CqlType, Failure};
+use model::{Column, ColumnKind, CqlType, Failure, json};
 use std::fmt;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -46,9 +46,6 @@ pub(crate) fn select(
     markers: &mut Markers<'_>,
     is_equal: &dyn Fn(&Column) -> bool,
 ) -> Result<Selection> {
-    if select.json {
-        return Err(unsupported("SELECT JSON"));
-    }
     let mut selecting = Selecting { scope, markers, fetched: Vec::new(), aggregates: Vec::new(), in_aggregate: false };
     let mut outputs = Vec::new();
     match &select.items {
@@ -75,16 +72,22 @@ pub(crate) fn select(
     let names: Vec<String> = outputs.iter().map(|(name, ..)| name.clone()).collect();
     let types: Vec<CqlType> = outputs.iter().map(|(.., cql_type)| cql_type.clone()).collect();
     let expressions: Vec<Expression> = outputs.into_iter().map(|(_, expression, _)| expression).collect();
-    let result = names.iter().zip(&types).map(|(name, cql_type)| scope.spec(name, cql_type.clone())).collect();
-    if let (false, Some(order)) = (grouped, fetched_order(&expressions)) {
+    let result = match select.json {
+        true => vec![scope.spec("[json]", CqlType::Text)],
+        false => names.iter().zip(&types).map(|(name, cql_type)| scope.spec(name, cql_type.clone())).collect(),
+    };
+    if let (false, Some(order)) = (grouped || select.json, fetched_order(&expressions)) {
         let fetched: Vec<Selector> = order.iter().map(|at| fetched[*at].clone()).collect();
         let plain = fetched.iter().all(|selector| matches!(selector, Selector::Column(_)));
         return Ok(Selection { fetched, plain, aggregate: false, projection: None, result });
     }
-    if let (true, Some(fetched)) = (group_by.is_empty(), counts_only(&expressions, &fetched, &aggregates)) {
+    if let (true, Some(fetched)) =
+        (group_by.is_empty() && !select.json, counts_only(&expressions, &fetched, &aggregates))
+    {
         return Ok(Selection { fetched, plain: false, aggregate: true, projection: None, result });
     }
-    let projection = Projection { outputs: expressions, types, aggregates, grouped, group_by, key_places };
+    let json = select.json.then(|| names.iter().map(|name| json_name(name)).collect());
+    let projection = Projection { outputs: expressions, types, aggregates, grouped, group_by, key_places, json };
     let plain = fetched.iter().all(|selector| matches!(selector, Selector::Column(_)));
     Ok(Selection { fetched, plain, aggregate: false, projection: Some(projection), result })
 }
@@ -122,6 +125,13 @@ fn counts_only(
         _ => None,
     };
     outputs.iter().map(selector).collect()
+}
+
+/// A name as a key of SELECT JSON: names with capitals keep their quotes inside.
+fn json_name(name: &str) -> String {
+    let mut out = String::new();
+    json::push_name(name, &mut out);
+    out
 }
 
 struct Selecting<'s, 'm, 'n> {
@@ -507,7 +517,8 @@ impl Selecting<'_, '_, '_> {
         for argument in arguments {
             asked.push(Asked { selector: argument, cql_type: self.type_of(argument)? });
         }
-        let candidates = scalars(name, &self.scope.key_types());
+        let first = asked.first().and_then(|asked| asked.cql_type.as_ref());
+        let candidates = scalars(name, &self.scope.key_types(), first, wanted);
         if candidates.is_empty() {
             return Err(match arguments.first() {
                 Some(argument) => Failure::invalid(format!(

@@ -93,6 +93,15 @@ pub enum Detail {
         /// Table or empty.
         table: String,
     },
+    /// [`ErrorCode::FunctionFailure`].
+    Function {
+        /// Keyspace of the function.
+        keyspace: String,
+        /// Its name.
+        function: String,
+        /// CQL types of its arguments.
+        arguments: Vec<String>,
+    },
     /// [`ErrorCode::Unprepared`].
     Unprepared {
         /// The id that is not known.

@@ -35,6 +35,8 @@ pub enum Scalar {
     MinTimeuuid,
     MaxTimeuuid,
     Floor,
+    ToJson,
+    FromJson,
     ToBlob,
     FromBlob,
     Cast,
@@ -92,8 +94,9 @@ fn function(name: &str, arguments: Vec<CqlType>, result: CqlType, body: Scalar) 
     Function { name: format!("system.{name}").into(), arguments, result, body }
 }
 
-/// The overloads of a name. `key` are the types of the partition key (for `token`).
-pub(crate) fn scalars(name: &str, key: &[CqlType]) -> Vec<Function> {
+/// The overloads of a name. `key` are the types of the partition key (for `token`), `first` the type of the first argument
+/// if it is known (for functions of any type), `wanted` that of the place (for `from_json`).
+pub(crate) fn scalars(name: &str, key: &[CqlType], first: Option<&CqlType>, wanted: Option<&CqlType>) -> Vec<Function> {
     use CqlType::*;
     let one = |arguments: Vec<CqlType>, result: CqlType, body| vec![function(name, arguments, result, body)];
     let of_each = |types: &[CqlType], result: &dyn Fn(&CqlType) -> CqlType, body| -> Vec<Function> {
@@ -127,6 +130,14 @@ pub(crate) fn scalars(name: &str, key: &[CqlType]) -> Vec<Function> {
                 [Some(short), long].into_iter().flatten()
             })
             .collect(),
+        "to_json" | "tojson" => match first {
+            Some(argument) => one(vec![argument.clone()], Text, Scalar::ToJson),
+            None => Vec::new(),
+        },
+        "from_json" | "fromjson" => match wanted {
+            Some(wanted) => one(vec![Text], wanted.clone(), Scalar::FromJson),
+            None => Vec::new(),
+        },
         _ => blob_functions(name).into_iter().collect(),
     }
 }
@@ -143,16 +154,12 @@ fn blob_functions(name: &str) -> Option<Function> {
 
 /// Whether there is a scalar function of this name for some types.
 pub(crate) fn is_known(name: &str) -> bool {
-    !scalars(name, &[]).is_empty()
+    matches!(name, "to_json" | "tojson" | "from_json" | "fromjson") || !scalars(name, &[], None, None).is_empty()
 }
 
 /// Whether Cassandra has a built-in function of this name that Helenus has not.
 pub(crate) fn is_missing(name: &str) -> bool {
-    const MISSING: [&str; 16] = [
-        "fromjson",
-        "from_json",
-        "tojson",
-        "to_json",
+    const MISSING: [&str; 12] = [
         "abs",
         "collection_avg",
         "collection_count",

@@ -1,12 +1,13 @@
 //! Functions: what there is, which of several overloads a call means, and what a call gives.
 //!
-//! A [`Function`] is one overload with its types. Its body works on encoded values; every function gives null when an
-//! argument is null.
+//! A [`Function`] is one overload with its types. Its body works on encoded values; every function but `to_json` gives null
+//! when an argument is null.
 
 mod aggregates;
 mod blobs;
 mod catalogue;
 mod conversions;
+mod json;
 pub(crate) mod numbers;
 mod resolve;
 mod times;
@@ -58,6 +59,9 @@ impl Function {
         arguments: &[Option<Cow<'_, [u8]>>],
         context: &mut dyn Context,
     ) -> Result<Option<Vec<u8>>, Failure> {
+        if self.body == Scalar::ToJson {
+            return Ok(Some(json::to_json(self, arguments.first().and_then(Option::as_deref))));
+        }
         let Some(arguments) = arguments.iter().map(Option::as_deref).collect::<Option<Vec<&[u8]>>>() else {
             return Ok(None);
         };
@@ -71,6 +75,8 @@ impl Function {
             Scalar::ToDate | Scalar::ToTimestamp | Scalar::ToUnixTimestamp => times::convert(self, &arguments),
             Scalar::MinTimeuuid | Scalar::MaxTimeuuid => times::bound_timeuuid(self.body, &arguments),
             Scalar::Floor => times::floor(self, &arguments),
+            Scalar::ToJson => Ok(None),
+            Scalar::FromJson => json::from_json(self, &arguments),
             Scalar::ToBlob => Ok(arguments.first().map(|value| value.to_vec())),
             Scalar::FromBlob => blobs::from_blob(self, &arguments),
             Scalar::Cast => conversions::cast(self, &arguments),

@@ -210,6 +210,18 @@ fn vector_fit(terms: &[ast::Term], wanted: &CqlType, scope: &Scope) -> Result<Fi
     }
 }
 
+/// What is known of a term's type without its place.
+fn known_type(term: &ast::Term, scope: &Scope) -> Result<Option<CqlType>> {
+    Ok(match term {
+        ast::Term::Cast(type_name, _) => Some(scope.resolve(type_name)?),
+        ast::Term::Constant(family, text) => Some(preferred_type(*family, text)),
+        ast::Term::Function { keyspace, name, arguments } => {
+            choose(keyspace.as_deref(), name, arguments, None, scope).ok().map(|function| function.result)
+        }
+        _ => None,
+    })
+}
+
 /// The overload that a call of terms means.
 fn choose(
     keyspace: Option<&str>,
@@ -226,7 +238,8 @@ fn choose(
     if !builtin || !is_known(name) && name != "token" {
         return Err(Failure::invalid(format!("Unknown function {qualifier}{name} called")));
     }
-    let candidates = scalars(name, &scope.key_types());
+    let first = arguments.first().map(|argument| known_type(argument, scope)).transpose()?.flatten();
+    let candidates = scalars(name, &scope.key_types(), first.as_ref(), wanted);
     if candidates.is_empty() {
         return Err(match arguments.first() {
             Some(argument) => Failure::invalid(format!(

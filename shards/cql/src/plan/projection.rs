@@ -1,5 +1,5 @@
 //! What the coordinating core makes of the values that the owning cores give of each row: functions, parts of values,
-//! aggregates, groups.
+//! aggregates, groups, JSON.
 //!
 //! 1. [`Projection::row`] turns one fetched row into one result row.
 //! 2. With aggregates or GROUP BY, a [`Group`] takes the fetched rows of one group; what is not aggregated is its first
@@ -9,7 +9,7 @@ use super::composite::{encode, part_type};
 use super::{Context, Term, Value};
 use crate::functions::{AggregateFunction, AggregateState, Function};
 use model::value::{self, Bound, TupleElements, push_element};
-use model::{CqlType, Failure};
+use model::{CqlType, Failure, json};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -28,6 +28,8 @@ pub struct Projection {
     pub group_by: Vec<Grouping>,
     /// With GROUP BY: where the primary key's columns are among the fetched values, in order.
     pub key_places: Vec<usize>,
+    /// SELECT JSON: the names of `outputs` as JSON texts show them, quotes included; the result is one text column.
+    pub json: Option<Vec<String>>,
 }
 
 /// What tells groups apart.
@@ -176,9 +178,26 @@ impl Projection {
     }
 
     fn push(&self, row: &Row<'_, '_>, context: &mut dyn Context, out: &mut Vec<u8>) -> Result<()> {
-        for output in &self.outputs {
-            push_element(out, output.evaluate(row, context)?.as_deref());
+        let Some(names) = &self.json else {
+            for output in &self.outputs {
+                push_element(out, output.evaluate(row, context)?.as_deref());
+            }
+            return Ok(());
+        };
+        let mut text = String::from("{");
+        for (at, ((name, output), cql_type)) in names.iter().zip(&self.outputs).zip(&self.types).enumerate() {
+            if at > 0 {
+                text.push_str(", ");
+            }
+            text.push_str(name);
+            text.push_str(": ");
+            match output.evaluate(row, context)? {
+                Some(bytes) => json::push_json(cql_type, &bytes, &mut text),
+                None => text.push_str("null"),
+            }
         }
+        text.push('}');
+        push_element(out, Some(text.as_bytes()));
         Ok(())
     }
 
