@@ -145,6 +145,9 @@ pub(crate) fn failure(schema: &Schema, table: Option<TableId>, error: engine::Er
             oversized(bytes, keyspace, table)
         }
         engine::Error::UnknownTable(id) => Failure::invalid(format!("unconfigured table {}", name(id))),
+        engine::Error::LockQueueFull => {
+            Failure::overloaded("Too many requests wait for this partition; nothing was written")
+        }
         engine::Error::Closing => Failure::new(ErrorCode::Overloaded, "The node is stopping"),
         // The log says so once; a line per refused write would fill what is left.
         engine::Error::LogFull(_) => {

@@ -10,11 +10,13 @@ pub mod memtable;
 mod read;
 mod renumber;
 mod restore;
+pub mod row_lock;
 mod signal;
 pub mod store;
 mod table;
 mod write;
 
+pub use row_lock::RowGuard;
 pub use store::Store;
 
 use model::key::ShardMap;
@@ -69,6 +71,8 @@ pub enum Error {
     UnknownTable(model::TableId),
     /// The store is closing: nothing was written.
     Closing,
+    /// Too many wait for the lock of the partition: nothing was done.
+    LockQueueFull,
     /// There is no room for another segment of the log, or it could not be made: nothing was written. Later writes may
     /// succeed.
     LogFull(std::io::Error),
@@ -100,6 +104,7 @@ impl std::fmt::Display for Error {
                 write!(f, "a mutation of {bytes} bytes is too large for the commit log")
             }
             Error::UnknownTable(table) => write!(f, "unknown table {table}"),
+            Error::LockQueueFull => write!(f, "too many requests wait for one partition"),
             Error::Closing => write!(f, "the store is closing"),
             Error::LogFull(error) => write!(f, "no room for the commit log: {error}"),
             Error::LogFailed(error) => write!(f, "the commit log failed: {error}"),

@@ -19,11 +19,12 @@ use crate::commitlog::{Log, LogOptions};
 use crate::memtable::{MemoryCounter, Memtable};
 use crate::read::{self, CellScratch};
 use crate::restore::OldSegments;
+use crate::row_lock::{RowGuard, RowLocks};
 use crate::table::{LoggedTable, TableState, is_system};
 use crate::write::{Reserved, Target, Targets, Undecided, Write};
 use crate::{Error, Options};
 use model::query::{ReadCommand, ReadEnd, RowSink};
-use model::{Mutation, Table, TableId};
+use model::{DecoratedKey, Mutation, Table, TableId};
 use runtime::file::{create_dir_all, sync_dir};
 use runtime::gate::Gate;
 use runtime::{Class, HashMap};
@@ -57,6 +58,7 @@ pub(crate) struct Inner {
     /// Where tables were truncated in this run.
     truncated: RefCell<HashMap<TableId, LogPosition>>,
     scratch: CellScratch,
+    locks: RowLocks,
 }
 
 impl Store {
@@ -85,6 +87,7 @@ impl Store {
             old: RefCell::new(OldSegments::new(found)),
             truncated: RefCell::default(),
             scratch: CellScratch::default(),
+            locks: RowLocks::default(),
             options,
         };
         Ok(Store { inner: Rc::new(inner) })
@@ -165,6 +168,16 @@ impl Store {
     /// memtable budget. An error other than [`Error::LogFailed`] is definite. If the future is dropped the write may
     /// still happen, whole.
     pub async fn apply(&self, mutation: Mutation, system: bool) -> Result<(), Error> {
+        self.write(mutation, system, false).await
+    }
+
+    /// [`Store::apply`] that returns only when the write is durable, in `periodic` mode too. There what the log could not
+    /// write is not lost but waits for room, so that the error is [`Error::LogFailed`]: unknown.
+    pub async fn apply_durably(&self, mutation: Mutation, system: bool) -> Result<(), Error> {
+        self.write(mutation, system, true).await
+    }
+
+    async fn write(&self, mutation: Mutation, system: bool, durably: bool) -> Result<(), Error> {
         let inner = &self.inner;
         let pass = inner.gate.enter().ok_or(Error::Closing)?;
         let log = inner.started();
@@ -178,6 +191,9 @@ impl Store {
         let write = Write { mutation, targets, _reserved: reserved, _pass: pass };
         if log.acknowledges_early() {
             write.apply();
+            if durably {
+                log.sync().await.map_err(unknown)?;
+            }
             return Ok(());
         }
         let undecided = Undecided::new(write, group.clone());
@@ -205,6 +221,22 @@ impl Store {
             Err(error) => return Some(Err(error)),
         };
         read::read_now(&memtable, command, &self.inner.scratch, sink).map(Ok)
+    }
+
+    /// Waits, first come first served, for the lock of a partition, which whoever changes what it has read holds from
+    /// the read until the change is visible. [`Error::LockQueueFull`] once [`crate::row_lock::WAITERS_MAX`] wait. Writes
+    /// that do not read take no lock.
+    pub async fn lock(&self, table: TableId, key: &DecoratedKey) -> Result<RowGuard, Error> {
+        self.inner.locks.lock(table, key.token).await
+    }
+
+    /// The locks of several partitions, in an order in which no two callers wait for each other. Who holds a lock must
+    /// not ask for more.
+    pub async fn lock_all<'k>(
+        &self,
+        partitions: impl Iterator<Item = (TableId, &'k DecoratedKey)>,
+    ) -> Result<Vec<RowGuard>, Error> {
+        self.inner.locks.lock_all(partitions).await
     }
 
     /// Switches a table to an empty memtable in one step and returns the log position of the switch, once every write
@@ -329,6 +361,14 @@ impl Inner {
             Memtable::dismantle(memtable).await;
             drop(pass);
         });
+    }
+}
+
+/// What could not be written yet, and may be later.
+fn unknown(error: Error) -> Error {
+    match error {
+        Error::LogFull(error) => Error::LogFailed(error),
+        error => error,
     }
 }
 

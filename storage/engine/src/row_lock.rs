@@ -1,0 +1,204 @@
+//! An async lock per partition: the one primitive under every change that reads first.
+//!
+//! 1. Who finds the lock free takes it at once: an entry of a map is all it costs.
+//! 2. Who does not waits in line; the holder hands the lock to the first of the line when its guard is dropped.
+//! 3. Who needs several locks takes them in one order ([`RowLocks::lock_all`]), so that two never wait for each other.
+//!
+//! A lock is named by table and token: keys whose tokens collide share one, which costs waiting and nothing else.
+//!
+//! Invariants: one guard per lock; first come, first served; a waiter that gives up leaves the line, and passes on what
+//! it was handed; at most [`WAITERS_MAX`] wait for a lock.
+
+use crate::Error;
+use model::{DecoratedKey, TableId, Token};
+use runtime::HashMap;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// Most tasks that wait for one lock; one more gets [`Error::LockQueueFull`].
+pub const WAITERS_MAX: usize = 1024;
+
+/// What a lock protects.
+type Name = (TableId, Token);
+
+/// The locks of a shard. Cloning shares them.
+#[derive(Clone, Default)]
+pub(crate) struct RowLocks(Rc<RefCell<HashMap<Name, VecDeque<Rc<Waiter>>>>>);
+
+#[derive(Default)]
+struct Waiter {
+    granted: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl RowLocks {
+    /// Waits for the lock of a partition.
+    pub(crate) async fn lock(&self, table: TableId, token: Token) -> Result<RowGuard, Error> {
+        use std::collections::hash_map::Entry;
+        let name = (table, token);
+        let waiter = match self.0.borrow_mut().entry(name) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(VecDeque::new());
+                return Ok(RowGuard { locks: self.clone(), name });
+            }
+            Entry::Occupied(line) if line.get().len() >= WAITERS_MAX => return Err(Error::LockQueueFull),
+            Entry::Occupied(mut line) => {
+                let waiter = Rc::new(Waiter::default());
+                line.get_mut().push_back(waiter.clone());
+                waiter
+            }
+        };
+        let mut place = Place { locks: self, name, waiter, taken: false };
+        std::future::poll_fn(|cx| {
+            if place.waiter.granted.get() {
+                return Poll::Ready(());
+            }
+            *place.waiter.waker.borrow_mut() = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+        place.taken = true;
+        Ok(RowGuard { locks: self.clone(), name })
+    }
+
+    /// Waits for the locks of several partitions, each once.
+    pub(crate) async fn lock_all<'k>(
+        &self,
+        partitions: impl Iterator<Item = (TableId, &'k DecoratedKey)>,
+    ) -> Result<Vec<RowGuard>, Error> {
+        let mut names: Vec<Name> = partitions.map(|(table, key)| (table, key.token)).collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut guards = Vec::with_capacity(names.len());
+        for (table, token) in names {
+            guards.push(self.lock(table, token).await?);
+        }
+        Ok(guards)
+    }
+
+    /// The holder is done, or who was handed the lock gave up: the next one has it.
+    fn pass_on(&self, name: Name) {
+        let mut lines = self.0.borrow_mut();
+        let Some(next) = lines.get_mut(&name).and_then(VecDeque::pop_front) else {
+            lines.remove(&name);
+            return;
+        };
+        drop(lines);
+        next.granted.set(true);
+        if let Some(waker) = next.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// A place in the line: is left when its future is dropped.
+struct Place<'l> {
+    locks: &'l RowLocks,
+    name: Name,
+    waiter: Rc<Waiter>,
+    taken: bool,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if self.taken {
+            return;
+        }
+        if self.waiter.granted.get() {
+            self.locks.pass_on(self.name);
+        } else if let Some(line) = self.locks.0.borrow_mut().get_mut(&self.name) {
+            line.retain(|other| !Rc::ptr_eq(other, &self.waiter));
+        }
+    }
+}
+
+/// Holds a partition's lock until it is dropped.
+#[must_use]
+pub struct RowGuard {
+    locks: RowLocks,
+    name: Name,
+}
+
+impl Drop for RowGuard {
+    fn drop(&mut self) {
+        self.locks.pass_on(self.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::pin::{Pin, pin};
+    use std::task::Context;
+
+    const TABLE: TableId = TableId([1; 16]);
+
+    type Locking<'l> = Pin<Box<dyn Future<Output = Result<RowGuard, Error>> + 'l>>;
+
+    fn locking(locks: &RowLocks, token: i64) -> Locking<'_> {
+        Box::pin(locks.lock(TABLE, Token(token)))
+    }
+
+    fn poll(future: &mut Locking<'_>) -> Option<Result<RowGuard, Error>> {
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => Some(result),
+            Poll::Pending => None,
+        }
+    }
+
+    fn guard(future: &mut Locking<'_>) -> RowGuard {
+        poll(future).expect("free").expect("a guard")
+    }
+
+    #[test]
+    fn the_lock_goes_down_the_line_past_those_who_gave_up() {
+        let locks = RowLocks::default();
+        let first = guard(&mut locking(&locks, 1));
+        let mut line: Vec<Locking<'_>> = (0..5).map(|_| locking(&locks, 1)).collect();
+        assert!(line.iter_mut().all(|waiting| poll(waiting).is_none()));
+        // Another partition is free.
+        drop(guard(&mut locking(&locks, 2)));
+        drop(line.remove(2));
+        drop(first);
+        assert!(poll(&mut line[1]).is_none());
+        // The second was handed the lock and gives up before it has taken it.
+        drop(line.remove(0));
+        let second = guard(&mut line[0]);
+        assert!(poll(&mut line[1]).is_none());
+        drop(second);
+        let third = guard(&mut line[1]);
+        drop(line);
+        drop(third);
+        assert!(locks.0.borrow().is_empty(), "a free lock leaves nothing");
+    }
+
+    #[test]
+    fn the_line_takes_its_longest_and_refuses_one_more() {
+        let locks = RowLocks::default();
+        let held = guard(&mut locking(&locks, 1));
+        let mut line: Vec<Locking<'_>> = (0..WAITERS_MAX).map(|_| locking(&locks, 1)).collect();
+        assert!(line.iter_mut().all(|waiting| poll(waiting).is_none()));
+        assert!(matches!(poll(&mut locking(&locks, 1)), Some(Err(Error::LockQueueFull))));
+        drop(line.pop());
+        assert!(poll(&mut locking(&locks, 1)).is_none());
+        drop(held);
+    }
+
+    #[test]
+    fn several_locks_are_taken_once_each_in_one_order() {
+        let locks = RowLocks::default();
+        let (a, b) = (DecoratedKey::new(b"a"), DecoratedKey::new(b"b"));
+        let mut one = pin!(locks.lock_all([(TABLE, &a), (TABLE, &b), (TABLE, &a)].into_iter()));
+        let mut other = pin!(locks.lock_all([(TABLE, &b), (TABLE, &a)].into_iter()));
+        let mut cx = Context::from_waker(Waker::noop());
+        let Poll::Ready(Ok(guards)) = one.as_mut().poll(&mut cx) else { panic!("free") };
+        assert_eq!(guards.len(), 2);
+        assert!(other.as_mut().poll(&mut cx).is_pending());
+        drop(guards);
+        assert!(matches!(other.as_mut().poll(&mut cx), Poll::Ready(Ok(guards)) if guards.len() == 2));
+        assert!(locks.0.borrow().is_empty());
+    }
+}
