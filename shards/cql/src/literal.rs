@@ -105,6 +105,11 @@ impl<'a> Markers<'a> {
         }
     }
 
+    /// How many markers the statement has.
+    pub(crate) fn len(&self) -> usize {
+        self.specs.len()
+    }
+
     /// The specs in order. Each marker has a place, or preparing it failed.
     pub(crate) fn finish(self) -> Result<(Vec<ColumnSpec>, Vec<u16>)> {
         let specs = self.specs.into_iter().collect::<Option<Vec<_>>>();

@@ -23,6 +23,13 @@ pub enum ModifyBody {
         /// Values as written; perhaps not as many.
         values: Vec<Term>,
     },
+    /// INSERT INTO t JSON '...' DEFAULT NULL.
+    InsertJson {
+        /// A string or a marker.
+        json: Term,
+        /// DEFAULT UNSET.
+        default_unset: bool,
+    },
     /// UPDATE t SET ... WHERE.
     Update {
         /// SET.

@@ -1,7 +1,7 @@
 //! INSERT, UPDATE, DELETE and BATCH.
 
 use super::{Parser, is_reserved, unsupported};
-use crate::ast::{Assignment, Batch, Body, DeletePart, Modify, ModifyBody, Using};
+use crate::ast::{Assignment, Batch, Body, DeletePart, Modify, ModifyBody, TableName, Term, Using};
 use crate::lexer::{Kind, syntax};
 use crate::plan::BatchKind;
 use model::Failure;
@@ -26,8 +26,8 @@ impl Parser<'_> {
         self.expect_word("insert")?;
         self.expect_word("into")?;
         let table = self.table_name()?;
-        if self.token.is("json") {
-            return Err(unsupported("INSERT JSON"));
+        if self.accept_word("json")? {
+            return self.insert_json(table);
         }
         if !self.accept(Kind::ParenOpen)? {
             return Err(self.no_viable());
@@ -43,6 +43,27 @@ impl Parser<'_> {
         }
         let using = self.using()?;
         Ok(Modify { kind: ModifyBody::Insert { columns, values }, table, using })
+    }
+
+    /// What follows `INSERT INTO t JSON`.
+    fn insert_json(&mut self, table: TableName) -> Result<Modify> {
+        let json = match self.marker()? {
+            Some(marker) => Term::Marker(marker),
+            None if self.token.kind == Kind::String => self.simple_term()?,
+            None => return Err(self.no_viable()),
+        };
+        let mut default_unset = false;
+        if self.accept_word("default")? {
+            default_unset = self.accept_word("unset")?;
+            if !default_unset {
+                self.expect_word("null")?;
+            }
+        }
+        if self.if_not_exists()? {
+            return Err(unsupported(CONDITIONS));
+        }
+        let using = self.using()?;
+        Ok(Modify { kind: ModifyBody::InsertJson { json, default_unset }, table, using })
     }
 
     fn update(&mut self) -> Result<Modify> {

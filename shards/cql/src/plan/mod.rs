@@ -2,6 +2,7 @@
 
 mod composite;
 mod define;
+mod json_insert;
 mod modify;
 mod projection;
 mod select;
@@ -9,6 +10,7 @@ mod term;
 
 pub use composite::{Composite, encode as encode_composite, part_type};
 pub use define::*;
+pub use json_insert::{JsonInsert, JsonValue, json_values};
 pub use modify::*;
 pub use projection::{Expression, Group, Grouping, Projection};
 pub use select::*;

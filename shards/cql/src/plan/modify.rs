@@ -1,6 +1,6 @@
 //! Plans of INSERT, UPDATE, DELETE and BATCH.
 
-use super::{Choice, ClusteringRestriction, Term};
+use super::{Choice, ClusteringRestriction, JsonInsert, Term};
 use model::{ColumnId, Table};
 use std::sync::Arc;
 
@@ -36,6 +36,9 @@ pub struct Modify {
     pub timestamp: Option<Term>,
     /// USING TTL.
     pub ttl: Option<Term>,
+    /// INSERT JSON of a marker: keys and operations name markers that follow the statement's own, one per column of the
+    /// table, whose values come out of the text.
+    pub json: Option<JsonInsert>,
 }
 
 /// What is done to one column.

@@ -6,10 +6,11 @@ use crate::lexer::syntax;
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::column;
 use crate::plan::{
-    Batch, BatchKind, Choice, ClusteringRestriction, ColumnChange, Modify, ModifyKind, Operation, Plan, Prepared, Term,
+    Batch, BatchKind, Choice, ClusteringRestriction, ColumnChange, JsonInsert, JsonValue, Modify, ModifyKind,
+    Operation, Plan, Prepared, Term, json_values,
 };
 use crate::restrictions::{Purpose, Restrictions, join, note_key, refuse_null};
-use model::{ColumnKind, Failure, Table};
+use model::{ColumnKind, CqlType, Failure, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -20,8 +21,14 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
     let timestamp = prepare_timestamp(timestamp.as_ref(), scope, markers)?;
     let ttl = prepare_ttl(ttl.as_ref(), scope, markers)?;
     let table = scope.table.clone();
+    let mut json = None;
     let built = match &modify.kind {
         ModifyBody::Insert { columns, values } => prepare_insert(columns, values, scope, markers)?,
+        ModifyBody::InsertJson { json: text, default_unset } => {
+            let (built, insert) = prepare_insert_json(text, *default_unset, scope, markers)?;
+            json = insert;
+            built
+        }
         ModifyBody::Update { assignments, relations } => {
             let mut operations = Vec::with_capacity(assignments.len());
             for (at, (name, assignment)) in assignments.iter().enumerate() {
@@ -61,7 +68,7 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
         }
     };
     let Built { kind, keys, clustering, operations, statics, rows } = built;
-    Ok(Modify { kind, table, keys, clustering, operations, statics, rows, timestamp, ttl })
+    Ok(Modify { kind, table, keys, clustering, operations, statics, rows, timestamp, ttl, json })
 }
 
 /// The parts of a plan that depend on the kind of statement.
@@ -83,6 +90,56 @@ fn by_kind(operations: Vec<Operation>, table: &Table) -> (Vec<Operation>, Vec<Op
     statics.sort_by_key(|operation| operation.column);
     others.sort_by_key(|operation| operation.column);
     (statics, others)
+}
+
+/// INSERT JSON: all columns of the table, from the text or from markers that stand for what the text will say.
+fn prepare_insert_json(
+    text: &ast::Term,
+    default_unset: bool,
+    scope: &Scope,
+    markers: &mut Markers<'_>,
+) -> Result<(Built, Option<JsonInsert>)> {
+    let table = &scope.table;
+    let receiver = Receiver { scope, name: "[json]", cql_type: &CqlType::Text };
+    let (terms, insert): (Vec<Option<Term>>, _) = match prepare_term(text, &receiver, markers)? {
+        Term::Marker(marker) => {
+            let first = markers.len();
+            let terms = (0..table.columns.len()).map(|at| Some(Term::Marker((first + at) as u16)));
+            (terms.collect(), Some(JsonInsert { marker, default_unset }))
+        }
+        Term::Constant(text) => {
+            let values = json_values(table, &String::from_utf8_lossy(&text), default_unset)?;
+            let terms = values.into_iter().map(|value| match value {
+                JsonValue::Unset => None,
+                JsonValue::Null => Some(Term::Null),
+                JsonValue::Bytes(bytes) => Some(Term::Constant(bytes.into())),
+            });
+            (terms.collect(), None)
+        }
+        _ => return Err(Failure::invalid("Got null for INSERT JSON values")),
+    };
+    let mut choices = Vec::with_capacity(table.primary_key_len());
+    let mut operations = Vec::new();
+    for (column, term) in table.columns.iter().zip(terms) {
+        match (column.kind.is_key(), term) {
+            (true, Some(term)) => choices.push(Some(term)),
+            (true, None) => choices.push(None),
+            (false, Some(term)) => operations.push(Operation { column: column.id, change: ColumnChange::Set(term) }),
+            (false, None) => {}
+        }
+    }
+    let (statics, operations) = by_kind(operations, table);
+    let mut terms = Vec::with_capacity(choices.len());
+    for (column, choice) in table.columns.iter().zip(choices) {
+        let Some(term) = choice else {
+            return Err(Failure::invalid(format!("Invalid unset value for column {}", column.name)));
+        };
+        refuse_null(&term, &column.name)?;
+        terms.push(Choice::One(term));
+    }
+    let clustering = terms.split_off(table.partition_key_len);
+    let clustering = ClusteringRestriction { choices: clustering, ..ClusteringRestriction::default() };
+    Ok((Built { kind: ModifyKind::Insert, keys: terms, clustering, operations, statics, rows: true }, insert))
 }
 
 fn prepare_insert(columns: &[String], values: &[ast::Term], scope: &Scope, markers: &mut Markers<'_>) -> Result<Built> {

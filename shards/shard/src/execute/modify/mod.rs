@@ -4,6 +4,7 @@
 //! so that they are applied together.
 
 mod cells;
+mod json;
 
 use super::binding::{Keys, Values};
 use super::prepared::Statement;
@@ -106,6 +107,21 @@ impl Mutations {
 
     /// Adds what a statement changes. `local`: its table lives on shard 0.
     pub(crate) fn add(
+        &mut self,
+        shard: &Shard,
+        modify: &Modify,
+        values: &Values<'_>,
+        local: bool,
+        when: When,
+    ) -> Result<(), Failure> {
+        if let Some(json) = &modify.json {
+            let parts = json::values(&modify.table, json, values)?;
+            return self.add_bound(shard, modify, &Values::in_order(&json::bound(values, &parts)), local, when);
+        }
+        self.add_bound(shard, modify, values, local, when)
+    }
+
+    fn add_bound(
         &mut self,
         shard: &Shard,
         modify: &Modify,

@@ -1,0 +1,61 @@
+//! The values of INSERT JSON.
+
+use model::json::{Json, from_parsed, unquote_names};
+use model::{CqlType, Failure, Table};
+
+/// INSERT JSON of a marker.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JsonInsert {
+    /// The marker of the text.
+    pub marker: u16,
+    /// DEFAULT UNSET: columns that the text does not name are not touched.
+    pub default_unset: bool,
+}
+
+/// A column's value in a JSON text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum JsonValue {
+    /// Not named, with DEFAULT UNSET.
+    Unset,
+    /// Null, or not named.
+    Null,
+    /// A value of the column's type.
+    Bytes(Vec<u8>),
+}
+
+/// The values of a table's columns in a JSON text, in their order. The errors are Cassandra's.
+pub fn json_values(table: &Table, text: &str, default_unset: bool) -> Result<Vec<JsonValue>, Failure> {
+    let parsed = Json::parse(text).map_err(|error| {
+        Failure::invalid(format!("Could not decode JSON string as a map: {}. (String was: {text})", error.0))
+    })?;
+    let mut members = match parsed {
+        Json::Object(members) => unquote_names(members),
+        Json::Null => return Err(Failure::invalid("Got null for INSERT JSON values")),
+        other => {
+            return Err(Failure::invalid(format!(
+                "Could not decode JSON string as a map: it is a {}. (String was: {text})",
+                other.java_class()
+            )));
+        }
+    };
+    let mut values = Vec::with_capacity(table.columns.len());
+    for column in &table.columns {
+        let Some(at) = members.iter().position(|(name, _)| *name == column.name) else {
+            values.push(if default_unset { JsonValue::Unset } else { JsonValue::Null });
+            continue;
+        };
+        values.push(value_of(&column.name, &column.cql_type, &members.remove(at).1)?);
+    }
+    match members.first() {
+        Some((name, _)) => Err(Failure::invalid(format!("JSON values map contains unrecognized column: {name}"))),
+        None => Ok(values),
+    }
+}
+
+fn value_of(name: &str, cql_type: &CqlType, json: &Json) -> Result<JsonValue, Failure> {
+    match from_parsed(cql_type, json) {
+        Ok(Some(bytes)) => Ok(JsonValue::Bytes(bytes)),
+        Ok(None) => Ok(JsonValue::Null),
+        Err(error) => Err(Failure::invalid(format!("Error decoding JSON value for {name}: {}", error.0))),
+    }
+}

@@ -1,0 +1,25 @@
+//! INSERT JSON of a bound text: its values follow the bound ones.
+
+use crate::execute::binding::Values;
+use cql::plan::{JsonInsert, JsonValue, json_values};
+use model::value::Bound;
+use model::{Failure, Table};
+
+/// The values of all columns in the bound text.
+pub(super) fn values(table: &Table, json: &JsonInsert, values: &Values<'_>) -> Result<Vec<JsonValue>, Failure> {
+    match values.bound.get(usize::from(json.marker)) {
+        Some(Bound::Bytes(text)) => json_values(table, &String::from_utf8_lossy(text), json.default_unset),
+        Some(Bound::Unset) => Err(Failure::invalid("Got unset for INSERT JSON values")),
+        Some(Bound::Null) | None => Err(Failure::invalid("Got null for INSERT JSON values")),
+    }
+}
+
+/// What was bound, then the text's values.
+pub(super) fn bound<'v>(values: &'v Values<'_>, parts: &'v [JsonValue]) -> Vec<Bound<'v>> {
+    let parts = parts.iter().map(|part| match part {
+        JsonValue::Unset => Bound::Unset,
+        JsonValue::Null => Bound::Null,
+        JsonValue::Bytes(bytes) => Bound::Bytes(bytes),
+    });
+    values.bound.iter().copied().chain(parts).collect()
+}
