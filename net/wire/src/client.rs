@@ -94,7 +94,7 @@ fn put_parameters(out: &mut Vec<u8>, version: Version, parameters: &QueryParamet
         | bit(!batch && parameters.paging_state.is_some(), PAGING_STATE)
         | bit(parameters.serial_consistency.is_some(), SERIAL_CONSISTENCY)
         | bit(parameters.timestamp.is_some(), TIMESTAMP)
-        | bit(v5 && parameters.keyspace.is_some(), KEYSPACE)
+        | bit(parameters.keyspace.is_some(), KEYSPACE)
         | bit(v5 && parameters.now_in_seconds.is_some(), NOW_IN_SECONDS);
     if v5 {
         put_int(out, set as i32);
@@ -122,7 +122,7 @@ fn put_parameters(out: &mut Vec<u8>, version: Version, parameters: &QueryParamet
     if let Some(timestamp) = parameters.timestamp {
         out.extend_from_slice(&timestamp.to_be_bytes());
     }
-    if let (true, Some(keyspace)) = (v5, parameters.keyspace) {
+    if let Some(keyspace) = parameters.keyspace {
         put_string(out, keyspace);
     }
     if let (true, Some(now)) = (v5, parameters.now_in_seconds) {
@@ -186,11 +186,11 @@ pub struct Prepared {
 pub struct SchemaChange {
     /// `CREATED`, `UPDATED` or `DROPPED`.
     pub change: String,
-    /// `KEYSPACE` or `TABLE`.
+    /// `KEYSPACE`, `TABLE` or `TYPE`.
     pub target: String,
     /// The keyspace.
     pub keyspace: String,
-    /// The table or empty.
+    /// The table or type, or empty.
     pub name: String,
 }
 
@@ -201,6 +201,8 @@ pub struct Answer {
     pub response: Response,
     /// Warnings.
     pub warnings: Vec<String>,
+    /// The session that traced the request.
+    pub tracing_id: Option<[u8; 16]>,
 }
 
 impl Answer {
@@ -209,9 +211,7 @@ impl Answer {
         let header = envelope.header;
         let mut reader = Reader::new(&envelope.body);
         let reader = &mut reader;
-        if header.flags & flags::TRACING != 0 {
-            reader.uuid()?;
-        }
+        let tracing_id = if header.flags & flags::TRACING != 0 { Some(reader.uuid()?) } else { None };
         let mut warnings = Vec::new();
         if header.flags & flags::WARNINGS != 0 {
             warnings = owned(reader.string_list()?);
@@ -238,7 +238,7 @@ impl Answer {
             },
             other => return Err(Failure::protocol(format!("Unexpected {}", other.name()))),
         };
-        Ok(Answer { response, warnings })
+        Ok(Answer { response, warnings, tracing_id })
     }
 }
 

@@ -15,6 +15,7 @@
 //! Invariants: no allocation by a declared length; a body above the limit is skipped, not kept; after a refusal that
 //! closes nothing more comes out; a checksum that differs closes.
 
+use crate::compression;
 use crate::segment::{self, SegmentHeader};
 use crate::{Opcode, Version};
 use bytes::{Buf, Bytes, BytesMut};
@@ -109,6 +110,8 @@ pub struct Decoder {
     /// The version agreed by STARTUP.
     agreed: Option<Version>,
     framed: bool,
+    /// Segments have compression.
+    compressed: bool,
     input: BytesMut,
     /// What is left of the current self-contained segment.
     contained: Bytes,
@@ -146,6 +149,7 @@ impl Decoder {
             lowest,
             agreed: None,
             framed: false,
+            compressed: false,
             input: BytesMut::new(),
             contained: Bytes::new(),
             spread: BytesMut::new(),
@@ -160,6 +164,11 @@ impl Decoder {
     pub fn agree(&mut self, version: Version) {
         self.agreed = Some(version);
         self.framed = version >= Version::V5;
+    }
+
+    /// STARTUP has agreed on LZ4 and a version with segments.
+    pub fn agree_compressed_segments(&mut self) {
+        self.compressed = true;
     }
 
     /// Takes received bytes.
@@ -252,26 +261,41 @@ impl Decoder {
 
     /// Opens one segment; false if it has not arrived whole.
     fn next_segment(&mut self) -> Result<bool, Failure> {
-        let Some(head) = self.input.first_chunk::<{ segment::HEADER_BYTES }>() else { return Ok(false) };
-        let header = SegmentHeader::decode(*head).map_err(|mismatch| crc_failure("header", mismatch))?;
-        let total = segment::HEADER_BYTES + header.payload_len + segment::TRAILER_BYTES;
+        let Some((header, header_len)) = self.segment_header()? else { return Ok(false) };
+        let total = header_len + header.payload_len + segment::TRAILER_BYTES;
         if self.input.len() < total {
             return Ok(false);
         }
         let mut whole = self.input.split_to(total);
-        whole.advance(segment::HEADER_BYTES);
+        whole.advance(header_len);
         let trailer = whole.split_off(header.payload_len);
         let read = trailer.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes)).unwrap_or_default();
         let computed = segment::crc32(&whole);
         if read != computed {
             return Err(crc_failure("body", segment::Mismatch { read, computed }));
         }
+        let payload = match header.plain_len {
+            0 => whole.freeze(),
+            plain_len => compression::open_lz4(&whole, plain_len)?,
+        };
         if header.self_contained {
-            self.contained = whole.freeze();
+            self.contained = payload;
         } else {
-            self.spread.extend_from_slice(&whole);
+            self.spread.extend_from_slice(&payload);
         }
         Ok(true)
+    }
+
+    /// The header of the segment at the front, and its bytes; `None` if it has not arrived whole.
+    fn segment_header(&self) -> Result<Option<(SegmentHeader, usize)>, Failure> {
+        let (header, len) = if self.compressed {
+            let Some(head) = self.input.first_chunk() else { return Ok(None) };
+            (SegmentHeader::decode_compressed(*head), segment::COMPRESSED_HEADER_BYTES)
+        } else {
+            let Some(head) = self.input.first_chunk() else { return Ok(None) };
+            (SegmentHeader::decode(*head), segment::HEADER_BYTES)
+        };
+        Ok(Some((header.map_err(|mismatch| crc_failure("header", mismatch))?, len)))
     }
 
     fn next_contained(&mut self) -> Event {

@@ -1,8 +1,8 @@
-//! Bytes of the CQL native protocol, pure, in both directions: versions 3 to 5, uncompressed.
+//! Bytes of the CQL native protocol, pure, in both directions: versions 3 to 5.
 //!
 //! Steps of a server: [`frame::Decoder`] turns received bytes into envelopes; [`request::Request::decode`] reads an
 //! envelope's body, borrowing from it; [`response`] writes the answer's envelope; in version 5 [`segment`] wraps
-//! envelopes into checksummed segments. [`client`] is the other direction, for tests, the simulator and load tools.
+//! envelopes into checksummed segments; [`compression`] is agreed by STARTUP. [`client`] is the other direction, for tests, the simulator and load tools.
 //!
 //! Invariants: no I/O, no clock, no state beyond a connection's; bytes from a peer give an error, never a panic; nothing
 //! is allocated by a length that a peer merely declares.
@@ -10,6 +10,7 @@
 //! What is not here: which state of a connection allows which message (crate `server`).
 
 pub mod client;
+pub mod compression;
 pub mod frame;
 pub mod metadata;
 pub mod notation;
@@ -133,7 +134,7 @@ impl Opcode {
 
 /// Header flags.
 pub mod flags {
-    /// The body is compressed (v3, v4); ignored: no compression is ever agreed.
+    /// The body is compressed (v3, v4); ignored unless STARTUP has agreed on an algorithm.
     pub const COMPRESSION: u8 = 0x01;
     /// The client asks for tracing; in a response the body begins with a trace id.
     pub const TRACING: u8 = 0x02;

@@ -4,6 +4,7 @@
 
 use model::Failure;
 use model::value::Bound;
+use std::net::IpAddr;
 
 /// Reads notations from the front of a slice. Every failure is a protocol error (0x000A).
 #[derive(Clone, Debug)]
@@ -94,13 +95,13 @@ impl<'a> Reader<'a> {
         self.take(length, WHAT)
     }
 
-    /// `[value]`: -1 is null, -2 is unset (null when `unset` is false, as in version 3).
+    /// `[value]`: -1 is null, -2 is unset; without `unset`, as in version 3, any negative length is null.
     pub fn value(&mut self, unset: bool) -> Result<Bound<'a>, Failure> {
         const WHAT: &str = "a byte array preceded by its 4 bytes length";
         match i32::from_be_bytes(self.array(WHAT)?) {
             -1 => Ok(Bound::Null),
             -2 if unset => Ok(Bound::Unset),
-            -2 => Ok(Bound::Null),
+            ..0 if !unset => Ok(Bound::Null),
             length => match usize::try_from(length) {
                 Ok(length) => self.take(length, WHAT).map(Bound::Bytes),
                 Err(_) => Err(Failure::protocol(format!("Invalid ByteBuf length {length}"))),
@@ -205,6 +206,20 @@ pub fn put_short(out: &mut Vec<u8>, value: u16) {
 /// Appends `[int]`.
 pub fn put_int(out: &mut Vec<u8>, value: i32) {
     out.extend_from_slice(&value.to_be_bytes());
+}
+
+/// Appends `[inetaddr]`.
+pub fn put_inet_address(out: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => {
+            out.push(4);
+            out.extend_from_slice(&address.octets());
+        }
+        IpAddr::V6(address) => {
+            out.push(16);
+            out.extend_from_slice(&address.octets());
+        }
+    }
 }
 
 /// Appends `[string list]`; at most 65535 of them.

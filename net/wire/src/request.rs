@@ -41,7 +41,7 @@ pub struct QueryParameters<'a> {
     pub serial_consistency: Option<Consistency>,
     /// Default timestamp, microseconds; never `i64::MIN`.
     pub timestamp: Option<i64>,
-    /// Keyspace (v5).
+    /// Keyspace (v5, read in every version).
     pub keyspace: Option<&'a str>,
     /// Seconds since 1970 against which expiry is judged (v5).
     pub now_in_seconds: Option<i32>,
@@ -144,14 +144,20 @@ impl<'a> Request<'a> {
     pub fn decode(version: Version, opcode: Opcode, header_flags: u8, body: &'a [u8]) -> Result<Request<'a>, Failure> {
         let mut reader = Reader::new(body);
         let reader = &mut reader;
-        if header_flags & flags::CUSTOM_PAYLOAD != 0 && version >= Version::V4 {
+        if header_flags & flags::CUSTOM_PAYLOAD != 0 {
+            if version < Version::V4 {
+                let text = "Received frame with CUSTOM_PAYLOAD flag for native protocol version < 4";
+                return Err(Failure::protocol(text));
+            }
             reader.skip_bytes_map()?;
         }
         Ok(match opcode {
             Opcode::Options => Request::Options,
             Opcode::Startup => Request::Startup(reader.string_map()?),
             Opcode::AuthResponse => Request::AuthResponse(reader.bytes()?),
-            Opcode::Query => Request::Query { text: reader.long_string()?, parameters: parameters(version, reader)? },
+            Opcode::Query => {
+                Request::Query { text: reader.long_string()?, parameters: paged_parameters(version, reader)? }
+            }
             Opcode::Prepare => {
                 let text = reader.long_string()?;
                 let flags = if version >= Version::V5 { reader.int()? as u32 } else { 0 };
@@ -161,7 +167,7 @@ impl<'a> Request<'a> {
             Opcode::Execute => Request::Execute {
                 id: reader.short_bytes()?,
                 result_metadata_id: if version >= Version::V5 { Some(reader.short_bytes()?) } else { None },
-                parameters: parameters(version, reader)?,
+                parameters: paged_parameters(version, reader)?,
             },
             Opcode::Batch => Request::Batch(batch(version, reader)?),
             Opcode::Register => Request::Register(register(reader)?),
@@ -209,26 +215,11 @@ fn parameters<'a>(version: Version, reader: &mut Reader<'a>) -> Result<QueryPara
     }
     parameters.skip_metadata = flags & SKIP_METADATA != 0;
     if flags & PAGE_SIZE != 0 {
-        match reader.int()? {
-            0 => return Err(Failure::protocol("The page size cannot be 0")),
-            size => parameters.page_size = (size > 0).then_some(size),
-        }
+        parameters.page_size = Some(reader.int()?);
     }
     if flags & PAGING_STATE != 0 {
         parameters.paging_state = reader.bytes()?;
     }
-    tail(version, flags, reader, &mut parameters)?;
-    Ok(parameters)
-}
-
-/// What QUERY, EXECUTE and BATCH have in common at the end.
-fn tail<'a>(
-    version: Version,
-    flags: u32,
-    reader: &mut Reader<'a>,
-    parameters: &mut QueryParameters<'a>,
-) -> Result<(), Failure> {
-    use parameter_flags::*;
     if flags & SERIAL_CONSISTENCY != 0 {
         parameters.serial_consistency = Some(consistency(reader)?);
     }
@@ -243,15 +234,24 @@ fn tail<'a>(
         }
         parameters.timestamp = Some(timestamp);
     }
-    if version >= Version::V5 {
-        if flags & KEYSPACE != 0 {
-            parameters.keyspace = Some(reader.string()?);
-        }
-        if flags & NOW_IN_SECONDS != 0 {
-            parameters.now_in_seconds = Some(reader.int()?);
-        }
+    // A flag of version 5 that Cassandra reads in every version.
+    if flags & KEYSPACE != 0 {
+        parameters.keyspace = Some(reader.string()?);
     }
-    Ok(())
+    if flags & NOW_IN_SECONDS != 0 {
+        parameters.now_in_seconds = Some(reader.int()?);
+    }
+    Ok(parameters)
+}
+
+/// Parameters of a statement that may give rows.
+fn paged_parameters<'a>(version: Version, reader: &mut Reader<'a>) -> Result<QueryParameters<'a>, Failure> {
+    let mut parameters = parameters(version, reader)?;
+    if parameters.page_size == Some(0) {
+        return Err(Failure::protocol("The page size cannot be 0"));
+    }
+    parameters.page_size = parameters.page_size.filter(|size| *size > 0);
+    Ok(parameters)
 }
 
 fn batch<'a>(version: Version, reader: &mut Reader<'a>) -> Result<Batch<'a>, Failure> {
@@ -278,8 +278,15 @@ fn batch<'a>(version: Version, reader: &mut Reader<'a>) -> Result<Batch<'a>, Fai
         }
         entries.push(BatchEntry { statement, values });
     }
-    let mut parameters = QueryParameters::new(consistency(reader)?);
-    let flags = parameter_flags(version, reader)?;
-    tail(version, flags, reader, &mut parameters)?;
+    // Values and pages may be sent and mean nothing here.
+    let parameters = parameters(version, reader)?;
+    let parameters = QueryParameters {
+        values: Vec::new(),
+        names: None,
+        skip_metadata: false,
+        page_size: None,
+        paging_state: None,
+        ..parameters
+    };
     Ok(Batch { batch_type, entries, parameters })
 }

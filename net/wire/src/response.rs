@@ -2,12 +2,14 @@
 //!
 //! Invariants: warnings are sent from version 4 on; what a version does not know is left out, never sent.
 
-use crate::frame::{Address, put_envelope};
+use crate::frame::{Address, HIGHEST, put_envelope};
 use crate::metadata::{self, ColumnView, one_table, put_columns};
-use crate::notation::{put_bytes, put_int, put_short, put_short_bytes, put_string, put_string_list};
+use crate::notation::{put_bytes, put_inet_address, put_int, put_short, put_short_bytes, put_string, put_string_list};
 use crate::{Opcode, Version, flags};
-use model::Failure;
-use model::failure::Detail;
+use model::failure::{Detail, FailureReason};
+use model::{Consistency, ErrorCode, Failure};
+use std::borrow::Cow;
+use std::net::IpAddr;
 
 /// Where a response goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,12 +18,24 @@ pub struct To {
     pub version: Version,
     /// The request's stream.
     pub stream: i16,
+    /// The session that traces the request.
+    pub tracing_id: Option<[u8; 16]>,
+}
+
+impl To {
+    /// To a stream, without tracing.
+    pub fn new(version: Version, stream: i16) -> To {
+        To { version, stream, tracing_id: None }
+    }
 }
 
 /// The stream of events.
 pub const EVENT_STREAM: i16 = -1;
 
 const RESPONSE_BIT: u8 = 0x80;
+
+/// The version that Cassandra has in beta.
+const BETA_NUMBER: u8 = 6;
 
 const VOID: i32 = 1;
 const ROWS: i32 = 2;
@@ -31,8 +45,12 @@ const SCHEMA_CHANGE: i32 = 5;
 
 fn put(out: &mut Vec<u8>, to: To, opcode: Opcode, warnings: &[String], encode: impl FnOnce(&mut Vec<u8>)) {
     let warned = !warnings.is_empty() && to.version >= Version::V4;
-    let header_flags = if warned { flags::WARNINGS } else { 0 };
+    let traced = if to.tracing_id.is_some() { flags::TRACING } else { 0 };
+    let header_flags = traced | if warned { flags::WARNINGS } else { 0 };
     put_envelope(out, to.version.number() | RESPONSE_BIT, header_flags, to.stream, opcode, |out| {
+        if let Some(id) = &to.tracing_id {
+            out.extend_from_slice(id);
+        }
         if warned {
             put_string_list(out, warnings.iter().map(String::as_str));
         }
@@ -40,31 +58,41 @@ fn put(out: &mut Vec<u8>, to: To, opcode: Opcode, warnings: &[String], encode: i
     });
 }
 
-/// ERROR.
-pub fn error(out: &mut Vec<u8>, to: To, failure: &Failure) {
-    put(out, to, Opcode::Error, &[], |out| put_error(out, failure));
+/// ERROR. What the version does not know is told in words that it does.
+pub fn error(out: &mut Vec<u8>, to: To, warnings: &[String], failure: &Failure) {
+    put(out, to, Opcode::Error, warnings, |out| put_error(out, to.version, failure));
 }
 
 /// ERROR to whom the decoder names, also in the headers of versions that are not spoken.
 pub fn refusal(out: &mut Vec<u8>, address: Address, failure: &Failure) {
     match address {
         Address::Stream { version, stream } => {
-            put_envelope(out, version | RESPONSE_BIT, 0, stream, Opcode::Error, |out| put_error(out, failure));
+            // The answer in a beta version says so.
+            let header_flags = if version == BETA_NUMBER { flags::USE_BETA } else { 0 };
+            let known = Version::from_number(version).unwrap_or(HIGHEST);
+            put_envelope(out, version | RESPONSE_BIT, header_flags, stream, Opcode::Error, |out| {
+                put_error(out, known, failure);
+            });
         }
         Address::Old { version, stream } => {
             out.extend_from_slice(&[version | RESPONSE_BIT, 0, stream as u8, Opcode::Error as u8]);
             let start = out.len();
             put_int(out, 0);
-            put_error(out, failure);
+            put_error(out, Version::V3, failure);
             let len = (out.len() - start - 4) as u32;
             out[start..start + 4].copy_from_slice(&len.to_be_bytes());
         }
     }
 }
 
-fn put_error(out: &mut Vec<u8>, failure: &Failure) {
-    put_int(out, failure.code as i32);
-    put_string(out, &failure.text);
+fn put_error(out: &mut Vec<u8>, version: Version, failure: &Failure) {
+    let (code, text) = match failure.code {
+        ErrorCode::ReadFailure if version < Version::V4 => (ErrorCode::ReadTimeout, timed_out(failure)),
+        ErrorCode::WriteFailure if version < Version::V4 => (ErrorCode::WriteTimeout, timed_out(failure)),
+        code => (code, failure.text.clone()),
+    };
+    put_int(out, code as i32);
+    put_string(out, &text);
     match &failure.detail {
         Detail::None => {}
         Detail::Unavailable { consistency, required, alive } => {
@@ -73,15 +101,21 @@ fn put_error(out: &mut Vec<u8>, failure: &Failure) {
             put_int(out, *alive);
         }
         Detail::WriteTimeout { consistency, received, block_for, write_type } => {
-            put_short(out, *consistency as u16);
-            put_int(out, *received);
-            put_int(out, *block_for);
+            put_acks(out, *consistency, *received, *block_for);
             put_string(out, write_type);
         }
         Detail::ReadTimeout { consistency, received, block_for, data_present } => {
-            put_short(out, *consistency as u16);
-            put_int(out, *received);
-            put_int(out, *block_for);
+            put_acks(out, *consistency, *received, *block_for);
+            out.push(*data_present as u8);
+        }
+        Detail::WriteFailure { consistency, received, block_for, failures, write_type } => {
+            put_acks(out, *consistency, *received, *block_for);
+            put_failures(out, version, failures);
+            put_string(out, write_type);
+        }
+        Detail::ReadFailure { consistency, received, block_for, failures, data_present } => {
+            put_acks(out, *consistency, *received, *block_for);
+            put_failures(out, version, failures);
             out.push(*data_present as u8);
         }
         Detail::AlreadyExists { keyspace, table } => {
@@ -94,6 +128,36 @@ fn put_error(out: &mut Vec<u8>, failure: &Failure) {
             put_string_list(out, arguments.iter().map(String::as_str));
         }
         Detail::Unprepared { id } => put_short_bytes(out, id),
+    }
+}
+
+/// What version 3 is told instead of a failure of replicas.
+fn timed_out(failure: &Failure) -> Cow<'static, str> {
+    match failure.detail {
+        Detail::ReadFailure { received, .. } | Detail::WriteFailure { received, .. } => {
+            format!("Operation timed out - received only {received} responses.").into()
+        }
+        _ => failure.text.clone(),
+    }
+}
+
+fn put_acks(out: &mut Vec<u8>, consistency: Consistency, received: i32, block_for: i32) {
+    put_short(out, consistency as u16);
+    put_int(out, received);
+    put_int(out, block_for);
+}
+
+/// Version 4 knows how many replicas failed, version 5 which and why.
+fn put_failures(out: &mut Vec<u8>, version: Version, failures: &[(IpAddr, FailureReason)]) {
+    if version < Version::V4 {
+        return;
+    }
+    put_int(out, failures.len() as i32);
+    if version >= Version::V5 {
+        for (address, reason) in failures {
+            put_inet_address(out, *address);
+            put_short(out, *reason as u16);
+        }
     }
 }
 
@@ -136,11 +200,11 @@ pub fn set_keyspace(out: &mut Vec<u8>, to: To, warnings: &[String], keyspace: &s
 pub struct SchemaChange<'a> {
     /// `CREATED`, `UPDATED` or `DROPPED`.
     pub change: &'a str,
-    /// `KEYSPACE` or `TABLE`.
+    /// `KEYSPACE`, `TABLE` or `TYPE`.
     pub target: &'a str,
     /// The keyspace.
     pub keyspace: &'a str,
-    /// The table; unused for a keyspace.
+    /// The table or type; unused for a keyspace.
     pub name: &'a str,
 }
 
@@ -165,7 +229,7 @@ pub fn schema_change(out: &mut Vec<u8>, to: To, warnings: &[String], change: Sch
 
 /// EVENT of DDL.
 pub fn schema_event(out: &mut Vec<u8>, version: Version, change: SchemaChange<'_>) {
-    put(out, To { version, stream: EVENT_STREAM }, Opcode::Event, &[], |out| {
+    put(out, To::new(version, EVENT_STREAM), Opcode::Event, &[], |out| {
         put_string(out, "SCHEMA_CHANGE");
         change.put(out);
     });

@@ -22,7 +22,7 @@ fn header(version: u8, flags: u8, stream: i16, opcode: u8, len: u32) -> Vec<u8> 
 }
 
 fn server() -> Decoder {
-    Decoder::server(Version::V4)
+    Decoder::server(Version::V3)
 }
 
 fn ready(version: Version) -> Decoder {
@@ -83,7 +83,7 @@ fn unknown_versions_are_answered_and_the_connection_lives() {
         (0x41, Address::Stream { version: 5, stream: 9 }),
         (0x7F, Address::Stream { version: 5, stream: 9 }),
         (0x00, Address::Stream { version: 5, stream: 9 }),
-        (0x03, Address::Stream { version: 5, stream: 9 }),
+        (0x07, Address::Stream { version: 5, stream: 9 }),
     ] {
         let mut decoder = server();
         let refused = refusal(&mut decoder, &header(number, 0, 9, Opcode::Options as u8, 0));
@@ -103,6 +103,9 @@ fn unknown_versions_are_answered_and_the_connection_lives() {
     let beta = refusal(&mut decoder, &header(6, 0, 9, Opcode::Options as u8, 0));
     assert_eq!(beta.address, Address::Stream { version: 6, stream: 9 });
     assert_eq!(beta.failure.text, "Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset");
+    let mut out = Vec::new();
+    wire::response::refusal(&mut out, beta.address, &beta.failure);
+    assert_eq!(out[..5], [0x86, wire::flags::USE_BETA, 0, 9, 0]);
     let beta = refusal(&mut decoder, &header(6, wire::flags::USE_BETA, 9, Opcode::Options as u8, 0));
     assert!(beta.failure.text.starts_with("Invalid or unsupported protocol version (6)"));
 }
@@ -282,12 +285,12 @@ fn an_envelope_cut_short_in_a_self_contained_segment_closes() {
 /// Values of Cassandra 5.0.9's own segments.
 #[test]
 fn checksums_are_cassandras() {
-    assert_eq!(SegmentHeader { payload_len: 111, self_contained: true }.encode(), *b"o\x00\x02\n\x9bD");
-    assert_eq!(SegmentHeader { payload_len: 32, self_contained: true }.encode(), *b" \x00\x029\x02\xe5");
+    assert_eq!(SegmentHeader { payload_len: 111, plain_len: 0, self_contained: true }.encode(), *b"o\x00\x02\n\x9bD");
+    assert_eq!(SegmentHeader { payload_len: 32, plain_len: 0, self_contained: true }.encode(), *b" \x00\x029\x02\xe5");
     let payload = b"\x85\x00\x00\x01\x00\x00\x00\x00\x17\x00\x00\x00\n\x00\x11Unknown opcode 32";
     assert_eq!(segment::crc32(payload).to_le_bytes(), *b"G\x8d\xf1i");
     for (payload_len, self_contained) in [(0, true), (1, false), (PAYLOAD_BYTES_MAX, true)] {
-        let header = SegmentHeader { payload_len, self_contained };
+        let header = SegmentHeader { payload_len, plain_len: 0, self_contained };
         assert_eq!(SegmentHeader::decode(header.encode()), Ok(header));
     }
 }

@@ -1,6 +1,6 @@
 //! Requests and responses: there and back, Cassandra's own bytes, mutated bodies.
 
-use model::failure::Detail;
+use model::failure::{Detail, FailureReason};
 use model::value::Bound;
 use model::{Consistency, CqlType, ErrorCode, Failure};
 use wire::client::{self, Answer, put_request};
@@ -159,6 +159,13 @@ fn what_cassandra_tolerates_is_tolerated() {
     assert_eq!(parameters(Version::V4, &query(b"\0\x01\0trailing")), (None, 0));
     assert_eq!(parameters(Version::V5, &query(b"\0\x01\x80\0\0\0")), (None, 0), "unknown flag");
     assert_eq!(parameters(Version::V3, &query(b"\0\x01\x01\0\x01\xff\xff\xff\xfe")), (None, 1));
+    assert_eq!(parameters(Version::V3, &query(b"\0\x01\x01\0\x01\xff\xff\xff\xfd")), (None, 1), "null too");
+    assert_eq!(parameters(Version::V4, &query(b"\0\x01\x40")), (None, 0), "names without values");
+    assert_eq!(parameters(Version::V3, &query(b"\0\x01\x80\0\x01k")), (None, 0), "a keyspace in any version");
+    let batch = Request::decode(Version::V4, Opcode::Batch, 0, b"\x01\0\0\0\x01\x04\0\0\0\0");
+    assert!(batch.is_ok(), "a batch has no pages");
+    let named = Request::decode(Version::V4, Opcode::Batch, 0, b"\x01\0\0\0\x01\x40");
+    assert!(named.is_ok(), "nor names");
     let payload = [b"\0\x01\0\x01a\0\0\0\x01b".as_slice(), &query(b"\0\x01\0")].concat();
     let flags = wire::flags::CUSTOM_PAYLOAD | wire::flags::TRACING | wire::flags::COMPRESSION;
     assert!(Request::decode(Version::V4, Opcode::Query, flags, &payload).is_ok());
@@ -166,7 +173,7 @@ fn what_cassandra_tolerates_is_tolerated() {
 
 fn answer(version: Version, encode: impl FnOnce(&mut Vec<u8>, To)) -> Answer {
     let mut out = Vec::new();
-    encode(&mut out, To { version, stream: 3 });
+    encode(&mut out, To::new(version, 3));
     let envelope = only(&out, Decoder::client());
     assert_eq!(out.len(), HEADER_BYTES + envelope.body.len());
     Answer::decode(&envelope).expect("valid")
@@ -175,7 +182,7 @@ fn answer(version: Version, encode: impl FnOnce(&mut Vec<u8>, To)) -> Answer {
 #[test]
 fn errors_carry_their_detail() {
     let body = |failure: Failure| {
-        let encode = |out: &mut Vec<u8>, to| response::error(out, to, &failure);
+        let encode = |out: &mut Vec<u8>, to| response::error(out, to, &[], &failure);
         match answer(Version::V4, encode).response {
             client::Response::Error { code, detail, .. } => (code, detail),
             other => panic!("{other:?}"),
@@ -198,6 +205,85 @@ fn errors_carry_their_detail() {
     assert_eq!(body(failure(ErrorCode::AlreadyExists).with(exists)), (0x2400, b"\0\x01k\0\0".to_vec()));
     let unprepared = Detail::Unprepared { id: b"ab".to_vec() };
     assert_eq!(body(failure(ErrorCode::Unprepared).with(unprepared)), (0x2500, b"\0\x02ab".to_vec()));
+}
+
+/// Which replicas failed, and why, is known from version 5 on; version 3 knows only time-outs.
+#[test]
+fn failures_of_replicas_by_version() {
+    let failures = vec![
+        ([127, 0, 0, 1].into(), FailureReason::ReadTooManyTombstones),
+        (std::net::Ipv6Addr::LOCALHOST.into(), FailureReason::Timeout),
+    ];
+    let read = Detail::ReadFailure {
+        consistency: Consistency::Quorum,
+        received: 1,
+        block_for: 2,
+        failures: failures.clone(),
+        data_present: true,
+    };
+    let write = Detail::WriteFailure {
+        consistency: Consistency::One,
+        received: 0,
+        block_for: 1,
+        failures,
+        write_type: "SIMPLE",
+    };
+    let body =
+        |version, failure: &Failure| match answer(version, |out, to| response::error(out, to, &[], failure)).response {
+            client::Response::Error { code, text, detail } => (code, text, detail),
+            other => panic!("{other:?}"),
+        };
+    let map = b"\0\0\0\x02\x04\x7f\0\0\x01\0\x01\x10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\x02";
+    let count = b"\0\0\0\x02";
+    for (failure, code, older, head, end) in [
+        (
+            Failure::new(ErrorCode::ReadFailure, "text").with(read),
+            0x1300,
+            0x1200,
+            b"\0\x04\0\0\0\x01\0\0\0\x02",
+            &b"\x01"[..],
+        ),
+        (
+            Failure::new(ErrorCode::WriteFailure, "text").with(write),
+            0x1500,
+            0x1100,
+            b"\0\x01\0\0\0\0\0\0\0\x01",
+            b"\0\x06SIMPLE",
+        ),
+    ] {
+        let received = i32::from(code == 0x1300);
+        assert_eq!(body(Version::V5, &failure), (code, "text".into(), [&head[..], map, end].concat()));
+        assert_eq!(body(Version::V4, &failure), (code, "text".into(), [&head[..], count, end].concat()));
+        let text = format!("Operation timed out - received only {received} responses.");
+        assert_eq!(body(Version::V3, &failure), (older, text, [&head[..], end].concat()));
+    }
+}
+
+#[test]
+fn every_kind_of_answer_carries_session_and_warnings() {
+    let warnings = ["careful".to_string(), "very".to_string()];
+    let rows = response::Rows { skip_metadata: false, new_metadata_id: None, paging_state: None, count: 0, bytes: &[] };
+    let prepared = response::Prepared { id: b"id", result_metadata_id: b"id", partition_key_markers: &[] };
+    let change = response::SchemaChange { change: "CREATED", target: "TYPE", keyspace: "k", name: "t" };
+    let column = || [text_column("a")].into_iter();
+    type Encode<'a> = &'a dyn Fn(&mut Vec<u8>, To);
+    let encoders: [Encode<'_>; 6] = [
+        &|out, to| response::void(out, to, &warnings),
+        &|out, to| response::rows(out, to, &warnings, &rows, column()),
+        &|out, to| response::set_keyspace(out, to, &warnings, "k"),
+        &|out, to| response::prepared(out, to, &warnings, &prepared, column(), Some(column())),
+        &|out, to| response::schema_change(out, to, &warnings, change),
+        &|out, to| response::error(out, to, &warnings, &Failure::invalid("x")),
+    ];
+    for version in VERSIONS {
+        for encode in encoders {
+            for tracing_id in [None, Some([7; 16])] {
+                let answer = answer(version, |out, to| encode(out, To { tracing_id, ..to }));
+                assert_eq!(answer.tracing_id, tracing_id);
+                assert_eq!(answer.warnings.len(), if version >= Version::V4 { 2 } else { 0 });
+            }
+        }
+    }
 }
 
 #[test]
@@ -282,7 +368,7 @@ fn text_column(name: &'static str) -> ColumnView<'static> {
 fn responses_are_cassandras() {
     let bytes = |version, stream, encode: &dyn Fn(&mut Vec<u8>, To)| {
         let mut out = Vec::new();
-        encode(&mut out, To { version, stream });
+        encode(&mut out, To::new(version, stream));
         out
     };
     let rows = response::Rows {
@@ -327,7 +413,7 @@ fn responses_are_cassandras() {
     );
     let failure = Failure::protocol("Unknown opcode 32");
     assert_eq!(
-        bytes(Version::V4, 1, &|out, to| response::error(out, to, &failure)),
+        bytes(Version::V4, 1, &|out, to| response::error(out, to, &[], &failure)),
         b"\x84\0\0\x01\0\0\0\0\x17\0\0\0\n\0\x11Unknown opcode 32"
     );
     assert_eq!(bytes(Version::V4, 1, &|out, to| response::ready(out, to)), b"\x84\0\0\x01\x02\0\0\0\0");
@@ -376,7 +462,7 @@ fn metadata_is_left_out_or_renewed() {
 #[test]
 fn events_and_schema_changes() {
     let change = |target, name| response::SchemaChange { change: "CREATED", target, keyspace: "k", name };
-    for (target, name) in [("KEYSPACE", ""), ("TABLE", "t")] {
+    for (target, name) in [("KEYSPACE", ""), ("TABLE", "t"), ("TYPE", "address")] {
         let expected = client::SchemaChange {
             change: "CREATED".into(),
             target: target.into(),
@@ -461,12 +547,12 @@ fn mutated_responses_never_panic() {
     };
     let prepared = response::Prepared { id: b"id", result_metadata_id: b"id", partition_key_markers: &[1, 0] };
     let options: [(&str, &[&str]); 2] = [("COMPRESSION", &[]), ("A", &["b", "c"])];
-    let to = To { version: Version::V5, stream: 1 };
+    let to = To::new(Version::V5, 1);
     let mut corpus = vec![Vec::new(); 4];
     response::rows(&mut corpus[0], to, &["w".into()], &rows, columns.clone());
     response::prepared(&mut corpus[1], to, &[], &prepared, columns.clone(), Some(columns));
     response::supported(&mut corpus[2], to, &options);
-    response::error(&mut corpus[3], to, &Failure::invalid("x"));
+    response::error(&mut corpus[3], to, &[], &Failure::invalid("x"));
     let mut random = Random(0x1234_5678);
     for round in 0..8000 {
         let mut bytes = corpus[round % 4].clone();

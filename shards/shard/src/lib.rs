@@ -114,6 +114,18 @@ pub struct Parameters<'a> {
     pub timestamp: Option<i64>,
     /// Keyspace of the request (v5).
     pub keyspace: Option<&'a str>,
+    /// Seconds since 1970 that count as now for expiry and deletions (v5).
+    pub now_in_seconds: Option<i32>,
+}
+
+impl Parameters<'_> {
+    /// The second of the request: its own, or the clock's.
+    pub(crate) fn now_in_seconds(&self) -> i64 {
+        match self.now_in_seconds {
+            Some(now) => i64::from(now),
+            None => runtime::wall_micros().div_euclid(1_000_000),
+        }
+    }
 }
 
 /// One statement of a BATCH message.

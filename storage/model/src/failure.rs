@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 
 /// Native protocol error codes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +87,32 @@ pub enum Detail {
         /// Whether the data replica answered.
         data_present: bool,
     },
+    /// [`ErrorCode::WriteFailure`].
+    WriteFailure {
+        /// The level asked.
+        consistency: Consistency,
+        /// Acks so far.
+        received: i32,
+        /// Acks needed.
+        block_for: i32,
+        /// Replicas that failed, and why.
+        failures: Vec<(IpAddr, FailureReason)>,
+        /// `SIMPLE`, `BATCH`, `UNLOGGED_BATCH`, ...
+        write_type: &'static str,
+    },
+    /// [`ErrorCode::ReadFailure`].
+    ReadFailure {
+        /// The level asked.
+        consistency: Consistency,
+        /// Answers so far.
+        received: i32,
+        /// Answers needed.
+        block_for: i32,
+        /// Replicas that failed, and why.
+        failures: Vec<(IpAddr, FailureReason)>,
+        /// Whether the data replica answered.
+        data_present: bool,
+    },
     /// [`ErrorCode::AlreadyExists`]; the table is empty for a keyspace.
     AlreadyExists {
         /// Keyspace.
@@ -107,6 +134,19 @@ pub enum Detail {
         /// The id that is not known.
         id: Vec<u8>,
     },
+}
+
+/// Why a replica failed, as version 5 tells it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u16)]
+#[expect(missing_docs, reason = "Cassandra's names")]
+pub enum FailureReason {
+    Unknown = 0,
+    ReadTooManyTombstones = 1,
+    Timeout = 2,
+    IncompatibleSchema = 3,
+    ReadSize = 4,
+    NodeDown = 5,
 }
 
 impl Failure {

@@ -20,7 +20,8 @@ use std::future::Future;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
-use wire::frame::{Decoder, Envelope, Event, Refusal};
+use wire::compression::Compression;
+use wire::frame::{Decoder, ENVELOPE_BYTES_MAX, Envelope, Event, HEADER_BYTES, Refusal, UNREADY_BYTES_MAX};
 use wire::request::{EventType, Request};
 use wire::response::{self, To};
 use wire::segment::SegmentWriter;
@@ -40,6 +41,8 @@ pub const OUTPUT_STALL_MAX: Duration = Duration::from_secs(10);
 const EARLY_ADMISSION_BYTES: usize = 64 << 10;
 /// Time for such a body to arrive.
 pub const LARGE_BODY_MAX: Duration = Duration::from_secs(60);
+/// Largest body of a request once it is opened.
+const PLAIN_BYTES_MAX: usize = ENVELOPE_BYTES_MAX - HEADER_BYTES;
 /// What a request is charged beside its body.
 const REQUEST_OVERHEAD_BYTES: usize = 512;
 
@@ -52,6 +55,7 @@ pub struct Connection {
     version: Cell<Version>,
     framed: Cell<bool>,
     segments: RefCell<SegmentWriter>,
+    compression: Cell<Option<Compression>>,
     throw_on_overload: Cell<bool>,
     in_flight: Semaphore,
 }
@@ -75,6 +79,7 @@ impl Connection {
             version: Cell::new(LOWEST_VERSION),
             framed: Cell::new(false),
             segments: RefCell::default(),
+            compression: Cell::new(None),
             throw_on_overload: Cell::new(false),
             in_flight: Semaphore::new(REQUESTS_IN_FLIGHT_MAX),
         }
@@ -122,31 +127,48 @@ impl Connection {
                 }
             };
             let version = envelope.header.version;
-            let to = To { version, stream: envelope.header.stream };
+            let to = To::new(version, envelope.header.stream);
             let opcode = envelope.header.opcode;
             if !matches!(opcode, Opcode::Options | Opcode::Startup) {
                 let text = format!("Unexpected message {}, expecting STARTUP or OPTIONS", opcode.name());
-                self.send(|out| response::error(out, to, &Failure::protocol(text)));
+                self.send(|out| response::error(out, to, &[], &Failure::protocol(text)));
                 return Err(Close);
             }
             match dispatch::decode(self, &envelope) {
                 Ok(Request::Startup(options)) => match Startup::check(version, &options) {
                     Ok(startup) => {
-                        self.send(|out| response::ready(out, to));
-                        self.version.set(version);
-                        self.framed.set(version >= Version::V5);
-                        self.throw_on_overload.set(startup.throw_on_overload);
-                        decoder.agree(version);
+                        self.agree(version, &startup, decoder, to);
                         return Ok(());
                     }
-                    Err(failure) => self.send(|out| response::error(out, to, &failure)),
+                    Err(failure) => self.send(|out| response::error(out, to, &[], &failure)),
                 },
                 Ok(_) => self.send(|out| handshake::supported(&self.shared, out, to)),
                 Err(failure) => {
-                    self.send(|out| response::error(out, to, &failure));
+                    self.send(|out| response::error(out, to, &[], &failure));
                     return Err(Close);
                 }
             }
+        }
+    }
+
+    /// Answers a STARTUP and goes on in the form that it asked for. READY is compressed in versions 3 and 4, and still
+    /// without a segment in version 5.
+    fn agree(&self, version: Version, startup: &Startup, decoder: &mut Decoder, to: To) {
+        self.compression.set(startup.compression);
+        let framed = version >= Version::V5;
+        let plain = framed || startup.compression.is_none();
+        if plain {
+            self.stream.write(|out| response::ready(out, to));
+        } else {
+            self.send(|out| response::ready(out, to));
+        }
+        self.version.set(version);
+        self.framed.set(framed);
+        self.throw_on_overload.set(startup.throw_on_overload);
+        decoder.agree(version);
+        if framed && startup.compression.is_some() {
+            decoder.agree_compressed_segments();
+            *self.segments.borrow_mut() = SegmentWriter::compressed();
         }
     }
 
@@ -201,7 +223,7 @@ impl Connection {
     }
 
     async fn handle(self: &Rc<Self>, envelope: Envelope, early: Option<Permit>) -> Result<(), Close> {
-        let to = To { version: envelope.header.version, stream: envelope.header.stream };
+        let to = To::new(envelope.header.version, envelope.header.stream);
         match envelope.header.opcode {
             Opcode::Query | Opcode::Prepare | Opcode::Execute | Opcode::Batch => {
                 return self.begin(envelope, early).await;
@@ -211,29 +233,46 @@ impl Connection {
             Opcode::AuthResponse => self.send(|out| response::auth_success(out, to)),
             Opcode::Startup => {
                 let text = "Unexpected message STARTUP, the connection is already initialized";
-                self.send(|out| response::error(out, to, &Failure::protocol(text)));
+                self.send(|out| response::error(out, to, &[], &Failure::protocol(text)));
             }
-            _ => match dispatch::decode(self, &envelope) {
-                Ok(Request::Register(types)) => {
-                    if types.contains(&EventType::SchemaChange) {
-                        self.shared.events.register(self);
-                    }
-                    self.send(|out| response::ready(out, to));
-                }
-                Ok(_) => self.send(|out| response::error(out, to, &Failure::protocol("Unsupported message"))),
-                Err(failure) => self.send(|out| response::error(out, to, &failure)),
+            _ => match envelope.opened(self.compression.get(), UNREADY_BYTES_MAX) {
+                Ok(envelope) => self.register(&envelope, to),
+                Err(failure) => self.send(|out| response::error(out, to, &[], &failure)),
             },
         }
         self.make_room(OUTPUT_PAUSE_BYTES).await
     }
 
+    fn register(self: &Rc<Self>, envelope: &Envelope, to: To) {
+        match dispatch::decode(self, envelope) {
+            Ok(Request::Register(types)) => {
+                if types.contains(&EventType::SchemaChange) {
+                    self.shared.events.register(self);
+                }
+                self.send(|out| response::ready(out, to));
+            }
+            Ok(_) => self.send(|out| response::error(out, to, &[], &Failure::protocol("Unsupported message"))),
+            Err(failure) => self.send(|out| response::error(out, to, &[], &failure)),
+        }
+    }
+
     /// Admits a request and begins it: polled once here, and as a task of its own if it has to wait.
     async fn begin(self: &Rc<Self>, envelope: Envelope, early: Option<Permit>) -> Result<(), Close> {
         self.make_room(OUTPUT_PAUSE_BYTES).await?;
-        let to = To { version: envelope.header.version, stream: envelope.header.stream };
-        let bytes = envelope.body.len() + REQUEST_OVERHEAD_BYTES;
+        let to = To::new(envelope.header.version, envelope.header.stream);
+        let plain = match envelope.compression(self.compression.get()) {
+            None => 0,
+            // What it will take is admitted before it is opened; a length beyond the limit is refused by opening it.
+            Some(compression) => compression.plain_len(&envelope.body).unwrap_or_default().min(PLAIN_BYTES_MAX),
+        };
+        let bytes = envelope.body.len() + plain + REQUEST_OVERHEAD_BYTES;
         let admitted = match early {
-            Some(permit) => Some(permit),
+            Some(permit) if plain == 0 => Some(permit),
+            // What was admitted was the compressed body: ask again, holding nothing meanwhile.
+            Some(permit) => {
+                drop(permit);
+                Some(self.admit(&self.shared.large_request_bytes, bytes).await)
+            }
             None if self.throw_on_overload.get() => self.shared.request_bytes.try_acquire(bytes as u64),
             None => Some(self.admit(&self.shared.request_bytes, bytes).await),
         };
@@ -245,11 +284,19 @@ impl Connection {
         let (Some(permit), Some(place)) = (admitted, place) else {
             let failure = Failure::overloaded("Too many requests are under way");
             self.shared.metrics.errors.increment();
-            self.send(|out| response::error(out, to, &failure));
+            self.send(|out| response::error(out, to, &[], &failure));
             return Ok(());
         };
         let Some(pass) = self.shared.gate.enter() else { return Err(Close) };
         let admission = Admission { _pass: pass, _place: place, _bytes: permit };
+        let envelope = match envelope.opened(self.compression.get(), PLAIN_BYTES_MAX) {
+            Ok(envelope) => envelope,
+            Err(failure) => {
+                self.shared.metrics.errors.increment();
+                self.send(|out| response::error(out, to, &[], &failure));
+                return Ok(());
+            }
+        };
 
         let connection = self.clone();
         let mut request = Box::pin(async move {
@@ -310,13 +357,17 @@ impl Connection {
         self.stream.shutdown();
     }
 
-    /// Queues one envelope, in version 5 within a segment.
+    /// Queues one envelope, in version 5 within a segment, before it compressed as agreed.
     pub(crate) fn send(&self, encode: impl FnOnce(&mut Vec<u8>)) {
         self.stream.write(|out| {
             if self.framed.get() {
                 self.segments.borrow_mut().write(out, encode);
-            } else {
-                encode(out);
+                return;
+            }
+            let start = out.len();
+            encode(out);
+            if let Some(compression) = self.compression.get() {
+                compression.seal(out, start);
             }
         });
     }

@@ -32,9 +32,9 @@ pub(crate) fn decode<'a>(connection: &Connection, envelope: &'a Envelope) -> Res
 
 /// Runs a QUERY, PREPARE, EXECUTE or BATCH and queues its answer.
 pub(crate) async fn run(connection: &Connection, envelope: Envelope) {
-    let to = To { version: envelope.header.version, stream: envelope.header.stream };
+    let to = To::new(envelope.header.version, envelope.header.stream);
     let outcome = match decode(connection, &envelope) {
-        Ok(request) => match supported(envelope.header.flags, &request) {
+        Ok(request) => match supported(envelope.header.flags) {
             Ok(()) => {
                 let asked = asked(&request);
                 call(connection, request).await.map(|outcome| (outcome, asked))
@@ -51,23 +51,15 @@ pub(crate) async fn run(connection: &Connection, envelope: Envelope) {
         Ok((Outcome::Prepared(prepared), _)) => connection.send(|out| put_prepared(out, to, &prepared)),
         Err(failure) => {
             metrics.errors.increment();
-            connection.send(|out| response::error(out, to, &failure));
+            connection.send(|out| response::error(out, to, &[], &failure));
         }
     }
 }
 
 /// Refuses what a request asks for beside its statement and would not get.
-fn supported(header_flags: u8, request: &Request<'_>) -> Result<(), Failure> {
-    let parameters = match request {
-        Request::Query { parameters, .. } | Request::Execute { parameters, .. } => Some(parameters),
-        Request::Batch(batch) => Some(&batch.parameters),
-        _ => None,
-    };
+fn supported(header_flags: u8) -> Result<(), Failure> {
     if header_flags & wire::flags::TRACING != 0 {
         return Err(Failure::invalid("Helenus does not support tracing yet"));
-    }
-    if parameters.is_some_and(|parameters| parameters.now_in_seconds.is_some()) {
-        return Err(Failure::invalid("Helenus does not support now_in_seconds of requests yet"));
     }
     Ok(())
 }
@@ -140,6 +132,7 @@ fn to_shard(parameters: QueryParameters<'_>) -> Parameters<'_> {
         serial_consistency: parameters.serial_consistency,
         timestamp: parameters.timestamp,
         keyspace: parameters.keyspace,
+        now_in_seconds: parameters.now_in_seconds,
     }
 }
 

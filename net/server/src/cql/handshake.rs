@@ -4,20 +4,23 @@ use crate::cql::Shared;
 use model::Failure;
 use model::key::IGNORE_MSB;
 use wire::Version;
+use wire::compression::{self, Compression};
 use wire::response::{self, To};
 
 /// The CQL version that SUPPORTED names.
 pub const CQL_VERSION: &str = "3.4.7";
 /// The versions that SUPPORTED names: only what is spoken.
-pub const PROTOCOL_VERSIONS: [&str; 2] = ["4/v4", "5/v5"];
+pub const PROTOCOL_VERSIONS: [&str; 3] = ["3/v3", "4/v4", "5/v5"];
 /// The lowest version spoken.
-pub const LOWEST_VERSION: Version = Version::V4;
+pub const LOWEST_VERSION: Version = Version::V3;
 
 /// What a STARTUP asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Startup {
     /// Answer OVERLOADED instead of making the client wait.
     pub(crate) throw_on_overload: bool,
+    /// Answers, the READY too, are compressed; requests may be.
+    pub(crate) compression: Option<Compression>,
 }
 
 impl Startup {
@@ -36,13 +39,17 @@ impl Startup {
                 "CQL version {cql_version} is not supported by the binary protocol (supported version are >= 3.0.0)"
             )));
         }
-        if let Some(compression) = option("COMPRESSION") {
-            if compression.eq_ignore_ascii_case("snappy") && version >= Version::V5 {
-                return Err(Failure::protocol("Snappy compression is not supported in protocol V5"));
-            }
-            return Err(Failure::protocol(format!("Unknown compression algorithm: {compression}")));
-        }
-        Ok(Startup { throw_on_overload: option("THROW_ON_OVERLOAD") == Some("1") })
+        let compression = match option("COMPRESSION").filter(|name| !name.is_empty()) {
+            None => None,
+            Some(name) => match Compression::of_name(name) {
+                Some(Compression::Snappy) if version >= Version::V5 => {
+                    return Err(Failure::protocol("Snappy compression is not supported in protocol V5"));
+                }
+                Some(compression) => Some(compression),
+                None => return Err(Failure::protocol(format!("Unknown compression algorithm: {name}"))),
+            },
+        };
+        Ok(Startup { throw_on_overload: option("THROW_ON_OVERLOAD") == Some("1"), compression })
     }
 }
 
@@ -64,7 +71,7 @@ pub(crate) fn supported(shared: &Shared, out: &mut Vec<u8>, to: To) {
     let port = shared.shard_aware_port.get().to_string();
     let options: [(&str, &[&str]); 10] = [
         ("PROTOCOL_VERSIONS", &PROTOCOL_VERSIONS),
-        ("COMPRESSION", &[]),
+        ("COMPRESSION", &compression::NAMES),
         ("CQL_VERSION", &[CQL_VERSION]),
         ("HELENUS_VERSION", &[env!("CARGO_PKG_VERSION")]),
         ("SCYLLA_SHARD", &[&shard]),
@@ -96,8 +103,19 @@ mod tests {
             failure(&[("CQL_VERSION", "2.0.0")]),
             "CQL version 2.0.0 is not supported by the binary protocol (supported version are >= 3.0.0)"
         );
-        let compressed = [("CQL_VERSION", "3.0.0"), ("COMPRESSION", "lz4")];
-        assert_eq!(failure(&compressed), "Unknown compression algorithm: lz4");
+        for (name, expected) in [
+            ("lz4", Some(Compression::Lz4)),
+            ("LZ4", Some(Compression::Lz4)),
+            ("Snappy", Some(Compression::Snappy)),
+            ("", None),
+        ] {
+            let options = [("CQL_VERSION", "3.0.0"), ("COMPRESSION", name)];
+            assert_eq!(Startup::check(Version::V4, &options).expect("accepted").compression, expected, "{name}");
+        }
+        assert_eq!(
+            failure(&[("CQL_VERSION", "3.0.0"), ("COMPRESSION", "none")]),
+            "Unknown compression algorithm: none"
+        );
         let snappy = [("CQL_VERSION", "3.0.0"), ("COMPRESSION", "Snappy")];
         let failure = Startup::check(Version::V5, &snappy).expect_err("refused");
         assert_eq!(failure.text, "Snappy compression is not supported in protocol V5");

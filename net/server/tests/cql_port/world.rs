@@ -12,7 +12,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use wire::Version;
 use wire::client::{Answer, Response, Rows, put_request};
-use wire::frame::{Decoder, Envelope, Event};
+use wire::compression::Compression;
+use wire::frame::{Decoder, Envelope, Event, RESPONSE_BYTES_MAX};
 use wire::request::{QueryParameters, Request};
 use wire::segment::SegmentWriter;
 
@@ -117,6 +118,8 @@ pub(crate) struct Client {
     decoder: RefCell<Decoder>,
     writer: RefCell<SegmentWriter>,
     version: Version,
+    compression: Cell<Option<Compression>>,
+    framed: Cell<bool>,
     next_stream: Cell<i16>,
     pub(crate) events: RefCell<Vec<Answer>>,
 }
@@ -133,6 +136,8 @@ impl Client {
             decoder: RefCell::new(Decoder::client()),
             writer: RefCell::default(),
             version,
+            compression: Cell::new(None),
+            framed: Cell::new(false),
             next_stream: Cell::new(0),
             events: RefCell::default(),
         }
@@ -150,9 +155,24 @@ impl Client {
     }
 
     pub(crate) async fn startup_with(&self, options: Vec<(&str, &str)>) {
-        let answer = self.ask(&Request::Startup(options)).await;
+        let name = options.iter().find(|(name, _)| *name == "COMPRESSION").map(|(_, value)| *value);
+        let agreed = name.and_then(Compression::of_name);
+        let answer = self.ask_with(&Request::Startup(options), agreed).await;
         assert_eq!(answer.response, Response::Ready);
+        self.compression.set(agreed);
+        self.framed.set(self.version >= Version::V5);
         self.decoder.borrow_mut().agree(self.version);
+        if self.version >= Version::V5 && agreed.is_some() {
+            self.decoder.borrow_mut().agree_compressed_segments();
+            *self.writer.borrow_mut() = SegmentWriter::compressed();
+        }
+    }
+
+    /// Connects and agrees on compression.
+    pub(crate) async fn compressed(version: Version, name: &str) -> Client {
+        let client = Client::connect(version).await;
+        client.startup_with(vec![("CQL_VERSION", "3.0.0"), ("COMPRESSION", name)]).await;
+        client
     }
 
     pub(crate) fn raw(&self, bytes: &[u8]) {
@@ -163,16 +183,16 @@ impl Client {
     pub(crate) fn send(&self, stream: i16, request: &Request<'_>) {
         let version = self.version;
         self.stream.write(|out| {
-            if self.framed() {
+            if self.framed.get() {
                 self.writer.borrow_mut().write(out, |out| put_request(out, version, stream, request));
-            } else {
-                put_request(out, version, stream, request);
+                return;
+            }
+            let start = out.len();
+            put_request(out, version, stream, request);
+            if let Some(compression) = self.compression.get() {
+                compression.seal(out, start);
             }
         });
-    }
-
-    fn framed(&self) -> bool {
-        self.version >= Version::V5 && self.next_stream.get() > 0
     }
 
     /// The next envelope; `None` when the server has closed.
@@ -190,11 +210,18 @@ impl Client {
 
     /// Asks and waits for the answer; events are put aside.
     pub(crate) async fn ask(&self, request: &Request<'_>) -> Answer {
+        self.ask_with(request, self.compression.get()).await
+    }
+
+    async fn ask_with(&self, request: &Request<'_>, agreed: Option<Compression>) -> Answer {
         let stream = self.next_stream.get();
         self.send(stream, request);
         self.next_stream.set(stream + 1);
         loop {
             let envelope = self.receive().await.expect("an answer");
+            let compressed = envelope.compression(agreed).is_some();
+            assert_eq!(compressed, agreed.is_some() && self.version < Version::V5, "all answers or none");
+            let envelope = envelope.opened(agreed, RESPONSE_BYTES_MAX).expect("a valid body");
             let answer = Answer::decode(&envelope).expect("a valid answer");
             if envelope.header.stream == -1 {
                 self.events.borrow_mut().push(answer);

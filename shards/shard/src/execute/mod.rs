@@ -64,7 +64,18 @@ pub(crate) fn plan_text(
     keyspace: Option<&str>,
 ) -> Result<Statement, Failure> {
     let session_keyspace = session.keyspace.borrow();
+    check_keyspace(shard, keyspace)?;
     plan_text_in(shard, keyspace.or(session_keyspace.as_deref()), text)
+}
+
+/// Refuses a request's own keyspace if there is none of that name.
+pub(crate) fn check_keyspace(shard: &Shard, keyspace: Option<&str>) -> Result<(), Failure> {
+    match keyspace {
+        Some(name) if shard.schema_ref().keyspace(name).is_none() => {
+            Err(Failure::invalid(format!("Keyspace '{name}' does not exist")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Plans a text. A panic in the parser or planner, which hold no state of the shard, fails this statement only; in the

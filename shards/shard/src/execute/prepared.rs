@@ -201,6 +201,8 @@ pub(crate) async fn prepare(
     text: &str,
     keyspace: Option<&str>,
 ) -> Result<PreparedAnswer, Failure> {
+    super::check_keyspace(shard, keyspace)?;
+    let asked = keyspace.is_some();
     let session_keyspace = session.keyspace.borrow().clone();
     let keyspace = keyspace.or(session_keyspace.as_deref());
     let statement = plan_text_in(shard, keyspace, text)?;
@@ -219,8 +221,8 @@ pub(crate) async fn prepare(
         None => {
             if !statement.prepared.fully_qualified
                 && names_a_table(&statement.prepared.plan)
-                && let Some(used) = session_keyspace.as_deref()
-                && !session.use_warned.replace(true)
+                && let Some(used) = keyspace
+                && (asked || !session.use_warned.replace(true))
             {
                 warnings.push(use_warning(used, &id));
             }

@@ -67,7 +67,7 @@ pub(crate) async fn select(
         wants_static: has_statics,
         static_only: has_statics && select.static_rows,
         reversed: select.reversed,
-        now_in_seconds: runtime::wall_micros().div_euclid(1_000_000),
+        now_in_seconds: parameters.now_in_seconds(),
         terms,
     };
     let target = if plan.slices.is_empty() { Target::Nothing } else { target };

@@ -57,6 +57,7 @@ pub(crate) fn plain<'a>() -> Parameters<'a> {
         serial_consistency: None,
         timestamp: None,
         keyspace: None,
+        now_in_seconds: None,
     }
 }
 

@@ -73,7 +73,7 @@ impl When {
             (None, Some(timestamp)) => timestamp,
             (None, None) => shard.clock().timestamp(),
         };
-        Ok(When { timestamp, now_in_seconds: runtime::wall_micros().div_euclid(1_000_000) })
+        Ok(When { timestamp, now_in_seconds: parameters.now_in_seconds() })
     }
 
     fn deletion(&self) -> Deletion {

@@ -1,0 +1,405 @@
+//! The forms that requests and answers take: versions, compression, segments, and what only some versions carry.
+
+use super::world::{Client, error, values, with_node};
+use super::{ALL, BOTH};
+use model::Consistency;
+use model::value::Bound;
+use wire::client::{Answer, Response, put_request};
+use wire::compression::Compression;
+use wire::frame::{ENVELOPE_BYTES_MAX, Envelope, HEADER_BYTES, put_envelope};
+use wire::request::{Batch, BatchEntry, BatchStatement, BatchType, EventType, QueryParameters, Request};
+use wire::segment::{PAYLOAD_BYTES_MAX, put_compressed, put_segment};
+use wire::{Opcode, Version, flags};
+
+/// Every version with each compression that it has.
+const FORMS: [(Version, &str); 8] = [
+    (Version::V3, ""),
+    (Version::V3, "lz4"),
+    (Version::V3, "snappy"),
+    (Version::V4, ""),
+    (Version::V4, "LZ4"),
+    (Version::V4, "Snappy"),
+    (Version::V5, ""),
+    (Version::V5, "lz4"),
+];
+
+#[test]
+fn statements_events_and_errors_in_every_form() {
+    with_node(2, || async {
+        Client::ready(Version::V4).await.create().await;
+        for (index, (version, compression)) in FORMS.into_iter().enumerate() {
+            let client = Client::compressed(version, compression).await;
+            assert_eq!(
+                client.ask(&Request::Register(vec![EventType::SchemaChange])).await.response,
+                Response::Ready,
+                "{version} {compression}"
+            );
+            let long = "x".repeat(5000);
+            assert_eq!(client.query(&format!("INSERT INTO k.t (a, b) VALUES (1, '{long}')")).await, Response::Void);
+            let rows = client.rows("SELECT b FROM k.t WHERE a = 1").await.rows;
+            assert_eq!(rows, [[Some(long.into_bytes())]]);
+            assert!(matches!(client.ask(&Request::Options).await.response, Response::Supported(_)));
+            assert_eq!(error(client.query("SELEC").await).0, 0x2000);
+            let created = client.query(&format!("CREATE TABLE k.made{index} (a int PRIMARY KEY)")).await;
+            let Response::SchemaChange(change) = created else { panic!("{created:?}") };
+            if client.events.borrow().is_empty() {
+                client.rows("SELECT b FROM k.t WHERE a = 1").await;
+            }
+            assert_eq!(client.events.borrow()[0].response, Response::Event(change));
+        }
+    });
+}
+
+#[test]
+fn compression_is_agreed_or_refused() {
+    with_node(1, || async {
+        for version in ALL {
+            let client = Client::connect(version).await;
+            let startup = |name| Request::Startup(vec![("CQL_VERSION", "3.0.0"), ("COMPRESSION", name)]);
+            let refused = error(client.ask(&startup("zstd")).await.response);
+            assert_eq!(refused, (0x000A, "Unknown compression algorithm: zstd".into()));
+            if version == Version::V5 {
+                let refused = error(client.ask(&startup("snappy")).await.response);
+                assert_eq!(refused, (0x000A, "Snappy compression is not supported in protocol V5".into()));
+            }
+        }
+    });
+}
+
+#[test]
+fn requests_may_be_compressed_or_not() {
+    with_node(1, || async {
+        let request =
+            Request::Query { text: "SELECT key FROM system.local", parameters: QueryParameters::new(Consistency::One) };
+        for (name, compression) in [("lz4", Compression::Lz4), ("snappy", Compression::Snappy)] {
+            let client = Client::compressed(Version::V4, name).await;
+            for sealed in [false, true] {
+                let mut bytes = Vec::new();
+                put_request(&mut bytes, Version::V4, 7, &request);
+                if sealed {
+                    compression.seal(&mut bytes, 0);
+                }
+                client.raw(&bytes);
+                let answer = receive(&client, compression).await;
+                assert!(matches!(answer.response, Response::Rows(_)), "{answer:?}");
+            }
+        }
+        // The flag means nothing where nothing was agreed, and in version 5.
+        let client = Client::ready(Version::V4).await;
+        let mut bytes = Vec::new();
+        put_request(&mut bytes, Version::V4, 7, &request);
+        bytes[1] |= flags::COMPRESSION;
+        client.raw(&bytes);
+        let envelope = client.receive().await.expect("an answer");
+        assert!(matches!(Answer::decode(&envelope).expect("valid").response, Response::Rows(_)));
+        let client = Client::compressed(Version::V5, "lz4").await;
+        let mut envelope = Vec::new();
+        put_request(&mut envelope, Version::V5, 7, &request);
+        envelope[1] |= flags::COMPRESSION;
+        for plain in [false, true] {
+            let mut bytes = Vec::new();
+            put_compressed(&mut bytes, &envelope, true);
+            if plain {
+                bytes = plain_segment(&envelope);
+            }
+            client.raw(&bytes);
+            let envelope = client.receive().await.expect("an answer");
+            assert!(matches!(Answer::decode(&envelope).expect("valid").response, Response::Rows(_)));
+        }
+    });
+}
+
+/// A segment of a connection with compression whose payload is plain.
+fn plain_segment(payload: &[u8]) -> Vec<u8> {
+    let header = wire::segment::SegmentHeader { payload_len: payload.len(), plain_len: 0, self_contained: true };
+    let mut out = header.encode_compressed().to_vec();
+    out.extend_from_slice(payload);
+    out.extend_from_slice(&wire::segment::crc32(payload).to_le_bytes());
+    out
+}
+
+async fn receive(client: &Client, compression: Compression) -> Answer {
+    let envelope = client.receive().await.expect("an answer");
+    let envelope = envelope.opened(Some(compression), ENVELOPE_BYTES_MAX).expect("a valid body");
+    Answer::decode(&envelope).expect("valid")
+}
+
+/// FAULTS O5: a body that cannot be opened is refused on its stream, and the connection lives.
+#[test]
+fn o5_corrupt_compressed_bodies_are_refused() {
+    with_node(1, || async {
+        for (name, compression) in [("lz4", Compression::Lz4), ("snappy", Compression::Snappy)] {
+            let client = Client::compressed(Version::V4, name).await;
+            for body in
+                [&b""[..], b"\xff\xff\xff\xff\0\x01x", b"\0\0\0\x10\0\x01garbage", b"\x7f\xff\xff\xff\x10", b"\x05"]
+            {
+                let mut bytes = Vec::new();
+                put_envelope(&mut bytes, 4, flags::COMPRESSION, 9, Opcode::Query, |out| out.extend_from_slice(body));
+                client.raw(&bytes);
+                let (code, _) = error(receive(&client, compression).await.response);
+                assert_eq!(code, 0x000A, "{name} {body:?}");
+            }
+            // One byte too many once it is opened; nothing of it is allocated.
+            for extra in [0, 1] {
+                let mut bytes = Vec::new();
+                put_envelope(&mut bytes, 4, 0, 9, Opcode::Query, |out| {
+                    let len = ENVELOPE_BYTES_MAX - HEADER_BYTES + extra;
+                    out.extend_from_slice(&(len as i32 - 7).to_be_bytes());
+                    out.resize(HEADER_BYTES + len - 3, b' ');
+                    out.extend_from_slice(&[0, 1, 0]);
+                });
+                compression.seal(&mut bytes, 0);
+                client.raw(&bytes);
+                let (code, text) = error(receive(&client, compression).await.response);
+                let too_big = "Request is too big: length 16777217 exceeds maximum allowed length 16777216.";
+                assert_eq!((code, text == too_big), (0x2200, extra == 1), "{text}");
+            }
+            assert_eq!(client.rows("SELECT key FROM system.local").await.rows.len(), 1);
+        }
+        let client = Client::compressed(Version::V5, "lz4").await;
+        let mut bytes = Vec::new();
+        put_compressed(&mut bytes, &[7; 4000], true);
+        let header =
+            wire::segment::SegmentHeader { payload_len: bytes.len() - 12, plain_len: 3999, self_contained: true };
+        bytes[..8].copy_from_slice(&header.encode_compressed());
+        client.raw(&bytes);
+        let envelope = client.receive().await.expect("an answer");
+        assert_eq!(error(Answer::decode(&envelope).expect("valid").response).0, 0x000A);
+        assert!(client.receive().await.is_none(), "and closed");
+    });
+}
+
+/// Messages around the size of a segment and far above it, both ways.
+#[test]
+fn large_messages_are_cut_over_segments() {
+    with_node(1, || async {
+        Client::ready(Version::V5).await.create().await;
+        let mut random = runtime::rng::Rng::new(5);
+        for compression in ["", "lz4"] {
+            let client = Client::compressed(Version::V5, compression).await;
+            let text = "INSERT INTO k.t (a, b) VALUES (1, ?)";
+            let overhead = {
+                let mut out = Vec::new();
+                put_request(&mut out, Version::V5, 1, &Request::Query { text, parameters: values(&[b""]) });
+                out.len()
+            };
+            let edge = PAYLOAD_BYTES_MAX - overhead;
+            for len in [edge - 1, edge, edge + 1, 2 * PAYLOAD_BYTES_MAX - overhead, 400_000] {
+                for compressible in [true, false] {
+                    let byte = |_| if compressible { b'x' } else { b'!' + random.below(90) as u8 };
+                    let value = (0..len).map(byte).collect::<Vec<u8>>();
+                    let answer = client.ask(&Request::Query { text, parameters: values(&[&value]) }).await;
+                    assert_eq!(answer.response, Response::Void);
+                    let rows = client.rows("SELECT b FROM k.t WHERE a = 1").await.rows;
+                    assert!(rows[0][0].as_deref() == Some(&value[..]), "{compression} {len} {compressible}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn answers_of_one_turn_share_compressed_segments() {
+    with_node(1, || async {
+        let client = Client::compressed(Version::V5, "lz4").await;
+        let request =
+            Request::Query { text: "SELECT key FROM system.local", parameters: QueryParameters::new(Consistency::One) };
+        for stream in 0..200 {
+            client.send(stream, &request);
+        }
+        let mut seen = Vec::new();
+        for _ in 0..200 {
+            let envelope: Envelope = client.receive().await.expect("an answer");
+            assert!(matches!(Answer::decode(&envelope).expect("valid").response, Response::Rows(_)));
+            seen.push(envelope.header.stream);
+        }
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(0..200));
+    });
+}
+
+#[test]
+fn values_by_name_wherever_they_are_legal() {
+    with_node(1, || async {
+        for version in ALL {
+            let client = Client::ready(version).await;
+            if version == Version::V3 {
+                client.create().await;
+            }
+            let named = |names: Vec<&'static str>, all: &[&'static [u8]]| QueryParameters {
+                names: Some(names),
+                values: all.iter().map(|value| Bound::Bytes(value)).collect(),
+                ..QueryParameters::new(Consistency::One)
+            };
+            const KEY: &[u8] = &[0, 0, 0, 5];
+            let text = "INSERT INTO k.t (a, b) VALUES (:a, :b)";
+            let count = (0x2200, "Invalid amount of bind variables".to_string());
+            for (names, all, refused) in [
+                (vec!["b", "a"], vec![b"x", KEY], false),
+                (vec!["b", "a", "c"], vec![b"x", KEY, b"c"], false),
+                (vec!["b", "b", "a"], vec![b"x", b"y", KEY], false),
+                (vec!["b"], vec![b"x"], true),
+                (vec!["b", "c"], vec![b"x", KEY], true),
+                (vec!["B", "a"], vec![b"x", KEY], true),
+            ] {
+                let parameters = named(names, &all);
+                let answer = client.ask(&Request::Query { text, parameters }).await.response;
+                if refused {
+                    assert_eq!(error(answer), count);
+                } else {
+                    assert_eq!(answer, Response::Void);
+                }
+            }
+            assert_eq!(client.rows("SELECT b FROM k.t WHERE a = 5").await.rows, [[Some(b"x".to_vec())]]);
+            // Markers without a name have their column's.
+            let parameters = named(vec!["b", "a"], &[b"z", KEY]);
+            let request = Request::Query { text: "INSERT INTO k.t (a, b) VALUES (?, ?)", parameters };
+            assert_eq!(client.ask(&request).await.response, Response::Void);
+            let request = Request::Prepare { text: "SELECT b FROM k.t WHERE a = :key", keyspace: None };
+            let Response::Prepared(select) = client.ask(&request).await.response else { panic!("prepared") };
+            let id = select.result_metadata_id.as_deref();
+            let execute = |parameters| Request::Execute { id: &select.id, result_metadata_id: id, parameters };
+            let answer = client.ask(&execute(named(vec!["z", "key"], &[b"", KEY]))).await.response;
+            let Response::Rows(rows) = answer else { panic!("{answer:?}") };
+            assert_eq!(rows.rows, [[Some(b"z".to_vec())]]);
+            let refused = error(client.ask(&execute(named(vec!["z"], &[&[]]))).await.response);
+            assert_eq!(refused, (0x2200, "there were 1 markers(?) in CQL but 0 bound variables".into()));
+        }
+    });
+}
+
+#[test]
+fn a_request_names_its_keyspace() {
+    with_node(2, || async {
+        Client::ready(Version::V4).await.create().await;
+        for version in BOTH {
+            let client = Client::ready(version).await;
+            let query = |text, keyspace| Request::Query {
+                text,
+                parameters: QueryParameters { keyspace: Some(keyspace), ..QueryParameters::new(Consistency::One) },
+            };
+            let insert = query("INSERT INTO t (a, b) VALUES (1, 'x')", "k");
+            assert_eq!(client.ask(&insert).await.response, Response::Void);
+            assert_eq!(client.query("USE system").await, Response::SetKeyspace("system".into()));
+            let answer = client.ask(&query("SELECT b FROM t", "k")).await.response;
+            assert!(matches!(answer, Response::Rows(_)), "it beats USE: {answer:?}");
+            for (text, name) in [("SELECT * FROM k.t", "nope"), ("SELEC", "nope"), ("SELECT * FROM k.t", "K")] {
+                let refused = error(client.ask(&query(text, name)).await.response);
+                assert_eq!(refused, (0x2200, format!("Keyspace '{name}' does not exist")));
+            }
+            let batch = |keyspace| {
+                let statement = BatchStatement::Text("INSERT INTO t (a, b) VALUES (2, 'y')");
+                Request::Batch(Batch {
+                    batch_type: BatchType::Unlogged,
+                    entries: vec![BatchEntry { statement, values: vec![] }],
+                    parameters: QueryParameters { keyspace, ..QueryParameters::new(Consistency::One) },
+                })
+            };
+            assert_eq!(client.ask(&batch(Some("k"))).await.response, Response::Void);
+            assert_eq!(error(client.ask(&batch(Some("nope"))).await.response).1, "Keyspace 'nope' does not exist");
+            assert_eq!(error(client.ask(&batch(None)).await.response).1, "table t does not exist");
+        }
+        let client = Client::ready(Version::V5).await;
+        let prepare = |text, keyspace| Request::Prepare { text, keyspace: Some(keyspace) };
+        let answer = client.ask(&prepare("SELECT b FROM t", "k")).await;
+        let Response::Prepared(prepared) = answer.response else { panic!("{answer:?}") };
+        assert!(answer.warnings[0].contains("Keyspace used: k, statement keyspace: k, statement id: "));
+        assert_eq!(prepared.result[0].keyspace, "k");
+        let answer = client.ask(&prepare("SELECT b FROM k.t", "system")).await;
+        assert!(answer.warnings.is_empty());
+        let refused = error(client.ask(&prepare("SELECT b FROM t", "nope")).await.response);
+        assert_eq!(refused, (0x2200, "Keyspace 'nope' does not exist".into()));
+        // The keyspace of an EXECUTE is not looked at.
+        let parameters = QueryParameters { keyspace: Some("nope"), ..QueryParameters::new(Consistency::One) };
+        let id = prepared.result_metadata_id.as_deref();
+        let execute = Request::Execute { id: &prepared.id, result_metadata_id: id, parameters };
+        assert!(matches!(client.ask(&execute).await.response, Response::Rows(_)));
+    });
+}
+
+#[test]
+fn a_deletion_takes_the_requests_second() {
+    with_node(1, || async {
+        let client = Client::ready(Version::V5).await;
+        client.create().await;
+        let at = |text, now| Request::Query {
+            text,
+            parameters: QueryParameters { now_in_seconds: Some(now), ..QueryParameters::new(Consistency::One) },
+        };
+        for now in [0, 1, i32::MAX] {
+            assert_eq!(client.ask(&at("INSERT INTO k.t (a, b) VALUES (1, 'x')", now)).await.response, Response::Void);
+            let answer = client.ask(&at("SELECT b FROM k.t WHERE a = 1", now)).await.response;
+            let Response::Rows(rows) = answer else { panic!("{answer:?}") };
+            assert_eq!(rows.rows.len(), 1);
+            assert_eq!(client.ask(&at("DELETE FROM k.t WHERE a = 1", now)).await.response, Response::Void);
+            assert_eq!(client.rows("SELECT b FROM k.t").await.rows.len(), 0);
+        }
+    });
+}
+
+#[test]
+fn custom_payloads_are_ignored_from_version_4_on() {
+    with_node(1, || async {
+        for version in ALL {
+            let client = Client::ready(version).await;
+            let request = Request::Query {
+                text: "SELECT key FROM system.local",
+                parameters: QueryParameters::new(Consistency::One),
+            };
+            let mut body = Vec::new();
+            put_request(&mut body, version, 3, &request);
+            let body = body.split_off(HEADER_BYTES);
+            let mut envelope = Vec::new();
+            put_envelope(&mut envelope, version.number(), flags::CUSTOM_PAYLOAD, 3, Opcode::Query, |out| {
+                if version >= Version::V4 {
+                    out.extend_from_slice(b"\0\x02\0\x01x\0\0\0\x01v\0\x01y\xff\xff\xff\xff");
+                }
+                out.extend_from_slice(&body);
+            });
+            let mut bytes = envelope.clone();
+            if version == Version::V5 {
+                bytes.clear();
+                put_segment(&mut bytes, &envelope, true);
+            }
+            client.raw(&bytes);
+            let envelope = client.receive().await.expect("an answer");
+            assert_eq!(envelope.header.flags, 0, "and none comes back");
+            let response = Answer::decode(&envelope).expect("valid").response;
+            if version == Version::V3 {
+                let text = "Received frame with CUSTOM_PAYLOAD flag for native protocol version < 4";
+                assert_eq!(error(response), (0x000A, text.into()));
+            } else {
+                assert!(matches!(response, Response::Rows(_)));
+            }
+        }
+    });
+}
+
+#[test]
+fn beta_versions_are_refused_as_cassandra_refuses_them() {
+    with_node(1, || async {
+        for (header_flags, version, beta, text) in [
+            (0, 6, flags::USE_BETA, "Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset"),
+            (
+                flags::USE_BETA,
+                5,
+                0,
+                "Invalid or unsupported protocol version (6); supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)",
+            ),
+        ] {
+            let client = Client::connect(Version::V5).await;
+            let mut bytes = Vec::new();
+            put_envelope(&mut bytes, 6, header_flags, 3, Opcode::Options, |_| {});
+            client.raw(&bytes);
+            let mut got = Vec::new();
+            while got.len() < 15 + text.len() {
+                got.extend_from_slice(&client.stream.recv().await.expect("open").expect("an answer"));
+            }
+            assert_eq!(got[..5], [0x80 | version, beta, 0, 3, 0]);
+            assert_eq!(got[HEADER_BYTES..HEADER_BYTES + 4], [0, 0, 0, 10]);
+            assert_eq!(&got[HEADER_BYTES + 6..], text.as_bytes());
+            // The connection lives.
+            client.startup().await;
+        }
+    });
+}
