@@ -112,7 +112,8 @@ async fn switch_schema(
     for keyspace in schema.keyspaces.values() {
         for table in keyspace.tables.values() {
             if shard.schema_ref().table_by_id(table.id).is_none_or(|old| **old != **table) {
-                shard.store().add_table(table.clone(), keyspace.is_local());
+                let on_shard_0 = crate::schema::system_tables::is_on_shard_0(keyspace, table);
+                shard.store().add_table(table.clone(), on_shard_0);
             }
         }
     }

@@ -8,6 +8,7 @@
 //!
 //! Invariants: no shard serves before every shard has replayed; a shard that fails makes all give up.
 
+use crate::coordinator::batch_log;
 use crate::mailbox::{Mailbox, Message, Start, StartStep, StepError};
 use crate::schema::local::Identity;
 use crate::schema::prepared::StoredStatement;
@@ -59,6 +60,7 @@ pub(crate) async fn start(
             receiver.receive(from, message);
         }
     });
+    batch_log::replay(&shard).await?;
     Ok(shard)
 }
 
@@ -147,7 +149,7 @@ async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<
 fn add_tables(store: &Store, schema: &Schema) {
     for keyspace in schema.keyspaces.values() {
         for table in keyspace.tables.values() {
-            store.add_table(table.clone(), keyspace.is_local());
+            store.add_table(table.clone(), schema::system_tables::is_on_shard_0(keyspace, table));
         }
     }
 }

@@ -13,6 +13,7 @@ mod restore;
 pub mod row_lock;
 mod signal;
 pub mod store;
+pub mod stored;
 mod table;
 mod write;
 

@@ -8,6 +8,7 @@ use model::{ErrorCode, Failure, Mutation};
 use std::pin::Pin;
 
 /// A mutation and whether its table lives on shard 0.
+#[derive(Clone)]
 pub(crate) struct Routed {
     /// The change of one partition.
     pub(crate) mutation: Mutation,

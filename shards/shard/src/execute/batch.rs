@@ -1,12 +1,13 @@
 //! BATCH messages and BEGIN ... APPLY BATCH.
 //!
 //! All statements have one timestamp unless they bring their own. Changes of one partition become one mutation, applied
-//! atomically and in isolation; a logged batch over several partitions would need a batch log, which is not there yet.
+//! atomically and in isolation; a logged batch over several partitions goes through the batch log.
 
 use super::binding::{Values, wrong_count_in_batch};
 use super::modify::{Mutations, When};
 use super::prepared::{self, Statement};
 use super::{plan_text, timeout_of};
+use crate::coordinator::batch_log::write_logged;
 use crate::coordinator::write::write;
 use crate::coordinator::{Terms, write_terms};
 use crate::{Answer, BatchEntry, BatchKind, BatchStatement, Parameters, Response, Session, Shard};
@@ -129,11 +130,6 @@ impl Building {
             }
         }
         match kind {
-            BatchKind::Logged if partitions > 1 => {
-                return Err(Failure::invalid(
-                    "Logged batches over several partitions are not supported yet; use UNLOGGED",
-                ));
-            }
             BatchKind::Unlogged if partitions > UNLOGGED_PARTITIONS_WARN => warnings.push(format!(
                 "Unlogged batch covering {partitions} partitions detected against table{} [{names}]. You should use a \
                  logged batch for atomicity, or asynchronous writes for performance.",
@@ -142,7 +138,11 @@ impl Building {
             BatchKind::Logged | BatchKind::Unlogged | BatchKind::Counter => {}
         }
         if let Some(terms) = terms {
-            write(shard, mutations.finish()?, &Terms { timeout, ..terms }).await?;
+            let (mutations, terms) = (mutations.finish()?, Terms { timeout, ..terms });
+            match kind {
+                BatchKind::Logged if mutations.len() > 1 => write_logged(shard, mutations, &terms).await?,
+                _ => write(shard, mutations, &terms).await?,
+            }
         }
         Ok(Answer { response: Response::Void, warnings })
     }
