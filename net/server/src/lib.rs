@@ -24,7 +24,7 @@ use crate::race::{Either, race};
 use runtime::{Mesh, ShardId};
 use shard::{Shard, StartError};
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -63,12 +63,15 @@ pub struct Node {
     control: Mesh<Control>,
     ready: Arc<dyn Fn(&Ready) + Send + Sync>,
     simulated: bool,
+    /// Every option with its value.
+    settings: Arc<BTreeMap<String, Option<String>>>,
 }
 
 impl Node {
     /// A node of `shards` shards on the `uring` backend; `ready` is called on shard 0 when it serves.
     pub fn new(config: Config, shards: usize, ready: impl Fn(&Ready) + Send + Sync + 'static) -> Node {
         Node {
+            settings: Arc::new(config.all_settings()),
             config: Arc::new(config),
             mesh: Mesh::new(shards, shard::MAILBOX_MESSAGES_MAX),
             control: Mesh::new(shards, CONTROL_MESSAGES_MAX),
@@ -158,6 +161,7 @@ impl Node {
             range_timeout: config.range_timeout,
             write_timeout: config.write_timeout,
             truncate_timeout: config.truncate_timeout,
+            settings: self.settings.clone(),
         }
     }
 }

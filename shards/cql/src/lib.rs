@@ -9,7 +9,7 @@
 pub mod ast;
 mod compaction_options;
 mod compression_options;
-mod define;
+pub mod define;
 pub mod functions;
 mod lexer;
 mod literal;

@@ -1,29 +1,37 @@
-//! The replication map of CREATE KEYSPACE: short class names in full, defaults filled in, every option known.
+//! The replication map of CREATE and ALTER KEYSPACE: short class names in full, defaults filled in, every option known.
+//!
+//! Invariants: what is stored names a factor per data centre (NetworkTopologyStrategy, factors of 0 left out) or one for
+//! all (SimpleStrategy); what ALTER does not name stays.
 
 use model::Failure;
 use model::schema::Replication;
 use std::collections::BTreeMap;
-
-/// The data centres of the cluster, in which NetworkTopologyStrategy may place replicas.
-pub(crate) const DATACENTERS: [&str; 1] = ["datacenter1"];
 
 const PACKAGE: &str = "org.apache.cassandra.locator.";
 const FACTOR: &str = "replication_factor";
 /// What Cassandra takes when no factor is given (`default_keyspace_rf`).
 const FACTOR_DEFAULT: &str = "1";
 
-/// Checks the map as written for `keyspace`, with Cassandra's texts.
-pub(crate) fn check(keyspace: &str, written: &[(String, String)]) -> Result<Replication, Failure> {
+/// Checks the map as written for `keyspace`, with Cassandra's texts. `before` is what the keyspace has so far;
+/// `data_center` the only one there is.
+pub(crate) fn check(
+    keyspace: &str,
+    written: &[(String, String)],
+    before: Option<&Replication>,
+    data_center: &str,
+) -> Result<Replication, Failure> {
     let Some((_, class)) = written.iter().find(|(name, _)| name == "class") else {
         return Err(Failure::config("Missing replication strategy class"));
     };
     let class = if class.contains('.') { class.clone() } else { format!("{PACKAGE}{class}") };
     let strategy = class.strip_prefix(PACKAGE).unwrap_or(&class);
     let given = written.iter().filter(|(name, _)| name != "class");
+    let factor_before = before.and_then(|before| before.options.get(FACTOR));
+    let factor_default = factor_before.map_or(FACTOR_DEFAULT, String::as_str);
     let mut options = BTreeMap::new();
     match strategy {
         "SimpleStrategy" => {
-            options.insert(FACTOR.to_owned(), FACTOR_DEFAULT.to_owned());
+            options.insert(FACTOR.to_owned(), factor_default.to_owned());
             for (name, value) in given {
                 if name != FACTOR {
                     return Err(unrecognized(name, strategy, keyspace));
@@ -39,22 +47,22 @@ pub(crate) fn check(keyspace: &str, written: &[(String, String)]) -> Result<Repl
                     everywhere = Some(value.as_str());
                     continue;
                 }
-                if !DATACENTERS.contains(&name.as_str()) {
+                if name != data_center {
                     return Err(unrecognized(name, strategy, keyspace));
                 }
                 options.insert(name.clone(), value.clone());
             }
             if everywhere.is_some() || options.is_empty() {
-                for datacenter in DATACENTERS {
-                    let factor = everywhere.unwrap_or(FACTOR_DEFAULT);
-                    options.entry(datacenter.to_owned()).or_insert_with(|| factor.to_owned());
-                }
+                // What a data centre has so far wins over the factor for all.
+                let before = before.and_then(|before| before.options.get(data_center)).map(String::as_str);
+                let factor = before.or(everywhere).unwrap_or(factor_default);
+                options.entry(data_center.to_owned()).or_insert_with(|| factor.to_owned());
             }
-            let mut replicas = 0;
             for value in options.values() {
-                replicas += factor(value)?;
+                factor(value)?;
             }
-            if replicas == 0 {
+            options.retain(|_, value| value.parse() != Ok(0));
+            if options.is_empty() {
                 return Err(Failure::config("Configuration for at least one datacenter must be present"));
             }
         }
@@ -73,13 +81,58 @@ fn unrecognized(option: &str, strategy: &str, keyspace: &str) -> Failure {
 }
 
 /// A replication factor: a number that is not negative.
-fn factor(text: &str) -> Result<i64, Failure> {
+fn factor(text: &str) -> Result<(), Failure> {
     if text.contains('/') {
         return Err(Failure::config("Transient replication is not enabled on this node"));
     }
     match text.parse::<i32>() {
-        Ok(factor) if factor >= 0 => Ok(i64::from(factor)),
+        Ok(factor) if factor >= 0 => Ok(()),
         Ok(factor) => Err(Failure::config(format!("Replication factor must be non-negative, found {factor}"))),
         Err(_) => Err(Failure::config(format!("For input string: \"{text}\""))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DC: &str = "datacenter1";
+
+    fn stored(class: &str, options: &[(&str, &str)], before: Option<&Replication>) -> Result<Replication, Failure> {
+        let mut written = vec![("class".to_owned(), class.to_owned())];
+        written.extend(options.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+        check("k", &written, before, DC)
+    }
+
+    fn factors(replication: &Replication) -> Vec<(&str, &str)> {
+        replication.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+
+    #[test]
+    fn network_topology_is_stored_per_data_centre() {
+        let place = |options: &[(&str, &str)]| stored("NetworkTopologyStrategy", options, None);
+        assert_eq!(factors(&place(&[(FACTOR, "3")]).expect("a map")), [(DC, "3")]);
+        assert_eq!(factors(&place(&[(FACTOR, "1"), (DC, "2")]).expect("a map")), [(DC, "2")]);
+        assert_eq!(factors(&place(&[]).expect("a map")), [(DC, "1")]);
+        for nothing in [&[(DC, "0")], &[(FACTOR, "0")]] {
+            let text = "Configuration for at least one datacenter must be present";
+            assert_eq!(place(nothing).map_err(|failure| failure.text), Err(text.into()));
+        }
+        let failure = place(&[("dc1", "2")]).expect_err("unknown");
+        let text = "Unrecognized strategy option {dc1} passed to NetworkTopologyStrategy for keyspace k";
+        assert_eq!(failure.text, text);
+    }
+
+    #[test]
+    fn what_alter_does_not_name_stays() {
+        let simple = stored("SimpleStrategy", &[(FACTOR, "3")], None).expect("a map");
+        let again = stored("SimpleStrategy", &[], Some(&simple)).expect("a map");
+        assert_eq!(factors(&again), [(FACTOR, "3")]);
+        let network = stored("NetworkTopologyStrategy", &[], Some(&simple)).expect("a map");
+        assert_eq!(factors(&network), [(DC, "3")]);
+        let network = stored("NetworkTopologyStrategy", &[(FACTOR, "2")], Some(&network)).expect("a map");
+        assert_eq!(factors(&network), [(DC, "3")]);
+        let network = stored("NetworkTopologyStrategy", &[(DC, "2")], Some(&network)).expect("a map");
+        assert_eq!(factors(&network), [(DC, "2")]);
     }
 }

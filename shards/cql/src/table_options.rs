@@ -21,9 +21,22 @@ const TTL_SECONDS_MAX: i32 = 630_720_000;
 /// The smallest false-positive chance that a bloom filter can be built for.
 const BLOOM_CHANCE_MIN: f64 = 6.71e-5;
 
-/// Checks all properties; the id of WITH ID stands beside the options.
-pub(crate) fn check(properties: &[Property]) -> Result<(TableOptions, Option<TableId>)> {
-    let mut options = TableOptions::default();
+/// Properties as written, read but not yet held against each other.
+pub(crate) struct Parsed {
+    options: TableOptions,
+    /// The chance as written; without it that of the table before.
+    bloom: Option<f64>,
+    /// Whether there is no table before.
+    is_new: bool,
+    /// A property that is none.
+    unknown: Option<String>,
+    /// WITH ID. Cassandra reads it last.
+    pub(crate) id: Option<Result<TableId>>,
+}
+
+/// Reads all properties. Those that are not written are as in `before`, or have their defaults.
+pub(crate) fn parse(properties: &[Property], before: Option<&TableOptions>) -> Result<Parsed> {
+    let mut options = before.cloned().unwrap_or_default();
     let mut id = None;
     let mut bloom = None;
     let mut unknown = None;
@@ -53,7 +66,7 @@ pub(crate) fn check(properties: &[Property]) -> Result<(TableOptions, Option<Tab
             // Cassandra takes any value and keeps none.
             "extensions" => {}
             "gc_grace_seconds" => options.gc_grace_seconds = integer_of(property)?,
-            "id" => id = Some(table_id(&property.value)?),
+            "id" => id = Some(text_of(property).and_then(table_id)),
             "max_index_interval" => options.max_index_interval = integer_of(property)?,
             "memtable" => {
                 let name = text_of(property)?;
@@ -73,21 +86,32 @@ pub(crate) fn check(properties: &[Property]) -> Result<(TableOptions, Option<Tab
                 options.read_repair = strategy;
             }
             "speculative_retry" => options.speculative_retry = retry_policy(text_of(property)?)?,
-            other => unknown = unknown.or(Some(other)),
+            other => unknown = unknown.or_else(|| Some(other.to_owned())),
         }
     }
-    if let Some(name) = unknown {
-        return Err(syntax(format!("Unknown property '{name}'")));
+    Ok(Parsed { options, bloom, is_new: before.is_none(), unknown, id })
+}
+
+impl Parsed {
+    /// The options, each within its range.
+    pub(crate) fn finish(self) -> Result<TableOptions> {
+        let Parsed { mut options, bloom, is_new, unknown, .. } = self;
+        if let Some(name) = unknown {
+            return Err(syntax(format!("Unknown property '{name}'")));
+        }
+        // Leveled tables read few SSTables: their filters may be smaller.
+        let class = options.compaction.get("class");
+        let leveled = class.is_some_and(|class| class.ends_with(".LeveledCompactionStrategy"));
+        let default = if leveled { 0.1 } else { 0.01 };
+        match bloom {
+            Some(-1.0) => options.bloom_filter_fp_chance = default,
+            Some(chance) => options.bloom_filter_fp_chance = chance,
+            None if is_new => options.bloom_filter_fp_chance = default,
+            None => {}
+        }
+        check_ranges(&options)?;
+        Ok(options)
     }
-    // Leveled tables read few SSTables: their filters may be smaller.
-    let leveled = options.compaction.get("class").is_some_and(|class| class.ends_with(".LeveledCompactionStrategy"));
-    options.bloom_filter_fp_chance = match bloom {
-        Some(chance) if chance != -1.0 => chance,
-        _ if leveled => 0.1,
-        _ => 0.01,
-    };
-    check_ranges(&options)?;
-    Ok((options, id))
 }
 
 fn check_ranges(options: &TableOptions) -> Result<()> {
@@ -114,9 +138,6 @@ fn check_ranges(options: &TableOptions) -> Result<()> {
             "default_time_to_live must be less than or equal to {TTL_SECONDS_MAX} (got {})",
             options.default_time_to_live
         )));
-    }
-    if options.default_time_to_live != 0 {
-        return Err(unsupported("default_time_to_live other than 0"));
     }
     at_least("gc_grace_seconds", options.gc_grace_seconds, 0)?;
     at_least("min_index_interval", options.min_index_interval, 1)?;

@@ -6,7 +6,8 @@
 
 mod fixture;
 
-use fixture::{schema, summary};
+use cql::plan::Plan;
+use fixture::{apply, schema, summary};
 
 /// The pairs of a corpus.
 fn pairs(corpus: &str) -> impl Iterator<Item = (&str, &str)> {
@@ -25,7 +26,12 @@ fn outcome(line: &str, schema: &model::Schema) -> String {
         None => (line, Some("cql_ks")),
     };
     let text = text.replace("\\n", "\n");
-    match cql::parse(&text).and_then(|statement| cql::prepare(&statement, session, schema)) {
+    let planned = cql::parse(&text).and_then(|statement| cql::prepare(&statement, session, schema));
+    let applied = planned.and_then(|prepared| match &prepared.plan {
+        Plan::Define(define) => apply(define).map(|_| prepared),
+        _ => Ok(prepared),
+    });
+    match applied {
         Ok(prepared) => summary(&prepared),
         Err(failure) => {
             let place = failure.code == model::ErrorCode::Syntax && failure.text.starts_with("line ");

@@ -2,14 +2,19 @@
 
 mod fixture;
 
+use cql::plan::Plan;
 use cql::{COLUMNS_MAX, DEPTH_MAX, ERROR_BYTES_MAX, MARKERS_MAX, RELATIONS_MAX, STATEMENT_BYTES_MAX};
-use fixture::{schema, summary};
+use fixture::{apply, schema, summary};
 use model::ErrorCode;
 
 /// Whether a statement is taken, or the text of 0x2200 or 0x2300.
 fn outcome(text: &str) -> Result<(), String> {
     let prepared = cql::parse(text).and_then(|statement| cql::prepare(&statement, Some("cql_ks"), &schema()));
-    match prepared {
+    let applied = prepared.and_then(|prepared| match &prepared.plan {
+        Plan::Define(define) => apply(define).map(|_| prepared),
+        _ => Ok(prepared),
+    });
+    match applied {
         Ok(prepared) => {
             assert!(!summary(&prepared).is_empty());
             Ok(())

@@ -19,8 +19,9 @@ pub mod row_filter;
 mod schema;
 mod start;
 pub mod verbs;
+mod virtual_tables;
 
-pub use ports::{ChangeKind, ChangeTarget, Notifier, SchemaChange};
+pub use ports::{Activity, ChangeKind, ChangeTarget, Client, Notifier, Observation, SchemaChange};
 pub use row_block::RowBlock;
 
 pub use cql::Prepared;
@@ -36,8 +37,10 @@ use model::value::Bound;
 use model::{Consistency, Failure, Schema, ShardMap};
 use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
+use runtime::metrics::Counter;
 use schema::local::Identity;
 use std::cell::{Cell, Ref, RefCell};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -81,6 +84,8 @@ pub struct Config {
     pub write_timeout: Duration,
     /// `truncate_request_timeout`.
     pub truncate_timeout: Duration,
+    /// Every option with its value, as `system_views.settings` shows them.
+    pub settings: Arc<BTreeMap<String, Option<String>>>,
 }
 
 /// Queue length from one core to another.
@@ -214,6 +219,9 @@ struct Inner {
     prepared: RefCell<StatementCache>,
     /// Of shard 0: DDL runs one at a time.
     definitions: Semaphore,
+    /// Definitions asked for and done since the start; of use on shard 0.
+    definitions_begun: Counter,
+    definitions_done: Counter,
     /// Of shard 0.
     barrier: Barrier,
     /// Requests of clients under way.
@@ -325,6 +333,8 @@ impl Shard {
             clock: Clock::new(),
             prepared: RefCell::new(prepared),
             definitions: Semaphore::new(1),
+            definitions_begun: Counter::default(),
+            definitions_done: Counter::default(),
             barrier: Barrier::default(),
             gate: Gate::new(),
             config,
@@ -364,8 +374,23 @@ impl Shard {
         &self.inner.clock
     }
 
-    pub(crate) fn definitions(&self) -> &Semaphore {
-        &self.inner.definitions
+    /// Waits for the right to change the schema.
+    pub(crate) async fn begin_definition(&self) -> runtime::gate::Permit {
+        self.inner.definitions_begun.increment();
+        self.inner.definitions.acquire(1).await
+    }
+
+    /// The right that [`Shard::begin_definition`] gave is about to be given back.
+    pub(crate) fn end_definition(&self) {
+        self.inner.definitions_done.increment();
+    }
+
+    /// How busy changing the schema is.
+    pub(crate) fn definitions_activity(&self) -> Activity {
+        let active = 1 - self.inner.definitions.free().min(1);
+        let (begun, completed) = (self.inner.definitions_begun.get(), self.inner.definitions_done.get());
+        let pending = begun.saturating_sub(completed + active);
+        Activity { active, active_max: 1, pending, completed, ..Activity::default() }
     }
 
     pub(crate) fn barrier(&self) -> &Barrier {

@@ -1,9 +1,78 @@
 //! What this layer needs from above.
 
-/// Told of schema changes on every shard, after the shard serves the new schema.
+pub use cql::define::{ChangeKind, ChangeTarget};
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// The layer above on one shard: told of schema changes after the shard serves the new schema, asked for its clients.
 pub trait Notifier {
     /// Called once per effective DDL and shard, in order.
     fn schema_changed(&self, change: &SchemaChange);
+
+    /// What there is to see of this shard's clients now.
+    fn observe(&self) -> Observation {
+        Observation::default()
+    }
+}
+
+/// What one shard sees of its clients.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Observation {
+    /// Every connection.
+    pub clients: Vec<Client>,
+    /// Their requests.
+    pub requests: Activity,
+}
+
+/// A client's connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Client {
+    /// Where it comes from.
+    pub address: IpAddr,
+    /// See `address`.
+    pub port: u16,
+    /// The options of its STARTUP.
+    pub options: BTreeMap<String, String>,
+    /// Whether the handshake is done.
+    pub ready: bool,
+    /// Version of the protocol.
+    pub protocol_version: u8,
+    /// The keyspace that USE set.
+    pub keyspace: Option<String>,
+    /// Requests so far.
+    pub requests: u64,
+    /// Whether it is encrypted.
+    pub tls: bool,
+}
+
+/// How busy something is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Activity {
+    /// Tasks under way.
+    pub active: u64,
+    /// Most of them.
+    pub active_max: u64,
+    /// Tasks that wait.
+    pub pending: u64,
+    /// Tasks that wait for room to wait.
+    pub blocked: u64,
+    /// The same since the start.
+    pub blocked_in_all: u64,
+    /// Tasks done since the start.
+    pub completed: u64,
+}
+
+impl Activity {
+    /// Adds that of another core.
+    pub fn add(&mut self, other: &Activity) {
+        self.active += other.active;
+        self.active_max += other.active_max;
+        self.pending += other.pending;
+        self.blocked += other.blocked;
+        self.blocked_in_all += other.blocked_in_all;
+        self.completed += other.completed;
+    }
 }
 
 /// An effective DDL statement, as events and results report it.
@@ -17,21 +86,4 @@ pub struct SchemaChange {
     pub keyspace: String,
     /// Its name; empty for a keyspace.
     pub name: String,
-}
-
-/// See [`SchemaChange`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "the protocol's words")]
-pub enum ChangeKind {
-    Created,
-    Updated,
-    Dropped,
-}
-
-/// See [`SchemaChange`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "the protocol's words")]
-pub enum ChangeTarget {
-    Keyspace,
-    Table,
 }

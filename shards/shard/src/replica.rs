@@ -4,7 +4,9 @@
 //! rest in a task of its own.
 
 use crate::row_block::RowBlockSink;
+use crate::schema::system_tables::is_on_shard_0;
 use crate::verbs::{ReadReply, ReadRequest, Reply, Request};
+use crate::virtual_tables;
 use crate::{SchemaChange, Shard};
 use model::query::Partitions;
 use model::{ErrorCode, Failure, Mutation, Schema, Table, TableId};
@@ -45,6 +47,10 @@ pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
             let result = shard.store().release(table).await;
             Reply::Done(result.map_err(|error| failure(&shard.schema(), Some(table), error)))
         }
+        Request::AdoptTables(schema) => {
+            adopt_tables(shard, &schema);
+            Reply::Done(Ok(()))
+        }
         Request::SwitchSchema { schema, change, dropped } => {
             Reply::Done(switch_schema(shard, schema, change, &dropped).await)
         }
@@ -52,6 +58,7 @@ pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
             Reply::Done(Box::pin(crate::execute::prepared::install(shard, id, keyspace, text)).await)
         }
         Request::FindPrepared(id) => Reply::Prepared(Box::pin(crate::execute::prepared::find_at_home(shard, id)).await),
+        Request::Observe => Reply::Observed(shard.notifier().observe()),
         Request::Barrier(step) => Reply::Done(shard.barrier().arrive(step).await),
     }
 }
@@ -71,6 +78,10 @@ pub(crate) async fn read(shard: &Shard, request: &ReadRequest) -> Result<ReadRep
         return result;
     }
     let table = wait_for_table(shard, request.command.table).await?;
+    if virtual_tables::is_virtual(&table) {
+        // Boxed: it asks the other cores.
+        return Box::pin(virtual_tables::read(shard, &table, request)).await;
+    }
     let mut sink = RowBlockSink::new(&table, request);
     match shard.store().read(&request.command, &mut sink).await {
         Ok(end) => Ok(sink.finish(end)),
@@ -88,6 +99,7 @@ pub(crate) fn read_now(shard: &Shard, request: &ReadRequest) -> Option<Result<Re
     let mut sink = RowBlockSink::new(table, request);
     Some(match shard.store().read_now(&request.command, &mut sink)? {
         Ok(end) => Ok(sink.finish(end)),
+        Err(engine::Error::UnknownTable(_)) if virtual_tables::is_virtual(table) => return None,
         Err(error) => Err(failure(&schema, Some(request.command.table), error)),
     })
 }
@@ -102,6 +114,18 @@ async fn wait_for_table(shard: &Shard, id: TableId) -> Result<Arc<Table>, Failur
     runtime::timeout(SCHEMA_WAIT, switched).await.ok_or_else(|| Failure::invalid(format!("unconfigured table {id}")))
 }
 
+/// Lets the store know the tables of `schema` that were altered, before anyone plans with them.
+fn adopt_tables(shard: &Shard, schema: &Schema) {
+    let known = shard.schema();
+    for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()) {
+        for table in keyspace.tables.values() {
+            if known.table_by_id(table.id).is_some_and(|old| **old != **table) {
+                shard.store().add_table(table.clone(), is_on_shard_0(keyspace, table));
+            }
+        }
+    }
+}
+
 /// Serves `schema` from now on.
 async fn switch_schema(
     shard: &Shard,
@@ -109,11 +133,15 @@ async fn switch_schema(
     change: Option<SchemaChange>,
     dropped: &[TableId],
 ) -> Result<(), Failure> {
-    for keyspace in schema.keyspaces.values() {
+    let known = shard.schema();
+    let mut stale = dropped.to_vec();
+    for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()) {
         for table in keyspace.tables.values() {
-            if shard.schema_ref().table_by_id(table.id).is_none_or(|old| **old != **table) {
-                let on_shard_0 = crate::schema::system_tables::is_on_shard_0(keyspace, table);
-                shard.store().add_table(table.clone(), on_shard_0);
+            match known.table_by_id(table.id) {
+                None => shard.store().add_table(table.clone(), is_on_shard_0(keyspace, table)),
+                Some(old) if Arc::ptr_eq(old, table) => {}
+                Some(old) if changes_statements(old, table) => stale.push(table.id),
+                Some(_) => {}
             }
         }
     }
@@ -121,11 +149,17 @@ async fn switch_schema(
     for table in dropped {
         shard.store().drop_table(*table);
     }
-    crate::execute::prepared::schema_changed(shard, dropped).await?;
+    crate::execute::prepared::schema_changed(shard, &stale).await?;
     if let Some(change) = &change {
         shard.notifier().schema_changed(change);
     }
     Ok(())
+}
+
+/// Whether statements prepared on a table must be prepared again: as in Cassandra, not for most options.
+fn changes_statements(before: &Table, after: &Table) -> bool {
+    let of = |table: &Table| (table.options.default_time_to_live, table.options.gc_grace_seconds);
+    before.columns != after.columns || of(before) != of(after)
 }
 
 /// What a client is told of an error of the store.

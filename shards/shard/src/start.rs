@@ -147,7 +147,7 @@ async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<
 }
 
 fn add_tables(store: &Store, schema: &Schema) {
-    for keyspace in schema.keyspaces.values() {
+    for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()) {
         for table in keyspace.tables.values() {
             store.add_table(table.clone(), schema::system_tables::is_on_shard_0(keyspace, table));
         }

@@ -1,6 +1,6 @@
 //! Requests between cores (later: between nodes) and their replies.
 
-use crate::ports::SchemaChange;
+use crate::ports::{Observation, SchemaChange};
 use crate::row_block::{Places, RowBlock};
 use crate::row_filter::RowFilter;
 use cql::plan::{Define, Selector};
@@ -29,6 +29,8 @@ pub enum Request {
     TruncateLocal(TableId),
     /// Let go of this shard's log segments that only a truncated or dropped table needed; its cut is durable.
     Release(TableId),
+    /// Let the store know the altered tables of a schema that will be served soon.
+    AdoptTables(Arc<Schema>),
     /// Serve this schema from now on; `dropped` tables are forgotten.
     SwitchSchema {
         /// The new schema.
@@ -49,6 +51,8 @@ pub enum Request {
     },
     /// Home shard of an id: keyspace and text, if known.
     FindPrepared([u8; 16]),
+    /// What this core sees of its clients.
+    Observe,
     /// Shard 0 only: answered when every shard has asked for the same step of stopping together.
     Barrier(&'static str),
 }
@@ -88,6 +92,15 @@ impl Default for ReadReply {
     }
 }
 
+/// What DDL did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Defined {
+    /// What changed; `None`: nothing.
+    pub change: Option<SchemaChange>,
+    /// What the client is told besides.
+    pub warnings: Vec<String>,
+}
+
 /// The answer to a [`Request`].
 #[derive(Debug)]
 pub enum Reply {
@@ -95,10 +108,12 @@ pub enum Reply {
     Done(Result<(), Failure>),
     /// Of a read.
     Read(Result<ReadReply, Failure>),
-    /// Of DDL: what changed; `None`: nothing.
-    Defined(Result<Option<SchemaChange>, Failure>),
+    /// Of DDL.
+    Defined(Result<Defined, Failure>),
     /// Of a local truncation.
     Truncated(Result<engine::store::LogPosition, Failure>),
+    /// Of a look at a core's clients.
+    Observed(Observation),
     /// Of a search for a prepared statement.
     Prepared(Option<(Option<Arc<str>>, Arc<str>)>),
 }
@@ -133,8 +148,16 @@ impl Reply {
         }
     }
 
+    /// The answer to a look at a core's clients.
+    pub(crate) fn observed(self) -> Result<Observation, Failure> {
+        match self {
+            Reply::Observed(observation) => Ok(observation),
+            _ => Err(unexpected()),
+        }
+    }
+
     /// The answer to DDL.
-    pub(crate) fn defined(self) -> Result<Option<SchemaChange>, Failure> {
+    pub(crate) fn defined(self) -> Result<Defined, Failure> {
         match self {
             Reply::Defined(result) => result,
             _ => Err(unexpected()),

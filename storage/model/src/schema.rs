@@ -2,7 +2,7 @@
 
 use crate::HashMap;
 use crate::types::{CqlType, UserType};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -282,6 +282,42 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
+    /// Whether its tables have no storage: their rows are made when they are read.
+    pub fn is_virtual(&self) -> bool {
+        VIRTUAL_KEYSPACES.contains(&self.name.as_str())
+    }
+
+    /// The user types by name, but each after those that it holds.
+    pub fn types_by_dependency(&self) -> Vec<&Arc<UserType>> {
+        let mut found = Vec::with_capacity(self.types.len());
+        let mut seen = BTreeSet::new();
+        self.types.values().for_each(|definition| self.visit(definition, &mut seen, &mut found));
+        found
+    }
+
+    fn visit<'k>(&'k self, definition: &UserType, seen: &mut BTreeSet<&'k str>, found: &mut Vec<&'k Arc<UserType>>) {
+        let Some((name, own)) = self.types.get_key_value(&definition.name) else { return };
+        if seen.insert(name) {
+            own.field_types().for_each(|cql_type| self.visit_held(cql_type, seen, found));
+            found.push(own);
+        }
+    }
+
+    fn visit_held<'k>(&'k self, cql_type: &CqlType, seen: &mut BTreeSet<&'k str>, found: &mut Vec<&'k Arc<UserType>>) {
+        match cql_type {
+            CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => {
+                self.visit_held(element, seen, found);
+            }
+            CqlType::Map { key, value, .. } => {
+                self.visit_held(key, seen, found);
+                self.visit_held(value, seen, found);
+            }
+            CqlType::Tuple(elements) => elements.iter().for_each(|part| self.visit_held(part, seen, found)),
+            CqlType::User { definition, .. } => self.visit(definition, seen, found),
+            _ => {}
+        }
+    }
+
     /// Whether data of this keyspace stays on this node: `LocalStrategy`. Such tables live on shard 0.
     pub fn is_local(&self) -> bool {
         self.replication.class.ends_with("LocalStrategy")
@@ -291,6 +327,9 @@ impl Keyspace {
 /// The names of keyspaces that clients may not change.
 pub const SYSTEM_KEYSPACES: [&str; 5] =
     ["system", "system_schema", "system_auth", "system_distributed", "system_traces"];
+
+/// The system keyspaces whose tables have no storage.
+pub const VIRTUAL_KEYSPACES: [&str; 2] = ["system_views", "system_virtual_schema"];
 
 /// Everything that is defined, at one version.
 #[derive(Clone, PartialEq, Debug)]

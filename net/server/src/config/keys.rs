@@ -6,6 +6,11 @@ pub(super) fn is_known(key: &str) -> bool {
     KEYS.split_ascii_whitespace().any(|known| known == key)
 }
 
+/// All names.
+pub(super) fn all() -> impl Iterator<Item = &'static str> {
+    KEYS.split_ascii_whitespace()
+}
+
 /// The known key with the fewest edits from `key`.
 pub(super) fn nearest(key: &str) -> &'static str {
     KEYS.split_ascii_whitespace().min_by_key(|known| distance(known, key)).unwrap_or_default()

@@ -9,6 +9,7 @@
 //! all and per client address.
 
 mod keys;
+mod settings;
 pub mod units;
 
 use serde_norway::Value;
@@ -57,6 +58,8 @@ pub struct Config {
     pub memory_bytes: usize,
     /// Keys that were given and have no meaning here.
     pub unused: Vec<String>,
+    /// All options: what was given, or a default. See [`Config::all_settings`].
+    pub settings: BTreeMap<String, Option<String>>,
 }
 
 /// Connections of a node when the configuration says nothing or -1.
@@ -98,6 +101,7 @@ impl Default for Config {
             connections_per_ip_max: CONNECTIONS_PER_IP_MAX,
             memory_bytes: MEMORY_BYTES_DEFAULT,
             unused: Vec::new(),
+            settings: BTreeMap::new(),
         }
     }
 }
@@ -348,6 +352,7 @@ impl Given {
             connections_per_ip_max: self.count(per_ip, CONNECTIONS_MAX)?.unwrap_or(default.connections_per_ip_max),
             memory_bytes: default.memory_bytes,
             unused: Vec::new(),
+            settings: settings::of_given(&self.values),
         };
         config.unused =
             self.values.into_keys().filter(|name| !self.used.contains(&name.as_str())).collect::<Vec<String>>();

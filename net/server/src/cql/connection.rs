@@ -14,8 +14,9 @@ use crate::cql::{Shared, dispatch};
 use model::Failure;
 use runtime::Stream;
 use runtime::gate::{Pass, Permit, Semaphore};
-use shard::Session;
+use shard::{Client, Session};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
 use std::task::Poll;
@@ -58,6 +59,10 @@ pub struct Connection {
     compression: Cell<Option<Compression>>,
     throw_on_overload: Cell<bool>,
     in_flight: Semaphore,
+    /// The options of its STARTUP; `None` before.
+    options: RefCell<Option<BTreeMap<String, String>>>,
+    /// Requests begun.
+    requests: Cell<u64>,
 }
 
 /// The connection is to be closed.
@@ -82,6 +87,34 @@ impl Connection {
             compression: Cell::new(None),
             throw_on_overload: Cell::new(false),
             in_flight: Semaphore::new(REQUESTS_IN_FLIGHT_MAX),
+            options: RefCell::default(),
+            requests: Cell::new(0),
+        }
+    }
+
+    /// Requests so far.
+    pub(crate) fn request_count(&self) -> u64 {
+        self.requests.get()
+    }
+
+    /// Requests under way.
+    pub(crate) fn active_requests(&self) -> u64 {
+        REQUESTS_IN_FLIGHT_MAX - self.in_flight.free()
+    }
+
+    /// What `system_views.clients` shows of it.
+    pub(crate) fn observe(&self) -> Client {
+        let peer = self.stream.peer();
+        let options = self.options.borrow();
+        Client {
+            address: peer.ip(),
+            port: peer.port(),
+            options: options.clone().unwrap_or_default(),
+            ready: options.is_some(),
+            protocol_version: self.version.get() as u8,
+            keyspace: self.session.keyspace.borrow().as_deref().map(str::to_owned),
+            requests: self.requests.get(),
+            tls: false,
         }
     }
 
@@ -137,6 +170,8 @@ impl Connection {
             match dispatch::decode(self, &envelope) {
                 Ok(Request::Startup(options)) => match Startup::check(version, &options) {
                     Ok(startup) => {
+                        let owned = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+                        *self.options.borrow_mut() = Some(owned.collect());
                         self.agree(version, &startup, decoder, to);
                         return Ok(());
                     }
@@ -288,6 +323,7 @@ impl Connection {
             return Ok(());
         };
         let Some(pass) = self.shared.gate.enter() else { return Err(Close) };
+        self.requests.set(self.requests.get() + 1);
         let admission = Admission { _pass: pass, _place: place, _bytes: permit };
         let envelope = match envelope.opened(self.compression.get(), PLAIN_BYTES_MAX) {
             Ok(envelope) => envelope,

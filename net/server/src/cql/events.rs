@@ -1,20 +1,28 @@
-//! Schema events to the connections of this shard that have registered for them.
+//! What the shard asks of its connections: schema events to those that have registered for them, and a look at all.
 //!
 //! The shard calls [`shard::Notifier::schema_changed`] after it serves the new schema, so a client that is told finds it.
 
-use crate::cql::connection::Connection;
-use shard::{ChangeKind, ChangeTarget, Notifier, SchemaChange};
-use std::cell::RefCell;
+use crate::cql::connection::{Connection, REQUESTS_IN_FLIGHT_MAX};
+use shard::{Activity, ChangeKind, ChangeTarget, Notifier, Observation, SchemaChange};
+use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use wire::response;
 
-/// The registered connections of a shard.
+/// The connections of a shard.
 #[derive(Default)]
 pub struct Events {
+    connections: RefCell<Vec<Weak<Connection>>>,
     registered: RefCell<Vec<Weak<Connection>>>,
+    /// Requests of connections that have closed.
+    completed: Cell<u64>,
 }
 
 impl Events {
+    /// Knows a connection from now on.
+    pub(crate) fn add(&self, connection: &Rc<Connection>) {
+        self.connections.borrow_mut().push(Rc::downgrade(connection));
+    }
+
     /// Registers a connection for schema events; once is enough.
     pub(crate) fn register(&self, connection: &Rc<Connection>) {
         let mut registered = self.registered.borrow_mut();
@@ -25,7 +33,10 @@ impl Events {
 
     /// Forgets a connection that has closed.
     pub(crate) fn forget(&self, connection: &Rc<Connection>) {
-        self.registered.borrow_mut().retain(|known| !std::ptr::eq(known.as_ptr(), Rc::as_ptr(connection)));
+        let others = |known: &Weak<Connection>| !std::ptr::eq(known.as_ptr(), Rc::as_ptr(connection));
+        self.registered.borrow_mut().retain(others);
+        self.connections.borrow_mut().retain(others);
+        self.completed.set(self.completed.get() + connection.request_count());
     }
 }
 
@@ -34,6 +45,22 @@ impl Notifier for Events {
         let registered = self.registered.borrow().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
         for connection in registered {
             connection.send_event(|out, version| response::schema_event(out, version, describe(change)));
+        }
+    }
+
+    fn observe(&self) -> Observation {
+        let connections = self.connections.borrow();
+        let open: Vec<Rc<Connection>> = connections.iter().filter_map(Weak::upgrade).collect();
+        let active: u64 = open.iter().map(|connection| connection.active_requests()).sum();
+        let requests: u64 = open.iter().map(|connection| connection.request_count()).sum();
+        Observation {
+            requests: Activity {
+                active,
+                active_max: open.len() as u64 * REQUESTS_IN_FLIGHT_MAX,
+                completed: self.completed.get() + requests - active,
+                ..Activity::default()
+            },
+            clients: open.iter().map(|connection| connection.observe()).collect(),
         }
     }
 }
@@ -49,6 +76,7 @@ pub(crate) fn describe(change: &SchemaChange) -> response::SchemaChange<'_> {
         target: match change.target {
             ChangeTarget::Keyspace => "KEYSPACE",
             ChangeTarget::Table => "TABLE",
+            ChangeTarget::Type => "TYPE",
         },
         keyspace: &change.keyspace,
         name: &change.name,

@@ -320,6 +320,7 @@ impl Shared {
         self.next_connection.set(id + 1);
         let connection = Rc::new(Connection::new(self.clone(), stream));
         self.connections.borrow_mut().insert(id, connection.clone());
+        self.events.add(&connection);
         connection.serve().await;
         self.connections.borrow_mut().remove(&id);
         self.events.forget(&connection);

@@ -1,4 +1,4 @@
-//! Definitions as written.
+//! Definitions as written: CREATE, ALTER and DROP.
 
 use super::{TableName, TypeName};
 
@@ -20,6 +20,21 @@ pub enum PropertyValue {
     Map(Vec<(String, String)>),
 }
 
+/// What a definition says.
+#[derive(Clone, PartialEq, Debug)]
+#[expect(missing_docs, reason = "named as in CQL")]
+pub enum Definition {
+    CreateKeyspace(CreateKeyspace),
+    AlterKeyspace(AlterKeyspace),
+    DropKeyspace(DropKeyspace),
+    CreateTable(CreateTable),
+    AlterTable(AlterTable),
+    DropTable(DropTable),
+    CreateType(CreateType),
+    AlterType(AlterType),
+    DropType(DropType),
+}
+
 /// CREATE KEYSPACE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CreateKeyspace {
@@ -29,6 +44,26 @@ pub struct CreateKeyspace {
     pub if_not_exists: bool,
     /// WITH.
     pub properties: Vec<Property>,
+}
+
+/// ALTER KEYSPACE.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AlterKeyspace {
+    /// Name.
+    pub name: String,
+    /// IF EXISTS.
+    pub if_exists: bool,
+    /// WITH.
+    pub properties: Vec<Property>,
+}
+
+/// DROP KEYSPACE.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DropKeyspace {
+    /// Name.
+    pub name: String,
+    /// IF EXISTS.
+    pub if_exists: bool,
 }
 
 /// CREATE TABLE.
@@ -50,7 +85,7 @@ pub struct CreateTable {
     pub properties: Vec<Property>,
 }
 
-/// A column of CREATE TABLE.
+/// A column of CREATE TABLE or ALTER TABLE ADD.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ColumnDefinition {
     /// Name.
@@ -59,4 +94,107 @@ pub struct ColumnDefinition {
     pub type_name: TypeName,
     /// STATIC.
     pub is_static: bool,
+}
+
+/// ALTER TABLE.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AlterTable {
+    /// Name.
+    pub table: TableName,
+    /// IF EXISTS, of the table.
+    pub if_exists: bool,
+    /// What is altered.
+    pub change: TableChange,
+}
+
+/// What ALTER TABLE alters.
+#[derive(Clone, PartialEq, Debug)]
+pub enum TableChange {
+    /// ADD.
+    Add {
+        /// IF NOT EXISTS, of the columns.
+        if_not_exists: bool,
+        /// The columns in order.
+        columns: Vec<ColumnDefinition>,
+    },
+    /// DROP.
+    Drop {
+        /// IF EXISTS, of the columns.
+        if_exists: bool,
+        /// The columns' names.
+        names: Vec<String>,
+        /// USING TIMESTAMP, microseconds.
+        timestamp: Option<i64>,
+    },
+    /// RENAME: old and new names. IF EXISTS does not change anything, as in Cassandra.
+    Rename(Vec<(String, String)>),
+    /// WITH.
+    Options(Vec<Property>),
+    /// ALTER column TYPE type, which is no longer possible.
+    Type,
+    /// DROP COMPACT STORAGE.
+    DropCompactStorage,
+}
+
+/// DROP TABLE.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DropTable {
+    /// Name.
+    pub table: TableName,
+    /// IF EXISTS.
+    pub if_exists: bool,
+}
+
+/// CREATE TYPE.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CreateType {
+    /// Name.
+    pub name: TableName,
+    /// IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// Fields in order.
+    pub fields: Vec<(String, TypeName)>,
+}
+
+/// ALTER TYPE.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AlterType {
+    /// Name.
+    pub name: TableName,
+    /// IF EXISTS, of the type.
+    pub if_exists: bool,
+    /// What is altered.
+    pub change: TypeChange,
+}
+
+/// What ALTER TYPE alters.
+#[derive(Clone, PartialEq, Debug)]
+pub enum TypeChange {
+    /// ADD.
+    Add {
+        /// IF NOT EXISTS, of the field.
+        if_not_exists: bool,
+        /// Its name.
+        field: String,
+        /// Its type.
+        type_name: TypeName,
+    },
+    /// RENAME.
+    Rename {
+        /// IF EXISTS, of the fields.
+        if_exists: bool,
+        /// Old and new names.
+        names: Vec<(String, String)>,
+    },
+    /// ALTER field TYPE type, which is no longer possible.
+    Type,
+}
+
+/// DROP TYPE.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DropType {
+    /// Name.
+    pub name: TableName,
+    /// IF EXISTS.
+    pub if_exists: bool,
 }

@@ -36,10 +36,7 @@ pub enum Body {
     Batch(Batch),
     Use(String),
     Truncate { table: TableName, timeout: Option<Term> },
-    CreateKeyspace(CreateKeyspace),
-    DropKeyspace { name: String, if_exists: bool },
-    CreateTable(CreateTable),
-    DropTable { table: TableName, if_exists: bool },
+    Define(std::sync::Arc<Definition>),
     Describe { target: crate::plan::DescribeTarget, internals: bool },
 }
 

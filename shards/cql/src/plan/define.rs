@@ -1,43 +1,16 @@
 //! Plans of definitions and of DESCRIBE.
 
-use model::{Keyspace, Table, TableId};
+use crate::ast::Definition;
+use std::sync::Arc;
 
-/// CREATE and DROP, checked as far as the schema at hand allows; the shard that runs DDL checks again.
+/// A definition with the keyspace that it is about. Checked against the schema when it runs; see
+/// [`crate::define::apply`].
 #[derive(Clone, PartialEq, Debug)]
-#[expect(clippy::large_enum_variant, reason = "definitions are rare and short-lived")]
-pub enum Define {
-    /// CREATE KEYSPACE.
-    CreateKeyspace {
-        /// Name, replication, durable writes; no tables.
-        keyspace: Keyspace,
-        /// IF NOT EXISTS.
-        if_not_exists: bool,
-    },
-    /// DROP KEYSPACE.
-    DropKeyspace {
-        /// Name.
-        name: String,
-        /// IF EXISTS.
-        if_exists: bool,
-    },
-    /// CREATE TABLE. `table.id` is all zero unless WITH ID was given.
-    CreateTable {
-        /// The table.
-        table: Table,
-        /// WITH ID.
-        id: Option<TableId>,
-        /// IF NOT EXISTS.
-        if_not_exists: bool,
-    },
-    /// DROP TABLE.
-    DropTable {
-        /// Keyspace.
-        keyspace: String,
-        /// Name.
-        name: String,
-        /// IF EXISTS.
-        if_exists: bool,
-    },
+pub struct Define {
+    /// The keyspace that it changes or makes.
+    pub keyspace: String,
+    /// What it says.
+    pub definition: Arc<Definition>,
 }
 
 /// DESCRIBE.

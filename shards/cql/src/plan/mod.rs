@@ -17,7 +17,6 @@ pub use select::*;
 pub use term::{Context, Term, Value};
 
 use model::key::{Token, push_composite};
-use model::schema::Replication;
 use model::{CqlType, Failure, Table};
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,12 +129,6 @@ fn vint(rest: &mut &[u8]) -> Option<i64> {
     Some((value >> 1) as i64 ^ -((value & 1) as i64))
 }
 
-/// The replication of a map as written in CREATE KEYSPACE, checked with Cassandra's texts (class known, options known,
-/// factors numbers). Where Cassandra names the keyspace, this has none to name: see `replication::check`.
-pub fn replication_of(options: &[(String, String)]) -> Result<Replication, Failure> {
-    crate::replication::check("", options)
-}
-
 /// The token of evaluated partition key components.
 pub fn token_of(components: &[&[u8]]) -> Token {
     match components {
@@ -205,15 +198,5 @@ mod tests {
         for bytes in [&[][..], &[0, 0], &[0, 0, 0xff], &[0, 0, 0x81], &[0xff; 20]] {
             assert!(timeout_of(bytes).is_err(), "{bytes:?}");
         }
-    }
-
-    #[test]
-    fn replication_is_checked() {
-        let pairs =
-            |list: &[(&str, &str)]| list.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect::<Vec<_>>();
-        let simple = replication_of(&pairs(&[("class", "SimpleStrategy"), ("replication_factor", "3")])).unwrap();
-        assert_eq!(simple.class, "org.apache.cassandra.locator.SimpleStrategy");
-        assert_eq!(simple.options.get("replication_factor").map(String::as_str), Some("3"));
-        assert_eq!(replication_of(&pairs(&[])).unwrap_err().text, "Missing replication strategy class");
     }
 }

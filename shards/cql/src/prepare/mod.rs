@@ -7,8 +7,8 @@ mod select;
 use crate::ast::{self, Body, TableName};
 use crate::define;
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
-use crate::plan::{ColumnSpec, Describe, DescribeTarget, Plan, Prepared, Term, timeout_of, ttl_of};
-use model::schema::SYSTEM_KEYSPACES;
+use crate::plan::{BatchKind, ColumnSpec, Describe, DescribeTarget, Plan, Prepared, Term, timeout_of, ttl_of};
+use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::{CqlType, ErrorCode, Failure, Schema, Table};
 use std::sync::Arc;
 
@@ -56,10 +56,32 @@ impl<'s> Resolver<'s> {
     /// The same for a table that clients may change.
     fn writable_table(&self, name: &TableName) -> Result<&'s Arc<Table>> {
         let table = self.table(name)?;
-        if SYSTEM_KEYSPACES.contains(&table.keyspace.as_str()) {
-            return Err(not_modifiable(&table.keyspace));
+        let keyspace = table.keyspace.as_str();
+        if SYSTEM_KEYSPACES.contains(&keyspace) {
+            return Err(not_modifiable(keyspace));
+        }
+        if VIRTUAL_KEYSPACES.contains(&keyspace) {
+            return Err(Failure::invalid(format!("Modification is not supported by table {}", table.full_name())));
         }
         Ok(table)
+    }
+
+    /// The same for a table of a batch.
+    fn batched_table(&self, name: &TableName, kind: BatchKind) -> Result<&'s Arc<Table>> {
+        let table = self.table(name)?;
+        if kind == BatchKind::Logged && VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str()) {
+            return Err(Failure::invalid("Cannot include a virtual table statement in a logged batch"));
+        }
+        self.writable_table(name)
+    }
+
+    /// The same for a table that is emptied.
+    fn truncatable_table(&self, name: &TableName) -> Result<&'s Arc<Table>> {
+        let table = self.table(name)?;
+        if VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str()) {
+            return Err(Failure::invalid(format!("Truncation is not supported by table {}", table.full_name())));
+        }
+        self.writable_table(name)
     }
 }
 
@@ -82,7 +104,7 @@ pub(crate) fn prepare(statement: &ast::Statement, session: Option<&str>, schema:
         }
         Body::Batch(batch) => prepare_batch(batch, &resolver, &mut markers)?,
         Body::Truncate { table, timeout } => {
-            let scope = resolver.scope_of(resolver.writable_table(table)?);
+            let scope = resolver.scope_of(resolver.truncatable_table(table)?);
             let timeout = prepare_timeout(timeout.as_ref(), &scope, &mut markers)?;
             let fully_qualified = table.keyspace.is_some();
             Prepared { timeout, fully_qualified, ..bare(Plan::Truncate(scope.table)) }
@@ -93,12 +115,7 @@ pub(crate) fn prepare(statement: &ast::Statement, session: Option<&str>, schema:
             }
             bare(Plan::Use(name.clone()))
         }
-        Body::CreateKeyspace(create) => bare(Plan::Define(define::create_keyspace(create, &resolver)?)),
-        Body::DropKeyspace { name, if_exists } => {
-            bare(Plan::Define(define::drop_keyspace(name, *if_exists, &resolver)?))
-        }
-        Body::CreateTable(create) => bare(Plan::Define(define::create_table(create, &resolver)?)),
-        Body::DropTable { table, if_exists } => bare(Plan::Define(define::drop_table(table, *if_exists, &resolver)?)),
+        Body::Define(definition) => bare(Plan::Define(define::prepare(definition, &resolver)?)),
         Body::Describe { target, internals } => {
             let result = Some(describe_columns(target, session.is_some()));
             let target = target.clone();

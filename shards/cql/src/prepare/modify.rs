@@ -202,7 +202,7 @@ pub(crate) fn prepare_batch(
     let mut one_table = true;
     let mut fully_qualified = true;
     for modify in &batch.statements {
-        let table = resolver.writable_table(&modify.table)?;
+        let table = resolver.batched_table(&modify.table, batch.kind)?;
         fully_qualified &= modify.table.keyspace.is_some();
         let scope = match &mut scope {
             Some(scope) if Arc::ptr_eq(&scope.table, table) => scope,

@@ -1,7 +1,7 @@
 //! DDL and TRUNCATE, on shard 0, one at a time.
 //!
-//! CREATE and DROP:
-//! 1. Check the statement against the schema of this moment.
+//! CREATE, ALTER and DROP:
+//! 1. Apply the statement to the schema of this moment (`cql::define`), or refuse it.
 //! 2. Write the new `schema_version`, then the rows of `system_schema` (one mutation); both are durable.
 //! 3. Every shard serves the new schema and confirms; events go out.
 //! 4. DROP only: cut the table's data on every shard, record the cut, let the shards forget the table.
@@ -10,55 +10,36 @@
 //!
 //! Invariants: a crash between the steps leaves the change whole or undone (a new version without a change is harmless);
 //! timestamps strictly increase, also over restarts; once started a change runs to its end, whether or not the client
-//! waits; a table made WITH ID never shows rows of an earlier table of that id.
+//! waits; a table made WITH ID never shows rows of an earlier table of that id; what is written after a column was
+//! dropped is later than the drop, also after a restart.
 
 use crate::schema::cells::read_partition;
 use crate::schema::local::{self, LOCAL_KEY, Stored};
 use crate::schema::rows;
-use crate::verbs::{Reply, Request};
+use crate::verbs::{Defined, Reply, Request};
 use crate::{ChangeKind, ChangeTarget, SchemaChange, Shard};
+use cql::define::{Applied, Change, Site};
 use cql::plan::Define;
 use engine::store::{LogPosition, Truncation};
-use model::failure::{Detail, Outcome};
+use model::failure::Outcome;
 use model::schema::SYSTEM_KEYSPACES;
-use model::{ErrorCode, Failure, Keyspace, Mutation, Schema, Table, TableId};
+use model::{ErrorCode, Failure, Mutation, Schema, TableId};
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
 
-/// Most keyspaces, those of the system too.
-pub(crate) const KEYSPACES_MAX: usize = 1_000;
-/// Most tables, those of the system too.
-pub(crate) const TABLES_MAX: usize = 10_000;
+const MICROS_PER_MILLI: i64 = 1_000;
 
-/// Runs one DDL statement; `None`: nothing changed. Returns when every shard serves the new schema.
-pub(crate) async fn define(shard: &Shard, define: Define) -> Result<Option<SchemaChange>, Failure> {
+/// Runs one DDL statement. Returns when every shard serves the new schema.
+pub(crate) async fn define(shard: &Shard, define: Define) -> Result<Defined, Failure> {
     let shard = shard.clone();
-    runtime::spawn(async move { Definition::begin(&shard).await?.define(define).await }).await
+    runtime::spawn(async move { Definition::begin(&shard).await?.define(&define).await }).await
 }
 
 /// Empties a table on every shard and records it.
 pub(crate) async fn truncate(shard: &Shard, table: TableId) -> Result<(), Failure> {
     let shard = shard.clone();
     runtime::spawn(async move { Definition::begin(&shard).await?.truncate(table).await }).await
-}
-
-/// The client warnings of a DDL statement that took effect.
-pub(crate) fn warnings(define: &Define, data_center: &str) -> Vec<String> {
-    let Define::CreateKeyspace { keyspace, .. } = define else { return Vec::new() };
-    let options = &keyspace.replication.options;
-    let (factor, place) = if keyspace.replication.class.ends_with("NetworkTopologyStrategy") {
-        let factor = options.get(data_center).or_else(|| options.get("replication_factor"));
-        (factor, format!(" for datacenter {data_center}"))
-    } else {
-        (options.get("replication_factor"), String::new())
-    };
-    match factor.and_then(|factor| factor.split('/').next()?.trim().parse::<u32>().ok()) {
-        Some(factor) if factor > 1 => vec![format!(
-            "Your replication factor {factor} for keyspace {} is higher than the number of nodes 1{place}",
-            keyspace.name
-        )],
-        _ => Vec::new(),
-    }
 }
 
 /// A change of the schema while it holds the right to make one.
@@ -70,9 +51,15 @@ struct Definition<'s> {
     _permit: runtime::gate::Permit,
 }
 
+impl Drop for Definition<'_> {
+    fn drop(&mut self) {
+        self.shard.end_definition();
+    }
+}
+
 impl<'s> Definition<'s> {
     async fn begin(shard: &'s Shard) -> Result<Definition<'s>, Failure> {
-        let permit = shard.definitions().acquire(1).await;
+        let permit = shard.begin_definition().await;
         let schema = shard.schema();
         let table = rows::system_table(&schema, "system", "local");
         let local = read_partition(shard.store(), table, LOCAL_KEY.as_bytes()).await;
@@ -90,20 +77,25 @@ impl<'s> Definition<'s> {
         self.now_micros.div_euclid(1_000_000)
     }
 
-    async fn define(&self, define: Define) -> Result<Option<SchemaChange>, Failure> {
+    async fn define(&self, define: &Define) -> Result<Defined, Failure> {
         let new_id = TableId(crate::schema::random_uuid().into_bytes());
-        let Some(effect) = check(&self.schema, define, &self.shard.config().data_center, new_id)? else {
-            return Ok(None);
-        };
         let timestamp = self.timestamp();
+        // Times of drops are stored in milliseconds: this one is whole, and over before anything else is written.
+        let now_micros = timestamp.saturating_add(MICROS_PER_MILLI - 1).div_euclid(MICROS_PER_MILLI) * MICROS_PER_MILLI;
+        let site = Site { data_center: &self.shard.config().data_center, now_micros, new_id };
+        let Applied { change, warnings } = cql::define::apply(define, &self.schema, &site)?;
+        let Some(change) = change else {
+            return Ok(Defined { change: None, warnings });
+        };
         let version = crate::schema::random_uuid();
-        let after = Arc::new(effect.schema_after(&self.schema, version));
+        let after = Arc::new(schema_after(&self.schema, &change, version));
 
-        if let Effect::CreateTable { table, with_id: true } = &effect {
-            self.forget_earlier(table.id, timestamp).await?;
+        if let Some(id) = change.given_id {
+            self.forget_earlier(id, timestamp).await?;
         }
         self.apply(local::schema_version_changed(&self.schema, version, timestamp)).await?;
-        if let Err(failure) = self.apply(effect.mutation(&self.schema, timestamp, self.now_in_seconds())).await {
+        let mutation = mutation_of(&self.schema, &change, timestamp, self.now_in_seconds());
+        if let Err(failure) = self.apply(mutation).await {
             if failure.outcome == Outcome::NotApplied {
                 self.apply(local::schema_version_changed(&self.schema, self.schema.version, timestamp + 1)).await?;
             }
@@ -111,9 +103,21 @@ impl<'s> Definition<'s> {
         }
         self.sync().await?;
 
-        let change = effect.change();
+        let dropped = dropped(&self.schema, &after, &change.keyspace);
+        let Change { kind, target, keyspace, name, .. } = change;
+        let change = SchemaChange { change: kind, target, keyspace, name };
+        if change.change == ChangeKind::Updated {
+            // Stores know a new column before any core writes it for a client.
+            let replies = self.shard.call_all(|| Request::AdoptTables(after.clone())).await;
+            replies.into_iter().try_for_each(Reply::done).map_err(Failure::unknown)?;
+        }
         self.switch(&after, Some(&change), &[]).await?;
-        let dropped = effect.dropped();
+        if change.target == ChangeTarget::Table && change.change == ChangeKind::Updated {
+            let left = now_micros - runtime::wall_micros();
+            if (0..=MICROS_PER_MILLI).contains(&left) {
+                runtime::sleep(Duration::from_micros(left as u64 + 1)).await;
+            }
+        }
         if !dropped.is_empty() {
             // The drop itself is done: what fails here costs space until the next start, nothing else.
             if let Err(failure) = self.cut(&dropped, timestamp).await {
@@ -122,7 +126,7 @@ impl<'s> Definition<'s> {
             self.switch(&after, None, &dropped).await?;
             self.release(&dropped).await;
         }
-        Ok(Some(change))
+        Ok(Defined { change: Some(change), warnings })
     }
 
     async fn truncate(&self, table: TableId) -> Result<(), Failure> {
@@ -201,72 +205,6 @@ fn store_failure(error: engine::Error) -> Failure {
     if matches!(error, engine::Error::LogFailed(_)) { failure.unknown() } else { failure }
 }
 
-/// A DDL statement that changes something, checked.
-#[derive(Clone, PartialEq, Debug)]
-enum Effect {
-    CreateKeyspace(Arc<Keyspace>),
-    DropKeyspace(Arc<Keyspace>),
-    CreateTable { table: Arc<Table>, with_id: bool },
-    DropTable(Arc<Table>),
-}
-
-/// What `define` does to `schema`; `None`: nothing. `new_id` is for a table made without an id.
-fn check(schema: &Schema, define: Define, data_center: &str, new_id: TableId) -> Result<Option<Effect>, Failure> {
-    match define {
-        Define::CreateKeyspace { mut keyspace, if_not_exists } => {
-            let name = &keyspace.name;
-            if matches!(name.as_str(), "system" | "system_schema") {
-                return Err(Failure::invalid(format!("System keyspace '{name}' is not user-modifiable")));
-            }
-            if schema.keyspace(name).is_some() {
-                let text = format!("Cannot add existing keyspace \"{name}\"");
-                return exists(if_not_exists, text, &keyspace.name, "");
-            }
-            if schema.keyspaces.len() >= KEYSPACES_MAX {
-                return Err(Failure::invalid(format!("Cannot have more than {KEYSPACES_MAX} keyspaces")));
-            }
-            place_in_data_centers(&mut keyspace, data_center)?;
-            Ok(Some(Effect::CreateKeyspace(Arc::new(keyspace))))
-        }
-        Define::DropKeyspace { name, if_exists } => {
-            refuse_system(&name, || format!("Cannot DROP <keyspace {name}>"))?;
-            match schema.keyspace(&name) {
-                Some(keyspace) => Ok(Some(Effect::DropKeyspace(keyspace.clone()))),
-                None if if_exists => Ok(None),
-                None => Err(no_keyspace(&name)),
-            }
-        }
-        Define::CreateTable { mut table, id, if_not_exists } => {
-            refuse_system(&table.keyspace, || format!("Cannot CREATE <all tables in {}>", table.keyspace))?;
-            let keyspace = schema.keyspace(&table.keyspace).ok_or_else(|| no_keyspace(&table.keyspace))?;
-            let (name, keyspace_name) = (&table.name, &table.keyspace);
-            if keyspace.tables.contains_key(name) {
-                let text = format!("Cannot add already existing table \"{name}\" to keyspace \"{keyspace_name}\"");
-                return exists(if_not_exists, text, keyspace_name, name);
-            }
-            if schema.tables.len() >= TABLES_MAX {
-                return Err(Failure::invalid(format!("Cannot have more than {TABLES_MAX} tables")));
-            }
-            table.id = id.unwrap_or(new_id);
-            if let Some(other) = schema.table_by_id(table.id) {
-                return Err(Failure::invalid(format!("Table id {} is in use by {}", table.id, other.full_name())));
-            }
-            // As stored by Cassandra: what is the default is null.
-            table.options.cdc = table.options.cdc.filter(|&cdc| cdc);
-            table.options.memtable = table.options.memtable.filter(|memtable| memtable != "default");
-            Ok(Some(Effect::CreateTable { table: Arc::new(table), with_id: id.is_some() }))
-        }
-        Define::DropTable { keyspace, name, if_exists } => {
-            refuse_system(&keyspace, || format!("Cannot DROP <table {keyspace}.{name}>"))?;
-            match schema.table(&keyspace, &name) {
-                Some(table) => Ok(Some(Effect::DropTable(table.clone()))),
-                None if if_exists => Ok(None),
-                None => Err(Failure::invalid(format!("Table '{keyspace}.{name}' doesn't exist"))),
-            }
-        }
-    }
-}
-
 /// Nobody changes the keyspaces that keep the schema itself; to the others there is a permission, which nobody has.
 fn refuse_system(keyspace: &str, no_permission: impl FnOnce() -> String) -> Result<(), Failure> {
     match keyspace {
@@ -279,97 +217,28 @@ fn refuse_system(keyspace: &str, no_permission: impl FnOnce() -> String) -> Resu
     }
 }
 
-fn no_keyspace(name: &str) -> Failure {
-    Failure::invalid(format!("Keyspace '{name}' doesn't exist"))
+/// The schema after a change.
+fn schema_after(before: &Schema, change: &Change, version: Uuid) -> Schema {
+    let mut after = before.clone();
+    after.version = version;
+    match &change.after {
+        Some(keyspace) => after.put_keyspace(Arc::new(keyspace.clone())),
+        None => after.drop_keyspace(&change.keyspace),
+    }
+    after
 }
 
-fn exists(tolerated: bool, text: String, keyspace: &str, table: &str) -> Result<Option<Effect>, Failure> {
-    if tolerated {
-        return Ok(None);
-    }
-    let detail = Detail::AlreadyExists { keyspace: keyspace.to_string(), table: table.to_string() };
-    Err(Failure::new(ErrorCode::AlreadyExists, text).with(detail))
-}
-
-/// Gives a NetworkTopologyStrategy its factor per data centre, as it is stored: `replication_factor` stands for every
-/// centre that is not named, a factor of 0 for none.
-fn place_in_data_centers(keyspace: &mut Keyspace, data_center: &str) -> Result<(), Failure> {
-    if !keyspace.replication.class.ends_with("NetworkTopologyStrategy") {
-        return Ok(());
-    }
-    let options = &mut keyspace.replication.options;
-    let for_all = options.remove("replication_factor");
-    if let Some(unknown) = options.keys().rev().find(|name| *name != data_center) {
-        return Err(Failure::config(format!(
-            "Unrecognized strategy option {{{unknown}}} passed to NetworkTopologyStrategy for keyspace {}",
-            keyspace.name
-        )));
-    }
-    if !options.contains_key(data_center) {
-        options.insert(data_center.to_string(), for_all.unwrap_or_else(|| "1".to_string()));
-    }
-    options.retain(|_, factor| factor.parse() != Ok(0));
-    if options.is_empty() {
-        return Err(Failure::config("Configuration for at least one datacenter must be present"));
-    }
-    Ok(())
-}
-
-impl Effect {
-    fn schema_after(&self, before: &Schema, version: Uuid) -> Schema {
-        let mut after = before.clone();
-        after.version = version;
-        let with_tables = |name: &str, edit: &dyn Fn(&mut Keyspace)| {
-            let mut keyspace = Keyspace::clone(&before.keyspaces[name]);
-            edit(&mut keyspace);
-            Arc::new(keyspace)
-        };
-        match self {
-            Effect::CreateKeyspace(keyspace) => after.put_keyspace(keyspace.clone()),
-            Effect::DropKeyspace(keyspace) => after.drop_keyspace(&keyspace.name),
-            Effect::CreateTable { table, .. } => after.put_keyspace(with_tables(&table.keyspace, &|keyspace| {
-                keyspace.tables.insert(table.name.clone(), table.clone());
-            })),
-            Effect::DropTable(table) => after.put_keyspace(with_tables(&table.keyspace, &|keyspace| {
-                keyspace.tables.remove(&table.name);
-            })),
-        }
-        after
-    }
-
-    /// The change in `system_schema`.
-    fn mutation(&self, schema: &Schema, timestamp: i64, now_in_seconds: i64) -> Mutation {
-        match self {
-            Effect::CreateKeyspace(keyspace) => rows::keyspace_created(schema, keyspace, timestamp),
-            Effect::DropKeyspace(keyspace) => rows::keyspace_dropped(schema, &keyspace.name, timestamp, now_in_seconds),
-            Effect::CreateTable { table, .. } => rows::table_created(schema, table, timestamp),
-            Effect::DropTable(table) => rows::table_dropped(schema, table, timestamp, now_in_seconds),
-        }
-    }
-
-    fn dropped(&self) -> Vec<TableId> {
-        match self {
-            Effect::DropKeyspace(keyspace) => keyspace.tables.values().map(|table| table.id).collect(),
-            Effect::DropTable(table) => vec![table.id],
-            Effect::CreateKeyspace(_) | Effect::CreateTable { .. } => Vec::new(),
-        }
-    }
-
-    fn change(&self) -> SchemaChange {
-        let (change, target, keyspace, name) = match self {
-            Effect::CreateKeyspace(keyspace) => (ChangeKind::Created, ChangeTarget::Keyspace, &keyspace.name, ""),
-            Effect::DropKeyspace(keyspace) => (ChangeKind::Dropped, ChangeTarget::Keyspace, &keyspace.name, ""),
-            Effect::CreateTable { table, .. } => {
-                (ChangeKind::Created, ChangeTarget::Table, &table.keyspace, table.name.as_str())
-            }
-            Effect::DropTable(table) => {
-                (ChangeKind::Dropped, ChangeTarget::Table, &table.keyspace, table.name.as_str())
-            }
-        };
-        SchemaChange { change, target, keyspace: keyspace.clone(), name: name.to_string() }
+/// The change in `system_schema`.
+fn mutation_of(before: &Schema, change: &Change, timestamp: i64, now_in_seconds: i64) -> Mutation {
+    match (before.keyspace(&change.keyspace), &change.after) {
+        (_, None) => rows::keyspace_dropped(before, &change.keyspace, timestamp, now_in_seconds),
+        (None, Some(after)) => rows::keyspace_created(before, after, timestamp),
+        (Some(old), Some(after)) => rows::keyspace_changed(before, old, after, timestamp, now_in_seconds),
     }
 }
 
-#[cfg(test)]
-#[path = "define_tests.rs"]
-mod tests;
+/// The tables that are gone.
+fn dropped(before: &Schema, after: &Schema, keyspace: &str) -> Vec<TableId> {
+    let tables = before.keyspace(keyspace).into_iter().flat_map(|keyspace| keyspace.tables.values());
+    tables.map(|table| table.id).filter(|id| after.table_by_id(*id).is_none()).collect()
+}

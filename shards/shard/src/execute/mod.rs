@@ -16,7 +16,7 @@ pub(crate) mod select;
 pub(crate) mod slices;
 
 use crate::row_block::RowBlock;
-use crate::verbs::Request;
+use crate::verbs::{Defined, Request};
 use crate::{Answer, Parameters, Response, Rows, Session, Shard};
 use binding::{Values, wrong_count_executed, wrong_count_queried};
 use cql::Prepared;
@@ -147,13 +147,12 @@ async fn run(
             *session.keyspace.borrow_mut() = Some(keyspace.clone());
             Response::SetKeyspace(keyspace)
         }
-        Plan::Define(plan) => match shard.call(ShardId(0), Request::Define(Box::new(plan.clone()))).await.defined()? {
-            Some(change) => {
-                warnings.extend(define::warnings(plan, &shard.config().data_center));
-                Response::SchemaChange(change)
-            }
-            None => Response::Void,
-        },
+        Plan::Define(plan) => {
+            let reply = shard.call(ShardId(0), Request::Define(Box::new(plan.clone()))).await;
+            let Defined { change, warnings: told } = reply.defined()?;
+            warnings.extend(told);
+            change.map_or(Response::Void, Response::SchemaChange)
+        }
         Plan::Describe(plan) => Response::Rows(describe(shard, statement, plan, parameters)?),
     };
     Ok(Answer { response, warnings })

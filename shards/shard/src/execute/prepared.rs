@@ -17,6 +17,7 @@ use crate::schema::{cells, rows};
 use crate::verbs::{Reply, Request};
 use crate::{PreparedAnswer, Session, Shard, replica};
 use cql::Prepared;
+use cql::ast::Definition;
 use cql::plan::{Define, Plan, Selector};
 use md5::{Digest, Md5};
 use model::failure::Detail;
@@ -243,7 +244,10 @@ pub(crate) async fn prepare(
 
 /// Whether the session's keyspace can matter to a statement.
 fn names_a_table(plan: &Plan) -> bool {
-    matches!(plan, Plan::Define(Define::CreateTable { .. } | Define::DropTable { .. })) || !tables_of(plan).is_empty()
+    let defines_a_table = |define: &Define| {
+        matches!(&*define.definition, Definition::CreateTable(_) | Definition::AlterTable(_) | Definition::DropTable(_))
+    };
+    matches!(plan, Plan::Define(define) if defines_a_table(define)) || !tables_of(plan).is_empty()
 }
 
 fn use_warning(keyspace: &str, id: &[u8; 16]) -> String {
@@ -352,13 +356,14 @@ pub(crate) async fn find_at_home(shard: &Shard, id: [u8; 16]) -> Option<(Option<
     Some((row.keyspace, row.text))
 }
 
-/// After a switch of the schema: statements of dropped tables are forgotten, on shard 0 by the table too. What a table's
-/// row names can be told only while its tables are gone, so this ends before the next DDL begins.
-pub(crate) async fn schema_changed(shard: &Shard, dropped: &[TableId]) -> Result<(), Failure> {
-    if dropped.is_empty() {
+/// After a switch of the schema: statements of `tables`, which were dropped or altered, are forgotten, on shard 0 by the
+/// table too. What a row names can be told of a dropped table only while it is gone, so this ends before the next DDL
+/// begins.
+pub(crate) async fn schema_changed(shard: &Shard, tables: &[TableId]) -> Result<(), Failure> {
+    if tables.is_empty() {
         return Ok(());
     }
-    shard.prepared().borrow_mut().drop_tables(dropped);
+    shard.prepared().borrow_mut().drop_tables(tables);
     if shard.id() != ShardId(0) {
         return Ok(());
     }
@@ -368,11 +373,12 @@ pub(crate) async fn schema_changed(shard: &Shard, dropped: &[TableId]) -> Result
     let found = cells::read_all(shard.store(), table).await.map_err(failed)?;
     let statements = load(&schema, &found).map_err(failed)?;
     for StoredStatement { id, keyspace, text } in statements {
-        if plan_text_in(shard, keyspace.as_deref(), &text).is_err() {
-            let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
-            let mutation = forgotten(&schema, &id, shard.clock().timestamp(), now_in_seconds);
-            replica::mutate(shard, mutation, true).await?;
+        if plan_text_in(shard, keyspace.as_deref(), &text).is_ok_and(|statement| !statement.touches(tables)) {
+            continue;
         }
+        let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
+        let mutation = forgotten(&schema, &id, shard.clock().timestamp(), now_in_seconds);
+        replica::mutate(shard, mutation, true).await?;
         runtime::yield_if_needed().await;
     }
     Ok(())

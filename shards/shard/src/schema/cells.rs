@@ -62,6 +62,12 @@ impl<'t> RowWriter<'t> {
         self
     }
 
+    /// Removes a column's value.
+    pub(crate) fn remove(&mut self, column: &str, now_in_seconds: i64) -> &mut Self {
+        self.cells.insert((self.id(column), None), Content::Deleted { now_in_seconds });
+        self
+    }
+
     fn id(&self, column: &str) -> ColumnId {
         let found = self.table.column(column);
         found.unwrap_or_else(|| panic!("{} has no column {column}", self.table.full_name())).id
@@ -228,6 +234,11 @@ impl<'a> RowReader<'a> {
         Ok(i32::from_be_bytes(self.fixed(name, self.required(name)?)?))
     }
 
+    /// A bigint or a timestamp.
+    pub(crate) fn bigint(&self, name: &str) -> Result<i64, Error> {
+        Ok(i64::from_be_bytes(self.fixed(name, self.required(name)?)?))
+    }
+
     /// A double.
     pub(crate) fn double(&self, name: &str) -> Result<f64, Error> {
         Ok(f64::from_be_bytes(self.fixed(name, self.required(name)?)?))
@@ -252,6 +263,12 @@ impl<'a> RowReader<'a> {
     /// A uuid.
     pub(crate) fn uuid(&self, name: &str) -> Result<Uuid, Error> {
         self.optional_uuid(name)?.ok_or_else(|| self.malformed(name))
+    }
+
+    /// A frozen list of texts.
+    pub(crate) fn text_list(&self, name: &str) -> Result<Vec<String>, Error> {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| self.malformed(name));
+        value::elements(self.required(name)?, false).map(text).collect()
     }
 
     /// A frozen map from text, with the bytes of its values.

@@ -102,13 +102,17 @@ pub(crate) async fn load(store: &Store) -> Result<Loaded, StartError> {
 async fn load_rows(store: &Store) -> Result<Loaded, Error> {
     let system = system_tables::schema();
     let table = |keyspace, name| rows::system_table(&system, keyspace, name);
-    let keyspaces = cells::read_all(store, table("system_schema", "keyspaces")).await?;
-    let tables = cells::read_all(store, table("system_schema", "tables")).await?;
-    let columns = cells::read_all(store, table("system_schema", "columns")).await?;
+    let rows = rows::SchemaRows {
+        keyspaces: cells::read_all(store, table("system_schema", "keyspaces")).await?,
+        types: cells::read_all(store, table("system_schema", "types")).await?,
+        tables: cells::read_all(store, table("system_schema", "tables")).await?,
+        columns: cells::read_all(store, table("system_schema", "columns")).await?,
+        dropped_columns: cells::read_all(store, table("system_schema", "dropped_columns")).await?,
+    };
     let local = cells::read_partition(store, table("system", "local"), local::LOCAL_KEY.as_bytes()).await?;
     let statements = cells::read_all(store, table("system", "prepared_statements")).await?;
 
-    let found = rows::load(&system, &keyspaces, &tables, &columns)?;
+    let found = rows::load(&system, &rows)?;
     let stored = Stored::load(&system, &local)?;
     let prepared = prepared::load(&system, &statements)?;
     let (mut schema, outdated) = assemble(system, found);
@@ -124,13 +128,29 @@ fn assemble(system: Schema, found: BTreeMap<String, Keyspace>) -> (Schema, Vec<S
         keyspace.tables.retain(|_, table| !system_tables::is_hidden(table));
         keyspace
     };
-    let is_outdated = |keyspace: &&Arc<Keyspace>| found.get(&keyspace.name) != Some(&shown(keyspace));
-    let outdated = system.keyspaces.values().filter(is_outdated).map(|keyspace| keyspace.name.clone()).collect();
+    let is_outdated = |keyspace: &&Arc<Keyspace>| {
+        let mut own = shown(keyspace);
+        let Some(found) = found.get(&keyspace.name) else { return true };
+        if !keyspace.is_local() {
+            own.replication.clone_from(&found.replication);
+            own.durable_writes = found.durable_writes;
+        }
+        *found != own
+    };
+    let stored = system.keyspaces.values().filter(|keyspace| !keyspace.is_virtual());
+    let outdated = stored.filter(is_outdated).map(|keyspace| keyspace.name.clone()).collect();
     let mut schema = system;
     for (name, keyspace) in found {
-        if schema.keyspace(&name).is_none() {
-            schema.put_keyspace(Arc::new(keyspace));
-        }
+        let keyspace = match schema.keyspace(&name) {
+            None => keyspace,
+            // Its tables are this program's, where its replicas go is the operator's.
+            Some(own) if !own.is_local() => {
+                let Keyspace { replication, durable_writes, .. } = keyspace;
+                Keyspace { replication, durable_writes, ..Keyspace::clone(own) }
+            }
+            Some(_) => continue,
+        };
+        schema.put_keyspace(Arc::new(keyspace));
     }
     (schema, outdated)
 }

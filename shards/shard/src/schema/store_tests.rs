@@ -88,7 +88,9 @@ fn schema_and_identity_survive_a_crash() {
             assert_eq!(loaded.schema.keyspace("Schema_L").map(|keyspace| &**keyspace), Some(&sample()));
             let now = next_timestamp(&store, &loaded.schema, 5).await;
             let table = loaded.schema.table("Schema_L", "Tab").expect("there").clone();
-            let dropped = rows::table_dropped(&loaded.schema, &table, now, now / 1_000_000);
+            let before = loaded.schema.keyspace("Schema_L").expect("there");
+            let after = Keyspace { tables: BTreeMap::new(), ..Keyspace::clone(before) };
+            let dropped = rows::keyspace_changed(&loaded.schema, before, &after, now, now / 1_000_000);
             store.apply(dropped, true).await.expect("applies");
             let truncation = Truncation { counter_floor: 9, positions: Vec::new(), at_millis: 1 };
             let known = rows::system_table(&loaded.schema, "system_auth", "roles").id;

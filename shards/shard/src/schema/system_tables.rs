@@ -1,6 +1,6 @@
 //! The system keyspaces and their tables, as Cassandra 5.0.9 defines them: columns, options and ids.
 //!
-//! The definitions are data, `system_tables.txt` beside this file. A table's id is the name-based uuid (MD5) of the
+//! The definitions are data, `system_tables.txt` and `virtual_tables.txt` beside this file. A table's id is the name-based uuid (MD5) of the
 //! keyspace's and the table's bytes, as in Cassandra, so files and tools agree on it.
 //!
 //! Invariants: what is here wins over what `system_schema` says of these keyspaces; the hidden table is readable, has no
@@ -12,7 +12,7 @@ use model::{Column, ColumnId, ColumnKind, CqlType, Keyspace, Schema, Table, Tabl
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const DEFINITIONS: &str = include_str!("system_tables.txt");
+const DEFINITIONS: [&str; 2] = [include_str!("system_tables.txt"), include_str!("virtual_tables.txt")];
 
 /// The table of another database that drivers ask for once they see sharding keys in SUPPORTED.
 const HIDDEN_TABLE: (&str, &str) = ("system_schema", "scylla_tables");
@@ -71,7 +71,8 @@ pub(crate) fn schema() -> Schema {
 pub(crate) fn keyspaces() -> Vec<Keyspace> {
     let mut keyspaces: Vec<Keyspace> = Vec::new();
     let mut table: Option<Table> = None;
-    for line in DEFINITIONS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    let lines = DEFINITIONS.iter().flat_map(|definitions| definitions.lines());
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let (word, rest) = line.trim_start().split_once(' ').unwrap_or((line.trim_start(), ""));
         let opens = matches!(word, "keyspace" | "table");
         if opens {
@@ -160,6 +161,7 @@ fn finish(keyspaces: &mut [Keyspace], table: Option<Table>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::schema::VIRTUAL_KEYSPACES;
 
     #[test]
     fn ids_are_cassandras() {
@@ -178,10 +180,22 @@ mod tests {
     fn every_table_of_cassandra_is_there() {
         let schema = schema();
         let names: Vec<&str> = schema.keyspaces.keys().map(String::as_str).collect();
-        assert_eq!(names, ["system", "system_auth", "system_distributed", "system_schema", "system_traces"]);
-        let tables = schema.tables.len();
-        let columns: usize = schema.tables.values().filter(|table| !is_hidden(table)).map(|t| t.columns.len()).sum();
-        assert_eq!((tables, columns), (49, 313));
+        assert_eq!(
+            names,
+            [
+                "system",
+                "system_auth",
+                "system_distributed",
+                "system_schema",
+                "system_traces",
+                "system_views",
+                "system_virtual_schema"
+            ]
+        );
+        let stored: Vec<&Arc<Table>> =
+            schema.tables.values().filter(|table| !VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str())).collect();
+        let columns: usize = stored.iter().filter(|table| !is_hidden(table)).map(|t| t.columns.len()).sum();
+        assert_eq!((stored.len(), columns), (49, 313));
         assert!(schema.keyspaces["system"].is_local() && schema.keyspaces["system_schema"].is_local());
         assert!(!schema.keyspaces["system_auth"].is_local());
         assert!(schema.table("system_schema", "scylla_tables").is_some_and(|table| is_hidden(table)));

@@ -3,9 +3,11 @@
 use super::cells::{StoredCell, StoredRow};
 use super::local::{Identity, Stored, TOKENS_MAX};
 use super::prepared::StoredStatement;
+use super::rows::SchemaRows;
 use super::*;
 use model::mutation::Operation;
-use model::schema::{Replication, TableOptions};
+use model::schema::{DroppedColumn, Replication, TableOptions};
+use model::types::UserType;
 use model::{Column, ColumnId, ColumnKind, CqlType, Mutation, Table, text};
 
 /// The rows that a mutation writes into one table; deletions are left out.
@@ -26,26 +28,25 @@ fn rows_of(mutation: &Mutation, table: TableId) -> Vec<StoredRow> {
     found
 }
 
-struct Rows {
-    keyspaces: Vec<StoredRow>,
-    tables: Vec<StoredRow>,
-    columns: Vec<StoredRow>,
+/// The rows that a mutation writes into the tables that hold the schema.
+fn schema_rows(system: &Schema, mutations: &[Mutation]) -> SchemaRows {
+    let of = |name: &str| {
+        let table = rows::system_table(system, "system_schema", name).id;
+        mutations.iter().flat_map(|mutation| rows_of(mutation, table)).collect()
+    };
+    SchemaRows {
+        keyspaces: of("keyspaces"),
+        types: of("types"),
+        tables: of("tables"),
+        columns: of("columns"),
+        dropped_columns: of("dropped_columns"),
+    }
 }
 
-impl Rows {
-    fn of(system: &Schema, keyspaces: &[&Keyspace]) -> Rows {
-        let mutations: Vec<Mutation> =
-            keyspaces.iter().map(|keyspace| rows::keyspace_created(system, keyspace, 7)).collect();
-        let of = |name: &str| {
-            let table = rows::system_table(system, "system_schema", name).id;
-            mutations.iter().flat_map(|mutation| rows_of(mutation, table)).collect()
-        };
-        Rows { keyspaces: of("keyspaces"), tables: of("tables"), columns: of("columns") }
-    }
-
-    fn load(&self, system: &Schema) -> Result<BTreeMap<String, Keyspace>, Error> {
-        rows::load(system, &self.keyspaces, &self.tables, &self.columns)
-    }
+fn rows_of_keyspaces(system: &Schema, keyspaces: &[&Keyspace]) -> SchemaRows {
+    let mutations: Vec<Mutation> =
+        keyspaces.iter().map(|keyspace| rows::keyspace_created(system, keyspace, 7)).collect();
+    schema_rows(system, &mutations)
 }
 
 fn column(id: u16, name: &str, kind: ColumnKind, position: u16, cql_type: &str) -> Column {
@@ -53,9 +54,26 @@ fn column(id: u16, name: &str, kind: ColumnKind, position: u16, cql_type: &str) 
     Column { id: ColumnId(id), name: name.into(), kind, position, cql_type, descending: false }
 }
 
-/// A keyspace of one table with everything that a table can have.
+/// A keyspace of one table with everything that a table can have, and of user types that hold each other.
 pub(super) fn sample() -> Keyspace {
-    use ColumnKind::{Clustering, PartitionKey, Regular};
+    use ColumnKind::{Clustering, PartitionKey, Regular, Static};
+    let user_type = |name: &str, fields: Vec<(String, CqlType)>| {
+        Arc::new(UserType { keyspace: "Schema_L".into(), name: name.into(), fields })
+    };
+    let inner = user_type("z Inner", vec![("a".into(), CqlType::Int), ("B".into(), CqlType::Text)]);
+    let held = CqlType::User { definition: inner.clone(), frozen: true };
+    let outer = user_type("outer", vec![("x".into(), CqlType::List { element: held.into(), frozen: false })]);
+    let dropped = |name: &str, kind, cql_type: &str, dropped_at| DroppedColumn {
+        id: ColumnId(0),
+        name: name.into(),
+        kind,
+        cql_type: CqlType::parse(cql_type).expect("a type"),
+        dropped_at,
+    };
+    let mut last = column(9, "u", Regular, 0, "int");
+    last.cql_type = CqlType::User { definition: outer.clone(), frozen: true };
+    let mut reversed = column(3, "a", Clustering, 1, "blob");
+    reversed.descending = true;
     let table = Table {
         id: TableId([7; 16]),
         keyspace: "Schema_L".into(),
@@ -64,15 +82,18 @@ pub(super) fn sample() -> Keyspace {
             column(0, "Pk", PartitionKey, 0, "int"),
             column(1, "b", PartitionKey, 1, "text"),
             column(2, "z", Clustering, 0, "timeuuid"),
-            column(3, "a", Clustering, 1, "blob"),
-            column(4, "aa", Regular, 0, "set<text>"),
-            column(5, "d", Regular, 0, "frozen<tuple<int, text>>"),
-            column(6, "l", Regular, 0, "frozen<list<int>>"),
+            reversed,
+            column(4, "s", Static, 0, "vector<float, 3>"),
+            column(5, "aa", Regular, 0, "set<text>"),
+            column(6, "d", Regular, 0, "frozen<tuple<int, text>>"),
+            column(7, "l", Regular, 0, "frozen<list<int>>"),
+            column(8, "t", Regular, 0, "text"),
+            last,
         ],
         partition_key_len: 2,
         clustering_len: 2,
-        static_len: 0,
-        dropped: Vec::new(),
+        static_len: 1,
+        dropped: vec![dropped("gone", Static, "frozen<tuple<int>>", 5_000), dropped("t", Regular, "ascii", -3_000)],
         options: TableOptions {
             allow_auto_snapshot: Some(false),
             incremental_backups: Some(true),
@@ -87,8 +108,11 @@ pub(super) fn sample() -> Keyspace {
         class: "org.apache.cassandra.locator.NetworkTopologyStrategy".into(),
         options: [("datacenter1".to_string(), "2".to_string())].into(),
     };
+    let mut table = table;
+    table.number_columns();
     let tables = [(table.name.clone(), Arc::new(table))].into();
-    Keyspace { name: "Schema_L".into(), replication, durable_writes: false, tables, types: Default::default() }
+    let types = [inner, outer].map(|definition| (definition.name.clone(), definition)).into();
+    Keyspace { name: "Schema_L".into(), replication, durable_writes: false, tables, types }
 }
 
 #[test]
@@ -97,11 +121,11 @@ fn keyspaces_survive_their_rows() {
     let sample = sample();
     let mut keyspaces: Vec<&Keyspace> = system.keyspaces.values().map(|keyspace| &**keyspace).collect();
     keyspaces.push(&sample);
-    let found = Rows::of(&system, &keyspaces).load(&system).expect("loads");
+    let found = rows::load(&system, &rows_of_keyspaces(&system, &keyspaces)).expect("loads");
     assert_eq!(found["Schema_L"], sample);
     let (schema, outdated) = assemble(system.clone(), found.clone());
     assert!(outdated.is_empty(), "{outdated:?}");
-    assert_eq!(schema.keyspaces.len(), 6);
+    assert_eq!(schema.keyspaces.len(), 8);
     assert!(schema.table_by_id(TableId([7; 16])).is_some());
 
     let mut changed = found.clone();
@@ -129,7 +153,7 @@ fn rows_have_cassandras_values() {
     let mut table = Table::clone(&keyspace.tables["Tab"]);
     table.options = TableOptions::default();
     keyspace.tables = [(table.name.clone(), Arc::new(table))].into();
-    let rows = Rows::of(&system, &[&keyspace]);
+    let rows = rows_of_keyspaces(&system, &[&keyspace]);
 
     let of = |name| rows::system_table(&system, "system_schema", name);
     assert_eq!(
@@ -154,10 +178,29 @@ fn rows_have_cassandras_values() {
             "clustering_order='none' column_name_bytes=0x506b kind='partition_key' position=0 type='int'",
             "clustering_order='none' column_name_bytes=0x62 kind='partition_key' position=1 type='text'",
             "clustering_order='asc' column_name_bytes=0x7a kind='clustering' position=0 type='timeuuid'",
-            "clustering_order='asc' column_name_bytes=0x61 kind='clustering' position=1 type='blob'",
+            "clustering_order='desc' column_name_bytes=0x61 kind='clustering' position=1 type='blob'",
+            "clustering_order='none' column_name_bytes=0x73 kind='static' position=-1 type='vector<float, 3>'",
             "clustering_order='none' column_name_bytes=0x6161 kind='regular' position=-1 type='set<text>'",
             "clustering_order='none' column_name_bytes=0x64 kind='regular' position=-1 type='frozen<tuple<int, text>>'",
             "clustering_order='none' column_name_bytes=0x6c kind='regular' position=-1 type='frozen<list<int>>'",
+            "clustering_order='none' column_name_bytes=0x74 kind='regular' position=-1 type='text'",
+            "clustering_order='none' column_name_bytes=0x75 kind='regular' position=-1 type='frozen<outer>'",
+        ]
+    );
+    let types: Vec<String> = rows.types.iter().map(|row| shown(of("types"), row)).collect();
+    assert_eq!(
+        types,
+        [
+            r#"field_names=['x'] field_types=['list<frozen<"z Inner">>']"#,
+            "field_names=['a', 'B'] field_types=['int', 'text']",
+        ]
+    );
+    let dropped: Vec<String> = rows.dropped_columns.iter().map(|row| shown(of("dropped_columns"), row)).collect();
+    assert_eq!(
+        dropped,
+        [
+            "dropped_time='1970-01-01T00:00:00.005Z' kind='static' type='frozen<tuple<int>>'",
+            "dropped_time='1969-12-31T23:59:59.997Z' kind='regular' type='ascii'",
         ]
     );
     assert_eq!(rows.tables[0].clustering, [b"Tab"]);
@@ -167,7 +210,7 @@ fn rows_have_cassandras_values() {
 #[test]
 fn hidden_tables_have_no_rows() {
     let system = system_schema();
-    let rows = Rows::of(&system, &[&system.keyspaces["system_schema"]]);
+    let rows = rows_of_keyspaces(&system, &[&system.keyspaces["system_schema"]]);
     assert_eq!(rows.tables.len(), 11);
     assert!(!rows.columns.iter().any(|row| row.clustering[0] == b"scylla_tables"));
 }
@@ -176,33 +219,29 @@ fn hidden_tables_have_no_rows() {
 #[test]
 fn damaged_rows_are_refused_or_read() {
     let system = system_schema();
-    let whole = Rows::of(&system, &[&sample()]);
+    let whole = rows_of_keyspaces(&system, &[&sample()]);
     let mut refused = 0;
-    let mut damage = |rows: &Rows| refused += usize::from(rows.load(&system).is_err());
-    for which in 0..3 {
-        fn pick(rows: &mut Rows, which: usize) -> &mut Vec<StoredRow> {
-            [&mut rows.keyspaces, &mut rows.tables, &mut rows.columns].into_iter().nth(which).expect("three")
+    let mut damage = |rows: &SchemaRows| refused += usize::from(rows::load(&system, rows).is_err());
+    for which in 0..5 {
+        fn pick(rows: &mut SchemaRows, which: usize) -> &mut Vec<StoredRow> {
+            let SchemaRows { keyspaces, types, tables, columns, dropped_columns } = rows;
+            [keyspaces, types, tables, columns, dropped_columns].into_iter().nth(which).expect("five")
         }
-        let copy = || Rows {
-            keyspaces: whole.keyspaces.clone(),
-            tables: whole.tables.clone(),
-            columns: whole.columns.clone(),
-        };
-        let count = pick(&mut copy(), which).len();
+        let count = pick(&mut whole.clone(), which).len();
         for row in 0..count {
-            let mut rows = copy();
+            let mut rows = whole.clone();
             pick(&mut rows, which).remove(row);
             damage(&rows);
-            let mut rows = copy();
+            let mut rows = whole.clone();
             pick(&mut rows, which)[row].clustering.clear();
             damage(&rows);
-            let cells = pick(&mut copy(), which)[row].cells.len();
+            let cells = pick(&mut whole.clone(), which)[row].cells.len();
             for cell in 0..cells {
-                let mut rows = copy();
+                let mut rows = whole.clone();
                 pick(&mut rows, which)[row].cells.remove(cell);
                 damage(&rows);
                 for value in [&b""[..], &[0xff; 3], &[0; 4], &[0xff; 16], b"frozen<frozen<int>>"] {
-                    let mut rows = copy();
+                    let mut rows = whole.clone();
                     pick(&mut rows, which)[row].cells[cell].value = value.to_vec();
                     damage(&rows);
                 }
@@ -210,6 +249,103 @@ fn damaged_rows_are_refused_or_read() {
         }
     }
     assert!(refused > 100, "{refused}");
+}
+
+/// Applies the rows and deletions of a later mutation to those of an earlier one, row by row and cell by cell.
+fn later(system: &Schema, before: SchemaRows, mutation: &Mutation) -> SchemaRows {
+    let apply = |name: &str, rows: &[StoredRow]| {
+        let table = rows::system_table(system, "system_schema", name).id;
+        let mut found: Vec<StoredRow> = rows.to_vec();
+        for update in mutation.updates().filter(|update| update.table == table) {
+            if update.partition_deletion.deletes(0) {
+                found.clear();
+            }
+            for operation in update.operations() {
+                match operation {
+                    Operation::RangeDeletion { start, .. } => {
+                        let prefix: Vec<Vec<u8>> = start.prefix.components().map(<[u8]>::to_vec).collect();
+                        found.retain(|row| !row.clustering.starts_with(&prefix));
+                    }
+                    Operation::Row { clustering, row } => {
+                        let clustering: Vec<Vec<u8>> = clustering.components().map(<[u8]>::to_vec).collect();
+                        let at = found.iter().position(|old| old.clustering == clustering);
+                        let mut old = at.map(|at| found.remove(at)).unwrap_or_default();
+                        if row.deletion().deletes(0) {
+                            continue;
+                        }
+                        for cell in row.cells() {
+                            old.cells.retain(|old| old.column != cell.column);
+                            let Some(value) = cell.value_at(0) else { continue };
+                            let (column, timestamp, value) = (cell.column, cell.timestamp, value.to_vec());
+                            old.cells.push(StoredCell { column, timestamp, path: None, value });
+                        }
+                        found.push(StoredRow { key: mutation.key().to_vec(), clustering, cells: old.cells });
+                    }
+                    Operation::StaticRow { .. } => unreachable!("no table of the schema has static columns"),
+                }
+            }
+        }
+        found
+    };
+    SchemaRows {
+        keyspaces: apply("keyspaces", &before.keyspaces),
+        types: apply("types", &before.types),
+        tables: apply("tables", &before.tables),
+        columns: apply("columns", &before.columns),
+        dropped_columns: apply("dropped_columns", &before.dropped_columns),
+    }
+}
+
+#[test]
+fn changes_write_what_the_next_start_reads() {
+    let system = system_schema();
+    let before = sample();
+    type Edit = Box<dyn Fn(&mut Keyspace)>;
+    let in_table = |edit: fn(&mut Table)| -> Edit {
+        Box::new(move |keyspace| {
+            let mut table = Table::clone(&keyspace.tables["Tab"]);
+            edit(&mut table);
+            table.number_columns();
+            keyspace.tables.insert(table.name.clone(), Arc::new(table));
+        })
+    };
+    let edits: Vec<Edit> = vec![
+        Box::new(|_| {}),
+        Box::new(|keyspace| keyspace.durable_writes = true),
+        Box::new(|keyspace| keyspace.tables.clear()),
+        Box::new(|keyspace| {
+            let mut table = Table::clone(&keyspace.tables["Tab"]);
+            (table.id, table.name) = (TableId([8; 16]), "Tab2".into());
+            keyspace.tables.insert(table.name.clone(), Arc::new(table));
+        }),
+        Box::new(|keyspace| {
+            let definition = UserType { keyspace: keyspace.name.clone(), name: "new".into(), fields: Vec::new() };
+            keyspace.types.insert("new".into(), Arc::new(definition));
+        }),
+        in_table(|table| table.options.allow_auto_snapshot = None),
+        in_table(|table| (table.options.memtable, table.options.incremental_backups) = (None, None)),
+        in_table(|table| table.columns[0].name = "renamed".into()),
+        in_table(|table| {
+            let gone = table.columns.remove(4);
+            table.static_len = 0;
+            let Column { id, name, kind, cql_type, .. } = gone;
+            table.dropped.insert(1, DroppedColumn { id, name, kind, cql_type, dropped_at: 7_000 });
+        }),
+        in_table(|table| {
+            let mut added = table.columns[8].clone();
+            added.name = "tt".into();
+            table.columns.insert(9, added);
+        }),
+    ];
+    for (at, edit) in edits.iter().enumerate() {
+        let mut after = before.clone();
+        edit(&mut after);
+        let rows = rows_of_keyspaces(&system, &[&before]);
+        let mutation = rows::keyspace_changed(&system, &before, &after, 9, 1);
+        assert_eq!(mutation.updates().count() == 0, at == 0, "edit {at}");
+        let found = rows::load(&system, &later(&system, rows, &mutation)).expect("loads");
+        assert_eq!(found["Schema_L"], after, "edit {at}");
+    }
 }
 
 #[test]
@@ -223,7 +359,8 @@ fn dropping_deletes_what_creating_wrote() {
     assert!(created.updates().all(|update| deleted.contains(&update.table)));
     assert_eq!(deleted.len(), 11);
 
-    let dropped = rows::table_dropped(&system, &keyspace.tables["Tab"], 9, 1);
+    let without = Keyspace { tables: BTreeMap::new(), ..keyspace.clone() };
+    let dropped = rows::keyspace_changed(&system, &keyspace, &without, 9, 1);
     let tables = rows::system_table(&system, "system_schema", "tables").id;
     for update in dropped.updates() {
         for operation in update.operations() {

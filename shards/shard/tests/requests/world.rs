@@ -134,6 +134,7 @@ fn config(memory_bytes: usize) -> Config {
         range_timeout: Duration::from_secs(10),
         write_timeout: Duration::from_secs(2),
         truncate_timeout: Duration::from_secs(60),
+        settings: Default::default(),
     }
 }
 

@@ -1,20 +1,23 @@
-//! DESCRIBE: what is defined, as rows and as the statements that make it again, in Cassandra's words and order.
+//! DESCRIBE: what is defined, as rows and as the statements that make it again (`statement`), in Cassandra's words and
+//! order.
 //!
 //! 1. Find the things that are asked for, or fail with Cassandra's text.
 //! 2. One row per thing: keyspace, type, name and, but for the lists, the statement. Names are quoted where CQL needs it.
 //!
-//! Invariants: keyspaces, tables and indexes are sorted by name whatever the case; a column set or map that is not frozen
-//! comes after the others; hidden tables do not appear.
+//! Invariants: keyspaces, tables and indexes are sorted by name whatever the case; user types too where they are listed,
+//! and by what they hold where they are made; hidden tables do not appear.
+
+mod statement;
 
 use crate::Config;
 use crate::schema::local::{Identity, PARTITIONER};
 use crate::schema::system_tables::{CustomIndex, INDEXES, is_hidden};
 use cql::plan::{ColumnSpec, Describe, DescribeTarget};
-use model::schema::SYSTEM_KEYSPACES;
+use model::identifier::quoted;
+use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
+use model::types::UserType;
 use model::value::push_element;
-use model::{Column, CqlType, Failure, Keyspace, Schema, Table};
-use std::collections::BTreeMap;
-use std::fmt::Write;
+use model::{CqlType, Failure, Keyspace, Schema, Table};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -55,12 +58,16 @@ pub(crate) fn describe(
             let keyspaces = listed_keyspaces(schema, session)?;
             Ok(list(keyspaces.into_iter().flat_map(sorted_tables).map(Thing::Table)))
         }
-        DescribeTarget::Types | DescribeTarget::Functions | DescribeTarget::Aggregates => {
+        DescribeTarget::Types => {
+            let keyspaces = listed_keyspaces(schema, session)?;
+            Ok(list(keyspaces.into_iter().flat_map(sorted_types).map(Thing::Type)))
+        }
+        DescribeTarget::Functions | DescribeTarget::Aggregates => {
             listed_keyspaces(schema, session)?;
             Ok(list(std::iter::empty()))
         }
         DescribeTarget::Schema { full } => {
-            let shown = |keyspace: &&Keyspace| *full || !SYSTEM_KEYSPACES.contains(&keyspace.name.as_str());
+            let shown = |keyspace: &&Keyspace| *full || !is_system(&keyspace.name);
             statements(sorted_keyspaces(schema).into_iter().filter(shown).flat_map(with_tables).collect())
         }
         DescribeTarget::Keyspace { name, only } => {
@@ -79,7 +86,11 @@ pub(crate) fn describe(
             let index = index.ok_or_else(|| missing("Table for existing index", name, keyspace))?;
             statements(vec![Thing::Index(index)])
         }
-        DescribeTarget::Type { keyspace, name } => Err(missing("User defined type", name, within(keyspace)?)),
+        DescribeTarget::Type { keyspace, name } => {
+            let keyspace = within(keyspace)?;
+            let definition = keyspace.types.get(name).ok_or_else(|| missing("User defined type", name, keyspace))?;
+            statements(vec![Thing::Type(definition)])
+        }
         DescribeTarget::Function { keyspace, name } => Err(missing("User defined function", name, within(keyspace)?)),
         DescribeTarget::Aggregate { keyspace, name } => Err(missing("User defined aggregate", name, within(keyspace)?)),
         DescribeTarget::MaterializedView { keyspace, name } => {
@@ -108,6 +119,7 @@ pub(crate) fn describe(
 #[derive(Clone, Copy)]
 enum Thing<'s> {
     Keyspace(&'s Keyspace),
+    Type(&'s UserType),
     Table(&'s Table),
     Index(&'static CustomIndex),
 }
@@ -116,6 +128,7 @@ impl Thing<'_> {
     fn keyspace(&self) -> &str {
         match self {
             Thing::Keyspace(keyspace) => &keyspace.name,
+            Thing::Type(definition) => &definition.keyspace,
             Thing::Table(table) => &table.keyspace,
             Thing::Index(index) => index.keyspace,
         }
@@ -124,6 +137,7 @@ impl Thing<'_> {
     fn kind(&self) -> &'static str {
         match self {
             Thing::Keyspace(_) => "keyspace",
+            Thing::Type(_) => "type",
             Thing::Table(_) => "table",
             Thing::Index(_) => "index",
         }
@@ -132,6 +146,7 @@ impl Thing<'_> {
     fn name(&self) -> &str {
         match self {
             Thing::Keyspace(keyspace) => &keyspace.name,
+            Thing::Type(definition) => &definition.name,
             Thing::Table(table) => &table.name,
             Thing::Index(index) => index.name,
         }
@@ -139,11 +154,16 @@ impl Thing<'_> {
 
     fn statement(&self, internals: bool) -> String {
         match self {
-            Thing::Keyspace(keyspace) => keyspace_statement(keyspace),
-            Thing::Table(table) => table_statement(table, internals),
-            Thing::Index(index) => index_statement(index),
+            Thing::Keyspace(keyspace) => statement::keyspace(keyspace),
+            Thing::Type(definition) => statement::user_type(definition),
+            Thing::Table(table) => statement::table(table, internals),
+            Thing::Index(index) => statement::index(index),
         }
     }
+}
+
+fn is_system(keyspace: &str) -> bool {
+    SYSTEM_KEYSPACES.contains(&keyspace) || VIRTUAL_KEYSPACES.contains(&keyspace)
 }
 
 /// Sorts by name as Cassandra does, whatever the case.
@@ -162,6 +182,12 @@ fn sorted_tables(keyspace: &Keyspace) -> Vec<&Table> {
     let mut tables: Vec<&Table> = tables.filter(|table| !is_hidden(table)).collect();
     by_name(&mut tables, |table| &table.name);
     tables
+}
+
+fn sorted_types(keyspace: &Keyspace) -> Vec<&UserType> {
+    let mut types: Vec<&UserType> = keyspace.types.values().map(|definition| &**definition).collect();
+    by_name(&mut types, |definition| &definition.name);
+    types
 }
 
 /// The session's keyspace, or all.
@@ -191,8 +217,9 @@ fn with_indexes(table: &Table) -> Vec<Thing<'_>> {
 }
 
 fn with_tables(keyspace: &Keyspace) -> Vec<Thing<'_>> {
+    let types = keyspace.types_by_dependency().into_iter().map(|definition| Thing::Type(definition));
     let tables = sorted_tables(keyspace).into_iter().flat_map(with_indexes);
-    std::iter::once(Thing::Keyspace(keyspace)).chain(tables).collect()
+    std::iter::once(Thing::Keyspace(keyspace)).chain(types).chain(tables).collect()
 }
 
 fn columns<const N: usize>(columns: [(&str, CqlType); N]) -> Vec<ColumnSpec> {
@@ -239,7 +266,7 @@ fn cluster(config: &Config, identity: &Identity, session: Option<&str>) -> Descr
     let partitioner = PARTITIONER.rsplit('.').next().unwrap_or_default();
     let mut values =
         vec![config.cluster_name.clone().into_bytes(), partitioner.as_bytes().to_vec(), SNITCH.as_bytes().to_vec()];
-    if session.is_some_and(|keyspace| !SYSTEM_KEYSPACES.contains(&keyspace)) {
+    if session.is_some_and(|keyspace| !is_system(keyspace)) {
         let endpoints = CqlType::List { element: CqlType::Text.into(), frozen: true };
         let cql_type = CqlType::Map { key: CqlType::Text.into(), value: endpoints.into(), frozen: false };
         specs.extend(columns([("range_ownership", cql_type)]));
@@ -258,192 +285,5 @@ fn cluster(config: &Config, identity: &Identity, session: Option<&str>) -> Descr
     Described { columns: specs.into(), rows: vec![row(values.iter().map(Vec::as_slice))] }
 }
 
-fn keyspace_statement(keyspace: &Keyspace) -> String {
-    let class = &keyspace.replication.class;
-    let class = class.strip_prefix("org.apache.cassandra.locator.").unwrap_or(class);
-    let mut out = format!("CREATE KEYSPACE {} WITH replication = {{'class': {}", quoted(&keyspace.name), text(class));
-    for (name, value) in &keyspace.replication.options {
-        write!(out, ", {}: {}", text(name), text(value)).unwrap_or_default();
-    }
-    // The two spaces are Cassandra's.
-    out + &format!("}}  AND durable_writes = {};", keyspace.durable_writes)
-}
-
-fn index_statement(index: &CustomIndex) -> String {
-    format!(
-        "CREATE CUSTOM INDEX {} ON {}.{} () USING {};",
-        quoted(index.name),
-        quoted(index.keyspace),
-        quoted(index.table),
-        text(index.class)
-    )
-}
-
-fn table_statement(table: &Table, internals: bool) -> String {
-    let names =
-        |columns: &[Column]| columns.iter().map(|column| quoted(&column.name)).collect::<Vec<String>>().join(", ");
-    let inline_key = table.partition_key_len == 1 && table.clustering_len == 0;
-    let (multi, single): (Vec<&Column>, Vec<&Column>) =
-        table.regular().iter().partition(|column| column.cql_type.is_multicell());
-    let keys = table.partition_key().iter().chain(table.clustering());
-    let mut lines: Vec<String> = keys
-        .chain(single)
-        .chain(multi)
-        .map(|column| format!("    {} {}", quoted(&column.name), column.cql_type))
-        .collect();
-    if inline_key {
-        lines[0].push_str(" PRIMARY KEY");
-    } else {
-        let mut key = names(table.partition_key());
-        if table.partition_key_len > 1 {
-            key = format!("({key})");
-        }
-        if table.clustering_len > 0 {
-            key = format!("{key}, {}", names(table.clustering()));
-        }
-        lines.push(format!("    PRIMARY KEY ({key})"));
-    }
-    let head = format!("CREATE TABLE {}.{} (\n", quoted(&table.keyspace), quoted(&table.name));
-    format!("{head}{}\n) WITH {};", lines.join(",\n"), options(table, internals).join("\n    AND "))
-}
-
-/// The options in Cassandra's order; what was never set is shown with its default.
-fn options(table: &Table, internals: bool) -> Vec<String> {
-    let options = &table.options;
-    let mut out = Vec::new();
-    if internals {
-        out.push(format!("ID = {}", table.id));
-    }
-    if table.clustering_len > 0 {
-        let order: Vec<String> =
-            table.clustering().iter().map(|column| format!("{} ASC", quoted(&column.name))).collect();
-        out.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
-    }
-    let extensions = options.extensions.iter().map(|(name, bytes)| {
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{}: 0x{hex}", text(name))
-    });
-    let extensions: Vec<String> = extensions.collect();
-    let named = [
-        ("additional_write_policy", text(&options.additional_write_policy)),
-        ("allow_auto_snapshot", options.allow_auto_snapshot.unwrap_or(true).to_string()),
-        ("bloom_filter_fp_chance", double(options.bloom_filter_fp_chance)),
-        ("caching", map(&options.caching)),
-        ("cdc", options.cdc.unwrap_or(false).to_string()),
-        ("comment", text(&options.comment)),
-        ("compaction", map(&options.compaction)),
-        ("compression", map(&options.compression)),
-        ("memtable", text(options.memtable.as_deref().unwrap_or("default"))),
-        ("crc_check_chance", double(options.crc_check_chance)),
-        ("default_time_to_live", options.default_time_to_live.to_string()),
-        ("extensions", format!("{{{}}}", extensions.join(", "))),
-        ("gc_grace_seconds", options.gc_grace_seconds.to_string()),
-        ("incremental_backups", options.incremental_backups.unwrap_or(true).to_string()),
-        ("max_index_interval", options.max_index_interval.to_string()),
-        ("memtable_flush_period_in_ms", options.memtable_flush_period_in_ms.to_string()),
-        ("min_index_interval", options.min_index_interval.to_string()),
-        ("read_repair", text(&options.read_repair)),
-        ("speculative_retry", text(&options.speculative_retry)),
-    ];
-    out.extend(named.into_iter().map(|(name, value)| format!("{name} = {value}")));
-    out
-}
-
-/// A text literal.
-fn text(value: &str) -> String {
-    format!("'{}'", value.replace('\'', "''"))
-}
-
-fn map(entries: &BTreeMap<String, String>) -> String {
-    let entries: Vec<String> = entries.iter().map(|(key, value)| format!("{}: {}", text(key), text(value))).collect();
-    format!("{{{}}}", entries.join(", "))
-}
-
-/// As Java writes a double: `1.0`, `0.01`, `1.0E-4`.
-fn double(value: f64) -> String {
-    if value == 0.0 || (1e-3..1e7).contains(&value.abs()) {
-        return format!("{value:?}");
-    }
-    let scientific = format!("{value:e}");
-    match scientific.split_once('e') {
-        Some((mantissa, exponent)) if mantissa.contains('.') => format!("{mantissa}E{exponent}"),
-        Some((mantissa, exponent)) => format!("{mantissa}.0E{exponent}"),
-        None => scientific,
-    }
-}
-
-/// An identifier, in quotes unless CQL reads it as it is.
-fn quoted(name: &str) -> String {
-    let plain = name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-    if plain && RESERVED.binary_search(&name).is_err() {
-        name.to_string()
-    } else {
-        format!("\"{}\"", name.replace('"', "\"\""))
-    }
-}
-
-/// The words that are no identifiers without quotes, in order.
-const RESERVED: [&str; 57] = [
-    "add",
-    "allow",
-    "alter",
-    "and",
-    "apply",
-    "asc",
-    "authorize",
-    "batch",
-    "begin",
-    "by",
-    "columnfamily",
-    "create",
-    "delete",
-    "desc",
-    "describe",
-    "drop",
-    "entries",
-    "execute",
-    "from",
-    "full",
-    "grant",
-    "if",
-    "in",
-    "index",
-    "infinity",
-    "insert",
-    "into",
-    "is",
-    "keyspace",
-    "limit",
-    "materialized",
-    "modify",
-    "nan",
-    "norecursive",
-    "not",
-    "null",
-    "of",
-    "on",
-    "or",
-    "order",
-    "primary",
-    "rename",
-    "revoke",
-    "schema",
-    "select",
-    "set",
-    "table",
-    "to",
-    "token",
-    "truncate",
-    "unlogged",
-    "update",
-    "use",
-    "using",
-    "view",
-    "where",
-    "with",
-];
-
 #[cfg(test)]
-#[path = "describe_tests.rs"]
 pub(crate) mod tests;

@@ -1,0 +1,159 @@
+//! Every option with its value, as `system_views.settings` shows them.
+//!
+//! 1. Every known name, with Cassandra's default where there is one that does not depend on the machine.
+//! 2. What was given, an option of options by its parts (`seed_provider.class_name`).
+//! 3. What this node goes by, in Cassandra's units.
+//!
+//! Invariants: what may be a secret is not shown.
+
+use super::{Config, keys};
+use serde_norway::Value;
+use shard::SyncMode;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const DEFAULTS: &str = include_str!("defaults.txt");
+/// What Cassandra shows for secrets.
+const REDACTED: &str = "<REDACTED>";
+/// Deepest nesting of what is shown of an option of options.
+const DEPTH_MAX: usize = 8;
+
+/// Names and values; `None`: null.
+pub(super) type Settings = BTreeMap<String, Option<String>>;
+
+/// Defaults and what was given.
+pub(super) fn of_given(given: &BTreeMap<String, Value>) -> Settings {
+    let mut settings: Settings = keys::all().map(|name| (name.to_string(), None)).collect();
+    let lines = DEFAULTS.lines().filter(|line| !line.starts_with('#'));
+    for (name, value) in lines.filter_map(|line| line.split_once(' ')) {
+        settings.insert(name.into(), Some(value.into()));
+    }
+    for (name, value) in given {
+        put(&mut settings, name, value, 0);
+    }
+    settings
+}
+
+fn put(settings: &mut Settings, name: &str, value: &Value, depth: usize) {
+    let is_secret = ["password", "keystore", "truststore"].iter().any(|word| name.contains(word));
+    let text = match value {
+        Value::Mapping(mapping) if depth < DEPTH_MAX => {
+            settings.remove(name);
+            for (key, value) in mapping {
+                if let Value::String(key) = key {
+                    put(settings, &format!("{name}.{key}"), value, depth + 1);
+                }
+            }
+            return;
+        }
+        Value::Null => None,
+        _ if is_secret => Some(REDACTED.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::String(text) => Some(text.clone()),
+        Value::Sequence(items) => Some(format!("[{}]", items.iter().map(one).collect::<Vec<_>>().join(", "))),
+        other => Some(one(other)),
+    };
+    settings.insert(name.into(), text);
+}
+
+/// A part of a list.
+fn one(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(flag) => flag.to_string(),
+        _ => "...".into(),
+    }
+}
+
+impl Config {
+    /// Every option with its value.
+    pub fn all_settings(&self) -> BTreeMap<String, Option<String>> {
+        let mut settings = self.settings.clone();
+        let mut set = |name: &str, value: String| settings.insert(name.into(), Some(value));
+        let timeouts = [
+            ("read_request_timeout", self.read_timeout),
+            ("range_request_timeout", self.range_timeout),
+            ("write_request_timeout", self.write_timeout),
+            ("truncate_request_timeout", self.truncate_timeout),
+        ];
+        for (name, timeout) in timeouts {
+            set(name, millis(timeout));
+            set(&format!("{name}_in_ms"), timeout.as_millis().to_string());
+        }
+        match self.sync {
+            SyncMode::Batch => {
+                set("commitlog_sync", "batch".into());
+            }
+            SyncMode::Group { window } => {
+                set("commitlog_sync", "group".into());
+                set("commitlog_sync_group_window", millis(window));
+            }
+            SyncMode::Periodic { period } => {
+                set("commitlog_sync", "periodic".into());
+                set("commitlog_sync_period", millis(period));
+            }
+        }
+        let directory = self.directory.display();
+        let plain = [
+            ("authenticator", "AllowAllAuthenticator".into()),
+            ("authorizer", "AllowAllAuthorizer".into()),
+            ("cluster_name", self.cluster_name.clone()),
+            ("commitlog_segment_size", format!("{}MiB", self.segment_bytes >> 20)),
+            ("commitlog_segment_size_in_mb", (self.segment_bytes >> 20).to_string()),
+            ("data_file_directories", format!("[{directory}]")),
+            ("endpoint_snitch", "SimpleSnitch".into()),
+            ("listen_address", self.listen_address.to_string()),
+            ("native_shard_aware_transport_port", self.shard_aware_port.to_string()),
+            ("native_transport_max_concurrent_connections", self.connections_max.to_string()),
+            ("native_transport_max_concurrent_connections_per_ip", self.connections_per_ip_max.to_string()),
+            ("native_transport_port", self.native_port.to_string()),
+            ("num_tokens", self.num_tokens.to_string()),
+            ("partitioner", "org.apache.cassandra.dht.Murmur3Partitioner".into()),
+            ("rpc_address", self.rpc_address.to_string()),
+            ("start_native_transport", "true".into()),
+            ("storage_port", self.storage_port.to_string()),
+            // The only one that is not Cassandra's: the version of this program.
+            ("helenus_version", env!("CARGO_PKG_VERSION").into()),
+        ];
+        plain.into_iter().for_each(|(name, value)| {
+            set(name, value);
+        });
+        settings
+    }
+}
+
+fn millis(duration: Duration) -> String {
+    format!("{}ms", duration.as_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(config: &Config, name: &str) -> Option<String> {
+        config.all_settings().get(name).cloned().flatten()
+    }
+
+    #[test]
+    fn settings_are_defaults_then_what_was_given_then_what_is_used() {
+        let file = "cluster_name: 'A B'\nconcurrent_reads: 7\nread_request_timeout: 3s\nhinted_handoff_disabled_datacenters: \
+                    [a, b]\nseed_provider:\n  class_name: S\nserver_encryption_options:\n  keystore_password: x\n";
+        let config = Config::read(file, &["num_tokens=4".into()]).expect("valid");
+        for (name, expected) in [
+            ("cluster_name", Some("A B")),
+            ("concurrent_reads", Some("7")),
+            ("concurrent_writes", Some("32")),
+            ("read_request_timeout", Some("3000ms")),
+            ("hinted_handoff_disabled_datacenters", Some("[a, b]")),
+            ("seed_provider.class_name", Some("S")),
+            ("server_encryption_options.keystore_password", Some("<REDACTED>")),
+            ("num_tokens", Some("4")),
+            ("initial_token", None),
+        ] {
+            assert_eq!(value(&config, name).as_deref(), expected, "{name}");
+        }
+        assert!(config.all_settings().len() >= 500);
+    }
+}

@@ -1,0 +1,53 @@
+//! ALTER TABLE: which table, and what of it.
+
+use super::{Applied, ChangeKind, ChangeTarget, Result, Site, changed, columns, refuse_system};
+use crate::ast::{AlterTable, TableChange};
+use crate::table_options;
+use model::{Failure, Keyspace, Schema, Table};
+use std::sync::Arc;
+
+pub(super) fn alter(alter: &AlterTable, keyspace: &str, schema: &Schema, site: &Site<'_>) -> Result<Applied> {
+    let name = &alter.table.name;
+    refuse_system(keyspace, "ALTER", || format!("table {keyspace}.{name}"))?;
+    if let TableChange::Options(properties) = &alter.change {
+        // Cassandra reads the options before it looks for the table.
+        table_options::parse(properties, None)?;
+    }
+    let found = schema.keyspace(keyspace).and_then(|keyspace| Some((keyspace, keyspace.tables.get(name)?)));
+    let Some((before, table)) = found else {
+        if alter.if_exists {
+            return Ok(Applied::nothing());
+        }
+        return Err(Failure::invalid(format!("Table '{keyspace}.{name}' doesn't exist")));
+    };
+    let mut altered = Table::clone(table);
+    match &alter.change {
+        TableChange::Add { if_not_exists, columns: added } => {
+            columns::add(&mut altered, *if_not_exists, added, schema)?;
+        }
+        TableChange::Drop { if_exists, names, timestamp } => {
+            columns::drop(&mut altered, *if_exists, names, *timestamp, site)?;
+        }
+        TableChange::Rename(names) => columns::rename(&mut altered, names)?,
+        TableChange::Options(properties) => {
+            // What does not suit the defaults is refused, whatever the table has, as in Cassandra.
+            table_options::parse(properties, None)?.finish()?;
+            let options = table_options::parse(properties, Some(&table.options))?;
+            if let Some(id) = &options.id {
+                id.clone()?;
+                return Err(Failure::config("Cannot alter table id."));
+            }
+            altered.options = options.finish()?;
+        }
+        TableChange::Type => return Err(Failure::invalid("Altering column types is no longer supported")),
+        TableChange::DropCompactStorage => {
+            return Err(Failure::invalid("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE"));
+        }
+    }
+    if altered == **table {
+        return Ok(Applied::nothing());
+    }
+    let mut after = Keyspace::clone(before);
+    after.tables.insert(name.clone(), Arc::new(altered));
+    Ok(changed(ChangeKind::Updated, ChangeTarget::Table, name, after))
+}

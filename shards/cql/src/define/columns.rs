@@ -1,0 +1,301 @@
+//! Columns of tables: their types, and ALTER TABLE ADD, DROP and RENAME.
+//!
+//! Invariants: a column that is added again must read what was written before it was dropped, so its type must suit the
+//! old one and its kind must be the same; column ids stay.
+
+use super::{Result, Site, TYPE_PARTS_MAX, quoted_full_name};
+use crate::ast::{ColumnDefinition, TypeName};
+use crate::parser::unsupported;
+use crate::{COLUMNS_MAX, types};
+use model::schema::DroppedColumn;
+use model::types::TYPE_DEPTH_MAX;
+use model::{Column, ColumnKind, CqlType, Failure, Schema, Table};
+
+/// The type of a column, as big as a type may be.
+pub(super) fn column_type(written: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> {
+    let cql_type = types::resolve(written, keyspace, schema)?;
+    check_size(&cql_type)?;
+    Ok(cql_type)
+}
+
+/// Refuses types of which user types make too much.
+pub(super) fn check_size(cql_type: &CqlType) -> Result<()> {
+    let mut parts_left = TYPE_PARTS_MAX;
+    if count(cql_type, 0, &mut parts_left) {
+        return Ok(());
+    }
+    Err(Failure::invalid(format!(
+        "A type nests at most {TYPE_DEPTH_MAX} levels deep and holds at most {TYPE_PARTS_MAX} types, those of its user \
+         types among them"
+    )))
+}
+
+/// Whether a type at `depth` is within the limits; its parts are taken off `parts_left`.
+fn count(cql_type: &CqlType, depth: usize, parts_left: &mut usize) -> bool {
+    if depth > TYPE_DEPTH_MAX || *parts_left == 0 {
+        return false;
+    }
+    *parts_left -= 1;
+    let mut inner = |part: &CqlType| count(part, depth + 1, parts_left);
+    match cql_type {
+        CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => {
+            inner(element)
+        }
+        CqlType::Map { key, value, .. } => inner(key) && inner(value),
+        CqlType::Tuple(elements) => elements.iter().all(inner),
+        CqlType::User { definition, .. } => definition.field_types().all(inner),
+        _ => true,
+    }
+}
+
+/// More columns than a table takes.
+pub(super) fn check_count(columns: usize) -> Result<()> {
+    if columns > COLUMNS_MAX {
+        return Err(Failure::invalid(format!("A table takes at most {COLUMNS_MAX} columns")));
+    }
+    Ok(())
+}
+
+/// Refuses a user type with cells of its own and collections with cells of their own in it. `added` is the column of an
+/// ALTER TABLE.
+pub(super) fn refuse_nested_collections(cql_type: &CqlType, added: Option<&str>) -> Result<()> {
+    match cql_type {
+        CqlType::User { definition, frozen: false } if definition.field_types().any(CqlType::is_multicell) => {
+            let text = "Non-frozen UDTs with nested non-frozen collections are not supported";
+            Err(Failure::invalid(match added {
+                Some(column) => format!("{text} for column {column}"),
+                None => text.to_owned(),
+            }))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// ADD.
+pub(super) fn add(
+    table: &mut Table,
+    if_not_exists: bool,
+    definitions: &[ColumnDefinition],
+    schema: &Schema,
+) -> Result<()> {
+    for definition in definitions {
+        add_column(table, if_not_exists, definition, schema)?;
+    }
+    check_count(table.columns.len())?;
+    let is_counter = |column: &&Column| column.cql_type == CqlType::Counter;
+    if let Some(counter) = table.data_columns().iter().find(is_counter) {
+        return Err(Failure::config(format!(
+            "{}: Cannot have a counter column (\"{}\") in a non counter table",
+            quoted_full_name(&table.keyspace, &table.name),
+            counter.name
+        )));
+    }
+    Ok(())
+}
+
+fn add_column(table: &mut Table, if_not_exists: bool, definition: &ColumnDefinition, schema: &Schema) -> Result<()> {
+    let ColumnDefinition { name, type_name, is_static } = definition;
+    let cql_type = column_type(type_name, &table.keyspace, schema)?;
+    if table.column(name).is_some() {
+        if if_not_exists {
+            return Ok(());
+        }
+        return Err(Failure::invalid(format!("Column with name '{name}' already exists")));
+    }
+    if *is_static && table.clustering_len == 0 {
+        return Err(Failure::invalid(
+            "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
+        ));
+    }
+    refuse_nested_collections(&cql_type, Some(name))?;
+    let kind = if *is_static { ColumnKind::Static } else { ColumnKind::Regular };
+    if let Some(dropped) = table.dropped.iter().find(|dropped| dropped.name == *name) {
+        if !reads_cells_of(&cql_type, &dropped.cql_type) {
+            return Err(Failure::invalid(format!(
+                "Cannot add a column '{name}' of type {cql_type}, incompatible with previously dropped column '{name}' \
+                 of type {}",
+                dropped.cql_type
+            )));
+        }
+        if dropped.kind != kind {
+            return Err(Failure::invalid(format!(
+                "Cannot re-add previously dropped column '{name}' of kind {}, incompatible with previous kind {}",
+                kind_name(kind),
+                kind_name(dropped.kind)
+            )));
+        }
+    }
+    let id = table.next_column_id(name);
+    let id = id.ok_or_else(|| Failure::invalid("The table has had too many columns to add another"))?;
+    let column = Column { id, name: name.clone(), kind, position: 0, cql_type, descending: false };
+    let (first, others) = match kind {
+        ColumnKind::Static => (table.primary_key_len(), table.statics()),
+        _ => (table.primary_key_len() + table.static_len, table.regular()),
+    };
+    let at = first + others.partition_point(|other| other.name < *name);
+    table.columns.insert(at, column);
+    table.static_len += usize::from(*is_static);
+    Ok(())
+}
+
+fn kind_name(kind: ColumnKind) -> &'static str {
+    if kind == ColumnKind::Static { "STATIC" } else { "REGULAR" }
+}
+
+/// DROP. `timestamp` is that of USING.
+pub(super) fn drop(
+    table: &mut Table,
+    if_exists: bool,
+    names: &[String],
+    timestamp: Option<i64>,
+    site: &Site<'_>,
+) -> Result<()> {
+    let full_name = quoted_full_name(&table.keyspace, &table.name);
+    let mut names: Vec<&String> = names.iter().collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let Some(at) = table.columns.iter().position(|column| column.name == *name) else {
+            if if_exists {
+                continue;
+            }
+            return Err(Failure::invalid(format!("Column {name} was not found in table '{full_name}'")));
+        };
+        let column = &table.columns[at];
+        if column.kind.is_key() {
+            return Err(Failure::invalid(format!("Cannot drop PRIMARY KEY column {name}")));
+        }
+        if column.cql_type.is_user_type() && column.cql_type.is_multicell() {
+            let cql_type = &column.cql_type;
+            return Err(Failure::invalid(format!("Cannot drop non-frozen column {name} of user type {cql_type}")));
+        }
+        let column = table.columns.remove(at);
+        table.static_len -= usize::from(column.kind == ColumnKind::Static);
+        table.dropped.retain(|dropped| dropped.name != *name);
+        table.dropped.push(DroppedColumn {
+            id: column.id,
+            cql_type: with_tuples(&column.cql_type),
+            name: column.name,
+            kind: column.kind,
+            dropped_at: timestamp.unwrap_or(site.now_micros),
+        });
+    }
+    table.dropped.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(())
+}
+
+/// RENAME. Every name is looked up in the table as it is before.
+pub(super) fn rename(table: &mut Table, names: &[(String, String)]) -> Result<()> {
+    let full_name = quoted_full_name(&table.keyspace, &table.name);
+    let mut renamed: Vec<(usize, &String)> = Vec::new();
+    for (old, new) in names {
+        let Some(at) = table.columns.iter().position(|column| column.name == *old) else {
+            return Err(Failure::invalid(format!("Undefined column name {old} in table {full_name}")));
+        };
+        if !table.columns[at].kind.is_key() {
+            return Err(Failure::invalid(format!("Cannot rename non PRIMARY KEY column {old}")));
+        }
+        let taken = table.column(new).is_some() || renamed.iter().any(|(other, name)| *other != at && *name == new);
+        if taken {
+            return Err(Failure::invalid(format!(
+                "Cannot rename column {old} to {new} in table '{full_name}'; another column with that name already \
+                 exists"
+            )));
+        }
+        // Of two new names the last counts.
+        renamed.retain(|(other, _)| *other != at);
+        renamed.push((at, new));
+    }
+    for (at, new) in renamed {
+        // Cells that a dropped column of this name left behind would be hidden from it no longer.
+        if table.dropped.iter().any(|dropped| dropped.name == *new) {
+            return Err(unsupported("renaming a column to the name of a dropped one"));
+        }
+        table.columns[at].name.clone_from(new);
+    }
+    Ok(())
+}
+
+/// The type with tuples in the place of user types, which may be gone when it is read.
+fn with_tuples(cql_type: &CqlType) -> CqlType {
+    let inner = |part: &CqlType| Box::new(with_tuples(part));
+    match cql_type {
+        CqlType::List { element, frozen } => CqlType::List { element: inner(element), frozen: *frozen },
+        CqlType::Set { element, frozen } => CqlType::Set { element: inner(element), frozen: *frozen },
+        CqlType::Map { key, value, frozen } => CqlType::Map { key: inner(key), value: inner(value), frozen: *frozen },
+        CqlType::Vector { element, dimension } => CqlType::Vector { element: inner(element), dimension: *dimension },
+        CqlType::Tuple(elements) => CqlType::Tuple(elements.iter().map(with_tuples).collect()),
+        CqlType::User { definition, .. } => {
+            CqlType::Tuple(definition.field_types().map(|field| with_tuples(&field.frozen())).collect())
+        }
+        native => native.clone(),
+    }
+}
+
+/// Whether a column of type `new` can read the cells of one of type `old`: what Cassandra calls compatible in
+/// serialization. Values of both have the same length if one of them has a fixed length.
+fn reads_cells_of(new: &CqlType, old: &CqlType) -> bool {
+    let parts = match (new, old) {
+        (CqlType::List { element: new, .. }, CqlType::List { element: old, .. })
+        | (CqlType::Set { element: new, .. }, CqlType::Set { element: old, .. }) => reads_cells_of(new, old),
+        (CqlType::Map { key, value, .. }, CqlType::Map { key: old_key, value: old_value, .. }) => {
+            reads_cells_of(key, old_key) && reads_cells_of(value, old_value)
+        }
+        _ => true,
+    };
+    new.is_multicell() == old.is_multicell() && reads_values_of(new, old) && cell_len(new) == cell_len(old) && parts
+}
+
+/// Whether every value of type `old` is a value of type `new`.
+fn reads_values_of(new: &CqlType, old: &CqlType) -> bool {
+    use CqlType::*;
+    match (new, old) {
+        (Blob, Counter | List { .. } | Set { .. } | Map { .. }) => false,
+        (Blob, _)
+        | (Text, Ascii)
+        | (Bigint, Timestamp)
+        | (Timestamp, Bigint)
+        | (Varint, Int | Bigint)
+        | (Uuid, Timeuuid) => true,
+        (List { element: new, .. }, List { element: old, .. }) => reads_values_of(new, old),
+        (Set { element: new, .. }, Set { element: old, .. }) => sorts_like(new, old),
+        (Map { key, value, .. }, Map { key: old_key, value: old_value, .. }) => {
+            sorts_like(key, old_key) && reads_values_of(value, old_value)
+        }
+        (Tuple(new), Tuple(old)) => {
+            new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| reads_values_of(new, old))
+        }
+        _ => new == old,
+    }
+}
+
+/// Whether values of type `old` are values of type `new` and come in the same order.
+fn sorts_like(new: &CqlType, old: &CqlType) -> bool {
+    use CqlType::*;
+    match (new, old) {
+        (Blob, Ascii | Text) | (Text, Ascii) => true,
+        (List { element: new, .. }, List { element: old, .. })
+        | (Set { element: new, .. }, Set { element: old, .. }) => sorts_like(new, old),
+        (Map { key, value, .. }, Map { key: old_key, value: old_value, .. }) => {
+            sorts_like(key, old_key) && sorts_like(value, old_value)
+        }
+        (Tuple(new), Tuple(old)) => {
+            new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| sorts_like(new, old))
+        }
+        _ => new == old,
+    }
+}
+
+/// The length of every cell's value in Cassandra's files, where all have one. The short numbers, dates and times have
+/// none there.
+fn cell_len(cql_type: &CqlType) -> Option<usize> {
+    use CqlType::*;
+    match cql_type {
+        Boolean => Some(1),
+        Int | Float => Some(4),
+        Bigint | Counter | Double | Timestamp => Some(8),
+        Uuid | Timeuuid => Some(16),
+        Vector { element, dimension } => Some(cell_len(element)?.saturating_mul(*dimension as usize)),
+        _ => None,
+    }
+}

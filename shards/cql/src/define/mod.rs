@@ -1,0 +1,179 @@
+//! Definitions applied to a schema: CREATE, ALTER and DROP of keyspaces, tables and user types.
+//!
+//! 1. [`prepare`] finds the keyspace and what Cassandra refuses without looking at the schema.
+//! 2. [`apply`] gives the keyspace as it is afterwards, or Cassandra's error. Nothing else changes: every definition is
+//!    about one keyspace.
+//!
+//! Invariants: pure: time, ids and the place of the node come in as [`Site`]; what does not change anything gives no
+//! [`Change`]; column ids of an altered table stay.
+//!
+//! What is not here: making a change durable and known to every core (crate `shard`).
+
+mod alter;
+mod columns;
+mod keyspace;
+mod table;
+mod user_type;
+
+use crate::ast::Definition;
+use crate::plan::Define;
+use crate::prepare::{Resolver, not_modifiable};
+use model::failure::Detail;
+use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
+use model::{ErrorCode, Failure, Keyspace, Schema, TableId};
+use std::sync::Arc;
+
+pub(crate) use table::table_id;
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// Most keyspaces, those of the system too.
+pub const KEYSPACES_MAX: usize = 1_000;
+/// Most tables, those of the system too.
+pub const TABLES_MAX: usize = 10_000;
+/// Most user types.
+pub const USER_TYPES_MAX: usize = 10_000;
+/// Most types that stand in one type, with everything that its user types hold.
+pub const TYPE_PARTS_MAX: usize = 65_536;
+
+/// The node that applies a definition.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// Its data centre, the only one there is.
+    pub data_center: &'a str,
+    /// The time of the change, microseconds since 1970.
+    pub now_micros: i64,
+    /// For a table made without an id.
+    pub new_id: TableId,
+}
+
+/// What a definition does.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Applied {
+    /// `None`: nothing changes.
+    pub change: Option<Change>,
+    /// What the client is told besides.
+    pub warnings: Vec<String>,
+}
+
+/// A change of the schema.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Change {
+    /// Created, updated or dropped.
+    pub kind: ChangeKind,
+    /// What kind of thing.
+    pub target: ChangeTarget,
+    /// Its keyspace.
+    pub keyspace: String,
+    /// Its name; empty for a keyspace.
+    pub name: String,
+    /// The keyspace afterwards; `None`: dropped.
+    pub after: Option<Keyspace>,
+    /// The id that a new table was given by WITH ID.
+    pub given_id: Option<TableId>,
+}
+
+/// See [`Change`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the protocol's words")]
+pub enum ChangeKind {
+    Created,
+    Updated,
+    Dropped,
+}
+
+/// See [`Change`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the protocol's words")]
+pub enum ChangeTarget {
+    Keyspace,
+    Table,
+    Type,
+}
+
+impl Applied {
+    fn nothing() -> Applied {
+        Applied { change: None, warnings: Vec::new() }
+    }
+}
+
+/// A change of something in a keyspace, or of the keyspace itself (`name` is empty).
+fn changed(kind: ChangeKind, target: ChangeTarget, name: &str, after: Keyspace) -> Applied {
+    let (keyspace, name) = (after.name.clone(), name.to_owned());
+    let change = Change { kind, target, keyspace, name, after: Some(after), given_id: None };
+    Applied { change: Some(change), warnings: Vec::new() }
+}
+
+/// Finds the keyspace of a definition and checks what needs no schema.
+pub(crate) fn prepare(definition: &Arc<Definition>, resolver: &Resolver<'_>) -> Result<Define> {
+    let keyspace = match &**definition {
+        Definition::CreateKeyspace(create) => &create.name,
+        Definition::AlterKeyspace(alter) => &alter.name,
+        Definition::DropKeyspace(drop) => &drop.name,
+        Definition::CreateTable(create) => {
+            let keyspace = resolver.keyspace_name(&create.table)?;
+            table::check_names(create)?;
+            keyspace
+        }
+        Definition::AlterTable(alter) => resolver.keyspace_name(&alter.table)?,
+        Definition::DropTable(drop) => resolver.keyspace_name(&drop.table)?,
+        Definition::CreateType(create) => resolver.keyspace_name(&create.name)?,
+        Definition::AlterType(alter) => resolver.keyspace_name(&alter.name)?,
+        Definition::DropType(drop) => resolver.keyspace_name(&drop.name)?,
+    };
+    Ok(Define { keyspace: keyspace.to_owned(), definition: definition.clone() })
+}
+
+/// What `define` does to `schema`. Fails with Cassandra's codes and texts; what Helenus does not do yet fails with
+/// [`ErrorCode::Invalid`] and names the feature.
+pub fn apply(define: &Define, schema: &Schema, site: &Site<'_>) -> Result<Applied> {
+    let keyspace = &define.keyspace;
+    let applied = match &*define.definition {
+        Definition::CreateKeyspace(create) => keyspace::create(create, schema, site),
+        Definition::AlterKeyspace(alter) => keyspace::alter(alter, schema, site),
+        Definition::DropKeyspace(drop) => keyspace::drop(drop, schema),
+        Definition::CreateTable(create) => table::create(create, keyspace, schema, site),
+        Definition::AlterTable(alter) => alter::alter(alter, keyspace, schema, site),
+        Definition::DropTable(drop) => table::drop(drop, keyspace, schema),
+        Definition::CreateType(create) => user_type::create(create, keyspace, schema),
+        Definition::AlterType(alter) => user_type::alter(alter, keyspace, schema),
+        Definition::DropType(drop) => user_type::drop(drop, keyspace, schema),
+    };
+    applied.map_err(crate::shortened)
+}
+
+/// Whether no statement may change a keyspace. The other system keyspaces can be altered, but not given or robbed of
+/// tables.
+fn is_fixed(keyspace: &str) -> bool {
+    matches!(keyspace, "system" | "system_schema") || VIRTUAL_KEYSPACES.contains(&keyspace)
+}
+
+/// Refuses `verb` on a system keyspace: a fixed one as such, the others by what is asked.
+fn refuse_system(keyspace: &str, verb: &str, resource: impl FnOnce() -> String) -> Result<()> {
+    if is_fixed(keyspace) {
+        return Err(not_modifiable(keyspace));
+    }
+    if SYSTEM_KEYSPACES.contains(&keyspace) {
+        return Err(Failure::new(ErrorCode::Unauthorized, format!("Cannot {verb} <{}>", resource())));
+    }
+    Ok(())
+}
+
+/// Whether a name is of letters, digits and underscores.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+fn no_keyspace(name: &str) -> Failure {
+    Failure::invalid(format!("Keyspace '{name}' doesn't exist"))
+}
+
+fn already_exists(text: String, keyspace: &str, table: &str) -> Failure {
+    let detail = Detail::AlreadyExists { keyspace: keyspace.to_owned(), table: table.to_owned() };
+    Failure::new(ErrorCode::AlreadyExists, text).with(detail)
+}
+
+/// `keyspace.table`, each in quotes where CQL needs them.
+fn quoted_full_name(keyspace: &str, name: &str) -> String {
+    format!("{}.{}", model::identifier::quoted(keyspace), model::identifier::quoted(name))
+}

@@ -1,0 +1,272 @@
+//! CREATE and DROP TABLE.
+
+use super::columns::{check_count, column_type, refuse_nested_collections};
+use super::{
+    Applied, ChangeKind, ChangeTarget, Result, Site, TABLES_MAX, already_exists, changed, is_plain, no_keyspace,
+    refuse_system,
+};
+use crate::ast::{ColumnDefinition, CreateTable, DropTable, TableName};
+use crate::parser::unsupported;
+use crate::table_options;
+use model::{Column, ColumnId, ColumnKind, CqlType, Failure, Keyspace, Schema, Table, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Longest name of a table, characters: a directory's name holds it, a dash and an id.
+pub(super) const TABLE_NAME_MAX: usize = 222;
+
+/// A name as it was written, which is what some errors show.
+fn shown(table: &TableName) -> String {
+    match &table.keyspace {
+        Some(keyspace) => format!("{keyspace}.{}", table.name),
+        None => table.name.clone(),
+    }
+}
+
+/// Checks that columns are named once, that there is one primary key, and that CLUSTERING ORDER BY orders clustering
+/// columns.
+pub(super) fn check_names(create: &CreateTable) -> Result<()> {
+    let table = shown(&create.table);
+    check_count(create.columns.len())?;
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    if let Some(twice) = create.columns.iter().find(|column| !names.insert(&column.name)) {
+        let name = &twice.name;
+        return Err(Failure::invalid(format!("Duplicate column '{name}' declaration for table '{table}'")));
+    }
+    let clustering = match create.primary_keys.as_slice() {
+        [(_, clustering)] => clustering,
+        [] => {
+            let text = format!("No PRIMARY KEY specifed for table '{table}' (exactly one required)");
+            return Err(Failure::invalid(text));
+        }
+        _ => {
+            let text = format!("Multiple PRIMARY KEY specified for table '{table}' (exactly one required)");
+            return Err(Failure::invalid(text));
+        }
+    };
+    let order = &create.clustering_order;
+    for (at, (name, _)) in order.iter().enumerate().take(clustering.len() + 1) {
+        if order[..at].iter().any(|(other, _)| other == name) {
+            return Err(Failure::invalid(format!(
+                "Duplicate column '{name}' in CLUSTERING ORDER BY clause for table '{table}'"
+            )));
+        }
+        if !clustering.contains(name) {
+            return Err(Failure::invalid(format!(
+                "Only clustering key columns can be defined in CLUSTERING ORDER directive: [{name}] are not clustering \
+                 columns"
+            )));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn create(create: &CreateTable, keyspace: &str, schema: &Schema, site: &Site<'_>) -> Result<Applied> {
+    let name = &create.table.name;
+    refuse_system(keyspace, "CREATE", || format!("all tables in {keyspace}"))?;
+    let options = table_options::parse(&create.properties, None)?;
+    let before = schema.keyspace(keyspace).ok_or_else(|| no_keyspace(keyspace))?;
+    if before.tables.contains_key(name) {
+        if create.if_not_exists {
+            return Ok(Applied::nothing());
+        }
+        let text = format!("Cannot add already existing table \"{name}\" to keyspace \"{keyspace}\"");
+        return Err(already_exists(text, keyspace, name));
+    }
+    let given_id = options.id.clone();
+    let options = options.finish()?;
+    let mut table = Table {
+        id: site.new_id,
+        keyspace: keyspace.to_owned(),
+        name: name.clone(),
+        columns: Vec::with_capacity(create.columns.len()),
+        partition_key_len: 0,
+        clustering_len: 0,
+        static_len: 0,
+        dropped: Vec::new(),
+        options,
+    };
+    add_columns(&mut table, create, schema)?;
+    let given_id = given_id.transpose()?;
+    check_name(keyspace, name)?;
+    if create.compact {
+        return Err(unsupported("COMPACT STORAGE"));
+    }
+    if schema.tables.len() >= TABLES_MAX {
+        return Err(Failure::invalid(format!("Cannot have more than {TABLES_MAX} tables")));
+    }
+    table.id = given_id.unwrap_or(site.new_id);
+    if let Some(other) = schema.table_by_id(table.id) {
+        return Err(Failure::invalid(format!("Table id {} is in use by {}", table.id, other.full_name())));
+    }
+    let mut after = Keyspace::clone(before);
+    after.tables.insert(name.clone(), Arc::new(table));
+    let mut applied = changed(ChangeKind::Created, ChangeTarget::Table, name, after);
+    if let Some(change) = &mut applied.change {
+        change.given_id = given_id;
+    }
+    Ok(applied)
+}
+
+fn check_name(keyspace: &str, name: &str) -> Result<()> {
+    if !is_plain(name) {
+        return Err(Failure::config(format!(
+            "{keyspace}.{name}: Table name must not be empty or not contain non-alphanumeric-underscore characters \
+             (got \"{name}\")"
+        )));
+    }
+    if name.len() > TABLE_NAME_MAX {
+        return Err(Failure::config(format!(
+            "{keyspace}.{name}: Table name must not be more than {TABLE_NAME_MAX} characters long (got {} characters \
+             for \"{name}\")",
+            name.len()
+        )));
+    }
+    Ok(())
+}
+
+pub(super) fn drop(drop: &DropTable, keyspace: &str, schema: &Schema) -> Result<Applied> {
+    let name = &drop.table.name;
+    refuse_system(keyspace, "DROP", || format!("table {keyspace}.{name}"))?;
+    let Some(before) = schema.keyspace(keyspace).filter(|keyspace| keyspace.tables.contains_key(name)) else {
+        if drop.if_exists {
+            return Ok(Applied::nothing());
+        }
+        return Err(Failure::invalid(format!("Table '{keyspace}.{name}' doesn't exist")));
+    };
+    let mut after = Keyspace::clone(before);
+    after.tables.remove(name);
+    Ok(changed(ChangeKind::Dropped, ChangeTarget::Table, name, after))
+}
+
+/// Puts the columns into `table`, in `SELECT *` order.
+fn add_columns(table: &mut Table, create: &CreateTable, schema: &Schema) -> Result<()> {
+    let keyspace = table.keyspace.clone();
+    let name = &create.table.name;
+    let Some((partition, clustering)) = create.primary_keys.first() else {
+        return Err(Failure::invalid(format!("No PRIMARY KEY specifed for table '{name}' (exactly one required)")));
+    };
+    // Types that do not exist come before everything about keys, by the columns' names, as in Cassandra.
+    let definitions: BTreeMap<&str, &ColumnDefinition> =
+        create.columns.iter().map(|definition| (definition.name.as_str(), definition)).collect();
+    let mut types: BTreeMap<&str, CqlType> = BTreeMap::new();
+    for (name, definition) in &definitions {
+        types.insert(name, column_type(&definition.type_name, &keyspace, schema)?);
+    }
+    types.values().try_for_each(|cql_type| refuse_nested_collections(cql_type, None))?;
+    let is_static = |name: &str| definitions.get(name).is_some_and(|definition| definition.is_static);
+
+    let mut keys: Vec<(&str, ColumnKind, u16, CqlType)> = Vec::new();
+    let places = partition.iter().map(|name| (name, ColumnKind::PartitionKey));
+    for (at, (key, kind)) in places.chain(clustering.iter().map(|name| (name, ColumnKind::Clustering))).enumerate() {
+        if !definitions.contains_key(key.as_str()) {
+            return Err(Failure::invalid(format!(
+                "Unknown column '{key}' referenced in PRIMARY KEY for table '{name}'"
+            )));
+        }
+        let Some(cql_type) = types.remove(key.as_str()) else {
+            return Err(Failure::invalid(format!("Duplicate column '{key}' in PRIMARY KEY clause for table '{name}'")));
+        };
+        check_key_type(&cql_type, key)?;
+        if is_static(key) {
+            return Err(Failure::invalid(format!("Static column '{key}' cannot be part of the PRIMARY KEY")));
+        }
+        let position = if kind == ColumnKind::PartitionKey { at } else { at - partition.len() };
+        keys.push((key, kind, position as u16, cql_type));
+    }
+    check_clustering_order(create, clustering)?;
+    if clustering.is_empty() && create.columns.iter().any(|definition| definition.is_static) {
+        return Err(Failure::invalid(
+            "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
+        ));
+    }
+    check_counters(types.values(), table.options.default_time_to_live)?;
+
+    let descends = |name: &str| create.clustering_order.iter().any(|(other, descends)| other == name && *descends);
+    let mut add = |name: &str, kind, position, cql_type| {
+        let id = ColumnId(table.columns.len() as u16);
+        let descending = kind == ColumnKind::Clustering && descends(name);
+        table.columns.push(Column { id, name: name.to_owned(), kind, position, cql_type, descending });
+    };
+    keys.into_iter().for_each(|(name, kind, position, cql_type)| add(name, kind, position, cql_type));
+    let (statics, regular): (Vec<_>, Vec<_>) = types.into_iter().partition(|(name, _)| is_static(name));
+    let static_len = statics.len();
+    statics.into_iter().for_each(|(name, cql_type)| add(name, ColumnKind::Static, 0, cql_type));
+    regular.into_iter().for_each(|(name, cql_type)| add(name, ColumnKind::Regular, 0, cql_type));
+    (table.partition_key_len, table.clustering_len, table.static_len) = (partition.len(), clustering.len(), static_len);
+    Ok(())
+}
+
+fn check_key_type(cql_type: &CqlType, column: &str) -> Result<()> {
+    if let CqlType::User { definition, frozen: false } = cql_type {
+        return Err(Failure::invalid(format!(
+            "Invalid non-frozen user-defined type {} for PRIMARY KEY column '{column}'",
+            // Cassandra quotes the two names as one.
+            model::identifier::quoted(&definition.full_name())
+        )));
+    }
+    if cql_type.is_multicell() {
+        return Err(Failure::invalid(format!(
+            "Invalid non-frozen collection type {cql_type} for PRIMARY KEY column '{column}'"
+        )));
+    }
+    if *cql_type == CqlType::Counter {
+        return Err(Failure::invalid(format!("counter type is not supported for PRIMARY KEY column '{column}'")));
+    }
+    if has_duration(cql_type) {
+        return Err(Failure::invalid(format!("duration type is not supported for PRIMARY KEY column '{column}'")));
+    }
+    Ok(())
+}
+
+/// Whether a duration is anywhere in a type. Cassandra does not look into vectors.
+fn has_duration(cql_type: &CqlType) -> bool {
+    match cql_type {
+        CqlType::Duration => true,
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => has_duration(element),
+        CqlType::Map { key, value, .. } => has_duration(key) || has_duration(value),
+        CqlType::Tuple(elements) => elements.iter().any(has_duration),
+        CqlType::User { definition, .. } => definition.field_types().any(has_duration),
+        _ => false,
+    }
+}
+
+fn check_clustering_order(create: &CreateTable, clustering: &[String]) -> Result<()> {
+    let order = &create.clustering_order;
+    for ((name, _), expected) in order.iter().zip(clustering) {
+        if name == expected {
+            continue;
+        }
+        if order.iter().any(|(other, _)| other == expected) {
+            return Err(Failure::invalid(format!(
+                "The order of columns in the CLUSTERING ORDER directive must match that of the clustering columns \
+                 ({expected} must appear before {name})"
+            )));
+        }
+        return Err(Failure::invalid(format!("Missing CLUSTERING ORDER for column {expected}")));
+    }
+    Ok(())
+}
+
+/// Checks the types of the columns outside of the primary key.
+fn check_counters<'t>(types: impl ExactSizeIterator<Item = &'t CqlType>, time_to_live: i32) -> Result<()> {
+    let columns = types.len();
+    let counters = types.filter(|cql_type| **cql_type == CqlType::Counter).count();
+    if counters > 0 && counters < columns {
+        return Err(Failure::invalid("Cannot mix counter and non counter columns in the same table"));
+    }
+    if counters > 0 && time_to_live > 0 {
+        return Err(Failure::invalid("Cannot set default_time_to_live on a table with counters"));
+    }
+    if counters > 0 {
+        return Err(unsupported("counter columns"));
+    }
+    Ok(())
+}
+
+/// The id of `WITH ID`: a uuid, quoted or not.
+pub(crate) fn table_id(text: &str) -> Result<TableId> {
+    let bytes = model::text::from_bare(&CqlType::Uuid, text).ok();
+    let bytes = bytes.and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
+    bytes.map(TableId).ok_or_else(|| Failure::config("Invalid table id"))
+}

@@ -1,0 +1,245 @@
+//! CREATE, ALTER, DROP, USE, TRUNCATE, and the statements about roles: what kind of statement it is, keyspaces and
+//! properties. Tables, types and DESCRIBE beside this file.
+
+mod describe;
+mod table;
+mod user_type;
+
+use crate::ast::{
+    AlterKeyspace, Body, CreateKeyspace, Definition, DropKeyspace, DropTable, DropType, Property, PropertyValue,
+};
+use crate::lexer::{Kind, syntax};
+use crate::parser::{Parser, anonymous, unsupported};
+use model::Failure;
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// What can be created, altered and dropped but is not in Helenus yet: the keyword and the feature's name.
+const KINDS: [(&str, &str); 4] = [
+    ("index", "secondary indexes"),
+    ("function", "user-defined functions"),
+    ("aggregate", "user-defined aggregates"),
+    ("trigger", "triggers"),
+];
+
+/// What can be granted.
+const PERMISSIONS: [&str; 11] = [
+    "all",
+    "create",
+    "alter",
+    "drop",
+    "select",
+    "modify",
+    "authorize",
+    "describe",
+    "execute",
+    "unmask",
+    "select_masked",
+];
+
+impl Parser<'_> {
+    /// Any statement that does not begin with SELECT, INSERT, UPDATE, DELETE or BEGIN.
+    pub(crate) fn definition(&mut self) -> Result<Body> {
+        let first = self.token;
+        if first.kind != Kind::Word {
+            return Err(self.no_viable());
+        }
+        match first.text.to_ascii_lowercase().as_str() {
+            "use" => {
+                self.advance()?;
+                Ok(Body::Use(self.name()?))
+            }
+            "truncate" => {
+                self.advance()?;
+                if !self.accept_word("table")? {
+                    self.accept_word("columnfamily")?;
+                }
+                Ok(Body::Truncate { table: self.table_name()?, timeout: self.using_timeout()? })
+            }
+            "create" => {
+                self.advance()?;
+                self.create()
+            }
+            "drop" => {
+                self.advance()?;
+                self.drop_statement()
+            }
+            "alter" => {
+                self.advance()?;
+                self.alter()
+            }
+            "describe" | "desc" => {
+                self.advance()?;
+                self.describe()
+            }
+            "grant" | "revoke" => {
+                self.advance()?;
+                if self.at_name() || PERMISSIONS.iter().any(|word| self.token.is(word)) {
+                    return Err(anonymous());
+                }
+                Err(self.no_viable())
+            }
+            "list" => {
+                self.advance()?;
+                if ["roles", "users"].iter().chain(&PERMISSIONS).any(|word| self.token.is(word)) {
+                    return Err(anonymous());
+                }
+                Err(self.no_viable())
+            }
+            "add" if self.peek()?.is("identity") => Err(anonymous()),
+            _ => Err(self.no_viable()),
+        }
+    }
+
+    fn create(&mut self) -> Result<Body> {
+        if self.accept_word("keyspace")? {
+            let if_not_exists = self.if_not_exists()?;
+            let name = self.name()?;
+            let properties = self.properties()?;
+            return Ok(define(Definition::CreateKeyspace(CreateKeyspace { name, if_not_exists, properties })));
+        }
+        if self.accept_table()? {
+            return self.create_table();
+        }
+        if self.accept_word("type")? {
+            return self.create_type();
+        }
+        if self.token.is("custom") && self.peek()?.is("index") {
+            self.advance()?;
+        }
+        if self.token.is("or") && self.peek()?.is("replace") {
+            self.advance()?;
+            self.advance()?;
+        }
+        self.other_kind(false)
+    }
+
+    fn drop_statement(&mut self) -> Result<Body> {
+        if self.accept_word("keyspace")? {
+            let if_exists = self.if_exists()?;
+            return Ok(define(Definition::DropKeyspace(DropKeyspace { name: self.name()?, if_exists })));
+        }
+        if self.accept_table()? {
+            let if_exists = self.if_exists()?;
+            return Ok(define(Definition::DropTable(DropTable { table: self.table_name()?, if_exists })));
+        }
+        if self.accept_word("type")? {
+            let if_exists = self.if_exists()?;
+            return Ok(define(Definition::DropType(DropType { name: self.user_type_name()?, if_exists })));
+        }
+        if self.token.is("identity") {
+            return Err(anonymous());
+        }
+        self.other_kind(true)
+    }
+
+    fn alter(&mut self) -> Result<Body> {
+        if self.accept_word("keyspace")? {
+            let if_exists = self.if_exists()?;
+            let name = self.name()?;
+            let properties = self.properties()?;
+            return Ok(define(Definition::AlterKeyspace(AlterKeyspace { name, if_exists, properties })));
+        }
+        if self.accept_table()? {
+            return self.alter_table();
+        }
+        if self.accept_word("type")? {
+            return self.alter_type();
+        }
+        self.other_kind(true)
+    }
+
+    /// Names what can be created, altered or dropped but is not there yet.
+    fn other_kind(&mut self, existing: bool) -> Result<Body> {
+        for (word, feature) in KINDS {
+            if self.accept_word(word)? {
+                if !existing && word == "index" && self.token.is("on") {
+                    return Err(unsupported(feature));
+                }
+                if existing {
+                    self.if_exists()?
+                } else {
+                    self.if_not_exists()?
+                };
+                if !self.token.is("on") {
+                    self.table_name()?;
+                }
+                return Err(unsupported(feature));
+            }
+        }
+        if self.accept_word("materialized")? {
+            self.expect_word("view")?;
+            if existing {
+                self.if_exists()?
+            } else {
+                self.if_not_exists()?
+            };
+            self.table_name()?;
+            return Err(unsupported("materialized views"));
+        }
+        if self.token.is("role") || self.token.is("user") {
+            return Err(anonymous());
+        }
+        Err(self.no_viable())
+    }
+
+    /// Steps over TABLE or COLUMNFAMILY.
+    fn accept_table(&mut self) -> Result<bool> {
+        Ok(self.accept_word("table")? || self.accept_word("columnfamily")?)
+    }
+
+    // Properties.
+
+    /// `WITH property AND property ...`.
+    fn properties(&mut self) -> Result<Vec<Property>> {
+        self.expect_word("with")?;
+        let mut properties = vec![self.property()?];
+        while self.accept_word("and")? {
+            properties.push(self.property()?);
+        }
+        Ok(properties)
+    }
+
+    fn property(&mut self) -> Result<Property> {
+        let name = self.name()?;
+        self.expect(Kind::Equal, "'='")?;
+        if let Some((_, text)) = self.constant()? {
+            return Ok(Property { name, value: PropertyValue::Text(text) });
+        }
+        if !self.accept(Kind::BraceOpen)? {
+            return Err(self.no_viable());
+        }
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        if self.token.kind != Kind::BraceClose {
+            pairs = self.list(|parser| {
+                let key = parser.property_constant()?;
+                parser.expect(Kind::Colon, "':'")?;
+                Ok((key, parser.property_constant()?))
+            })?;
+        }
+        self.expect(Kind::BraceClose, "'}'")?;
+        let mut keys: Vec<&str> = pairs.iter().map(|(key, _)| key.as_str()).collect();
+        keys.sort_unstable();
+        if let Some(twice) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(syntax(format!("Multiple definition for property {}", twice[0])));
+        }
+        Ok(Property { name, value: PropertyValue::Map(pairs) })
+    }
+
+    fn property_constant(&mut self) -> Result<String> {
+        match self.constant()? {
+            Some((_, text)) => Ok(text),
+            None => {
+                // A name could be a user type's field up to here.
+                if self.at_name() {
+                    self.advance()?;
+                }
+                Err(self.no_viable())
+            }
+        }
+    }
+}
+
+fn define(definition: Definition) -> Body {
+    Body::Define(definition.into())
+}

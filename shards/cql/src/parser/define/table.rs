@@ -1,0 +1,186 @@
+//! CREATE TABLE and ALTER TABLE.
+
+use super::define;
+use crate::ast::{AlterTable, Body, ColumnDefinition, CreateTable, Definition, TableChange};
+use crate::lexer::{Kind, syntax};
+use crate::parser::{Parser, unsupported};
+use model::Failure;
+
+type Result<T> = std::result::Result<T, Failure>;
+
+impl Parser<'_> {
+    pub(super) fn create_table(&mut self) -> Result<Body> {
+        let if_not_exists = self.if_not_exists()?;
+        let table = self.table_name()?;
+        let mut create = CreateTable {
+            table,
+            if_not_exists,
+            columns: Vec::new(),
+            primary_keys: Vec::new(),
+            clustering_order: Vec::new(),
+            compact: false,
+            properties: Vec::new(),
+        };
+        self.expect(Kind::ParenOpen, "'('")?;
+        self.table_column(&mut create)?;
+        while self.accept(Kind::Comma)? {
+            // Cassandra lets a comma stand before the end.
+            if self.token.kind != Kind::Comma && self.token.kind != Kind::ParenClose {
+                self.table_column(&mut create)?;
+            }
+        }
+        self.expect(Kind::ParenClose, "')'")?;
+        if self.accept_word("with")? {
+            self.table_property(&mut create)?;
+            while self.accept_word("and")? {
+                self.table_property(&mut create)?;
+            }
+        }
+        Ok(define(Definition::CreateTable(create)))
+    }
+
+    fn table_column(&mut self, create: &mut CreateTable) -> Result<()> {
+        if self.accept_word("primary")? {
+            self.expect_word("key")?;
+            self.expect(Kind::ParenOpen, "'('")?;
+            let partition = match self.accept(Kind::ParenOpen)? {
+                true => {
+                    let names = self.list(Self::name)?;
+                    self.expect(Kind::ParenClose, "')'")?;
+                    names
+                }
+                false => vec![self.name()?],
+            };
+            let clustering = match self.accept(Kind::Comma)? {
+                true => self.list(Self::name)?,
+                false => Vec::new(),
+            };
+            self.expect(Kind::ParenClose, "')'")?;
+            create.primary_keys.push((partition, clustering));
+            return Ok(());
+        }
+        let column = self.column_definition()?;
+        if self.accept_word("primary")? {
+            self.expect_word("key")?;
+            create.primary_keys.push((vec![column.name.clone()], Vec::new()));
+        }
+        create.columns.push(column);
+        Ok(())
+    }
+
+    /// `name type [STATIC]`.
+    fn column_definition(&mut self) -> Result<ColumnDefinition> {
+        let name = self.name()?;
+        let type_name = self.type_name()?;
+        let is_static = self.accept_word("static")?;
+        if self.token.is("masked") {
+            return Err(unsupported("dynamic data masking"));
+        }
+        Ok(ColumnDefinition { name, type_name, is_static })
+    }
+
+    fn table_property(&mut self, create: &mut CreateTable) -> Result<()> {
+        if self.token.is("compact") && self.peek()?.is("storage") {
+            self.advance()?;
+            self.advance()?;
+            create.compact = true;
+            return Ok(());
+        }
+        if self.token.is("clustering") && self.peek()?.is("order") {
+            self.advance()?;
+            self.advance()?;
+            self.expect_word("by")?;
+            self.expect(Kind::ParenOpen, "'('")?;
+            let order = self.list(|parser| {
+                let name = parser.name()?;
+                let descending = parser.accept_word("desc")?;
+                if !descending && !parser.accept_word("asc")? {
+                    return Err(parser.no_viable());
+                }
+                Ok((name, descending))
+            })?;
+            self.expect(Kind::ParenClose, "')'")?;
+            create.clustering_order.extend(order);
+            return Ok(());
+        }
+        create.properties.push(self.property()?);
+        Ok(())
+    }
+
+    pub(super) fn alter_table(&mut self) -> Result<Body> {
+        let if_exists = self.if_exists()?;
+        let table = self.table_name()?;
+        let change = if self.accept_word("alter")? {
+            self.alter_column()?
+        } else if self.accept_word("add")? {
+            let if_not_exists = self.if_not_exists()?;
+            TableChange::Add { if_not_exists, columns: self.one_or_list(Self::column_definition)? }
+        } else if self.token.is("drop") {
+            self.advance()?;
+            self.drop_columns()?
+        } else if self.accept_word("rename")? {
+            self.if_exists()?;
+            TableChange::Rename(self.renamings()?)
+        } else if self.token.is("with") {
+            TableChange::Options(self.properties()?)
+        } else {
+            return Err(self.no_viable());
+        };
+        Ok(define(Definition::AlterTable(AlterTable { table, if_exists, change })))
+    }
+
+    fn alter_column(&mut self) -> Result<TableChange> {
+        self.if_exists()?;
+        self.name()?;
+        if self.accept_word("type")? {
+            self.type_name()?;
+            return Ok(TableChange::Type);
+        }
+        let masked = self.token.is("masked") || self.token.is("drop") && self.peek()?.is("masked");
+        Err(if masked { unsupported("dynamic data masking") } else { self.no_viable() })
+    }
+
+    fn drop_columns(&mut self) -> Result<TableChange> {
+        if self.token.is("compact") && self.peek()?.is("storage") {
+            self.advance()?;
+            self.advance()?;
+            return Ok(TableChange::DropCompactStorage);
+        }
+        let if_exists = self.if_exists()?;
+        let names = self.one_or_list(Self::name)?;
+        let mut timestamp = None;
+        if self.accept_word("using")? {
+            self.expect_word("timestamp")?;
+            let token = self.token;
+            self.expect(Kind::Integer, "INTEGER")?;
+            timestamp = Some(token.text.parse().map_err(|_| {
+                syntax(format!("Failed parsing statement: NumberFormatException For input string: \"{}\"", token.text))
+            })?);
+        }
+        Ok(TableChange::Drop { if_exists, names, timestamp })
+    }
+
+    /// `item` or `(item, item, ...)`.
+    fn one_or_list<T>(&mut self, item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let mut item = item;
+        if !self.accept(Kind::ParenOpen)? {
+            return Ok(vec![item(self)?]);
+        }
+        let items = self.list(item)?;
+        self.expect(Kind::ParenClose, "')'")?;
+        Ok(items)
+    }
+
+    /// `old TO new AND old TO new ...`.
+    pub(super) fn renamings(&mut self) -> Result<Vec<(String, String)>> {
+        let mut names = Vec::new();
+        loop {
+            let old = self.name()?;
+            self.expect_word("to")?;
+            names.push((old, self.name()?));
+            if !self.accept_word("and")? {
+                return Ok(names);
+            }
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Definitions one after another: what the schema is after each, and the limits of what it holds.
+
+use cql::define::{Applied, ChangeKind, ChangeTarget, KEYSPACES_MAX, Site, TABLES_MAX, TYPE_PARTS_MAX, USER_TYPES_MAX};
+use cql::plan::Plan;
+use model::types::{FIELDS_MAX, TYPE_DEPTH_MAX, UserType};
+use model::{ColumnId, ColumnKind, ErrorCode, Failure, Keyspace, Schema, Table, TableId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A schema that definitions change.
+struct World {
+    schema: Schema,
+    next_id: u128,
+}
+
+impl World {
+    /// With an empty keyspace `k`.
+    fn new() -> World {
+        let mut world = World { schema: Schema::empty(), next_id: 1 };
+        world.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}");
+        world
+    }
+
+    fn apply(&mut self, text: &str) -> Result<Applied, Failure> {
+        let prepared = cql::prepare(&cql::parse(text)?, Some("k"), &self.schema)?;
+        let Plan::Define(define) = prepared.plan else { panic!("{text} is no definition") };
+        self.next_id += 1;
+        let new_id = TableId(self.next_id.to_be_bytes());
+        let site = Site { data_center: "datacenter1", now_micros: 5_000, new_id };
+        let applied = cql::define::apply(&define, &self.schema, &site)?;
+        match &applied.change {
+            Some(change) => match &change.after {
+                Some(after) => self.schema.put_keyspace(Arc::new(after.clone())),
+                None => self.schema.drop_keyspace(&change.keyspace),
+            },
+            None => {}
+        }
+        Ok(applied)
+    }
+
+    /// Runs what changes something.
+    fn run(&mut self, text: &str) {
+        let applied = self.apply(text).unwrap_or_else(|failure| panic!("{text}: {failure}"));
+        assert!(applied.change.is_some(), "{text} changes nothing");
+    }
+
+    fn failure(&mut self, text: &str) -> String {
+        self.apply(text).expect_err(text).text.into_owned()
+    }
+
+    fn table(&self, name: &str) -> &Table {
+        self.schema.table("k", name).expect("a table")
+    }
+
+    fn user_type(&self, name: &str) -> &Arc<UserType> {
+        &self.schema.keyspace("k").expect("a keyspace").types[name]
+    }
+}
+
+fn columns(table: &Table) -> Vec<(&str, u16)> {
+    table.columns.iter().map(|column| (column.name.as_str(), column.id.0)).collect()
+}
+
+#[test]
+fn what_changes_is_told_and_what_does_not_is_not() {
+    let mut world = World::new();
+    let change = world.apply("CREATE TABLE t (a int PRIMARY KEY)").expect("applies").change.expect("a change");
+    assert_eq!((change.kind, change.target), (ChangeKind::Created, ChangeTarget::Table));
+    assert_eq!((change.keyspace.as_str(), change.name.as_str(), change.given_id), ("k", "t", None));
+    for nothing in [
+        "CREATE TABLE IF NOT EXISTS t (b int PRIMARY KEY)",
+        "CREATE KEYSPACE IF NOT EXISTS k WITH replication = {'class': 'SimpleStrategy'}",
+        "DROP TABLE IF EXISTS u",
+        "DROP TYPE IF EXISTS u",
+        "ALTER TABLE IF EXISTS u ADD c int",
+        "ALTER TABLE t WITH comment = ''",
+        "ALTER TABLE t ADD IF NOT EXISTS a int",
+        "ALTER TABLE t DROP IF EXISTS c",
+        "ALTER KEYSPACE k WITH durable_writes = true",
+        "ALTER TYPE IF EXISTS u ADD c int",
+    ] {
+        assert_eq!(world.apply(nothing).expect(nothing).change, None, "{nothing}");
+    }
+    let change = world.apply("ALTER TABLE t ADD b int").expect("applies").change.expect("a change");
+    assert_eq!((change.kind, change.target, change.name.as_str()), (ChangeKind::Updated, ChangeTarget::Table, "t"));
+    let change = world.apply("DROP KEYSPACE k").expect("applies").change.expect("a change");
+    assert_eq!((change.kind, change.target, change.name.as_str()), (ChangeKind::Dropped, ChangeTarget::Keyspace, ""));
+    assert!(change.after.is_none() && world.schema.tables.is_empty());
+}
+
+#[test]
+fn an_id_can_be_given_once() {
+    let mut world = World::new();
+    let id = "123e4567-e89b-12d3-a456-426614174000";
+    let create = |name: &str| format!("CREATE TABLE {name} (a int PRIMARY KEY) WITH ID = {id}");
+    let applied = world.apply(&create("t")).expect("applies");
+    assert_eq!(applied.change.and_then(|change| change.given_id).map(|id| id.to_string()).as_deref(), Some(id));
+    assert!(world.failure(&create("u")).contains("in use by k.t"));
+}
+
+#[test]
+fn column_ids_stay() {
+    let mut world = World::new();
+    world.run("CREATE TABLE t (p int, c int, b int, d int, s int static, PRIMARY KEY (p, c))");
+    assert_eq!(columns(world.table("t")), [("p", 0), ("c", 1), ("s", 2), ("b", 3), ("d", 4)]);
+    world.run("ALTER TABLE t ADD (a int, a2 int static)");
+    assert_eq!(columns(world.table("t")), [("p", 0), ("c", 1), ("a2", 6), ("s", 2), ("a", 5), ("b", 3), ("d", 4)]);
+    assert_eq!(world.table("t").static_len, 2);
+    world.run("ALTER TABLE t DROP (b, s) USING TIMESTAMP 7");
+    assert_eq!(columns(world.table("t")), [("p", 0), ("c", 1), ("a2", 6), ("a", 5), ("d", 4)]);
+    let dropped: Vec<(&str, u16, ColumnKind, i64)> = world
+        .table("t")
+        .dropped
+        .iter()
+        .map(|dropped| (dropped.name.as_str(), dropped.id.0, dropped.kind, dropped.dropped_at))
+        .collect();
+    assert_eq!(dropped, [("b", 3, ColumnKind::Regular, 7), ("s", 2, ColumnKind::Static, 7)]);
+    world.run("ALTER TABLE t ADD (e int, b int)");
+    assert_eq!(columns(world.table("t")), [("p", 0), ("c", 1), ("a2", 6), ("a", 5), ("b", 3), ("d", 4), ("e", 7)]);
+    world.run("ALTER TABLE t DROP b");
+    assert_eq!(world.table("t").dropped.len(), 2);
+    assert_eq!(world.table("t").dropped[0].dropped_at, 5_000);
+    world.run("ALTER TABLE t RENAME p TO q AND c TO r");
+    assert_eq!(columns(world.table("t"))[..2], [("q", 0), ("r", 1)]);
+    assert!(world.failure("ALTER TABLE t RENAME q TO b").contains("dropped"));
+}
+
+#[test]
+fn an_altered_type_is_altered_in_all_that_holds_it() {
+    let mut world = World::new();
+    world.run("CREATE TYPE u (a int)");
+    world.run("CREATE TYPE z (u frozen<u>)");
+    world.run("CREATE TYPE b (l list<frozen<z>>, t tuple<int, frozen<u>>)");
+    world.run("CREATE TABLE t (p int PRIMARY KEY, v u, m map<int, frozen<b>>, x int)");
+    world.run("CREATE TABLE other (p int PRIMARY KEY, x int)");
+    let other = world.schema.table("k", "other").expect("a table").clone();
+    world.run("ALTER TYPE u ADD b text");
+    world.run("ALTER TYPE u RENAME a TO a2");
+    let fields: Vec<&str> = world.user_type("u").fields.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(fields, ["a2", "b"]);
+    for holder in ["z", "b"] {
+        let held = world.user_type(holder).field_types().flat_map(|field| field.references()).collect::<Vec<_>>();
+        assert!(held.iter().all(|held| held.name != "u" || *held == world.user_type("u")), "{holder}");
+        assert!(held.iter().any(|held| held.name == "u"));
+    }
+    for column in ["v", "m"] {
+        let references = world.table("t").column(column).expect("a column").cql_type.references();
+        let found = references.into_iter().find(|held| held.name == "u").expect("holds it");
+        assert_eq!(found, world.user_type("u"), "{column}");
+    }
+    assert!(Arc::ptr_eq(&other, world.schema.table("k", "other").expect("a table")));
+    let order: Vec<&str> = world
+        .schema
+        .keyspace("k")
+        .expect("there")
+        .types_by_dependency()
+        .into_iter()
+        .map(|held| held.name.as_str())
+        .collect();
+    assert_eq!(order, ["u", "z", "b"]);
+    // A dropped column of it does not change any more.
+    world.run("ALTER TABLE t DROP m");
+    assert_eq!(
+        world.table("t").dropped[0].cql_type.to_string(),
+        "map<int, frozen<tuple<frozen<list<frozen<tuple<frozen<tuple<int, text>>>>>>, frozen<tuple<int, frozen<tuple<int, \
+         text>>>>>>>"
+    );
+}
+
+#[test]
+fn keyspaces_tables_and_types_have_a_limit() {
+    let mut world = World::new();
+    let sample = world.schema.keyspace("k").expect("there").clone();
+    while world.schema.keyspaces.len() < KEYSPACES_MAX - 1 {
+        let name = format!("k{}", world.schema.keyspaces.len());
+        world.schema.put_keyspace(Arc::new(Keyspace { name, ..Keyspace::clone(&sample) }));
+    }
+    let create = |name: &str| format!("CREATE KEYSPACE {name} WITH replication = {{'class': 'SimpleStrategy'}}");
+    world.run(&create("last"));
+    assert_eq!(world.failure(&create("more")), "Cannot have more than 1000 keyspaces");
+
+    world.run("CREATE TABLE t (a int PRIMARY KEY)");
+    let table = Table::clone(world.table("t"));
+    let mut many = Keyspace::clone(world.schema.keyspace("k").expect("there"));
+    while many.tables.len() < TABLES_MAX - 1 {
+        let name = format!("t{}", many.tables.len());
+        let id = TableId((many.tables.len() as u128 + (1 << 100)).to_be_bytes());
+        many.tables.insert(name.clone(), Arc::new(Table { name, id, ..table.clone() }));
+    }
+    while many.types.len() < USER_TYPES_MAX - 1 {
+        let name = format!("u{}", many.types.len());
+        let definition = UserType { keyspace: "k".into(), name: name.clone(), fields: Vec::new() };
+        many.types.insert(name, Arc::new(definition));
+    }
+    world.schema.put_keyspace(Arc::new(many));
+    world.run("CREATE TABLE last (a int PRIMARY KEY)");
+    assert_eq!(world.failure("CREATE TABLE more (a int PRIMARY KEY)"), "Cannot have more than 10000 tables");
+    world.run("CREATE TYPE last (a int)");
+    assert_eq!(world.failure("CREATE TYPE more (a int)"), "Cannot have more than 10000 user types");
+}
+
+#[test]
+fn user_types_have_a_size() {
+    let mut world = World::new();
+    let with = |name: &str, count: usize, cql_type: &str| {
+        let fields: Vec<String> = (0..count).map(|at| format!("f{at} {cql_type}")).collect();
+        format!("CREATE TYPE {name} ({})", fields.join(", "))
+    };
+    world.run(&with("wide", FIELDS_MAX, "int"));
+    assert!(world.failure(&with("wider", FIELDS_MAX + 1, "int")).contains("at most 32767 fields"));
+    assert!(world.failure("ALTER TYPE wide ADD more int").contains("at most 32767 fields"));
+
+    // Itself, two types of 32767 fields and themselves: 1 + 2 * 32768 is one too many.
+    let error = "holds at most 65536 types";
+    assert_eq!(TYPE_PARTS_MAX, 65_536);
+    world.run("CREATE TYPE one (a frozen<wide>)");
+    assert!(world.failure("CREATE TYPE two (a frozen<wide>, b frozen<wide>)").contains(error));
+    assert!(world.failure("CREATE TABLE t (a int PRIMARY KEY, b tuple<frozen<wide>, frozen<wide>>)").contains(error));
+    world.run("CREATE TABLE t (a int PRIMARY KEY, b frozen<wide>, c frozen<wide>)");
+
+    world.run("CREATE TYPE d0 (a int)");
+    for depth in 1..TYPE_DEPTH_MAX {
+        world.run(&format!("CREATE TYPE d{depth} (a frozen<d{}>)", depth - 1));
+    }
+    assert!(world.failure(&format!("CREATE TYPE deep (a frozen<d{}>)", TYPE_DEPTH_MAX - 1)).contains("levels deep"));
+    world.run("CREATE TYPE leaf (a int)");
+    assert!(world.failure("ALTER TYPE d0 ADD b frozen<leaf>").contains("levels deep"));
+    world.run("ALTER TYPE d0 ADD b int");
+}
+
+#[test]
+fn a_column_that_was_dropped_comes_back_as_it_was() {
+    let mut world = World::new();
+    let cases = [
+        ("int", "bigint", false),
+        ("text", "blob", true),
+        ("blob", "text", false),
+        ("ascii", "text", true),
+        ("bigint", "timestamp", true),
+        ("timeuuid", "uuid", true),
+        ("uuid", "timeuuid", false),
+        ("int", "blob", false),
+        ("tinyint", "blob", true),
+        ("varint", "tinyint", false),
+        ("list<int>", "list<int>", true),
+        ("list<int>", "set<int>", false),
+        ("list<int>", "frozen<list<int>>", false),
+        ("list<bigint>", "list<timestamp>", true),
+        ("list<int>", "list<blob>", false),
+        ("set<text>", "set<blob>", true),
+        ("frozen<set<timeuuid>>", "frozen<set<uuid>>", false),
+        ("map<ascii, int>", "map<text, int>", true),
+        ("tuple<int>", "tuple<int, text>", true),
+        ("tuple<int, text>", "tuple<int>", false),
+        ("tuple<int>", "tuple<varint>", true),
+        ("tuple<text>", "blob", true),
+        ("frozen<list<text>>", "blob", false),
+        ("vector<float, 2>", "vector<float, 3>", false),
+        ("vector<text, 2>", "blob", true),
+        ("vector<float, 2>", "blob", false),
+    ];
+    for (at, (before, after, fits)) in cases.into_iter().enumerate() {
+        world.run(&format!("CREATE TABLE t{at} (a int PRIMARY KEY, v {before})"));
+        world.run(&format!("ALTER TABLE t{at} DROP v"));
+        let added = world.apply(&format!("ALTER TABLE t{at} ADD v {after}"));
+        assert_eq!(added.is_ok(), fits, "{before} -> {after}");
+        if let Err(failure) = added {
+            assert_eq!(failure.code, ErrorCode::Invalid);
+            assert!(failure.text.contains("incompatible with previously dropped column 'v'"), "{failure}");
+        }
+    }
+    assert_eq!(world.table("t1").column("v").map(|column| column.id), Some(ColumnId(1)));
+    assert_eq!(world.table("t1").dropped.len(), 1);
+}
+
+#[test]
+fn a_keyspace_that_is_altered_keeps_its_tables() {
+    let mut world = World::new();
+    world.run("CREATE TABLE t (a int PRIMARY KEY)");
+    let applied =
+        world.apply("ALTER KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}");
+    assert_eq!(
+        applied.expect("applies").warnings,
+        [
+            "Your replication factor 3 for keyspace k is higher than the number of nodes 1",
+            "When increasing replication factor you need to run a full (-full) repair to distribute the data."
+        ]
+    );
+    let tables: BTreeMap<&str, &str> =
+        world.schema.tables.values().map(|table| (table.keyspace.as_str(), table.name.as_str())).collect();
+    assert_eq!(tables, BTreeMap::from([("k", "t")]));
+}

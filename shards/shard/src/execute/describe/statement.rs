@@ -1,0 +1,249 @@
+//! The statements that make a keyspace, a user type, a table or an index again, to the byte as Cassandra writes them.
+//!
+//! Invariants: within static and within other columns those with cells of their own come last. WITH INTERNALS a table has
+//! its id, and its dropped columns are made, dropped and, where they were added again, added again.
+
+use crate::schema::system_tables::CustomIndex;
+use model::identifier::quoted;
+use model::schema::{DroppedColumn, VIRTUAL_KEYSPACES};
+use model::types::UserType;
+use model::{Column, ColumnKind, CqlType, Keyspace, Table};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// CREATE KEYSPACE.
+pub(super) fn keyspace(keyspace: &Keyspace) -> String {
+    if keyspace.is_virtual() {
+        let name = quoted(&keyspace.name);
+        return virtual_thing("Keyspace", &name, &format!("VIRTUAL KEYSPACE {name};"));
+    }
+    let class = &keyspace.replication.class;
+    let class = class.strip_prefix("org.apache.cassandra.locator.").unwrap_or(class);
+    let mut out = format!("CREATE KEYSPACE {} WITH replication = {{'class': {}", quoted(&keyspace.name), text(class));
+    for (name, value) in &keyspace.replication.options {
+        write!(out, ", {}: {}", text(name), text(value)).unwrap_or_default();
+    }
+    // The two spaces are Cassandra's.
+    out + &format!("}}  AND durable_writes = {};", keyspace.durable_writes)
+}
+
+/// What cannot be made again is shown as a comment.
+fn virtual_thing(kind: &str, name: &str, structure: &str) -> String {
+    let lower = kind.to_lowercase();
+    format!(
+        "/*\nWarning: {kind} {name} is a virtual {lower} and cannot be recreated with CQL.\nStructure, for \
+         reference:\n{structure}\n*/"
+    )
+}
+
+/// CREATE TYPE.
+pub(super) fn user_type(definition: &UserType) -> String {
+    let field = |(name, cql_type): &(String, CqlType)| format!("    {} {cql_type}", quoted(name));
+    let fields: Vec<String> = definition.fields.iter().map(field).collect();
+    let (keyspace, name) = (quoted(&definition.keyspace), quoted(&definition.name));
+    format!("CREATE TYPE {keyspace}.{name} (\n{}\n);", fields.join(",\n"))
+}
+
+/// CREATE INDEX.
+pub(super) fn index(index: &CustomIndex) -> String {
+    format!(
+        "CREATE CUSTOM INDEX {} ON {}.{} () USING {};",
+        quoted(index.name),
+        quoted(index.keyspace),
+        quoted(index.table),
+        text(index.class)
+    )
+}
+
+/// CREATE TABLE.
+pub(super) fn table(table: &Table, internals: bool) -> String {
+    let full_name = format!("{}.{}", quoted(&table.keyspace), quoted(&table.name));
+    let dropped = if internals { in_hash_order(&table.dropped) } else { Vec::new() };
+    let mut lines = column_lines(table, &dropped);
+    let inline_key = table.partition_key_len == 1 && table.clustering_len == 0;
+    if inline_key {
+        lines[0].push_str(" PRIMARY KEY");
+    } else {
+        lines.push(format!("    PRIMARY KEY ({})", primary_key(table)));
+    }
+    let structure = |verb: &str| {
+        let options = options(table, internals).join("\n    AND ");
+        format!("{verb} TABLE {full_name} (\n{}\n) WITH {options};", lines.join(",\n"))
+    };
+    if VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str()) {
+        return virtual_thing("Table", &full_name, &structure("VIRTUAL"));
+    }
+    let mut out = structure("CREATE");
+    for dropped in dropped {
+        let (name, at) = (quoted(&dropped.name), dropped.dropped_at);
+        write!(out, "\nALTER TABLE {full_name} DROP {name} USING TIMESTAMP {at};").unwrap_or_default();
+        if let Some(again) = table.column(&dropped.name) {
+            let column = column_text(&again.name, &again.cql_type, again.kind);
+            write!(out, "\nALTER TABLE {full_name} ADD {column};").unwrap_or_default();
+        }
+    }
+    out
+}
+
+/// The columns, one line each; those that were dropped come last, as they were then.
+fn column_lines(table: &Table, dropped: &[&DroppedColumn]) -> Vec<String> {
+    let shown = |column: &&Column| !dropped.iter().any(|dropped| dropped.name == column.name);
+    let simple_first = |columns: &'_ [Column]| {
+        let (multi, simple): (Vec<Column>, Vec<Column>) =
+            columns.iter().cloned().partition(|column| column.cql_type.is_multicell());
+        simple.into_iter().chain(multi)
+    };
+    let keys = table.columns[..table.primary_key_len()].iter().cloned();
+    let columns = keys.chain(simple_first(table.statics())).chain(simple_first(table.regular()));
+    let columns: Vec<Column> = columns.filter(|column| shown(&column)).collect();
+    let lines = columns.iter().map(|column| column_text(&column.name, &column.cql_type, column.kind));
+    let gone = dropped.iter().map(|dropped| column_text(&dropped.name, &dropped.cql_type, dropped.kind));
+    lines.chain(gone).map(|line| format!("    {line}")).collect()
+}
+
+fn column_text(name: &str, cql_type: &CqlType, kind: ColumnKind) -> String {
+    format!("{} {cql_type}{}", quoted(name), if kind == ColumnKind::Static { " static" } else { "" })
+}
+
+fn primary_key(table: &Table) -> String {
+    let names = |columns: &[Column]| {
+        columns.iter().map(|column| quoted(&column.name).into_owned()).collect::<Vec<String>>().join(", ")
+    };
+    let mut key = names(table.partition_key());
+    if table.partition_key_len > 1 {
+        key = format!("({key})");
+    }
+    if table.clustering_len > 0 {
+        key = format!("{key}, {}", names(table.clustering()));
+    }
+    key
+}
+
+/// Cassandra keeps dropped columns in a hash map that is filled by name and then copied into a second one, just large
+/// enough, and shows them in that map's order: by the low bits of the names' hashes, then as they came.
+fn in_hash_order(dropped: &[DroppedColumn]) -> Vec<&DroppedColumn> {
+    let mut columns: Vec<&DroppedColumn> = dropped.iter().collect();
+    columns.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut buckets: usize = 16;
+    while columns.len() * 4 > buckets * 3 {
+        buckets *= 2;
+    }
+    columns.sort_by_key(|column| bucket(&column.name, buckets));
+    let buckets = (columns.len() * 4 / 3 + 1).next_power_of_two();
+    columns.sort_by_key(|column| bucket(&column.name, buckets));
+    columns
+}
+
+/// The bucket of a name's bytes in a Java hash map of a power of two of buckets.
+fn bucket(name: &str, buckets: usize) -> usize {
+    let hash = name.bytes().rev().fold(1i32, |hash, byte| hash.wrapping_mul(31).wrapping_add(i32::from(byte as i8)));
+    let hash = hash as u32;
+    (hash ^ hash >> 16) as usize & (buckets - 1)
+}
+
+/// The options in Cassandra's order; what was never set is shown with its default.
+fn options(table: &Table, internals: bool) -> Vec<String> {
+    let options = &table.options;
+    let mut out = Vec::new();
+    if internals {
+        out.push(format!("ID = {}", table.id));
+    }
+    if table.clustering_len > 0 {
+        let order = |column: &Column| if column.descending { "DESC" } else { "ASC" };
+        let order: Vec<String> =
+            table.clustering().iter().map(|column| format!("{} {}", quoted(&column.name), order(column))).collect();
+        out.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
+    }
+    if VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str()) {
+        out.push(format!("comment = {}", text(&options.comment)));
+        return out;
+    }
+    let extensions = options.extensions.iter().map(|(name, bytes)| {
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{}: 0x{hex}", text(name))
+    });
+    let extensions: Vec<String> = extensions.collect();
+    let named = [
+        ("additional_write_policy", text(&options.additional_write_policy)),
+        ("allow_auto_snapshot", options.allow_auto_snapshot.unwrap_or(true).to_string()),
+        ("bloom_filter_fp_chance", double(options.bloom_filter_fp_chance)),
+        ("caching", map(&options.caching)),
+        ("cdc", options.cdc.unwrap_or(false).to_string()),
+        ("comment", text(&options.comment)),
+        ("compaction", map(&options.compaction)),
+        ("compression", map(&options.compression)),
+        ("memtable", text(options.memtable.as_deref().unwrap_or("default"))),
+        ("crc_check_chance", double(options.crc_check_chance)),
+        ("default_time_to_live", options.default_time_to_live.to_string()),
+        ("extensions", format!("{{{}}}", extensions.join(", "))),
+        ("gc_grace_seconds", options.gc_grace_seconds.to_string()),
+        ("incremental_backups", options.incremental_backups.unwrap_or(true).to_string()),
+        ("max_index_interval", options.max_index_interval.to_string()),
+        ("memtable_flush_period_in_ms", options.memtable_flush_period_in_ms.to_string()),
+        ("min_index_interval", options.min_index_interval.to_string()),
+        ("read_repair", text(&options.read_repair)),
+        ("speculative_retry", text(&options.speculative_retry)),
+    ];
+    out.extend(named.into_iter().map(|(name, value)| format!("{name} = {value}")));
+    out
+}
+
+/// A text literal.
+fn text(value: &str) -> String {
+    format!("'{}'", value.replace('\'', "''"))
+}
+
+fn map(entries: &BTreeMap<String, String>) -> String {
+    let entries: Vec<String> = entries.iter().map(|(key, value)| format!("{}: {}", text(key), text(value))).collect();
+    format!("{{{}}}", entries.join(", "))
+}
+
+/// As Java writes a double: `1.0`, `0.01`, `1.0E-4`.
+fn double(value: f64) -> String {
+    if value == 0.0 || (1e-3..1e7).contains(&value.abs()) {
+        return format!("{value:?}");
+    }
+    let scientific = format!("{value:e}");
+    match scientific.split_once('e') {
+        Some((mantissa, exponent)) if mantissa.contains('.') => format!("{mantissa}E{exponent}"),
+        Some((mantissa, exponent)) => format!("{mantissa}.0E{exponent}"),
+        None => scientific,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::ColumnId;
+
+    #[test]
+    fn dropped_columns_come_in_the_order_of_a_java_map() {
+        let order = |names: &[&str]| {
+            let dropped: Vec<DroppedColumn> = names
+                .iter()
+                .map(|name| DroppedColumn {
+                    id: ColumnId(0),
+                    name: name.to_string(),
+                    kind: ColumnKind::Regular,
+                    cql_type: CqlType::Int,
+                    dropped_at: 0,
+                })
+                .collect();
+            in_hash_order(&dropped).iter().map(|column| column.name.clone()).collect::<Vec<String>>()
+        };
+        // As DESCRIBE TABLE ... WITH INTERNALS of Cassandra 5.0.9 shows them.
+        assert_eq!(order(&["a", "b", "s"]), ["a", "b", "s"]);
+        assert_eq!(order(&["a", "b", "s", "z"]), ["a", "b", "z", "s"]);
+        assert_eq!(order(&["W", "v"]), ["v", "W"]);
+    }
+
+    #[test]
+    fn doubles_are_written_as_java_does() {
+        let cases =
+            [(1.0, "1.0"), (0.01, "0.01"), (0.001, "0.001"), (0.0001, "1.0E-4"), (0.00012, "1.2E-4"), (0.0, "0.0")];
+        for (value, text) in cases {
+            assert_eq!(double(value), text);
+        }
+        assert_eq!(double(12_345_678.0), "1.2345678E7");
+    }
+}

@@ -1,0 +1,210 @@
+//! Rows of `system_schema` to keyspaces.
+//!
+//! Invariants: what this program did not write is damage ([`Error::Malformed`]): a table or type whose keyspace is not
+//! there, a table without columns, types that hold each other.
+
+use super::{CLASS, MICROS_PER_MILLI, system_table};
+use crate::schema::Error;
+use crate::schema::cells::{RowReader, StoredRow};
+use model::schema::{DroppedColumn, Replication, TableOptions};
+use model::types::UserType;
+use model::{Column, ColumnId, ColumnKind, CqlType, Keyspace, Schema, Table, TableId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The rows of tables of `system_schema`, by the tables' names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SchemaRows {
+    pub(crate) keyspaces: Vec<StoredRow>,
+    pub(crate) types: Vec<StoredRow>,
+    pub(crate) tables: Vec<StoredRow>,
+    pub(crate) columns: Vec<StoredRow>,
+    pub(crate) dropped_columns: Vec<StoredRow>,
+}
+
+/// The keyspaces that the rows describe, by name. `schema` is any that has the system tables.
+pub(crate) fn load(schema: &Schema, rows: &SchemaRows) -> Result<BTreeMap<String, Keyspace>, Error> {
+    let SchemaRows { keyspaces, types, tables, columns, dropped_columns } = rows;
+    let mut found = BTreeMap::new();
+    let description = system_table(schema, "system_schema", "keyspaces");
+    for row in keyspaces {
+        let keyspace = load_keyspace(RowReader::new(description, row))?;
+        found.insert(keyspace.name.clone(), keyspace);
+    }
+
+    load_types(&mut found, system_table(schema, "system_schema", "types"), types)?;
+
+    let description = system_table(schema, "system_schema", "columns");
+    let mut columns_of: BTreeMap<(String, String), Vec<Column>> = BTreeMap::new();
+    for row in columns {
+        let row = RowReader::new(description, row);
+        let owner = (row.text("keyspace_name")?, row.text("table_name")?);
+        let column = load_column(row, found.get(&owner.0))?;
+        columns_of.entry(owner).or_default().push(column);
+    }
+
+    let description = system_table(schema, "system_schema", "dropped_columns");
+    let mut dropped_of: BTreeMap<(String, String), Vec<DroppedColumn>> = BTreeMap::new();
+    for row in dropped_columns {
+        let row = RowReader::new(description, row);
+        let owner = (row.text("keyspace_name")?, row.text("table_name")?);
+        dropped_of.entry(owner).or_default().push(load_dropped(row)?);
+    }
+
+    let description = system_table(schema, "system_schema", "tables");
+    for row in tables {
+        let row = RowReader::new(description, row);
+        let owner = (row.text("keyspace_name")?, row.text("table_name")?);
+        let columns = columns_of.remove(&owner).unwrap_or_default();
+        let dropped = dropped_of.remove(&owner).unwrap_or_default();
+        let table = load_table(row, columns, dropped)?;
+        let keyspace = found.get_mut(&table.keyspace).ok_or_else(|| row.malformed("keyspace_name"))?;
+        keyspace.tables.insert(table.name.clone(), Arc::new(table));
+    }
+    Ok(found)
+}
+
+fn load_keyspace(row: RowReader<'_>) -> Result<Keyspace, Error> {
+    let mut options = row.text_map("replication")?;
+    let class = options.remove(CLASS).ok_or_else(|| row.malformed("replication"))?;
+    Ok(Keyspace {
+        name: row.text("keyspace_name")?,
+        replication: Replication { class, options },
+        durable_writes: row.boolean("durable_writes")?,
+        tables: BTreeMap::new(),
+        types: BTreeMap::new(),
+    })
+}
+
+/// Puts the user types into their keyspaces: each once those that it holds are there.
+fn load_types(
+    keyspaces: &mut BTreeMap<String, Keyspace>,
+    description: &Table,
+    rows: &[StoredRow],
+) -> Result<(), Error> {
+    let mut waiting: Vec<RowReader<'_>> = rows.iter().map(|row| RowReader::new(description, row)).collect();
+    while !waiting.is_empty() {
+        let mut left = Vec::new();
+        for &row in &waiting {
+            let keyspace = keyspaces.get_mut(&row.text("keyspace_name")?);
+            let keyspace = keyspace.ok_or_else(|| row.malformed("keyspace_name"))?;
+            match load_type(row, keyspace)? {
+                Some(definition) => {
+                    keyspace.types.insert(definition.name.clone(), Arc::new(definition));
+                }
+                None => left.push(row),
+            }
+        }
+        // Types that hold each other, or what is no type.
+        if left.len() == waiting.len() {
+            return Err(left[0].malformed("field_types"));
+        }
+        waiting = left;
+    }
+    Ok(())
+}
+
+/// `None`: it holds a type that is not there.
+fn load_type(row: RowReader<'_>, keyspace: &Keyspace) -> Result<Option<UserType>, Error> {
+    let (names, cql_types) = (row.text_list("field_names")?, row.text_list("field_types")?);
+    if names.len() != cql_types.len() {
+        return Err(row.malformed("field_types"));
+    }
+    let mut fields = Vec::with_capacity(names.len());
+    for (name, cql_type) in names.into_iter().zip(cql_types) {
+        let Some(cql_type) = type_in(keyspace, &cql_type) else { return Ok(None) };
+        fields.push((name, cql_type));
+    }
+    Ok(Some(UserType { keyspace: keyspace.name.clone(), name: row.text("type_name")?, fields }))
+}
+
+/// A type by its CQL name; its user types are those of the keyspace.
+fn type_in(keyspace: &Keyspace, name: &str) -> Option<CqlType> {
+    CqlType::parse_in(name, &|name| keyspace.types.get(name).cloned())
+}
+
+fn load_dropped(row: RowReader<'_>) -> Result<DroppedColumn, Error> {
+    let kind = match row.text("kind")?.as_str() {
+        "static" => ColumnKind::Static,
+        "regular" => ColumnKind::Regular,
+        _ => return Err(row.malformed("kind")),
+    };
+    // User types were written as tuples.
+    let cql_type = CqlType::parse(&row.text("type")?).ok_or_else(|| row.malformed("type"))?;
+    let dropped_at = row.bigint("dropped_time")?.saturating_mul(MICROS_PER_MILLI);
+    Ok(DroppedColumn { id: ColumnId(0), name: row.text("column_name")?, kind, cql_type, dropped_at })
+}
+
+fn load_column(row: RowReader<'_>, keyspace: Option<&Keyspace>) -> Result<Column, Error> {
+    let kind = match row.text("kind")?.as_str() {
+        "partition_key" => ColumnKind::PartitionKey,
+        "clustering" => ColumnKind::Clustering,
+        "static" => ColumnKind::Static,
+        "regular" => ColumnKind::Regular,
+        _ => return Err(row.malformed("kind")),
+    };
+    let position = match (kind, row.int("position")?) {
+        (ColumnKind::Static | ColumnKind::Regular, _) => 0,
+        (_, position) => u16::try_from(position).map_err(|_| row.malformed("position"))?,
+    };
+    let name = row.text("type")?;
+    let cql_type = keyspace.and_then(|keyspace| type_in(keyspace, &name)).ok_or_else(|| row.malformed("type"))?;
+    let descending = row.text("clustering_order")? == "desc";
+    Ok(Column { id: ColumnId(0), name: row.text("column_name")?, kind, position, cql_type, descending })
+}
+
+fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<DroppedColumn>) -> Result<Table, Error> {
+    let rank = |kind| match kind {
+        ColumnKind::PartitionKey => 0,
+        ColumnKind::Clustering => 1,
+        ColumnKind::Static => 2,
+        ColumnKind::Regular => 3,
+    };
+    columns.sort_by(|a, b| (rank(a.kind), a.position, &a.name).cmp(&(rank(b.kind), b.position, &b.name)));
+    if columns.len() + dropped.len() > usize::from(u16::MAX) {
+        return Err(row.malformed("table_name"));
+    }
+    let count = |kind| columns.iter().filter(|column| column.kind == kind).count();
+    let static_len = count(ColumnKind::Static);
+    let (partition_key_len, clustering_len) = (count(ColumnKind::PartitionKey), count(ColumnKind::Clustering));
+    let keys = [&columns[..partition_key_len], &columns[partition_key_len..partition_key_len + clustering_len]];
+    let in_place = |key: &[Column]| key.iter().enumerate().all(|(i, column)| column.position as usize == i);
+    if partition_key_len == 0 || !keys.into_iter().all(in_place) {
+        return Err(row.malformed("table_name"));
+    }
+    dropped.sort_by(|a, b| a.name.cmp(&b.name));
+    let options = TableOptions {
+        additional_write_policy: row.text("additional_write_policy")?,
+        allow_auto_snapshot: row.optional_boolean("allow_auto_snapshot")?,
+        bloom_filter_fp_chance: row.double("bloom_filter_fp_chance")?,
+        caching: row.text_map("caching")?,
+        cdc: row.optional_boolean("cdc")?,
+        comment: row.text("comment")?,
+        compaction: row.text_map("compaction")?,
+        compression: row.text_map("compression")?,
+        crc_check_chance: row.double("crc_check_chance")?,
+        default_time_to_live: row.int("default_time_to_live")?,
+        extensions: row.map("extensions")?,
+        gc_grace_seconds: row.int("gc_grace_seconds")?,
+        incremental_backups: row.optional_boolean("incremental_backups")?,
+        max_index_interval: row.int("max_index_interval")?,
+        memtable: row.optional_text("memtable")?,
+        memtable_flush_period_in_ms: row.int("memtable_flush_period_in_ms")?,
+        min_index_interval: row.int("min_index_interval")?,
+        read_repair: row.text("read_repair")?,
+        speculative_retry: row.text("speculative_retry")?,
+    };
+    let mut table = Table {
+        id: TableId(row.uuid("id")?.into_bytes()),
+        keyspace: row.text("keyspace_name")?,
+        name: row.text("table_name")?,
+        columns,
+        partition_key_len,
+        clustering_len,
+        static_len,
+        dropped,
+        options,
+    };
+    table.number_columns();
+    Ok(table)
+}

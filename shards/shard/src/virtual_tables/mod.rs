@@ -1,0 +1,145 @@
+//! Tables without storage: their rows are made when they are read, and then go the way of all rows.
+//!
+//! 1. `contents` makes all rows of the table, in no order.
+//! 2. They are sorted by partition key and clustering (`system_views` of Cassandra has no tokens either).
+//! 3. Those that the command asks for go into the sink that rows of a store would go into: filters, limits, pages and
+//!    selection are not known here.
+//!
+//! Invariants: they live on shard 0, as tables with LocalStrategy do; a page is resumed after the key and clustering of
+//! its last row, whatever has come and gone since; nothing is kept between two reads.
+
+mod contents;
+
+use crate::Shard;
+use crate::row_block::RowBlockSink;
+use crate::verbs::{ReadReply, ReadRequest};
+use model::mutation::{Clustering, push_clustering};
+use model::query::{LiveRow, Partitions, ReadCommand, ReadEnd, RowSink, SinkState};
+use model::row::{Cell, CellContent};
+use model::schema::VIRTUAL_KEYSPACES;
+use model::{ColumnId, ColumnKind, Failure, Table, Token, comparable, value};
+use std::cmp::Ordering;
+
+/// Whether a table has no storage.
+pub(crate) fn is_virtual(table: &Table) -> bool {
+    VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str())
+}
+
+/// Reads a table without storage, on shard 0.
+pub(crate) async fn read(shard: &Shard, table: &Table, request: &ReadRequest) -> Result<ReadReply, Failure> {
+    let mut rows = VirtualRows { table, rows: Vec::new() };
+    contents::fill(shard, &mut rows).await?;
+    let mut sink = RowBlockSink::new(table, request);
+    let end = rows.give(&request.command, &mut sink);
+    Ok(sink.finish(end))
+}
+
+/// The rows of a virtual table.
+struct VirtualRows<'t> {
+    table: &'t Table,
+    rows: Vec<VirtualRow>,
+}
+
+struct VirtualRow {
+    /// The one component of the partition key.
+    key: Vec<u8>,
+    clustering: Vec<u8>,
+    comparable: Vec<u8>,
+    cells: Vec<(ColumnId, Vec<u8>)>,
+}
+
+/// A column's name and value.
+type Named<'v> = (&'v str, Option<Vec<u8>>);
+
+impl VirtualRows<'_> {
+    /// Adds a row. Columns that are not named are null; a name that is no column panics: a programmer's error.
+    fn push<const N: usize>(&mut self, values: [Named<'_>; N]) {
+        let mut row = VirtualRow { key: Vec::new(), clustering: Vec::new(), comparable: Vec::new(), cells: Vec::new() };
+        let mut components: Vec<Vec<u8>> = vec![Vec::new(); self.table.clustering_len];
+        for (name, value) in values {
+            let column = self.table.column(name);
+            let column = column.unwrap_or_else(|| panic!("{} has no column {name}", self.table.full_name()));
+            let Some(value) = value else { continue };
+            match column.kind {
+                ColumnKind::PartitionKey => row.key = value,
+                ColumnKind::Clustering => components[column.position as usize] = value,
+                ColumnKind::Static | ColumnKind::Regular => row.cells.push((column.id, value)),
+            }
+        }
+        row.cells.sort_by_key(|(id, _)| *id);
+        components.iter().for_each(|component| push_clustering(&mut row.clustering, component));
+        let components = components.iter().map(Vec::as_slice);
+        comparable::clustering(self.table, components, &mut row.comparable);
+        self.rows.push(row);
+    }
+
+    /// Gives the rows that `command` asks for, in its order.
+    fn give(mut self, command: &ReadCommand, sink: &mut dyn RowSink) -> ReadEnd {
+        let key_type = &self.table.columns[0].cql_type;
+        let by_key = |a: &[u8], b: &[u8]| value::compare(key_type, a, b);
+        self.rows.sort_by(|a, b| by_key(&a.key, &b.key).then_with(|| a.comparable.cmp(&b.comparable)));
+        let mut given = 0;
+        for partition in self.rows.chunk_by(|a, b| a.key == b.key) {
+            let key = &partition[0].key;
+            let token = Token::of(key);
+            let asked = match &command.partitions {
+                Partitions::Key(asked) => *asked.key == **key,
+                Partitions::Range(range) => range.contains(token),
+            };
+            let resumed = command.resume.as_ref().map(|position| (by_key(key, &position.key.key), position));
+            if !asked || matches!(resumed, Some((Ordering::Less, _))) {
+                continue;
+            }
+            let (mut of_partition, after) = match resumed {
+                Some((Ordering::Equal, position)) => match &position.comparable {
+                    Some(comparable) => (command.resume_partition_rows, Some(comparable)),
+                    None => continue,
+                },
+                _ => (0, None),
+            };
+            let forward = (0..partition.len()).map(|at| if command.reversed { partition.len() - 1 - at } else { at });
+            for row in forward.map(|at| &partition[at]) {
+                let passed = after.is_some_and(|after| match row.comparable.as_slice().cmp(after) {
+                    Ordering::Equal => true,
+                    order => (order == Ordering::Less) != command.reversed,
+                });
+                if passed || !command.slices.iter().any(|slice| slice.contains(&row.comparable)) {
+                    continue;
+                }
+                if of_partition >= command.per_partition_max {
+                    break;
+                }
+                let state = row.give(token, sink);
+                if state != SinkState::Rejected {
+                    (given, of_partition) = (given + 1, of_partition + 1);
+                }
+                if state == SinkState::Full || given >= command.rows_max {
+                    return ReadEnd::Stopped;
+                }
+            }
+        }
+        ReadEnd::Exhausted
+    }
+}
+
+impl VirtualRow {
+    fn give(&self, token: Token, sink: &mut dyn RowSink) -> SinkState {
+        let mut cells: Vec<Cell<'_>> = Vec::with_capacity(self.cells.len());
+        for (column, value) in &self.cells {
+            cells.push(Cell { column: *column, timestamp: 0, content: CellContent::Live(value), path: None });
+        }
+        sink.row(&LiveRow {
+            token,
+            key: &self.key,
+            clustering: Clustering(&self.clustering),
+            comparable: &self.comparable,
+            liveness: None,
+            cells: &cells,
+            static_cells: &[],
+            static_only: false,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
