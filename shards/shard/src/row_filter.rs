@@ -170,62 +170,70 @@ fn push_conditions(
     values: &Values<'_>,
     out: &mut Vec<Condition>,
 ) -> Result<(), Failure> {
-    let place = |id: &ColumnId| {
-        let place = table.columns.iter().position(|column| column.id == *id);
-        place.ok_or_else(|| Failure::invalid("A column of the WHERE clause was dropped"))
+    let operand =
+        |term: &Term, cql_type: &CqlType, what: &str, column: &Column| match values.evaluate(shard, term, cql_type)? {
+            Value::Bytes(bytes) => Ok::<Box<[u8]>, Failure>(bytes.as_ref().into()),
+            Value::Null => Err(unsupported("null", what, column)),
+            Value::Unset => Err(unsupported("unset", what, column)),
+        };
+    let id = match filter {
+        Filter::Compare { column, .. }
+        | Filter::In { column, .. }
+        | Filter::Contains { column, .. }
+        | Filter::ContainsKey { column, .. }
+        | Filter::Entry { column, .. } => column,
+        Filter::Tuple { columns, marker } => return push_tuple(shard, table, columns, *marker, values, out),
     };
-    let (id, test): (&ColumnId, &dyn Fn(&Column) -> Result<Test, Failure>) = match filter {
-        Filter::Compare { column, comparison, term } => (column, &|column| {
-            let value = operand(shard, term, &column.cql_type, column, ["", ""], values)?;
-            Ok(Test::Compare(*comparison, value))
-        }),
-        Filter::In { column, choice } => (column, &|column| Ok(Test::In(list(shard, choice, column, values)?))),
-        Filter::Contains { column, term } => (column, &|column| {
-            let element = element_type(&column.cql_type).unwrap_or(&column.cql_type);
-            Ok(Test::Contains(operand(shard, term, element, column, ["", ""], values)?))
-        }),
-        Filter::ContainsKey { column, term } => (column, &|column| {
-            let CqlType::Map { key, .. } = &column.cql_type else { return Err(no_map(column)) };
-            Ok(Test::ContainsKey(operand(shard, term, key, column, ["", ""], values)?))
-        }),
-        Filter::Entry { column, key, value } => (column, &|column| {
-            let CqlType::Map { key: keys, value: elements, .. } = &column.cql_type else { return Err(no_map(column)) };
-            let key = operand(shard, key, keys, column, ["map ", "key"], values)?;
-            Ok(Test::Entry(key, operand(shard, value, elements, column, ["map ", "value"], values)?))
-        }),
-        Filter::Tuple { columns, marker } => {
-            let Some(first) = columns.first() else { return Ok(()) };
-            let first = place(first)?;
-            let columns = table.columns.get(first..first + columns.len()).unwrap_or_default();
-            let tuple = Tuple::Marker { marker: *marker, columns: columns.len() };
-            let mut found = values.tuple(shard, &tuple, columns)?.into_iter();
-            for (at, column) in columns.iter().enumerate() {
-                let value = found.next().flatten().ok_or_else(|| unsupported("null", ["", ""], column))?;
-                let test = Test::Compare(Comparison::Equal, value.as_ref().into());
-                out.push(Condition { column: first + at, test });
-            }
-            return Ok(());
+    let place = place_of(table, *id)?;
+    let column = &table.columns[place];
+    let cql_type = &column.cql_type;
+    let test = match (filter, cql_type) {
+        (Filter::Compare { comparison, term, .. }, _) => {
+            Test::Compare(*comparison, operand(term, cql_type, "value", column)?)
+        }
+        (Filter::In { choice, .. }, _) => Test::In(list(shard, choice, column, values)?),
+        (Filter::Contains { term, .. }, _) => {
+            Test::Contains(operand(term, element_type(cql_type).unwrap_or(cql_type), "value", column)?)
+        }
+        (Filter::ContainsKey { term, .. }, CqlType::Map { key, .. }) => {
+            Test::ContainsKey(operand(term, key, "value", column)?)
+        }
+        (Filter::Entry { key, value, .. }, CqlType::Map { key: key_type, value: value_type, .. }) => {
+            let key = operand(key, key_type, "map key", column)?;
+            Test::Entry(key, operand(value, value_type, "map value", column)?)
+        }
+        (Filter::ContainsKey { .. } | Filter::Entry { .. } | Filter::Tuple { .. }, _) => {
+            return Err(Failure::server("a condition of a map stands for another type"));
         }
     };
-    let place = place(id)?;
-    out.push(Condition { column: place, test: test(&table.columns[place])? });
+    out.push(Condition { column: place, test });
     Ok(())
 }
 
-/// The value of a condition: neither null nor unset. `part`: what of a map's entry it is.
-fn operand(
+/// `(a, b) = ?` as one condition per column.
+fn push_tuple(
     shard: &Shard,
-    term: &Term,
-    cql_type: &CqlType,
-    column: &Column,
-    part: [&str; 2],
+    table: &Table,
+    ids: &[ColumnId],
+    marker: u16,
     values: &Values<'_>,
-) -> Result<Box<[u8]>, Failure> {
-    match values.evaluate(shard, term, cql_type)? {
-        Value::Bytes(bytes) => Ok(bytes.as_ref().into()),
-        Value::Null => Err(unsupported("null", part, column)),
-        Value::Unset => Err(unsupported("unset", part, column)),
+    out: &mut Vec<Condition>,
+) -> Result<(), Failure> {
+    let Some(first) = ids.first() else { return Ok(()) };
+    let first = place_of(table, *first)?;
+    let columns = table.columns.get(first..first + ids.len()).unwrap_or_default();
+    let tuple = Tuple::Marker { marker, columns: columns.len() };
+    let mut found = values.tuple(shard, &tuple, columns)?.into_iter();
+    for (at, column) in columns.iter().enumerate() {
+        let value = found.next().flatten().ok_or_else(|| unsupported("null", "value", column))?;
+        out.push(Condition { column: first + at, test: Test::Compare(Comparison::Equal, value.as_ref().into()) });
     }
+    Ok(())
+}
+
+fn place_of(table: &Table, id: ColumnId) -> Result<usize, Failure> {
+    let place = table.columns.iter().position(|column| column.id == id);
+    place.ok_or_else(|| Failure::invalid("A column of the WHERE clause was dropped"))
 }
 
 /// The values of IN up to the first that is null or unset, as on Cassandra.
@@ -253,11 +261,6 @@ fn list(shard: &Shard, choice: &Choice, column: &Column, values: &Values<'_>) ->
     Ok(found)
 }
 
-fn unsupported(what: &str, [before, after]: [&str; 2], column: &Column) -> Failure {
-    let after = if after.is_empty() { "value" } else { after };
-    Failure::invalid(format!("Unsupported {what} {before}{after} for column {}", column.name))
-}
-
-fn no_map(column: &Column) -> Failure {
-    Failure::invalid(format!("Cannot use CONTAINS KEY on non-map column {}", column.name))
+fn unsupported(given: &str, what: &str, column: &Column) -> Failure {
+    Failure::invalid(format!("Unsupported {given} {what} for column {}", column.name))
 }

@@ -7,6 +7,8 @@ mod world;
 mod definitions;
 #[path = "requests/reads.rs"]
 mod reads;
+#[path = "requests/selects.rs"]
+mod selects;
 #[path = "requests/statements.rs"]
 mod statements;
 #[path = "requests/writes.rs"]

@@ -14,6 +14,7 @@ pub(crate) mod prepared;
 pub(crate) mod project;
 pub(crate) mod select;
 pub(crate) mod slices;
+mod sorted;
 
 use crate::row_block::RowBlock;
 use crate::verbs::{Defined, Request};

@@ -5,21 +5,19 @@ use super::paging::{PagingState, invalid_state};
 use super::prepared::Statement;
 use super::project::{self, GroupLimits, groups};
 use super::slices::{Bounds, NullBound};
+use super::sorted::sorted;
 use super::timeout_of;
-use crate::coordinator::read::{
-    PAGE_BYTES_MAX, Page, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_key, read_keys, result_too_large,
-};
+use crate::coordinator::read::{PAGE_BYTES_MAX, Page, PageLimits, ReadPlan, read_keys};
 use crate::coordinator::read_terms;
 use crate::coordinator::scan::{Aggregated, aggregate, scan};
-use crate::row_block::{RowBlock, cells_of, counted_nothing};
+use crate::row_block::{RowBlock, counted_nothing};
 use crate::row_filter::RowFilter;
 use crate::verbs::Resume;
 use crate::{Parameters, Rows, Shard};
-use cql::plan::{Choice, Limit, PartitionRestriction, Select, Selector, Term, Value};
+use cql::plan::{Choice, Limit, PartitionRestriction, Select, Term, Value};
 use model::key::{Token, TokenRange};
 use model::query::Slice;
-use model::{Column, ColumnId, CqlType, DecoratedKey, Failure, value};
-use std::cmp::Ordering;
+use model::{CqlType, DecoratedKey, Failure};
 use std::sync::Arc;
 
 /// Which partitions a SELECT visits.
@@ -184,67 +182,6 @@ async fn aggregated(shard: &Shard, plan: &ReadPlan, target: &Target) -> Result<R
     Ok(if block.rows == 0 { counted_nothing(&plan.selection) } else { block })
 }
 
-/// All rows of several partitions by the columns of ORDER BY, equal ones in the order of their partitions. The columns
-/// are read behind the selected ones and cut off again.
-async fn sorted(
-    shard: &Shard,
-    mut plan: ReadPlan,
-    order: &[ColumnId],
-    keys: &[DecoratedKey],
-    limit: u64,
-) -> Result<RowBlock, Failure> {
-    let selected = plan.selection.len();
-    plan.selection = plan.selection.iter().cloned().chain(order.iter().map(|id| Selector::Column(*id))).collect();
-    let mut blocks = Vec::new();
-    let mut bytes = 0;
-    for key in keys {
-        let mut resume = None;
-        loop {
-            let limits = PageLimits { rows_max: limit, bytes_max: Some(PAGE_BYTES_MAX) };
-            let reply = read_key(shard, &plan, key.clone(), resume, limits, true).await?;
-            bytes += reply.block.bytes.len();
-            if bytes > RESULT_BYTES_MAX {
-                return Err(result_too_large());
-            }
-            let rows = u64::from(reply.block.rows);
-            blocks.push(reply.block);
-            if reply.last.is_none() || rows >= limit {
-                break;
-            }
-            resume = reply.last;
-        }
-    }
-    let columns: Vec<&Column> = order.iter().filter_map(|id| plan.table.column_by_id(*id)).collect();
-    let mut found: Vec<(Vec<Option<&[u8]>>, &[u8])> = Vec::new();
-    for block in &blocks {
-        let mut start = 0;
-        for (_, end) in &block.ends {
-            let row = &block.bytes[start..*end as usize];
-            start = *end as usize;
-            let sort_key: Vec<Option<&[u8]>> = cells_of(row).skip(selected).collect();
-            let sort_bytes: usize = sort_key.iter().map(|value| 4 + value.map_or(0, <[u8]>::len)).sum();
-            found.push((sort_key, &row[..row.len().saturating_sub(sort_bytes)]));
-        }
-    }
-    let by_columns = |a: &[Option<&[u8]>], b: &[Option<&[u8]>]| {
-        let each = columns.iter().zip(a.iter().zip(b));
-        let mut orders = each.map(|(column, (a, b))| {
-            let order = match (a, b) {
-                (Some(a), Some(b)) => value::compare(&column.cql_type, a, b),
-                (a, b) => a.is_some().cmp(&b.is_some()),
-            };
-            if column.descending != plan.reversed { order.reverse() } else { order }
-        });
-        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
-    };
-    found.sort_by(|(a, _), (b, _)| by_columns(a, b));
-    let mut out = RowBlock::default();
-    for (_, row) in found.into_iter().take(usize::try_from(limit).unwrap_or(usize::MAX)) {
-        out.push_row(row);
-    }
-    Ok(out)
-}
-
 /// LIMIT or PER PARTITION LIMIT; [`u64::MAX`] without one.
 fn limit_of(shard: &Shard, term: Option<&Term>, values: &Values<'_>) -> Result<u64, Failure> {
     let Some(term) = term else { return Ok(u64::MAX) };
@@ -355,7 +292,7 @@ fn slices_of(
         return Ok(statement.all_rows.clone());
     }
     match Bounds::of(shard, &select.table, restriction, values, NullBound::SortsFirst)? {
-        Some(bounds) => Ok(bounds.slices(&select.table).into()),
+        Some(bounds) => Ok(bounds.slices(&select.table)),
         None => Ok(Arc::from([])),
     }
 }

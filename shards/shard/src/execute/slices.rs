@@ -15,6 +15,7 @@ use model::query::Slice;
 use model::{Column, Failure, Table, value};
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// A restriction with its values.
 pub(crate) struct Bounds<'a> {
@@ -78,9 +79,19 @@ impl<'a> Bounds<'a> {
     }
 
     /// The slices, in order.
-    pub(crate) fn slices(&self, table: &Table) -> Vec<Slice> {
-        if self.prefixes.width() == 0 && self.lower.is_none() && self.upper.is_none() {
-            return vec![Slice::all()];
+    pub(crate) fn slices(&self, table: &Table) -> Arc<[Slice]> {
+        let mut prefixes = self.prefixes.iter();
+        if let (None, None, Some(prefix), None) = (&self.lower, &self.upper, prefixes.next(), prefixes.next()) {
+            // Most reads name one row: its slice is made without anything around it.
+            let bound = |side| {
+                let mut out = Vec::new();
+                comparable::bound(table, prefix.iter().map(|value| &**value), side, &mut out);
+                out.into_boxed_slice()
+            };
+            return match prefix {
+                [] => Arc::from([Slice::all()]),
+                _ => Arc::from([Slice { start: bound(BoundSide::Before), end: bound(BoundSide::After) }]),
+            };
         }
         self.ranges(table).into_iter().map(|(_, slice)| slice).collect()
     }

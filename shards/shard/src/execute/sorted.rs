@@ -1,0 +1,89 @@
+//! ORDER BY over several partitions: all their rows, by the columns named, whatever partition they come from.
+//!
+//! 1. Partitions are read one after another; the columns of ORDER BY are read behind the selected ones.
+//! 2. Rows are sorted by them, and they are cut off again.
+//!
+//! Invariants: rows that are equal in these columns stay in the order of their partitions; nothing is kept that is larger
+//! than a result may be.
+
+use crate::Shard;
+use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_key, result_too_large};
+use crate::row_block::{RowBlock, cells_of};
+use cql::plan::Selector;
+use model::{Column, ColumnId, DecoratedKey, Failure, value};
+use std::cmp::Ordering;
+
+/// A row with the values that it is sorted by.
+struct SortedRow<'b> {
+    sort_key: Vec<Option<&'b [u8]>>,
+    bytes: &'b [u8],
+}
+
+/// The first `limit` rows of the partitions `keys`, in the order of the columns `order`.
+pub(super) async fn sorted(
+    shard: &Shard,
+    mut plan: ReadPlan,
+    order: &[ColumnId],
+    keys: &[DecoratedKey],
+    limit: u64,
+) -> Result<RowBlock, Failure> {
+    let selected = plan.selection.len();
+    plan.selection = plan.selection.iter().cloned().chain(order.iter().map(|id| Selector::Column(*id))).collect();
+    let blocks = read(shard, &plan, keys, limit).await?;
+    let columns: Vec<&Column> = order.iter().filter_map(|id| plan.table.column_by_id(*id)).collect();
+    let mut rows = Vec::new();
+    for block in &blocks {
+        let mut start = 0;
+        for (_, end) in &block.ends {
+            let row = &block.bytes[start..*end as usize];
+            start = *end as usize;
+            let sort_key: Vec<Option<&[u8]>> = cells_of(row).skip(selected).collect();
+            let sort_bytes: usize = sort_key.iter().map(|value| 4 + value.map_or(0, <[u8]>::len)).sum();
+            rows.push(SortedRow { sort_key, bytes: &row[..row.len().saturating_sub(sort_bytes)] });
+        }
+    }
+    rows.sort_by(|a, b| compare(&columns, plan.reversed, &a.sort_key, &b.sort_key));
+    let mut out = RowBlock::default();
+    for row in rows.into_iter().take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+        out.push_row(row.bytes);
+    }
+    Ok(out)
+}
+
+/// The rows that may be among the first `limit`: as many of each partition.
+async fn read(shard: &Shard, plan: &ReadPlan, keys: &[DecoratedKey], limit: u64) -> Result<Vec<RowBlock>, Failure> {
+    let mut blocks = Vec::new();
+    let mut bytes = 0;
+    for key in keys {
+        let mut resume = None;
+        let mut left = limit;
+        loop {
+            let limits = PageLimits { rows_max: left, bytes_max: Some(PAGE_BYTES_MAX) };
+            let reply = read_key(shard, plan, key.clone(), resume, limits, true).await?;
+            bytes += reply.block.bytes.len();
+            if bytes > RESULT_BYTES_MAX {
+                return Err(result_too_large());
+            }
+            left = left.saturating_sub(reply.block.rows.into());
+            blocks.push(reply.block);
+            if reply.last.is_none() || left == 0 {
+                break;
+            }
+            resume = reply.last;
+        }
+    }
+    Ok(blocks)
+}
+
+/// The order of two rows; `reversed`: against the table's.
+fn compare(columns: &[&Column], reversed: bool, a: &[Option<&[u8]>], b: &[Option<&[u8]>]) -> Ordering {
+    let each = columns.iter().zip(a.iter().zip(b));
+    let mut orders = each.map(|(column, (a, b))| {
+        let order = match (a, b) {
+            (Some(a), Some(b)) => value::compare(&column.cql_type, a, b),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        };
+        if column.descending != reversed { order.reverse() } else { order }
+    });
+    orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
