@@ -108,8 +108,16 @@ enum Source<'a> {
     WriteTime(DataColumn),
     Ttl(DataColumn),
     CountRows,
+    /// Of a clustering column: partitions that have static content alone have none.
+    CountClustering,
     Count(DataColumn),
     Token,
+}
+
+impl Source<'_> {
+    fn is_count(&self) -> bool {
+        matches!(self, Source::CountRows | Source::CountClustering | Source::Count(_))
+    }
 }
 
 /// A static or regular column.
@@ -162,7 +170,7 @@ impl<'a> RowBlockSink<'a> {
     /// A sink for `request` on `table`.
     pub(crate) fn new(table: &'a Table, request: &'a ReadRequest) -> RowBlockSink<'a> {
         let sources: Vec<Source<'a>> = request.selection.iter().map(|selector| source(table, selector)).collect();
-        let counting = sources.iter().any(|source| matches!(source, Source::CountRows | Source::Count(_)));
+        let counting = sources.iter().any(Source::is_count);
         RowBlockSink {
             counts: counting.then(|| vec![0; sources.len()]),
             sources,
@@ -248,7 +256,7 @@ impl<'a> RowBlockSink<'a> {
                     push_element(out, left.map(i32::to_be_bytes).as_ref().map(|bytes| &bytes[..]));
                 }
                 Source::Token => push_element(out, Some(&row.token.0.to_be_bytes())),
-                Source::CountRows | Source::Count(_) => push_element(out, None),
+                Source::CountRows | Source::CountClustering | Source::Count(_) => push_element(out, None),
             }
         }
     }
@@ -258,6 +266,7 @@ impl<'a> RowBlockSink<'a> {
         for (source, count) in self.sources.iter().zip(counts) {
             match *source {
                 Source::CountRows => *count += 1,
+                Source::CountClustering => *count += u64::from(!row.static_only),
                 Source::Count(column) => *count += u64::from(column.first(row).is_some()),
                 Source::KeyComponent(_)
                 | Source::Clustering(_)
@@ -330,8 +339,9 @@ fn source<'a>(table: &'a Table, selector: &'a Selector) -> Source<'a> {
         Selector::Ttl(id) => Source::Ttl(DataColumn::of(table, *id)),
         Selector::CountRows => Source::CountRows,
         Selector::Count(id) => match table.column_by_id(*id) {
+            Some(column) if column.kind == ColumnKind::Clustering => Source::CountClustering,
             Some(column) if !column.kind.is_key() => Source::Count(DataColumn::of(table, *id)),
-            // Keys are never null.
+            // Partition keys are never null.
             _ => Source::CountRows,
         },
         Selector::Token => Source::Token,
@@ -407,7 +417,9 @@ fn counted_row(sources: &[Source<'_>], counts: &[u64], first_row: &[u8]) -> RowB
     let mut block = RowBlock { rows: 1, ..RowBlock::default() };
     for ((source, count), value) in sources.iter().zip(counts).zip(cells_of(first_row)) {
         match source {
-            Source::CountRows | Source::Count(_) => push_element(&mut block.bytes, Some(&count.to_be_bytes())),
+            Source::CountRows | Source::CountClustering | Source::Count(_) => {
+                push_element(&mut block.bytes, Some(&count.to_be_bytes()));
+            }
             _ => push_element(&mut block.bytes, value),
         }
     }

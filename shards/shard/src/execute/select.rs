@@ -165,7 +165,8 @@ pub(crate) async fn page_of(
             let mut page = read_keys(shard, plan, &keys, resume, limits).await?;
             // A page that ends with all that the last partition may give is known to be the last.
             let is_over = |resume: &Resume| {
-                resume.partition_rows >= plan.per_partition_max && keys.last() == Some(&resume.position.key)
+                let all = resume.position.comparable.is_none() || resume.partition_rows >= plan.per_partition_max;
+                all && keys.last() == Some(&resume.position.key)
             };
             page.stopped_at = page.stopped_at.filter(|resume| !is_over(resume));
             Ok(page)
