@@ -4,7 +4,6 @@
 //! rest in a task of its own.
 
 use crate::row_block::RowBlockSink;
-use crate::schema::system_tables::is_on_shard_0;
 use crate::verbs::{ReadReply, ReadRequest, Reply, Request};
 use crate::virtual_tables;
 use crate::{SchemaChange, Shard};
@@ -120,7 +119,7 @@ fn adopt_tables(shard: &Shard, schema: &Schema) {
     for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()) {
         for table in keyspace.tables.values() {
             if known.table_by_id(table.id).is_some_and(|old| **old != **table) {
-                shard.store().add_table(table.clone(), is_on_shard_0(keyspace, table));
+                shard.store().add_table(table.clone(), keyspace.lives_on_shard_0(&table.name));
             }
         }
     }
@@ -138,7 +137,7 @@ async fn switch_schema(
     for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()) {
         for table in keyspace.tables.values() {
             match known.table_by_id(table.id) {
-                None => shard.store().add_table(table.clone(), is_on_shard_0(keyspace, table)),
+                None => shard.store().add_table(table.clone(), keyspace.lives_on_shard_0(&table.name)),
                 Some(old) if Arc::ptr_eq(old, table) => {}
                 Some(old) if changes_statements(old, table) => stale.push(table.id),
                 Some(_) => {}

@@ -39,7 +39,7 @@ pub(crate) async fn start(
             return Err(error);
         }
     };
-    let Begun { store, schema, identity, statements } = begun;
+    let Begun { store, schema, identity, statements, truncations } = begun;
     let shard = Shard::new(config, store, schema, identity, steps.mailbox.clone(), notifier);
     crate::execute::prepared::install_stored(&shard, &statements);
     if led {
@@ -60,7 +60,7 @@ pub(crate) async fn start(
             receiver.receive(from, message);
         }
     });
-    batch_log::replay(&shard).await?;
+    batch_log::replay(&shard, &truncations).await.map_err(store_error)?;
     Ok(shard)
 }
 
@@ -70,6 +70,7 @@ struct Begun {
     schema: Arc<Schema>,
     identity: Identity,
     statements: Arc<[StoredStatement]>,
+    truncations: Vec<(TableId, Truncation)>,
 }
 
 fn shard_ready(shard: &Shard, statements: &Arc<[StoredStatement]>) -> StartStep {
@@ -117,7 +118,8 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
     own?;
     others.into_iter().collect::<Result<(), StepError>>().map_err(start_error)?;
     let identity = schema::settle(config, &store, &loaded).await?;
-    Ok(Begun { store, schema: loaded.schema, identity, statements: loaded.prepared.into() })
+    let schema::Loaded { schema, truncations, prepared, .. } = loaded;
+    Ok(Begun { store, schema, identity, statements: prepared.into(), truncations })
 }
 
 async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<Begun, StartError> {
@@ -143,13 +145,13 @@ async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<
             _ => None,
         })
         .await?;
-    Ok(Begun { store, schema, identity, statements })
+    Ok(Begun { store, schema, identity, statements, truncations })
 }
 
 fn add_tables(store: &Store, schema: &Schema) {
     for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()) {
         for table in keyspace.tables.values() {
-            store.add_table(table.clone(), schema::system_tables::is_on_shard_0(keyspace, table));
+            store.add_table(table.clone(), keyspace.lives_on_shard_0(&table.name));
         }
     }
 }

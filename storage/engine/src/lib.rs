@@ -5,6 +5,7 @@
 //! default mode and nothing is read before it is.
 //! Read: choose sources, merge, filter by slices and deletions, give live rows to a sink.
 
+pub mod batch_log;
 pub mod commitlog;
 pub mod memtable;
 mod read;
@@ -13,10 +14,10 @@ mod restore;
 pub mod row_lock;
 mod signal;
 pub mod store;
-pub mod stored;
 mod table;
 mod write;
 
+pub use batch_log::{BatchId, StoredBatch};
 pub use row_lock::RowGuard;
 pub use store::Store;
 

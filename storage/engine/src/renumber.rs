@@ -38,20 +38,26 @@ impl Renumbering {
 
     /// One table's update with the ids of now; `None`: as it is.
     pub(crate) fn update(&self, key: &[u8], update: &TableUpdate<'_>) -> Option<Mutation> {
-        let Renumbering::Moved(ids) = self else { return None };
+        let Renumbering::Moved(_) = self else { return None };
         let mut builder = MutationBuilder::new(key);
+        self.add_to(&mut builder, update);
+        Some(builder.finish())
+    }
+
+    /// Adds one table's update with the ids of now to a mutation of the same key.
+    pub(crate) fn add_to(&self, builder: &mut MutationBuilder, update: &TableUpdate<'_>) {
         builder.table(update.table);
         builder.delete_partition(update.partition_deletion);
         let mut blob = Vec::new();
         for operation in update.operations() {
             match operation {
                 Operation::Row { clustering, row } => {
-                    if move_row(row, ids, &mut blob) {
+                    if self.row(row, &mut blob) {
                         builder.row(clustering, |out| out.extend_from_slice(&blob));
                     }
                 }
                 Operation::StaticRow { row } => {
-                    if move_row(row, ids, &mut blob) {
+                    if self.row(row, &mut blob) {
                         builder.static_row(|out| out.extend_from_slice(&blob));
                     }
                 }
@@ -60,7 +66,16 @@ impl Renumbering {
                 }
             }
         }
-        Some(builder.finish())
+    }
+
+    /// Puts the row with the ids of now into `out`; whether anything is left of it.
+    fn row(&self, row: RowView<'_>, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        match self {
+            Renumbering::Same => out.extend_from_slice(row.blob()),
+            Renumbering::Moved(ids) => move_row(row, ids, out),
+        }
+        !RowView::trusted(out).is_empty()
     }
 }
 
@@ -70,16 +85,13 @@ fn id_now(table: &Table, name: &str, kind: ColumnKind) -> Option<ColumnId> {
     column.map(|column| column.id).or_else(|| Some(dropped()?.id))
 }
 
-/// Puts the row with new ids into `out`; whether anything is left of it.
-fn move_row(row: RowView<'_>, ids: &HashMap<ColumnId, ColumnId>, out: &mut Vec<u8>) -> bool {
+fn move_row(row: RowView<'_>, ids: &HashMap<ColumnId, ColumnId>, out: &mut Vec<u8>) {
     let moved = |cell: Cell<'_>| ids.get(&cell.column).copied();
     let mut cells: Vec<(ColumnId, Cell<'_>)> = row.cells().filter_map(|cell| Some((moved(cell)?, cell))).collect();
     // Stable: the cells of a column keep their order.
     cells.sort_by_key(|(id, _)| *id);
-    out.clear();
     let mut builder = RowBuilder::new(out, row.liveness(), row.deletion());
     for (column, cell) in cells {
         builder.cell(&Cell { column, ..cell });
     }
-    !RowView::trusted(out).is_empty()
 }

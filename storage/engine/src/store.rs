@@ -50,7 +50,7 @@ pub(crate) struct Inner {
     system_bytes: MemoryCounter,
     /// Bytes of writes on their way to a memtable.
     in_flight_bytes: Rc<Cell<usize>>,
-    gate: Gate,
+    pub(crate) gate: Gate,
     log: OnceCell<Log>,
     floor: Cell<u64>,
     highest_counter: u64,
@@ -293,6 +293,15 @@ impl Store {
         }
     }
 
+    /// Bytes in a table's memtable; 0 of a table that is not known.
+    pub fn memory_of(&self, table: TableId) -> usize {
+        self.inner.memtable(table).map_or(0, |memtable| memtable.bytes())
+    }
+
+    pub(crate) fn inner(&self) -> &Rc<Inner> {
+        &self.inner
+    }
+
     /// Bytes in memtables of user tables, and the budget.
     pub fn memory(&self) -> (usize, usize) {
         (self.inner.user_bytes.get(), self.inner.options.memtable_bytes_max)
@@ -304,7 +313,7 @@ impl Inner {
         self.log.get().expect("the store was started")
     }
 
-    fn counter_of(&self, table: &Table) -> MemoryCounter {
+    pub(crate) fn counter_of(&self, table: &Table) -> MemoryCounter {
         if is_system(table) { self.system_bytes.clone() } else { self.user_bytes.clone() }
     }
 

@@ -4,6 +4,7 @@ use crate::commitlog::record::ColumnList;
 use crate::memtable::{MemoryCounter, Memtable};
 use model::schema::SYSTEM_KEYSPACES;
 use model::{Table, TableId};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -15,6 +16,10 @@ pub(crate) struct TableState {
     /// The table's entry in log segments.
     pub(crate) list: Rc<LoggedTable>,
     pub(crate) memtable: Rc<Memtable>,
+    /// Of a table of batches: bytes in memory after the last shedding, and whether one is under way.
+    pub(crate) shed_bytes: Cell<usize>,
+    /// See `shed_bytes`.
+    pub(crate) shedding: Cell<bool>,
 }
 
 /// A table's column list, encoded once.
@@ -36,7 +41,8 @@ impl TableState {
     pub(crate) fn new(table: Arc<Table>, local: bool, counter: MemoryCounter) -> TableState {
         let list = Rc::new(LoggedTable::new(&table));
         let memtable = Rc::new(Memtable::new(table.clone(), counter));
-        TableState { table, local, list, memtable }
+        let (shed_bytes, shedding) = (Cell::new(0), Cell::new(false));
+        TableState { table, local, list, memtable, shed_bytes, shedding }
     }
 }
 

@@ -254,14 +254,6 @@ impl MutationBuilder {
         self
     }
 
-    /// Adds what another mutation does to one table, as it is.
-    pub fn update(&mut self, update: &TableUpdate<'_>) -> &mut Self {
-        self.table(update.table);
-        self.delete_partition(update.partition_deletion);
-        self.bytes.extend_from_slice(update.body.rest);
-        self
-    }
-
     fn push_bytes(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
         self.bytes.extend_from_slice(bytes);

@@ -318,9 +318,15 @@ impl Keyspace {
         }
     }
 
-    /// Whether data of this keyspace stays on this node: `LocalStrategy`. Such tables live on shard 0.
+    /// Whether data of this keyspace stays on this node: `LocalStrategy`.
     pub fn is_local(&self) -> bool {
         self.replication.class.ends_with("LocalStrategy")
+    }
+
+    /// Whether a table of this keyspace lives whole on shard 0: local ones do, but `system.batches`, whose rows belong to
+    /// the shards that coordinate them.
+    pub fn lives_on_shard_0(&self, table: &str) -> bool {
+        self.is_local() && !(self.name == "system" && table == "batches")
     }
 }
 

@@ -1,62 +1,50 @@
 //! The batch log: logged batches over several partitions happen whole, or not at all, whatever crashes.
 //!
-//! 1. All mutations of a batch go into one row of `system.batches`, on disk on this core before any of them is applied. The
-//!    batch's id is one whose token this core owns, so that the row also finds its core when their number changes.
+//! 1. All mutations of a batch go into one row of `system.batches`, on disk on this core before any of them is applied.
 //! 2. The mutations are applied. The row is removed once they are as durable as the row was.
 //! 3. If some could not be applied, they are tried again until they are. After a restart what is left in the table is
 //!    applied with the timestamps that it had.
-//!
-//! A stored mutation is `[u32 number of column lists]`, each `[u32 length][list]`, then the mutation (little-endian): ids of
-//! columns are given anew at every start, the lists say what they meant.
 //!
 //! Invariants: applying a batch again changes nothing; a batch that is in the table is applied sooner or later.
 
 use super::Terms;
 use super::write::{Routed, write};
-use crate::schema::cells::{StoredRow, read_all};
 use crate::schema::rows::system_table;
-use crate::{Shard, schema};
+use crate::{Shard, replica};
 use cql::plan::Context;
-use engine::stored::{StoredMutation, decode, encode};
+use engine::batch_log::BatchId;
+use engine::store::Truncation;
 use model::failure::Detail;
-use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
-use model::{ColumnId, Consistency, DecoratedKey, ErrorCode, Failure, Mutation, MutationBuilder, Table};
-use std::sync::Arc;
+use model::{Consistency, ErrorCode, Failure, Mutation, TableId};
 use std::time::Duration;
 
-/// `system.batches.version`: the form of the stored mutations.
-const VERSION: i32 = 1;
 /// Between two tries to apply what could not be applied.
 const RETRY: Duration = Duration::from_secs(10);
-/// Ids that are tried to find one of this core: with 256 cores one in 100 million batches finds none, which then is
-/// stored with the core of its last id.
-const ID_TRIES_MAX: usize = 4096;
 
 /// Applies the mutations of a batch, all or none.
 pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &Terms) -> Result<(), Failure> {
     let table = system_table(&shard.schema_ref(), "system", "batches").clone();
-    let id = own_id(shard);
-    let timestamp = shard.clock().timestamp();
-    let row = row(shard, &table, &id, &mutations, timestamp);
-    match runtime::timeout(terms.timeout, shard.store().apply_durably(row, true)).await {
+    let mut context = shard.evaluation();
+    let id = shard.store().batch_id(shard.clock().timestamp(), || context.timeuuid());
+    let stored: Vec<Mutation> = mutations.iter().map(|routed| routed.mutation.clone()).collect();
+    match runtime::timeout(terms.timeout, shard.store().put_batch(&table, id, &stored)).await {
         Some(Ok(())) => {}
-        Some(Err(error)) => return Err(crate::replica::failure(&shard.schema_ref(), Some(table.id), error)),
+        Some(Err(error)) => return Err(replica::failure(&shard.schema_ref(), Some(table.id), error)),
         None => return Err(timed_out(terms, "BATCH_LOG")),
     }
-    let applied: Vec<Routed> = mutations.iter().map(Routed::clone).collect();
-    match write(shard, applied, terms).await {
+    match write(shard, mutations.clone(), terms).await {
         Ok(()) => {
-            finish(shard, table, id, timestamp);
+            remove(shard, id);
             Ok(())
         }
         Err(failure) => {
+            // It is in the log: it will be applied, whatever the first try came to.
+            tracing::warn!(%failure, "a logged batch is tried again");
             let (owner, consistency) = (shard.clone(), terms.consistency);
             runtime::spawn(async move {
                 retry(&owner, &mutations, consistency).await;
-                finish(&owner, table, id, timestamp);
+                remove(&owner, id);
             });
-            // It is in the log: it will be applied, whatever the first try came to.
-            tracing::warn!(%failure, "a logged batch is tried again");
             Err(timed_out(terms, "BATCH"))
         }
     }
@@ -72,64 +60,17 @@ fn timed_out(terms: &Terms, write_type: &'static str) -> Failure {
     Failure::new(ErrorCode::WriteTimeout, "Operation timed out - received only 0 responses.").unknown().with(detail)
 }
 
-/// A batch id whose token this core owns.
-fn own_id(shard: &Shard) -> [u8; 16] {
-    let mut id = shard.evaluation().timeuuid();
-    for _ in 1..ID_TRIES_MAX {
-        if shard.route(false, DecoratedKey::new(&id).token) == shard.id() {
-            break;
-        }
-        id = shard.evaluation().timeuuid();
-    }
-    id
-}
-
-fn column(table: &Table, name: &str) -> ColumnId {
-    table.column(name).map_or(ColumnId(0), |column| column.id)
-}
-
-fn row(shard: &Shard, table: &Table, id: &[u8; 16], mutations: &[Routed], timestamp: i64) -> Mutation {
-    let schema = shard.schema_ref();
-    let mut context = shard.evaluation();
-    let mut parts: Vec<([u8; 16], Vec<u8>)> = mutations
-        .iter()
-        .map(|routed| (context.timeuuid(), encode(&routed.mutation, |id| schema.table_by_id(id).cloned())))
-        .collect();
-    parts.sort_unstable_by_key(|(path, _)| *path);
-    let mut mutation = MutationBuilder::new(id);
-    mutation.table(table.id).row(Default::default(), |out| {
-        let mut builder = RowBuilder::new(out, Some(Liveness { timestamp, expiry: None }), Deletion::LIVE);
-        let version = VERSION.to_be_bytes();
-        let mut cells: Vec<Cell<'_>> = parts
-            .iter()
-            .map(|(path, value)| Cell {
-                column: column(table, "mutations"),
-                timestamp,
-                content: CellContent::Live(value),
-                path: Some(path),
-            })
-            .collect();
-        let content = CellContent::Live(&version);
-        cells.push(Cell { column: column(table, "version"), timestamp, content, path: None });
-        cells.sort_by_key(|cell| cell.column);
-        cells.iter().for_each(|cell| builder.cell(cell));
-    });
-    mutation.finish()
-}
-
 /// Removes a batch whose mutations are applied, once they are durable.
-fn finish(shard: &Shard, table: Arc<Table>, id: [u8; 16], timestamp: i64) {
+fn remove(shard: &Shard, id: BatchId) {
     let shard = shard.clone();
     runtime::spawn(async move {
         // What is applied is on disk when the periodic sync after it has ended.
         if let engine::SyncMode::Periodic { period, .. } = shard.config().sync {
             runtime::sleep(2 * period).await;
         }
+        let table = system_table(&shard.schema_ref(), "system", "batches").clone();
         let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
-        let mut mutation = MutationBuilder::new(&id);
-        let deletion = Deletion { timestamp, local_deletion_time: now_in_seconds };
-        mutation.table(table.id).delete_partition(deletion);
-        if let Err(error) = shard.store().apply(mutation.finish(), true).await {
+        if let Err(error) = shard.store().remove_batch(&table, id, now_in_seconds).await {
             // It will be applied once more at the next start, which changes nothing.
             tracing::warn!(%error, "a finished batch stays in the batch log");
         }
@@ -141,46 +82,28 @@ async fn retry(shard: &Shard, mutations: &[Routed], consistency: Consistency) {
     let terms = Terms { consistency, block_for: 1, timeout: shard.config().write_timeout };
     loop {
         runtime::sleep(RETRY).await;
-        if write(shard, mutations.iter().map(Routed::clone).collect(), &terms).await.is_ok() {
+        if write(shard, mutations.to_vec(), &terms).await.is_ok() {
             return;
         }
     }
 }
 
 /// Applies what an earlier run of the process left in the table.
-pub(crate) async fn replay(shard: &Shard) -> Result<(), schema::Error> {
+pub(crate) async fn replay(shard: &Shard, truncations: &[(TableId, Truncation)]) -> Result<(), engine::Error> {
     let table = system_table(&shard.schema_ref(), "system", "batches").clone();
-    let rows = read_all(shard.store(), &table).await?;
-    for row in rows {
-        let Ok(id) = <[u8; 16]>::try_from(row.key.as_slice()) else { continue };
-        let mutations = stored(shard, &table, &row);
-        let timestamp = row.cells.iter().map(|cell| cell.timestamp).max().unwrap_or_default();
-        tracing::info!(mutations = mutations.len(), "a batch of an earlier run is applied");
-        let (owner, table) = (shard.clone(), table.clone());
+    for batch in shard.store().stored_batches(&table, truncations).await? {
+        tracing::info!(mutations = batch.mutations.len(), "a batch of an earlier run is applied");
+        let routed = batch.mutations.into_iter().map(|mutation| Routed { mutation, local: false });
+        let mutations: Vec<Routed> = routed.collect();
         let terms = Terms { consistency: Consistency::One, block_for: 1, timeout: shard.config().write_timeout };
-        let applied = write(shard, mutations.iter().map(Routed::clone).collect(), &terms).await;
+        let applied = write(shard, mutations.clone(), &terms).await;
+        let owner = shard.clone();
         runtime::spawn(async move {
             if applied.is_err() {
                 retry(&owner, &mutations, Consistency::One).await;
             }
-            finish(&owner, table, id, timestamp);
+            remove(&owner, batch.id);
         });
     }
     Ok(())
-}
-
-/// The mutations of a stored batch with the column ids of now; what concerns tables that are gone is left out.
-fn stored(shard: &Shard, table: &Table, row: &StoredRow) -> Vec<Routed> {
-    let schema = shard.schema_ref();
-    let list = column(table, "mutations");
-    let mut found = Vec::new();
-    for cell in row.cells.iter().filter(|cell| cell.column == list) {
-        match decode(&cell.value, |id| schema.table_by_id(id).cloned()) {
-            Some(StoredMutation { mutations }) => {
-                found.extend(mutations.into_iter().map(|mutation| Routed { mutation, local: false }));
-            }
-            None => tracing::error!("a batch in the batch log is malformed and is left out"),
-        }
-    }
-    found
 }

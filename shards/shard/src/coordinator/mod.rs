@@ -12,7 +12,6 @@ pub(crate) mod scan;
 pub(crate) mod write;
 
 use crate::Shard;
-use crate::schema::system_tables::is_on_shard_0;
 use model::{Consistency, Failure, Table};
 use std::future::Future;
 use std::pin::Pin;
@@ -43,7 +42,7 @@ pub(crate) fn read_terms(
     let schema = shard.schema_ref();
     let keyspace = schema.keyspace(&table.keyspace).ok_or_else(|| no_keyspace(&table.keyspace))?;
     let required = cluster::consistency::for_read(consistency, &keyspace.replication, ALIVE)?;
-    Ok((is_on_shard_0(keyspace, table), Terms { consistency, block_for: required.block_for, timeout }))
+    Ok((keyspace.lives_on_shard_0(&table.name), Terms { consistency, block_for: required.block_for, timeout }))
 }
 
 /// The same for a write.
@@ -56,7 +55,7 @@ pub(crate) fn write_terms(
     let schema = shard.schema_ref();
     let keyspace = schema.keyspace(&table.keyspace).ok_or_else(|| no_keyspace(&table.keyspace))?;
     let required = cluster::consistency::for_write(consistency, &keyspace.replication, ALIVE)?;
-    Ok((is_on_shard_0(keyspace, table), Terms { consistency, block_for: required.block_for, timeout }))
+    Ok((keyspace.lives_on_shard_0(&table.name), Terms { consistency, block_for: required.block_for, timeout }))
 }
 
 fn no_keyspace(name: &str) -> Failure {

@@ -22,7 +22,7 @@ async fn open() -> Store {
     let store = Store::open(options).await.expect("opens");
     for keyspace in system_schema().keyspaces.values() {
         for table in keyspace.tables.values() {
-            store.add_table(table.clone(), keyspace.is_local());
+            store.add_table(table.clone(), keyspace.lives_on_shard_0(&table.name));
         }
     }
     store.replay(&[]).await.expect("replays");

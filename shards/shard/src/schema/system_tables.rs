@@ -52,12 +52,6 @@ pub(crate) fn is_hidden(table: &Table) -> bool {
     (table.keyspace.as_str(), table.name.as_str()) == HIDDEN_TABLE
 }
 
-/// Whether all of a table lives on shard 0: the tables of LocalStrategy, but for the batch log, which lies with the core
-/// that coordinates the batch.
-pub(crate) fn is_on_shard_0(keyspace: &Keyspace, table: &Table) -> bool {
-    keyspace.is_local() && (keyspace.name.as_str(), table.name.as_str()) != ("system", "batches")
-}
-
 /// A schema of the system keyspaces alone, with the nil version.
 pub(crate) fn schema() -> Schema {
     let mut schema = Schema::empty();

@@ -1,0 +1,325 @@
+//! Batches on their way: kept in `system.batches` from before their first write until after their last, so that a batch
+//! is applied whole, whatever fails in between.
+//!
+//! 1. [`Store::put_batch`] stores the mutations, durable when it returns, in every mode of the log.
+//! 2. The coordinator brings the mutations to their owners, then calls [`Store::remove_batch`].
+//! 3. After a start, and after a failure, [`Store::stored_batches`] lists what was not removed: whoever applies it again
+//!    changes nothing that was applied before, for mutations carry their timestamps.
+//!
+//! The id of a batch is chosen so that the shard that coordinates it owns its token ([`Store::batch_id`]): storing takes
+//! no hop, and after a start with another number of shards each batch is found by exactly one.
+//!
+//! A batch is a row of Cassandra's table, in a format of our own, which `version` names. An element of `mutations`:
+//! ```text
+//! number of column lists u16
+//! per list: length u32, body as in a commit log's record of kind 4
+//! mutation, to the end
+//! ```
+//! All integers little-endian. The lists say what the mutation's column ids mean after the next start.
+//!
+//! Invariants: put and removal of a batch carry the same timestamp, at which the removal wins; the memtable sheds what is
+//! removed once that is most of it.
+
+use crate::Error;
+use crate::commitlog::record::{ColumnList, ListFormat};
+use crate::memtable::Memtable;
+use crate::memtable::tree::From;
+use crate::renumber::Renumbering;
+use crate::store::{Inner, Store, Truncation};
+use model::key::TokenRange;
+use model::merge::filter_row;
+use model::mutation::Clustering;
+use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState, Slice};
+use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder, RowView};
+use model::{ColumnId, DecoratedKey, Mutation, MutationBuilder, Table, TableId, Token};
+use runtime::{Class, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What `version` says of a batch in this format: never a version of Cassandra's messages.
+pub const BATCH_VERSION: i32 = 0x4865_0001;
+/// Bytes of `system.batches` in memory below which nothing is shed.
+pub const SHED_BYTES_MIN: usize = 1 << 20;
+/// Partitions that shedding looks at between two questions whether to yield.
+const PARTITIONS_PER_YIELD: usize = 256;
+
+/// A batch's name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BatchId {
+    /// The key in `system.batches`, a version 1 uuid.
+    pub uuid: [u8; 16],
+    /// When it was put, microseconds.
+    pub timestamp: i64,
+}
+
+/// A batch that was not removed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoredBatch {
+    /// Its name.
+    pub id: BatchId,
+    /// What it writes, with the columns of the tables as they are now; tables that are gone are left out.
+    pub mutations: Vec<Mutation>,
+}
+
+impl Store {
+    /// A name for a batch of this shard, stored at `timestamp` (microseconds): the first of `uuids`, an endless supply of
+    /// version 1 uuids, whose token is the shard's own.
+    pub fn batch_id(&self, timestamp: i64, mut uuids: impl FnMut() -> [u8; 16]) -> BatchId {
+        loop {
+            let uuid = uuids();
+            if self.inner().options.shard_map.owner(Token::of(&uuid)) == self.inner().shard {
+                return BatchId { uuid, timestamp };
+            }
+        }
+    }
+
+    /// Stores a batch in `batches`, the table `system.batches`: durable when it returns, whatever the mode. Errors as
+    /// those of [`Store::apply_durably`].
+    pub async fn put_batch(&self, batches: &Table, id: BatchId, mutations: &[Mutation]) -> Result<(), Error> {
+        let columns = Columns::of(batches);
+        let timestamp = id.timestamp;
+        let mut elements = Vec::with_capacity(mutations.len());
+        for (n, mutation) in mutations.iter().enumerate() {
+            elements.push((path_of(id, n), self.inner().element(mutation)?));
+        }
+        let mut builder = MutationBuilder::new(&id.uuid);
+        builder.table(batches.id);
+        builder.row(Clustering(&[]), |out| {
+            let liveness = Some(Liveness { timestamp, expiry: None });
+            let version = BATCH_VERSION.to_be_bytes();
+            let list = elements.iter().map(|(path, value)| (columns.mutations, Some(&path[..]), &value[..]));
+            let mut cells: Vec<_> = list.chain([(columns.version, None, &version[..])]).collect();
+            cells.sort_by_key(|(column, path, _)| (*column, *path));
+            let mut row = RowBuilder::new(out, liveness, Deletion::LIVE);
+            for (column, path, value) in cells {
+                row.cell(&Cell { column, timestamp, content: CellContent::Live(value), path });
+            }
+        });
+        if builder.len() > model::mutation::MUTATION_BYTES_MAX {
+            return Err(Error::MutationTooLarge { bytes: builder.len() });
+        }
+        self.apply_durably(builder.finish(), true).await
+    }
+
+    /// Removes a batch that was applied, at `now_in_seconds` (since 1970). A removal that a crash forgets is made up for
+    /// by applying the batch again.
+    pub async fn remove_batch(&self, batches: &Table, id: BatchId, now_in_seconds: i64) -> Result<(), Error> {
+        let mut builder = MutationBuilder::new(&id.uuid);
+        builder.table(batches.id);
+        builder.delete_partition(Deletion { timestamp: id.timestamp, local_deletion_time: now_in_seconds });
+        self.apply(builder.finish(), true).await?;
+        self.inner().shed(batches.id);
+        Ok(())
+    }
+
+    /// The batches of this shard that were put and not removed, less what `truncations` removed since.
+    pub async fn stored_batches(
+        &self,
+        batches: &Table,
+        truncations: &[(TableId, Truncation)],
+    ) -> Result<Vec<StoredBatch>, Error> {
+        let mut found = Found { columns: Columns::of(batches), batches: Vec::new() };
+        let command = ReadCommand {
+            table: batches.id,
+            now_in_seconds: 0,
+            partitions: Partitions::Range(TokenRange::FULL),
+            slices: Arc::from([Slice::all()]),
+            reversed: false,
+            rows_max: u64::MAX,
+            per_partition_max: u64::MAX,
+            visits_max: u64::MAX,
+            resume: None,
+            resume_partition_rows: 0,
+            static_only: false,
+            wants_static: false,
+        };
+        self.read(&command, &mut found).await?;
+        let mut stored = Vec::with_capacity(found.batches.len());
+        for (id, version, elements) in found.batches {
+            if version != Some(BATCH_VERSION) {
+                tracing::warn!(?version, "a batch of an unknown format is left where it is");
+                continue;
+            }
+            let mut mutations = Vec::with_capacity(elements.len());
+            for element in elements {
+                let truncated = |table: TableId| {
+                    let of_table = truncations.iter().find(|(truncated, _)| *truncated == table);
+                    of_table.is_some_and(|(_, truncation)| id.timestamp <= truncation.at_millis.saturating_mul(1000))
+                };
+                let mutation = self.inner().mutation_of(&element, truncated).ok_or_else(|| Error::Corrupt {
+                    path: self.inner().directory.clone(),
+                    offset: 0,
+                    what: "malformed batch in system.batches",
+                })?;
+                mutations.extend(mutation);
+            }
+            stored.push(StoredBatch { id, mutations });
+        }
+        Ok(stored)
+    }
+}
+
+/// Columns of `system.batches`.
+#[derive(Clone, Copy)]
+struct Columns {
+    mutations: ColumnId,
+    version: ColumnId,
+}
+
+impl Columns {
+    fn of(table: &Table) -> Columns {
+        let id = |name| table.column(name).expect("a column of system.batches").id;
+        Columns { mutations: id("mutations"), version: id("version") }
+    }
+}
+
+/// The place of element `n` in the list: the batch's uuid, numbered in its node.
+fn path_of(id: BatchId, n: usize) -> [u8; 16] {
+    let mut path = id.uuid;
+    path[12..].copy_from_slice(&(n as u32).to_be_bytes());
+    path
+}
+
+/// Collects batches: name, version, elements.
+struct Found {
+    columns: Columns,
+    batches: Vec<(BatchId, Option<i32>, Vec<Vec<u8>>)>,
+}
+
+impl RowSink for Found {
+    fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
+        let Ok(uuid) = <[u8; 16]>::try_from(row.key) else { return SinkState::Rejected };
+        let timestamp = row.liveness.map_or(0, |liveness| liveness.timestamp);
+        let values = |column| row.cells.iter().filter(move |cell| cell.column == column);
+        let bytes = |cell: &Cell<'_>| cell.value_at(0).map(<[u8]>::to_vec);
+        let version = values(self.columns.version).find_map(|cell| cell.value_at(0)?.try_into().ok());
+        let elements = values(self.columns.mutations).filter_map(bytes).collect();
+        self.batches.push((BatchId { uuid, timestamp }, version.map(i32::from_be_bytes), elements));
+        SinkState::Open
+    }
+}
+
+impl Inner {
+    /// A mutation with the column lists of its tables.
+    fn element(&self, mutation: &Mutation) -> Result<Vec<u8>, Error> {
+        let tables = self.tables.borrow();
+        let mut lists: Vec<&Rc<_>> = Vec::new();
+        for update in mutation.updates() {
+            let state = tables.get(&update.table).ok_or(Error::UnknownTable(update.table))?;
+            if !lists.iter().any(|list| Rc::ptr_eq(list, &state.list)) {
+                lists.push(&state.list);
+            }
+        }
+        let lists_bytes: usize = lists.iter().map(|list| 4 + list.record.len()).sum();
+        let mut out = Vec::with_capacity(2 + lists_bytes + mutation.bytes().len());
+        out.extend_from_slice(&(lists.len() as u16).to_le_bytes());
+        for list in lists {
+            out.extend_from_slice(&(list.record.len() as u32).to_le_bytes());
+            out.extend_from_slice(&list.record);
+        }
+        out.extend_from_slice(mutation.bytes());
+        Ok(out)
+    }
+
+    /// The mutation of an element, with the columns of now, less tables that are gone or truncated. `None` for bytes that
+    /// [`Inner::element`] did not make; `Some(None)`: nothing is left.
+    fn mutation_of(&self, element: &[u8], truncated: impl Fn(TableId) -> bool) -> Option<Option<Mutation>> {
+        let (lists, mutation) = split_element(element)?;
+        let tables = self.tables.borrow();
+        let mut renumberings = HashMap::default();
+        for list in &lists {
+            if let Some(state) = tables.get(&list.table) {
+                renumberings.insert(list.table, Renumbering::new(list, &state.table));
+            }
+        }
+        let as_it_is = |table| matches!(renumberings.get(&table), Some(Renumbering::Same)) && !truncated(table);
+        if mutation.updates().all(|update| as_it_is(update.table)) {
+            return Some(Some(mutation));
+        }
+        let mut builder = MutationBuilder::new(mutation.key());
+        for update in mutation.updates() {
+            let Some(renumbering) = renumberings.get(&update.table).filter(|_| !truncated(update.table)) else {
+                continue;
+            };
+            renumbering.add_to(&mut builder, &update);
+        }
+        Some((!builder.is_empty()).then(|| builder.finish()))
+    }
+
+    /// Frees what was removed from a table of batches, if that is worth the while: its live rows go to a new memtable.
+    fn shed(self: &Rc<Self>, table: TableId) {
+        let mut tables = self.tables.borrow_mut();
+        let Some(state) = tables.get_mut(&table) else { return };
+        if state.memtable.bytes() < SHED_BYTES_MIN.max(2 * state.shed_bytes.get()) || state.shedding.get() {
+            return;
+        }
+        let Some(pass) = self.gate.enter() else { return };
+        state.shedding.set(true);
+        let fresh = Rc::new(Memtable::new(state.table.clone(), self.counter_of(&state.table)));
+        let old = std::mem::replace(&mut state.memtable, fresh.clone());
+        drop(tables);
+        let inner = self.clone();
+        runtime::spawn_in(Class::Background, async move {
+            old.seal().await;
+            copy_live(&old, &fresh, table).await;
+            if let Some(state) = inner.tables.borrow().get(&table) {
+                state.shed_bytes.set(fresh.bytes());
+                state.shedding.set(false);
+            }
+            Memtable::dismantle(old).await;
+            drop(pass);
+        });
+    }
+}
+
+/// Copies the rows that their partitions' deletions leave.
+async fn copy_live(old: &Rc<Memtable>, fresh: &Memtable, table: TableId) {
+    let mut last: Option<DecoratedKey> = None;
+    loop {
+        let mut seen = 0;
+        {
+            let contents = old.read();
+            let from = match &last {
+                Some(key) => From::After(key.token.prefix(), &key.key),
+                None => From::Start,
+            };
+            let mut at = None;
+            for partition in contents.partitions.range(&contents.arena, from, u64::MAX).take(PARTITIONS_PER_YIELD) {
+                seen += 1;
+                at = Some(partition);
+                let mut blob = Vec::new();
+                for row in partition.rows.ascend(&contents.arena, &[], false) {
+                    blob.clear();
+                    let stored = RowView::trusted(contents.arena.get(row.blob));
+                    if filter_row(stored, partition.deletion, &mut blob) {
+                        let mut builder = MutationBuilder::new(partition.key(&contents.arena));
+                        builder.table(table);
+                        let clustering = Clustering(row.key.clustering(&contents.arena));
+                        builder.row(clustering, |out| out.extend_from_slice(&blob));
+                        let mutation = builder.finish();
+                        mutation.updates().for_each(|update| fresh.apply(mutation.token(), mutation.key(), &update));
+                    }
+                }
+            }
+            if let Some(partition) = at {
+                last = Some(DecoratedKey { token: partition.token, key: partition.key(&contents.arena).into() });
+            }
+        }
+        if seen < PARTITIONS_PER_YIELD {
+            return;
+        }
+        runtime::yield_if_needed().await;
+    }
+}
+
+fn split_element(element: &[u8]) -> Option<(Vec<ColumnList>, Mutation)> {
+    let (count, mut rest) = element.split_first_chunk()?;
+    let mut lists = Vec::new();
+    for _ in 0..u16::from_le_bytes(*count) {
+        let (len, tail) = rest.split_first_chunk()?;
+        let (body, tail) = tail.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+        lists.push(ColumnList::decode(body, ListFormat::WithKinds)?);
+        rest = tail;
+    }
+    Some((lists, Mutation::decode(rest.to_vec()).ok()?))
+}
