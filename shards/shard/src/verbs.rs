@@ -1,5 +1,6 @@
 //! Requests between cores (later: between nodes) and their replies.
 
+use crate::execute::modify::reading::ReadingChange;
 use crate::ports::{Observation, SchemaChange};
 use crate::row_block::{Places, RowBlock};
 use crate::row_filter::RowFilter;
@@ -19,6 +20,8 @@ pub enum Request {
         /// Of a system keyspace: may exceed the memtable budget.
         system: bool,
     },
+    /// Change what the receiver owns, depending on what is there.
+    Change(Box<ReadingChange>),
     /// Read what the receiver owns.
     Read(Box<ReadRequest>),
     /// Shard 0 only: run a DDL statement.

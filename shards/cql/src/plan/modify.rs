@@ -76,6 +76,34 @@ pub enum ColumnChange {
     SetField(u16, Term),
     /// `DELETE c.f`.
     DeleteField(u16),
+    /// `c[i] = v` of a list: reads first.
+    SetIndex {
+        /// The place.
+        index: Term,
+        /// The value; null deletes.
+        value: Term,
+    },
+    /// `DELETE c[i]` of a list: reads first.
+    DeleteIndex(Term),
+    /// `c = c - [..]` of a list: reads first.
+    RemoveValues(Term),
+}
+
+impl Operation {
+    /// Whether what it writes depends on what is there.
+    pub fn reads(&self) -> bool {
+        matches!(
+            self.change,
+            ColumnChange::SetIndex { .. } | ColumnChange::DeleteIndex(_) | ColumnChange::RemoveValues(_)
+        )
+    }
+}
+
+impl Modify {
+    /// Whether an operation reads before it writes.
+    pub fn reads(&self) -> bool {
+        self.operations.iter().chain(&self.statics).any(Operation::reads)
+    }
 }
 
 /// How a batch was declared.

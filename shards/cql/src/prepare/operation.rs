@@ -2,7 +2,6 @@
 
 use crate::ast::{Assignment, DeletePart, Term as Written};
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
-use crate::parser::unsupported;
 use crate::plan::{ColumnChange, Operation, Term};
 use model::{Column, CqlType, Failure};
 
@@ -54,10 +53,7 @@ pub(crate) fn assign(
                     Failure::invalid(format!("Value for a map substraction has to be a set, but was: '{term}'"))
                 })?)
             }
-            CqlType::List { .. } => {
-                prepare_term(term, &own, markers)?;
-                return Err(unsupported("removing elements of a list by value"));
-            }
+            CqlType::List { .. } => ColumnChange::RemoveValues(prepare_term(term, &own, markers)?),
             _ => ColumnChange::Remove(prepare_term(term, &own, markers)?),
         },
         Assignment::Element(key, value) => match cql_type {
@@ -65,11 +61,10 @@ pub(crate) fn assign(
                 key: part(key, "key", key_type, &own, markers)?,
                 value: part(value, "value", value_type, &own, markers)?,
             },
-            CqlType::List { element, .. } => {
-                part(key, "idx", &CqlType::Int, &own, markers)?;
-                part(value, "value", element, &own, markers)?;
-                return Err(unsupported("setting elements of a list by index"));
-            }
+            CqlType::List { element, .. } => ColumnChange::SetIndex {
+                index: part(key, "idx", &CqlType::Int, &own, markers)?,
+                value: part(value, "value", element, &own, markers)?,
+            },
             _ => return refused("set"),
         },
         Assignment::Field(field, value) => {
@@ -100,10 +95,7 @@ pub(crate) fn delete(
         DeletePart::Element(key) => match cql_type {
             CqlType::Map { key: key_type, .. } => ColumnChange::DeleteEntry(part(key, "key", key_type, &own, markers)?),
             CqlType::Set { element, .. } => ColumnChange::DeleteEntry(part(key, "value", element, &own, markers)?),
-            _ => {
-                part(key, "idx", &CqlType::Int, &own, markers)?;
-                return Err(unsupported("deleting elements of a list by index"));
-            }
+            _ => ColumnChange::DeleteIndex(part(key, "idx", &CqlType::Int, &own, markers)?),
         },
         DeletePart::Field(_) if !cql_type.is_user_type() => {
             return Err(Failure::invalid(format!("Invalid field deletion operation for non-UDT column {name}")));

@@ -7,15 +7,14 @@
 //!
 //! Invariants: applying a batch again changes nothing; a batch that is in the table is applied sooner or later.
 
-use super::Terms;
 use super::write::{Routed, write};
+use super::{Terms, timed_out};
 use crate::schema::rows::system_table;
 use crate::{Shard, replica};
 use cql::plan::Context;
 use engine::batch_log::BatchId;
 use engine::store::Truncation;
-use model::failure::Detail;
-use model::{Consistency, ErrorCode, Failure, Mutation, TableId};
+use model::{Consistency, Failure, Mutation, TableId};
 use std::time::Duration;
 
 /// Between two tries to apply what could not be applied.
@@ -48,16 +47,6 @@ pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &
             Err(timed_out(terms, "BATCH"))
         }
     }
-}
-
-fn timed_out(terms: &Terms, write_type: &'static str) -> Failure {
-    let detail = Detail::WriteTimeout {
-        consistency: terms.consistency,
-        received: 0,
-        block_for: terms.block_for as i32,
-        write_type,
-    };
-    Failure::new(ErrorCode::WriteTimeout, "Operation timed out - received only 0 responses.").unknown().with(detail)
 }
 
 /// Removes a batch whose mutations are applied, once they are durable.

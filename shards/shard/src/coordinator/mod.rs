@@ -12,7 +12,8 @@ pub(crate) mod scan;
 pub(crate) mod write;
 
 use crate::Shard;
-use model::{Consistency, Failure, Table};
+use model::failure::Detail;
+use model::{Consistency, ErrorCode, Failure, Table};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -60,6 +61,17 @@ pub(crate) fn write_terms(
 
 fn no_keyspace(name: &str) -> Failure {
     Failure::invalid(format!("keyspace {name} does not exist"))
+}
+
+/// A write of which nothing is known.
+pub(crate) fn timed_out(terms: &Terms, write_type: &'static str) -> Failure {
+    let detail = Detail::WriteTimeout {
+        consistency: terms.consistency,
+        received: 0,
+        block_for: terms.block_for as i32,
+        write_type,
+    };
+    Failure::new(ErrorCode::WriteTimeout, "Operation timed out - received only 0 responses.").unknown().with(detail)
 }
 
 /// Too many calls of this core wait for others.

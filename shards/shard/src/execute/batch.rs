@@ -96,6 +96,11 @@ impl Building {
         parameters: &Parameters<'_>,
         when: When,
     ) -> Result<(), Failure> {
+        if modify.reads() {
+            return Err(Failure::invalid(
+                "Helenus does not support changes of lists by index or value inside of batches yet",
+            ));
+        }
         let timeout = shard.config().write_timeout;
         let (local, terms) = write_terms(shard, &modify.table, parameters.consistency, timeout)?;
         let strictest = self.terms.is_none_or(|other| other.block_for < terms.block_for);

@@ -11,15 +11,23 @@ use crate::Shard;
 use crate::execute::binding::Values;
 use cql::plan::{ColumnChange, Context, Operation, Value};
 use model::row::{Cell, CellContent, RowBuilder};
-use model::value::{TupleElements, elements};
+use model::value::{TupleElements, compare, elements};
 use model::{ColumnId, CqlType, Failure, Table, merge};
 use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 /// Longest element of a set and longest key of a map, bytes.
 pub(crate) const PATH_BYTES_MAX: usize = 65_535;
 
 /// 2010-01-01 in 100 ns since 1582-10-15: where the times of elements at a list's beginning are mirrored.
 const LIST_REFERENCE_TICKS: i64 = 0x01b2_1dd2_1381_4000 + 1_262_304_000_000 * 10_000;
+
+/// An element of a list: its path and its value.
+pub(super) type Element = (Vec<u8>, Vec<u8>);
+
+/// The elements that the lists of a row have now, in their order. Empty for statements that do not read.
+pub(super) type Lists = BTreeMap<ColumnId, Vec<Element>>;
 
 /// What is written into each row, in the order of row blobs.
 #[derive(Default)]
@@ -73,6 +81,7 @@ impl<'a> Cells<'a> {
         table: &Table,
         operations: &'a [Operation],
         values: &'a Values<'_>,
+        lists: &Lists,
     ) -> Result<Cells<'a>, Failure> {
         let mut cells = Cells { pieces: Vec::with_capacity(operations.len()) };
         let mut sorted = true;
@@ -89,7 +98,7 @@ impl<'a> Cells<'a> {
                 }
                 _ => {
                     sorted = false;
-                    cells.change_parts(shard, cql_type, operation, values)?;
+                    cells.change_parts(shard, cql_type, operation, values, lists)?;
                 }
             }
         }
@@ -137,8 +146,10 @@ impl<'a> Cells<'a> {
         cql_type: &CqlType,
         operation: &'a Operation,
         values: &'a Values<'_>,
+        lists: &Lists,
     ) -> Result<(), Failure> {
         let column = operation.column;
+        let list = lists.get(&column).map(Vec::as_slice).unwrap_or_default();
         match &operation.change {
             ColumnChange::Delete => self.push(column, None, What::ColumnDeleted),
             ColumnChange::Set(term) => match values.evaluate(shard, term, cql_type)? {
@@ -199,6 +210,38 @@ impl<'a> Cells<'a> {
                     Value::Unset => {}
                 }
             }
+            ColumnChange::SetIndex { index, value } => {
+                let CqlType::List { element, .. } = cql_type else { return Ok(()) };
+                let index = index_of(values.evaluate(shard, index, &CqlType::Int)?)?;
+                let value = values.evaluate(shard, value, element)?;
+                if list.is_empty() {
+                    return Err(Failure::invalid("Attempted to set an element on a list which is null"));
+                }
+                let path = Some(Cow::Owned(at(list, index)?.to_vec()));
+                match value {
+                    Value::Bytes(value) => self.push(column, path, What::Value(value)),
+                    Value::Null => self.push(column, path, What::Deleted),
+                    Value::Unset => {}
+                }
+            }
+            ColumnChange::DeleteIndex(index) => {
+                let index = index_of(values.evaluate(shard, index, &CqlType::Int)?)?;
+                if list.is_empty() {
+                    return Err(Failure::invalid("Attempted to delete an element from a list which is null"));
+                }
+                self.push(column, Some(Cow::Owned(at(list, index)?.to_vec())), What::Deleted);
+            }
+            ColumnChange::RemoveValues(term) => {
+                let CqlType::List { element, .. } = cql_type else { return Ok(()) };
+                if let Value::Bytes(bytes) = values.evaluate(shard, term, cql_type)? {
+                    let unwanted = split(&bytes, false);
+                    for (path, found) in list {
+                        if unwanted.iter().any(|value| compare(element, value, found) == Ordering::Equal) {
+                            self.push(column, Some(Cow::Owned(path.clone())), What::Deleted);
+                        }
+                    }
+                }
+            }
             ColumnChange::DeleteField(field) => {
                 self.push(column, Some(Cow::Owned(field.to_be_bytes().to_vec())), What::Deleted);
             }
@@ -255,6 +298,25 @@ impl<'a> Cells<'a> {
     }
 }
 
+fn index_of(value: Value<'_>) -> Result<i32, Failure> {
+    match value {
+        Value::Bytes(bytes) => match <[u8; 4]>::try_from(&*bytes) {
+            Ok(bytes) => Ok(i32::from_be_bytes(bytes)),
+            Err(_) => Err(Failure::invalid("Invalid null value for list index")),
+        },
+        Value::Null => Err(Failure::invalid("Invalid null value for list index")),
+        Value::Unset => Err(Failure::invalid("Invalid unset value for list index")),
+    }
+}
+
+/// The path of a list's element.
+fn at(list: &[Element], index: i32) -> Result<&[u8], Failure> {
+    let element = usize::try_from(index).ok().and_then(|index| list.get(index));
+    element
+        .map(|(path, _)| path.as_slice())
+        .ok_or_else(|| Failure::invalid(format!("List index {index} out of bound, list has size {}", list.len())))
+}
+
 /// The parts of a collection, borrowed where the collection is.
 fn split<'b>(bytes: &Cow<'b, [u8]>, is_map: bool) -> Vec<Cow<'b, [u8]>> {
     match bytes {
@@ -293,7 +355,6 @@ fn mirrored(uuid: [u8; 16]) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cmp::Ordering;
 
     #[test]
     fn mirrored_timeuuids_descend_and_stay_before_others() {

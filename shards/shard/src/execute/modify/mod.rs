@@ -5,19 +5,22 @@
 
 mod cells;
 mod json;
+pub(crate) mod reading;
 
 use super::binding::{Keys, Values};
 use super::prepared::Statement;
 use super::slices::{Bounds, NullBound, RangeEnd};
 use super::timeout_of;
 use crate::coordinator::write::{Routed, write};
-use crate::coordinator::write_terms;
+use crate::coordinator::{Terms, join_all, timed_out, write_terms};
+use crate::verbs::Request;
 use crate::{Parameters, Shard, replica};
-use cells::Cells;
+use cells::{Cells, Lists};
 use cql::plan::{Modify, ModifyKind, Term, Value, ttl_of};
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
 use model::row::{Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
-use model::{CqlType, Failure, HashMap, MutationBuilder, Table, TableId};
+use model::{CqlType, DecoratedKey, Failure, HashMap, MutationBuilder, Table, TableId};
+use reading::ReadingChange;
 use std::sync::Arc;
 
 /// Runs an INSERT, UPDATE or DELETE.
@@ -31,9 +34,33 @@ pub(crate) async fn modify(
     let timeout = timeout_of(shard, &statement.prepared, values, shard.config().write_timeout)?;
     let (local, terms) = write_terms(shard, &modify.table, parameters.consistency, timeout)?;
     let when = When::of(shard, modify.timestamp.as_ref(), values, parameters)?;
+    if modify.reads() {
+        return modify_reading(shard, modify, values, local, when, &terms).await;
+    }
     let mut mutations = Mutations::default();
     mutations.add(shard, modify, values, local, when)?;
     write(shard, mutations.finish()?, &terms).await
+}
+
+/// Runs a statement that reads before it writes on the cores that own its partitions.
+async fn modify_reading(
+    shard: &Shard,
+    modify: &Modify,
+    values: &Values<'_>,
+    local: bool,
+    when: When,
+    terms: &Terms,
+) -> Result<(), Failure> {
+    let keys = Keys::of(shard, &modify.table, &modify.keys, values)?;
+    let calls = keys.iter().map(|key| {
+        let change = ReadingChange::new(modify, values, key, local, when);
+        let to = shard.route(local, DecoratedKey::new(key).token);
+        async move { shard.call(to, Request::Change(Box::new(change))).await.done() }
+    });
+    match runtime::timeout(terms.timeout, join_all(calls.collect())).await {
+        Some(results) => results.into_iter().collect(),
+        None => Err(timed_out(terms, "SIMPLE")),
+    }
 }
 
 /// A request's write timestamp and second.
@@ -217,10 +244,11 @@ fn ttl(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<i32, Failu
 impl<'a> Change<'a> {
     fn of(shard: &Shard, modify: &'a Modify, values: &'a Values<'_>) -> Result<Change<'a>, Failure> {
         let table = &*modify.table;
-        let cells = Cells::of(shard, table, &modify.operations, values)?;
+        let lists = Lists::new();
+        let cells = Cells::of(shard, table, &modify.operations, values, &lists)?;
         let statics = match modify.statics.is_empty() {
             true => Cells::default(),
-            false => Cells::of(shard, table, &modify.statics, values)?,
+            false => Cells::of(shard, table, &modify.statics, values, &lists)?,
         };
         let rows = if modify.rows { Change::rows(shard, modify, values)? } else { Rows::None };
         let deletes_rows =
