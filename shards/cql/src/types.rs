@@ -27,35 +27,28 @@ struct Resolving<'k> {
 impl Resolving<'_> {
     /// `frozen`: a frozen type or a tuple stands around it.
     fn resolve(&self, type_name: &TypeName, frozen: bool) -> Result<CqlType> {
-        let element = |inner: &TypeName| {
-            let found = self.resolve(inner, frozen)?;
-            match found {
-                CqlType::Counter => {
-                    Err(Failure::invalid(format!("Counters are not allowed inside collections: {type_name}")))
-                }
-                _ if !found.is_multicell() => Ok(found),
-                _ if found.is_collection() => Err(Failure::invalid(format!(
-                    "Non-frozen collections are not allowed inside collections: {type_name}"
-                ))),
-                _ => Err(Failure::invalid(format!("Non-frozen UDTs are not allowed inside collections: {type_name}"))),
-            }
-        };
         match &type_name.kind {
             TypeKind::Native(native) => Ok(native.clone()),
-            TypeKind::List(inner) => Ok(CqlType::List { element: element(inner)?.into(), frozen }),
+            TypeKind::List(inner) => {
+                self.check_parts(type_name, &[inner], frozen)?;
+                Ok(CqlType::List { element: self.part(type_name, inner, frozen)?.into(), frozen })
+            }
             TypeKind::Set(inner) => {
-                let element = element(inner)?;
-                if element == CqlType::Duration {
-                    return Err(Failure::invalid(format!("Durations are not allowed inside sets: {type_name}")));
+                self.check_parts(type_name, &[inner], frozen)?;
+                if inner.kind == TypeKind::Native(CqlType::Duration) {
+                    let shown = shown(type_name, frozen);
+                    return Err(Failure::invalid(format!("Durations are not allowed inside sets: {shown}")));
                 }
-                Ok(CqlType::Set { element: element.into(), frozen })
+                Ok(CqlType::Set { element: self.part(type_name, inner, frozen)?.into(), frozen })
             }
             TypeKind::Map(key, value) => {
-                let key = element(key)?;
-                if key == CqlType::Duration {
-                    return Err(Failure::invalid(format!("Durations are not allowed as map keys: {type_name}")));
+                self.check_parts(type_name, &[value, key], frozen)?;
+                if key.kind == TypeKind::Native(CqlType::Duration) {
+                    let shown = shown(type_name, frozen);
+                    return Err(Failure::invalid(format!("Durations are not allowed as map keys: {shown}")));
                 }
-                Ok(CqlType::Map { key: key.into(), value: element(value)?.into(), frozen })
+                let key = self.part(type_name, key, frozen)?.into();
+                Ok(CqlType::Map { key, value: self.part(type_name, value, frozen)?.into(), frozen })
             }
             TypeKind::Tuple(elements) => {
                 let elements = elements.iter().map(|inner| match self.resolve(inner, true)? {
@@ -90,17 +83,61 @@ impl Resolving<'_> {
             TypeKind::Custom => class(&type_name.text),
         }
     }
+
+    /// What a collection cannot hold, as written: before anything is looked up, as Cassandra does.
+    fn check_parts(&self, type_name: &TypeName, parts: &[&TypeName], frozen: bool) -> Result<()> {
+        if parts.iter().any(|part| part.kind == TypeKind::Native(CqlType::Counter)) {
+            let shown = shown(type_name, frozen);
+            return Err(Failure::invalid(format!("Counters are not allowed inside collections: {shown}")));
+        }
+        for part in parts.iter().filter(|_| !frozen) {
+            let what = match &part.kind {
+                TypeKind::List(_) | TypeKind::Set(_) | TypeKind::Map(..) => "collections",
+                TypeKind::User { .. } => "UDTs",
+                _ => continue,
+            };
+            let text = format!("Non-frozen {what} are not allowed inside collections: {type_name}");
+            return Err(Failure::invalid(text));
+        }
+        Ok(())
+    }
+
+    /// A part of the collection `type_name`.
+    fn part(&self, type_name: &TypeName, part: &TypeName, frozen: bool) -> Result<CqlType> {
+        match self.resolve(part, frozen)? {
+            // Written as a class.
+            CqlType::Counter => {
+                let shown = shown(type_name, frozen);
+                Err(Failure::invalid(format!("Counters are not allowed inside collections: {shown}")))
+            }
+            found if found.is_multicell() => {
+                Err(Failure::invalid(format!("Non-frozen collections are not allowed inside collections: {type_name}")))
+            }
+            found => Ok(found),
+        }
+    }
+}
+
+/// A type as errors show it: frozen with all that is in it if a frozen type stands around it.
+fn shown(type_name: &TypeName, frozen: bool) -> String {
+    if !frozen {
+        return type_name.to_string();
+    }
+    let inner = |part: &TypeName| shown(part, true);
+    match &type_name.kind {
+        TypeKind::List(element) => format!("frozen<list<{}>>", inner(element)),
+        TypeKind::Set(element) => format!("frozen<set<{}>>", inner(element)),
+        TypeKind::Map(key, value) => format!("frozen<map<{}, {}>>", inner(key), inner(value)),
+        TypeKind::User { .. } => format!("frozen<{type_name}>"),
+        _ => type_name.to_string(),
+    }
 }
 
 /// The type of a marshal class, in full or by its last part.
 fn class(text: &str) -> Result<CqlType> {
-    let word = text.strip_prefix("org.apache.cassandra.db.marshal.").unwrap_or(text);
-    let word = word.split(['(', ' ']).next().unwrap_or(word);
     match CqlType::parse_class(text) {
         Ok((cql_type, _)) => Ok(cql_type),
-        Err(_) if word.ends_with("Type") => Err(unsupported("custom types")),
-        Err(_) => Err(syntax(format!(
-            "Error setting type {text}: Unable to find abstract-type class 'org.apache.cassandra.db.marshal.{word}'"
-        ))),
+        Err(error) if error.0.ends_with("are not supported") => Err(unsupported("custom types")),
+        Err(error) => Err(syntax(format!("Error setting type {text}: {}", error.0))),
     }
 }

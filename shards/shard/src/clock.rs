@@ -1,7 +1,7 @@
 //! A shard's write timestamps and unique ids.
 //!
 //! Invariants: timestamps that a shard gives out strictly increase, also when the wall clock stands still; so do the
-//! times of its version 1 uuids.
+//! times of its version 1 uuids. They are above those of every change of the schema before, also over restarts.
 
 use cql::plan::Context;
 use std::cell::Cell;
@@ -23,6 +23,12 @@ impl Clock {
         uuid_tail[0] = uuid_tail[0] & 0x3f | 0x80;
         uuid_tail[2] |= 1;
         Clock { last_timestamp: Cell::new(0), last_uuid_time: Cell::new(0), uuid_tail }
+    }
+
+    /// Lets every timestamp from now on be above `floor`: that of a change of the schema, which may be ahead of a clock
+    /// that went back over a restart.
+    pub(crate) fn raise(&self, floor: i64) {
+        self.last_timestamp.set(self.last_timestamp.get().max(floor));
     }
 
     /// A write timestamp, microseconds.

@@ -68,6 +68,8 @@ pub(crate) enum StartStep {
         identity: crate::schema::local::Identity,
         /// Prepared statements.
         statements: Arc<[StoredStatement]>,
+        /// Of the last change of the schema, microseconds, or later.
+        timestamp: i64,
     },
     /// To 0: serving.
     Serving,

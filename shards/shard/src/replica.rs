@@ -51,7 +51,8 @@ pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
             adopt_tables(shard, &schema);
             Reply::Done(Ok(()))
         }
-        Request::SwitchSchema { schema, change, dropped } => {
+        Request::SwitchSchema { schema, change, dropped, timestamp } => {
+            shard.clock().raise(timestamp);
             Reply::Done(switch_schema(shard, schema, change, &dropped).await)
         }
         Request::InstallPrepared { id, keyspace, text } => {

@@ -39,11 +39,12 @@ pub(crate) async fn start(
             return Err(error);
         }
     };
-    let Begun { store, schema, identity, statements, truncations } = begun;
+    let Begun { store, schema, identity, statements, truncations, timestamp } = begun;
     let shard = Shard::new(config, store, schema, identity, steps.mailbox.clone(), notifier);
+    shard.clock().raise(timestamp);
     crate::execute::prepared::install_stored(&shard, &statements);
     if led {
-        steps.broadcast(|| shard_ready(&shard, &statements)).await;
+        steps.broadcast(|| shard_ready(&shard, &statements, timestamp)).await;
         steps.gather(|step| matches!(step, StartStep::Serving).then_some(())).await?;
         steps.broadcast(|| StartStep::Go).await;
     } else {
@@ -71,10 +72,12 @@ struct Begun {
     identity: Identity,
     statements: Arc<[StoredStatement]>,
     truncations: Vec<(TableId, Truncation)>,
+    /// Of the last change of the schema, or later.
+    timestamp: i64,
 }
 
-fn shard_ready(shard: &Shard, statements: &Arc<[StoredStatement]>) -> StartStep {
-    StartStep::Ready { identity: shard.identity().clone(), statements: statements.clone() }
+fn shard_ready(shard: &Shard, statements: &Arc<[StoredStatement]>, timestamp: i64) -> StartStep {
+    StartStep::Ready { identity: shard.identity().clone(), statements: statements.clone(), timestamp }
 }
 
 async fn open(config: &Config) -> Result<Store, StartError> {
@@ -118,8 +121,10 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
     own?;
     others.into_iter().collect::<Result<(), StepError>>().map_err(start_error)?;
     let identity = schema::settle(config, &store, &loaded).await?;
+    // Drops of columns are stored in whole milliseconds, rounded up.
+    let timestamp = loaded.last_timestamp.saturating_add(1_000);
     let schema::Loaded { schema, truncations, prepared, .. } = loaded;
-    Ok(Begun { store, schema, identity, statements: prepared.into(), truncations })
+    Ok(Begun { store, schema, identity, statements: prepared.into(), truncations, timestamp })
 }
 
 async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<Begun, StartError> {
@@ -139,13 +144,15 @@ async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<
     let result = replayed.as_ref().copied().map_err(step_error);
     steps.mailbox.send_step(leader, StartStep::Replayed(result)).await;
     replayed?;
-    let (identity, statements) = steps
+    let (identity, statements, timestamp) = steps
         .next(|step| match step {
-            StartStep::Ready { identity, statements } => Some((identity.clone(), statements.clone())),
+            StartStep::Ready { identity, statements, timestamp } => {
+                Some((identity.clone(), statements.clone(), *timestamp))
+            }
             _ => None,
         })
         .await?;
-    Ok(Begun { store, schema, identity, statements, truncations })
+    Ok(Begun { store, schema, identity, statements, truncations, timestamp })
 }
 
 fn add_tables(store: &Store, schema: &Schema) {

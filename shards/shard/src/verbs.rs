@@ -42,6 +42,8 @@ pub enum Request {
         change: Option<SchemaChange>,
         /// Tables that are gone.
         dropped: Vec<TableId>,
+        /// The change's timestamp, microseconds: what is written from now on is later.
+        timestamp: i64,
     },
     /// Install a prepared statement.
     InstallPrepared {

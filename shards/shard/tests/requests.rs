@@ -3,6 +3,8 @@
 #[path = "requests/world.rs"]
 mod world;
 
+#[path = "requests/alterations.rs"]
+mod alterations;
 #[path = "requests/definitions.rs"]
 mod definitions;
 #[path = "requests/reads.rs"]

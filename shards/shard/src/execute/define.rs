@@ -111,7 +111,7 @@ impl<'s> Definition<'s> {
             let replies = self.shard.call_all(|| Request::AdoptTables(after.clone())).await;
             replies.into_iter().try_for_each(Reply::done).map_err(Failure::unknown)?;
         }
-        self.switch(&after, Some(&change), &[]).await?;
+        self.switch(&after, Some(&change), &[], now_micros).await?;
         if change.target == ChangeTarget::Table && change.change == ChangeKind::Updated {
             let left = now_micros - runtime::wall_micros();
             if (0..=MICROS_PER_MILLI).contains(&left) {
@@ -123,7 +123,7 @@ impl<'s> Definition<'s> {
             if let Err(failure) = self.cut(&dropped, timestamp).await {
                 tracing::warn!(%failure, "data of a dropped table stays in the log");
             }
-            self.switch(&after, None, &dropped).await?;
+            self.switch(&after, None, &dropped, now_micros).await?;
             self.release(&dropped).await;
         }
         Ok(Defined { change: Some(change), warnings })
@@ -173,9 +173,14 @@ impl<'s> Definition<'s> {
         schema: &Arc<Schema>,
         change: Option<&SchemaChange>,
         dropped: &[TableId],
+        timestamp: i64,
     ) -> Result<(), Failure> {
-        let request =
-            || Request::SwitchSchema { schema: schema.clone(), change: change.cloned(), dropped: dropped.to_vec() };
+        let request = || Request::SwitchSchema {
+            schema: schema.clone(),
+            change: change.cloned(),
+            dropped: dropped.to_vec(),
+            timestamp,
+        };
         let replies = self.shard.call_all(request).await;
         replies.into_iter().try_for_each(Reply::done).map_err(Failure::unknown)
     }
