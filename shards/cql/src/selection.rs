@@ -61,7 +61,7 @@ pub(crate) fn select(
             }
         }
     }
-    let group_by = selecting.group_by(&select.group, is_equal)?;
+    let group_by = selecting.group_by(&select.group, select.distinct, is_equal)?;
     let mut key_places = Vec::new();
     if !group_by.is_empty() {
         let key = &scope.table.columns[..scope.table.primary_key_len()];
@@ -582,7 +582,12 @@ impl Selecting<'_, '_, '_> {
     }
 
     /// GROUP BY: a prefix of the primary key; the last may be a function of its column.
-    fn group_by(&mut self, group: &[ast::Selector], is_equal: &dyn Fn(&Column) -> bool) -> Result<Vec<Grouping>> {
+    fn group_by(
+        &mut self,
+        group: &[ast::Selector],
+        distinct: bool,
+        is_equal: &dyn Fn(&Column) -> bool,
+    ) -> Result<Vec<Grouping>> {
         let mut groupings = Vec::with_capacity(group.len());
         let key = &self.scope.table.columns[..self.scope.table.primary_key_len()];
         let mut next = 0;
@@ -614,6 +619,11 @@ impl Selecting<'_, '_, '_> {
             if at + 1 < group.len() && !matches!(selector, ast::Selector::Column(_)) {
                 return Err(Failure::invalid(
                     "Functions are only supported on the last element of the GROUP BY clause",
+                ));
+            }
+            if distinct && column.kind == ColumnKind::Clustering {
+                return Err(Failure::invalid(
+                    "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
                 ));
             }
             groupings.push(Grouping { expression: self.expression(selector, None)?.0 });

@@ -156,6 +156,8 @@ pub(crate) fn term_fit(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Res
         |terms: &[ast::Term], wanted: &CqlType| Fit::all(terms.iter().map(|term| term_fit(term, wanted, scope)));
     Ok(match term {
         ast::Term::Null | ast::Term::Marker(_) => Fit::Weak,
+        // A text may be a whole tuple.
+        ast::Term::Constant(..) if matches!(wanted, CqlType::Tuple(_)) => Fit::Weak,
         ast::Term::Constant(family, text) => match suits(*family, wanted) {
             true if preferred_type(*family, text) == *wanted => Fit::Exact,
             true => Fit::Weak,

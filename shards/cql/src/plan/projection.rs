@@ -115,7 +115,10 @@ impl Expression {
                     None => Ok(None),
                 };
                 let (from, to) = (bound(from)?, bound(to)?);
-                Some(Cow::Owned(slice(cql_type, &bytes, from.as_deref(), to.as_deref())?))
+                let part = slice(cql_type, &bytes, from.as_deref(), to.as_deref())?;
+                // Nothing of a collection that is not frozen is null.
+                let nothing = value::elements(&part, false).next().is_none();
+                (!nothing || !cql_type.is_multicell()).then_some(Cow::Owned(part))
             }
         })
     }

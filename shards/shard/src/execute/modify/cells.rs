@@ -17,9 +17,6 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Longest element of a set and longest key of a map, bytes.
-pub(crate) const PATH_BYTES_MAX: usize = 65_535;
-
 /// 2010-01-01 in 100 ns since 1582-10-15: where the times of elements at a list's beginning are mirrored.
 const LIST_REFERENCE_TICKS: i64 = 0x01b2_1dd2_1381_4000 + 1_262_304_000_000 * 10_000;
 
@@ -184,7 +181,6 @@ impl<'a> Cells<'a> {
             ColumnChange::SetEntry { key, value } => {
                 let CqlType::Map { key: key_type, value: value_type, .. } = cql_type else { return Ok(()) };
                 let key = key_of(values.evaluate(shard, key, key_type)?, "map key")?;
-                check_path("Map key", "Map keys", "keys", key.len())?;
                 match values.evaluate(shard, value, value_type)? {
                     Value::Bytes(value) => self.push(column, Some(key), What::Value(value)),
                     Value::Null => self.push(column, Some(key), What::Deleted),
@@ -261,14 +257,12 @@ impl<'a> Cells<'a> {
         match cql_type {
             CqlType::Set { .. } => {
                 for element in split(&bytes, false) {
-                    check_path("Set value", "Set values", "value", element.len())?;
                     self.push(column, Some(element), What::Value(Cow::Borrowed(&[])));
                 }
             }
             CqlType::Map { .. } => {
                 let mut parts = split(&bytes, true).into_iter();
                 while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
-                    check_path("Map key", "Map keys", "keys", key.len())?;
                     self.push(column, Some(key), What::Value(value));
                 }
             }
@@ -333,15 +327,6 @@ fn key_of<'b>(value: Value<'b>, word: &str) -> Result<Cow<'b, [u8]>, Failure> {
     }
 }
 
-fn check_path(one: &str, many: &str, noun: &str, len: usize) -> Result<(), Failure> {
-    if len > PATH_BYTES_MAX {
-        return Err(Failure::invalid(format!(
-            "{one} is too long. {many} are limited to {PATH_BYTES_MAX} bytes but {len} bytes {noun} provided"
-        )));
-    }
-    Ok(())
-}
-
 /// The timeuuid with its time mirrored at [`LIST_REFERENCE_TICKS`]: the later, the smaller.
 fn mirrored(uuid: [u8; 16]) -> [u8; 16] {
     let [a, b, c, d, e, f, g, h, rest @ ..] = uuid;
@@ -367,15 +352,5 @@ mod tests {
         assert_eq!(compare(&mirrored(early), &early), Ordering::Less);
         assert_eq!(mirrored(mirrored(early)), early);
         assert_eq!(mirrored(early)[6] >> 4, 1);
-    }
-
-    #[test]
-    fn paths_have_a_limit() {
-        assert!(check_path("Map key", "Map keys", "keys", PATH_BYTES_MAX).is_ok());
-        let error = check_path("Map key", "Map keys", "keys", PATH_BYTES_MAX + 1).unwrap_err();
-        assert_eq!(
-            error.text,
-            "Map key is too long. Map keys are limited to 65535 bytes but 65536 bytes keys provided"
-        );
     }
 }
