@@ -23,6 +23,8 @@ use world::{
 
 #[path = "cql_port/forms.rs"]
 mod forms;
+#[path = "cql_port/tracing.rs"]
+mod tracing;
 
 const BOTH: [Version; 2] = [Version::V4, Version::V5];
 const ALL: [Version; 3] = [Version::V3, Version::V4, Version::V5];

@@ -38,7 +38,8 @@ impl Clock {
         timestamp
     }
 
-    fn timeuuid(&self) -> [u8; 16] {
+    /// A version 1 uuid.
+    pub(crate) fn timeuuid(&self) -> [u8; 16] {
         let now = (runtime::wall_micros() as u64).wrapping_mul(10).wrapping_add(GREGORIAN_OFFSET);
         let time = now.max(self.last_uuid_time.get() + 1);
         self.last_uuid_time.set(time);

@@ -13,6 +13,7 @@ mod coordinator;
 mod execute;
 pub mod mailbox;
 pub mod ports;
+pub mod query_trace;
 mod replica;
 pub mod row_block;
 pub mod row_filter;
@@ -22,6 +23,7 @@ pub mod verbs;
 mod virtual_tables;
 
 pub use ports::{Activity, ChangeKind, ChangeTarget, Client, Notifier, Observation, SchemaChange};
+pub use query_trace::Trace;
 pub use row_block::RowBlock;
 
 pub use cql::Prepared;
@@ -226,6 +228,8 @@ struct Inner {
     barrier: Barrier,
     /// Requests of clients under way.
     gate: Gate,
+    /// Traces being written.
+    trace_writes: Semaphore,
 }
 
 /// Why a shard did not start.
@@ -337,6 +341,7 @@ impl Shard {
             definitions_done: Counter::default(),
             barrier: Barrier::default(),
             gate: Gate::new(),
+            trace_writes: Semaphore::new(query_trace::WRITES_MAX),
             config,
         };
         Shard { inner: Rc::new(inner) }
@@ -364,6 +369,10 @@ impl Shard {
 
     pub(crate) fn mailbox(&self) -> &Mailbox {
         &self.inner.mailbox
+    }
+
+    pub(crate) fn trace_writes(&self) -> &Semaphore {
+        &self.inner.trace_writes
     }
 
     pub(crate) fn notifier(&self) -> &dyn Notifier {

@@ -8,6 +8,7 @@
 //! Invariants: the receiving task never waits for space in a queue, so two full queues cannot wait for each other; each
 //! request gets exactly one reply; calls for clients in flight are at most [`CALLS_MAX`].
 
+use crate::query_trace;
 use crate::schema::prepared::StoredStatement;
 use crate::verbs::{Reply, Request};
 use model::{Schema, TableId};
@@ -98,6 +99,7 @@ struct Inner {
     endpoint: Endpoint<Message>,
     calls: RefCell<Calls>,
     sent: Counter,
+    tracing: Rc<query_trace::Slot>,
 }
 
 #[derive(Default)]
@@ -119,7 +121,14 @@ enum SlotState {
 
 impl Mailbox {
     pub(crate) fn new(endpoint: Endpoint<Message>) -> Mailbox {
-        Mailbox { inner: Rc::new(Inner { endpoint, calls: RefCell::default(), sent: Counter::default() }) }
+        Mailbox {
+            inner: Rc::new(Inner {
+                endpoint,
+                calls: RefCell::default(),
+                sent: Counter::default(),
+                tracing: Rc::default(),
+            }),
+        }
     }
 
     /// Whether one more call for a client may start.
@@ -133,14 +142,30 @@ impl Mailbox {
         self.inner.sent.get()
     }
 
-    /// Sends `request` to another shard and waits for its reply.
+    /// Where the current request's trace is.
+    pub(crate) fn tracing(&self) -> &Rc<query_trace::Slot> {
+        &self.inner.tracing
+    }
+
+    /// Sends `request` to another shard and waits for its reply. The request's trace goes with it.
     pub(crate) async fn call(&self, to: ShardId, request: Request) -> Reply {
+        let trace = self.inner.tracing.get();
+        let request = match &trace {
+            None => request,
+            Some(trace) => Request::Traced { began: trace.began(), request: Box::new(request) },
+        };
         let waiting = self.register();
         self.inner.sent.increment();
         if let Err(message) = self.inner.endpoint.try_send(to, Message::Request { id: waiting.id, request }) {
             self.inner.endpoint.send(to, message).await;
         }
-        waiting.reply().await
+        match (waiting.reply().await, trace) {
+            (Reply::Traced { reply, events }, Some(trace)) => {
+                trace.add(events);
+                *reply
+            }
+            (reply, _) => reply,
+        }
     }
 
     fn register(&self) -> Waiting {

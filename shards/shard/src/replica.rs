@@ -7,7 +7,8 @@ use crate::row_block::RowBlockSink;
 use crate::verbs::{ReadReply, ReadRequest, Reply, Request};
 use crate::virtual_tables;
 use crate::{SchemaChange, Shard};
-use model::query::Partitions;
+use model::key::{Token, TokenRange};
+use model::query::{LiveRow, Partitions, ReadEnd, RowSink, SinkState};
 use model::{ErrorCode, Failure, Mutation, Schema, Table, TableId};
 use runtime::ShardId;
 use std::sync::Arc;
@@ -60,6 +61,11 @@ pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
         }
         Request::FindPrepared(id) => Reply::Prepared(Box::pin(crate::execute::prepared::find_at_home(shard, id)).await),
         Request::Observe => Reply::Observed(shard.notifier().observe()),
+        Request::Traced { began, request } => {
+            let served = Box::pin(serve(shard, *request));
+            let (reply, events) = shard.traced_for_peer(began, served).await;
+            Reply::Traced { reply: Box::new(reply), events }
+        }
         Request::Barrier(step) => Reply::Done(shard.barrier().arrive(step).await),
     }
 }
@@ -70,7 +76,25 @@ pub(crate) async fn mutate(shard: &Shard, mutation: Mutation, system: bool) -> R
         wait_for_table(shard, update.table).await?;
     }
     let first = mutation.updates().next().map(|update| update.table);
-    shard.store().apply(mutation, system).await.map_err(|error| failure(&shard.schema(), first, error))
+    shard.trace(|| "Appending to commitlog".into());
+    let names = if shard.is_traced() { table_names(shard, &mutation) } else { Vec::new() };
+    let applied = shard.store().apply(mutation, system).await.map_err(|error| failure(&shard.schema(), first, error));
+    if applied.is_ok() {
+        names.iter().for_each(|name| shard.trace(|| format!("Adding to {name} memtable")));
+    }
+    applied
+}
+
+/// The tables that a mutation changes, each once.
+fn table_names(shard: &Shard, mutation: &Mutation) -> Vec<String> {
+    let schema = shard.schema_ref();
+    let mut names = Vec::new();
+    for table in mutation.updates().filter_map(|update| schema.table_by_id(update.table)) {
+        if !names.contains(&table.name) {
+            names.push(table.name.clone());
+        }
+    }
+    names
 }
 
 /// Reads what this core owns.
@@ -84,15 +108,72 @@ pub(crate) async fn read(shard: &Shard, request: &ReadRequest) -> Result<ReadRep
         return Box::pin(virtual_tables::read(shard, &table, request)).await;
     }
     let mut sink = RowBlockSink::new(&table, request);
-    match shard.store().read(&request.command, &mut sink).await {
+    let read = if shard.is_traced() {
+        traced_read(shard, &table, request, &mut sink).await
+    } else {
+        shard.store().read(&request.command, &mut sink).await
+    };
+    match read {
         Ok(end) => Ok(sink.finish(end)),
         Err(error) => Err(failure(&shard.schema(), Some(request.command.table), error)),
     }
 }
 
+/// A read that tells the request's trace what it does.
+async fn traced_read(
+    shard: &Shard,
+    table: &Table,
+    request: &ReadRequest,
+    sink: &mut RowBlockSink<'_>,
+) -> Result<ReadEnd, engine::Error> {
+    match &request.command.partitions {
+        Partitions::Key(_) => {
+            shard.trace(|| format!("Executing single-partition query on {}", table.name));
+            shard.trace(|| "Acquiring sstable references".into());
+            shard.trace(|| "Merging memtable contents".into());
+        }
+        Partitions::Range(range) => {
+            shard.trace(|| format!("Executing seq scan across 0 sstables for {}", bounds(range)));
+        }
+    }
+    let mut counting = CountingSink { sink, live: 0, dead: 0 };
+    let end = shard.store().read(&request.command, &mut counting).await?;
+    let CountingSink { live, dead, .. } = counting;
+    shard.trace(|| format!("Read {live} live rows and {dead} tombstone cells"));
+    Ok(end)
+}
+
+/// A range of tokens in Cassandra's words.
+fn bounds(range: &TokenRange) -> String {
+    let side = |token: Token| if token == Token::MIN { "min" } else { "max" };
+    format!("({}({}), {}({})]", side(range.after), range.after.0, side(range.until), range.until.0)
+}
+
+/// Counts what passes to a sink and what does not live to.
+struct CountingSink<'s, 'r> {
+    sink: &'s mut RowBlockSink<'r>,
+    live: u64,
+    dead: u64,
+}
+
+impl RowSink for CountingSink<'_, '_> {
+    fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
+        self.live += 1;
+        self.sink.row(row)
+    }
+
+    fn counts_dead(&self) -> bool {
+        true
+    }
+
+    fn dead(&mut self, count: u64) {
+        self.dead += count;
+    }
+}
+
 /// Reads one partition if that needs no wait.
 pub(crate) fn read_now(shard: &Shard, request: &ReadRequest) -> Option<Result<ReadReply, Failure>> {
-    if !matches!(request.command.partitions, Partitions::Key(_)) {
+    if !matches!(request.command.partitions, Partitions::Key(_)) || shard.is_traced() {
         return None;
     }
     let schema = shard.schema_ref();

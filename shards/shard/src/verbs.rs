@@ -2,12 +2,14 @@
 
 use crate::execute::modify::reading::ReadingChange;
 use crate::ports::{Observation, SchemaChange};
+use crate::query_trace::Events;
 use crate::row_block::{Places, RowBlock};
 use crate::row_filter::RowFilter;
 use cql::plan::{Define, Selector};
 pub use model::query::Resume;
 use model::query::{ReadCommand, ReadEnd};
 use model::{Failure, Mutation, Schema, TableId};
+use runtime::Instant;
 use std::sync::Arc;
 
 /// What one core asks of another.
@@ -58,6 +60,13 @@ pub enum Request {
     FindPrepared([u8; 16]),
     /// What this core sees of its clients.
     Observe,
+    /// Any other request, on behalf of a client's request that is traced.
+    Traced {
+        /// When the client's request began.
+        began: Instant,
+        /// What is asked.
+        request: Box<Request>,
+    },
     /// Shard 0 only: answered when every shard has asked for the same step of stopping together.
     Barrier(&'static str),
 }
@@ -119,6 +128,13 @@ pub enum Reply {
     Truncated(Result<engine::store::LogPosition, Failure>),
     /// Of a look at a core's clients.
     Observed(Observation),
+    /// Of a traced request.
+    Traced {
+        /// Its reply.
+        reply: Box<Reply>,
+        /// What was done.
+        events: Events,
+    },
     /// Of a search for a prepared statement.
     Prepared(Option<(Option<Arc<str>>, Arc<str>)>),
 }

@@ -69,6 +69,8 @@ struct Progress<'c> {
     partition_rows: u64,
     /// Whether a live row of it was seen.
     seen_live: bool,
+    /// Whether the sink asks for what is dead.
+    counts_dead: bool,
 }
 
 /// How far a stretch came in one partition.
@@ -87,7 +89,8 @@ enum Reached {
 impl<'c> Progress<'c> {
     fn new(command: &'c ReadCommand, sink: &'c mut dyn RowSink, stretch: usize) -> Progress<'c> {
         let (last, partition_rows) = (Vec::new(), 0);
-        Progress { command, sink, given: 0, visits: 0, stretch, last, partition_rows, seen_live: false }
+        let counts_dead = sink.counts_dead();
+        Progress { command, sink, given: 0, visits: 0, stretch, last, partition_rows, seen_live: false, counts_dead }
     }
 
     /// A partition begins, of which earlier parts of the read gave some rows.
@@ -376,9 +379,17 @@ fn partition_stretch<'a, 'c: 'a>(
                     live_cells(row, partition.deletion, now, &table.dropped, &mut cells.statics);
                 }
             }
-            Fragment::RangeMarker { deletion, .. } => range_deletion = deletion,
+            Fragment::RangeMarker { deletion, .. } => {
+                range_deletion = deletion;
+                if progress.counts_dead && deletion != Deletion::LIVE {
+                    progress.sink.dead(1);
+                }
+            }
             Fragment::Row { clustering, comparable, row } => {
                 let deletion = partition.deletion.max(range_deletion);
+                if progress.counts_dead {
+                    progress.sink.dead(dead_cells(row, deletion, now));
+                }
                 if let Some(liveness) = live_cells(row, deletion, now, &table.dropped, &mut cells.row) {
                     let (cells, static_cells) = (&*cells.row, &*cells.statics);
                     let static_only = false;
@@ -444,6 +455,15 @@ fn live_cells<'a>(
         }
     }
     (liveness.is_some() || !cells.is_empty()).then_some(liveness)
+}
+
+/// The deletions and dead cells of a row that nothing above it has deleted: what a read has to step over.
+#[cold]
+fn dead_cells(row: RowView<'_>, deletion: Deletion, now: i64) -> u64 {
+    let deleted = u64::from(row.deletion().timestamp > deletion.timestamp);
+    let deletion = deletion.max(row.deletion());
+    let dead = row.cells().filter(|cell| !deletion.deletes(cell.timestamp) && cell.value_at(now).is_none());
+    deleted + dead.count() as u64
 }
 
 /// Whether a cell was written before its column was dropped.

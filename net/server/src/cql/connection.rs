@@ -18,6 +18,7 @@ use shard::{Client, Session};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
@@ -415,6 +416,11 @@ impl Connection {
             return;
         }
         self.send(|out| encode(out, self.version.get()));
+    }
+
+    /// The client's address.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.stream.peer()
     }
 
     /// Waits until everything queued is with the system, as long as the client reads.

@@ -8,11 +8,11 @@ use crate::cql::events::describe;
 use model::Failure;
 use shard::{Answer, BatchEntry, BatchKind, BatchStatement, ColumnSpec, Parameters, PreparedAnswer, Response};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use wire::Version;
 use wire::frame::Envelope;
 use wire::metadata::ColumnView;
 use wire::request::{self, BatchType, QueryParameters, Request};
 use wire::response::{self, To};
+use wire::{Version, flags};
 
 /// Reads a request's body. A panic becomes a server error that names the body's hash; in the simulator it goes on.
 pub(crate) fn decode<'a>(connection: &Connection, envelope: &'a Envelope) -> Result<Request<'a>, Failure> {
@@ -32,15 +32,21 @@ pub(crate) fn decode<'a>(connection: &Connection, envelope: &'a Envelope) -> Res
 
 /// Runs a QUERY, PREPARE, EXECUTE or BATCH and queues its answer.
 pub(crate) async fn run(connection: &Connection, envelope: Envelope) {
-    let to = To::new(envelope.header.version, envelope.header.stream);
+    let mut to = To::new(envelope.header.version, envelope.header.stream);
+    let mut trace = None;
     let outcome = match decode(connection, &envelope) {
-        Ok(request) => match supported(envelope.header.flags) {
-            Ok(()) => {
-                let asked = asked(&request);
-                call(connection, request).await.map(|outcome| (outcome, asked))
-            }
-            Err(failure) => Err(failure),
-        },
+        Ok(request) => {
+            let asked = asked(&request);
+            let outcome = if envelope.header.flags & flags::TRACING == 0 {
+                call(connection, request).await
+            } else {
+                let shard = &connection.shared.shard;
+                let trace = trace.insert(shard.begin_trace(connection.peer().ip()));
+                to.tracing_id = Some(trace.id());
+                shard.traced(trace, call(connection, request)).await
+            };
+            outcome.map(|outcome| (outcome, asked))
+        }
         Err(failure) => Err(failure),
     };
     connection.wait_for_room().await;
@@ -54,14 +60,9 @@ pub(crate) async fn run(connection: &Connection, envelope: Envelope) {
             connection.send(|out| response::error(out, to, &[], &failure));
         }
     }
-}
-
-/// Refuses what a request asks for beside its statement and would not get.
-fn supported(header_flags: u8) -> Result<(), Failure> {
-    if header_flags & wire::flags::TRACING != 0 {
-        return Err(Failure::invalid("Helenus does not support tracing yet"));
+    if let Some(trace) = trace {
+        connection.shared.shard.end_trace(trace);
     }
-    Ok(())
 }
 
 enum Outcome {

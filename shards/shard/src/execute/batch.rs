@@ -6,7 +6,7 @@
 use super::binding::{Values, wrong_count_in_batch};
 use super::modify::{Mutations, When};
 use super::prepared::{self, Statement};
-use super::{plan_text, timeout_of};
+use super::{Told, plan_text, timeout_of};
 use crate::coordinator::batch_log::write_logged;
 use crate::coordinator::write::write;
 use crate::coordinator::{Terms, write_terms};
@@ -30,10 +30,13 @@ pub(crate) async fn message(
     entries: &[BatchEntry<'_>],
     parameters: &Parameters<'_>,
 ) -> Result<Answer, Failure> {
+    shard.trace_batch(parameters);
     let mut statements: Vec<Rc<Statement>> = Vec::with_capacity(entries.len());
     for entry in entries {
         let statement = match entry.statement {
-            BatchStatement::Text(text) => Rc::new(plan_text(shard, session, text, parameters.keyspace)?),
+            BatchStatement::Text(text) => {
+                Rc::new(plan_text(shard, session, text, parameters.keyspace, Told::ToNobody)?)
+            }
             BatchStatement::Id(id) => prepared::find(shard, id).await?,
         };
         if !matches!(statement.prepared.plan, Plan::Modify(_)) {

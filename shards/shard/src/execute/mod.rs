@@ -36,7 +36,8 @@ pub(crate) async fn query(
     text: &str,
     parameters: &Parameters<'_>,
 ) -> Result<Answer, Failure> {
-    let statement = plan_text(shard, session, text, parameters.keyspace)?;
+    shard.trace_query(text, parameters);
+    let statement = plan_text(shard, session, text, parameters.keyspace, Told::ToTrace)?;
     let values = Values::of(&statement.prepared.markers, parameters, wrong_count_queried)?;
     let mut answer = run(shard, session, &statement, &values, parameters).await?;
     if let Response::Rows(rows) = &mut answer.response {
@@ -53,7 +54,12 @@ pub(crate) async fn execute(
     parameters: &Parameters<'_>,
 ) -> Result<Answer, Failure> {
     let statement = prepared::find(shard, id).await?;
-    let values = Values::of(&statement.prepared.markers, parameters, wrong_count_executed)?;
+    let values = Values::of(&statement.prepared.markers, parameters, wrong_count_executed);
+    if shard.is_traced() {
+        let bound = values.as_ref().ok().map(|values| &*values.bound);
+        shard.trace_execute(statement.text(), parameters, &statement.prepared.markers, bound);
+    }
+    let values = values?;
     run(shard, session, &statement, &values, parameters).await
 }
 
@@ -63,10 +69,18 @@ pub(crate) fn plan_text(
     session: &Session,
     text: &str,
     keyspace: Option<&str>,
+    told: Told,
 ) -> Result<Statement, Failure> {
     let session_keyspace = session.keyspace.borrow();
     check_keyspace(shard, keyspace)?;
-    plan_text_in(shard, keyspace.or(session_keyspace.as_deref()), text)
+    plan(shard, keyspace.or(session_keyspace.as_deref()), text, told)
+}
+
+/// Whether the request's trace is told of parsing and planning: only that of a QUERY is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    ToTrace,
+    ToNobody,
 }
 
 /// Refuses a request's own keyspace if there is none of that name.
@@ -82,8 +96,22 @@ pub(crate) fn check_keyspace(shard: &Shard, keyspace: Option<&str>) -> Result<()
 /// Plans a text. A panic in the parser or planner, which hold no state of the shard, fails this statement only; in the
 /// simulator it fails the run.
 pub(crate) fn plan_text_in(shard: &Shard, keyspace: Option<&str>, text: &str) -> Result<Statement, Failure> {
+    plan(shard, keyspace, text, Told::ToNobody)
+}
+
+fn plan(shard: &Shard, keyspace: Option<&str>, text: &str, told: Told) -> Result<Statement, Failure> {
     let schema = shard.schema();
-    let plan = || cql::prepare(&cql::parse(text)?, keyspace, &schema);
+    let told = told == Told::ToTrace && shard.is_traced();
+    if told {
+        shard.trace(|| format!("Parsing {text}"));
+    }
+    let plan = || {
+        let parsed = cql::parse(text)?;
+        if told {
+            shard.trace(|| "Preparing statement".into());
+        }
+        cql::prepare(&parsed, keyspace, &schema)
+    };
     let planned =
         if runtime::fault::is_simulated() { Ok(plan()) } else { std::panic::catch_unwind(AssertUnwindSafe(plan)) };
     match planned {

@@ -74,6 +74,11 @@ impl Statement {
         }
     }
 
+    /// What it was made from.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// PROTOCOL 7.3: the keyspace is part of the id unless the text names it everywhere.
     fn id(&self) -> [u8; 16] {
         let keyspace = match &self.keyspace {
@@ -202,6 +207,7 @@ pub(crate) async fn prepare(
     text: &str,
     keyspace: Option<&str>,
 ) -> Result<PreparedAnswer, Failure> {
+    shard.trace_prepare(text);
     super::check_keyspace(shard, keyspace)?;
     let asked = keyspace.is_some();
     let session_keyspace = session.keyspace.borrow().clone();

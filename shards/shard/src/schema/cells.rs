@@ -18,6 +18,8 @@ pub(crate) struct RowWriter<'t> {
     table: &'t Table,
     clustering: Vec<u8>,
     timestamp: i64,
+    /// Time to live in seconds and the second at which it ends.
+    expiry: Option<(i32, i64)>,
     /// By place in the row: column, deletion before cells, path.
     cells: BTreeMap<(ColumnId, Option<Vec<u8>>), Content>,
 }
@@ -33,7 +35,13 @@ impl<'t> RowWriter<'t> {
         assert_eq!(clustering.len(), table.clustering_len, "the clustering of {}", table.full_name());
         let mut bytes = Vec::new();
         clustering.iter().for_each(|component| push_clustering(&mut bytes, component));
-        RowWriter { table, clustering: bytes, timestamp, cells: BTreeMap::new() }
+        RowWriter { table, clustering: bytes, timestamp, expiry: None, cells: BTreeMap::new() }
+    }
+
+    /// The row and its values live for `ttl` seconds from `now_in_seconds` on.
+    pub(crate) fn expire(&mut self, ttl: i32, now_in_seconds: i64) -> &mut Self {
+        self.expiry = Some((ttl, now_in_seconds + i64::from(ttl)));
+        self
     }
 
     /// Sets a column's value.
@@ -77,11 +85,14 @@ impl<'t> RowWriter<'t> {
     pub(crate) fn finish(&self, mutation: &mut MutationBuilder) {
         let timestamp = self.timestamp;
         mutation.row(Clustering(&self.clustering), |out| {
-            let liveness = Liveness { timestamp, expiry: None };
+            let liveness = Liveness { timestamp, expiry: self.expiry };
             let mut row = RowBuilder::new(out, Some(liveness), Deletion::LIVE);
             for ((column, path), content) in &self.cells {
                 let content = match content {
-                    Content::Live(value) => CellContent::Live(value),
+                    Content::Live(value) => match self.expiry {
+                        Some((ttl, local_deletion_time)) => CellContent::Expiring { value, ttl, local_deletion_time },
+                        None => CellContent::Live(value),
+                    },
                     Content::Deleted { now_in_seconds } => {
                         CellContent::Deleted { local_deletion_time: *now_in_seconds }
                     }
