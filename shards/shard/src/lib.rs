@@ -32,7 +32,8 @@ pub use engine::SyncMode;
 
 use barrier::Barrier;
 use clock::{Clock, Evaluation};
-use execute::prepared::{PREPARED_SHARE, StatementCache};
+use execute::prepared::{PREPARED_SHARE, Statement, StatementCache};
+use execute::text_cache::{TEXTS_SHARE, TextCache};
 use mailbox::{Mailbox, Message};
 use model::key::Token;
 use model::value::Bound;
@@ -219,6 +220,7 @@ struct Inner {
     notifier: Rc<dyn Notifier>,
     clock: Clock,
     prepared: RefCell<StatementCache>,
+    texts: RefCell<TextCache<Rc<Statement>>>,
     /// Of shard 0: DDL runs one at a time.
     definitions: Semaphore,
     /// Definitions asked for and done since the start; of use on shard 0.
@@ -325,6 +327,7 @@ impl Shard {
         notifier: Rc<dyn Notifier>,
     ) -> Shard {
         let prepared = StatementCache::new(config.memory_bytes / PREPARED_SHARE);
+        let texts = TextCache::new(config.memory_bytes / TEXTS_SHARE);
         let inner = Inner {
             id: runtime::current_shard(),
             map: ShardMap::new(runtime::shard_count() as u16),
@@ -336,6 +339,7 @@ impl Shard {
             notifier,
             clock: Clock::new(),
             prepared: RefCell::new(prepared),
+            texts: RefCell::new(texts),
             definitions: Semaphore::new(1),
             definitions_begun: Counter::default(),
             definitions_done: Counter::default(),
@@ -410,6 +414,11 @@ impl Shard {
         &self.inner.prepared
     }
 
+    /// Plans of QUERY texts against the schema of this moment.
+    pub(crate) fn texts(&self) -> &RefCell<TextCache<Rc<Statement>>> {
+        &self.inner.texts
+    }
+
     pub(crate) fn schema_ref(&self) -> Ref<'_, Arc<Schema>> {
         self.inner.schema.borrow()
     }
@@ -427,6 +436,7 @@ impl Shard {
     /// Serves `schema` from now on.
     pub(crate) fn set_schema(&self, schema: Arc<Schema>) {
         *self.inner.schema.borrow_mut() = schema;
+        self.inner.texts.borrow_mut().clear();
         let waiters = std::mem::take(&mut *self.inner.schema_waiters.borrow_mut());
         waiters.into_iter().for_each(Waker::wake);
     }

@@ -4,6 +4,8 @@ use super::world::{Client, error, values, with_node};
 use super::{ALL, BOTH};
 use model::Consistency;
 use model::value::Bound;
+use server::cql::connection::OUTPUT_STALL_MAX;
+use std::time::Duration;
 use wire::client::{Answer, Response, put_request};
 use wire::compression::Compression;
 use wire::frame::{ENVELOPE_BYTES_MAX, Envelope, HEADER_BYTES, put_envelope};
@@ -401,5 +403,114 @@ fn beta_versions_are_refused_as_cassandra_refuses_them() {
             // The connection lives.
             client.startup().await;
         }
+    });
+}
+
+/// Every kind of change, on every version: the event has the words of the result, and comes before it.
+#[test]
+fn changes_of_the_schema_are_told_in_every_version() {
+    with_node(2, || async {
+        let keyspace = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+        let changes = [
+            (keyspace, "CREATED KEYSPACE k "),
+            ("ALTER KEYSPACE k WITH durable_writes = false", "UPDATED KEYSPACE k "),
+            ("CREATE TYPE k.address (street text)", "CREATED TYPE k address"),
+            ("ALTER TYPE k.address ADD zip int", "UPDATED TYPE k address"),
+            ("CREATE TABLE k.t (a int PRIMARY KEY)", "CREATED TABLE k t"),
+            ("ALTER TABLE k.t ADD b int", "UPDATED TABLE k t"),
+            ("DROP TABLE k.t", "DROPPED TABLE k t"),
+            ("DROP TYPE k.address", "DROPPED TYPE k address"),
+            ("DROP KEYSPACE k", "DROPPED KEYSPACE k "),
+        ];
+        for version in ALL {
+            let listener = Client::ready(version).await;
+            let types = vec![EventType::SchemaChange, EventType::StatusChange, EventType::TopologyChange];
+            assert_eq!(listener.ask(&Request::Register(types)).await.response, Response::Ready);
+            let client = Client::ready(version).await;
+            for (text, expected) in changes {
+                let Response::SchemaChange(result) = client.query(text).await else { panic!("{text}") };
+                assert_eq!(
+                    format!("{} {} {} {}", result.change, result.target, result.keyspace, result.name),
+                    expected
+                );
+                let envelope = listener.receive().await.expect("an event");
+                assert_eq!((envelope.header.stream, envelope.header.version), (-1, version));
+                let Response::Event(event) = Answer::decode(&envelope).expect("valid").response else {
+                    panic!("event")
+                };
+                assert_eq!(event, result);
+            }
+            // What changes nothing is told to nobody.
+            for text in ["CREATE KEYSPACE IF NOT EXISTS system WITH replication = {'class': 'LocalStrategy'}"] {
+                client.query(text).await;
+            }
+            assert!(listener.events.borrow().is_empty());
+        }
+    });
+}
+
+/// A client that registers and does not read is closed once its queue is full; the others hear on.
+#[test]
+fn o11_a_client_that_does_not_read_its_events_is_closed() {
+    with_node(1, || async {
+        let client = Client::ready(Version::V4).await;
+        client.create().await;
+        let big = "y".repeat(200_000);
+        client.query(&format!("INSERT INTO k.t (a, b) VALUES (1, '{big}')")).await;
+        let slow = Client::ready(Version::V4).await;
+        assert_eq!(slow.ask(&Request::Register(vec![EventType::SchemaChange])).await.response, Response::Ready);
+        slow.stream.pause();
+        let select = Request::Query {
+            text: "SELECT b FROM k.t WHERE a = 1",
+            parameters: QueryParameters::new(Consistency::One),
+        };
+        for stream in 0..60 {
+            slow.send(stream, &select);
+        }
+        runtime::sleep(Duration::from_millis(500)).await;
+        for n in 0..40 {
+            client.query(&format!("ALTER TABLE k.t ADD c{n} int")).await;
+        }
+        runtime::sleep(OUTPUT_STALL_MAX * 3).await;
+        slow.stream.resume();
+        let mut answers = 0;
+        while slow.receive().await.is_some() {
+            answers += 1;
+        }
+        assert!(answers < 100, "{answers} answers and events, then closed");
+        assert!(matches!(client.query("ALTER TABLE k.t ADD d int").await, Response::SchemaChange(_)));
+    });
+}
+
+/// A text that is sent often is planned once per schema, and again after every change of it.
+#[test]
+fn a_text_sent_again_sees_the_schema_of_its_moment() {
+    with_node(2, || async {
+        let client = Client::ready(Version::V4).await;
+        client.create().await;
+        let columns =
+            |rows: wire::client::Rows| rows.columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>().join(" ");
+        for _ in 0..4 {
+            assert_eq!(columns(client.rows("SELECT * FROM k.t").await), "a b");
+        }
+        client.query("ALTER TABLE k.t ADD c int").await;
+        for _ in 0..4 {
+            assert_eq!(columns(client.rows("SELECT * FROM k.t").await), "a b c");
+        }
+        client.query("DROP TABLE k.t").await;
+        assert_eq!(error(client.query("SELECT * FROM k.t").await).1, "table t does not exist");
+        client.query("CREATE TABLE k.t (z int PRIMARY KEY)").await;
+        assert_eq!(columns(client.rows("SELECT * FROM k.t").await), "z");
+        // The same text in another keyspace is another statement.
+        client.query("CREATE KEYSPACE l WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}").await;
+        client.query("CREATE TABLE l.t (y int PRIMARY KEY)").await;
+        for (keyspace, column) in [("k", "z"), ("l", "y"), ("k", "z"), ("k", "z"), ("l", "y"), ("l", "y")] {
+            client.query(&format!("USE {keyspace}")).await;
+            for _ in 0..3 {
+                assert_eq!(columns(client.rows("SELECT * FROM t").await), column);
+            }
+        }
+        let prepare = Request::Prepare { text: "INSERT INTO l.t (y) VALUES (?)", keyspace: None };
+        assert!(matches!(client.ask(&prepare).await.response, Response::Prepared(_)));
     });
 }

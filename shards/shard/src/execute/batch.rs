@@ -34,9 +34,7 @@ pub(crate) async fn message(
     let mut statements: Vec<Rc<Statement>> = Vec::with_capacity(entries.len());
     for entry in entries {
         let statement = match entry.statement {
-            BatchStatement::Text(text) => {
-                Rc::new(plan_text(shard, session, text, parameters.keyspace, Told::ToNobody)?)
-            }
+            BatchStatement::Text(text) => plan_text(shard, session, text, parameters.keyspace, Told::ToNobody)?,
             BatchStatement::Id(id) => prepared::find(shard, id).await?,
         };
         if !matches!(statement.prepared.plan, Plan::Modify(_)) {

@@ -1,6 +1,6 @@
 //! Finding the plan of a request and dispatching it.
 //!
-//! 1. QUERY parses and plans its text; EXECUTE finds a plan made by PREPARE.
+//! 1. QUERY parses and plans its text, unless its plan is in the `text_cache`; EXECUTE finds a plan made by PREPARE.
 //! 2. The request's values are matched with the plan's markers.
 //! 3. The plan is run: reads and writes by this core's coordinator, DDL and TRUNCATE by shard 0.
 
@@ -15,6 +15,7 @@ pub(crate) mod project;
 pub(crate) mod select;
 pub(crate) mod slices;
 mod sorted;
+pub(crate) mod text_cache;
 
 use crate::row_block::RowBlock;
 use crate::verbs::{Defined, Request};
@@ -26,6 +27,7 @@ use model::{CqlType, ErrorCode, Failure};
 use prepared::Statement;
 use runtime::ShardId;
 use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,17 +65,29 @@ pub(crate) async fn execute(
     run(shard, session, &statement, &values, parameters).await
 }
 
-/// Plans a text in the request's keyspace or the session's.
+/// The plan of a text in the request's keyspace or the session's, known or made.
 pub(crate) fn plan_text(
     shard: &Shard,
     session: &Session,
     text: &str,
     keyspace: Option<&str>,
     told: Told,
-) -> Result<Statement, Failure> {
+) -> Result<Rc<Statement>, Failure> {
     let session_keyspace = session.keyspace.borrow();
     check_keyspace(shard, keyspace)?;
-    plan(shard, keyspace.or(session_keyspace.as_deref()), text, told)
+    let keyspace = keyspace.or(session_keyspace.as_deref());
+    if shard.is_traced() {
+        return plan(shard, keyspace, text, told).map(Rc::new);
+    }
+    let known = shard.texts().borrow_mut().get(text, |statement| statement.fits(keyspace));
+    if let Some(statement) = known {
+        return Ok(statement);
+    }
+    let statement = Rc::new(plan(shard, keyspace, text, told)?);
+    if statement.is_read_or_write() {
+        shard.texts().borrow_mut().offer(text, &statement, statement.bytes());
+    }
+    Ok(statement)
 }
 
 /// Whether the request's trace is told of parsing and planning: only that of a QUERY is.

@@ -74,6 +74,16 @@ impl Statement {
         }
     }
 
+    /// Whether a text planned in `keyspace` would get this plan.
+    pub(crate) fn fits(&self, keyspace: Option<&str>) -> bool {
+        self.prepared.fully_qualified || self.keyspace.as_deref() == keyspace
+    }
+
+    /// Whether it is worth keeping for its text.
+    pub(crate) fn is_read_or_write(&self) -> bool {
+        matches!(self.prepared.plan, Plan::Select(_) | Plan::Modify(_) | Plan::Batch(_))
+    }
+
     /// What it was made from.
     pub(crate) fn text(&self) -> &str {
         &self.text
@@ -88,7 +98,8 @@ impl Statement {
         Md5::new().chain_update(keyspace).chain_update(&*self.text).finalize().into()
     }
 
-    fn bytes(&self) -> usize {
+    /// About what it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
         let result = self.prepared.result.as_ref().map_or(0, |columns| columns.len());
         STATEMENT_OVERHEAD + 2 * self.text.len() + COLUMN_OVERHEAD * (self.prepared.markers.len() + result)
     }
