@@ -105,3 +105,16 @@ fn java_driver() {
     let node = run(command, start(), start);
     assert_eq!(node.stop(), Some(0));
 }
+
+/// Sixty-four pages of the largest size: the node holds a few of them at a time.
+#[test]
+fn scans_take_the_memory_of_a_few_pages() {
+    let tools = prepared();
+    let directory = tempfile::tempdir().expect("a directory");
+    let start = || Node::start("127.0.13.6", directory.path(), &["--cores", "2"]);
+    let node = start();
+    let mut command = python(&tools, "scan_memory.py");
+    command.args(["127.0.13.6", "9042", &node.process().to_string(), "64", "32"]);
+    let node = run(command, node, start);
+    assert_eq!(node.stop(), Some(0));
+}

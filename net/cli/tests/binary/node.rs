@@ -30,6 +30,11 @@ impl Node {
         Node { child, address }
     }
 
+    /// The process's id.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// `kill -9`.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("killed");

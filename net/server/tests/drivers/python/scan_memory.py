@@ -13,7 +13,7 @@ from cassandra.cluster import Cluster
 from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.query import SimpleStatement
 
-VALUE_BYTES = 1024
+VALUE_BYTES = 8192
 
 
 def memory(pid, field):

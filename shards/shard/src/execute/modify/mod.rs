@@ -339,9 +339,7 @@ impl Group {
 fn encode_clustering<'c>(components: impl Iterator<Item = &'c [u8]> + Clone) -> Result<Vec<u8>, Failure> {
     let len: usize = components.clone().map(<[u8]>::len).sum();
     if len > CLUSTERING_BYTES_MAX {
-        return Err(Failure::invalid(format!(
-            "The sum of all clustering columns is too long ({len} > {CLUSTERING_BYTES_MAX})"
-        )));
+        return Err(Failure::invalid(format!("Key length of {len} is longer than maximum of {CLUSTERING_BYTES_MAX}")));
     }
     let mut out = Vec::with_capacity(len + 2 * components.clone().count());
     for component in components {
