@@ -13,10 +13,7 @@ use std::process::{Command, Stdio};
 const PROGRAM_SECONDS_MAX: &str = "300";
 
 /// Checks of what the node does not do yet.
-const PYTHON_SKIPPED: &str = "composite_types,types_in_keys,empty_values,nulls,unset,timestamps_that_the_driver_cannot_show,\
-    prepared_across_alter,batches,simple_values,restart,tracing,warnings,schema_events";
-const JAVA_SKIPPED: &str = "composite_types,empty_values,null_and_unset,tracing,warnings,schema_events,ring,\
-    prepared_across_alter,prepared_across_drop_and_create,batches,restart,keyspace_and_time_of_a_request";
+const SKIPPED: &str = "tracing";
 
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/drivers")
@@ -76,20 +73,25 @@ fn python_driver(address: &'static str, protocol: &str, compressions: &[&str]) {
     for compression in compressions {
         let mut command = python(&tools, "program.py");
         command.args([address, "9042", "--protocol", protocol, "--compression", compression, "--restarts"]);
-        command.args(["--skip", PYTHON_SKIPPED]);
+        command.args(["--skip", SKIPPED]);
         node = run(command, node, start);
     }
     assert_eq!(node.stop(), Some(0));
 }
 
 #[test]
+fn python_driver_v3() {
+    python_driver("127.0.13.1", "3", &["none", "lz4", "snappy"]);
+}
+
+#[test]
 fn python_driver_v4() {
-    python_driver("127.0.13.2", "4", &["none"]);
+    python_driver("127.0.13.2", "4", &["none", "lz4", "snappy"]);
 }
 
 #[test]
 fn python_driver_v5() {
-    python_driver("127.0.13.3", "5", &["none"]);
+    python_driver("127.0.13.3", "5", &["none", "lz4"]);
 }
 
 #[test]
@@ -100,8 +102,21 @@ fn java_driver() {
     let mut command = Command::new("timeout");
     command.args(["--kill-after", "5", PROGRAM_SECONDS_MAX, "java", "-XX:+UseSerialGC", "-Xmx512m", "-classpath"]);
     command.arg(format!("{0}/classes:{0}/jars/*", tools.display()));
-    command.args(["Program", "127.0.13.4", "9042", "--restarts", &format!("--skip={JAVA_SKIPPED}")]);
-    command.args(["v4-none", "v5-none"]);
+    command.args(["Program", "127.0.13.4", "9042", "--restarts", &format!("--skip={SKIPPED}")]);
+    command.args(["v4-none", "v4-lz4", "v4-snappy", "v5-none", "v5-lz4"]);
+    let node = run(command, start(), start);
+    assert_eq!(node.stop(), Some(0));
+}
+
+/// `COPY FROM`, then `COPY TO`: the same rows; the 100,000 of `docs/verification.md` are run by hand.
+#[test]
+fn cqlsh_copies_rows_in_and_out() {
+    let tools = prepared();
+    let directory = tempfile::tempdir().expect("a directory");
+    let files = tempfile::tempdir().expect("a directory");
+    let start = || Node::start("127.0.13.5", directory.path(), &["--cores", "2"]);
+    let mut command = python(&tools, "copy_rows.py");
+    command.arg(tools.join("venv/bin/cqlsh")).args(["127.0.13.5", "9042", "2000"]).arg(files.path());
     let node = run(command, start(), start);
     assert_eq!(node.stop(), Some(0));
 }
