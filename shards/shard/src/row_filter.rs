@@ -183,6 +183,7 @@ fn push_conditions(
         | Filter::ContainsKey { column, .. }
         | Filter::Entry { column, .. } => column,
         Filter::Tuple { columns, marker } => return push_tuple(shard, table, columns, *marker, values, out),
+        Filter::Refused(text) => return Err(Failure::invalid(*text)),
     };
     let place = place_of(table, *id)?;
     let column = &table.columns[place];
@@ -202,7 +203,7 @@ fn push_conditions(
             let key = operand(key, key_type, "map key", column)?;
             Test::Entry(key, operand(value, value_type, "map value", column)?)
         }
-        (Filter::ContainsKey { .. } | Filter::Entry { .. } | Filter::Tuple { .. }, _) => {
+        (Filter::ContainsKey { .. } | Filter::Entry { .. } | Filter::Tuple { .. } | Filter::Refused(_), _) => {
             return Err(Failure::server("a condition of a map stands for another type"));
         }
     };

@@ -186,6 +186,8 @@ pub enum Filter {
         /// A tuple of their types.
         marker: u16,
     },
+    /// What no row can be asked for: the error of running the statement.
+    Refused(&'static str),
 }
 
 /// SELECT.

@@ -157,13 +157,13 @@ impl<'s> Restrictions<'s> {
             ColumnKind::Clustering => &self.clustering,
             ColumnKind::Static | ColumnKind::Regular => &self.data,
         };
-        let is_of = |place: &usize| self.column(*place).id == column.id;
-        entries.iter().any(|entry| matches!(entry.rule, Rule::Equal(_)) && entry.columns.iter().any(is_of))
+        let place = place(self.table(), column);
+        entries.iter().any(|entry| matches!(entry.rule, Rule::Equal(_)) && entry.restricts(place))
     }
 
     /// The columns of `all` (places in the table) that no entry restricts.
     fn unrestricted(&self, entries: &[Entry], all: std::ops::Range<usize>) -> Vec<&'s Column> {
-        let free = all.filter(|place| !entries.iter().any(|entry| entry.columns.contains(place)));
+        let free = all.filter(|place| !entries.iter().any(|entry| entry.restricts(*place)));
         free.map(|place| self.column(place)).collect()
     }
 
@@ -188,6 +188,17 @@ impl<'s> Restrictions<'s> {
             }
         }
         Ok(())
+    }
+}
+
+/// A column's place in its table.
+fn place(table: &Table, column: &Column) -> usize {
+    match column.kind {
+        ColumnKind::PartitionKey => column.position as usize,
+        ColumnKind::Clustering => table.partition_key_len + column.position as usize,
+        ColumnKind::Static | ColumnKind::Regular => {
+            table.columns.iter().position(|other| other.id == column.id).unwrap_or_default()
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One relation to a rule: columns found, the form of the relation held against their types, terms prepared.
 
 use super::rule::{Element, Entry, Rule};
-use super::{Purpose, Restrictions, Result, TokenRule, join, note_key};
+use super::{Purpose, Restrictions, Result, TokenRule, join, note_key, place};
 use crate::ast::{self, Operator, Relation, TupleValue};
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::{column, shown};
@@ -51,7 +51,7 @@ impl<'s> Restrictions<'s> {
                     Operator::Equal => Rule::Equal(Choice::One(value)),
                     _ => Rule::slice(*operator, Tuple::Terms(vec![value])),
                 };
-                self.add_entry(Entry::single(place(scope, column), rule))
+                self.add_entry(Entry::single(place(&scope.table, column), rule))
             }
             Relation::In(name, terms) => {
                 let column = column(scope, name)?;
@@ -67,14 +67,14 @@ impl<'s> Restrictions<'s> {
                         Rule::In(Choice::Many(values))
                     }
                 };
-                self.add_entry(Entry::single(place(scope, column), rule))
+                self.add_entry(Entry::single(place(&scope.table, column), rule))
             }
             Relation::InMarker(name, marker) => {
                 let column = column(scope, name)?;
                 check_form(column, "IN")?;
                 let list = CqlType::List { element: Box::new(column.cql_type.clone()), frozen: false };
                 markers.bind_as(*marker, scope, &format!("in({name})"), list);
-                self.add_entry(Entry::single(place(scope, column), Rule::In(Choice::Marker(*marker))))
+                self.add_entry(Entry::single(place(&scope.table, column), Rule::In(Choice::Marker(*marker))))
             }
             Relation::Contains(name, term) => {
                 let column = column(scope, name)?;
@@ -86,7 +86,7 @@ impl<'s> Restrictions<'s> {
                 };
                 let receiver = Receiver { scope, name: &format!("value({name})"), cql_type: element };
                 let element = Element::Value(prepare_term(term, &receiver, markers)?);
-                self.add_entry(Entry::single(place(scope, column), Rule::Contains(vec![element])))
+                self.add_entry(Entry::single(place(&scope.table, column), Rule::Contains(vec![element])))
             }
             Relation::ContainsKey(name, term) => {
                 let column = column(scope, name)?;
@@ -95,7 +95,7 @@ impl<'s> Restrictions<'s> {
                 };
                 let receiver = Receiver { scope, name: &format!("key({name})"), cql_type: key };
                 let element = Element::Key(prepare_term(term, &receiver, markers)?);
-                self.add_entry(Entry::single(place(scope, column), Rule::Contains(vec![element])))
+                self.add_entry(Entry::single(place(&scope.table, column), Rule::Contains(vec![element])))
             }
             Relation::Entry(name, key, operator, value) => self.add_map_entry(name, key, *operator, value, markers),
             Relation::Token(names, operator, term) => self.add_token(names, *operator, term, markers),
@@ -130,7 +130,7 @@ impl<'s> Restrictions<'s> {
     }
 
     fn add_tuple(&mut self, columns: &[&Column], rule: Rule) -> Result<()> {
-        let columns = columns.iter().map(|column| place(self.scope, column)).collect();
+        let columns = columns.iter().map(|column| place(self.table(), column)).collect();
         self.add_entry(Entry { columns, is_tuple: true, rule })
     }
 
@@ -168,7 +168,7 @@ impl<'s> Restrictions<'s> {
         let key = prepare_term(key, &receiver, markers)?;
         let receiver = Receiver { scope, name: &format!("value({name})"), cql_type: value_type };
         let value = prepare_term(value, &receiver, markers)?;
-        self.add_entry(Entry::single(place(scope, column), Rule::Contains(vec![Element::Entry(key, value)])))
+        self.add_entry(Entry::single(place(&scope.table, column), Rule::Contains(vec![Element::Entry(key, value)])))
     }
 
     /// The columns of a relation of several: clustering columns that follow each other.
@@ -181,7 +181,10 @@ impl<'s> Restrictions<'s> {
                     "Multi-column relations can only be applied to clustering columns but was applied to: {name}"
                 )));
             }
-            if columns.iter().any(|before| before.id == column.id) {
+            // Columns so far ascend.
+            let again = columns.last().is_some_and(|last| last.position >= column.position)
+                && columns.iter().any(|before| before.id == column.id);
+            if again {
                 return Err(Failure::invalid(format!(
                     "Column \"{name}\" appeared twice in a relation: {}",
                     text(relation)
@@ -265,18 +268,6 @@ impl<'s> Restrictions<'s> {
             }
         }
         Ok(())
-    }
-}
-
-/// A column's place in its table.
-fn place(scope: &Scope, column: &Column) -> usize {
-    let table = &scope.table;
-    match column.kind {
-        ColumnKind::PartitionKey => column.position as usize,
-        ColumnKind::Clustering => table.partition_key_len + column.position as usize,
-        ColumnKind::Static | ColumnKind::Regular => {
-            table.columns.iter().position(|other| other.id == column.id).unwrap_or_default()
-        }
     }
 }
 

@@ -53,6 +53,11 @@ impl Entry {
         self.columns.last().copied().unwrap_or_default()
     }
 
+    /// Whether this is a rule for the column at a place. Columns of one rule follow each other.
+    pub(super) fn restricts(&self, place: usize) -> bool {
+        self.first() <= place && place <= self.last()
+    }
+
     /// Whether this is `=` or IN.
     pub(super) fn is_choice(&self) -> bool {
         matches!(self.rule, Rule::Equal(_) | Rule::In(_))
@@ -83,8 +88,7 @@ impl Rule {
 pub(super) fn add(entries: &mut Vec<Entry>, mut new: Entry, table: &Table) -> Result<()> {
     // Merging fails unless both are slices from the same column or conditions on the elements of one collection, so
     // that all rules that are met here end up as one.
-    while let Some(at) = entries.iter().position(|entry| entry.columns.iter().any(|place| new.columns.contains(place)))
-    {
+    while let Some(at) = entries.iter().position(|old| old.first() <= new.last() && new.first() <= old.last()) {
         let old = entries.remove(at);
         new = merge(old, new, table)?;
     }
@@ -97,7 +101,7 @@ fn merge(old: Entry, new: Entry, table: &Table) -> Result<Entry> {
     let name = |place: usize| table.columns[place].name.as_str();
     let common = || {
         let common: Vec<&str> =
-            old.columns.iter().filter(|place| new.columns.contains(place)).map(|&place| name(place)).collect();
+            old.columns.iter().filter(|place| new.restricts(**place)).map(|&place| name(place)).collect();
         common.join(" ,")
     };
     let is_tuple = old.is_tuple || new.is_tuple;

@@ -1,11 +1,11 @@
 //! What a SELECT reads: keys or a range of tokens, slices of each partition, and conditions that rows are asked for.
 
 use super::rule::{Element, Entry, Rule};
-use super::{NEEDS_FILTERING, Restrictions, Result, TokenRule, refuse_null_choices};
+use super::{NEEDS_FILTERING, Restrictions, Result, TokenRule};
 use crate::plan::{
-    Choice, ClusteringRestriction, Comparison, Filter, PartitionRestriction, RowLimit, Term, TokenBounds, Tuple,
+    Choice, ClusteringRestriction, Comparison, Filter, PartitionRestriction, RowLimit, TokenBounds, Tuple,
 };
-use model::{Column, ColumnKind, Failure};
+use model::{Column, ColumnId, ColumnKind, Failure};
 
 /// Keyspaces whose tables are made up as they are read: filtering them needs no ALLOW FILTERING.
 const VIRTUAL_KEYSPACES: [&str; 2] = ["system_views", "system_virtual_schema"];
@@ -74,21 +74,20 @@ impl Restrictions<'_> {
         if !key_range {
             key_tokens = bounds;
             let choices: Vec<Choice> = std::mem::take(&mut self.partition).into_iter().filter_map(choice).collect();
-            refuse_null_choices(&choices, table.partition_key())?;
             partitions = PartitionRestriction::Keys(choices);
         } else {
             if let Some(TokenBounds { lower, upper }) = bounds {
                 partitions = PartitionRestriction::Tokens { lower, upper };
             }
             for entry in std::mem::take(&mut self.partition) {
-                push_filters(entry, &table.columns, &mut filter)?;
+                push_filters(entry, &table.columns, &mut filter);
             }
         }
         let mut clustering = ClusteringRestriction::default();
         let mut next = table.partition_key_len;
         for entry in std::mem::take(&mut self.clustering) {
             if entry.rule.is_contains() || entry.first() != next {
-                push_filters(entry, &table.columns, &mut filter)?;
+                push_filters(entry, &table.columns, &mut filter);
                 continue;
             }
             let last = entry.last();
@@ -102,9 +101,8 @@ impl Restrictions<'_> {
                 Rule::Contains(_) => {}
             }
         }
-        refuse_null_choices(&clustering.choices, table.clustering())?;
         for entry in std::mem::take(&mut self.data) {
-            push_filters(entry, &table.columns, &mut filter)?;
+            push_filters(entry, &table.columns, &mut filter);
         }
         Ok(SelectedRows {
             partitions,
@@ -142,12 +140,12 @@ fn choice(entry: Entry) -> Option<Choice> {
 }
 
 /// The conditions of a rule that rows are asked for.
-fn push_filters(entry: Entry, columns: &[Column], out: &mut Vec<Filter>) -> Result<()> {
-    let column = &columns[entry.first()];
-    let id = column.id;
+fn push_filters(entry: Entry, columns: &[Column], out: &mut Vec<Filter>) {
+    let id = columns[entry.first()].id;
+    let equal = |column, term| Filter::Compare { column, comparison: Comparison::Equal, term };
     match entry.rule {
         Rule::Slice { .. } if entry.is_tuple => {
-            return Err(Failure::invalid("Multi-column slice restrictions cannot be used for filtering."));
+            out.push(Filter::Refused("Multi-column slice restrictions cannot be used for filtering."));
         }
         Rule::Slice { lower, upper } => {
             let limits = [
@@ -158,78 +156,46 @@ fn push_filters(entry: Entry, columns: &[Column], out: &mut Vec<Filter>) -> Resu
                 if let Some(RowLimit { values: Tuple::Terms(mut terms), inclusive }) = limit
                     && let Some(term) = terms.pop()
                 {
-                    let term = not_null(term, &column.name)?;
                     out.push(Filter::Compare { column: id, comparison: if inclusive { closed } else { open }, term });
                 }
             }
         }
-        Rule::Equal(Choice::One(term)) => {
-            let term = not_null(term, &column.name)?;
-            out.push(Filter::Compare { column: id, comparison: Comparison::Equal, term });
-        }
+        Rule::Equal(Choice::One(term)) => out.push(equal(id, term)),
         Rule::Equal(Choice::Tuples { tuples, .. }) => {
-            let ids = || entry.columns.iter().map(|&place| columns[place].id);
+            let ids: Vec<ColumnId> = entry.columns.iter().map(|&place| columns[place].id).collect();
             for tuple in tuples {
                 match tuple {
-                    Tuple::Terms(terms) => {
-                        for (&place, term) in entry.columns.iter().zip(terms) {
-                            let column = &columns[place];
-                            let term = not_null(term, &column.name)?;
-                            out.push(Filter::Compare { column: column.id, comparison: Comparison::Equal, term });
-                        }
-                    }
-                    Tuple::Marker { marker, .. } => out.push(Filter::Tuple { columns: ids().collect(), marker }),
+                    Tuple::Terms(terms) => out.extend(ids.iter().zip(terms).map(|(id, term)| equal(*id, term))),
+                    Tuple::Marker { marker, .. } => out.push(Filter::Tuple { columns: ids.clone(), marker }),
                 }
             }
         }
-        Rule::In(Choice::Tuples { columns: 1, tuples }) => {
-            let mut terms = Vec::with_capacity(tuples.len());
-            for tuple in tuples {
-                match tuple {
-                    Tuple::Terms(parts) => terms.extend(parts),
-                    Tuple::Marker { .. } => return Err(tuple_in()),
-                }
-            }
-            out.push(Filter::In { column: id, choice: Choice::Many(terms) });
+        // `(a) IN ((x), (y))`
+        Rule::In(Choice::Tuples { columns: 1, tuples })
+            if tuples.iter().all(|tuple| matches!(tuple, Tuple::Terms(_))) =>
+        {
+            let terms = tuples.into_iter().flat_map(|tuple| match tuple {
+                Tuple::Terms(terms) => terms,
+                Tuple::Marker { .. } => Vec::new(),
+            });
+            out.push(Filter::In { column: id, choice: Choice::Many(terms.collect()) });
         }
         Rule::Equal(Choice::TuplesMarker { .. }) | Rule::In(Choice::Tuples { .. } | Choice::TuplesMarker { .. }) => {
-            return Err(tuple_in());
+            out.push(Filter::Refused("Multicolumn IN filters are not supported"));
         }
         Rule::Equal(choice) | Rule::In(choice) => out.push(Filter::In { column: id, choice }),
-        Rule::Contains(elements) => {
+        Rule::Contains(mut elements) => {
             // In Cassandra's order: values, keys, entries.
-            let rank = |element: &Element| match element {
+            elements.sort_by_key(|element| match element {
                 Element::Value(_) => 0,
                 Element::Key(_) => 1,
                 Element::Entry(..) => 2,
-            };
-            let mut elements = elements;
-            elements.sort_by_key(rank);
-            for element in elements {
-                out.push(match element {
-                    Element::Value(term) => Filter::Contains { column: id, term: not_null(term, &column.name)? },
-                    Element::Key(term) => Filter::ContainsKey { column: id, term: not_null(term, &column.name)? },
-                    Element::Entry(Term::Null, _) => {
-                        return Err(Failure::invalid(format!("Unsupported null map key for column {}", column.name)));
-                    }
-                    Element::Entry(_, Term::Null) => {
-                        return Err(Failure::invalid(format!("Unsupported null map value for column {}", column.name)));
-                    }
-                    Element::Entry(key, value) => Filter::Entry { column: id, key, value },
-                });
-            }
+            });
+            out.extend(elements.into_iter().map(|element| match element {
+                Element::Value(term) => Filter::Contains { column: id, term },
+                Element::Key(term) => Filter::ContainsKey { column: id, term },
+                Element::Entry(key, value) => Filter::Entry { column: id, key, value },
+            }));
         }
-    }
-    Ok(())
-}
-
-fn tuple_in() -> Failure {
-    Failure::invalid("Multicolumn IN filters are not supported")
-}
-
-fn not_null(term: Term, name: &str) -> Result<Term> {
-    match term {
-        Term::Null => Err(Failure::invalid(format!("Unsupported null value for column {name}"))),
-        term => Ok(term),
     }
 }

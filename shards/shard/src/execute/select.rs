@@ -69,6 +69,15 @@ pub(crate) async fn select(
         terms,
     };
     let target = if plan.slices.is_empty() { Target::Nothing } else { target };
+    let page_rows = page_rows(parameters);
+    let grouped_or_counted = select.aggregate || grouped;
+    let several = !select.order.is_empty() && names_several_keys(select);
+    if several && page_rows.is_some() && (grouped_or_counted || matches!(target, Target::Keys(_))) {
+        return Err(Failure::invalid(
+            "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove \
+             the ORDER BY or the IN and sort client side, or disable paging for this query",
+        ));
+    }
     if select.aggregate {
         let block = aggregated(shard, &plan, &target).await?;
         return Ok(rows(statement, block, None));
@@ -76,7 +85,7 @@ pub(crate) async fn select(
 
     if let Some(projection) = select.projection.as_ref().filter(|projection| projection.grouped) {
         let (resume, remaining) = resume_of(statement, parameters, limit)?;
-        let limits = GroupLimits { page: page_rows(parameters).unwrap_or(u64::MAX).min(remaining), per_partition };
+        let limits = GroupLimits { page: page_rows.unwrap_or(u64::MAX).min(remaining), per_partition };
         let page = groups(shard, projection, &plan, target, resume, limits, values).await?;
         let remaining = if limit == u64::MAX { u64::MAX } else { remaining - u64::from(page.block.rows) };
         let stopped_at = page.stopped_at.filter(|_| remaining > 0);
@@ -85,15 +94,8 @@ pub(crate) async fn select(
         return Ok(rows(statement, page.block, state));
     }
 
-    let page_rows = page_rows(parameters);
-    if !select.order.is_empty() && names_several_keys(select) {
+    if several {
         let Target::Keys(keys) = target else { return Ok(rows(statement, RowBlock::default(), None)) };
-        if page_rows.is_some() {
-            return Err(Failure::invalid(
-                "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either \
-                 remove the ORDER BY or the IN and sort client side, or disable paging for this query",
-            ));
-        }
         let block = sorted(shard, plan, &select.order, &keys, limit).await?;
         return Ok(rows(statement, projected(shard, select, block, values)?, None));
     }
@@ -165,7 +167,9 @@ pub(crate) async fn page_of(
             let mut page = read_keys(shard, plan, &keys, resume, limits).await?;
             // A page that ends with all that the last partition may give is known to be the last.
             let is_over = |resume: &Resume| {
-                let all = resume.position.comparable.is_none() || resume.partition_rows >= plan.per_partition_max;
+                let all = plan.table.clustering_len == 0
+                    || resume.position.comparable.is_none()
+                    || resume.partition_rows >= plan.per_partition_max;
                 all && keys.last() == Some(&resume.position.key)
             };
             page.stopped_at = page.stopped_at.filter(|resume| !is_over(resume));
