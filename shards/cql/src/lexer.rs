@@ -182,11 +182,11 @@ impl<'a> Lexer<'a> {
         Ok(self.take(kind, len))
     }
 
-    /// `line L:C` of an offset: lines from 1, columns in characters from 0.
+    /// `line L:C` of an offset: lines from 1, columns in UTF-16 units from 0 as in Java.
     pub(crate) fn position(&self, offset: usize) -> String {
         let before = self.slice(0, offset);
         let line = 1 + before.bytes().filter(|b| *b == b'\n').count();
-        let column = before.rsplit('\n').next().unwrap_or("").chars().count();
+        let column = before.rsplit('\n').next().unwrap_or("").encode_utf16().count();
         format!("line {line}:{column}")
     }
 

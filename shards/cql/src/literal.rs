@@ -40,12 +40,12 @@ impl Scope {
         self.table.partition_key().iter().map(|column| column.cql_type.clone()).collect()
     }
 
-    /// The scope of a batch without statements.
-    pub(crate) fn nameless() -> Scope {
+    /// The scope of what a batch itself says: Cassandra names its markers so.
+    pub(crate) fn of_batch() -> Scope {
         let table = Table {
             id: TableId([0; 16]),
-            keyspace: String::new(),
-            name: String::new(),
+            keyspace: "[batch]".into(),
+            name: "[batch]".into(),
             columns: Vec::new(),
             partition_key_len: 0,
             clustering_len: 0,

@@ -431,7 +431,10 @@ pub(crate) fn merge_counted(selection: &[Selector], parts: &[RowBlock]) -> RowBl
     let Some(first) = parts.first() else { return RowBlock::default() };
     let mut counts = vec![0u64; selection.len()];
     for part in parts {
-        for (count, cell) in counts.iter_mut().zip(cells_of(&part.bytes)) {
+        for ((selector, count), cell) in selection.iter().zip(&mut counts).zip(cells_of(&part.bytes)) {
+            if !matches!(selector, Selector::CountRows | Selector::Count(_)) {
+                continue;
+            }
             *count += cell.and_then(|cell| cell.try_into().ok()).map_or(0, u64::from_be_bytes);
         }
     }

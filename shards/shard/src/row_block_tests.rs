@@ -159,6 +159,14 @@ fn counts_come_as_one_row_and_add_up() {
     let sum = merge_counted(&selection, &[reply.block.clone(), reply.block]);
     let found: Vec<Vec<u8>> = cells_of(&sum.bytes).map(|cell| cell.unwrap_or_default().to_vec()).collect();
     assert_eq!(found, [number(18), number(0), number(18), vec![0, 0, 0, 0]]);
+    // A value of eight bytes is no count.
+    let beside = vec![Selector::CountRows, Selector::Column(ColumnId(1))];
+    let mut bytes = Vec::new();
+    [number(3), number(u64::MAX)].iter().for_each(|cell| push_element(&mut bytes, Some(cell)));
+    let part = RowBlock { rows: 1, bytes, ..RowBlock::default() };
+    let sum = merge_counted(&beside, &[part.clone(), part]);
+    let found: Vec<Vec<u8>> = cells_of(&sum.bytes).map(|cell| cell.unwrap_or_default().to_vec()).collect();
+    assert_eq!(found, [number(6), number(u64::MAX)]);
     assert_eq!(merge_counted(&selection, &[]), RowBlock::default());
     assert_eq!(cells_of(&counted_nothing(&selection).bytes).last(), Some(None));
 }

@@ -228,9 +228,12 @@ pub(crate) fn prepare_batch(
     if !one_table {
         markers.keys.clear();
     }
-    // Without a statement there is no table that the markers of USING could name.
-    let scope = scope.unwrap_or_else(Scope::nameless);
+    let scope = Scope::of_batch();
     let timestamp = prepare_timestamp(batch.using.timestamp.as_ref(), &scope, markers)?;
+    // A marker of the batch itself counts as one of another table.
+    if matches!(timestamp, Some(Term::Marker(_))) {
+        markers.keys.clear();
+    }
     let timeout = prepare_timeout(batch.using.timeout.as_ref(), &scope, markers)?;
     let plan = Plan::Batch(Batch { kind: batch.kind, statements, timestamp });
     Ok(Prepared { fully_qualified, timeout, ..bare(plan) })

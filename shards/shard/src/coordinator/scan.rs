@@ -160,6 +160,7 @@ pub(crate) enum Aggregated<'a> {
 
 /// The one row of an aggregate over `partitions`; no row if no row was found.
 pub(crate) async fn aggregate(shard: &Shard, plan: &ReadPlan, partitions: Aggregated<'_>) -> Result<RowBlock, Failure> {
+    // Values besides counts are those of the first row: of the first key as given, of the smallest token.
     let mut parts = match partitions {
         Aggregated::Keys(keys) => {
             let mut parts = Vec::new();
@@ -171,12 +172,12 @@ pub(crate) async fn aggregate(shard: &Shard, plan: &ReadPlan, partitions: Aggreg
         }
         Aggregated::Range(range) => {
             let reads = owners(plan).into_iter().map(|to| aggregate_on(shard, plan, to, Partitions::Range(range)));
-            join_all(reads.collect()).await.into_iter().collect::<Result<Vec<RowBlock>, Failure>>()?
+            let mut parts = join_all(reads.collect()).await.into_iter().collect::<Result<Vec<RowBlock>, Failure>>()?;
+            parts.sort_by_key(|part| part.ends.first().map(|(token, _)| *token));
+            parts
         }
     };
-    // Values besides counts are those of the first row.
     parts.retain(|part| part.rows > 0);
-    parts.sort_by_key(|part| part.ends.first().map(|(token, _)| *token));
     Ok(merge_counted(&plan.selection, &parts))
 }
 
