@@ -8,9 +8,15 @@ const TTL_TOLERANCE: i64 = 600;
 /// Cassandra's answer to what it did not foresee: nothing to follow.
 const SERVER_ERROR: u32 = 0;
 
+/// What Cassandra says of a paging state that it made itself: GROUP BY without clustering does not page there.
+const OWN_PAGING_STATE: &str = "Invalid value for the paging state";
+
 /// Whether the judge's answers are no guide: it failed inside.
 pub(crate) fn is_no_guide(judge: &[Reply]) -> bool {
-    judge.iter().any(|reply| matches!(reply, Reply::Error { code: SERVER_ERROR, .. }))
+    judge.iter().any(|reply| match reply {
+        Reply::Error { code, text } => *code == SERVER_ERROR || text == OWN_PAGING_STATE,
+        _ => false,
+    })
 }
 
 /// Whether two answers to one step are the same.
