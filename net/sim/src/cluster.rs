@@ -92,7 +92,7 @@ pub fn run(seed: u64) -> Report {
     Report {
         seed,
         answered: world.answered,
-        reads_checked: world.oracle.reads_checked,
+        reads_checked: world.reads_checked,
         rounds: run.rounds,
         events: run.sim.steps(),
         trace_hash: run.sim.trace_hash(),
@@ -120,7 +120,7 @@ impl Run {
             let lossy_since = self.end_server()?;
             self.start_server()?;
             let now = self.sim.now().0;
-            self.world.borrow_mut().oracle.restarted(now, lossy_since);
+            self.world.borrow_mut().history.restarted(now, lossy_since);
             self.check("a restart")?;
         }
         self.finish()

@@ -6,7 +6,11 @@
 //! at the end faults stop, and the node must serve and hold all that it acknowledged.
 
 pub mod cluster;
+pub mod history;
 pub mod oracle;
+mod reads;
+pub mod tables;
 pub mod workload;
+mod writes;
 
 pub use cluster::{Report, run};

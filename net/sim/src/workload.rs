@@ -1,30 +1,32 @@
 //! Clients that write and read at random through CQL and tell the oracle what they saw.
 //!
-//! Tables: `plain (pk, a, b)`, `wide (pk, ck, a, b)`, shared by all clients, and `own<n> (pk, ck, a, b)` of client `n` alone,
-//! which it also empties by TRUNCATE or by DROP and CREATE. Every write carries USING TIMESTAMP of its own id, so the
-//! winner of each cell is known.
+//! Every write carries USING TIMESTAMP of its own number, so the winner of each cell is known. Besides they change the
+//! schema under their own traffic: comments and idle columns of shared tables, column `c` of their own one.
 
-use crate::oracle::{CellKey, Fate, MARKER, Oracle, PartitionRows, Place, Violation, WriteId};
+use crate::history::{Effects, Fate, History, Violation, WriteId};
+use crate::reads::{self, Scan};
+use crate::tables::column::C;
+use crate::tables::{CREATE_TYPE, PARTITIONS, TestTable};
+use crate::writes::{self, Manner, TIMESTAMP_STEP};
 use model::ErrorCode;
 use runtime::rng;
 use server::client::{CallError, Client, Outcome, QueryOptions};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Partition keys in use: `0..PARTITIONS`.
-pub const PARTITIONS: i64 = 8;
-/// Clusterings in use: `0..ROWS`.
-pub const ROWS: i64 = 6;
-/// Value columns of every table: `a` and `b`.
-const COLUMNS: u8 = 2;
+/// Most partitions of one batch.
+const BATCH_PARTITIONS_MAX: u64 = 3;
+/// Longest pause of a client, so that what has a time to live dies under way.
+const NAP_SECONDS_MAX: u64 = 4;
 
 /// Shared by the clients and the driver of a run.
 #[derive(Default)]
 pub struct World {
     /// What happened.
-    pub oracle: Oracle,
+    pub history: History,
     /// The first broken rule.
     pub violation: Option<String>,
     /// Clients finish their current request and leave.
@@ -33,118 +35,28 @@ pub struct World {
     pub left: usize,
     /// Statements answered.
     pub answered: u64,
+    /// Reads checked.
+    pub reads_checked: u64,
     /// Whether what a read shows is durable (commit log modes `group` and `batch`).
     pub reads_are_durable: bool,
     /// No new requests: the driver is about to look at everything.
     pub paused: bool,
     /// Requests under way.
     pub busy: usize,
+    /// Whether a client's own table has column `c`; nothing if nobody can tell.
+    pub(crate) columns_c: BTreeMap<u8, Option<bool>>,
+}
+
+impl World {
+    /// Whether column `c` of an own table is there for sure.
+    pub fn has_c(&self, table: TestTable) -> bool {
+        // A table begins with it.
+        self.columns_c.get(&table.index).copied().unwrap_or(Some(true)) == Some(true)
+    }
 }
 
 /// A world shared on one thread.
 pub type SharedWorld = Rc<RefCell<World>>;
-
-/// A table of the workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TestTable {
-    /// Its number in cell keys: 0 plain, 1 wide, 2 and up own.
-    pub index: u8,
-}
-
-impl TestTable {
-    /// Its name, with the keyspace.
-    pub fn name(self) -> String {
-        match self.index {
-            0 => "s.plain".into(),
-            1 => "s.wide".into(),
-            n => format!("s.own{}", n - 2),
-        }
-    }
-
-    /// CREATE TABLE IF NOT EXISTS.
-    pub fn create(self) -> String {
-        let key = if self.index == 0 { "pk bigint PRIMARY KEY" } else { "pk bigint, ck bigint" };
-        let rest = if self.index == 0 { "" } else { ", PRIMARY KEY (pk, ck)" };
-        format!("CREATE TABLE IF NOT EXISTS {} ({key}, a bigint, b bigint{rest})", self.name())
-    }
-
-    fn clusterings(self) -> Vec<i64> {
-        if self.index == 0 { vec![0] } else { (0..ROWS).collect() }
-    }
-
-    fn row_of(self, pk: i64, ck: i64) -> String {
-        if self.index == 0 { format!("pk = {pk}") } else { format!("pk = {pk} AND ck = {ck}") }
-    }
-}
-
-/// A statement with what it does to cells.
-struct WriteOp {
-    text: String,
-    effects: Vec<(CellKey, Option<WriteId>)>,
-}
-
-/// One modification of `table` in partition `pk` by write `id`. In a batch the timestamp stands outside.
-fn random_write(table: TestTable, pk: i64, id: WriteId, batched: bool) -> WriteOp {
-    let ck = if table.index == 0 { 0 } else { rng::below(ROWS as u64) as i64 };
-    let name = table.name();
-    let using = if batched { String::new() } else { format!(" USING TIMESTAMP {id}") };
-    let cell = |ck, column| CellKey { table: table.index, pk, ck, column };
-    let whole_row = |ck| (0..=COLUMNS).map(move |column| (cell(ck, column), None));
-    let row = table.row_of(pk, ck);
-    match rng::below(10) {
-        0..=3 => {
-            let key = if table.index == 0 { format!("{pk}") } else { format!("{pk}, {ck}") };
-            let columns = if table.index == 0 { "pk" } else { "pk, ck" };
-            WriteOp {
-                text: format!("INSERT INTO {name} ({columns}, a, b) VALUES ({key}, {id}, {id}){using}"),
-                effects: (0..=COLUMNS).map(|column| (cell(ck, column), Some(id))).collect(),
-            }
-        }
-        4..=5 => {
-            let column = 1 + rng::below(COLUMNS as u64) as u8;
-            let letter = if column == 1 { "a" } else { "b" };
-            WriteOp {
-                text: format!("UPDATE {name}{using} SET {letter} = {id} WHERE {row}"),
-                effects: vec![(cell(ck, column), Some(id))],
-            }
-        }
-        6 => WriteOp { text: format!("DELETE a FROM {name}{using} WHERE {row}"), effects: vec![(cell(ck, 1), None)] },
-        7 => WriteOp { text: format!("DELETE FROM {name}{using} WHERE {row}"), effects: whole_row(ck).collect() },
-        8 if table.index != 0 => {
-            let from = rng::below(ROWS as u64) as i64;
-            let to = rng::below(ROWS as u64 + 1) as i64;
-            WriteOp {
-                text: format!("DELETE FROM {name}{using} WHERE pk = {pk} AND ck >= {from} AND ck < {to}"),
-                effects: (from..to).flat_map(whole_row).collect(),
-            }
-        }
-        _ => WriteOp {
-            text: format!("DELETE FROM {name}{using} WHERE pk = {pk}"),
-            effects: table.clusterings().into_iter().flat_map(whole_row).collect(),
-        },
-    }
-}
-
-/// Several modifications of one partition, over both shared tables, as one batch: later ones win their cells.
-fn random_batch(pk: i64, id: WriteId) -> WriteOp {
-    let mut effects: Vec<(CellKey, Option<WriteId>)> = Vec::new();
-    let mut texts = Vec::new();
-    for _ in 0..2 + rng::below(4) {
-        let table = TestTable { index: rng::below(2) as u8 };
-        let op = random_write(table, pk, id, true);
-        texts.push(format!("{};", op.text));
-        // All have one timestamp: a deletion wins over a value, whatever the order.
-        for (cell, value) in op.effects {
-            match effects.iter_mut().find(|(other, _)| *other == cell) {
-                Some(entry) if value.is_none() => entry.1 = None,
-                Some(_) => {}
-                None => effects.push((cell, value)),
-            }
-        }
-    }
-    let kind = if rng::below(2) == 0 { "BATCH" } else { "UNLOGGED BATCH" };
-    WriteOp { text: format!("BEGIN {kind} USING TIMESTAMP {id} {} APPLY BATCH", texts.join(" ")), effects }
-}
 
 fn fate_of(result: &Result<Outcome, CallError>) -> Fate {
     match result {
@@ -164,45 +76,8 @@ fn fate_of(result: &Result<Outcome, CallError>) -> Fate {
     }
 }
 
-/// One client: connects, works until the connection breaks, connects again, until the world stops.
-pub async fn client(number: u8, servers: Vec<SocketAddr>, world: SharedWorld) {
-    while !world.borrow().stop {
-        let address = servers[rng::below(servers.len() as u64) as usize];
-        let version = if rng::below(2) == 0 { 4 } else { 5 };
-        let connected = runtime::timeout(Duration::from_secs(5), Client::connect(address, None, version)).await;
-        let Some(Ok(mut client)) = connected else {
-            runtime::sleep(Duration::from_millis(20 + rng::below(50))).await;
-            continue;
-        };
-        let own = TestTable { index: 2 + number };
-        if client.query(&own.create(), &QueryOptions::default()).await.is_err() {
-            continue;
-        }
-        while !world.borrow().stop {
-            if world.borrow().paused {
-                runtime::sleep(Duration::from_millis(1)).await;
-                continue;
-            }
-            world.borrow_mut().busy += 1;
-            let went = step(number, &mut client, &world).await;
-            world.borrow_mut().busy -= 1;
-            match went {
-                Ok(()) => {}
-                Err(Broken::Rule(violation)) => {
-                    world.borrow_mut().violation.get_or_insert(violation.0);
-                    return;
-                }
-                Err(Broken::Connection) => break,
-            }
-            if rng::below(4) == 0 {
-                runtime::sleep(Duration::from_micros(rng::below(3000))).await;
-            }
-        }
-    }
-    world.borrow_mut().left += 1;
-}
-
-enum Broken {
+/// Why a client gives up its connection, or the run.
+pub(crate) enum Broken {
     Connection,
     Rule(Violation),
 }
@@ -213,121 +88,214 @@ impl From<Violation> for Broken {
     }
 }
 
-async fn step(number: u8, client: &mut Client, world: &SharedWorld) -> Result<(), Broken> {
-    let own = TestTable { index: 2 + number };
-    let table = match rng::below(5) {
-        0 | 1 => TestTable { index: 0 },
-        2 | 3 => TestTable { index: 1 },
+/// One client: connects, works until the connection breaks, connects again, until the world stops.
+pub async fn client(number: u8, servers: Vec<SocketAddr>, world: SharedWorld) {
+    let mut scan = None;
+    while !world.borrow().stop {
+        let address = servers[rng::below(servers.len() as u64) as usize];
+        let version = if rng::below(2) == 0 { 4 } else { 5 };
+        let connected = runtime::timeout(Duration::from_secs(5), Client::connect(address, None, version)).await;
+        let Some(Ok(mut client)) = connected else {
+            runtime::sleep(Duration::from_millis(20 + rng::below(50))).await;
+            continue;
+        };
+        if client.query(&TestTable::own(number).create(), &QueryOptions::default()).await.is_err() {
+            continue;
+        }
+        while !world.borrow().stop {
+            if world.borrow().paused {
+                runtime::sleep(Duration::from_millis(1)).await;
+                continue;
+            }
+            world.borrow_mut().busy += 1;
+            let went = step(number, &mut client, &world, &mut scan).await;
+            world.borrow_mut().busy -= 1;
+            match went {
+                Ok(()) => {}
+                Err(Broken::Rule(violation)) => {
+                    world.borrow_mut().violation.get_or_insert(violation.0);
+                    return;
+                }
+                Err(Broken::Connection) => break,
+            }
+            match rng::below(400) {
+                0 => runtime::sleep(Duration::from_secs(1 + rng::below(NAP_SECONDS_MAX))).await,
+                1..=100 => runtime::sleep(Duration::from_micros(rng::below(3000))).await,
+                _ => {}
+            }
+        }
+    }
+    world.borrow_mut().left += 1;
+}
+
+async fn step(number: u8, client: &mut Client, world: &SharedWorld, scan: &mut Option<Scan>) -> Result<(), Broken> {
+    let own = TestTable::own(number);
+    let table = match rng::below(6) {
+        0 => TestTable::PLAIN,
+        1..=3 => TestTable::WIDE,
         _ => own,
     };
+    let wide = if table.is_wide() { table } else { TestTable::WIDE };
     let pk = rng::below(PARTITIONS as u64) as i64;
-    match rng::below(100) {
-        0..=44 => {
-            let id = world.borrow().oracle.next_id();
-            write(client, world, random_write(table, pk, id, false)).await
+    match rng::below(200) {
+        0..=84 => modify(client, world, table, pk).await,
+        85..=109 => batch(client, world, pk).await,
+        110..=169 => reads::partition(client, world, table, pk, false).await,
+        170..=181 => reads::derived(client, world, wide, pk).await,
+        182..=183 => reads::groups(client, world, wide).await,
+        184..=193 => {
+            let mut going = scan.take().unwrap_or_else(|| Scan::new(table));
+            let done = going.next(client, world).await;
+            if !matches!(done, Ok(true)) {
+                *scan = Some(going);
+            }
+            done.map(|_| ())
         }
-        45..=59 => {
-            let id = world.borrow().oracle.next_id();
-            write(client, world, random_batch(pk, id)).await
-        }
-        60..=95 => read_partition(client, world, table, pk).await,
-        96..=97 => scan(client, world, table).await,
-        _ => empty(client, world, own).await,
+        194..=196 => alter(client, world, own, number).await,
+        _ => empty(client, world, own, scan).await,
     }
 }
 
-async fn write(client: &mut Client, world: &SharedWorld, op: WriteOp) -> Result<(), Broken> {
-    if op.effects.is_empty() {
+async fn modify(client: &mut Client, world: &SharedWorld, table: TestTable, pk: i64) -> Result<(), Broken> {
+    let (id, op) = {
+        let world = world.borrow();
+        let id = world.history.next_id();
+        let manner = Manner { batched: false, has_c: table.is_own() && world.has_c(table) };
+        (id, writes::random(table, pk, id, &world.history, manner))
+    };
+    if op.is_empty() {
         return Ok(());
     }
-    let id = world.borrow_mut().oracle.begin(op.effects, runtime::now().0);
-    let result = client.query(&op.text, &QueryOptions::default()).await;
+    write(client, world, &op.text, vec![op.effects(id)], op.ttl).await
+}
+
+async fn batch(client: &mut Client, world: &SharedWorld, pk: i64) -> Result<(), Broken> {
+    let several = 1 + rng::below(BATCH_PARTITIONS_MAX) as i64;
+    let pks: Vec<i64> = (0..several).map(|offset| (pk + offset) % PARTITIONS).collect();
+    let (id, op) = {
+        let history = &world.borrow().history;
+        let id = history.next_id();
+        (id, writes::random_batch(&pks, id, history))
+    };
+    let parts = pks.iter().enumerate().map(|(at, pk)| op.effects_on(*pk, id + at as WriteId)).collect();
+    write(client, world, &op.text, parts, None).await
+}
+
+/// Sends a write that has a part in each of some partitions.
+async fn write(
+    client: &mut Client,
+    world: &SharedWorld,
+    text: &str,
+    parts: Vec<Effects>,
+    ttl: Option<u64>,
+) -> Result<(), Broken> {
+    let ids: Vec<WriteId> = {
+        let history = &mut world.borrow_mut().history;
+        let ids: Vec<WriteId> =
+            parts.into_iter().map(|effects| history.begin(effects, ttl, runtime::now().0)).collect();
+        if ids.len() > 1 {
+            history.bind_together(ids.clone());
+        }
+        ids
+    };
+    let prepared = if rng::below(4) == 0 { client.prepare(text).await.ok() } else { None };
+    let result = match &prepared {
+        Some(prepared) => client.execute(prepared, &QueryOptions::default()).await,
+        None => client.query(text, &QueryOptions::default()).await,
+    };
     let mut world = world.borrow_mut();
     world.answered += 1;
-    world.oracle.finish(id, fate_of(&result), runtime::now().0)?;
+    for id in ids {
+        world.history.finish(id, fate_of(&result), runtime::now().0)?;
+    }
     match result {
         Err(CallError::Broken(_)) => Err(Broken::Connection),
+        Err(CallError::Failure { text: why, .. }) if why.starts_with("Helenus does not support") => Ok(()),
+        // A statement prepared before a change of the schema.
+        Err(CallError::Failure { code, .. }) if code == ErrorCode::Unprepared as u16 => Ok(()),
         // A client's own table is missing between a DROP and the CREATE that a crash prevented.
-        Err(CallError::Failure { code, text }) if code >= ErrorCode::Syntax as u16 && !op.text.contains("s.own") => {
-            Err(Broken::Rule(Violation(format!("{} was refused: {code:#06x} {text}", op.text))))
+        Err(CallError::Failure { code, text: why }) if code >= ErrorCode::Syntax as u16 && !text.contains("s.own") => {
+            Err(Broken::Rule(Violation(format!("{text} was refused: {code:#06x} {why}"))))
         }
         _ => Ok(()),
     }
 }
 
-fn value_of(bytes: &Option<Vec<u8>>) -> Option<i64> {
-    Some(i64::from_be_bytes(bytes.as_deref()?.try_into().ok()?))
-}
-
-/// Reads one partition whole, forward or backward, and checks it.
-async fn read_partition(client: &mut Client, world: &SharedWorld, table: TestTable, pk: i64) -> Result<(), Broken> {
-    let order = if table.index != 0 && rng::below(3) == 0 { " ORDER BY ck DESC" } else { "" };
-    let columns = if table.index == 0 { "pk, a, b" } else { "ck, a, b" };
-    let text = format!("SELECT {columns} FROM {} WHERE pk = {pk}{order}", table.name());
-    let started = runtime::now().0;
-    let result = client.query(&text, &QueryOptions::default()).await;
-    let ended = runtime::now().0;
-    world.borrow_mut().answered += 1;
-    let outcome = match result {
-        Ok(outcome) => outcome,
-        Err(CallError::Broken(_)) => return Err(Broken::Connection),
-        Err(CallError::Failure { .. }) => return Ok(()),
+/// Changes the schema under the traffic: a comment or an idle column of a shared table, or column `c` of the own one.
+async fn alter(client: &mut Client, world: &SharedWorld, own: TestTable, number: u8) -> Result<(), Broken> {
+    let shared = if rng::below(2) == 0 { TestTable::PLAIN } else { TestTable::WIDE }.name();
+    let idle = format!("idle{number}");
+    let text = match rng::below(6) {
+        0 => format!("ALTER TABLE {shared} WITH comment = '{}'", rng::below(1000)),
+        1 => format!("ALTER TABLE {shared} ADD IF NOT EXISTS {idle} int"),
+        2 => format!("ALTER TABLE {shared} DROP IF EXISTS {idle}"),
+        _ => return alter_own(client, world, own).await,
     };
-    let mut previous: Option<i64> = None;
-    let mut rows = PartitionRows::new();
-    for row in &outcome.rows {
-        let ck = if table.index == 0 { 0 } else { value_of(&row[0]).unwrap_or(-1) };
-        let sorted = previous.is_none_or(|previous| if order.is_empty() { previous < ck } else { previous > ck });
-        if !sorted {
-            return Err(Violation(format!("{text}: rows out of order at {ck}")).into());
+    let result = client.query(&text, &QueryOptions::default()).await;
+    world.borrow_mut().answered += 1;
+    match result {
+        Err(CallError::Broken(_)) => Err(Broken::Connection),
+        Err(CallError::Failure { code, text: why }) if code >= ErrorCode::Syntax as u16 => {
+            Err(Violation(format!("{text} was refused: {code:#06x} {why}")).into())
         }
-        previous = Some(ck);
-        rows.insert(ck, row[1..].iter().map(value_of).collect());
+        _ => Ok(()),
     }
-    let mut world = world.borrow_mut();
-    let learn = world.reads_are_durable;
-    let cks = table.clusterings();
-    let place = Place { table: table.index, pk, cks: &cks, columns: COLUMNS };
-    world.oracle.check_partition(&place, &rows, (started, ended), learn)?;
-    Ok(())
 }
 
-/// Reads a whole table page by page. Every page's rows are checked loosely: each key at most once.
-async fn scan(client: &mut Client, world: &SharedWorld, table: TestTable) -> Result<(), Broken> {
-    let columns = if table.index == 0 { "pk, a, b" } else { "pk, ck, a" };
-    let text = format!("SELECT {columns} FROM {}", table.name());
-    let mut seen = std::collections::BTreeSet::new();
-    let mut options = QueryOptions { page_size: Some(1 + rng::below(7) as i32), ..QueryOptions::default() };
-    loop {
-        let outcome = match client.query(&text, &options).await {
-            Ok(outcome) => outcome,
-            Err(CallError::Broken(_)) => return Err(Broken::Connection),
-            Err(CallError::Failure { .. }) => return Ok(()),
-        };
-        world.borrow_mut().answered += 1;
-        for row in &outcome.rows {
-            let key = (value_of(&row[0]), if table.index == 0 { None } else { value_of(&row[1]) });
-            if !seen.insert(key) {
-                return Err(Violation(format!("{text}: row {key:?} came twice")).into());
-            }
+/// Drops column `c`, with everything written to it so far, or adds it again.
+async fn alter_own(client: &mut Client, world: &SharedWorld, own: TestTable) -> Result<(), Broken> {
+    let drops = world.borrow().has_c(own);
+    let (text, id) = if drops {
+        let history = &mut world.borrow_mut().history;
+        let mut effects = Effects::new();
+        for pk in 0..PARTITIONS {
+            effects.extend(own.clusterings().into_iter().map(|ck| (own.cell(pk, ck, C, 0), None)));
         }
-        match outcome.paging_state {
-            Some(state) => options.paging_state = Some(state),
-            None => return Ok(()),
-        }
+        let id = history.begin(effects, None, runtime::now().0);
+        let timestamp = id * TIMESTAMP_STEP;
+        (format!("ALTER TABLE {} DROP c USING TIMESTAMP {timestamp}", own.name()), Some(id))
+    } else {
+        (format!("ALTER TABLE {} ADD IF NOT EXISTS c bigint", own.name()), None)
+    };
+    world.borrow_mut().columns_c.insert(own.index, None);
+    let result = client.query(&text, &QueryOptions::default()).await;
+    let mut world = world.borrow_mut();
+    world.answered += 1;
+    let fate = fate_of(&result);
+    if let Some(id) = id {
+        world.history.finish(id, fate, runtime::now().0)?;
     }
+    let known = match fate {
+        Fate::Acknowledged => Some(!drops),
+        Fate::Failed => Some(drops),
+        Fate::InFlight | Fate::Unknown => None,
+    };
+    world.columns_c.insert(own.index, known);
+    if matches!(result, Err(CallError::Broken(_))) { Err(Broken::Connection) } else { Ok(()) }
 }
 
 /// Empties the client's own table.
-async fn empty(client: &mut Client, world: &SharedWorld, own: TestTable) -> Result<(), Broken> {
+async fn empty(
+    client: &mut Client,
+    world: &SharedWorld,
+    own: TestTable,
+    scan: &mut Option<Scan>,
+) -> Result<(), Broken> {
+    // Its pages would show rows from before.
+    if scan.as_ref().is_some_and(|scan| scan.is_of(own)) {
+        *scan = None;
+    }
     let drops = rng::below(3) == 0;
     let text = if drops { format!("DROP TABLE IF EXISTS {}", own.name()) } else { format!("TRUNCATE {}", own.name()) };
+    if drops {
+        world.borrow_mut().columns_c.insert(own.index, None);
+    }
     let result = client.query(&text, &QueryOptions::default()).await;
     let fate = fate_of(&result);
     {
         let mut world = world.borrow_mut();
         world.answered += 1;
-        world.oracle.emptied(own.index, fate);
+        world.history.emptied(own.index, fate);
     }
     if matches!(result, Err(CallError::Broken(_))) {
         return Err(Broken::Connection);
@@ -340,6 +308,9 @@ async fn empty(client: &mut Client, world: &SharedWorld, own: TestTable) -> Resu
                 Err(CallError::Broken(_)) => return Err(Broken::Connection),
                 Err(CallError::Failure { .. }) => runtime::sleep(Duration::from_millis(5)).await,
             }
+        }
+        if fate == Fate::Acknowledged {
+            world.borrow_mut().columns_c.insert(own.index, Some(true));
         }
     }
     Ok(())
@@ -354,6 +325,7 @@ pub async fn create_schema(client: &mut Client, clients: u8) -> Result<(), CallE
             &options,
         )
         .await?;
+    client.query(CREATE_TYPE, &options).await?;
     for index in 0..2 + clients {
         client.query(&TestTable { index }.create(), &options).await?;
     }
@@ -364,7 +336,7 @@ pub async fn create_schema(client: &mut Client, clients: u8) -> Result<(), CallE
 pub async fn check_all(client: &mut Client, clients: u8, world: &SharedWorld) -> Result<(), String> {
     for index in 0..2 + clients {
         for pk in 0..PARTITIONS {
-            match read_partition(client, world, TestTable { index }, pk).await {
+            match reads::partition(client, world, TestTable { index }, pk, true).await {
                 Ok(()) => {}
                 Err(Broken::Connection) => return Err("the connection broke".into()),
                 Err(Broken::Rule(violation)) => {
@@ -373,8 +345,9 @@ pub async fn check_all(client: &mut Client, clients: u8, world: &SharedWorld) ->
             }
         }
     }
+    let broken = world.borrow().history.check_groups();
+    if let Err(violation) = broken {
+        world.borrow_mut().violation.get_or_insert(violation.0);
+    }
     Ok(())
 }
-
-/// The marker column, named for readers of violations.
-pub const MARKER_COLUMN: u8 = MARKER;

@@ -40,11 +40,11 @@ fn replies_agree(a: &Reply, b: &Reply) -> bool {
     }
 }
 
-/// The text of a syntax error is free, its place is not.
+/// The text of a syntax error is free, its place is not. Cassandra lists overloads in the order of a hash table.
 fn words(code: u32, text: &str) -> String {
     const SYNTAX: u32 = 0x2000;
     if code != SYNTAX {
-        return text.to_string();
+        return text.split("(known type signatures").next().unwrap_or_default().to_string();
     }
     text.split([' ', '\n']).take(2).collect::<Vec<_>>().join(" ")
 }

@@ -4,7 +4,7 @@ use crate::script::Step;
 use crate::value::Bind;
 
 /// Most runs spent on one script.
-const TRIES_MAX: usize = 60;
+const TRIES_MAX: usize = 36;
 
 /// A script that is as short as `differs` lets it be, with the same last step. `differs` says whether the last step of a
 /// script still answers differently.

@@ -1,0 +1,135 @@
+//! The workload's tables, their cells, and the CQL that makes them.
+//!
+//! * `plain (pk, a, b)`: one row per partition.
+//! * `wide (pk, ck, a, b, st static, m map, s set, l list, u user type)`: shared by all clients.
+//! * `own<n>`: of client `n` alone, which also empties it, drops it, and drops and adds its column `c`; clustering is
+//!   descending.
+
+use crate::history::{CellKey, History, MARKER, STATIC, WHOLE};
+
+/// Partition keys in use: `0..PARTITIONS`.
+pub const PARTITIONS: i64 = 6;
+/// Clusterings in use: `0..ROWS`.
+pub const ROWS: i64 = 5;
+/// Keys of maps and elements of sets in use: `0..ELEMENTS`.
+pub const ELEMENTS: i64 = 3;
+
+/// Columns by number.
+#[expect(missing_docs, reason = "the columns' names")]
+pub mod column {
+    pub const A: u8 = 1;
+    pub const B: u8 = 2;
+    pub const ST: u8 = 3;
+    pub const M: u8 = 4;
+    pub const S: u8 = 5;
+    pub const L: u8 = 6;
+    pub const U: u8 = 7;
+    pub const C: u8 = 8;
+}
+
+use column::{A, B, C, L, M, S, ST, U};
+
+/// The fields of the user type, by element.
+pub const FIELDS: [&str; 2] = ["x", "y"];
+
+/// The type that the tables use.
+pub const CREATE_TYPE: &str = "CREATE TYPE IF NOT EXISTS s.pair (x bigint, y bigint)";
+
+/// A table of the workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TestTable {
+    /// Its number in cell keys: 0 plain, 1 wide, 2 and up own.
+    pub index: u8,
+}
+
+impl TestTable {
+    /// `plain`.
+    pub const PLAIN: TestTable = TestTable { index: 0 };
+    /// `wide`.
+    pub const WIDE: TestTable = TestTable { index: 1 };
+
+    /// The table of client `number`.
+    pub fn own(number: u8) -> TestTable {
+        TestTable { index: 2 + number }
+    }
+
+    /// Its name, with the keyspace.
+    pub fn name(self) -> String {
+        match self.index {
+            0 => "s.plain".into(),
+            1 => "s.wide".into(),
+            n => format!("s.own{}", n - 2),
+        }
+    }
+
+    /// Whether partitions have rows.
+    pub fn is_wide(self) -> bool {
+        self.index > 0
+    }
+
+    /// Whether one client alone uses it.
+    pub fn is_own(self) -> bool {
+        self.index > 1
+    }
+
+    /// CREATE TABLE IF NOT EXISTS.
+    pub fn create(self) -> String {
+        let name = self.name();
+        if !self.is_wide() {
+            return format!("CREATE TABLE IF NOT EXISTS {name} (pk bigint PRIMARY KEY, a bigint, b bigint)");
+        }
+        let own = if self.is_own() { ", c bigint" } else { "" };
+        let order = if self.is_own() { " WITH CLUSTERING ORDER BY (ck DESC)" } else { "" };
+        format!(
+            "CREATE TABLE IF NOT EXISTS {name} (pk bigint, ck bigint, a bigint, b bigint, st bigint static, \
+             m map<bigint, bigint>, s set<bigint>, l list<bigint>, u pair{own}, PRIMARY KEY (pk, ck)){order}"
+        )
+    }
+
+    /// Every clustering in use.
+    pub fn clusterings(self) -> Vec<i64> {
+        if self.is_wide() { (0..ROWS).collect() } else { vec![0] }
+    }
+
+    /// A WHERE clause for a row.
+    pub fn row_of(self, pk: i64, ck: i64) -> String {
+        if self.is_wide() { format!("pk = {pk} AND ck = {ck}") } else { format!("pk = {pk}") }
+    }
+
+    /// A cell.
+    pub fn cell(self, pk: i64, ck: i64, column: u8, element: i64) -> CellKey {
+        CellKey { table: self.index, pk, ck, column, element }
+    }
+
+    /// The static cell of a partition.
+    pub fn static_cell(self, pk: i64) -> CellKey {
+        self.cell(pk, STATIC, ST, 0)
+    }
+
+    /// What a deletion of a row writes to: every cell, lists as a whole.
+    pub fn deleted_with_row(self, pk: i64, ck: i64) -> Vec<CellKey> {
+        let mut cells: Vec<CellKey> = [MARKER, A, B].map(|column| self.cell(pk, ck, column, 0)).into();
+        if self.is_wide() {
+            cells.extend((0..ELEMENTS).map(|element| self.cell(pk, ck, M, element)));
+            cells.extend((0..ELEMENTS).map(|element| self.cell(pk, ck, S, element)));
+            cells.push(self.cell(pk, ck, L, WHOLE));
+            cells.extend((0..FIELDS.len() as i64).map(|element| self.cell(pk, ck, U, element)));
+        }
+        if self.is_own() {
+            cells.push(self.cell(pk, ck, C, 0));
+        }
+        cells
+    }
+}
+
+/// The cells that make a row exist.
+pub fn row_cells(history: &History, table: u8, pk: i64, ck: i64) -> Vec<CellKey> {
+    let table = TestTable { index: table };
+    let mut cells = table.deleted_with_row(pk, ck);
+    cells.retain(|cell| cell.element != WHOLE);
+    if table.is_wide() {
+        let list = table.cell(pk, ck, L, 0);
+        cells.extend(history.elements(list).into_iter().map(|element| CellKey { element, ..list }));
+    }
+    cells
+}
