@@ -32,8 +32,9 @@ pub const MARKER: u8 = 0;
 pub const STATIC: i64 = -1;
 /// The element that stands for every element of a list: what is written there covers them all.
 pub const WHOLE: i64 = i64::MIN;
-/// By how much the moment may be off at which a cell dies: seconds are whole, clocks drift.
-const LIFETIME_SLACK: u64 = 1_500_000_000;
+/// By how much the moment may be off at which a cell dies: before and after a restart the wall clock is off by up to a
+/// second, either way, and it drifts.
+const LIFETIME_SLACK: u64 = 2_100_000_000;
 const SECOND: u64 = 1_000_000_000;
 
 /// What became of a write.
