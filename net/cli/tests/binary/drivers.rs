@@ -12,9 +12,6 @@ use std::process::{Command, Stdio};
 /// Seconds after which a program is stuck.
 const PROGRAM_SECONDS_MAX: &str = "300";
 
-/// Checks of what the node does not do yet.
-const SKIPPED: &str = "tracing";
-
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/drivers")
 }
@@ -73,7 +70,6 @@ fn python_driver(address: &'static str, protocol: &str, compressions: &[&str]) {
     for compression in compressions {
         let mut command = python(&tools, "program.py");
         command.args([address, "9042", "--protocol", protocol, "--compression", compression, "--restarts"]);
-        command.args(["--skip", SKIPPED]);
         node = run(command, node, start);
     }
     assert_eq!(node.stop(), Some(0));
@@ -102,7 +98,7 @@ fn java_driver() {
     let mut command = Command::new("timeout");
     command.args(["--kill-after", "5", PROGRAM_SECONDS_MAX, "java", "-XX:+UseSerialGC", "-Xmx512m", "-classpath"]);
     command.arg(format!("{0}/classes:{0}/jars/*", tools.display()));
-    command.args(["Program", "127.0.13.4", "9042", "--restarts", &format!("--skip={SKIPPED}")]);
+    command.args(["Program", "127.0.13.4", "9042", "--restarts"]);
     command.args(["v4-none", "v4-lz4", "v4-snappy", "v5-none", "v5-lz4"]);
     let node = run(command, start(), start);
     assert_eq!(node.stop(), Some(0));

@@ -175,6 +175,14 @@ final class Statements {
                 return false;
             }
         }, 60);
+        // The driver's control connection comes back by itself, and a change of the schema before that never returns from the driver.
+        Program.eventually("the control connection is back", () -> {
+            try {
+                return world.session.checkSchemaAgreement();
+            } catch (RuntimeException error) {
+                return false;
+            }
+        }, 60);
         for (int pk = 0; pk < 100; pk++) {
             Row row = world.session.execute(select.bind(pk)).one();
             Program.equal(row.getInt(0), pk * 2, "a row from before the restart");
