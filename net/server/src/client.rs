@@ -41,6 +41,7 @@ pub struct QueryOptions {
     pub page_size: Option<i32>,
     pub paging_state: Option<Vec<u8>>,
     pub timestamp: Option<i64>,
+    pub now_in_seconds: Option<i32>,
     pub skip_metadata: bool,
 }
 
@@ -52,6 +53,7 @@ impl Default for QueryOptions {
             page_size: None,
             paging_state: None,
             timestamp: None,
+            now_in_seconds: None,
             skip_metadata: false,
         }
     }
@@ -64,6 +66,7 @@ impl QueryOptions {
             page_size: self.page_size,
             paging_state: self.paging_state.as_deref(),
             timestamp: self.timestamp,
+            now_in_seconds: self.now_in_seconds,
             skip_metadata: self.skip_metadata,
             ..QueryParameters::new(self.consistency)
         }

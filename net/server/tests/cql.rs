@@ -3,10 +3,11 @@
 //! A file holds cases (`## name`), each run in a fresh keyspace `k`. A statement ends with `;` at the end of a line. Lines
 //! with `@` before it set how it is sent:
 //! * `@bind v, v, ...`: prepare and execute with these values (literals of the marker's type, `null`, `unset`, `[a, b]`
-//!   for a list, `(a, b)` for a tuple, a blob literal as raw bytes);
+//!   for a list, `{a, b}` for a set, `{k: v}` for a map or a user type's fields in their order, `(a, b)` for a tuple, a
+//!   blob literal as raw bytes);
 //! * `@prepare`: only prepare, the answer is the metadata;
 //! * `@page n`: rows per page; every page is fetched;
-//! * `@consistency LEVEL`, `@timestamp micros`.
+//! * `@consistency LEVEL`, `@timestamp micros`, `@now seconds` (since 1970).
 //!
 //! The answer follows as lines that begin with `-> `. Without further ado the cases run on a simulated node and must give
 //! the recorded answers. With `HELENUS_ORACLE=1` they run on real Cassandra, started by the script that `CASSANDRA` names,

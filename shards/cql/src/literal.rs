@@ -118,10 +118,11 @@ impl<'a> Markers<'a> {
     }
 }
 
-/// Whether a family of constants suits a type.
+/// Whether a family of constants suits a type. A tuple has a form as a constant: `'1:abc'`.
 pub(crate) fn suits(family: Constant, cql_type: &CqlType) -> bool {
     use CqlType::*;
     match family {
+        _ if matches!(cql_type, Tuple(_)) => true,
         Constant::String => matches!(cql_type, Ascii | Text | Inet | Date | Time | Timestamp),
         Constant::Integer => matches!(
             cql_type,
@@ -400,9 +401,6 @@ fn composite(cql_type: &CqlType, parts: Vec<Term>) -> Result<Term> {
 /// The bytes of a constant.
 fn constant(family: Constant, text: &str, receiver: &Receiver<'_>) -> Result<Term> {
     let cql_type = receiver.cql_type;
-    if let CqlType::Tuple(types) = cql_type {
-        return tuple_of_text(text, types, cql_type);
-    }
     if !suits(family, cql_type) {
         return Err(Failure::invalid(format!(
             "Invalid {} constant ({text}) for \"{}\" of type {cql_type}",
@@ -413,60 +411,20 @@ fn constant(family: Constant, text: &str, receiver: &Receiver<'_>) -> Result<Ter
     if family == Constant::Float && text.ends_with(|c: char| c.is_ascii_digit() || c == '.') {
         // A number beyond the largest double must not turn into infinity.
         let infinite = text.parse::<f64>().is_ok_and(f64::is_infinite);
-        if infinite && *cql_type != CqlType::Decimal {
+        if infinite && matches!(cql_type, CqlType::Double | CqlType::Float) {
             return Err(Failure::invalid(format!("Unable to make {cql_type} from '{text}'")));
         }
     }
     let bytes = match family {
         Constant::String => from_quoted(cql_type, text),
+        // Cassandra stores any bytes here.
+        Constant::Hex if *cql_type != CqlType::Blob => {
+            from_bare(&CqlType::Blob, text).and_then(|bytes| model::value::validate(cql_type, &bytes).map(|()| bytes))
+        }
         _ => from_bare(cql_type, text),
     };
     match bytes {
         Ok(bytes) => Ok(Term::Constant(bytes.into())),
         Err(ValueError(text)) => Err(Failure::invalid(text)),
     }
-}
-
-/// A tuple as a text: `1:a:@`, where `@` is null and `\\:` and `\\@` are the signs themselves.
-fn tuple_of_text(text: &str, types: &[CqlType], cql_type: &CqlType) -> Result<Term> {
-    let mut fields = vec![String::new()];
-    let mut escaped = false;
-    for sign in text.chars() {
-        match (escaped, sign) {
-            (false, '\\') => escaped = true,
-            (false, ':') => fields.push(String::new()),
-            (true, sign) if sign != ':' && sign != '@' => {
-                escaped = false;
-                fields.last_mut().into_iter().for_each(|field| field.extend(['\\', sign]));
-            }
-            (was_escaped, sign) => {
-                escaped = false;
-                fields.last_mut().into_iter().for_each(|field| {
-                    // A lone sign for null is told from an escaped one by what is put before it.
-                    if was_escaped && sign == '@' {
-                        field.push('\\');
-                    }
-                    field.push(sign);
-                });
-            }
-        }
-    }
-    if fields.len() > types.len() {
-        return Err(Failure::invalid(format!(
-            "Invalid tuple literal: too many elements. Type {cql_type} expects {} but got {}",
-            types.len(),
-            fields.len()
-        )));
-    }
-    let mut parts = Vec::with_capacity(fields.len());
-    for (field, field_type) in fields.iter().zip(types) {
-        parts.push(match field.as_str() {
-            "@" => None,
-            field => {
-                let bytes = from_quoted(field_type, &field.replace("\\@", "@"));
-                Some(Cow::Owned(bytes.map_err(|ValueError(text)| Failure::invalid(text))?))
-            }
-        });
-    }
-    Ok(Term::Constant(encode_composite(cql_type, parts)?.into()))
 }

@@ -8,6 +8,7 @@
 //! 4. [`settle`] makes the replayed tail durable before anything is served from it.
 //!
 //! Invariants: a segment is deleted only when each of its tables is dropped, or truncated behind its last record there.
+//! A segment without mutations belongs to its shard, which writes over it.
 
 use crate::Error;
 use crate::commitlog::position::{LogPosition, Truncation};
@@ -36,6 +37,8 @@ pub(crate) struct OldSegments {
     truncations: HashMap<TableId, Truncation>,
     /// Tables whose records in old segments are no longer needed.
     released: HashSet<TableId>,
+    /// Whether shards write over their segments without mutations: set by [`settle`].
+    reused: bool,
 }
 
 struct OldSegment {
@@ -222,6 +225,7 @@ pub(crate) async fn settle(inner: &Inner) -> Result<(Vec<u64>, Vec<(u64, u32)>),
         replay::delete_temporary(&inner.directory, id).await.map_err(Error::Io)?;
     }
     let same_map = inner.old.borrow().segments.iter().all(|old| old.header.shard_map == inner.options.shard_map);
+    inner.old.borrow_mut().reused = same_map;
     let mut recyclable = Vec::new();
     let mut ends = Vec::new();
     let mut newest: BTreeMap<u16, u64> = BTreeMap::new();
@@ -233,10 +237,7 @@ pub(crate) async fn settle(inner: &Inner) -> Result<(Vec<u64>, Vec<(u64, u32)>),
         if scanned.end > HEADER_BYTES {
             newest.insert(shard_of(id), id);
         }
-        let free = scanned.tables.is_empty()
-            && same_map
-            && shard_of(id) == inner.shard
-            && old.header.segment_bytes == inner.options.segment_bytes;
+        let free = shard_of(id) == inner.shard && is_reused(inner, same_map, &old.header, scanned);
         if free {
             recyclable.push(id);
         } else {
@@ -263,19 +264,33 @@ pub(crate) async fn release(inner: &Inner, table: TableId) -> Result<(), Error> 
             // Another release was faster.
             None => continue,
             Some(Some(scanned)) => scanned,
-            Some(None) => {
-                let scanned = Rc::new(scan_tables(inner, header).await?);
-                inner.old.borrow_mut().set_scanned(header.id, &scanned);
-                scanned
-            }
+            Some(None) => match scan_tables(inner, header).await {
+                Ok(scanned) => {
+                    let scanned = Rc::new(scanned);
+                    inner.old.borrow_mut().set_scanned(header.id, &scanned);
+                    scanned
+                }
+                // Its shard writes over it under another name.
+                Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => Rc::default(),
+                Err(error) => return Err(error),
+            },
         };
         if scanned.tables.iter().any(|(table, offset)| is_needed(inner, *table, header.id, *offset)) {
             continue;
         }
         inner.old.borrow_mut().segments.retain(|segment| segment.header.id != header.id);
+        let reused = inner.old.borrow().reused;
+        if shard_of(header.id) < inner.options.shard_map.shards && is_reused(inner, reused, &header, &scanned) {
+            continue;
+        }
         replay::delete(&inner.directory, header.id).await.map_err(Error::Io)?;
     }
     Ok(())
+}
+
+/// Whether the shard of a segment keeps the file to write over it: no other shard may delete it then.
+fn is_reused(inner: &Inner, same_map: bool, header: &Header, scanned: &Scanned) -> bool {
+    same_map && scanned.tables.is_empty() && header.segment_bytes == inner.options.segment_bytes
 }
 
 fn is_needed(inner: &Inner, table: TableId, segment: u64, offset: u32) -> bool {

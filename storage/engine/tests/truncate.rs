@@ -4,8 +4,11 @@ mod support;
 
 use engine::store::Truncation;
 use engine::{Options, Store, SyncMode};
+use model::{ShardMap, Token};
 use runtime::sim::{self, Sim};
+use std::cell::Cell;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 use support::*;
 
@@ -132,4 +135,49 @@ fn s3_writes_around_a_truncation_fall_on_the_same_side_live_and_replayed() {
         });
         assert_eq!(replayed, live, "seed {seed}");
     }
+}
+
+/// Two shards: the first writes table 2 and later drops it, the second writes only after that.
+#[test]
+fn s3_segments_without_mutations_stay_with_their_shard_when_another_releases() {
+    let mut sim = calm(21);
+    let run_both = |sim: &mut Sim, drops: bool| {
+        let left = Rc::new(Cell::new(2));
+        let counter = left.clone();
+        sim.start_node(NODE, 2, move |shard| {
+            let left = counter.clone();
+            async move {
+                let store = Store::open(Options { segment_bytes: 32 << 10, ..options(2, GROUP) }).await.expect("open");
+                store.add_table(table(1), false);
+                if !drops {
+                    store.add_table(table(2), false);
+                }
+                store.replay(&[]).await.expect("replay");
+                // Every shard has listed the files before one changes them.
+                runtime::sleep(Duration::from_secs(1)).await;
+                store.start(store.highest_counter()).await.expect("start");
+                runtime::sleep(Duration::from_secs(1)).await;
+                let written = if drops { table(1).id } else { table(2).id };
+                let key = (0..u8::MAX).map(|byte| [byte]).find(|key| ShardMap::new(2).owner(Token::of(key)) == shard.0);
+                let key = key.expect("a key of this shard");
+                if shard.0 == 0 && drops {
+                    store.release(table(2).id).await.expect("release");
+                    let files = runtime::file::list_dir(&PathBuf::from("/data/commitlog")).await.expect("list").len();
+                    assert!(files <= 4, "{files} files: nothing was deleted");
+                }
+                runtime::sleep(Duration::from_secs(1)).await;
+                if drops || shard.0 == 0 {
+                    for number in 0..200 {
+                        store.apply(insert(written, &key, number, 0, 1, &[5; 500]), false).await.expect("apply");
+                    }
+                }
+                left.set(left.get() - 1);
+            }
+        });
+        sim.run_until(Duration::from_secs(3600), || left.get() == 0);
+        assert_eq!(left.get(), 0, "a shard failed");
+        sim.kill(NODE);
+    };
+    run_both(&mut sim, false);
+    run_both(&mut sim, true);
 }

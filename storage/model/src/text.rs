@@ -19,7 +19,7 @@ mod zone;
 
 use crate::identifier;
 use crate::types::{CqlType, UserType};
-use crate::value::{TupleElements, ValueError, VectorElements, elements};
+use crate::value::{self, TupleElements, ValueError, VectorElements, elements, push_element};
 use std::fmt::Write;
 
 /// Most digits of a varint or decimal literal.
@@ -34,7 +34,8 @@ pub fn to_literal(cql_type: &CqlType, bytes: &[u8]) -> String {
 }
 
 /// The value of a quoted literal `'...'` (without quotes) for types written so: ascii, text, inet, date, time,
-/// timestamp (all of Cassandra's patterns), duration in ISO 8601.
+/// timestamp (all of Cassandra's patterns), duration in ISO 8601, tuples as `1:abc`; collections and vectors by the hex
+/// of their bytes, as inside of such a tuple.
 pub fn from_quoted(cql_type: &CqlType, text: &str) -> Result<Vec<u8>, ValueError> {
     use CqlType::*;
     let fail = |text: String| Err(ValueError(text));
@@ -78,10 +79,53 @@ pub fn from_quoted(cql_type: &CqlType, text: &str) -> Result<Vec<u8>, ValueError
             Some(_) => fail("TimeUUID supports only version 1 UUIDs".into()),
             None => fail(format!("Unknown timeuuid representation: {text}")),
         },
-        List { .. } | Set { .. } | Map { .. } | Tuple(_) | Vector { .. } | User { .. } => {
-            fail(format!("Unable to parse '{text}' as {cql_type}"))
+        List { .. } | Set { .. } | Map { .. } | Vector { .. } => {
+            let bytes = number::parse_hex(text)?;
+            value::validate(cql_type, &bytes).map(|()| bytes)
+        }
+        Tuple(types) => parse_fields(cql_type, types.iter(), text),
+        User { definition, .. } => parse_fields(cql_type, definition.field_types(), text),
+    }
+}
+
+/// The value of a tuple written as `1:abc`: `@` is null, `\:` and `\@` are the signs themselves; what is missing at the
+/// end stays missing.
+fn parse_fields<'t>(
+    cql_type: &CqlType,
+    types: impl ExactSizeIterator<Item = &'t CqlType>,
+    text: &str,
+) -> Result<Vec<u8>, ValueError> {
+    let mut fields = vec![String::new()];
+    for (i, part) in text.split(':').enumerate() {
+        match fields.last_mut() {
+            Some(field) if i > 0 && field.ends_with('\\') => {
+                field.push(':');
+                field.push_str(part);
+            }
+            Some(field) if i == 0 => field.push_str(part),
+            _ => fields.push(part.to_owned()),
         }
     }
+    let (expected, given) = (types.len(), fields.len());
+    if given > expected {
+        return Err(ValueError(format!(
+            "Invalid tuple literal: too many elements. Type {cql_type} expects {expected} but got {given}"
+        )));
+    }
+    let mut out = Vec::new();
+    for (field, cql_type) in fields.iter().zip(types) {
+        match field.as_str() {
+            "@" => push_element(&mut out, None),
+            field => {
+                let field = field.replace("\\:", ":").replace("\\@", "@");
+                let value = from_quoted(cql_type, &field)?;
+                // Cassandra stores an empty value of any type here.
+                value::validate(cql_type, &value)?;
+                push_element(&mut out, Some(&value));
+            }
+        }
+    }
+    Ok(out)
 }
 
 /// The value of a number, duration, uuid, boolean or blob literal as written.

@@ -68,6 +68,7 @@ async fn play_step(client: &mut Client, step: &Step) -> Vec<String> {
             "prepare" => only_prepare = true,
             "page" => options.page_size = Some(rest.parse().expect("rows per page")),
             "timestamp" => options.timestamp = Some(rest.parse().expect("microseconds")),
+            "now" => options.now_in_seconds = Some(rest.parse().expect("seconds")),
             "consistency" => {
                 let level = (0..12).filter_map(Consistency::from_code).find(|level| level.name() == rest);
                 options.consistency = level.expect("a consistency level");
@@ -167,6 +168,9 @@ fn bytes_of(literal: &str, cql_type: &CqlType) -> Vec<u8> {
         }
         return out;
     }
+    if let Some(items) = literal.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+        return bytes_of_braces(items, cql_type);
+    }
     if let (Some(items), CqlType::Tuple(types)) =
         (literal.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')), cql_type)
     {
@@ -181,6 +185,38 @@ fn bytes_of(literal: &str, cql_type: &CqlType) -> Vec<u8> {
         None => text::from_bare(cql_type, literal),
     };
     parsed.unwrap_or_else(|error| panic!("{literal} is no {cql_type}: {error:?}"))
+}
+
+/// A set's elements, a map's entries or a user type's fields in their order.
+fn bytes_of_braces(items: &str, cql_type: &CqlType) -> Vec<u8> {
+    let items = split_list(items);
+    let mut out = Vec::new();
+    let entry = |item: &str| {
+        let (key, value) = item.split_once(':').unwrap_or_else(|| panic!("{item} has no value"));
+        (key.trim().to_owned(), value.trim().to_owned())
+    };
+    match cql_type {
+        CqlType::Set { element, .. } => {
+            out.extend((items.len() as i32).to_be_bytes());
+            for item in items {
+                value::push_element(&mut out, part_of(item, element).as_deref());
+            }
+        }
+        CqlType::Map { key: key_type, value: value_type, .. } => {
+            out.extend((items.len() as i32).to_be_bytes());
+            for (key, value) in items.into_iter().map(entry) {
+                value::push_element(&mut out, part_of(&key, key_type).as_deref());
+                value::push_element(&mut out, part_of(&value, value_type).as_deref());
+            }
+        }
+        CqlType::User { definition, .. } => {
+            for ((_, value), (_, field_type)) in items.into_iter().map(entry).zip(&definition.fields) {
+                value::push_element(&mut out, part_of(&value, field_type).as_deref());
+            }
+        }
+        other => panic!("{{}} is no {other}"),
+    }
+    out
 }
 
 /// An element; `None` is null.
