@@ -28,12 +28,11 @@ impl World {
         let new_id = TableId(self.next_id.to_be_bytes());
         let site = Site { data_center: "datacenter1", now_micros: 5_000, new_id };
         let applied = cql::define::apply(&define, &self.schema, &site)?;
-        match &applied.change {
-            Some(change) => match &change.after {
+        if let Some(change) = &applied.change {
+            match &change.after {
                 Some(after) => self.schema.put_keyspace(Arc::new(after.clone())),
                 None => self.schema.drop_keyspace(&change.keyspace),
-            },
-            None => {}
+            }
         }
         Ok(applied)
     }

@@ -2,7 +2,7 @@
 //!
 //! 1. Who finds the lock free takes it at once: an entry of a map is all it costs.
 //! 2. Who does not waits in line; the holder hands the lock to the first of the line when its guard is dropped.
-//! 3. Who needs several locks takes them in one order ([`RowLocks::lock_all`]), so that two never wait for each other.
+//! 3. Who needs several locks takes them in one order (`RowLocks::lock_all`), so that two never wait for each other.
 //!
 //! A lock is named by table and token: keys whose tokens collide share one, which costs waiting and nothing else.
 //!

@@ -70,7 +70,10 @@ fn update(row: i32, cells: &[(u16, i64, &[u8])]) -> Mutation {
     builder.finish()
 }
 
-fn shown(rows: &[Row]) -> Vec<(i32, Vec<(u16, Vec<u8>)>)> {
+/// A row's first clustering column and its cells: column and value.
+type Shown = (i32, Vec<(u16, Vec<u8>)>);
+
+fn shown(rows: &[Row]) -> Vec<Shown> {
     rows.iter().map(|(_, clustering, _, cells)| (clustering[0], cells.clone())).collect()
 }
 
@@ -140,7 +143,7 @@ fn a_column_that_stays_dropped_keeps_its_later_cells_for_the_day_it_is_added_aga
     ] {
         let rows = run(&mut sim, move || {
             let again = again.clone();
-            async move { read_all(&start(small(), &[again.clone()]).await, again.id).await }
+            async move { read_all(&start(small(), std::slice::from_ref(&again)).await, again.id).await }
         });
         assert_eq!(shown(&rows), [(1, expected)]);
     }

@@ -96,14 +96,14 @@ impl Generator {
     /// A target that mostly fits the type.
     fn cast_target(&mut self, from: &Type) -> &'static str {
         if from.is_number() {
-            return *self.dice.pick(&[
+            return self.dice.pick::<&str>(&[
                 "text", "int", "bigint", "double", "float", "decimal", "varint", "smallint", "tinyint", "ascii",
             ]);
         }
         if from.is_one_of(&["timestamp", "date", "timeuuid"]) {
-            return *self.dice.pick(&["text", "timestamp", "date", "ascii"]);
+            return self.dice.pick::<&str>(&["text", "timestamp", "date", "ascii"]);
         }
-        if self.dice.one_in(3) { *self.dice.pick(&NATIVES) } else { "text" }
+        if self.dice.one_in(3) { self.dice.pick::<&str>(&NATIVES) } else { "text" }
     }
 
     fn of_type(&mut self, name: &str, cql_type: &Type) -> String {
@@ -171,7 +171,7 @@ impl Generator {
 
     fn collection_function(&mut self, element: &Type) -> &'static str {
         if element.is_number() || self.dice.slip() {
-            *self.dice.pick(&[
+            self.dice.pick::<&str>(&[
                 "collection_count",
                 "collection_min",
                 "collection_max",
@@ -179,7 +179,7 @@ impl Generator {
                 "collection_avg",
             ])
         } else {
-            *self.dice.pick(&["collection_count", "collection_min", "collection_max"])
+            self.dice.pick::<&str>(&["collection_count", "collection_min", "collection_max"])
         }
     }
 

@@ -1,6 +1,6 @@
 //! Definitions applied to a schema: CREATE, ALTER and DROP of keyspaces, tables and user types.
 //!
-//! 1. [`prepare`] finds the keyspace and what Cassandra refuses without looking at the schema.
+//! 1. `prepare` finds the keyspace and what Cassandra refuses without looking at the schema.
 //! 2. [`apply`] gives the keyspace as it is afterwards, or Cassandra's error. Nothing else changes: every definition is
 //!    about one keyspace.
 //!

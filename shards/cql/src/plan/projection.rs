@@ -221,7 +221,7 @@ impl Projection {
 }
 
 /// The rows of one group so far.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub struct Group {
     states: Vec<AggregateState>,
     /// The first row's fetched values, in the protocol's form.
@@ -281,11 +281,5 @@ impl Group {
         let fetched: Vec<Option<&[u8]>> = TupleElements::new(&first).collect();
         *self = Group::new(projection);
         projection.push(&Row { fetched: &fetched, aggregated: &aggregated, values }, context, out)
-    }
-}
-
-impl Default for Group {
-    fn default() -> Group {
-        Group { states: Vec::new(), first: None }
     }
 }

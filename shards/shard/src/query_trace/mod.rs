@@ -1,9 +1,9 @@
 //! The trace of a request that asks for one: what was done for it, when and on which core.
 //!
 //! 1. The server begins a [`Trace`] and runs the request within it ([`Shard::traced`]): while that future is polled, the
-//!    shard's [`Slot`] holds the trace, and [`Shard::trace`] adds events to it.
+//!    shard's `Slot` holds the trace, and `Shard::trace` adds events to it.
 //! 2. A call to another core takes along when the request began; the events come back with the reply.
-//! 3. After the answer is sent, session and events are written into `system_traces` in the background ([`store`]).
+//! 3. After the answer is sent, session and events are written into `system_traces` in the background (`store`).
 //!
 //! Invariants: without a trace an event costs one branch; a trace never fails or delays its request; events of a trace
 //! are at most [`EVENTS_MAX`], traces being written at most [`WRITES_MAX`]: what is beyond is left out.
