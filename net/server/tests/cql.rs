@@ -44,7 +44,7 @@ fn load(path: &Path) -> CaseFile {
 #[test]
 fn there_are_cases_enough() {
     let cases: usize = files().iter().map(|path| load(path).cases.len()).sum();
-    assert!(cases >= 60, "{cases} cases");
+    assert!(cases >= 600, "{cases} cases");
 }
 
 #[test]
