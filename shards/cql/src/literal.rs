@@ -10,6 +10,7 @@ use crate::types;
 use model::schema::TableOptions;
 use model::text::{from_bare, from_quoted};
 use model::value::ValueError;
+use model::types::UserType;
 use model::{CqlType, Failure, Keyspace, Table, TableId};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -157,7 +158,7 @@ pub(crate) fn assignable(wanted: &CqlType, given: &CqlType) -> bool {
             (Blob, _)
                 | (Text, Ascii)
                 | (Uuid, Timeuuid)
-                | (Varint, Int | Bigint)
+                | (Varint, Int | Bigint | Timestamp)
                 | (Timestamp | Time, Bigint)
                 | (Bigint, Timestamp)
                 | (Date, Int)
@@ -200,7 +201,10 @@ pub(crate) fn prepare_term(term: &ast::Term, receiver: &Receiver<'_>, markers: &
         }
         ast::Term::Cast(type_name, inner) => {
             let given = scope.resolve(type_name)?;
-            if !assignable(cql_type, &given) || term_fit(inner, &given, scope)? == Fit::No {
+            if term_fit(inner, &given, scope)? == Fit::No {
+                return Err(Failure::invalid(format!("Cannot cast value {inner} to type {given}")));
+            }
+            if !assignable(cql_type, &given) {
                 return Err(Failure::invalid(format!("Cannot assign value {term} to {name} of type {cql_type}")));
             }
             // The hint only says what is meant: the value is made for its place.
@@ -212,6 +216,11 @@ pub(crate) fn prepare_term(term: &ast::Term, receiver: &Receiver<'_>, markers: &
         ast::Term::Tuple(terms) => tuple(terms, receiver, markers),
         ast::Term::UserType(fields) => user_type(fields, receiver, markers),
     }
+}
+
+/// What a list literal says of any other type, even when only asked whether it fits.
+pub(crate) fn not_a_list(cql_type: &CqlType) -> Failure {
+    Failure::invalid(format!("Unexpected receiver type '{cql_type}'; only list and vector are expected"))
 }
 
 /// `[a, b]`: a list or a vector.
@@ -228,11 +237,7 @@ fn list(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>)
             }
             ("vector", element)
         }
-        _ => {
-            return Err(Failure::invalid(format!(
-                "Unexpected receiver type '{cql_type}'; only list and vector are expected"
-            )));
-        }
+        _ => return Err(not_a_list(cql_type)),
     };
     for term in terms {
         if term_fit(term, element, scope)? == Fit::No {
@@ -318,19 +323,23 @@ fn tuple(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>
     composite(cql_type, parts)
 }
 
+/// Fails for a field that the type has not, even when only asked whether the literal fits.
+pub(crate) fn refuse_unknown_fields<T>(fields: &[(String, T)], definition: &UserType) -> Result<()> {
+    match fields.iter().find(|(field, _)| definition.field_index(field).is_none()) {
+        Some((unknown, _)) => Err(Failure::invalid(format!(
+            "Unknown field '{unknown}' in value of user defined type {}",
+            definition.name
+        ))),
+        None => Ok(()),
+    }
+}
+
 fn user_type(fields: &[(String, ast::Term)], receiver: &Receiver<'_>, markers: &mut Markers<'_>) -> Result<Term> {
     let Receiver { scope, name, cql_type } = *receiver;
     let CqlType::User { definition, .. } = cql_type else {
         return Err(Failure::invalid(format!("Invalid user type literal for {name} of type {cql_type}")));
     };
-    if let Some((unknown, _)) =
-        fields.iter().find(|(field, _)| !definition.fields.iter().any(|(known, _)| known == field))
-    {
-        return Err(Failure::invalid(format!(
-            "Unknown field '{unknown}' in value of user defined type {}",
-            definition.name
-        )));
-    }
+    refuse_unknown_fields(fields, definition)?;
     // Of a field given twice the last counts; one that is not given is null.
     let given = |field: &str| fields.iter().rev().find(|(given, _)| given == field).map(|(_, term)| term);
     for (field, wanted) in &definition.fields {

@@ -322,7 +322,13 @@ impl Selecting<'_, '_, '_> {
         }
         let candidates = functions::cast(&to);
         if candidates.is_empty() || type_name.text == "varchar" {
-            return Err(Failure::invalid(format!("{of} cannot be cast to {type_name}")));
+            // Cassandra names the first column of the whole selection.
+            let first = self.fetched.iter().find_map(|selector| match selector {
+                Selector::Column(id) => self.scope.table.column_by_id(*id).map(|column| column.name.clone()),
+                _ => None,
+            });
+            let shown = first.unwrap_or_else(|| of.to_string());
+            return Err(Failure::invalid(format!("{shown} cannot be cast to {type_name}")));
         }
         let shown = format!("system.cast_as_{to}");
         let asked = [Asked { selector: of, cql_type: Some(from) }];
@@ -359,8 +365,9 @@ impl Selecting<'_, '_, '_> {
                 Err(Failure::invalid(format!("{what} selection is only allowed on sets and maps, but {of} is a list")))
             }
             other => Err(Failure::invalid(format!(
-                "Invalid {} selection: {of} is of type {other} is not a collection",
-                what.to_lowercase()
+                "Invalid {} selection: {of}{} of type {other} is not a collection",
+                what.to_lowercase(),
+                if what == "Slice" { "" } else { " is" }
             ))),
         }
     }
@@ -474,6 +481,16 @@ impl Selecting<'_, '_, '_> {
         arguments: &[ast::Selector],
     ) -> Result<(Expression, CqlType)> {
         let [argument] = arguments else {
+            if matches!(name, "min" | "max") {
+                return Err(wrong_arguments(name, "any"));
+            }
+            if name != "count" {
+                let mut asked = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    asked.push(Asked { selector: argument, cql_type: self.type_of(argument)? });
+                }
+                pick(name, aggregates(name, &CqlType::Int), &asked, None, self.scope)?;
+            }
             return Err(Failure::invalid(format!(
                 "Invalid number of arguments in call to function system.{name}: 1 required but {} provided",
                 arguments.len()
@@ -517,6 +534,9 @@ impl Selecting<'_, '_, '_> {
         for argument in arguments {
             asked.push(Asked { selector: argument, cql_type: self.type_of(argument)? });
         }
+        if matches!(name, "tojson" | "to_json") && arguments.len() != 1 {
+            return Err(wrong_arguments(name, "any"));
+        }
         let first = asked.first().and_then(|asked| asked.cql_type.as_ref());
         let candidates = scalars(name, &self.scope.key_types(), first, wanted);
         if candidates.is_empty() {
@@ -525,9 +545,7 @@ impl Selecting<'_, '_, '_> {
                     "Cannot infer type of argument {argument} in call to function system.{name}(any): use type casts \
                      to disambiguate"
                 )),
-                None => Failure::invalid(format!(
-                    "Invalid number of arguments in call to function system.{name}: 1 required but 0 provided"
-                )),
+                None => wrong_arguments(name, "any"),
             });
         }
         pick(&format!("{qualifier}{name}"), candidates, &asked, wanted, self.scope)
@@ -590,18 +608,32 @@ impl Selecting<'_, '_, '_> {
     ) -> Result<Vec<Grouping>> {
         let mut groupings = Vec::with_capacity(group.len());
         let key = &self.scope.table.columns[..self.scope.table.primary_key_len()];
+        let mut on_function = false;
         let mut next = 0;
-        for (at, selector) in group.iter().enumerate() {
+        for selector in group {
             let mut inner = selector;
             while let ast::Selector::Function { arguments, .. } = inner {
                 let named = arguments.iter().find(|argument| argument.as_term().is_none());
-                inner =
-                    named.ok_or_else(|| Failure::invalid(format!("GROUP BY must name a column, got {selector}")))?;
+                inner = named.ok_or_else(|| {
+                    Failure::invalid("GROUP BY functions must have one clustering column name as parameter")
+                })?;
             }
             let ast::Selector::Column(name) = inner else {
                 return Err(Failure::invalid(format!("GROUP BY takes columns and functions of one, got {selector}")));
             };
             let column = column(self.scope, name)?;
+            let is_function = !matches!(selector, ast::Selector::Column(_));
+            if on_function {
+                return Err(Failure::invalid(
+                    "Functions are only supported on the last element of the GROUP BY clause",
+                ));
+            }
+            on_function = is_function;
+            // A call is checked before its column.
+            let expression = self.expression(selector, None)?.0;
+            if is_function && column.kind != ColumnKind::Clustering {
+                return Err(Failure::invalid("Group by functions are only supported on clustering columns"));
+            }
             if !column.kind.is_key() {
                 return Err(Failure::invalid(format!(
                     "Group by is currently only supported on the columns of the PRIMARY KEY, got {name}"
@@ -613,23 +645,21 @@ impl Selecting<'_, '_, '_> {
                 return Err(Failure::invalid(GROUP_ORDER));
             }
             next = place + 1;
-            if column.kind == ColumnKind::PartitionKey && !matches!(selector, ast::Selector::Column(_)) {
-                return Err(Failure::invalid("Group by functions are only supported on clustering columns"));
-            }
-            if at + 1 < group.len() && !matches!(selector, ast::Selector::Column(_)) {
-                return Err(Failure::invalid(
-                    "Functions are only supported on the last element of the GROUP BY clause",
-                ));
-            }
-            if distinct && column.kind == ColumnKind::Clustering {
-                return Err(Failure::invalid(
-                    "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
-                ));
-            }
-            groupings.push(Grouping { expression: self.expression(selector, None)?.0 });
+            groupings.push(Grouping { expression });
+        }
+        if !group.is_empty() && next < self.scope.table.partition_key_len {
+            return Err(Failure::invalid("Group by is not supported on only a part of the partition key"));
+        }
+        if distinct && next > self.scope.table.partition_key_len {
+            return Err(Failure::invalid("Grouping on clustering columns is not allowed for SELECT DISTINCT queries"));
         }
         Ok(groupings)
     }
+}
+
+/// What functions that are made for their arguments' types say of another number of them.
+pub(crate) fn wrong_arguments(name: &str, wanted: &str) -> Failure {
+    Failure::invalid(format!("Invalid number of arguments for function system.{name}({wanted})"))
 }
 
 fn cannot_infer(shown: &dyn fmt::Display) -> Failure {

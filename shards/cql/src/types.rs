@@ -5,6 +5,7 @@
 use crate::ast::{TypeKind, TypeName};
 use crate::lexer::syntax;
 use crate::parser::unsupported;
+use model::value::ValueError;
 use model::{CqlType, Failure, Keyspace, Schema};
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -133,11 +134,23 @@ fn shown(type_name: &TypeName, frozen: bool) -> String {
     }
 }
 
+/// Fails for a text that names no marshal class.
+pub(crate) fn check_class(text: &str) -> Result<()> {
+    match CqlType::parse_class(text) {
+        Err(error) if !error.0.ends_with("are not supported") => Err(no_class(text, &error)),
+        _ => Ok(()),
+    }
+}
+
+fn no_class(text: &str, error: &ValueError) -> Failure {
+    syntax(format!("Error setting type {text}: {}", error.0))
+}
+
 /// The type of a marshal class, in full or by its last part.
 fn class(text: &str) -> Result<CqlType> {
     match CqlType::parse_class(text) {
         Ok((cql_type, _)) => Ok(cql_type),
         Err(error) if error.0.ends_with("are not supported") => Err(unsupported("custom types")),
-        Err(error) => Err(syntax(format!("Error setting type {text}: {}", error.0))),
+        Err(error) => Err(no_class(text, &error)),
     }
 }

@@ -43,10 +43,28 @@ pub enum Json {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JsonError(pub String);
 
+impl JsonError {
+    /// The exception as Java prints it: its class, then the text.
+    pub fn thrown(&self) -> String {
+        let class = match self.0.as_str() {
+            text if text.starts_with("No content") => "databind.exc.MismatchedInputException",
+            text if text.starts_with("Unexpected end-of-input") => "core.io.JsonEOFException",
+            text if text.contains("StreamReadConstraints") => "core.exc.StreamConstraintsException",
+            _ => "core.JsonParseException",
+        };
+        format!("com.fasterxml.jackson.{class}: {}", self.0)
+    }
+}
+
 impl Json {
     /// Parses the value at the start of a text; what follows it is ignored.
     pub fn parse(text: &str) -> Result<Json, JsonError> {
         reader::parse(text)
+    }
+
+    /// Why a value that is no object, parsed from `text`, cannot be read as a map, as Java prints it.
+    pub fn not_a_map(&self, text: &str) -> String {
+        reader::not_a_map(self, text)
     }
 
     /// The Java class that errors call a value by: `Integer`, `LinkedHashMap`.

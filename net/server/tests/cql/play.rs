@@ -233,13 +233,31 @@ fn words_of_error(error: &CallError) -> String {
             let mut words = place.split(' ');
             format!("error 0x2000 {} {}", words.next().unwrap_or_default(), words.next().unwrap_or_default())
         }
-        CallError::Failure { code, text } => format!("error {code:#06x} {}", text.replace('\n', "\\n")),
+        CallError::Failure { code, text } => {
+            format!("error {code:#06x} {}", with_one_name(&with_sorted_signatures(text)).replace('\n', "\\n"))
+        }
     }
+}
+
+/// The JSON functions exist once per type and are called by the name that was used first since Cassandra started.
+fn with_one_name(text: &str) -> String {
+    text.replace("system.tojson", "system.to_json").replace("system.fromjson", "system.from_json")
+}
+
+/// Cassandra lists the overloads of a function in another order after every start.
+fn with_sorted_signatures(text: &str) -> String {
+    const LIST: &str = "signatures: ";
+    let Some((head, rest)) = text.split_once(LIST) else { return text.to_owned() };
+    let Some(end) = rest.rfind(')').filter(|_| rest.contains(" -> ")) else { return text.to_owned() };
+    let mut signatures: Vec<&str> = rest[..end].split(", system.").collect();
+    signatures.iter_mut().for_each(|one| *one = one.strip_prefix("system.").unwrap_or(one));
+    signatures.sort_unstable();
+    format!("{head}{LIST}system.{}{}", signatures.join(", system."), &rest[end..])
 }
 
 fn words_of_columns(columns: &[ColumnMeta]) -> String {
     let words: Vec<String> = columns.iter().map(|column| format!("{} {}", column.name, column.cql_type)).collect();
-    words.join(" | ")
+    with_one_name(&words.join(" | "))
 }
 
 fn words_of(outcome: &Outcome) -> Vec<String> {

@@ -130,7 +130,7 @@ impl fmt::Display for Selector {
         match self {
             Selector::Column(name) => f.write_str(name),
             Selector::CellFact(fact, of) => write!(f, "{}({of})", fact.name()),
-            Selector::CountRows => f.write_str("count(*)"),
+            Selector::CountRows => f.write_str("count"),
             Selector::Function { keyspace, name, arguments } => {
                 // Built-in functions are shown with the keyspace they live in.
                 write!(f, "{}.{name}", keyspace.as_deref().unwrap_or("system"))?;

@@ -171,13 +171,16 @@ pub(super) fn drop(
         }
         let column = table.columns.remove(at);
         table.static_len -= usize::from(column.kind == ColumnKind::Static);
+        // What was hidden stays hidden.
+        let before =
+            table.dropped.iter().find(|dropped| dropped.name == *name).map_or(i64::MIN, |dropped| dropped.dropped_at);
         table.dropped.retain(|dropped| dropped.name != *name);
         table.dropped.push(DroppedColumn {
             id: column.id,
             cql_type: with_tuples(&column.cql_type),
             name: column.name,
             kind: column.kind,
-            dropped_at: timestamp.unwrap_or(site.now_micros),
+            dropped_at: timestamp.unwrap_or(site.now_micros).max(before),
         });
     }
     table.dropped.sort_by(|a, b| a.name.cmp(&b.name));

@@ -88,7 +88,8 @@ pub(super) fn alter(alter: &AlterKeyspace, schema: &Schema, site: &Site<'_>) -> 
         return if alter.if_exists { Ok(Applied::nothing()) } else { Err(no_keyspace(name)) };
     };
     let mut after = Keyspace::clone(before);
-    if let Some(options) = replication {
+    // An empty map changes nothing.
+    if let Some(options) = replication.filter(|options| !options.is_empty()) {
         after.replication = replication::check(name, options, Some(&before.replication), site.data_center)?;
     }
     if let Some(durable_writes) = durable_writes {

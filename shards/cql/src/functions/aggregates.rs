@@ -43,7 +43,7 @@ pub(crate) enum State {
     Count(u64),
     Extreme { keep: Ordering, value: Option<Vec<u8>> },
     Sum { sum: Sum },
-    Avg { sum: Sum, count: i64 },
+    Avg { avg: Avg, count: i64 },
 }
 
 /// A sum under way.
@@ -54,6 +54,15 @@ pub(crate) enum Sum {
     Big(BigInt),
     Decimal(Decimal),
     Floats(Floats),
+}
+
+/// What an average has seen.
+#[derive(Clone, Debug)]
+pub(crate) enum Avg {
+    /// Divided at the end.
+    Sum(Sum),
+    /// Corrected by every input, each time rounded to the scale so far, as Cassandra does with decimals.
+    Running(Decimal),
 }
 
 /// A compensated sum.
@@ -109,7 +118,13 @@ impl State {
             Aggregate::Min => State::Extreme { keep: Ordering::Less, value: None },
             Aggregate::Max => State::Extreme { keep: Ordering::Greater, value: None },
             Aggregate::Sum => State::Sum { sum: Sum::new(argument) },
-            Aggregate::Avg => State::Avg { sum: Sum::new(argument), count: 0 },
+            Aggregate::Avg => {
+                let avg = match Sum::new(argument) {
+                    Sum::Decimal(zero) => Avg::Running(zero),
+                    sum => Avg::Sum(sum),
+                };
+                State::Avg { avg, count: 0 }
+            }
         }
     }
 
@@ -133,10 +148,16 @@ impl State {
                     sum.add(&number)?;
                 }
             }
-            State::Avg { sum, count } => {
+            State::Avg { avg, count } => {
                 if let Some(number) = Number::read(argument, input) {
-                    sum.add(&number)?;
                     *count += 1;
+                    match avg {
+                        Avg::Sum(sum) => sum.add(&number)?,
+                        Avg::Running(avg) => {
+                            let correction = number.to_decimal()?.add(&avg.negated())?.divided(*count);
+                            *avg = avg.add(&correction)?;
+                        }
+                    }
                 }
             }
         }
@@ -155,13 +176,14 @@ impl State {
                 Sum::Decimal(sum) => Number::Decimal(sum.clone()),
                 Sum::Floats(floats) => Number::Double(floats.total()),
             },
-            State::Avg { sum, count } => {
+            State::Avg { avg, count } => {
                 let count = (*count).max(1);
-                match sum {
-                    Sum::Integers(sum) => Number::Long((sum / i128::from(count)) as i64),
-                    Sum::Big(sum) => Number::Big(sum / BigInt::from(count)),
-                    Sum::Decimal(sum) => Number::Decimal(sum.divided(count)),
-                    Sum::Floats(floats) => Number::Double(floats.total() / count as f64),
+                match avg {
+                    Avg::Sum(Sum::Integers(sum)) => Number::Long((sum / i128::from(count)) as i64),
+                    Avg::Sum(Sum::Big(sum)) => Number::Big(sum / BigInt::from(count)),
+                    Avg::Sum(Sum::Decimal(sum)) => Number::Decimal(sum.divided(count)),
+                    Avg::Sum(Sum::Floats(floats)) => Number::Double(floats.total() / count as f64),
+                    Avg::Running(avg) => Number::Decimal(avg.clone()),
                 }
             }
         };
@@ -194,7 +216,7 @@ mod tests {
     fn results_are_cassandras() {
         use Aggregate::*;
         use CqlType::*;
-        let expected: [(Aggregate, CqlType, &[&str], &str); 14] = [
+        let expected: [(Aggregate, CqlType, &[&str], &str); 16] = [
             (Sum, Int, &["2147483647", "1"], "-2147483648"),
             (Sum, Bigint, &["9223372036854775807", "1"], "-9223372036854775808"),
             (Sum, Tinyint, &["127", "1"], "-128"),
@@ -205,6 +227,8 @@ mod tests {
             (Avg, Bigint, &["9223372036854775807", "1"], "4611686018427387904"),
             (Avg, Decimal, &["12.340", "0.1"], "6.220"),
             (Avg, Varint, &["123456789012345678901234567890", "1"], "61728394506172839450617283945"),
+            (Avg, Decimal, &["1", "2"], "1"),
+            (Avg, Decimal, &["0.001", "1e5", "1.10"], "33333.701"),
             (Avg, Int, &[], "0"),
             (Sum, Decimal, &[], "0"),
             (Min, Int, &[], "null"),

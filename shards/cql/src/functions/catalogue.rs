@@ -131,14 +131,18 @@ pub(crate) fn scalars(name: &str, key: &[CqlType], first: Option<&CqlType>, want
             })
             .collect(),
         "to_json" | "tojson" => match first {
-            Some(argument) => one(vec![argument.clone()], Text, Scalar::ToJson),
+            // One function with two names.
+            Some(argument) => vec![function("to_json", vec![argument.clone()], Text, Scalar::ToJson)],
             None => Vec::new(),
         },
         "from_json" | "fromjson" => match wanted {
-            Some(wanted) => one(vec![Text], wanted.clone(), Scalar::FromJson),
+            Some(wanted) => vec![function("from_json", vec![Text], wanted.clone(), Scalar::FromJson)],
             None => Vec::new(),
         },
-        _ => blob_functions(name).into_iter().collect(),
+        _ => match name.strip_prefix("cast_as_").and_then(cast_target) {
+            Some(to) => cast(&to),
+            None => blob_functions(name).into_iter().collect(),
+        },
     }
 }
 
@@ -192,6 +196,11 @@ fn cast_sources(to: &CqlType) -> Vec<CqlType> {
         Timestamp => vec![Timeuuid, Date],
         _ => Vec::new(),
     }
+}
+
+/// The type of `cast_as_<name>`; `varchar` has none.
+fn cast_target(name: &str) -> Option<CqlType> {
+    BLOB_TYPES.iter().find(|(known, _)| *known == name && name != "varchar").map(|(_, cql_type)| cql_type.clone())
 }
 
 /// The overloads of `CAST(... AS to)`.

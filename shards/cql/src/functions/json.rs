@@ -2,6 +2,7 @@
 
 use super::Function;
 use model::failure::Detail;
+use model::json::Json;
 use model::{CqlType, ErrorCode, Failure, json};
 
 /// The JSON text of a value; null is `null`.
@@ -16,18 +17,34 @@ pub(super) fn to_json(function: &Function, value: Option<&[u8]>) -> Vec<u8> {
 pub(super) fn from_json(function: &Function, arguments: &[&[u8]]) -> Result<Option<Vec<u8>>, Failure> {
     let Some(text) = arguments.first() else { return Ok(None) };
     let text = String::from_utf8_lossy(text);
-    json::from_json(&function.result, &text).map_err(|error| {
-        let name = function.name.strip_prefix("system.").unwrap_or(&function.name);
-        // A text that is no JSON fails the function; one that is of another type is told by the type.
-        let text = match error.0.starts_with("Could not decode JSON") {
-            true => format!("execution of '{}[{}]' failed: {}", function.name, CqlType::Text, error.0),
-            false => format!("org.apache.cassandra.serializers.MarshalException: {}", error.0),
-        };
-        let arguments = vec![CqlType::Text.to_string()];
-        Failure::new(ErrorCode::FunctionFailure, text).with(Detail::Function {
-            keyspace: "system".to_owned(),
-            function: name.to_owned(),
-            arguments,
-        })
+    // A text that is no JSON fails the function; one that is of another type is told by the type.
+    let parsed = Json::parse(&text).map_err(|error| {
+        let name = &function.name;
+        failed(
+            function,
+            format!(
+                "execution of '{name}[{}]' failed: Could not decode JSON string '{text}': {}",
+                CqlType::Text,
+                error.thrown()
+            ),
+        )
+    })?;
+    json::from_parsed(&function.result, &parsed).map_err(|error| match is_duration_error(&error.0) {
+        true => Failure::invalid(error.0),
+        false => failed(function, format!("org.apache.cassandra.serializers.MarshalException: {}", error.0)),
+    })
+}
+
+/// Cassandra refuses durations at once, whatever asks for one.
+fn is_duration_error(text: &str) -> bool {
+    text.starts_with("Unable to convert '") && text.ends_with("' to a duration") || text.starts_with("Invalid duration")
+}
+
+fn failed(function: &Function, text: String) -> Failure {
+    let name = function.name.strip_prefix("system.").unwrap_or(&function.name);
+    Failure::new(ErrorCode::FunctionFailure, text).with(Detail::Function {
+        keyspace: "system".to_owned(),
+        function: name.to_owned(),
+        arguments: vec![CqlType::Text.to_string()],
     })
 }

@@ -43,7 +43,7 @@ impl Call {
                 Value::Unset => {
                     return Err(Failure::invalid(format!(
                         "Invalid unset value for argument in call to function {}",
-                        self.function.name
+                        self.function.name.strip_prefix("system.").unwrap_or(&self.function.name)
                     )));
                 }
             });

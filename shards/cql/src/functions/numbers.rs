@@ -32,6 +32,11 @@ impl Decimal {
         Ok(Decimal { unscaled, scale })
     }
 
+    /// The same below zero.
+    pub(crate) fn negated(&self) -> Decimal {
+        Decimal { unscaled: -&self.unscaled, scale: self.scale }
+    }
+
     /// The unscaled integer for a scale that is not smaller than its own.
     fn unscaled_at(&self, scale: i32) -> Result<BigInt, Failure> {
         let more = i64::from(scale) - i64::from(self.scale);
@@ -121,6 +126,8 @@ impl Number {
             Smallint => (self.to_int()? as i16).to_be_bytes().to_vec(),
             Int => self.to_int()?.to_be_bytes().to_vec(),
             Bigint | Counter => self.to_long()?.to_be_bytes().to_vec(),
+            // Java casts a decimal by way of a long.
+            Varint if matches!(self, Number::Decimal(_)) => BigInt::from(self.to_long()?).to_signed_bytes_be(),
             Varint => self.to_big()?.to_signed_bytes_be(),
             Decimal => self.to_decimal()?.to_bytes(),
             Float => self.to_float().to_be_bytes().to_vec(),

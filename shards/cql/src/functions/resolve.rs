@@ -3,9 +3,12 @@
 
 use super::{Call, Function, is_known, is_missing, scalars};
 use crate::ast;
-use crate::literal::{Markers, Receiver, Scope, assignable, preferred_type, prepare_term, suits};
+use crate::literal::{
+    Markers, Receiver, Scope, assignable, not_a_list, preferred_type, prepare_term, refuse_unknown_fields, suits,
+};
 use crate::parser::unsupported;
 use crate::plan::Term;
+use crate::selection::wrong_arguments;
 use model::{CqlType, Failure};
 use std::fmt::Display;
 
@@ -172,7 +175,8 @@ pub(crate) fn term_fit(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Res
         }
         ast::Term::List(terms) => match wanted {
             CqlType::List { element, .. } => parts(terms, element)?,
-            _ => vector_fit(terms, wanted, scope)?,
+            CqlType::Vector { .. } => vector_fit(terms, wanted, scope)?,
+            other => return Err(not_a_list(other)),
         },
         ast::Term::Set(terms) => match wanted {
             CqlType::Set { element, .. } => parts(terms, element)?,
@@ -192,12 +196,15 @@ pub(crate) fn term_fit(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Res
             _ => Fit::No,
         },
         ast::Term::UserType(fields) => match wanted {
-            CqlType::User { definition, .. } => Fit::all(fields.iter().map(|(name, term)| {
-                match definition.fields.iter().find(|(field, _)| field == name) {
-                    Some((_, field_type)) => term_fit(term, field_type, scope),
-                    None => Ok(Fit::No),
-                }
-            }))?,
+            CqlType::User { definition, .. } => {
+                refuse_unknown_fields(fields, definition)?;
+                Fit::all(fields.iter().map(|(name, term)| {
+                    match definition.fields.iter().find(|(field, _)| field == name) {
+                        Some((_, field_type)) => term_fit(term, field_type, scope),
+                        None => Ok(Fit::No),
+                    }
+                }))?
+            }
             _ => Fit::No,
         },
     })
@@ -240,6 +247,19 @@ fn choose(
     if !builtin || !is_known(name) && name != "token" {
         return Err(Failure::invalid(format!("Unknown function {qualifier}{name} called")));
     }
+    if matches!(name, "tojson" | "to_json") && arguments.len() != 1 {
+        return Err(wrong_arguments(name, "any"));
+    }
+    if matches!(name, "fromjson" | "from_json") {
+        let [argument] = arguments else { return Err(wrong_arguments(name, "text")) };
+        if let Some(given) = known_type(argument, scope)?
+            && Fit::of(&CqlType::Text, &given) == Fit::No
+        {
+            return Err(Failure::invalid(format!(
+                "Function system.{name} requires an argument of type text, but found argument {argument} of type {given}"
+            )));
+        }
+    }
     let first = arguments.first().map(|argument| known_type(argument, scope)).transpose()?.flatten();
     let candidates = scalars(name, &scope.key_types(), first.as_ref(), wanted);
     if candidates.is_empty() {
@@ -248,9 +268,7 @@ fn choose(
                 "Cannot infer type of argument {argument} in call to function system.{name}(any): use type casts to \
                  disambiguate"
             )),
-            None => Failure::invalid(format!(
-                "Invalid number of arguments in call to function system.{name}: 1 required but 0 provided"
-            )),
+            None => wrong_arguments(name, "any"),
         });
     }
     pick(&format!("{qualifier}{name}"), candidates, arguments, wanted, scope)

@@ -26,8 +26,9 @@ pub(super) fn current(what: Scalar, now: i64) -> Vec<u8> {
     }
 }
 
+/// Java cuts towards zero: the day before 1970 is 1970-01-01 until its first moment.
 fn date_of(millis: i64) -> Vec<u8> {
-    ((millis.div_euclid(MILLIS_PER_DAY) + EPOCH_DAY) as u32).to_be_bytes().to_vec()
+    ((millis / MILLIS_PER_DAY + EPOCH_DAY) as u32).to_be_bytes().to_vec()
 }
 
 /// Milliseconds since 1970 of a timeuuid, timestamp or date; `None` for an empty value.

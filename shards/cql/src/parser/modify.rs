@@ -106,7 +106,7 @@ impl Parser<'_> {
                         }
                         Assignment::Prepend(term)
                     } else {
-                        self.refuse_arithmetic()?;
+                        self.refuse_operator()?;
                         Assignment::Value(term)
                     }
                 }
@@ -188,9 +188,11 @@ impl Parser<'_> {
                 } else {
                     return Err(self.mismatched("K_TIMESTAMP"));
                 }
-                if !self.accept_word("and")? {
+                // What follows AND cannot be TTL; Cassandra names the AND.
+                if !self.token.is("and") || !(self.peek()?.is("timeout") || self.peek()?.is("timestamp")) {
                     break;
                 }
+                self.advance()?;
             }
         }
         self.expect_word("where")?;

@@ -13,6 +13,10 @@ impl Parser<'_> {
         // Both words are also names: `SELECT json FROM t`.
         let json = self.accept_clause("json")?;
         let distinct = self.accept_clause("distinct")?;
+        // The clauses have one order; Cassandra's parser trips over the word itself.
+        if distinct && self.token.is("json") && self.at_clause()? {
+            return Err(self.no_viable());
+        }
         let items = match self.accept(Kind::Star)? {
             true => None,
             false => Some(self.list(Self::select_item)?),
@@ -58,17 +62,20 @@ impl Parser<'_> {
         }))
     }
 
-    /// Takes a word that begins what is selected, unless it is itself a column, a function or an alias's column.
+    /// Takes a word that begins what is selected, unless it is itself a column or an alias's column.
     fn accept_clause(&mut self, word: &str) -> Result<bool> {
-        let next = self.peek()?;
-        let is_name = next.is("from")
-            || next.is("as")
-            || matches!(next.kind, Kind::Comma | Kind::Dot | Kind::ParenOpen | Kind::BracketOpen | Kind::End);
-        if !self.token.is(word) || is_name {
+        if !self.token.is(word) || !self.at_clause()? {
             return Ok(false);
         }
         self.advance()?;
         Ok(true)
+    }
+
+    /// Whether what follows the current word may be selected: the word is no name then.
+    fn at_clause(&self) -> Result<bool> {
+        let next = self.peek()?;
+        let is_name = next.is("from") || next.is("as") || matches!(next.kind, Kind::Comma | Kind::Dot | Kind::End);
+        Ok(!is_name)
     }
 
     /// A column of GROUP BY, or a call on one.

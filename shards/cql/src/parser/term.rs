@@ -11,8 +11,23 @@ impl Parser<'_> {
     /// A value.
     pub(crate) fn term(&mut self) -> Result<Term> {
         let term = self.simple_term()?;
-        self.refuse_arithmetic()?;
+        self.refuse_operator()?;
         Ok(term)
+    }
+
+    /// The same after a value, where a column cannot follow.
+    pub(crate) fn refuse_operator(&mut self) -> Result<()> {
+        let operator = matches!(self.token.kind, Kind::Plus | Kind::Minus | Kind::Star | Kind::Slash | Kind::Percent);
+        let next = self.peek()?;
+        if operator && matches!(next.kind, Kind::Word | Kind::QuotedName) && !next.is("null") && !next.is("cast") {
+            self.advance()?;
+            self.advance()?;
+            if !matches!(self.token.kind, Kind::ParenOpen | Kind::Dot) {
+                return Err(self.no_viable());
+            }
+            return Err(unsupported("arithmetic operations"));
+        }
+        self.refuse_arithmetic()
     }
 
     /// Fails if an arithmetic operator follows.
@@ -38,6 +53,7 @@ impl Parser<'_> {
                 self.advance()?;
                 Ok(Term::Null)
             }
+            Kind::Word if self.token.is("cast") && self.peek()?.kind == Kind::ParenOpen => self.cast_term(),
             Kind::Word | Kind::QuotedName => self.function_term(),
             Kind::Minus => {
                 self.advance()?;
@@ -111,6 +127,21 @@ impl Parser<'_> {
             entries.push((key, self.term()?));
         }
         Ok(Term::Map(entries))
+    }
+
+    /// `cast(x AS type)`: the function that makes the type.
+    fn cast_term(&mut self) -> Result<Term> {
+        self.advance()?;
+        self.advance()?;
+        let of = self.nested(Self::simple_term)?;
+        self.expect_word("as")?;
+        let name = self.token.text.to_ascii_lowercase();
+        if self.token.kind != Kind::Word || super::native(&name).is_none() {
+            return Err(self.no_viable());
+        }
+        self.advance()?;
+        self.expect(Kind::ParenClose, "')'")?;
+        Ok(Term::Function { keyspace: Some("system".to_owned()), name: format!("cast_as_{name}"), arguments: vec![of] })
     }
 
     fn function_term(&mut self) -> Result<Term> {

@@ -11,6 +11,7 @@ impl Parser<'_> {
     pub(crate) fn type_name(&mut self) -> Result<TypeName> {
         if self.token.kind == Kind::String {
             let text = unquote(self.advance()?.text, "''", "'");
+            crate::types::check_class(&text)?;
             return Ok(TypeName { kind: TypeKind::Custom, text });
         }
         let quoted = self.token.kind == Kind::QuotedName;

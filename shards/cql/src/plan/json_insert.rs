@@ -26,15 +26,15 @@ pub enum JsonValue {
 /// The values of a table's columns in a JSON text, in their order. The errors are Cassandra's.
 pub fn json_values(table: &Table, text: &str, default_unset: bool) -> Result<Vec<JsonValue>, Failure> {
     let parsed = Json::parse(text).map_err(|error| {
-        Failure::invalid(format!("Could not decode JSON string as a map: {}. (String was: {text})", error.0))
+        Failure::invalid(format!("Could not decode JSON string as a map: {}. (String was: {text})", error.thrown()))
     })?;
     let mut members = match parsed {
         Json::Object(members) => unquote_names(members),
         Json::Null => return Err(Failure::invalid("Got null for INSERT JSON values")),
         other => {
             return Err(Failure::invalid(format!(
-                "Could not decode JSON string as a map: it is a {}. (String was: {text})",
-                other.java_class()
+                "Could not decode JSON string as a map: {}. (String was: {text})",
+                other.not_a_map(text)
             )));
         }
     };

@@ -84,9 +84,11 @@ pub enum Plan {
 /// Longest time to live, seconds: 20 years.
 pub const TTL_SECONDS_MAX: i32 = 630_720_000;
 
-/// A `USING TTL` value: the bytes of an int, at least 0 and at most [`TTL_SECONDS_MAX`].
+/// A `USING TTL` value: the bytes of an int, empty or at least 0 and at most [`TTL_SECONDS_MAX`].
 pub fn ttl_of(bytes: &[u8]) -> Result<i32, Failure> {
     let seconds = match <[u8; 4]>::try_from(bytes) {
+        // An empty int is no time to live.
+        Err(_) if bytes.is_empty() => 0,
         Ok(bytes) => i32::from_be_bytes(bytes),
         Err(_) => return Err(Failure::invalid("Invalid TTL value")),
     };

@@ -17,6 +17,42 @@ const SOURCE: &str = "[Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LO
 /// What a value can be.
 const EXPECTED: &str = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')";
 
+/// Why a value that is no object cannot be read as one, as Java prints the exception.
+pub(super) fn not_a_map(value: &Json, text: &str) -> String {
+    let blank = text.len() - text.trim_start_matches([' ', '\t', '\r', '\n']).len();
+    let (line, column) = Reader { text, at: blank }.place(blank);
+    const MAP: &str = "java.util.LinkedHashMap";
+    let class = match value {
+        Json::String(text) if text.is_empty() => "InvalidFormatException",
+        _ => "MismatchedInputException",
+    };
+    let why = match value {
+        Json::String(text) if text.is_empty() => format!(
+            "Cannot coerce empty String (\"\") to element of `{MAP}` (but could if coercion was enabled using \
+             `CoercionConfig`)"
+        ),
+        Json::String(text) => format!(
+            "Cannot construct instance of `{MAP}` (although at least one Creator exists): no String-argument \
+             constructor/factory method to deserialize from String value ('{text}')"
+        ),
+        other => {
+            let (kind, token) = match other {
+                Json::Array(_) => ("Array", "START_ARRAY"),
+                Json::Integer(_) => ("Integer", "VALUE_NUMBER_INT"),
+                Json::Double(_) => ("Floating-point", "VALUE_NUMBER_FLOAT"),
+                Json::Boolean(true) => ("Boolean", "VALUE_TRUE"),
+                Json::Boolean(false) => ("Boolean", "VALUE_FALSE"),
+                _ => ("Null", "VALUE_NULL"),
+            };
+            format!(
+                "Cannot deserialize value of type `{MAP}<java.lang.Object,java.lang.Object>` from {kind} value (token \
+                 `JsonToken.{token}`)"
+            )
+        }
+    };
+    format!("com.fasterxml.jackson.databind.exc.{class}: {why}\n at {SOURCE}{line}, column: {column}]")
+}
+
 pub(super) fn parse(text: &str) -> Result<Json> {
     Reader { text, at: 0 }.document()
 }

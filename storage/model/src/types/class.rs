@@ -11,7 +11,7 @@ use std::fmt::Write;
 const MARSHAL: &str = "org.apache.cassandra.db.marshal.";
 
 /// The native types by class.
-const NATIVES: [(&str, CqlType); 20] = [
+const NATIVES: [(&str, CqlType); 21] = [
     ("AsciiType", CqlType::Ascii),
     ("LongType", CqlType::Bigint),
     ("BytesType", CqlType::Blob),
@@ -28,6 +28,8 @@ const NATIVES: [(&str, CqlType); 20] = [
     ("UTF8Type", CqlType::Text),
     ("TimeType", CqlType::Time),
     ("TimestampType", CqlType::Timestamp),
+    // What timestamps were before; it is stored as one.
+    ("DateType", CqlType::Timestamp),
     ("TimeUUIDType", CqlType::Timeuuid),
     ("ByteType", CqlType::Tinyint),
     ("UUIDType", CqlType::Uuid),
@@ -35,8 +37,8 @@ const NATIVES: [(&str, CqlType); 20] = [
 ];
 
 /// Classes that Cassandra knows and that no CQL type stands for.
-const UNSUPPORTED: [&str; 6] =
-    ["CompositeType", "DateType", "DynamicCompositeType", "EmptyType", "LexicalUUIDType", "PartitionerDefinedOrder"];
+const UNSUPPORTED: [&str; 5] =
+    ["CompositeType", "DynamicCompositeType", "EmptyType", "LexicalUUIDType", "PartitionerDefinedOrder"];
 
 impl CqlType {
     /// The fully qualified marshal class, as result metadata ids hash it and DESCRIBE tools expect it:

@@ -9,7 +9,8 @@ use model::{Failure, Table};
 pub(super) fn values(table: &Table, json: &JsonInsert, values: &Values<'_>) -> Result<Vec<JsonValue>, Failure> {
     match values.bound.get(usize::from(json.marker)) {
         Some(Bound::Bytes(text)) => json_values(table, &String::from_utf8_lossy(text), json.default_unset),
-        Some(Bound::Unset) => Err(Failure::invalid("Got unset for INSERT JSON values")),
+        // An unset text is an empty one.
+        Some(Bound::Unset) => json_values(table, "", json.default_unset),
         Some(Bound::Null) | None => Err(Failure::invalid("Got null for INSERT JSON values")),
     }
 }
