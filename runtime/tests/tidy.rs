@@ -6,8 +6,8 @@
 //! 5  sim -> server wire runtime model
 //! 4  server -> shard wire cluster runtime model
 //! 3  shard  -> engine cql cluster model runtime
-//! 2  engine -> model runtime
-//! 1  cql -> model      cluster -> model      wire -> model
+//! 2  engine -> sstable model runtime
+//! 1  sstable -> model runtime      cql -> model      cluster -> model      wire -> model
 //! 0  model -> nothing   runtime -> nothing
 //! ```
 #![allow(clippy::disallowed_methods, reason = "a lint reads source files")]
@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 const CRATES: &[(&str, &str, &[&str])] = &[
     ("runtime", "runtime", &[]),
     ("model", "storage/model", &[]),
-    ("engine", "storage/engine", &["model", "runtime"]),
+    ("sstable", "storage/sstable", &["model", "runtime"]),
+    ("engine", "storage/engine", &["sstable", "model", "runtime"]),
     ("cql", "shards/cql", &["model"]),
     ("cluster", "shards/cluster", &["model"]),
     ("wire", "net/wire", &["model"]),

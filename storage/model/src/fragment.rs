@@ -11,6 +11,8 @@ pub enum Step<'a> {
     Fragment(Fragment<'a>),
     /// A block must be brought before the next step.
     Need(BlockRef),
+    /// The source's bytes cannot be trusted: it says itself what and where. Every further step says the same.
+    Failed,
     /// Nothing is left.
     End,
 }
@@ -18,8 +20,10 @@ pub enum Step<'a> {
 /// A block of a file: which source asks and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockRef {
-    /// The source's number within a merge.
+    /// The source's number within a merge; a source calls itself 0.
     pub source: usize,
+    /// Which of the source's files, in its own numbering.
+    pub file: u8,
     /// The block's offset in bytes.
     pub offset: u64,
 }

@@ -1,0 +1,302 @@
+//! CompressionInfo.db, the chunks of a compressed Data.db, and CRC.db of one that is not.
+//!
+//! ```text
+//! CompressionInfo.db   class [u16 length, text], options u32 count of (key, value) texts, chunk length u32,
+//!                      longest compressed length u32, uncompressed length u64, chunks u32, offset u64 of each
+//! chunk                compressed bytes, CRC-32 of them; stored as they are if compressing gave the longest length or more
+//! CRC.db               chunk length u32, CRC-32 u32 of each chunk of that length
+//! ```
+//! LZ4 chunks begin with their uncompressed length (u32, little-endian); Deflate is zlib's form.
+
+use crate::input::{Fault, Input, Problem};
+use std::io::Read;
+
+/// Longest chunk, in bytes.
+pub const CHUNK_BYTES_MAX: usize = 128 << 20;
+/// Shortest chunk.
+pub const CHUNK_BYTES_MIN: usize = 64;
+/// Most options of a compressor.
+pub const OPTIONS_MAX: usize = 64;
+
+/// How chunks are compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "named as their classes")]
+pub enum Compressor {
+    Lz4,
+    Snappy,
+    Deflate,
+    Zstd,
+    Noop,
+}
+
+const COMPRESSORS: [(&str, Compressor); 5] = [
+    ("LZ4Compressor", Compressor::Lz4),
+    ("SnappyCompressor", Compressor::Snappy),
+    ("DeflateCompressor", Compressor::Deflate),
+    ("ZstdCompressor", Compressor::Zstd),
+    ("NoopCompressor", Compressor::Noop),
+];
+
+impl Compressor {
+    /// The class's short name: `LZ4Compressor`.
+    pub fn class(self) -> &'static str {
+        COMPRESSORS.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
+    }
+
+    /// The compressor of a class, in full or by its last part.
+    pub fn parse(class: &str) -> Option<Compressor> {
+        let short = class.strip_prefix("org.apache.cassandra.io.compress.").unwrap_or(class);
+        COMPRESSORS.iter().find(|(name, _)| *name == short).map(|(_, compressor)| *compressor)
+    }
+
+    /// What a chunk uncompresses to; `None` if it is malformed or more than `len_max` bytes.
+    fn decompress(self, chunk: &[u8], len_max: usize) -> Option<Vec<u8>> {
+        match self {
+            Compressor::Noop => (chunk.len() <= len_max).then(|| chunk.to_vec()),
+            Compressor::Lz4 => {
+                let (len, block) = chunk.split_first_chunk()?;
+                let len = u32::from_le_bytes(*len) as usize;
+                if len > len_max {
+                    return None;
+                }
+                let out = lz4_flex::block::decompress(block, len).ok()?;
+                (out.len() == len).then_some(out)
+            }
+            Compressor::Snappy => {
+                if snap::raw::decompress_len(chunk).ok()? > len_max {
+                    return None;
+                }
+                snap::raw::Decoder::new().decompress_vec(chunk).ok()
+            }
+            Compressor::Deflate => read_bounded(flate2::read::ZlibDecoder::new(chunk), len_max),
+            Compressor::Zstd => read_bounded(zstd::stream::read::Decoder::with_buffer(chunk).ok()?, len_max),
+        }
+    }
+
+    /// Appends the compressed form of `chunk`. `level` is that of Deflate and Zstd.
+    pub fn compress(self, chunk: &[u8], level: Option<i32>, out: &mut Vec<u8>) {
+        match self {
+            Compressor::Noop => out.extend_from_slice(chunk),
+            Compressor::Lz4 => {
+                out.extend_from_slice(&(chunk.len() as u32).to_le_bytes());
+                out.extend_from_slice(&lz4_flex::block::compress(chunk));
+            }
+            Compressor::Snappy => {
+                let start = out.len();
+                out.resize(start + snap::raw::max_compress_len(chunk.len()), 0);
+                // Fails only if the output is shorter than `max_compress_len`.
+                let len = snap::raw::Encoder::new().compress(chunk, &mut out[start..]).unwrap_or(0);
+                out.truncate(start + len);
+            }
+            Compressor::Deflate => {
+                let level = level
+                    .map_or(flate2::Compression::default(), |level| flate2::Compression::new(level.clamp(0, 9) as u32));
+                // Reading from memory does not fail.
+                let _ = flate2::read::ZlibEncoder::new(chunk, level).read_to_end(out);
+            }
+            Compressor::Zstd => {
+                // Fails for a level that does not exist: clamped.
+                let range = zstd::compression_level_range();
+                let level = level.unwrap_or(3).clamp(*range.start(), *range.end());
+                if let Ok(bytes) = zstd::bulk::compress(chunk, level) {
+                    out.extend_from_slice(&bytes);
+                }
+            }
+        }
+    }
+}
+
+fn read_bounded(reader: impl Read, len_max: usize) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    reader.take(len_max as u64 + 1).read_to_end(&mut out).ok()?;
+    (out.len() <= len_max).then_some(out)
+}
+
+/// A CompressionInfo.db.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CompressionInfo {
+    /// The codec.
+    pub compressor: Compressor,
+    /// Its other options, as they are written.
+    pub options: Vec<(String, String)>,
+    /// Uncompressed bytes of a chunk, the last one excepted; a power of two.
+    pub chunk_len: usize,
+    /// Chunks that would not be shorter than this are not compressed.
+    pub compressed_len_max: u32,
+    /// Uncompressed bytes of the whole file.
+    pub data_len: u64,
+    /// Where each chunk begins in the file, ascending.
+    pub offsets: Vec<u64>,
+}
+
+impl CompressionInfo {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<CompressionInfo, Fault> {
+        let mut input = Input::new(bytes, 0);
+        let Some(compressor) = Compressor::parse(input.short_text()?) else {
+            return input.fail(Problem::Unsupported("this compressor"));
+        };
+        let count = input.u32()? as usize;
+        if count > OPTIONS_MAX {
+            return input.fail(Problem::Limit("OPTIONS_MAX"));
+        }
+        let mut options = Vec::new();
+        for _ in 0..count {
+            options.push((input.short_text()?.to_owned(), input.short_text()?.to_owned()));
+        }
+        let chunk_len = input.u32()? as usize;
+        if !chunk_len.is_power_of_two() || !(CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&chunk_len) {
+            return input.invalid("a chunk length");
+        }
+        let compressed_len_max = input.u32()?;
+        let data_len = input.u64()?;
+        let count = u64::from(input.u32()?);
+        // A writer that was made to write what it had at the end of a chunk adds an empty one.
+        let needed = data_len.div_ceil(chunk_len as u64);
+        if count != needed && count != needed + 1 {
+            return input.invalid("the count of chunks that the length needs");
+        }
+        let count = input.count(count, 8)?;
+        let mut offsets = Vec::with_capacity(count);
+        for _ in 0..count {
+            let offset = input.u64()?;
+            if offsets.last().map_or(offset != 0, |last| *last + 4 > offset) || offset > i64::MAX as u64 {
+                return input.invalid("an ascending chunk offset");
+            }
+            offsets.push(offset);
+        }
+        if !input.is_empty() {
+            return input.invalid("the end");
+        }
+        Ok(CompressionInfo { compressor, options, chunk_len, compressed_len_max, data_len, offsets })
+    }
+
+    /// The file's bytes.
+    pub fn write(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64 + 8 * self.offsets.len());
+        let text = |out: &mut Vec<u8>, text: &str| {
+            out.extend_from_slice(&(text.len() as u16).to_be_bytes());
+            out.extend_from_slice(text.as_bytes());
+        };
+        text(&mut out, self.compressor.class());
+        out.extend_from_slice(&(self.options.len() as u32).to_be_bytes());
+        for (key, value) in &self.options {
+            text(&mut out, key);
+            text(&mut out, value);
+        }
+        out.extend_from_slice(&(self.chunk_len as u32).to_be_bytes());
+        out.extend_from_slice(&self.compressed_len_max.to_be_bytes());
+        out.extend_from_slice(&self.data_len.to_be_bytes());
+        out.extend_from_slice(&(self.offsets.len() as u32).to_be_bytes());
+        self.offsets.iter().for_each(|offset| out.extend_from_slice(&offset.to_be_bytes()));
+        out
+    }
+
+    /// Where the chunk that begins at `offset` of the uncompressed data lies in a file of `file_len` bytes, its checksum
+    /// included.
+    pub(crate) fn chunk(&self, offset: u64, file_len: u64) -> Result<(u64, u64), Fault> {
+        let index = usize::try_from(offset / self.chunk_len as u64).unwrap_or(usize::MAX);
+        let Some(&start) = self.offsets.get(index) else {
+            return Err(Fault { offset, problem: Problem::Truncated });
+        };
+        let end = self.offsets.get(index + 1).copied().unwrap_or(file_len);
+        match end.checked_sub(start) {
+            Some(len) if len >= 4 && end <= file_len && len <= 2 * CHUNK_BYTES_MAX as u64 => Ok((start, len)),
+            _ => Err(Fault { offset: start, problem: Problem::Truncated }),
+        }
+    }
+
+    /// The data of a chunk with its checksum, of the place in the data and in the file given.
+    pub(crate) fn decode(&self, offset: u64, at: u64, raw: &[u8]) -> Result<Vec<u8>, Fault> {
+        let fault = |problem| Fault { offset: at, problem };
+        let Some((chunk, crc)) = raw.split_last_chunk() else { return Err(fault(Problem::Truncated)) };
+        if crc32fast::hash(chunk) != u32::from_be_bytes(*crc) {
+            return Err(fault(Problem::Checksum));
+        }
+        let expected = (self.data_len - offset.min(self.data_len)).min(self.chunk_len as u64) as usize;
+        let data = if chunk.len() >= self.compressed_len_max as usize {
+            Some(chunk.to_vec())
+        } else {
+            self.compressor.decompress(chunk, self.chunk_len)
+        };
+        data.filter(|data| data.len() == expected).ok_or(fault(Problem::Invalid("a compressed chunk")))
+    }
+}
+
+/// A CRC.db.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Checksums {
+    /// Bytes of a chunk.
+    pub chunk_len: usize,
+    /// The CRC-32 of each.
+    pub crcs: Vec<u32>,
+}
+
+impl Checksums {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Checksums, Fault> {
+        let mut input = Input::new(bytes, 0);
+        let chunk_len = input.u32()? as usize;
+        if !chunk_len.is_power_of_two() || !(CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&chunk_len) {
+            return input.invalid("a chunk length");
+        }
+        let mut crcs = Vec::with_capacity(input.rest().len() / 4);
+        while !input.is_empty() {
+            crcs.push(input.u32()?);
+        }
+        Ok(Checksums { chunk_len, crcs })
+    }
+
+    /// The file's bytes.
+    pub fn write(&self) -> Vec<u8> {
+        let mut out = (self.chunk_len as u32).to_be_bytes().to_vec();
+        self.crcs.iter().for_each(|crc| out.extend_from_slice(&crc.to_be_bytes()));
+        out
+    }
+
+    pub(crate) fn check(&self, offset: u64, chunk: &[u8]) -> Result<(), Fault> {
+        let index = usize::try_from(offset / self.chunk_len as u64).unwrap_or(usize::MAX);
+        match self.crcs.get(index) {
+            Some(crc) if *crc == crc32fast::hash(chunk) => Ok(()),
+            _ => Err(Fault { offset, problem: Problem::Checksum }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_come_back_in_every_codec() {
+        let chunk: Vec<u8> = (0..4096u32).flat_map(|i| (i / 7).to_be_bytes()).collect();
+        for (_, compressor) in COMPRESSORS {
+            let mut out = Vec::new();
+            compressor.compress(&chunk, None, &mut out);
+            assert!(out.len() <= chunk.len());
+            assert_eq!(compressor.decompress(&out, chunk.len()).as_deref(), Some(&chunk[..]), "{compressor:?}");
+            assert_eq!(compressor.decompress(&out, chunk.len() - 1), None, "{compressor:?}");
+            assert_ne!(compressor.decompress(&out[..out.len() / 2], chunk.len()).as_deref(), Some(&chunk[..]));
+            assert_eq!(Compressor::parse(compressor.class()), Some(compressor));
+        }
+    }
+
+    #[test]
+    fn lengths_of_chunks_are_bounded() {
+        let info = |chunk_len| CompressionInfo {
+            compressor: Compressor::Lz4,
+            options: Vec::new(),
+            chunk_len,
+            compressed_len_max: 100,
+            data_len: 1,
+            offsets: vec![0],
+        };
+        for len in [CHUNK_BYTES_MIN, CHUNK_BYTES_MAX] {
+            assert_eq!(CompressionInfo::parse(&info(len).write()), Ok(info(len)));
+        }
+        for len in [CHUNK_BYTES_MIN / 2, 100, CHUNK_BYTES_MAX * 2] {
+            assert!(CompressionInfo::parse(&info(len).write()).is_err());
+        }
+        let options = |count| CompressionInfo { options: vec![("a".into(), "b".into()); count], ..info(128) };
+        assert!(CompressionInfo::parse(&options(OPTIONS_MAX).write()).is_ok());
+        assert!(CompressionInfo::parse(&options(OPTIONS_MAX + 1).write()).is_err());
+    }
+}

@@ -1,0 +1,187 @@
+//! Filter.db: a bloom filter over partition keys, bit-exact with Cassandra's.
+//!
+//! ```text
+//! hashes u32, words u32, then 8 bytes per word; bit n is bit n & 7 of byte n >> 3
+//! ```
+//! A key's bits are at `|h2 + i * h1| % bits` for `i` below the count of hashes, `h1` and `h2` being the two halves of
+//! murmur3_x64_128 in Cassandra's variant (tail bytes are sign-extended).
+//!
+//! Invariants: a key that was added is never missed.
+
+use crate::input::{Fault, Input, Problem};
+
+/// Most hashes of a filter.
+pub const HASHES_MAX: u32 = 20;
+/// Bits per key for which there are probabilities.
+const BUCKETS_PER_KEY_MAX: usize = 20;
+/// Bits that Cassandra adds to a filter.
+const BITS_EXTRA: u64 = 20;
+
+/// A bloom filter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Filter {
+    hashes: u32,
+    bits: Vec<u8>,
+}
+
+impl Filter {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Filter, Fault> {
+        let mut input = Input::new(bytes, 0);
+        let hashes = input.u32()?;
+        if hashes == 0 || hashes > HASHES_MAX {
+            return input.fail(Problem::Limit("HASHES_MAX"));
+        }
+        let words = input.u32()?;
+        let words = input.count(words.into(), 8)?;
+        if words == 0 || input.rest().len() != 8 * words {
+            return input.invalid("a bloom filter of its length");
+        }
+        Ok(Filter { hashes, bits: input.rest().to_vec() })
+    }
+
+    /// An empty filter for so many keys and a chance of false positives; `None` for a chance that needs none.
+    ///
+    /// The number of bits and hashes is Cassandra's: the fewest bits per key, then the fewest hashes that reach the chance.
+    pub fn new(keys: u64, chance: f64) -> Option<Filter> {
+        if chance >= 1.0 {
+            return None;
+        }
+        let (buckets, hashes) = spec(chance);
+        let bits = keys.max(1).checked_mul(buckets as u64)?.checked_add(BITS_EXTRA)?;
+        let words = usize::try_from(bits.div_ceil(64)).ok()?;
+        Some(Filter { hashes, bits: vec![0; words * 8] })
+    }
+
+    /// The file's bytes.
+    pub fn write(&self) -> Vec<u8> {
+        let mut out = self.hashes.to_be_bytes().to_vec();
+        out.extend_from_slice(&((self.bits.len() / 8) as u32).to_be_bytes());
+        out.extend_from_slice(&self.bits);
+        out
+    }
+
+    fn places(&self, hash: KeyHash) -> impl Iterator<Item = usize> + use<> {
+        let bits = self.bits.len() as i64 * 8;
+        (0..i64::from(self.hashes)).map(move |i| {
+            let place = hash.1.wrapping_add(hash.0.wrapping_mul(i)) % bits;
+            place.unsigned_abs() as usize
+        })
+    }
+
+    /// Whether the key of a hash may have been added.
+    pub fn may_contain(&self, hash: KeyHash) -> bool {
+        self.places(hash).all(|place| self.bits.get(place >> 3).is_some_and(|byte| byte >> (place & 7) & 1 == 1))
+    }
+
+    /// Adds the key of a hash.
+    pub fn add(&mut self, hash: KeyHash) {
+        for place in self.places(hash) {
+            if let Some(byte) = self.bits.get_mut(place >> 3) {
+                *byte |= 1 << (place & 7);
+            }
+        }
+    }
+}
+
+/// Bits per key and hashes for a chance. The probabilities that decide have three digits, as in the tables of the
+/// literature that Cassandra decides by.
+fn spec(chance: f64) -> (usize, u32) {
+    let probability = |buckets: usize, hashes: u32| {
+        let exact = (1.0 - (-f64::from(hashes) / buckets as f64).exp()).powi(hashes as i32);
+        let unit = 10f64.powf(exact.log10().floor() - 2.0);
+        (exact / unit).round() * unit
+    };
+    let best = |buckets: usize| {
+        (1..=HASHES_MAX).min_by(|a, b| probability(buckets, *a).total_cmp(&probability(buckets, *b))).unwrap_or(1)
+    };
+    if chance >= probability(2, 1) {
+        return (1, 2);
+    }
+    let buckets = (2..BUCKETS_PER_KEY_MAX)
+        .find(|buckets| probability(*buckets, best(*buckets)) <= chance)
+        .unwrap_or(BUCKETS_PER_KEY_MAX);
+    let mut hashes = best(buckets);
+    while hashes > 1 && probability(buckets, hashes - 1) <= chance {
+        hashes -= 1;
+    }
+    (buckets, hashes)
+}
+
+/// The two halves of a key's murmur3_x64_128; the low byte of the second is what partition indexes keep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyHash(pub i64, pub i64);
+
+impl KeyHash {
+    /// Of a serialised partition key.
+    pub fn of(key: &[u8]) -> KeyHash {
+        const C1: u64 = 0x87c3_7b91_1142_53d5;
+        const C2: u64 = 0x4cf5_ad43_2745_937f;
+        let mix1 = |k: u64| k.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);
+        let mix2 = |k: u64| k.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1);
+        let finish = |mut h: u64| {
+            h = (h ^ (h >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+            h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+            h ^ (h >> 33)
+        };
+        let (blocks, tail) = key.as_chunks::<16>();
+        let (mut h1, mut h2) = (0u64, 0u64);
+        for block in blocks {
+            let block = u128::from_le_bytes(*block);
+            h1 ^= mix1(block as u64);
+            h1 = h1.rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52dc_e729);
+            h2 ^= mix2((block >> 64) as u64);
+            h2 = h2.rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
+        }
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |word, &byte| (word << 8) ^ (byte as i8 as u64));
+        let (low, high) = tail.split_at(tail.len().min(8));
+        h2 ^= mix2(word(high));
+        h1 ^= mix1(word(low));
+        h1 ^= key.len() as u64;
+        h2 ^= key.len() as u64;
+        h1 = h1.wrapping_add(h2);
+        h2 = h2.wrapping_add(h1);
+        let (h1, h2) = (finish(h1), finish(h2));
+        let h1 = h1.wrapping_add(h2);
+        KeyHash(h1 as i64, h2.wrapping_add(h1) as i64)
+    }
+
+    /// What a partition index keeps of it.
+    pub fn low_byte(self) -> u8 {
+        self.1 as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_added_is_found() {
+        let mut filter = Filter::new(1000, 0.01).unwrap();
+        let hash = |i: u32| KeyHash::of(&i.to_be_bytes());
+        (0..1000).for_each(|i| filter.add(hash(i)));
+        assert!((0..1000).all(|i| filter.may_contain(hash(i))));
+        let wrong = (1000..11000).filter(|i| filter.may_contain(hash(*i))).count();
+        assert!(wrong < 200, "{wrong}");
+        assert_eq!(Filter::parse(&filter.write()), Ok(filter));
+        assert_eq!(Filter::new(1, 1.0), None);
+    }
+
+    #[test]
+    fn hashes_are_bounded() {
+        let file = |hashes: u32| [&hashes.to_be_bytes()[..], &1u32.to_be_bytes(), &[0; 8]].concat();
+        assert!(Filter::parse(&file(HASHES_MAX)).is_ok());
+        assert!(Filter::parse(&file(HASHES_MAX + 1)).is_err());
+        assert!(Filter::parse(&file(0)).is_err());
+    }
+
+    #[test]
+    fn the_first_half_is_the_token() {
+        for len in 0..200 {
+            let key: Vec<u8> = (0..len).map(|i: u32| (i * 37 + len * 11) as u8).collect();
+            if !key.is_empty() {
+                assert_eq!(KeyHash::of(&key).0, model::Token::of(&key).0);
+            }
+        }
+    }
+}

@@ -1,0 +1,596 @@
+//! Rows of one partition or of a range of tokens, as a state machine over blocks.
+//!
+//! 1. Find: the index tells where the partition, or the first of the range, is.
+//! 2. Head: key, deletion, and the static row if there is one.
+//! 3. Rows: of each slice, from where the row index says that it may begin; a range tombstone that is open at a slice's
+//!    start is opened there, and closed at its end.
+//! 4. The next partition of a scan, until the range's end.
+//!
+//! Invariants: a step that needs a block changes nothing that the repeated step does not do again; after an error every
+//! step gives the same error.
+
+use super::window::Window;
+use super::{Blocks, Index, Reader, Stop, next_token};
+use crate::descriptor::Component;
+use crate::filter::KeyHash;
+use crate::index::{self, IndexEntry, IndexWalk, token_below};
+use crate::input::{Fault, Input, Problem};
+use crate::row_codec::{Scratch, Unfiltered};
+use crate::trie::{self, Position, RowBlock};
+use crate::{BlockId, Error};
+use bytes::Bytes;
+use model::fragment::{self, BlockRef, Fragment, Step};
+use model::key::TokenRange;
+use model::mutation::Clustering;
+use model::query::Slice;
+use model::row::{Deletion, RowView};
+use model::{DecoratedKey, Token};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Longest row or marker, in bytes.
+pub const UNFILTERED_BYTES_MAX: usize = 1 << 30;
+
+/// What is to be read.
+#[derive(Debug)]
+enum Target {
+    Key(DecoratedKey),
+    Range(TokenRange),
+}
+
+/// Where the cursor is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum State {
+    Find,
+    /// At a partition's entry in Rows.db.
+    Entry(u64),
+    /// At a partition's start in Data.db.
+    Head,
+    /// The same, of a partition to skip.
+    Skip,
+    /// Behind the head.
+    First,
+    /// Before the rows of a slice that the row index has not been asked for.
+    Seek,
+    Rows,
+    Done,
+}
+
+/// What a step found, without its data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Event {
+    Start,
+    Static,
+    Row,
+    /// A marker at the comparable form of the scratch.
+    Marker(Deletion),
+    /// A marker at a bound of a slice.
+    Bound(Deletion),
+    End,
+}
+
+/// The row index of the current partition.
+#[derive(Debug)]
+enum RowIndex {
+    None,
+    Bti(trie::RowIndex),
+    /// Where it is, and what was read of it.
+    Big {
+        at: u64,
+        len: u64,
+        parsed: Option<index::RowIndex>,
+    },
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Cursor {
+    reader: Arc<Reader>,
+    target: Target,
+    slices: Arc<[Slice]>,
+    state: State,
+    blocks: Blocks,
+    walk: Option<IndexWalk>,
+    window: Window,
+    /// Where the next thing in Data.db is.
+    at: u64,
+    /// The current partition.
+    start: u64,
+    key: Vec<u8>,
+    token: Token,
+    deletion: Deletion,
+    row_index: RowIndex,
+    /// The slice whose rows come.
+    slice: usize,
+    /// The range tombstone that is open in the file, and the one that was told.
+    open: Deletion,
+    told: Deletion,
+    /// Markers at bounds of slices that are still to be told.
+    bounds: VecDeque<(Vec<u8>, Deletion)>,
+    bound: Vec<u8>,
+    scratch: Scratch,
+    /// What the last step came to.
+    event: Option<Event>,
+    error: Option<Error>,
+}
+
+/// What [`Cursor::advance`] came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// A fragment: [`Cursor::fragment`].
+    Fragment,
+    /// Nothing before this block is there ([`Cursor::supply`]).
+    Need(BlockId),
+    /// Nothing is left.
+    End,
+}
+
+impl Cursor {
+    pub(super) fn scan(reader: Arc<Reader>, range: TokenRange) -> Cursor {
+        Cursor::new(reader, Target::Range(range), [Slice::all()].into())
+    }
+
+    pub(super) fn partition(reader: Arc<Reader>, key: DecoratedKey, slices: Arc<[Slice]>) -> Cursor {
+        Cursor::new(reader, Target::Key(key), slices)
+    }
+
+    fn new(reader: Arc<Reader>, target: Target, slices: Arc<[Slice]>) -> Cursor {
+        Cursor {
+            reader,
+            target,
+            slices,
+            state: State::Find,
+            blocks: Blocks::default(),
+            walk: None,
+            window: Window::default(),
+            at: 0,
+            start: 0,
+            key: Vec::new(),
+            token: Token::MIN,
+            deletion: Deletion::LIVE,
+            row_index: RowIndex::None,
+            slice: 0,
+            open: Deletion::LIVE,
+            told: Deletion::LIVE,
+            bounds: VecDeque::new(),
+            bound: Vec::new(),
+            scratch: Scratch::default(),
+            event: None,
+            error: None,
+        }
+    }
+
+    /// What made the last step fail.
+    pub fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+
+    /// The clustering values of the last fragment: of a row, or the prefix of a range marker.
+    pub fn clustering(&self) -> Clustering<'_> {
+        Clustering(&self.scratch.clustering)
+    }
+
+    /// The place of the next fragment in the uncompressed data.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// Brings a block that a step needed.
+    pub fn supply(&mut self, block: BlockId, bytes: Bytes) {
+        if block.component == Component::Data {
+            self.window.supply(self.at, block.offset, bytes);
+        } else {
+            self.blocks.supply(block, bytes);
+        }
+    }
+
+    /// Goes on to the next fragment, or names a block that it needs first.
+    ///
+    /// # Errors
+    /// Bytes that cannot be used; the same error from then on.
+    pub fn advance(&mut self) -> Result<Progress, Error> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
+        self.event = None;
+        match self.next_event() {
+            Ok(Some(event)) => {
+                self.event = Some(event);
+                Ok(Progress::Fragment)
+            }
+            Ok(None) => Ok(Progress::End),
+            Err(stop) => self.stopped(stop).map(Progress::Need).inspect_err(|error| self.error = Some(error.clone())),
+        }
+    }
+
+    /// The fragment that [`Cursor::advance`] came to.
+    pub fn fragment(&self) -> Option<Fragment<'_>> {
+        Some(match self.event? {
+            Event::Start => Fragment::PartitionStart { token: self.token, key: &self.key, deletion: self.deletion },
+            Event::Static => Fragment::StaticRow { row: RowView::trusted(&self.scratch.row) },
+            Event::Row => Fragment::Row {
+                clustering: Clustering(&self.scratch.clustering),
+                comparable: &self.scratch.comparable,
+                row: RowView::trusted(&self.scratch.row),
+            },
+            Event::Marker(deletion) => Fragment::RangeMarker { comparable: &self.scratch.comparable, deletion },
+            Event::Bound(deletion) => Fragment::RangeMarker { comparable: &self.bound, deletion },
+            Event::End => Fragment::PartitionEnd,
+        })
+    }
+
+    /// The SSTable.
+    pub fn reader(&self) -> &Arc<Reader> {
+        &self.reader
+    }
+
+    /// The block that a step asked for.
+    pub fn block_of(&self, need: BlockRef) -> Option<BlockId> {
+        let component = *Component::ALL.get(usize::from(need.file))?;
+        Some(BlockId { component, offset: need.offset })
+    }
+
+    fn next_event(&mut self) -> Result<Option<Event>, Stop> {
+        loop {
+            match self.state.clone() {
+                State::Find => self.find()?,
+                State::Entry(at) => self.entry(at)?,
+                State::Head => {
+                    if let Some(event) = self.head()? {
+                        return Ok(Some(event));
+                    }
+                }
+                State::Skip => {
+                    if self.unfiltered(|_| false)? == Unfiltered::End {
+                        self.state = State::Head;
+                    }
+                }
+                State::First => {
+                    self.state = State::Seek;
+                    match self.first() {
+                        Ok(true) => return Ok(Some(Event::Static)),
+                        Ok(false) => {}
+                        Err(stop) => {
+                            self.state = State::First;
+                            return Err(stop);
+                        }
+                    }
+                }
+                State::Seek => {
+                    self.seek()?;
+                    self.state = State::Rows;
+                }
+                State::Rows => {
+                    if let Some(event) = self.rows()? {
+                        return Ok(Some(event));
+                    }
+                }
+                State::Done => return Ok(None),
+            }
+        }
+    }
+
+    /// Asks the index for the partition, or the first of the range.
+    fn find(&mut self) -> Result<(), Stop> {
+        let reader = self.reader.clone();
+        let bti = |found: Option<Position>| match found {
+            Some(Position::Data(at)) => (State::Head, at),
+            Some(Position::Rows(at)) => (State::Entry(at), 0),
+            None => (State::Done, 0),
+        };
+        let (state, at) = match (&self.target, &reader.index) {
+            (Target::Range(TokenRange { after: Token::MIN, .. }), _) => (State::Head, 0),
+            (Target::Range(range), index) => match (next_token(range.after), index) {
+                (None, _) => (State::Done, 0),
+                (Some(token), Index::Bti(index)) => {
+                    bti(in_file(index.ceiling(&self.blocks, token), Component::Partitions)?)
+                }
+                (Some(token), Index::Big(summary)) => {
+                    let start = summary.start(token_below(token));
+                    let walk = self.walk.get_or_insert(IndexWalk { at: start });
+                    let len = reader.file_len(Component::Index);
+                    let found = in_file(walk.find(&mut self.blocks, len, token_below(token)), Component::Index)?;
+                    found.map_or((State::Done, 0), |entry| (State::Head, entry.position))
+                }
+            },
+            (Target::Key(key), Index::Bti(index)) => {
+                let hash = KeyHash::of(&key.key).low_byte();
+                bti(in_file(index.find(&self.blocks, key, hash), Component::Partitions)?)
+            }
+            (Target::Key(key), Index::Big(summary)) => {
+                let start = summary.start(|found| found <= key);
+                let walk = self.walk.get_or_insert(IndexWalk { at: start });
+                let len = reader.file_len(Component::Index);
+                let found = in_file(walk.find(&mut self.blocks, len, |found| found < key), Component::Index)?;
+                match found {
+                    Some(IndexEntry { key: found, position, row_index: (at, len) }) if found == *key => {
+                        if len > 0 && len <= index::ROW_INDEX_BYTES_MAX as u64 {
+                            self.row_index = RowIndex::Big { at, len, parsed: None };
+                        }
+                        (State::Head, position)
+                    }
+                    _ => (State::Done, 0),
+                }
+            }
+        };
+        self.at = at;
+        self.state = state;
+        Ok(())
+    }
+
+    /// Reads a partition's entry in Rows.db.
+    fn entry(&mut self, at: u64) -> Result<(), Stop> {
+        let version = self.reader.descriptor.version;
+        let len = self.reader.file_len(Component::Rows);
+        let (entry, _) = self.blocks.read(Component::Rows, at, len, |input| trie::RowIndex::parse(input, version))?;
+        if let Target::Key(key) = &self.target
+            && entry.key[..] != key.key[..]
+        {
+            self.state = State::Done;
+            return Ok(());
+        }
+        self.at = entry.position;
+        self.row_index = RowIndex::Bti(entry);
+        self.state = State::Head;
+        Ok(())
+    }
+
+    /// Reads what is at `at` of Data.db and goes behind it.
+    fn read<T>(
+        &mut self,
+        read: impl FnOnce(&Reader, &mut Scratch, &mut Input<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Stop> {
+        let reader = &self.reader;
+        let len = reader.data_len;
+        let need = |at: u64| {
+            if at >= len {
+                return Stop::Fault(Component::Data, Fault { offset: at, problem: Problem::Truncated });
+            }
+            let block_len = reader.block_len(Component::Data);
+            Stop::Need(BlockId { component: Component::Data, offset: at - at % block_len })
+        };
+        self.window.forget(self.at);
+        let Some(mut input) = self.window.input(self.at).filter(|input| !input.is_empty()) else {
+            return Err(need(self.at));
+        };
+        match read(reader, &mut self.scratch, &mut input) {
+            Ok(found) => {
+                self.at = input.offset();
+                Ok(found)
+            }
+            Err(fault) if fault.problem == Problem::Truncated && self.window.end() < len => {
+                if self.window.len() > UNFILTERED_BYTES_MAX {
+                    let problem = Problem::Limit("UNFILTERED_BYTES_MAX");
+                    return Err(Stop::Fault(Component::Data, Fault { offset: self.at, problem }));
+                }
+                Err(need(self.window.end()))
+            }
+            Err(fault) => Err(Stop::Fault(Component::Data, fault)),
+        }
+    }
+
+    fn unfiltered(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> Result<Unfiltered, Stop> {
+        self.read(|reader, scratch, input| reader.codec.read(&reader.table, input, scratch, wanted))
+    }
+
+    /// Reads a partition's head.
+    fn head(&mut self) -> Result<Option<Event>, Stop> {
+        if self.at == self.reader.data_len {
+            self.state = State::Done;
+            return Ok(None);
+        }
+        let start = self.at;
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        let found = self.read(|reader, _, input| {
+            key.clear();
+            key.extend_from_slice(input.short_bytes()?);
+            reader.codec.read_partition_deletion(input)
+        });
+        self.key = key;
+        self.deletion = found?;
+        self.start = start;
+        let token = Token::of(&self.key);
+        let ascends = start == 0 || token >= self.token || matches!(self.target, Target::Key(_));
+        if !ascends {
+            let fault = Fault::invalid(start, "a partition after the one before");
+            return Err(Stop::Fault(Component::Data, fault));
+        }
+        self.token = token;
+        match &self.target {
+            Target::Key(wanted) => {
+                if wanted.key[..] != self.key[..] {
+                    self.state = State::Done;
+                    return Ok(None);
+                }
+            }
+            Target::Range(range) => {
+                if range.until != Token::MIN && token > range.until {
+                    self.state = State::Done;
+                    return Ok(None);
+                }
+                if !range.contains(token) {
+                    self.state = State::Skip;
+                    return Ok(None);
+                }
+            }
+        }
+        self.slice = 0;
+        self.open = Deletion::LIVE;
+        self.told = Deletion::LIVE;
+        self.state = State::First;
+        Ok(Some(Event::Start))
+    }
+
+    /// Reads the static row if it is next; whether it holds anything.
+    fn first(&mut self) -> Result<bool, Stop> {
+        let is_static = self.read(|_, _, input| {
+            let mut ahead = *input;
+            let flags = ahead.u8()?;
+            Ok(flags & (crate::row_codec::END_OF_PARTITION | crate::row_codec::IS_MARKER) == 0
+                && flags & crate::row_codec::EXTENDED != 0
+                && ahead.u8()? & crate::row_codec::EXTENDED_STATIC != 0)
+        })?;
+        if !is_static {
+            return Ok(false);
+        }
+        self.unfiltered(|_| true)?;
+        Ok(!RowView::trusted(&self.scratch.row).is_empty())
+    }
+
+    /// Goes to where the next slice may begin, if the row index knows.
+    fn seek(&mut self) -> Result<(), Stop> {
+        let Some(slice) = self.slices.get(self.slice) else { return Ok(()) };
+        if slice.start.is_empty() {
+            return Ok(());
+        }
+        let reader = &self.reader;
+        let version = reader.descriptor.version;
+        let found = match &mut self.row_index {
+            RowIndex::None => None,
+            RowIndex::Bti(index) => in_file(index.floor(&self.blocks, &slice.start, version), Component::Rows)?,
+            RowIndex::Big { at, len, parsed } => {
+                if parsed.is_none() {
+                    let file_len = reader.file_len(Component::Index);
+                    let fields = &reader.codec.clustering;
+                    let (index, _) = self.blocks.read(Component::Index, *at, file_len, |input| {
+                        index::RowIndex::parse(input, *len as usize, version, fields, &reader.table)
+                    })?;
+                    self.blocks.clear();
+                    *parsed = Some(index);
+                }
+                parsed.as_ref().and_then(|index| index.floor(&slice.start))
+            }
+        };
+        if let Some(RowBlock { offset, open }) = found
+            && let Some(at) = self.start.checked_add(offset)
+            && at > self.at
+        {
+            self.at = at;
+            self.open = open;
+        }
+        Ok(())
+    }
+
+    /// Leaves the current slice: what is open is told and closed at its end.
+    fn leave_slice(&mut self) {
+        if let Some(slice) = self.slices.get(self.slice) {
+            if self.told.is_live() && !self.open.is_live() {
+                self.bounds.push_back((slice.start.to_vec(), self.open));
+                self.told = self.open;
+            }
+            if !self.told.is_live() {
+                self.bounds.push_back((slice.end.to_vec(), Deletion::LIVE));
+            }
+        }
+        self.told = Deletion::LIVE;
+        self.slice += 1;
+    }
+
+    fn end_partition(&mut self) -> Event {
+        self.row_index = RowIndex::None;
+        self.state = match self.target {
+            Target::Key(_) => State::Done,
+            Target::Range(_) => State::Head,
+        };
+        Event::End
+    }
+
+    /// The next row or marker of the slices.
+    fn rows(&mut self) -> Result<Option<Event>, Stop> {
+        if let Some((bound, deletion)) = self.bounds.pop_front() {
+            self.bound = bound;
+            self.scratch.clustering.clear();
+            return Ok(Some(Event::Bound(deletion)));
+        }
+        if self.slice >= self.slices.len() {
+            return Ok(Some(self.end_partition()));
+        }
+        let slices = self.slices.clone();
+        let Some(slice) = slices.get(self.slice) else { return Ok(None) };
+        let before = self.at;
+        let found = self.unfiltered(|comparable| slice.contains(comparable))?;
+        let comparable = &self.scratch.comparable[..];
+        match found {
+            Unfiltered::Static => {
+                Err(Stop::Fault(Component::Data, Fault::invalid(before, "a row behind the static one")))
+            }
+            Unfiltered::End => {
+                if !self.open.is_live() {
+                    let fault = Fault::invalid(before, "the end of an open range tombstone");
+                    return Err(Stop::Fault(Component::Data, fault));
+                }
+                Ok(Some(self.end_partition()))
+            }
+            _ if !slice.end.is_empty() && comparable >= &slice.end[..] => {
+                // The next slice reads it again.
+                self.at = before;
+                self.leave_slice();
+                self.state = State::Seek;
+                Ok(None)
+            }
+            Unfiltered::Marker { ends, starts, .. } => {
+                if ends != self.open {
+                    let fault = Fault::invalid(before, "the end of the open range tombstone");
+                    return Err(Stop::Fault(Component::Data, fault));
+                }
+                if comparable < &slice.start[..] {
+                    self.open = starts;
+                    return Ok(None);
+                }
+                if self.open != self.told {
+                    self.at = before;
+                    self.told = self.open;
+                    self.bounds.push_back((slice.start.to_vec(), self.open));
+                    return Ok(None);
+                }
+                self.open = starts;
+                self.told = starts;
+                Ok(Some(Event::Marker(starts)))
+            }
+            Unfiltered::Row => {
+                if comparable < &slice.start[..] {
+                    return Ok(None);
+                }
+                if self.open != self.told {
+                    self.at = before;
+                    self.told = self.open;
+                    self.bounds.push_back((slice.start.to_vec(), self.open));
+                    return Ok(None);
+                }
+                Ok(Some(Event::Row))
+            }
+        }
+    }
+
+    /// The block that stopped it, if the file has it.
+    fn stopped(&self, stop: Stop) -> Result<BlockId, Error> {
+        let (component, fault) = match stop {
+            Stop::Need(block) => return self.reader.block_range(block).map(|_| block),
+            Stop::Fault(component, fault) => (component, fault),
+            Stop::IndexFault(fault) => (Component::Data, fault),
+        };
+        Err(fault.in_file(&self.reader.descriptor, component))
+    }
+}
+
+/// Names the component of an index whose bytes cannot be used.
+fn in_file<T>(result: Result<T, Stop>, component: Component) -> Result<T, Stop> {
+    result.map_err(|stop| match stop {
+        Stop::IndexFault(fault) => Stop::Fault(component, fault),
+        other => other,
+    })
+}
+
+impl fragment::Cursor for Cursor {
+    fn step(&mut self) -> Step<'_> {
+        match self.advance() {
+            Ok(Progress::Need(block)) => {
+                Step::Need(BlockRef { source: 0, file: block.component as u8, offset: block.offset })
+            }
+            Ok(Progress::Fragment) => self.fragment().map_or(Step::End, Step::Fragment),
+            Ok(Progress::End) => Step::End,
+            Err(_) => Step::Failed,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The SSTables among the files of a table, and cursors driven over bytes in memory.
+
+use super::archive::Files;
+use bytes::Bytes;
+use sstable::reader::{Cursor, Parts, Progress, Reader};
+use sstable::{BlockId, Descriptor, Error, Version};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) struct Sstable<'f> {
+    pub(crate) descriptor: Descriptor,
+    pub(crate) files: BTreeMap<&'static str, &'f [u8]>,
+}
+
+/// The SSTables of a table, by name.
+pub(crate) fn sstables(files: &Files) -> Vec<Sstable<'_>> {
+    let mut found: BTreeMap<Descriptor, Sstable<'_>> = BTreeMap::new();
+    for (name, bytes) in files {
+        if let Some((descriptor, Some(component))) = Descriptor::parse(name) {
+            let entry = || Sstable { descriptor: descriptor.clone(), files: BTreeMap::new() };
+            found.entry(descriptor.clone()).or_insert_with(entry).files.insert(component.name(), bytes);
+        }
+    }
+    found.into_values().collect()
+}
+
+impl<'f> Sstable<'f> {
+    pub(crate) fn part(&self, name: &str) -> Option<&'f [u8]> {
+        self.files.get(name).copied()
+    }
+
+    pub(crate) fn try_open(&self, table: &Arc<model::Table>) -> Result<Arc<Reader>, Error> {
+        let bti = self.descriptor.version == Version::Da;
+        let len = |name| self.part(name).map_or(0, <[u8]>::len) as u64;
+        let parts = Parts {
+            data_len: len("Data.db"),
+            statistics: self.part("Statistics.db").unwrap_or_default(),
+            compression_info: self.part("CompressionInfo.db"),
+            crc: self.part("CRC.db"),
+            filter: self.part("Filter.db"),
+            index_len: len(if bti { "Partitions.db" } else { "Index.db" }),
+            rows_len: len("Rows.db"),
+            partitions_tail: self.part("Partitions.db").unwrap_or_default(),
+            summary: self.part("Summary.db"),
+        };
+        Reader::open(self.descriptor.clone(), table.clone(), parts).map(Arc::new)
+    }
+
+    pub(crate) fn open(&self, table: &Arc<model::Table>) -> Arc<Reader> {
+        self.try_open(table).expect("opens")
+    }
+
+    pub(crate) fn driver(&self, cursor: Cursor) -> Driver<'_, 'f> {
+        Driver { sstable: self, cursor, needs: 0 }
+    }
+}
+
+/// A cursor that is given every block it needs.
+pub(crate) struct Driver<'s, 'f> {
+    sstable: &'s Sstable<'f>,
+    pub(crate) cursor: Cursor,
+    pub(crate) needs: usize,
+}
+
+impl Driver<'_, '_> {
+    fn bring(&mut self, block: BlockId) -> Result<(), Error> {
+        self.needs += 1;
+        let reader = self.cursor.reader();
+        let (offset, len) = reader.block_range(block)?;
+        let file = self.sstable.part(block.component.name()).unwrap_or_default();
+        let raw = &file[offset as usize..(offset + len) as usize];
+        let bytes = reader.decode_block(block, Bytes::copy_from_slice(raw))?;
+        self.cursor.supply(block, bytes);
+        Ok(())
+    }
+
+    /// Goes on to the next fragment; false at the end.
+    pub(crate) fn next(&mut self) -> Result<bool, Error> {
+        loop {
+            match self.cursor.advance()? {
+                Progress::Need(block) => self.bring(block)?,
+                Progress::Fragment => return Ok(true),
+                Progress::End => return Ok(false),
+            }
+        }
+    }
+}
