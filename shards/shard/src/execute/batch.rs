@@ -12,7 +12,7 @@ use crate::coordinator::write::write;
 use crate::coordinator::{Terms, write_terms};
 use crate::{Answer, BatchEntry, BatchKind, BatchStatement, Parameters, Response, Session, Shard};
 use cql::plan::{Batch, Modify, Plan};
-use model::Failure;
+use model::{Consistency, Failure};
 use std::rc::Rc;
 
 /// `batch_size_warn_threshold`, bytes.
@@ -49,12 +49,20 @@ pub(crate) async fn message(
         statements.push(statement);
     }
     let when = When::of(shard, None, &Values::in_order(&[]), parameters)?;
+    if entries.is_empty() {
+        return Ok(nothing());
+    }
     let mut building = Building::new(kind)?;
     for (statement, entry) in statements.iter().zip(entries) {
         let Plan::Modify(modify) = &statement.prepared.plan else { continue };
         building.add(shard, modify, &Values::in_order(&entry.values), parameters, when)?;
     }
     building.write(shard, shard.config().write_timeout).await
+}
+
+/// The answer to a batch of no statements, of whatever kind.
+fn nothing() -> Answer {
+    Answer { response: Response::Void, warnings: Vec::new() }
 }
 
 /// A BEGIN BATCH statement.
@@ -67,6 +75,9 @@ pub(crate) async fn statement(
 ) -> Result<Answer, Failure> {
     let timeout = timeout_of(shard, &statement.prepared, values, shard.config().write_timeout)?;
     let when = When::of(shard, batch.timestamp.as_ref(), values, parameters)?;
+    if batch.statements.is_empty() {
+        return Ok(nothing());
+    }
     let mut building = Building::new(batch.kind)?;
     for modify in &batch.statements {
         building.add(shard, modify, values, parameters, when)?;
@@ -103,7 +114,13 @@ impl Building {
             ));
         }
         let timeout = shard.config().write_timeout;
-        let (local, terms) = write_terms(shard, &modify.table, parameters.consistency, timeout)?;
+        // Cassandra does not refuse serial levels here and waits for as many replicas.
+        let consistency = match parameters.consistency {
+            Consistency::Serial => Consistency::Quorum,
+            Consistency::LocalSerial => Consistency::LocalQuorum,
+            other => other,
+        };
+        let (local, terms) = write_terms(shard, &modify.table, consistency, timeout)?;
         let strictest = self.terms.is_none_or(|other| other.block_for < terms.block_for);
         if strictest {
             self.terms = Some(terms);
@@ -123,7 +140,7 @@ impl Building {
         let Building { kind, mutations, terms, tables } = self;
         let (partitions, bytes) = (mutations.partitions(), mutations.bytes());
         let mut warnings = Vec::new();
-        let names = tables.join(", ");
+        let names = in_hash_order(&tables).join(", ");
         if partitions > 1 {
             if bytes > BATCH_BYTES_MAX {
                 return Err(Failure::invalid("Batch too large"));
@@ -151,5 +168,35 @@ impl Building {
             }
         }
         Ok(Answer { response: Response::Void, warnings })
+    }
+}
+
+/// Names in the order that a Java hash set has them in, in which Cassandra's warnings show them.
+fn in_hash_order(names: &[String]) -> Vec<&str> {
+    let mut buckets: u32 = 16;
+    while names.len() as u32 > buckets / 4 * 3 {
+        buckets *= 2;
+    }
+    let bucket = |name: &str| {
+        let hash = name.encode_utf16().fold(0u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()));
+        (hash ^ (hash >> 16)) & (buckets - 1)
+    };
+    let mut ordered: Vec<&str> = names.iter().map(String::as_str).collect();
+    ordered.sort_by_key(|name| bucket(name));
+    ordered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_come_as_in_a_java_hash_set() {
+        let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+        assert_eq!(in_hash_order(&names(&["k.u", "k.t"])), ["k.t", "k.u"]);
+        // Twelve names fit sixteen buckets, thirteen take twice as many.
+        let many: Vec<String> = (0..13).map(|at| format!("k.t{at}")).collect();
+        assert_eq!(in_hash_order(&many[..12])[..4], ["k.t2", "k.t1", "k.t4", "k.t3"]);
+        assert_eq!(in_hash_order(&many)[..4], ["k.t12", "k.t10", "k.t11", "k.t0"]);
     }
 }

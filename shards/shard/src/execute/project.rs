@@ -138,7 +138,11 @@ pub(crate) async fn groups(
     if !gathering.group.is_empty() || projection.group_by.is_empty() {
         gathering.end_group(values, &mut context)?;
     }
-    Ok(GroupPage { block: gathering.out, stopped_at: None })
+    // A full page is not known to be the last, as in Cassandra.
+    let full = !projection.group_by.is_empty() && u64::from(gathering.out.rows) >= gathering.limits.page;
+    let groups = gathering.groups_of_partition;
+    let stopped_at = gathering.place.filter(|_| full).map(|place| place.resume(groups));
+    Ok(GroupPage { block: gathering.out, stopped_at })
 }
 
 struct Gathering<'p> {

@@ -193,7 +193,10 @@ impl<'a> Cells<'a> {
                     CqlType::Set { element, .. } => (element, "set element"),
                     _ => return Ok(()),
                 };
-                let key = key_of(values.evaluate(shard, key, key_type)?, word)?;
+                let key = match (values.evaluate(shard, key, key_type)?, cql_type) {
+                    (Value::Unset, CqlType::Set { .. }) => return Ok(()),
+                    (key, _) => key_of(key, word)?,
+                };
                 self.push(column, Some(key), What::Deleted);
             }
             ColumnChange::SetField(field, term) => {
