@@ -215,13 +215,11 @@ pub(crate) fn push_vint(out: &mut Vec<u8>, raw: u64) {
 }
 
 /// Appends a signed vint.
-#[allow(dead_code, reason = "for the writer")]
 pub(crate) fn push_signed_vint(out: &mut Vec<u8>, number: i64) {
     push_vint(out, ((number << 1) ^ (number >> 63)) as u64);
 }
 
 /// The length of [`push_vint`]'s output.
-#[allow(dead_code, reason = "for the writer")]
 pub(crate) fn vint_len(raw: u64) -> usize {
     let bits = 64 - (raw | 1).leading_zeros() as usize;
     1 + ((bits - 1) / 7).min(8)

@@ -6,7 +6,8 @@
 //! 3. A cursor is a state machine: a step gives a fragment or names a [`BlockId`] that it needs. The engine reads the bytes
 //!    of [`reader::Reader::block_range`], has them checked and decompressed by [`reader::Reader::decode_block`], hands the
 //!    block over and steps again.
-//! 4. [`row_codec`] is the encoding of rows and markers in Data.db.
+//! 4. [`writer::Writer`] makes Data.db and the indexes of `da` from sorted partitions.
+//! 5. [`row_codec`] is the encoding of rows and markers in Data.db.
 //!
 //! Invariants: no I/O, no clock, no randomness; bytes from files give an [`Error`] with file and offset, never a panic; what
 //! a file says about lengths is checked against a limit or the bytes that are there before anything is allocated.
@@ -20,6 +21,7 @@ pub mod reader;
 pub mod row_codec;
 pub mod statistics;
 pub mod trie;
+pub mod writer;
 
 pub use descriptor::{Component, Descriptor, Version};
 pub use input::Problem;

@@ -16,6 +16,10 @@
 //! Invariants: a body that is not exactly as long as it says is invalid; ends of the bytes before the body's are
 //! [`Problem::Truncated`], so that a reader brings more and tries again.
 
+mod encode;
+
+pub(crate) use encode::Encoder;
+
 use crate::descriptor::Version;
 use crate::input::{Fault, Input, Problem};
 use crate::statistics::{FieldType, Header, HeaderColumn, read_values};
@@ -43,7 +47,6 @@ pub(crate) const CELL_ROW_TIMESTAMP: u8 = 0x08;
 pub(crate) const CELL_ROW_TTL: u8 = 0x10;
 
 /// The local deletion time that `nb` writes for what is not deleted.
-#[allow(dead_code, reason = "for the writer")]
 const NB_NO_DELETION_TIME: i64 = i32::MAX as i64;
 /// From this many columns on a subset is written as indexes.
 pub(crate) const SMALL_SUBSET_COLUMNS: usize = 64;
@@ -493,7 +496,6 @@ pub(crate) fn read_deletion(version: Version, input: &mut Input<'_>) -> Result<D
 }
 
 /// Appends a deletion in the form of [`read_deletion`].
-#[allow(dead_code, reason = "for the writer")]
 pub(crate) fn push_deletion(version: Version, deletion: Deletion, out: &mut Vec<u8>) {
     if !version.is_5() {
         let time = if deletion.is_live() { NB_NO_DELETION_TIME } else { deletion.local_deletion_time };

@@ -18,6 +18,8 @@
 //!
 //! Invariants: every step goes to a smaller offset, so that walks end on any bytes.
 
+pub(crate) mod writer;
+
 use crate::descriptor::{Component, Version};
 use crate::input::{Fault, Input, Problem};
 use crate::reader::{Blocks, Stop};
@@ -32,8 +34,8 @@ const FOOTER_BYTES: usize = 24;
 /// The longest end of Partitions.db, with two of the longest keys.
 pub const TAIL_BYTES_MAX: usize = FOOTER_BYTES + 2 * (2 + model::key::KEY_BYTES_MAX);
 
-const HAS_HASH: u8 = 8;
-const HAS_OPEN_DELETION: u8 = 8;
+pub(crate) const HAS_HASH: u8 = 8;
+pub(crate) const HAS_OPEN_DELETION: u8 = 8;
 
 /// How the distances of a node type are stored.
 const SINGLE_BYTES: [(u8, usize); 2] = [(2, 1), (4, 2)];

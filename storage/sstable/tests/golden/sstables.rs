@@ -3,7 +3,7 @@
 use super::archive::Files;
 use bytes::Bytes;
 use sstable::reader::{Cursor, Parts, Progress, Reader};
-use sstable::{BlockId, Descriptor, Error, Version};
+use sstable::{BlockId, Component, Descriptor, Error, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -48,6 +48,18 @@ impl<'f> Sstable<'f> {
 
     pub(crate) fn open(&self, table: &Arc<model::Table>) -> Arc<Reader> {
         self.try_open(table).expect("opens")
+    }
+
+    /// Data.db, uncompressed.
+    pub(crate) fn data(&self, reader: &Reader) -> Vec<u8> {
+        let mut data = Vec::new();
+        while (data.len() as u64) < reader.data_len() {
+            let block = BlockId { component: Component::Data, offset: data.len() as u64 };
+            let (offset, len) = reader.block_range(block).expect("a block");
+            let raw = &self.part("Data.db").expect("there")[offset as usize..(offset + len) as usize];
+            data.extend_from_slice(&reader.decode_block(block, Bytes::copy_from_slice(raw)).expect("decodes"));
+        }
+        data
     }
 
     pub(crate) fn driver(&self, cursor: Cursor) -> Driver<'_, 'f> {

@@ -1,0 +1,240 @@
+//! Rows and markers to bytes.
+//!
+//! Invariants: what a row of the codec was read from is written again byte by byte, if its file was written by Cassandra.
+
+use super::{
+    BoundKind, CELL_DELETED, CELL_EMPTY, CELL_EXPIRING, CELL_ROW_TIMESTAMP, CELL_ROW_TTL, Codec, EXTENDED,
+    EXTENDED_STATIC, HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION, HAS_DELETION, HAS_TIMESTAMP, HAS_TTL, IS_MARKER,
+    SMALL_SUBSET_COLUMNS,
+};
+use crate::descriptor::Version;
+use crate::input::{push_vint, vint_len};
+use crate::statistics::{Header, push_values};
+use model::mutation::Clustering;
+use model::row::{Cell, CellContent, Deletion, Liveness, RowView};
+use model::schema::Table;
+use model::{CqlType, value};
+use std::cmp::Ordering;
+
+/// How to write rows of a table into one file.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    codec: Codec,
+    /// What orders the paths of each column, static ones first.
+    paths: [Vec<CqlType>; 2],
+    body: Vec<u8>,
+}
+
+impl Encoder {
+    pub(crate) fn new(version: Version, header: &Header, table: &Table) -> Encoder {
+        let paths = [&header.statics, &header.regulars].map(|columns| {
+            let order = |cql_type: &CqlType| match cql_type {
+                CqlType::List { .. } => CqlType::Timeuuid,
+                CqlType::Set { element, .. } => (**element).clone(),
+                CqlType::Map { key, .. } => (**key).clone(),
+                _ => CqlType::Smallint,
+            };
+            columns.iter().map(|column| order(&column.field.cql_type)).collect()
+        });
+        Encoder { codec: Codec::new(version, header, table), paths, body: Vec::new() }
+    }
+
+    pub(crate) fn has_statics(&self) -> bool {
+        !self.codec.statics.is_empty()
+    }
+
+    fn push_clustering(&self, clustering: Clustering<'_>, out: &mut Vec<u8>) {
+        let lens = self.codec.clustering.iter().map(|field| field.fixed_len);
+        push_values(out, lens, clustering.components().map(Some));
+    }
+
+    fn timestamp(&mut self, timestamp: i64) {
+        push_vint(&mut self.body, timestamp.wrapping_sub(self.codec.min_timestamp) as u64);
+    }
+
+    fn local_deletion_time(&mut self, time: i64) {
+        push_vint(&mut self.body, i64::from(time as i32).wrapping_sub(self.codec.min_local_deletion_time) as u64);
+    }
+
+    fn ttl(&mut self, ttl: i32) {
+        push_vint(&mut self.body, i64::from(ttl).wrapping_sub(self.codec.min_ttl) as u64);
+    }
+
+    fn deletion(&mut self, deletion: Deletion) {
+        self.timestamp(deletion.timestamp);
+        let live = if self.codec.version.is_5() { -1 } else { super::NB_NO_DELETION_TIME };
+        self.local_deletion_time(if deletion.is_live() { live } else { deletion.local_deletion_time });
+    }
+
+    /// Appends the length and body of an unfiltered, of which the one before has `before` bytes.
+    fn push_body(&mut self, before: u64, out: &mut Vec<u8>) {
+        push_vint(out, (self.body.len() + vint_len(before)) as u64);
+        push_vint(out, before);
+        out.extend_from_slice(&self.body);
+    }
+
+    /// Appends a marker.
+    pub(crate) fn push_marker(
+        &mut self,
+        kind: BoundKind,
+        prefix: Clustering<'_>,
+        deletions: &[Deletion],
+        before: u64,
+        out: &mut Vec<u8>,
+    ) {
+        out.push(IS_MARKER);
+        out.push(kind.number());
+        out.extend_from_slice(&(prefix.components().count() as u16).to_be_bytes());
+        self.push_clustering(prefix, out);
+        self.body.clear();
+        deletions.iter().for_each(|deletion| self.deletion(*deletion));
+        self.push_body(before, out);
+    }
+
+    /// Appends a row; without a clustering the static one.
+    pub(crate) fn push_row(
+        &mut self,
+        clustering: Option<Clustering<'_>>,
+        row: RowView<'_>,
+        before: u64,
+        out: &mut Vec<u8>,
+    ) {
+        let is_static = clustering.is_none();
+        let (liveness, deletion) = (row.liveness(), row.deletion());
+        let mut cells: Vec<(usize, Cell<'_>)> = Vec::new();
+        let places = if is_static { &self.codec.statics } else { &self.codec.regulars };
+        for cell in row.cells() {
+            let of = |place: &super::Place| place.target.is_some_and(|(id, _)| id == cell.column);
+            if let Some(index) = places.iter().position(of) {
+                cells.push((index, cell));
+            }
+        }
+        let paths = &self.paths[usize::from(!is_static)];
+        let by_path = |index: usize, a: &Cell<'_>, b: &Cell<'_>| match (a.path, b.path) {
+            (Some(a), Some(b)) => paths.get(index).map_or(Ordering::Equal, |order| value::compare(order, a, b)),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        };
+        cells.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| by_path(*a, x, y)));
+        let mut present: Vec<usize> = cells.iter().map(|(index, _)| *index).collect();
+        present.dedup();
+        let columns = places.len();
+        let complex: Vec<bool> =
+            present.iter().map(|index| places.get(*index).is_some_and(|place| place.complex)).collect();
+        let is_deletion = |cell: &Cell<'_>| matches!(cell.content, CellContent::ColumnDeletion { .. });
+        let complex_deletion = cells.iter().any(|(_, cell)| is_deletion(cell));
+        let all = present.len() == columns;
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        out.push(
+            flag(is_static, EXTENDED)
+                | flag(liveness.is_some(), HAS_TIMESTAMP)
+                | flag(liveness.is_some_and(|liveness| liveness.expiry.is_some()), HAS_TTL)
+                | flag(!deletion.is_live(), HAS_DELETION)
+                | flag(all, HAS_ALL_COLUMNS)
+                | flag(complex_deletion, HAS_COMPLEX_DELETION),
+        );
+        match clustering {
+            None => out.push(EXTENDED_STATIC),
+            Some(clustering) => self.push_clustering(clustering, out),
+        }
+        self.body.clear();
+        if let Some(Liveness { timestamp, expiry }) = liveness {
+            self.timestamp(timestamp);
+            if let Some((ttl, end)) = expiry {
+                self.ttl(ttl);
+                self.local_deletion_time(end);
+            }
+        }
+        if !deletion.is_live() {
+            self.deletion(deletion);
+        }
+        if !all {
+            push_subset(&present, columns, &mut self.body);
+        }
+        let mut rest = &cells[..];
+        for (index, complex) in present.iter().zip(complex) {
+            let (own, others) = rest.split_at(rest.iter().take_while(|(of, _)| of == index).count());
+            rest = others;
+            let mut own = own.iter().map(|(_, cell)| cell).peekable();
+            if complex {
+                let deleted = own.next_if(|cell| is_deletion(cell));
+                if complex_deletion {
+                    self.deletion(match deleted.map(|cell| (cell.timestamp, cell.content)) {
+                        Some((timestamp, CellContent::ColumnDeletion { local_deletion_time })) => {
+                            Deletion { timestamp, local_deletion_time }
+                        }
+                        _ => Deletion::LIVE,
+                    });
+                }
+                push_vint(&mut self.body, own.clone().count() as u64);
+            }
+            let fixed_len = self.fixed_len(is_static, *index);
+            own.for_each(|cell| self.push_cell(cell, liveness, fixed_len));
+        }
+        self.push_body(before, out);
+    }
+
+    fn fixed_len(&self, is_static: bool, index: usize) -> Option<usize> {
+        let places = if is_static { &self.codec.statics } else { &self.codec.regulars };
+        places.get(index).and_then(|place| place.fixed_len)
+    }
+
+    fn push_cell(&mut self, cell: &Cell<'_>, liveness: Option<Liveness>, fixed_len: Option<usize>) {
+        let (value, expiry, deleted) = match cell.content {
+            CellContent::Live(value) => (value, None, None),
+            CellContent::Expiring { value, ttl, local_deletion_time } => {
+                (value, Some((ttl, local_deletion_time)), None)
+            }
+            CellContent::Deleted { local_deletion_time } | CellContent::ColumnDeletion { local_deletion_time } => {
+                (&[][..], None, Some(local_deletion_time))
+            }
+        };
+        let row_timestamp = liveness.is_some_and(|liveness| liveness.timestamp == cell.timestamp);
+        let row_ttl = expiry.is_some() && liveness.is_some_and(|liveness| liveness.expiry == expiry);
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        self.body.push(
+            flag(deleted.is_some(), CELL_DELETED)
+                | flag(expiry.is_some(), CELL_EXPIRING)
+                | flag(value.is_empty(), CELL_EMPTY)
+                | flag(row_timestamp, CELL_ROW_TIMESTAMP)
+                | flag(row_ttl, CELL_ROW_TTL),
+        );
+        if !row_timestamp {
+            self.timestamp(cell.timestamp);
+        }
+        if let Some(time) = deleted.or(expiry.map(|(_, end)| end).filter(|_| !row_ttl)) {
+            self.local_deletion_time(time);
+        }
+        if let Some((ttl, _)) = expiry.filter(|_| !row_ttl) {
+            self.ttl(ttl);
+        }
+        if let Some(path) = cell.path {
+            push_vint(&mut self.body, path.len() as u64);
+            self.body.extend_from_slice(path);
+        }
+        if !value.is_empty() {
+            if fixed_len.is_none() {
+                push_vint(&mut self.body, value.len() as u64);
+            }
+            self.body.extend_from_slice(value);
+        }
+    }
+}
+
+/// Appends which of the columns a row has.
+fn push_subset(present: &[usize], columns: usize, out: &mut Vec<u8>) {
+    if columns < SMALL_SUBSET_COLUMNS {
+        let missing = present.iter().fold((1u64 << columns) - 1, |missing, index| missing & !(1 << index));
+        return push_vint(out, missing);
+    }
+    push_vint(out, (columns - present.len()) as u64);
+    if present.len() < columns / 2 {
+        present.iter().for_each(|index| push_vint(out, *index as u64));
+    } else {
+        let mut rest = present.iter().peekable();
+        for index in 0..columns {
+            if rest.next_if(|next| **next == index).is_none() {
+                push_vint(out, index as u64);
+            }
+        }
+    }
+}
