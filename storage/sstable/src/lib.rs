@@ -8,6 +8,7 @@
 //!    block over and steps again.
 //! 4. [`writer::Writer`] makes Data.db and the indexes of `da` from sorted partitions.
 //! 5. [`row_codec`] is the encoding of rows and markers in Data.db.
+//! 6. [`sidecar::Sidecar`] is our own component: whose the SSTable is, and checksums of all the others.
 //!
 //! Invariants: no I/O, no clock, no randomness; bytes from files give an [`Error`] with file and offset, never a panic; what
 //! a file says about lengths is checked against a limit or the bytes that are there before anything is allocated.
@@ -19,6 +20,7 @@ pub mod index;
 mod input;
 pub mod reader;
 pub mod row_codec;
+pub mod sidecar;
 pub mod statistics;
 pub mod trie;
 pub mod writer;

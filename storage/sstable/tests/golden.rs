@@ -4,6 +4,7 @@
 mod golden {
     pub(crate) mod archive;
     pub(crate) mod database;
+    mod flips;
     pub(crate) mod schema;
     pub(crate) mod sstables;
 }
