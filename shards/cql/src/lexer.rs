@@ -264,6 +264,10 @@ impl<'a> Lexer<'a> {
         let minus = (rest[0] == b'-') as usize;
         let mut len = minus + digits(minus);
         let mut kind = Kind::Integer;
+        if rest[len..].starts_with(b"...") {
+            // A float without digits after its point, and a range.
+            return Ok(self.take(Kind::Float, len + 1));
+        }
         if rest.get(len) == Some(&b'.') && rest.get(len + 1) != Some(&b'.') {
             kind = Kind::Float;
             len += 1;
@@ -414,6 +418,7 @@ mod tests {
             [(Integer, "-5"), (Float, "1.5"), (Float, "1."), (Float, "1e5"), (Float, "-1.E-5")]
         );
         assert_eq!(kinds("1..2"), [(Integer, "1"), (DotDot, ".."), (Integer, "2")]);
+        assert_eq!(kinds("-1...2."), [(Float, "-1."), (DotDot, ".."), (Float, "2.")]);
         assert_eq!(kinds("0xCafe 0x"), [(Hex, "0xCafe"), (Hex, "0x")]);
         assert_eq!(kinds("'it''s' $$it's$$"), [(String, "it''s"), (DollarString, "it's")]);
         assert_eq!(kinds("123e4567-e89b-12d3-a456-426614174000"), [(Uuid, "123e4567-e89b-12d3-a456-426614174000")]);

@@ -11,6 +11,7 @@ mod barrier;
 mod clock;
 mod coordinator;
 mod execute;
+mod held;
 pub mod mailbox;
 pub mod ports;
 pub mod query_trace;
@@ -34,6 +35,7 @@ use barrier::Barrier;
 use clock::{Clock, Evaluation};
 use execute::prepared::{PREPARED_SHARE, Statement, StatementCache};
 use execute::text_cache::{TEXTS_SHARE, TextCache};
+use held::Held;
 use mailbox::{Mailbox, Message};
 use model::key::Token;
 use model::value::Bound;
@@ -228,6 +230,8 @@ struct Inner {
     definitions_done: Counter,
     /// Of shard 0.
     barrier: Barrier,
+    /// Locks that requests hold from one message to another.
+    held: Held<engine::RowGuard>,
     /// Requests of clients under way.
     gate: Gate,
     /// Traces being written.
@@ -344,6 +348,7 @@ impl Shard {
             definitions_begun: Counter::default(),
             definitions_done: Counter::default(),
             barrier: Barrier::default(),
+            held: Held::default(),
             gate: Gate::new(),
             trace_writes: Semaphore::new(query_trace::WRITES_MAX),
             config,
@@ -408,6 +413,10 @@ impl Shard {
 
     pub(crate) fn barrier(&self) -> &Barrier {
         &self.inner.barrier
+    }
+
+    pub(crate) fn held(&self) -> &Held<engine::RowGuard> {
+        &self.inner.held
     }
 
     pub(crate) fn prepared(&self) -> &RefCell<StatementCache> {

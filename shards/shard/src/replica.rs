@@ -36,6 +36,11 @@ pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
     match request {
         Request::Mutate { mutation, system } => Reply::Done(mutate(shard, mutation, system).await),
         Request::Change(change) => Reply::Done(Box::pin(crate::execute::modify::reading::apply(shard, &change)).await),
+        Request::Hold(hold) => Reply::Held(Box::pin(crate::held::hold(shard, &hold)).await),
+        Request::LetGo(ticket) => {
+            shard.held().let_go(ticket);
+            Reply::Done(Ok(()))
+        }
         Request::Read(request) => Reply::Read(read(shard, &request).await),
         // Boxed: these call other cores, and through `call` this function again.
         Request::Define(define) => Reply::Defined(Box::pin(crate::execute::define::define(shard, *define)).await),

@@ -1,5 +1,6 @@
 //! Requests between cores (later: between nodes) and their replies.
 
+use crate::execute::batch_reading::{Hold, Holding};
 use crate::execute::modify::reading::ReadingChange;
 use crate::ports::{Observation, SchemaChange};
 use crate::query_trace::Events;
@@ -24,6 +25,10 @@ pub enum Request {
     },
     /// Change what the receiver owns, depending on what is there.
     Change(Box<ReadingChange>),
+    /// Lock a partition that the receiver owns until [`Request::LetGo`], and read lists of it.
+    Hold(Box<Hold>),
+    /// Let go of the lock with this ticket.
+    LetGo(u64),
     /// Read what the receiver owns.
     Read(Box<ReadRequest>),
     /// Shard 0 only: run a DDL statement.
@@ -120,6 +125,8 @@ pub struct Defined {
 pub enum Reply {
     /// Done.
     Done(Result<(), Failure>),
+    /// Of a lock.
+    Held(Result<Holding, Failure>),
     /// Of a read.
     Read(Result<ReadReply, Failure>),
     /// Of DDL.
@@ -149,6 +156,14 @@ impl Reply {
     pub(crate) fn done(self) -> Result<(), Failure> {
         match self {
             Reply::Done(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The answer to what locks a partition.
+    pub(crate) fn held(self) -> Result<Holding, Failure> {
+        match self {
+            Reply::Held(result) => result,
             _ => Err(unexpected()),
         }
     }

@@ -7,6 +7,8 @@ mod world;
 mod alterations;
 #[path = "requests/definitions.rs"]
 mod definitions;
+#[path = "requests/list_batches.rs"]
+mod list_batches;
 #[path = "requests/reads.rs"]
 mod reads;
 #[path = "requests/selects.rs"]

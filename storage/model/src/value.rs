@@ -16,7 +16,7 @@ mod vint;
 pub use duration::Duration;
 pub use order::compare;
 pub(crate) use order::{empty_has_form, ordered_f32, ordered_f64, ordered_timeuuid, ordered_uuid, strip_sign};
-pub use validate::validate;
+pub use validate::{validate, validate_bound};
 pub use vector::{VectorElements, push_vector_element};
 
 /// Why bytes are not a value of a type. The text is Cassandra's: `Expected 4 or 0 byte int (5)`.

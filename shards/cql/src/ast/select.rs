@@ -17,8 +17,8 @@ pub struct Select {
     pub relations: Vec<Relation>,
     /// GROUP BY: columns, and calls of `floor` on them.
     pub group: Vec<Selector>,
-    /// ORDER BY: columns and whether they descend.
-    pub order: Vec<(String, bool)>,
+    /// ORDER BY.
+    pub order: Vec<Ordering>,
     /// PER PARTITION LIMIT.
     pub per_partition_limit: Option<Term>,
     /// LIMIT.
@@ -27,6 +27,17 @@ pub struct Select {
     pub allow_filtering: bool,
     /// USING TIMEOUT.
     pub timeout: Option<Term>,
+}
+
+/// One part of ORDER BY.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ordering {
+    /// The column.
+    pub name: String,
+    /// `ANN OF` this value.
+    pub near: Option<Term>,
+    /// DESC.
+    pub descending: bool,
 }
 
 /// Comparisons.

@@ -191,12 +191,24 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// `keyspace.table` or `table`.
     pub(crate) fn table_name(&mut self) -> Result<TableName> {
-        let first = self.name()?;
+        if self.token.kind == Kind::QuestionMark && self.peek()?.kind == Kind::Dot {
+            return Err(bound_name("keyspace"));
+        }
+        let first = self.name_of("table")?;
         if self.accept(Kind::Dot)? {
-            return Ok(TableName { keyspace: Some(first), name: self.name()? });
+            return Ok(TableName { keyspace: Some(first), name: self.name_of("table")? });
         }
         Ok(TableName { keyspace: None, name: first })
+    }
+
+    /// The name of a keyspace or table, for which Cassandra has a word of its own when it is a marker.
+    pub(crate) fn name_of(&mut self, what: &str) -> Result<String> {
+        match self.token.kind {
+            Kind::QuestionMark => Err(bound_name(what)),
+            _ => self.name(),
+        }
     }
 
     /// `item, item, ...`: at least one.
@@ -262,6 +274,11 @@ impl<'a> Parser<'a> {
         self.advance()?;
         Ok(Some(constant))
     }
+}
+
+/// A marker in the place of a name.
+fn bound_name(what: &str) -> Failure {
+    syntax(format!("Bind variables cannot be used for {what} names"))
 }
 
 /// The text of a quoted token with its doubled quotes undone.

@@ -1,7 +1,7 @@
 //! SELECT.
 
-use super::{Parser, unsupported};
-use crate::ast::{Body, Select, Selector, Term};
+use super::Parser;
+use crate::ast::{Body, Ordering, Select, Selector, Term};
 use crate::lexer::Kind;
 use model::Failure;
 
@@ -94,16 +94,17 @@ impl Parser<'_> {
         Ok(Some(self.duration_or_marker()?))
     }
 
-    fn ordering(&mut self) -> Result<(String, bool)> {
+    fn ordering(&mut self) -> Result<Ordering> {
         let name = self.name()?;
+        let mut near = None;
         if self.accept_word("ann")? {
             self.expect_word("of")?;
-            return Err(unsupported("ORDER BY ... ANN OF"));
+            near = Some(self.term()?);
         }
         let descending = self.accept_word("desc")?;
         if !descending {
             self.accept_word("asc")?;
         }
-        Ok((name, descending))
+        Ok(Ordering { name, near, descending })
     }
 }

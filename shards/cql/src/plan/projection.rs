@@ -264,6 +264,12 @@ impl Group {
         Ok(())
     }
 
+    /// The first row's fetched values from `at` on.
+    pub fn first_values(&self, at: usize) -> Vec<Option<Vec<u8>>> {
+        let first = self.first.as_deref().unwrap_or_default();
+        TupleElements::new(first).skip(at).map(|value| value.map(<[u8]>::to_vec)).collect()
+    }
+
     /// Appends the group's result row to `out` and begins anew.
     pub fn finish(
         &mut self,

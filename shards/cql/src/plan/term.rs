@@ -2,7 +2,7 @@
 
 use super::composite::Composite;
 use crate::functions::Call;
-use model::value::{Bound, validate};
+use model::value::{Bound, validate_bound};
 use model::{CqlType, Failure};
 use std::borrow::Cow;
 
@@ -58,7 +58,7 @@ impl Term {
                 Some(Bound::Null) => Ok(Value::Null),
                 Some(Bound::Unset) => Ok(Value::Unset),
                 Some(Bound::Bytes(bytes)) => {
-                    validate(cql_type, bytes).map_err(|error| Failure::invalid(error.0))?;
+                    validate_bound(cql_type, bytes).map_err(|error| Failure::invalid(error.0))?;
                     Ok(Value::Bytes(super::composite::in_order(cql_type, bytes)))
                 }
                 None => Err(Failure::invalid("Invalid amount of bind variables")),

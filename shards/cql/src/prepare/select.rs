@@ -2,7 +2,7 @@
 
 use super::{Resolver, bare, prepare_timeout, special};
 use crate::ast;
-use crate::literal::{Markers, Scope};
+use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::column;
 use crate::plan::{Plan, Prepared, Select, Term};
 use crate::restrictions::{NEEDS_FILTERING, Purpose, Restrictions, SelectedRows};
@@ -20,7 +20,11 @@ pub(crate) fn prepare_select(
     let table = &scope.table;
     let order = order_columns(&select.order, &scope)?;
     let purpose = Purpose::Select { allow_filtering: select.allow_filtering };
+    let near = prepare_near(&select.order, &scope, markers)?;
     let restrictions = Restrictions::read(purpose, &select.relations, &scope, markers)?;
+    if let Some(column) = near {
+        return Err(refuse_near(&select.order, column, &restrictions));
+    }
     let equal: Vec<bool> = match order.is_empty() {
         true => Vec::new(),
         false => table.clustering().iter().map(|column| restrictions.is_equal(column)).collect(),
@@ -150,10 +154,10 @@ fn check_distinct(select: &ast::Select, scope: &Scope, order: &[(&Column, bool)]
 }
 
 /// The columns of ORDER BY and whether they descend; of a column named twice the last counts, as in Cassandra.
-fn order_columns<'s>(order: &[(String, bool)], scope: &'s Scope) -> Result<Vec<(&'s Column, bool)>> {
+fn order_columns<'s>(order: &[ast::Ordering], scope: &'s Scope) -> Result<Vec<(&'s Column, bool)>> {
     let mut columns: Vec<(&Column, bool)> = Vec::new();
     let mut seen = vec![None; if order.is_empty() { 0 } else { scope.table.columns.len() }];
-    for (name, descending) in order {
+    for ast::Ordering { name, descending, .. } in order {
         let column = column(scope, name)?;
         let Some(seen) = seen.get_mut(column.id.0 as usize) else { continue };
         match *seen {
@@ -165,6 +169,41 @@ fn order_columns<'s>(order: &[(String, bool)], scope: &'s Scope) -> Result<Vec<(
         }
     }
     Ok(columns)
+}
+
+/// The column of `ORDER BY c ANN OF v`, if there is one, with its value found good.
+fn prepare_near<'s>(
+    order: &[ast::Ordering],
+    scope: &'s Scope,
+    markers: &mut Markers<'_>,
+) -> Result<Option<&'s Column>> {
+    let mut found = None;
+    for ordering in order {
+        if let Some(value) = &ordering.near {
+            let column = column(scope, &ordering.name)?;
+            prepare_term(value, &Receiver { scope, name: &column.name, cql_type: &column.cql_type }, markers)?;
+            found = found.or(Some(column));
+        }
+    }
+    Ok(found)
+}
+
+/// Why rows cannot be ordered by their distance: that needs an index of the column, which no table has.
+fn refuse_near(order: &[ast::Ordering], column: &Column, restrictions: &Restrictions<'_>) -> Failure {
+    let is_float_vector = matches!(&column.cql_type, CqlType::Vector { element, .. } if **element == CqlType::Float);
+    Failure::invalid(if order.iter().filter(|ordering| ordering.near.is_some()).count() > 1 {
+        "Cannot specify more than one ANN ordering".to_owned()
+    } else if order.len() > 1 {
+        "ANN ordering does not support any other ordering".to_owned()
+    } else if order.iter().any(|ordering| ordering.descending) {
+        "Descending ANN ordering is not supported".to_owned()
+    } else if restrictions.is_equal(column) {
+        format!("{} cannot be restricted by more than one relation if it includes an Equal", column.name)
+    } else if is_float_vector {
+        "ANN ordering by vector requires the column to be indexed".to_owned()
+    } else {
+        "ANN ordering is only supported on float vector indexes".to_owned()
+    })
 }
 
 /// Whether ORDER BY asks for the reverse of the table's order. `equal` tells the clustering columns with one value.

@@ -75,7 +75,7 @@ pub(crate) fn timed_out(terms: &Terms, write_type: &'static str) -> Failure {
 }
 
 /// Too many calls of this core wait for others.
-fn too_many_calls() -> Failure {
+pub(crate) fn too_many_calls() -> Failure {
     Failure::overloaded("Too many requests of this core wait for other cores")
 }
 

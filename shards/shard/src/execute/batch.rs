@@ -3,17 +3,20 @@
 //! All statements have one timestamp unless they bring their own. Changes of one partition become one mutation, applied
 //! atomically and in isolation; a logged batch over several partitions goes through the batch log.
 
-use super::binding::{Values, wrong_count_in_batch};
+use super::batch_reading;
+use super::binding::{Keys, Values, wrong_count_in_batch};
+use super::modify::reading::ReadingChange;
 use super::modify::{Mutations, When};
 use super::prepared::{self, Statement};
 use super::{Told, plan_text, timeout_of};
 use crate::coordinator::batch_log::write_logged;
 use crate::coordinator::write::write;
-use crate::coordinator::{Terms, write_terms};
+use crate::coordinator::{Terms, timed_out, write_terms};
 use crate::{Answer, BatchEntry, BatchKind, BatchStatement, Parameters, Response, Session, Shard};
 use cql::plan::{Batch, Modify, Plan};
 use model::{Consistency, Failure};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// `batch_size_warn_threshold`, bytes.
 pub(crate) const BATCH_BYTES_WARN: usize = 5 << 10;
@@ -85,9 +88,12 @@ pub(crate) async fn statement(
     building.write(shard, timeout).await
 }
 
-struct Building {
+/// A batch in the making.
+pub(super) struct Building {
     kind: BatchKind,
-    mutations: Mutations,
+    pub(super) mutations: Mutations,
+    /// What depends on what is there: becomes part of `mutations` once that was read.
+    pub(super) readings: Vec<ReadingChange>,
     terms: Option<Terms>,
     tables: Vec<String>,
 }
@@ -97,7 +103,7 @@ impl Building {
         if kind == BatchKind::Counter {
             return Err(Failure::invalid("Cannot include non-counter statement in a counter batch"));
         }
-        Ok(Building { kind, mutations: Mutations::of_batch(), terms: None, tables: Vec::new() })
+        Ok(Building { kind, mutations: Mutations::of_batch(), readings: Vec::new(), terms: None, tables: Vec::new() })
     }
 
     fn add(
@@ -108,11 +114,6 @@ impl Building {
         parameters: &Parameters<'_>,
         when: When,
     ) -> Result<(), Failure> {
-        if modify.reads() {
-            return Err(Failure::invalid(
-                "Helenus does not support changes of lists by index or value inside of batches yet",
-            ));
-        }
         let timeout = shard.config().write_timeout;
         // Cassandra does not refuse serial levels here and waits for as many replicas.
         let consistency = match parameters.consistency {
@@ -133,11 +134,33 @@ impl Building {
             Some(_) => When::of(shard, modify.timestamp.as_ref(), values, parameters)?,
             None => when,
         };
+        if modify.reads() {
+            let keys = Keys::of(shard, &modify.table, &modify.keys, values)?;
+            self.readings.extend(keys.iter().map(|key| ReadingChange::new(modify, values, key, local, when)));
+            return Ok(());
+        }
         self.mutations.add(shard, modify, values, local, when)
     }
 
-    async fn write(self, shard: &Shard, timeout: std::time::Duration) -> Result<Answer, Failure> {
-        let Building { kind, mutations, terms, tables } = self;
+    async fn write(self, shard: &Shard, timeout: Duration) -> Result<Answer, Failure> {
+        let (Some(terms), false) = (self.terms, self.readings.is_empty()) else {
+            return self.send(shard, timeout).await;
+        };
+        let kind = self.kind;
+        let mut running = Box::pin(batch_reading::write(shard.clone(), self, timeout));
+        match runtime::timeout(timeout, running.as_mut()).await {
+            Some(result) => result,
+            None => {
+                // Locks must be let go: it goes on without its client.
+                runtime::spawn(running);
+                Err(timed_out(&terms, if kind == BatchKind::Logged { "BATCH" } else { "UNLOGGED_BATCH" }))
+            }
+        }
+    }
+
+    /// Writes the mutations.
+    pub(super) async fn send(self, shard: &Shard, timeout: Duration) -> Result<Answer, Failure> {
+        let Building { kind, mutations, readings: _, terms, tables } = self;
         let (partitions, bytes) = (mutations.partitions(), mutations.bytes());
         let mut warnings = Vec::new();
         let names = in_hash_order(&tables).join(", ");

@@ -110,7 +110,7 @@ impl<'v> Values<'v> {
         let found: Vec<Option<&[u8]>> = TupleElements::new(rest).take(count.max(0) as usize).collect();
         if found.len() as i64 != i64::from(count) || list.is_empty() {
             let element = Box::new(column.cql_type.clone());
-            value::validate(&CqlType::List { element, frozen: true }, list).map_err(invalid)?;
+            value::validate_bound(&CqlType::List { element, frozen: true }, list).map_err(invalid)?;
         }
         found.iter().flatten().try_for_each(|value| value::validate(&column.cql_type, value)).map_err(invalid)?;
         Ok(found.into_iter().map(|value| value.map(Cow::Borrowed)).collect())

@@ -5,6 +5,7 @@
 //! 3. The plan is run: reads and writes by this core's coordinator, DDL and TRUNCATE by shard 0.
 
 pub(crate) mod batch;
+pub(crate) mod batch_reading;
 pub(crate) mod binding;
 pub(crate) mod define;
 pub(crate) mod describe;

@@ -16,13 +16,15 @@ use model::key::push_composite;
 use model::query::Position;
 use model::{DecoratedKey, Failure, Table, comparable};
 
-/// How many groups a page may have.
+/// How many groups a page may have, and of what.
 #[derive(Clone, Copy)]
 pub(crate) struct GroupLimits {
     /// Groups until the page is full.
     pub(crate) page: u64,
     /// Groups of one partition.
     pub(crate) per_partition: u64,
+    /// How many of the fetched values the projection takes.
+    pub(crate) selected: usize,
 }
 
 /// A page of groups and where to go on.
@@ -31,6 +33,16 @@ pub(crate) struct GroupPage {
     pub(crate) block: RowBlock,
     /// The last row of the last group, if there may be more.
     pub(crate) stopped_at: Option<Resume>,
+    /// Each group's sort key, if more is fetched than the projection takes.
+    pub(crate) sort_keys: Vec<SortKey>,
+}
+
+/// What a group is sorted by.
+pub(crate) struct SortKey {
+    /// Of its first row, the values behind those that the projection takes.
+    pub(crate) values: Vec<Option<Vec<u8>>>,
+    /// Where the group's row ends in the block.
+    pub(crate) end: usize,
 }
 
 /// Each row of a block made into a result row.
@@ -99,6 +111,7 @@ pub(crate) async fn groups(
     values: &Values<'_>,
 ) -> Result<GroupPage, Failure> {
     let mut gathering = Gathering {
+        sort_keys: Vec::new(),
         table: &plan.table,
         projection,
         limits,
@@ -123,7 +136,8 @@ pub(crate) async fn groups(
                 row.clear();
                 row.extend(cells.by_ref().take(fetched_len));
                 if let Some(stopped_at) = gathering.take(&row, values, &mut context)? {
-                    return Ok(GroupPage { block: gathering.out, stopped_at: Some(stopped_at) });
+                    let sort_keys = gathering.sort_keys;
+                    return Ok(GroupPage { block: gathering.out, stopped_at: Some(stopped_at), sort_keys });
                 }
             }
         }
@@ -142,10 +156,11 @@ pub(crate) async fn groups(
     let full = !projection.group_by.is_empty() && u64::from(gathering.out.rows) >= gathering.limits.page;
     let groups = gathering.groups_of_partition;
     let stopped_at = gathering.place.filter(|_| full).map(|place| place.resume(groups));
-    Ok(GroupPage { block: gathering.out, stopped_at })
+    Ok(GroupPage { block: gathering.out, stopped_at, sort_keys: gathering.sort_keys })
 }
 
 struct Gathering<'p> {
+    sort_keys: Vec<SortKey>,
     table: &'p Table,
     projection: &'p Projection,
     limits: GroupLimits,
@@ -195,7 +210,11 @@ impl Gathering<'_> {
     }
 
     fn end_group(&mut self, values: &Values<'_>, context: &mut dyn cql::plan::Context) -> Result<(), Failure> {
+        let sort_key = self.group.first_values(self.limits.selected);
         self.group.finish(self.projection, &values.bound, context, &mut self.out.bytes)?;
+        if !sort_key.is_empty() {
+            self.sort_keys.push(SortKey { values: sort_key, end: self.out.bytes.len() });
+        }
         self.out.rows += 1;
         if self.out.bytes.len() > RESULT_BYTES_MAX {
             return Err(result_too_large());

@@ -5,7 +5,7 @@ use super::paging::{PagingState, invalid_state};
 use super::prepared::Statement;
 use super::project::{self, GroupLimits, groups};
 use super::slices::{Bounds, NullBound};
-use super::sorted::sorted;
+use super::sorted::{sorted, sorted_groups, with_order};
 use super::timeout_of;
 use crate::coordinator::read::{PAGE_BYTES_MAX, Page, PageLimits, ReadPlan, read_keys};
 use crate::coordinator::read_terms;
@@ -51,7 +51,7 @@ pub(crate) async fn select(
     // A limit of grouped rows counts groups, which the owning cores do not know.
     let grouped = select.projection.as_ref().is_some_and(|projection| projection.grouped);
     let has_statics = select.table.static_len > 0;
-    let plan = ReadPlan {
+    let mut plan = ReadPlan {
         table: select.table.clone(),
         local,
         selection: statement.selection.clone(),
@@ -85,7 +85,15 @@ pub(crate) async fn select(
 
     if let Some(projection) = select.projection.as_ref().filter(|projection| projection.grouped) {
         let (resume, remaining) = resume_of(statement, parameters, limit)?;
-        let limits = GroupLimits { page: page_rows.unwrap_or(u64::MAX).min(remaining), per_partition };
+        let selected = plan.selection.len();
+        let mut limits = GroupLimits { page: page_rows.unwrap_or(u64::MAX).min(remaining), per_partition, selected };
+        if several && !projection.group_by.is_empty() {
+            // Which groups are the first is known when all are there.
+            limits.page = u64::MAX;
+            plan.selection = with_order(&plan.selection, &select.order);
+            let page = groups(shard, projection, &plan, target, None, limits, values).await?;
+            return Ok(rows(statement, sorted_groups(&plan, &select.order, &page, limit), None));
+        }
         let page = groups(shard, projection, &plan, target, resume, limits, values).await?;
         let remaining = if limit == u64::MAX { u64::MAX } else { remaining - u64::from(page.block.rows) };
         let stopped_at = page.stopped_at.filter(|_| remaining > 0);

@@ -2,16 +2,19 @@
 //!
 //! 1. Partitions are read one after another; the columns of ORDER BY are read behind the selected ones.
 //! 2. Rows are sorted by them, and they are cut off again.
+//! 3. With GROUP BY groups are gathered in the order of the partitions, and sorted by what their first rows have.
 //!
 //! Invariants: rows that are equal in these columns stay in the order of their partitions; nothing is kept that is larger
 //! than a result may be.
 
+use super::project::{GroupPage, SortKey};
 use crate::Shard;
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_key, result_too_large};
 use crate::row_block::{RowBlock, cells_of};
 use cql::plan::Selector;
 use model::{Column, ColumnId, DecoratedKey, Failure, value};
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// A row with the values that it is sorted by.
 struct SortedRow<'b> {
@@ -28,7 +31,7 @@ pub(super) async fn sorted(
     limit: u64,
 ) -> Result<RowBlock, Failure> {
     let selected = plan.selection.len();
-    plan.selection = plan.selection.iter().cloned().chain(order.iter().map(|id| Selector::Column(*id))).collect();
+    plan.selection = with_order(&plan.selection, order);
     let blocks = read(shard, &plan, keys, limit).await?;
     let columns: Vec<&Column> = order.iter().filter_map(|id| plan.table.column_by_id(*id)).collect();
     let mut rows = Vec::new();
@@ -48,6 +51,29 @@ pub(super) async fn sorted(
         out.push_row(row.bytes);
     }
     Ok(out)
+}
+
+/// A selection followed by the columns of ORDER BY.
+pub(super) fn with_order(selection: &[Selector], order: &[ColumnId]) -> Arc<[Selector]> {
+    selection.iter().cloned().chain(order.iter().map(|id| Selector::Column(*id))).collect()
+}
+
+/// The first `limit` groups in the order of the columns `order`, which are the last of the plan's.
+pub(super) fn sorted_groups(plan: &ReadPlan, order: &[ColumnId], page: &GroupPage, limit: u64) -> RowBlock {
+    let columns: Vec<&Column> = order.iter().filter_map(|id| plan.table.column_by_id(*id)).collect();
+    let mut rows = Vec::with_capacity(page.sort_keys.len());
+    let mut start = 0;
+    for SortKey { values, end } in &page.sort_keys {
+        let sort_key = values.iter().map(Option::as_deref).collect();
+        rows.push(SortedRow { sort_key, bytes: &page.block.bytes[start..*end] });
+        start = *end;
+    }
+    rows.sort_by(|a, b| compare(&columns, plan.reversed, &a.sort_key, &b.sort_key));
+    let mut out = RowBlock::default();
+    for row in rows.into_iter().take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+        out.push_row(row.bytes);
+    }
+    out
 }
 
 /// The rows that may be among the first `limit`: as many of each partition.

@@ -46,6 +46,37 @@ pub fn validate(cql_type: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
     }
 }
 
+/// The same for what a client sent as a whole value: Cassandra reads a collection before it looks at its elements, and
+/// finds other errors where it has a negative count, or a list nulls.
+pub fn validate_bound(cql_type: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
+    let name = match cql_type {
+        CqlType::List { .. } => "list",
+        CqlType::Set { .. } => "set",
+        CqlType::Map { .. } => "map",
+        _ => return validate(cql_type, bytes),
+    };
+    if bytes.first_chunk().is_some_and(|count| i32::from_be_bytes(*count) < 0) {
+        return Err(ValueError(format!("The data cannot be deserialized as a {name}")));
+    }
+    let validated = validate(cql_type, bytes);
+    match cql_type {
+        CqlType::List { element, .. } if validated.is_err() => read_list(element, bytes).and(validated),
+        _ => validated,
+    }
+}
+
+/// Reads a list that may have nulls.
+fn read_list(element: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
+    let short = || ValueError("Not enough bytes to read a list".into());
+    let (count, mut rest) = bytes.split_first_chunk().ok_or_else(short)?;
+    for _ in 0..i32::from_be_bytes(*count) {
+        if let Some(found) = take_element(&mut rest).ok_or_else(short)? {
+            validate(element, found)?;
+        }
+    }
+    if rest.is_empty() { Ok(()) } else { Err(ValueError("Unexpected extraneous bytes after list value".into())) }
+}
+
 /// Whether Cassandra takes the bytes for text. It is more tolerant than Unicode: `c0 80` for a zero, surrogates, code
 /// points beyond the last one and most second bytes after `e0` and `f0` pass. Who needs a `str` converts with
 /// replacement.
@@ -175,5 +206,44 @@ fn validate_vector(vector: &CqlType, element: &CqlType, dimension: u32, bytes: &
     match elements.rest().len() {
         0 => Ok(()),
         left => Err(ValueError(format!("Unexpected {left} extraneous bytes after {vector} value"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(result: Result<(), ValueError>) -> String {
+        result.map_or_else(|error| error.0, |()| "ok".into())
+    }
+
+    #[test]
+    fn bound_collections_have_no_negative_count() {
+        let element = || Box::new(CqlType::Text);
+        for (name, cql_type) in [
+            ("list", CqlType::List { element: element(), frozen: false }),
+            ("set", CqlType::Set { element: element(), frozen: true }),
+            ("map", CqlType::Map { key: element(), value: element(), frozen: false }),
+        ] {
+            for count in [-1, i32::MIN] {
+                let refused = format!("The data cannot be deserialized as a {name}");
+                assert_eq!(text(validate_bound(&cql_type, &count.to_be_bytes())), refused);
+                // Within other values Cassandra takes it for empty.
+                assert_eq!(text(validate(&cql_type, &count.to_be_bytes())), "ok");
+            }
+            assert_eq!(text(validate_bound(&cql_type, &[0; 4])), "ok");
+            assert_eq!(text(validate_bound(&cql_type, &[0; 3])), format!("Not enough bytes to read a {name}"));
+        }
+    }
+
+    #[test]
+    fn nulls_of_bound_lists_are_refused_after_all_else() {
+        let list = CqlType::List { element: Box::new(CqlType::Text), frozen: true };
+        let check = |bytes: &[u8]| text(validate_bound(&list, bytes));
+        assert_eq!(check(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff]), "Null value read when not allowed");
+        assert_eq!(check(&[0, 0, 0, 2, 0xff, 0xff, 0xff, 0xff]), "Not enough bytes to read a list");
+        let longer = [0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0];
+        assert_eq!(check(&longer), "Unexpected extraneous bytes after list value");
+        assert_eq!(text(validate(&list, &longer)), "Null value read when not allowed");
     }
 }

@@ -47,7 +47,7 @@ impl Parser<'_> {
         match first.text.to_ascii_lowercase().as_str() {
             "use" => {
                 self.advance()?;
-                Ok(Body::Use(self.name()?))
+                Ok(Body::Use(self.name_of("keyspace")?))
             }
             "truncate" => {
                 self.advance()?;
@@ -94,7 +94,7 @@ impl Parser<'_> {
     fn create(&mut self) -> Result<Body> {
         if self.accept_word("keyspace")? {
             let if_not_exists = self.if_not_exists()?;
-            let name = self.name()?;
+            let name = self.name_of("keyspace")?;
             let properties = self.properties()?;
             return Ok(define(Definition::CreateKeyspace(CreateKeyspace { name, if_not_exists, properties })));
         }
@@ -117,7 +117,7 @@ impl Parser<'_> {
     fn drop_statement(&mut self) -> Result<Body> {
         if self.accept_word("keyspace")? {
             let if_exists = self.if_exists()?;
-            return Ok(define(Definition::DropKeyspace(DropKeyspace { name: self.name()?, if_exists })));
+            return Ok(define(Definition::DropKeyspace(DropKeyspace { name: self.name_of("keyspace")?, if_exists })));
         }
         if self.accept_table()? {
             let if_exists = self.if_exists()?;
@@ -136,7 +136,7 @@ impl Parser<'_> {
     fn alter(&mut self) -> Result<Body> {
         if self.accept_word("keyspace")? {
             let if_exists = self.if_exists()?;
-            let name = self.name()?;
+            let name = self.name_of("keyspace")?;
             let properties = self.properties()?;
             return Ok(define(Definition::AlterKeyspace(AlterKeyspace { name, if_exists, properties })));
         }

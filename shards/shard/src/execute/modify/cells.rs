@@ -20,11 +20,18 @@ use std::collections::BTreeMap;
 /// 2010-01-01 in 100 ns since 1582-10-15: where the times of elements at a list's beginning are mirrored.
 const LIST_REFERENCE_TICKS: i64 = 0x01b2_1dd2_1381_4000 + 1_262_304_000_000 * 10_000;
 
-/// An element of a list: its path and its value.
-pub(super) type Element = (Vec<u8>, Vec<u8>);
+/// An element of a list.
+#[derive(Clone, Debug)]
+pub(crate) struct Element {
+    /// A timeuuid.
+    pub(super) path: Vec<u8>,
+    pub(super) value: Vec<u8>,
+    /// When it was written, microseconds.
+    pub(super) timestamp: i64,
+}
 
 /// The elements that the lists of a row have now, in their order. Empty for statements that do not read.
-pub(super) type Lists = BTreeMap<ColumnId, Vec<Element>>;
+pub(crate) type Lists = BTreeMap<ColumnId, Vec<Element>>;
 
 /// What is written into each row, in the order of row blobs.
 #[derive(Default)]
@@ -79,6 +86,7 @@ impl<'a> Cells<'a> {
         operations: &'a [Operation],
         values: &'a Values<'_>,
         lists: &Lists,
+        when: When,
     ) -> Result<Cells<'a>, Failure> {
         let mut cells = Cells { pieces: Vec::with_capacity(operations.len()) };
         let mut sorted = true;
@@ -95,7 +103,11 @@ impl<'a> Cells<'a> {
                 }
                 _ => {
                     sorted = false;
-                    cells.change_parts(shard, cql_type, operation, values, lists)?;
+                    let list = match operation.reads() {
+                        true => cells.list(operation.column, lists, when),
+                        false => Vec::new(),
+                    };
+                    cells.change_parts(shard, cql_type, operation, values, &list)?;
                 }
             }
         }
@@ -136,17 +148,41 @@ impl<'a> Cells<'a> {
         });
     }
 
-    /// An operation on a collection or user type that is not frozen.
+    /// A list as it is after the operations so far, which are seen by those that follow.
+    fn list(&self, column: ColumnId, lists: &Lists, when: When) -> Vec<Element> {
+        let mut list = lists.get(&column).cloned().unwrap_or_default();
+        for piece in self.pieces.iter().filter(|piece| piece.column == column) {
+            let cell = piece.cell(when, 0);
+            let Some(path) = cell.path else {
+                list.retain(|element| element.timestamp > cell.timestamp);
+                continue;
+            };
+            let same = list.iter().position(|element| element.path == path);
+            let kept = same.map(|at| list.swap_remove(at));
+            let there = kept.as_ref().map(|element| Cell {
+                content: CellContent::Live(&element.value),
+                timestamp: element.timestamp,
+                ..cell
+            });
+            let wins = there.map_or(cell, |there| merge::reconcile(there, cell));
+            if let CellContent::Live(value) = wins.content {
+                list.push(Element { path: path.to_vec(), value: value.to_vec(), timestamp: wins.timestamp });
+            }
+        }
+        list.sort_by(|a, b| compare(&CqlType::Timeuuid, &a.path, &b.path));
+        list
+    }
+
+    /// An operation on a collection or user type that is not frozen. `list`: the elements of a list that it reads.
     fn change_parts(
         &mut self,
         shard: &Shard,
         cql_type: &CqlType,
         operation: &'a Operation,
         values: &'a Values<'_>,
-        lists: &Lists,
+        list: &[Element],
     ) -> Result<(), Failure> {
         let column = operation.column;
-        let list = lists.get(&column).map(Vec::as_slice).unwrap_or_default();
         match &operation.change {
             ColumnChange::Delete => self.push(column, None, What::ColumnDeleted),
             ColumnChange::Set(term) => match values.evaluate(shard, term, cql_type)? {
@@ -224,7 +260,10 @@ impl<'a> Cells<'a> {
                 }
             }
             ColumnChange::DeleteIndex(index) => {
-                let index = index_of(values.evaluate(shard, index, &CqlType::Int)?)?;
+                let index = match values.evaluate(shard, index, &CqlType::Int)? {
+                    Value::Unset => return Ok(()),
+                    index => index_of(index)?,
+                };
                 if list.is_empty() {
                     return Err(Failure::invalid("Attempted to delete an element from a list which is null"));
                 }
@@ -234,9 +273,9 @@ impl<'a> Cells<'a> {
                 let CqlType::List { element, .. } = cql_type else { return Ok(()) };
                 if let Value::Bytes(bytes) = values.evaluate(shard, term, cql_type)? {
                     let unwanted = split(&bytes, false);
-                    for (path, found) in list {
-                        if unwanted.iter().any(|value| compare(element, value, found) == Ordering::Equal) {
-                            self.push(column, Some(Cow::Owned(path.clone())), What::Deleted);
+                    for found in list {
+                        if unwanted.iter().any(|value| compare(element, value, &found.value) == Ordering::Equal) {
+                            self.push(column, Some(Cow::Owned(found.path.clone())), What::Deleted);
                         }
                     }
                 }
@@ -310,7 +349,7 @@ fn index_of(value: Value<'_>) -> Result<i32, Failure> {
 fn at(list: &[Element], index: i32) -> Result<&[u8], Failure> {
     let element = usize::try_from(index).ok().and_then(|index| list.get(index));
     element
-        .map(|(path, _)| path.as_slice())
+        .map(|element| element.path.as_slice())
         .ok_or_else(|| Failure::invalid(format!("List index {index} out of bound, list has size {}", list.len())))
 }
 

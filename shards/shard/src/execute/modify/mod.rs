@@ -54,12 +54,17 @@ async fn modify_reading(
     let keys = Keys::of(shard, &modify.table, &modify.keys, values)?;
     let calls = keys.iter().map(|key| {
         let change = ReadingChange::new(modify, values, key, local, when);
-        let to = shard.route(local, DecoratedKey::new(key).token);
+        let (to, shard) = (shard.route(local, DecoratedKey::new(key).token), shard.clone());
         async move { shard.call(to, Request::Change(Box::new(change))).await.done() }
     });
-    match runtime::timeout(terms.timeout, join_all(calls.collect())).await {
+    let mut calls = Box::pin(join_all(calls.collect()));
+    match runtime::timeout(terms.timeout, calls.as_mut()).await {
         Some(results) => results.into_iter().collect(),
-        None => Err(timed_out(terms, "SIMPLE")),
+        None => {
+            // What is in the log must come into the memtable: the writes go on without their client.
+            runtime::spawn(calls);
+            Err(timed_out(terms, "SIMPLE"))
+        }
     }
 }
 
@@ -157,7 +162,7 @@ impl Mutations {
         when: When,
     ) -> Result<(), Failure> {
         let table = &*modify.table;
-        let change = Change::of(shard, modify, values)?;
+        let change = Change::of(shard, modify, values, when)?;
         let keys = Keys::of(shard, table, &modify.keys, values)?;
         for key in keys.iter() {
             let group = self.group(&modify.table, key, local);
@@ -242,13 +247,13 @@ fn ttl(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<i32, Failu
 }
 
 impl<'a> Change<'a> {
-    fn of(shard: &Shard, modify: &'a Modify, values: &'a Values<'_>) -> Result<Change<'a>, Failure> {
+    fn of(shard: &Shard, modify: &'a Modify, values: &'a Values<'_>, when: When) -> Result<Change<'a>, Failure> {
         let table = &*modify.table;
         let lists = Lists::new();
-        let cells = Cells::of(shard, table, &modify.operations, values, &lists)?;
+        let cells = Cells::of(shard, table, &modify.operations, values, &lists, when)?;
         let statics = match modify.statics.is_empty() {
             true => Cells::default(),
-            false => Cells::of(shard, table, &modify.statics, values, &lists)?,
+            false => Cells::of(shard, table, &modify.statics, values, &lists, when)?,
         };
         let rows = if modify.rows { Change::rows(shard, modify, values)? } else { Rows::None };
         let deletes_rows =

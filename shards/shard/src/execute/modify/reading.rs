@@ -1,9 +1,10 @@
 //! Changes that depend on what is there: elements of lists by index or by value.
 //!
-//! They run on the core that owns the partition, under its lock: read, build the mutation, write, let go. So two of them
-//! never see the same list; writes that do not read take no lock and do not wait.
+//! They run under the lock of their partition: read, build the mutation, write, let go. So two of them never see the same
+//! list; writes that do not read take no lock and do not wait. One that stands alone runs on the core that owns the
+//! partition; for those of a batch see `execute::batch_reading`.
 
-use super::cells::{Cells, Lists};
+use super::cells::{Cells, Element, Lists};
 use super::{Change, Mutations, Rows, When, ttl};
 use crate::execute::binding::Values;
 use crate::{Shard, replica};
@@ -13,7 +14,9 @@ use model::mutation::Clustering;
 use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState, Slice};
 use model::row::{Deletion, RowBuilder};
 use model::value::{Bound, compare};
-use model::{ColumnId, CqlType, DecoratedKey, Failure};
+use model::{ColumnId, CqlType, DecoratedKey, Failure, Table, TableId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One partition's part of a statement, with what was bound.
 #[derive(Clone, Debug)]
@@ -32,9 +35,21 @@ enum OwnedBound {
     Bytes(Vec<u8>),
 }
 
+/// A row, or a partition's static row, some of whose lists a change reads.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    table: Arc<Table>,
+    key: DecoratedKey,
+    row: Option<Vec<u8>>,
+    columns: Vec<ColumnId>,
+}
+
+/// The lists that were read, by table, key and row.
+pub(crate) type Found = BTreeMap<(TableId, Vec<u8>, Option<Vec<u8>>), Lists>;
+
 impl ReadingChange {
     /// The part of `key`.
-    pub(super) fn new(modify: &Modify, values: &Values<'_>, key: &[u8], local: bool, when: When) -> ReadingChange {
+    pub(crate) fn new(modify: &Modify, values: &Values<'_>, key: &[u8], local: bool, when: When) -> ReadingChange {
         let bound = values.bound.iter().map(|value| match value {
             Bound::Null => OwnedBound::Null,
             Bound::Unset => OwnedBound::Unset,
@@ -42,62 +57,113 @@ impl ReadingChange {
         });
         ReadingChange { modify: modify.clone(), bound: bound.collect(), key: key.to_vec(), local, when }
     }
-}
 
-/// Runs a change on the core that owns its partition.
-pub(crate) async fn apply(shard: &Shard, change: &ReadingChange) -> Result<(), Failure> {
-    let ReadingChange { modify, bound, key, local, when } = change;
-    let table = &modify.table;
-    let decorated = DecoratedKey::new(key);
-    let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
-    let _guard = shard.store().lock(table.id, &decorated).await.map_err(failed)?;
-    let bound: Vec<Bound<'_>> = bound
-        .iter()
-        .map(|value| match value {
+    fn bound(&self) -> Vec<Bound<'_>> {
+        let bound = self.bound.iter().map(|value| match value {
             OwnedBound::Null => Bound::Null,
             OwnedBound::Unset => Bound::Unset,
             OwnedBound::Bytes(bytes) => Bound::Bytes(bytes),
-        })
-        .collect();
-    let values = Values::in_order(&bound);
-    let ttl = ttl(shard, modify, &values)?;
-    let mut mutations = Mutations::default();
-    let group = mutations.group(table, key, *local);
-    if !modify.statics.is_empty() {
-        let lists = lists(shard, modify, &decorated, None, &modify.statics).await?;
-        let cells = Cells::of(shard, table, &modify.statics, &values, &lists)?;
-        if !cells.is_empty() {
-            group.table(table.id).static_row(|out| {
-                cells.write(&mut RowBuilder::new(out, None, Deletion::LIVE), *when, ttl);
-            });
-        }
+        });
+        bound.collect()
     }
-    if let (true, Rows::These(rows)) = (modify.rows, Change::rows(shard, modify, &values)?) {
-        for row in &rows {
-            let lists = lists(shard, modify, &decorated, Some(row), &modify.operations).await?;
-            let cells = Cells::of(shard, table, &modify.operations, &values, &lists)?;
+
+    /// The table changed.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.modify.table
+    }
+
+    /// The partition changed.
+    pub(crate) fn key(&self) -> DecoratedKey {
+        DecoratedKey::new(&self.key)
+    }
+
+    /// Whether the table lives on shard 0.
+    pub(crate) fn local(&self) -> bool {
+        self.local
+    }
+
+    /// What must be read before [`ReadingChange::build`].
+    pub(crate) fn wants(&self, shard: &Shard) -> Result<Vec<Wanted>, Failure> {
+        let modify = &self.modify;
+        let columns = |operations: &[Operation]| -> Vec<ColumnId> {
+            operations.iter().filter(|one| one.reads()).map(|one| one.column).collect()
+        };
+        let wanted = |row, columns| Wanted { table: modify.table.clone(), key: self.key(), row, columns };
+        let mut wants = Vec::new();
+        let statics = columns(&modify.statics);
+        if !statics.is_empty() {
+            wants.push(wanted(None, statics));
+        }
+        let regulars = columns(&modify.operations);
+        if modify.rows && !regulars.is_empty() {
+            let bound = self.bound();
+            if let Rows::These(rows) = Change::rows(shard, modify, &Values::in_order(&bound))? {
+                wants.extend(rows.into_iter().map(|row| wanted(Some(row), regulars.clone())));
+            }
+        }
+        Ok(wants)
+    }
+
+    /// Adds what the change writes, given the lists that it wanted.
+    pub(crate) fn build(&self, shard: &Shard, found: &Found, mutations: &mut Mutations) -> Result<(), Failure> {
+        let ReadingChange { modify, key, local, when, .. } = self;
+        let table = &modify.table;
+        let bound = self.bound();
+        let values = Values::in_order(&bound);
+        let ttl = ttl(shard, modify, &values)?;
+        let none = Lists::new();
+        let lists = |row: Option<&Vec<u8>>| found.get(&(table.id, key.clone(), row.cloned())).unwrap_or(&none);
+        let group = mutations.group(table, key, *local);
+        if !modify.statics.is_empty() {
+            let cells = Cells::of(shard, table, &modify.statics, &values, lists(None), *when)?;
             if !cells.is_empty() {
-                group.table(table.id).row(Clustering(row), |out| {
+                group.table(table.id).static_row(|out| {
                     cells.write(&mut RowBuilder::new(out, None, Deletion::LIVE), *when, ttl);
                 });
             }
         }
+        if let (true, Rows::These(rows)) = (modify.rows, Change::rows(shard, modify, &values)?) {
+            for row in &rows {
+                let cells = Cells::of(shard, table, &modify.operations, &values, lists(Some(row)), *when)?;
+                if !cells.is_empty() {
+                    group.table(table.id).row(Clustering(row), |out| {
+                        cells.write(&mut RowBuilder::new(out, None, Deletion::LIVE), *when, ttl);
+                    });
+                }
+            }
+        }
+        Ok(())
     }
+}
+
+/// Runs a change on the core that owns its partition.
+pub(crate) async fn apply(shard: &Shard, change: &ReadingChange) -> Result<(), Failure> {
+    let table = change.table().id;
+    let failed = |error| replica::failure(&shard.schema(), Some(table), error);
+    let _guard = shard.store().lock(table, &change.key()).await.map_err(failed)?;
+    let found = read(shard, &change.wants(shard)?).await?;
+    let mut mutations = Mutations::default();
+    change.build(shard, &found, &mut mutations)?;
     for routed in mutations.finish()? {
         replica::mutate(shard, routed.mutation, false).await?;
     }
     Ok(())
 }
 
-/// The elements of the lists that `operations` read, in a row or, without one, in the static row.
-async fn lists(
-    shard: &Shard,
-    modify: &Modify,
-    key: &DecoratedKey,
-    row: Option<&Vec<u8>>,
-    operations: &[Operation],
-) -> Result<Lists, Failure> {
-    let table = &modify.table;
+/// The lists that are wanted of partitions of this core.
+pub(crate) async fn read(shard: &Shard, wants: &[Wanted]) -> Result<Found, Failure> {
+    let mut found = Found::new();
+    for wanted in wants {
+        let lists = lists(shard, wanted).await?;
+        let place = (wanted.table.id, wanted.key.key.to_vec(), wanted.row.clone());
+        found.entry(place).or_default().extend(lists);
+    }
+    Ok(found)
+}
+
+/// The elements of the lists of a row or, without one, of the static row.
+async fn lists(shard: &Shard, wanted: &Wanted) -> Result<Lists, Failure> {
+    let Wanted { table, key, row, columns } = wanted;
     let slice = match row {
         Some(row) if table.clustering_len > 0 => {
             let bound = |side| {
@@ -123,30 +189,30 @@ async fn lists(
         static_only: row.is_none(),
         wants_static: row.is_none(),
     };
-    let columns: Vec<ColumnId> = operations.iter().filter(|one| one.reads()).map(|one| one.column).collect();
-    let mut found = Found { now: command.now_in_seconds, is_static: row.is_none(), columns, lists: Lists::new() };
+    let mut found = Collected { now: command.now_in_seconds, is_static: row.is_none(), columns, lists: Lists::new() };
     let read = shard.store().read(&command, &mut found).await;
     read.map_err(|error| replica::failure(&shard.schema(), Some(table.id), error))?;
     for list in found.lists.values_mut() {
-        list.sort_by(|(a, _), (b, _)| compare(&CqlType::Timeuuid, a, b));
+        list.sort_by(|a, b| compare(&CqlType::Timeuuid, &a.path, &b.path));
     }
     Ok(found.lists)
 }
 
 /// Collects the elements of some lists of a row.
-struct Found {
+struct Collected<'w> {
     now: i64,
     is_static: bool,
-    columns: Vec<ColumnId>,
+    columns: &'w [ColumnId],
     lists: Lists,
 }
 
-impl RowSink for Found {
+impl RowSink for Collected<'_> {
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
         let cells = if self.is_static { row.static_cells } else { row.cells };
         for cell in cells.iter().filter(|cell| self.columns.contains(&cell.column)) {
             if let (Some(path), Some(value)) = (cell.path, cell.value_at(self.now)) {
-                self.lists.entry(cell.column).or_default().push((path.to_vec(), value.to_vec()));
+                let element = Element { path: path.to_vec(), value: value.to_vec(), timestamp: cell.timestamp };
+                self.lists.entry(cell.column).or_default().push(element);
             }
         }
         SinkState::Full

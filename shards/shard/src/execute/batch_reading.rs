@@ -1,0 +1,74 @@
+//! Batches with changes that depend on what is there: elements of lists by index or by value.
+//!
+//! 1. The partitions that such changes concern are locked on the cores that own them, one after another in the order of
+//!    table and token; with each lock come the lists asked for.
+//! 2. The mutations are built from what was there before the batch, and written as those of any batch.
+//! 3. The locks are let go.
+//!
+//! Invariants: locks are taken in one order everywhere, so that two batches never wait for each other; what was taken is
+//! let go whatever happens between.
+
+use super::batch::Building;
+use super::modify::reading::{Found, Wanted};
+use crate::coordinator::too_many_calls;
+use crate::verbs::Request;
+use crate::{Answer, Shard};
+use model::key::Token;
+use model::{DecoratedKey, Failure, TableId};
+use runtime::ShardId;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A partition to be locked, and what to read of it then.
+#[derive(Debug)]
+pub struct Hold {
+    pub(crate) table: TableId,
+    pub(crate) key: DecoratedKey,
+    pub(crate) wants: Vec<Wanted>,
+}
+
+/// A partition that is locked until its core is told to let go.
+#[derive(Debug)]
+pub struct Holding {
+    pub(crate) ticket: u64,
+    pub(crate) found: Found,
+}
+
+/// Reads, writes and lets go. Must run to its end.
+pub(super) async fn write(shard: Shard, mut building: Building, timeout: Duration) -> Result<Answer, Failure> {
+    let mut tickets = Vec::new();
+    let result = match hold_and_build(&shard, &mut building, &mut tickets).await {
+        Ok(()) => building.send(&shard, timeout).await,
+        Err(failure) => Err(failure),
+    };
+    for (to, ticket) in tickets {
+        shard.call(to, Request::LetGo(ticket)).await.done()?;
+    }
+    result
+}
+
+async fn hold_and_build(
+    shard: &Shard,
+    building: &mut Building,
+    tickets: &mut Vec<(ShardId, u64)>,
+) -> Result<(), Failure> {
+    // Keys whose tokens collide share a lock.
+    let mut holds: BTreeMap<(TableId, Token), (ShardId, Hold)> = BTreeMap::new();
+    for change in &building.readings {
+        let (table, key) = (change.table().id, change.key());
+        let to = shard.route(change.local(), key.token);
+        let (_, hold) = holds.entry((table, key.token)).or_insert_with(|| (to, Hold { table, key, wants: Vec::new() }));
+        hold.wants.extend(change.wants(shard)?);
+    }
+    let mut found = Found::new();
+    for (to, hold) in holds.into_values() {
+        if to != shard.id() && !shard.mailbox().has_room() {
+            return Err(too_many_calls());
+        }
+        let holding = shard.call(to, Request::Hold(Box::new(hold))).await.held()?;
+        tickets.push((to, holding.ticket));
+        found.extend(holding.found);
+    }
+    let readings = std::mem::take(&mut building.readings);
+    readings.iter().try_for_each(|change| change.build(shard, &found, &mut building.mutations))
+}
