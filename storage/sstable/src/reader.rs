@@ -313,3 +313,19 @@ impl Blocks {
 pub(crate) fn next_token(token: Token) -> Option<Token> {
     token.0.checked_add(1).map(Token)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lookup_brings_no_more_blocks_than_it_may() {
+        let mut blocks = Blocks::default();
+        let block = |index: usize| BlockId { component: Component::Rows, offset: (index * PAGE_BYTES) as u64 };
+        (1..LOOKUP_BLOCKS_MAX).for_each(|index| blocks.supply(block(index), Bytes::new()));
+        assert_eq!(blocks.rest_of_block(Component::Rows, 0), Err(Stop::Need(block(0))));
+        blocks.supply(block(LOOKUP_BLOCKS_MAX), Bytes::new());
+        let fault = Fault { offset: 0, problem: Problem::Limit("LOOKUP_BLOCKS_MAX") };
+        assert_eq!(blocks.rest_of_block(Component::Rows, 0), Err(Stop::Fault(Component::Rows, fault)));
+    }
+}

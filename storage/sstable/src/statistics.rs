@@ -704,3 +704,38 @@ fn component(bytes: &[u8], range: Range<usize>) -> Result<Input<'_>, Fault> {
     }
     Ok(Input::new(part, offset))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem<T>(result: Result<T, Fault>) -> Option<Problem> {
+        result.err().map(|fault| fault.problem)
+    }
+
+    #[test]
+    fn what_a_file_counts_is_bounded() {
+        let histogram = |count: usize| {
+            let mut bytes = (count as u32).to_be_bytes().to_vec();
+            bytes.resize(4 + 16 * count, 0);
+            problem(Histogram::parse(&mut Input::new(&bytes, 0)))
+        };
+        assert_eq!(histogram(BUCKETS_MAX), None);
+        assert_eq!(histogram(BUCKETS_MAX + 1), Some(Problem::Limit("BUCKETS_MAX")));
+        let columns = |count: usize| {
+            let mut bytes = Vec::new();
+            push_vint(&mut bytes, count as u64);
+            bytes.resize(bytes.len() + count, 0);
+            problem(column_count(&mut Input::new(&bytes, 0)))
+        };
+        assert_eq!(columns(COLUMNS_MAX), None);
+        assert_eq!(columns(COLUMNS_MAX + 1), Some(Problem::Limit("COLUMNS_MAX")));
+        let class_of = |len: usize| {
+            let mut bytes = Vec::new();
+            push_bytes(&mut bytes, &vec![b'a'; len]);
+            problem(class(&mut Input::new(&bytes, 0)))
+        };
+        assert_eq!(class_of(CLASS_BYTES_MAX), None);
+        assert_eq!(class_of(CLASS_BYTES_MAX + 1), Some(Problem::Limit("CLASS_BYTES_MAX")));
+    }
+}
