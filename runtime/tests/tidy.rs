@@ -2,7 +2,7 @@
 //!
 //! Layers, arrows only go down:
 //! ```text
-//! 6  cli -> server ...
+//! 6  cli -> server ...   micro -> server runtime
 //! 5  sim -> server wire runtime model
 //! 4  server -> shard wire cluster runtime model
 //! 3  shard  -> engine cql cluster model runtime
@@ -28,6 +28,7 @@ const CRATES: &[(&str, &str, &[&str])] = &[
     ("server", "net/server", &["shard", "wire", "cluster", "runtime", "model"]),
     ("sim", "net/sim", &["server", "wire", "runtime", "model"]),
     ("cli", "net/cli", &["server", "runtime", "model"]),
+    ("micro", "bench/micro", &["server", "runtime"]),
 ];
 
 /// Files that may hold `unsafe`, each under a SAFETY comment.
