@@ -115,12 +115,12 @@ impl Envelope {
         agreed.filter(|_| compressed)
     }
 
-    /// The same envelope with its plain body, of at most `bytes_max`.
-    pub fn opened(self, agreed: Option<Compression>, bytes_max: usize) -> Result<Envelope, Failure> {
-        match self.compression(agreed) {
-            Some(compression) => Ok(Envelope { body: compression.open(&self.body, bytes_max)?, ..self }),
-            None => Ok(self),
+    /// Puts the plain body, of at most `bytes_max`, in the place of a compressed one.
+    pub fn open(&mut self, agreed: Option<Compression>, bytes_max: usize) -> Result<(), Failure> {
+        if let Some(compression) = self.compression(agreed) {
+            self.body = compression.open(&self.body, bytes_max)?;
         }
+        Ok(())
     }
 }
 

@@ -67,12 +67,12 @@ fn bodies_come_back() {
     for compression in BOTH {
         for body in [vec![], b"x".to_vec(), vec![7; 100_000], noise(1), noise(70_000)] {
             let bytes = sealed(compression, &body);
-            let envelope = only(&bytes);
+            let mut envelope = only(&bytes);
             assert_eq!(envelope.header.flags, flags::COMPRESSION);
             assert_eq!(envelope.compression(Some(compression)), Some(compression));
             assert_eq!(envelope.compression(None), None, "nothing was agreed");
-            let opened = envelope.opened(Some(compression), body.len()).expect("valid");
-            assert_eq!((opened.header.stream, &opened.body[..]), (5, &body[..]));
+            envelope.open(Some(compression), body.len()).expect("valid");
+            assert_eq!((envelope.header.stream, &envelope.body[..]), (5, &body[..]));
         }
     }
     // An answer without a body, as Cassandra compresses it.
@@ -89,8 +89,9 @@ fn answers_of_cassandra_are_read() {
         let mut decoder = Decoder::client();
         decoder.agree(Version::V4);
         decoder.feed(&bytes);
-        let Some(Event::Envelope(envelope)) = decoder.next_event() else { panic!("an envelope") };
-        check_rows(&envelope.opened(Some(compression), 1000).expect("valid"));
+        let Some(Event::Envelope(mut envelope)) = decoder.next_event() else { panic!("an envelope") };
+        envelope.open(Some(compression), 1000).expect("valid");
+        check_rows(&envelope);
     }
     let mut decoder = Decoder::client();
     decoder.agree(Version::V5);

@@ -114,7 +114,7 @@ pub(crate) async fn read(shard: &Shard, request: &ReadRequest) -> Result<ReadRep
     }
     let mut sink = RowBlockSink::new(&table, request);
     let read = if shard.is_traced() {
-        traced_read(shard, &table, request, &mut sink).await
+        Box::pin(traced_read(shard, &table, request, &mut sink)).await
     } else {
         shard.store().read(&request.command, &mut sink).await
     };

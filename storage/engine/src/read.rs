@@ -381,7 +381,7 @@ fn partition_stretch<'a, 'c: 'a>(
             }
             Fragment::RangeMarker { deletion, .. } => {
                 range_deletion = deletion;
-                if progress.counts_dead && deletion != Deletion::LIVE {
+                if progress.counts_dead {
                     progress.sink.dead(1);
                 }
             }
@@ -457,12 +457,15 @@ fn live_cells<'a>(
     (liveness.is_some() || !cells.is_empty()).then_some(liveness)
 }
 
-/// The deletions and dead cells of a row that nothing above it has deleted: what a read has to step over.
+/// The deletion and the dead cells of a row that nothing above it has deleted, as Cassandra counts them: not the deletions
+/// of whole collections.
 #[cold]
 fn dead_cells(row: RowView<'_>, deletion: Deletion, now: i64) -> u64 {
     let deleted = u64::from(row.deletion().timestamp > deletion.timestamp);
     let deletion = deletion.max(row.deletion());
-    let dead = row.cells().filter(|cell| !deletion.deletes(cell.timestamp) && cell.value_at(now).is_none());
+    let is_dead =
+        |cell: &Cell<'_>| !matches!(cell.content, CellContent::ColumnDeletion { .. }) && cell.value_at(now).is_none();
+    let dead = row.cells().filter(|cell| !deletion.deletes(cell.timestamp) && is_dead(cell));
     deleted + dead.count() as u64
 }
 

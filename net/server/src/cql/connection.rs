@@ -76,6 +76,11 @@ struct Admission {
     _bytes: Permit,
 }
 
+/// Whether an envelope asks for work that is admitted; kept apart so that its path is short.
+fn is_statement(envelope: &Envelope) -> bool {
+    matches!(envelope.header.opcode, Opcode::Query | Opcode::Prepare | Opcode::Execute | Opcode::Batch)
+}
+
 impl Connection {
     pub(crate) fn new(shared: Rc<Shared>, stream: Stream) -> Connection {
         Connection {
@@ -222,7 +227,8 @@ impl Connection {
                 },
             };
             let handled = match event {
-                Ok(Event::Envelope(envelope)) => self.handle(envelope, early).await,
+                Ok(Event::Envelope(envelope)) if is_statement(&envelope) => self.begin(envelope, early).await,
+                Ok(Event::Envelope(envelope)) => self.handle(envelope).await,
                 Ok(Event::Refusal(refusal)) => self.refuse(&refusal),
                 Err(close) => Err(close),
             };
@@ -258,12 +264,10 @@ impl Connection {
         Ok(())
     }
 
-    async fn handle(self: &Rc<Self>, envelope: Envelope, early: Option<Permit>) -> Result<(), Close> {
+    /// Answers what is no statement.
+    async fn handle(self: &Rc<Self>, mut envelope: Envelope) -> Result<(), Close> {
         let to = To::new(envelope.header.version, envelope.header.stream);
         match envelope.header.opcode {
-            Opcode::Query | Opcode::Prepare | Opcode::Execute | Opcode::Batch => {
-                return self.begin(envelope, early).await;
-            }
             Opcode::Options => self.send(|out| handshake::supported(&self.shared, out, to)),
             // Nobody has to log in: any token will do, as on Cassandra.
             Opcode::AuthResponse => self.send(|out| response::auth_success(out, to)),
@@ -271,8 +275,8 @@ impl Connection {
                 let text = "Unexpected message STARTUP, the connection is already initialized";
                 self.send(|out| response::error(out, to, &[], &Failure::protocol(text)));
             }
-            _ => match envelope.opened(self.compression.get(), UNREADY_BYTES_MAX) {
-                Ok(envelope) => self.register(&envelope, to),
+            _ => match envelope.open(self.compression.get(), UNREADY_BYTES_MAX) {
+                Ok(()) => self.register(&envelope, to),
                 Err(failure) => self.send(|out| response::error(out, to, &[], &failure)),
             },
         }
@@ -293,7 +297,7 @@ impl Connection {
     }
 
     /// Admits a request and begins it: polled once here, and as a task of its own if it has to wait.
-    async fn begin(self: &Rc<Self>, envelope: Envelope, early: Option<Permit>) -> Result<(), Close> {
+    async fn begin(self: &Rc<Self>, mut envelope: Envelope, early: Option<Permit>) -> Result<(), Close> {
         self.make_room(OUTPUT_PAUSE_BYTES).await?;
         let to = To::new(envelope.header.version, envelope.header.stream);
         let plain = match envelope.compression(self.compression.get()) {
@@ -326,14 +330,11 @@ impl Connection {
         let Some(pass) = self.shared.gate.enter() else { return Err(Close) };
         self.requests.set(self.requests.get() + 1);
         let admission = Admission { _pass: pass, _place: place, _bytes: permit };
-        let envelope = match envelope.opened(self.compression.get(), PLAIN_BYTES_MAX) {
-            Ok(envelope) => envelope,
-            Err(failure) => {
-                self.shared.metrics.errors.increment();
-                self.send(|out| response::error(out, to, &[], &failure));
-                return Ok(());
-            }
-        };
+        if let Err(failure) = envelope.open(self.compression.get(), PLAIN_BYTES_MAX) {
+            self.shared.metrics.errors.increment();
+            self.send(|out| response::error(out, to, &[], &failure));
+            return Ok(());
+        }
 
         let connection = self.clone();
         let mut request = Box::pin(async move {

@@ -43,7 +43,7 @@ pub(crate) async fn run(connection: &Connection, envelope: Envelope) {
                 let shard = &connection.shared.shard;
                 let trace = trace.insert(shard.begin_trace(connection.peer().ip()));
                 to.tracing_id = Some(trace.id());
-                shard.traced(trace, call(connection, request)).await
+                Box::pin(shard.traced(trace, call(connection, request))).await
             };
             outcome.map(|outcome| (outcome, asked))
         }
@@ -91,6 +91,7 @@ fn asked<'a>(request: &Request<'a>) -> Asked<'a> {
     }
 }
 
+/// What is rare or large is boxed: a request's future is copied when it begins, and its size is that of its largest part.
 async fn call(connection: &Connection, request: Request<'_>) -> Result<Outcome, Failure> {
     let (shard, session) = (&connection.shared.shard, &connection.session);
     Ok(match request {
@@ -98,7 +99,7 @@ async fn call(connection: &Connection, request: Request<'_>) -> Result<Outcome, 
             Outcome::Answer(shard.query(session, text, &to_shard(parameters)).await?)
         }
         Request::Prepare { text, keyspace } => {
-            Outcome::Prepared(Box::new(shard.prepare(session, text, keyspace).await?))
+            Outcome::Prepared(Box::new(Box::pin(shard.prepare(session, text, keyspace)).await?))
         }
         Request::Execute { id, parameters, .. } => {
             Outcome::Answer(shard.execute(session, id, &to_shard(parameters)).await?)
@@ -117,7 +118,7 @@ async fn call(connection: &Connection, request: Request<'_>) -> Result<Outcome, 
                 values: entry.values,
             });
             let entries = entries.collect::<Vec<_>>();
-            Outcome::Answer(shard.batch(session, kind, &entries, &to_shard(batch.parameters)).await?)
+            Outcome::Answer(Box::pin(shard.batch(session, kind, &entries, &to_shard(batch.parameters))).await?)
         }
         _ => return Err(Failure::protocol("Unsupported message")),
     })

@@ -121,8 +121,8 @@ fn plain_segment(payload: &[u8]) -> Vec<u8> {
 }
 
 async fn receive(client: &Client, compression: Compression) -> Answer {
-    let envelope = client.receive().await.expect("an answer");
-    let envelope = envelope.opened(Some(compression), ENVELOPE_BYTES_MAX).expect("a valid body");
+    let mut envelope = client.receive().await.expect("an answer");
+    envelope.open(Some(compression), ENVELOPE_BYTES_MAX).expect("a valid body");
     Answer::decode(&envelope).expect("valid")
 }
 

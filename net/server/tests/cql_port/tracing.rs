@@ -146,6 +146,24 @@ fn statements_in_every_version() {
                 let answer = traced(&client, version, &query("SELECT * FROM k.t WHERE a = 3")).await;
                 let events = session_events(&client, &answer).await;
                 assert_eq!(events.last().map(String::as_str), Some("Read 1 live rows and 1 tombstone cells"));
+
+                // As Cassandra counts: an overwritten map nothing, an element one, both ends of a range, a row one.
+                client
+                    .query("CREATE TABLE IF NOT EXISTS k.m (a int, b int, m map<int, int>, PRIMARY KEY (a, b))")
+                    .await;
+                for (text, tombstones) in [
+                    ("INSERT INTO k.m (a, b, m) VALUES (1, 1, {1: 1})", 0),
+                    ("DELETE m[7] FROM k.m WHERE a = 1 AND b = 1", 1),
+                    ("DELETE FROM k.m WHERE a = 1 AND b > 5", 3),
+                    ("DELETE FROM k.m WHERE a = 1 AND b = 2", 4),
+                ] {
+                    client.query(text).await;
+                    let answer = traced(&client, version, &query("SELECT * FROM k.m WHERE a = 1")).await;
+                    let events = session_events(&client, &answer).await;
+                    let told = format!("Read 1 live rows and {tombstones} tombstone cells");
+                    assert_eq!(events.last(), Some(&told), "{text}");
+                }
+                client.query("TRUNCATE k.m").await;
             }
         });
     }

@@ -218,10 +218,10 @@ impl Client {
         self.send(stream, request);
         self.next_stream.set(stream + 1);
         loop {
-            let envelope = self.receive().await.expect("an answer");
+            let mut envelope = self.receive().await.expect("an answer");
             let compressed = envelope.compression(agreed).is_some();
             assert_eq!(compressed, agreed.is_some() && self.version < Version::V5, "all answers or none");
-            let envelope = envelope.opened(agreed, RESPONSE_BYTES_MAX).expect("a valid body");
+            envelope.open(agreed, RESPONSE_BYTES_MAX).expect("a valid body");
             let answer = Answer::decode(&envelope).expect("a valid answer");
             if envelope.header.stream == -1 {
                 self.events.borrow_mut().push(answer);

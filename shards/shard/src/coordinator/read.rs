@@ -141,7 +141,8 @@ pub(crate) async fn read_key(
     {
         return result;
     }
-    match runtime::timeout(plan.terms.timeout, read_on(shard, to, request)).await {
+    // Boxed: what has to wait must not make the requests larger that do not.
+    match Box::pin(runtime::timeout(plan.terms.timeout, read_on(shard, to, request))).await {
         Some(result) => result,
         None => Err(plan.timed_out()),
     }

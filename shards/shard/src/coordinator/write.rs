@@ -35,7 +35,7 @@ pub(crate) async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &Ter
             let Some(routed) = mutations.pop() else { return Ok(()) };
             write_one(shard, routed, terms).await
         }
-        _ => write_many(shard, mutations, terms).await,
+        _ => Box::pin(write_many(shard, mutations, terms)).await,
     };
     result.map_err(|failure| match failure.outcome {
         Outcome::NotApplied => failure,
@@ -50,7 +50,7 @@ async fn write_one(shard: &Shard, routed: Routed, terms: &Terms) -> Result<(), F
             return Err(too_many_calls());
         }
         let call = shard.mailbox().call(to, Request::Mutate { mutation: routed.mutation, system: false });
-        return match runtime::timeout(terms.timeout, call).await {
+        return match Box::pin(runtime::timeout(terms.timeout, call)).await {
             Some(reply) => reply.done(),
             None => Err(timed_out()),
         };

@@ -169,13 +169,13 @@ async fn run(
             Response::Void
         }
         Plan::Batch(plan) => {
-            let answer = batch::statement(shard, statement, plan, values, parameters).await?;
+            let answer = Box::pin(batch::statement(shard, statement, plan, values, parameters)).await?;
             warnings.extend(answer.warnings);
             answer.response
         }
         Plan::Truncate(table) => {
             let timeout = timeout_of(shard, prepared, values, shard.config().truncate_timeout)?;
-            let call = shard.call(ShardId(0), Request::Truncate(table.id));
+            let call = Box::pin(shard.call(ShardId(0), Request::Truncate(table.id)));
             match runtime::timeout(timeout, call).await {
                 Some(reply) => reply.done()?,
                 None => {
@@ -192,7 +192,7 @@ async fn run(
             Response::SetKeyspace(keyspace)
         }
         Plan::Define(plan) => {
-            let reply = shard.call(ShardId(0), Request::Define(Box::new(plan.clone()))).await;
+            let reply = Box::pin(shard.call(ShardId(0), Request::Define(Box::new(plan.clone())))).await;
             let Defined { change, warnings: told } = reply.defined()?;
             warnings.extend(told);
             change.map_or(Response::Void, Response::SchemaChange)

@@ -343,6 +343,11 @@ pub(crate) async fn find(shard: &Shard, id: &[u8]) -> Result<Rc<Statement>, Fail
     if let Some(statement) = known {
         return Ok(statement);
     }
+    Box::pin(fetch(shard, id)).await
+}
+
+/// The statement from its home core.
+async fn fetch(shard: &Shard, id: [u8; 16]) -> Result<Rc<Statement>, Failure> {
     let found = match shard.call(home_of(shard, &id), Request::FindPrepared(id)).await {
         Reply::Prepared(found) => found,
         _ => None,

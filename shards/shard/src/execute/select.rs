@@ -79,7 +79,7 @@ pub(crate) async fn select(
         ));
     }
     if select.aggregate {
-        let block = aggregated(shard, &plan, &target).await?;
+        let block = Box::pin(aggregated(shard, &plan, &target)).await?;
         return Ok(rows(statement, block, None));
     }
 
@@ -91,10 +91,10 @@ pub(crate) async fn select(
             // Which groups are the first is known when all are there.
             limits.page = u64::MAX;
             plan.selection = with_order(&plan.selection, &select.order);
-            let page = groups(shard, projection, &plan, target, None, limits, values).await?;
+            let page = Box::pin(groups(shard, projection, &plan, target, None, limits, values)).await?;
             return Ok(rows(statement, sorted_groups(&plan, &select.order, &page, limit), None));
         }
-        let page = groups(shard, projection, &plan, target, resume, limits, values).await?;
+        let page = Box::pin(groups(shard, projection, &plan, target, resume, limits, values)).await?;
         let remaining = if limit == u64::MAX { u64::MAX } else { remaining - u64::from(page.block.rows) };
         let stopped_at = page.stopped_at.filter(|_| remaining > 0);
         let state =
@@ -104,7 +104,7 @@ pub(crate) async fn select(
 
     if several {
         let Target::Keys(keys) = target else { return Ok(rows(statement, RowBlock::default(), None)) };
-        let block = sorted(shard, plan, &select.order, &keys, limit).await?;
+        let block = Box::pin(sorted(shard, plan, &select.order, &keys, limit)).await?;
         return Ok(rows(statement, projected(shard, select, block, values)?, None));
     }
 
@@ -165,7 +165,7 @@ pub(crate) async fn page_of(
             if resume.as_ref().is_some_and(|resume| !range.contains(resume.position.key.token)) {
                 return Err(invalid_state());
             }
-            scan(shard, plan, range, resume, limits).await
+            Box::pin(scan(shard, plan, range, resume, limits)).await
         }
         Target::Keys(mut keys) => {
             if let Some(resume) = &resume {

@@ -35,7 +35,7 @@ pub(crate) async fn modify(
     let (local, terms) = write_terms(shard, &modify.table, parameters.consistency, timeout)?;
     let when = When::of(shard, modify.timestamp.as_ref(), values, parameters)?;
     if modify.reads() {
-        return modify_reading(shard, modify, values, local, when, &terms).await;
+        return Box::pin(modify_reading(shard, modify, values, local, when, &terms)).await;
     }
     let mut mutations = Mutations::default();
     mutations.add(shard, modify, values, local, when)?;
