@@ -42,6 +42,8 @@ pub(crate) struct Wanted {
     key: DecoratedKey,
     row: Option<Vec<u8>>,
     columns: Vec<ColumnId>,
+    /// Seconds since 1970, by which elements have expired.
+    now_in_seconds: i64,
 }
 
 /// The lists that were read, by table, key and row.
@@ -88,7 +90,9 @@ impl ReadingChange {
         let columns = |operations: &[Operation]| -> Vec<ColumnId> {
             operations.iter().filter(|one| one.reads()).map(|one| one.column).collect()
         };
-        let wanted = |row, columns| Wanted { table: modify.table.clone(), key: self.key(), row, columns };
+        let now_in_seconds = self.when.now_in_seconds;
+        let wanted =
+            |row, columns| Wanted { table: modify.table.clone(), key: self.key(), row, columns, now_in_seconds };
         let mut wants = Vec::new();
         let statics = columns(&modify.statics);
         if !statics.is_empty() {
@@ -163,7 +167,7 @@ pub(crate) async fn read(shard: &Shard, wants: &[Wanted]) -> Result<Found, Failu
 
 /// The elements of the lists of a row or, without one, of the static row.
 async fn lists(shard: &Shard, wanted: &Wanted) -> Result<Lists, Failure> {
-    let Wanted { table, key, row, columns } = wanted;
+    let Wanted { table, key, row, columns, now_in_seconds } = wanted;
     let slice = match row {
         Some(row) if table.clustering_len > 0 => {
             let bound = |side| {
@@ -177,7 +181,7 @@ async fn lists(shard: &Shard, wanted: &Wanted) -> Result<Lists, Failure> {
     };
     let command = ReadCommand {
         table: table.id,
-        now_in_seconds: runtime::wall_micros().div_euclid(1_000_000),
+        now_in_seconds: *now_in_seconds,
         partitions: Partitions::Key(key.clone()),
         slices: [slice].into(),
         reversed: false,
