@@ -213,7 +213,10 @@ pub(crate) fn prepare_term(term: &ast::Term, receiver: &Receiver<'_>, markers: &
         ast::Term::List(terms) => list(terms, receiver, markers),
         ast::Term::Set(terms) => set(terms, receiver, markers),
         ast::Term::Map(entries) => map(entries, receiver, markers),
-        ast::Term::Tuple(terms) => tuple(terms, receiver, markers),
+        ast::Term::Tuple(terms) => match in_parentheses(terms, cql_type) {
+            Some(inner) => prepare_term(inner, receiver, markers),
+            None => tuple(terms, receiver, markers),
+        },
         ast::Term::UserType(fields) => user_type(fields, receiver, markers),
     }
 }
@@ -294,6 +297,14 @@ fn map(entries: &[(ast::Term, ast::Term)], receiver: &Receiver<'_>, markers: &mu
         }
     }
     composite(cql_type, parts)
+}
+
+/// The term of `(term)`, which is a tuple of one only where a tuple is wanted.
+pub(crate) fn in_parentheses<'t>(terms: &'t [ast::Term], wanted: &CqlType) -> Option<&'t ast::Term> {
+    match terms {
+        [inner] if !matches!(wanted, CqlType::Tuple(_)) => Some(inner),
+        _ => None,
+    }
 }
 
 fn tuple(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>) -> Result<Term> {

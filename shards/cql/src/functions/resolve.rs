@@ -4,7 +4,8 @@
 use super::{Call, Function, is_known, is_missing, scalars};
 use crate::ast;
 use crate::literal::{
-    Markers, Receiver, Scope, assignable, not_a_list, preferred_type, prepare_term, refuse_unknown_fields, suits,
+    Markers, Receiver, Scope, assignable, in_parentheses, not_a_list, preferred_type, prepare_term,
+    refuse_unknown_fields, suits,
 };
 use crate::parser::unsupported;
 use crate::plan::Term;
@@ -189,6 +190,7 @@ pub(crate) fn term_fit(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Res
             }))?,
             _ => Fit::No,
         },
+        ast::Term::Tuple(terms) if in_parentheses(terms, wanted).is_some() => parts(terms, wanted)?,
         ast::Term::Tuple(terms) => match wanted {
             CqlType::Tuple(elements) if terms.len() <= elements.len() => {
                 Fit::all(terms.iter().zip(elements).map(|(term, element)| term_fit(term, element, scope)))?

@@ -67,17 +67,9 @@ impl Parser<'_> {
             }
             Kind::ParenOpen => {
                 self.advance()?;
-                let mut terms = self.nested(|parser| parser.list(Self::term))?;
+                let terms = self.nested(|parser| parser.list(Self::term))?;
                 self.expect(Kind::ParenClose, "')'")?;
-                // One term in parentheses is that term.
-                match (terms.pop(), terms.is_empty()) {
-                    (Some(term), true) => Ok(term),
-                    (Some(last), false) => {
-                        terms.push(last);
-                        Ok(Term::Tuple(terms))
-                    }
-                    (None, _) => Ok(Term::Tuple(terms)),
-                }
+                Ok(Term::Tuple(terms))
             }
             Kind::BracketOpen => {
                 self.advance()?;

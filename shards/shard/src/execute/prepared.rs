@@ -226,7 +226,8 @@ pub(crate) async fn prepare(
     let statement = plan_text_in(shard, keyspace, text)?;
     let id = statement.id();
     let known = shard.prepared().borrow().get(&id);
-    let mut warnings = statement.prepared.warnings.clone();
+    // What the statement itself warns of is told when it runs.
+    let mut warnings = Vec::new();
     let statement = match known {
         Some(statement) => {
             // The home may have evicted it; whoever misses it later asks there.
