@@ -76,6 +76,15 @@ impl File {
         }
     }
 
+    /// Cuts off what filled up the last page: `len` lies less than [`crate::buffer::ALIGNMENT`] below the length. Durable
+    /// after [`File::sync`].
+    pub async fn trim(&self, len: u64) -> io::Result<()> {
+        match &self.0 {
+            FileInner::Uring(f) => f.trim(len).await,
+            FileInner::Sim(f) => f.trim(len).await,
+        }
+    }
+
     /// The file's length in bytes.
     pub async fn len(&self) -> io::Result<u64> {
         match &self.0 {
@@ -88,6 +97,16 @@ impl File {
 /// Renames a file; durable after [`sync_dir`].
 pub async fn rename(from: &Path, to: &Path) -> io::Result<()> {
     on_backend!(uring::disk::rename(from, to), sim::disk::rename(from, to))
+}
+
+/// Gives a file a second name, of which there is none yet; durable after [`sync_dir`] of the new one's directory.
+pub async fn link(from: &Path, to: &Path) -> io::Result<()> {
+    on_backend!(uring::disk::link(from, to), sim::disk::link(from, to))
+}
+
+/// Removes an empty directory; durable after [`sync_dir`] of its parent.
+pub async fn remove_dir(path: &Path) -> io::Result<()> {
+    on_backend!(uring::disk::remove_dir(path), sim::disk::remove_dir(path))
 }
 
 /// Removes a file; durable after [`sync_dir`].

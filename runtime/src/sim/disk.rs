@@ -189,6 +189,21 @@ impl File {
         sync(&call, &self.opened).await
     }
 
+    pub(crate) async fn trim(&self, len: u64) -> io::Result<()> {
+        let call = Call::new();
+        let opened = self.opened.clone();
+        call.run(move |world, disk| {
+            opened.usable()?;
+            fault(world, disk, DiskCall::Write, &opened.path)?;
+            let mut content = opened.content.borrow_mut();
+            let now = content.len();
+            assert!(len <= now && now - len < ALIGNMENT as u64, "a trim cuts less than a page");
+            content.trim(len);
+            Ok(())
+        })
+        .await
+    }
+
     pub(crate) async fn len(&self) -> io::Result<u64> {
         let call = Call::new();
         let opened = self.opened.clone();
@@ -285,6 +300,37 @@ async fn rename_on(call: &Call, from: &Path, to: &Path) -> io::Result<()> {
             return Err(os_error(libc::EISDIR));
         }
         Ok(Change::Rename(source, target, file))
+    })
+    .await
+}
+
+pub(crate) async fn link(from: &Path, to: &Path) -> io::Result<()> {
+    let call = Call::new();
+    let (source, target) = (name_of(from)?, name_of(to)?);
+    let linked = file_at(&call.disk.borrow(), &source).ok();
+    let in_flight = linked.map(|file| Change::Link(target.clone(), file));
+    call.change(DiskCall::Link, to, in_flight, move |disk| {
+        let file = file_at(disk, &source)?;
+        if disk.visible.directory(&target.directory).is_none() {
+            return Err(os_error(libc::ENOENT));
+        }
+        if disk.visible.get(&target).is_some() {
+            return Err(os_error(libc::EEXIST));
+        }
+        Ok(Change::Link(target, file))
+    })
+    .await
+}
+
+pub(crate) async fn remove_dir(path: &Path) -> io::Result<()> {
+    let call = Call::new();
+    let path = normal(path);
+    let change = Change::RemoveDirectory(path.clone());
+    let in_flight = Some(change.clone());
+    call.change(DiskCall::RemoveDir, &path.clone(), in_flight, move |disk| match disk.visible.directory(&path) {
+        None => Err(os_error(libc::ENOENT)),
+        Some(entries) if !entries.is_empty() => Err(os_error(libc::ENOTEMPTY)),
+        Some(_) => Ok(change),
     })
     .await
 }

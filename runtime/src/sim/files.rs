@@ -67,6 +67,7 @@ pub(crate) enum Change {
     Unlink(Name, File),
     Rename(Name, Name, File),
     MakeDirectory(PathBuf),
+    RemoveDirectory(PathBuf),
 }
 
 impl Change {
@@ -75,6 +76,7 @@ impl Change {
             Change::Link(name, _) | Change::Unlink(name, _) => name.directory == directory,
             Change::Rename(from, to, _) => from.directory == directory || to.directory == directory,
             Change::MakeDirectory(_) => false,
+            Change::RemoveDirectory(path) => path.parent() == Some(directory),
         }
     }
 }
@@ -139,6 +141,16 @@ impl Names {
                 {
                     entries.insert(name.name, Entry::Directory);
                     self.directories.insert(path.clone(), BTreeMap::new());
+                }
+            }
+            Change::RemoveDirectory(path) => {
+                if let Some(name) = Name::of(path)
+                    && self.directories.get(path).is_some_and(BTreeMap::is_empty)
+                {
+                    self.directories.remove(path);
+                    if let Some(entries) = self.directories.get_mut(&name.directory) {
+                        entries.remove(&name.name);
+                    }
                 }
             }
         }

@@ -175,6 +175,14 @@ impl Inode {
         }
     }
 
+    /// Cuts the length within the last page; a crash may bring back a longer one until a sync.
+    pub(crate) fn trim(&mut self, len: u64) {
+        self.written += 1;
+        let lens = self.older_lens.get_or_insert(Older { versions: Vec::new(), latest: 0 });
+        lens.replaced(self.len, self.written);
+        self.len = len;
+    }
+
     /// Makes durable what the writes up to number `written` left.
     pub(crate) fn sync(&mut self, written: u64) {
         self.older_pages.retain(|_, older| !older.synced(written));

@@ -118,6 +118,10 @@ pub enum DiskCall {
     SyncDir,
     /// Listing a directory.
     List,
+    /// A second name for a file; the path is the new one.
+    Link,
+    /// The removal of a directory.
+    RemoveDir,
 }
 
 /// One simulated world. Not `Send`: a run lives on the thread that made it.

@@ -15,7 +15,7 @@ use io_uring::{opcode, types};
 use std::cell::Cell;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -168,6 +168,20 @@ impl File {
         sync(&self.state, types::FsyncFlags::DATASYNC).await
     }
 
+    #[expect(unsafe_code, reason = "the descriptor is registered by number")]
+    pub(crate) async fn trim(&self, len: u64) -> io::Result<()> {
+        self.usable()?;
+        let now = self.len().await?;
+        if len > now || now - len >= ALIGNMENT as u64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a trim cuts less than a page"));
+        }
+        // SAFETY: the descriptor is open while `self` is.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(self.state.descriptor.raw()) };
+        // The helper has a descriptor of its own: it goes on if this future is dropped.
+        let file = std::fs::File::from(descriptor.try_clone_to_owned()?);
+        on_helper(move || file.set_len(len)).await
+    }
+
     #[expect(unsafe_code, reason = "fstat has no safe wrapper here")]
     pub(crate) async fn len(&self) -> io::Result<u64> {
         self.usable()?;
@@ -279,6 +293,22 @@ pub(crate) async fn rename(from: &Path, to: &Path) -> io::Result<()> {
     on_names(names, |names| {
         let to = names.1.as_ref().map_or(std::ptr::null(), |to| to.as_ptr());
         opcode::RenameAt::new(HERE, names.0.as_ptr(), HERE, to).build()
+    })
+    .await
+}
+
+pub(crate) async fn link(from: &Path, to: &Path) -> io::Result<()> {
+    let names = Names(name(from)?, Some(name(to)?));
+    on_names(names, |names| {
+        let to = names.1.as_ref().map_or(std::ptr::null(), |to| to.as_ptr());
+        opcode::LinkAt::new(HERE, names.0.as_ptr(), HERE, to).build()
+    })
+    .await
+}
+
+pub(crate) async fn remove_dir(path: &Path) -> io::Result<()> {
+    on_names(Names(name(path)?, None), |names| {
+        opcode::UnlinkAt::new(HERE, names.0.as_ptr()).flags(libc::AT_REMOVEDIR).build()
     })
     .await
 }

@@ -127,6 +127,39 @@ pub(crate) async fn names_change(world: World) {
     assert_eq!(File::open(&b, READ).await.err().unwrap().kind(), ErrorKind::NotFound);
 }
 
+pub(crate) async fn a_file_has_two_names(world: World) {
+    let (a, b) = (world.directory.join("a"), world.directory.join("b"));
+    assert_eq!(file::link(&a, &b).await.unwrap_err().kind(), ErrorKind::NotFound);
+    let first = File::open(&a, NEW).await.unwrap();
+    first.write_at(filled(1, 7), 0).await.0.unwrap();
+    file::link(&a, &b).await.unwrap();
+    assert_eq!(file::link(&a, &b).await.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    file::remove(&a).await.unwrap();
+    assert_eq!(File::open(&b, READ).await.unwrap().read_at(filled(1, 0), 0).await.1[0], 7);
+}
+
+pub(crate) async fn a_trim_cuts_the_last_page(world: World) {
+    let path = world.directory.join("a");
+    let file = File::open(&path, NEW).await.unwrap();
+    file.write_at(filled(2, 7), 0).await.0.unwrap();
+    file.trim(ALIGNMENT as u64 + 5).await.unwrap();
+    file.sync().await.unwrap();
+    assert_eq!(file.len().await.unwrap(), ALIGNMENT as u64 + 5);
+    assert_eq!(file.read_at(filled(2, 0), 0).await.0.unwrap(), ALIGNMENT + 5);
+    assert_eq!(file::read_small(&path, 1 << 20).await.unwrap().len(), ALIGNMENT + 5);
+}
+
+pub(crate) async fn empty_directories_are_removed(world: World) {
+    let directory = world.directory.join("x");
+    file::create_dir_all(&directory).await.unwrap();
+    File::open(&directory.join("a"), NEW).await.unwrap();
+    assert_eq!(file::remove_dir(&directory).await.unwrap_err().kind(), ErrorKind::DirectoryNotEmpty);
+    file::remove(&directory.join("a")).await.unwrap();
+    file::remove_dir(&directory).await.unwrap();
+    assert_eq!(file::list_dir(&directory).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(file::remove_dir(&directory).await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
 pub(crate) async fn directories_are_made_and_listed(world: World) {
     let deep = world.directory.join("x/y/z");
     file::create_dir_all(&deep).await.unwrap();
