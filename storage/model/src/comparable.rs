@@ -77,6 +77,15 @@ pub fn bound<'a>(table: &Table, prefix: impl Iterator<Item = &'a [u8]>, side: Bo
     });
 }
 
+/// The side of a bound's form; `None` for the form of a clustering, or for none.
+pub fn side(bound: &[u8]) -> Option<BoundSide> {
+    match bound.last() {
+        Some(&BEFORE) => Some(BoundSide::Before),
+        Some(&AFTER) => Some(BoundSide::After),
+        _ => None,
+    }
+}
+
 fn push_components<'a>(columns: &[Column], components: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     for (column, component) in columns.iter().zip(components) {
         push_component(&column.cql_type, component, column.descending, out);

@@ -56,7 +56,9 @@ pub enum Fragment<'a> {
     },
     /// From here to the next marker everything written at or before the deletion is gone ([`Deletion::LIVE`] closes).
     RangeMarker {
-        /// The comparable form of the bound.
+        /// The first values of a clustering: the bound's prefix. Empty for a marker that a slice's bound cut off.
+        clustering: Clustering<'a>,
+        /// The comparable form of the bound; [`crate::comparable::side`] tells its side.
         comparable: &'a [u8],
         /// The deletion in force after it.
         deletion: Deletion,

@@ -13,7 +13,6 @@ use golden::archive::Archive;
 use golden::database::Database;
 use golden::schema;
 use golden::sstables::{Sstable, sstables};
-use model::comparable::BoundSide;
 use model::fragment::Fragment;
 use model::key::TokenRange;
 use model::query::Slice;
@@ -194,10 +193,9 @@ fn da_is_written_again() {
                     Fragment::PartitionStart { key, deletion, .. } => writer.start_partition(key, deletion),
                     Fragment::StaticRow { row } => writer.static_row(row),
                     Fragment::Row { clustering, row, .. } => writer.row(clustering, row),
-                    Fragment::RangeMarker { comparable, deletion } => {
-                        let before = comparable.last() == Some(&0x20);
-                        let side = if before { BoundSide::Before } else { BoundSide::After };
-                        writer.marker(driver.cursor.clustering(), side, deletion);
+                    Fragment::RangeMarker { clustering, comparable, deletion } => {
+                        let side = model::comparable::side(comparable).expect("a bound");
+                        writer.marker(clustering, side, deletion);
                     }
                     Fragment::PartitionEnd => writer.end_partition(),
                 }

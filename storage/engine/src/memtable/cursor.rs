@@ -6,7 +6,7 @@
 use super::arena::Arena;
 use super::partition::Partition;
 use super::rows::{RowEntry, RowIter};
-use super::tombstones::RangeTombstone;
+use super::tombstones::{Bound, RangeTombstone};
 use model::fragment::{Cursor, Fragment, Step};
 use model::mutation::Clustering;
 use model::query::Slice;
@@ -105,9 +105,13 @@ impl<'a> PartitionCursor<'a> {
     }
 }
 
+fn marker<'a>((comparable, clustering): (&'a [u8], Clustering<'a>), deletion: Deletion) -> Fragment<'a> {
+    Fragment::RangeMarker { clustering, comparable, deletion }
+}
+
 /// Whether a range overlaps a slice.
 fn reaches(range: &RangeTombstone<'_>, slice: &Slice) -> bool {
-    range.end > &*slice.start && (slice.end.is_empty() || range.start < &*slice.end)
+    range.end.comparable() > &*slice.start && (slice.end.is_empty() || range.start.comparable() < &*slice.end)
 }
 
 impl<'a> InSlice<'a> {
@@ -115,8 +119,15 @@ impl<'a> InSlice<'a> {
         if let Some(range) = self.tombstone {
             let row = self.next_row.map(|row| row.key.comparable(arena));
             // The range, cut to the slice.
-            let start = range.start.max(&*self.slice.start);
-            let end = if self.slice.end.is_empty() { range.end } else { range.end.min(&*self.slice.end) };
+            let whole = |bound: &'a Bound| (bound.comparable(), bound.prefix());
+            let cut = |bound: &'a [u8]| (bound, Clustering(&[]));
+            let (mut start, mut end) = (whole(range.start), whole(range.end));
+            if start.0 < &*self.slice.start {
+                start = cut(&self.slice.start);
+            }
+            if !self.slice.end.is_empty() && end.0 > &*self.slice.end {
+                end = cut(&self.slice.end);
+            }
             let (opens_at, closes_at) = if reversed { (end, start) } else { (start, end) };
             let comes_first = |bound: &[u8]| match row {
                 None => true,
@@ -124,21 +135,21 @@ impl<'a> InSlice<'a> {
                 Some(row) if reversed => bound > row,
                 Some(row) => bound <= row,
             };
-            if !self.open && comes_first(opens_at) {
+            if !self.open && comes_first(opens_at.0) {
                 self.open = true;
-                return Some(Fragment::RangeMarker { comparable: opens_at, deletion: range.deletion });
+                return Some(marker(opens_at, range.deletion));
             }
-            if self.open && comes_first(closes_at) {
+            if self.open && comes_first(closes_at.0) {
                 self.open = false;
                 let next = partition.tombstones.as_deref().and_then(|tombstones| {
                     if reversed {
-                        tombstones.last_starting_before(Some(range.start))
+                        tombstones.last_starting_before(Some(range.start.comparable()))
                     } else {
-                        tombstones.first_ending_after(range.end)
+                        tombstones.first_ending_after(range.end.comparable())
                     }
                 });
                 self.tombstone = next.filter(|range| reaches(range, self.slice));
-                return Some(Fragment::RangeMarker { comparable: closes_at, deletion: Deletion::LIVE });
+                return Some(marker(closes_at, Deletion::LIVE));
             }
         }
         let row = self.next_row?;

@@ -26,6 +26,7 @@ use runtime::gate::{Gate, Pass};
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use tombstones::Bound;
 use tree::PartitionTree;
 
 /// Partitions freed between two questions whether to yield.
@@ -194,7 +195,9 @@ impl Contents {
                     start_bound(table, start, &mut scratch.comparable);
                     end_bound(table, end, &mut scratch.end);
                     let tombstones = Rc::make_mut(partition.tombstones.get_or_insert_default());
-                    *structure_bytes += tombstones.insert(&scratch.comparable, &scratch.end, deletion);
+                    let start = Bound::new(&scratch.comparable, start.prefix);
+                    let end = Bound::new(&scratch.end, end.prefix);
+                    *structure_bytes += tombstones.insert(start, end, deletion);
                 }
             }
         }

@@ -213,8 +213,14 @@ impl Cursor {
                 comparable: &self.scratch.comparable,
                 row: RowView::trusted(&self.scratch.row),
             },
-            Event::Marker(deletion) => Fragment::RangeMarker { comparable: &self.scratch.comparable, deletion },
-            Event::Bound(deletion) => Fragment::RangeMarker { comparable: &self.bound, deletion },
+            Event::Marker(deletion) => Fragment::RangeMarker {
+                clustering: Clustering(&self.scratch.clustering),
+                comparable: &self.scratch.comparable,
+                deletion,
+            },
+            Event::Bound(deletion) => {
+                Fragment::RangeMarker { clustering: Clustering(&[]), comparable: &self.bound, deletion }
+            }
             Event::End => Fragment::PartitionEnd,
         })
     }

@@ -79,7 +79,7 @@ impl Database {
                     entry.1 = merged(&entry.1, row);
                     count += 1;
                 }
-                Fragment::RangeMarker { comparable, deletion } => {
+                Fragment::RangeMarker { comparable, deletion, .. } => {
                     if let Some((start, deletion)) = open.take() {
                         assert!(start[..] < *comparable, "an empty range");
                         partition.ranges.push((start, comparable.to_vec(), deletion));
