@@ -8,13 +8,17 @@
 pub mod batch_log;
 pub mod commitlog;
 pub mod memtable;
+mod open_sstable;
 mod read;
 mod renumber;
 mod restore;
 pub mod row_lock;
 mod signal;
+mod sstable_id;
 pub mod store;
 mod table;
+mod tracker;
+pub mod transaction;
 mod write;
 
 pub use batch_log::{BatchId, StoredBatch};
@@ -94,7 +98,14 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The disk failed at start.
+    /// An SSTable's bytes cannot be used: the read that met them fails.
+    BadSstable {
+        /// The table's directory.
+        directory: PathBuf,
+        /// File, offset and fault.
+        error: sstable::Error,
+    },
+    /// The disk failed.
     Io(std::io::Error),
 }
 
@@ -116,6 +127,7 @@ impl std::fmt::Display for Error {
                 "{} is a commit log segment of Cassandra with unflushed writes: run `nodetool drain` on Cassandra first",
                 path.display()
             ),
+            Error::BadSstable { directory, error } => write!(f, "{}/{error}", directory.display()),
             Error::Io(error) => write!(f, "disk: {error}"),
         }
     }

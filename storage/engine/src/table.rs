@@ -2,6 +2,7 @@
 
 use crate::commitlog::record::ColumnList;
 use crate::memtable::{MemoryCounter, Memtable};
+use crate::tracker::View;
 use model::schema::SYSTEM_KEYSPACES;
 use model::{Table, TableId};
 use std::cell::Cell;
@@ -16,6 +17,8 @@ pub(crate) struct TableState {
     /// The table's entry in log segments.
     pub(crate) list: Rc<LoggedTable>,
     pub(crate) memtable: Rc<Memtable>,
+    /// What lies beside the active memtable.
+    pub(crate) view: Rc<View>,
     /// Of a table of batches: bytes in memory after the last shedding, and whether one is under way.
     pub(crate) shed_bytes: Cell<usize>,
     /// See `shed_bytes`.
@@ -42,7 +45,8 @@ impl TableState {
         let list = Rc::new(LoggedTable::new(&table));
         let memtable = Rc::new(Memtable::new(table.clone(), counter));
         let (shed_bytes, shedding) = (Cell::new(0), Cell::new(false));
-        TableState { table, local, list, memtable, shed_bytes, shedding }
+        let view = Rc::default();
+        TableState { table, local, list, memtable, view, shed_bytes, shedding }
     }
 }
 

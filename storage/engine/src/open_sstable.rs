@@ -1,0 +1,211 @@
+//! An SSTable of this shard: its open files, and the reader over them.
+//!
+//! Blocks come with one direct read of the pages that they lie in; with a `Helenus.db` each page is checked, with or
+//! without one what the format itself checks. Invariants: what is read is checked before anyone sees it; a fault is an
+//! error of that read and names file and offset.
+
+use crate::Error;
+use bytes::Bytes;
+use model::{Table, Token};
+use runtime::buffer::{ALIGNMENT, AlignedBuf};
+use runtime::file::{OpenOptions, read_small};
+use runtime::{File, HashSet};
+use sstable::reader::{Parts, Reader};
+use sstable::sidecar::Sidecar;
+use sstable::trie::TAIL_BYTES_MAX;
+use sstable::{BlockId, Component, Descriptor};
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Most bytes of a component that is held in memory whole.
+pub const HELD_BYTES_MAX: usize = 1 << 30;
+
+/// See the module.
+pub(crate) struct OpenSstable {
+    pub(crate) reader: Arc<Reader>,
+    /// Unique in this shard for as long as the process runs.
+    pub(crate) number: u64,
+    pub(crate) directory: PathBuf,
+    /// Bytes of all its files.
+    pub(crate) disk_bytes: u64,
+    /// How many files it has.
+    pub(crate) files: usize,
+    sidecar: Option<Sidecar>,
+    data: File,
+    index: File,
+    rows: Option<File>,
+    tokens: (Token, Token),
+    /// Whether a read found bytes in it that cannot be used.
+    pub(crate) suspect: Cell<bool>,
+}
+
+impl OpenSstable {
+    /// Opens an SSTable in a table's directory. `components` are the files that it has.
+    pub(crate) async fn open(
+        directory: &Path,
+        descriptor: &Descriptor,
+        components: &HashSet<Component>,
+        table: Arc<Table>,
+        number: u64,
+    ) -> Result<OpenSstable, Error> {
+        let opening = Opening { directory, descriptor, components };
+        let statistics = opening.required(Component::Statistics).await?;
+        let sidecar = match opening.optional(Component::Helenus).await? {
+            Some(bytes) => Some(Sidecar::open(descriptor, &bytes).map_err(|error| opening.bad(error))?),
+            None => None,
+        };
+        let compression_info = opening.optional(Component::CompressionInfo).await?;
+        let crc = opening.optional(Component::Crc).await?;
+        let filter = opening.optional(Component::Filter).await?;
+        let summary = opening.optional(Component::Summary).await?;
+        let (data, data_len) = opening.file(Component::Data).await?;
+        let index = if descriptor.version.is_bti() { Component::Partitions } else { Component::Index };
+        let (index_file, index_len) = opening.file(index).await?;
+        let (rows, rows_len) = match components.contains(&Component::Rows) {
+            true => opening.file(Component::Rows).await.map(|(file, len)| (Some(file), len))?,
+            false => (None, 0),
+        };
+        let tail_from = index_len.saturating_sub(TAIL_BYTES_MAX as u64) / ALIGNMENT as u64 * ALIGNMENT as u64;
+        let tail = match descriptor.version.is_bti() {
+            true => read_range(&index_file, tail_from, index_len).await.map_err(Error::Io)?,
+            false => Bytes::new(),
+        };
+        if let Some(sidecar) = &sidecar {
+            let held = [
+                (Component::Statistics, Some(&statistics)),
+                (Component::CompressionInfo, compression_info.as_ref()),
+                (Component::Crc, crc.as_ref()),
+                (Component::Filter, filter.as_ref()),
+                (Component::Summary, summary.as_ref()),
+            ];
+            for (component, bytes) in held.into_iter().filter_map(|(component, bytes)| Some((component, bytes?))) {
+                let whole = BlockId { component, offset: 0 };
+                sidecar.check(descriptor, whole, bytes).map_err(|error| opening.bad(error))?;
+            }
+            if descriptor.version.is_bti() {
+                let end = BlockId { component: index, offset: tail_from };
+                sidecar.check(descriptor, end, &tail).map_err(|error| opening.bad(error))?;
+            }
+        }
+        let parts = Parts {
+            data_len,
+            statistics: &statistics,
+            compression_info: compression_info.as_deref(),
+            crc: crc.as_deref(),
+            filter: filter.as_deref(),
+            index_len,
+            rows_len,
+            partitions_tail: &tail,
+            summary: summary.as_deref(),
+        };
+        let reader = Reader::open(descriptor.clone(), table, parts).map_err(|error| opening.bad(error))?;
+        let tokens = match reader.keys() {
+            Some((first, last)) => (Token::of(first), Token::of(last)),
+            None => (Token::MIN, Token::MAX),
+        };
+        let held = [Some(&statistics), compression_info.as_ref(), crc.as_ref(), filter.as_ref(), summary.as_ref()];
+        let held_bytes: u64 = held.into_iter().flatten().map(|bytes| bytes.len() as u64).sum();
+        Ok(OpenSstable {
+            reader: Arc::new(reader),
+            number,
+            directory: directory.to_owned(),
+            disk_bytes: data_len + index_len + rows_len + held_bytes,
+            files: components.len(),
+            sidecar,
+            data,
+            index: index_file,
+            rows,
+            tokens,
+            suspect: Cell::new(false),
+        })
+    }
+
+    /// First and last token.
+    pub(crate) fn tokens(&self) -> (Token, Token) {
+        self.tokens
+    }
+
+    /// Its component of our own, unless a foreign program wrote it.
+    pub(crate) fn sidecar(&self) -> Option<&Sidecar> {
+        self.sidecar.as_ref()
+    }
+
+    /// Reads, checks and decodes a block: one read from disk.
+    pub(crate) async fn load(&self, block: BlockId) -> Result<Bytes, Error> {
+        let loaded = self.load_unmarked(block).await;
+        if let Err(Error::BadSstable { .. }) = loaded {
+            self.suspect.set(true);
+        }
+        loaded
+    }
+
+    async fn load_unmarked(&self, block: BlockId) -> Result<Bytes, Error> {
+        let bad = |error| Error::BadSstable { directory: self.directory.clone(), error };
+        let (offset, len) = self.reader.block_range(block).map_err(bad)?;
+        let file = match block.component {
+            Component::Data => &self.data,
+            Component::Rows => self.rows.as_ref().unwrap_or(&self.index),
+            _ => &self.index,
+        };
+        let aligned = offset / ALIGNMENT as u64 * ALIGNMENT as u64;
+        let end = match &self.sidecar {
+            // Whole pages, to check them.
+            Some(sidecar) => {
+                let file_len = sidecar.len(block.component).unwrap_or(offset + len);
+                (offset + len).next_multiple_of(ALIGNMENT as u64).min(file_len)
+            }
+            None => offset + len,
+        };
+        let pages = read_range(file, aligned, end).await.map_err(Error::Io)?;
+        if let Some(sidecar) = &self.sidecar {
+            let place = BlockId { component: block.component, offset: aligned };
+            sidecar.check(self.reader.descriptor(), place, &pages).map_err(bad)?;
+        }
+        let from = (offset - aligned) as usize;
+        let raw = pages.slice(from.min(pages.len())..(from + len as usize).min(pages.len()));
+        self.reader.decode_block(block, raw).map_err(bad)
+    }
+}
+
+/// The bytes `from..to` of a file, fewer if it ends before; `from` is a multiple of a page.
+async fn read_range(file: &File, from: u64, to: u64) -> std::io::Result<Bytes> {
+    let wanted = to.saturating_sub(from) as usize;
+    let (read, mut buffer) = file.read_at(AlignedBuf::zeroed(wanted), from).await;
+    buffer.set_len(read?.min(wanted));
+    Ok(Bytes::from_owner(buffer))
+}
+
+/// The files of an SSTable that is being opened.
+struct Opening<'a> {
+    directory: &'a Path,
+    descriptor: &'a Descriptor,
+    components: &'a HashSet<Component>,
+}
+
+impl Opening<'_> {
+    fn path(&self, component: Component) -> PathBuf {
+        self.directory.join(self.descriptor.file_name(component))
+    }
+
+    fn bad(&self, error: sstable::Error) -> Error {
+        Error::BadSstable { directory: self.directory.to_owned(), error }
+    }
+
+    async fn required(&self, component: Component) -> Result<Vec<u8>, Error> {
+        read_small(&self.path(component), HELD_BYTES_MAX).await.map_err(Error::Io)
+    }
+
+    async fn optional(&self, component: Component) -> Result<Option<Vec<u8>>, Error> {
+        match self.components.contains(&component) {
+            true => self.required(component).await.map(Some),
+            false => Ok(None),
+        }
+    }
+
+    async fn file(&self, component: Component) -> Result<(File, u64), Error> {
+        let file = File::open(&self.path(component), OpenOptions::default()).await.map_err(Error::Io)?;
+        let len = file.len().await.map_err(Error::Io)?;
+        Ok((file, len))
+    }
+}

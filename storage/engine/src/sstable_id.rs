@@ -1,0 +1,62 @@
+//! Ids of SSTables: time uuids as Cassandra writes them (`SSTableId` of `UUIDBasedSSTableId`), unique over shards and runs.
+
+use uuid::Uuid;
+
+/// 100 ns between 1582-10-15 and 1970-01-01.
+const UUID_EPOCH: u64 = 0x01b2_1dd2_1381_4000;
+
+/// A time uuid of this moment with random bits for the rest.
+pub(crate) fn time_uuid() -> Uuid {
+    let (ticks, random) = moment();
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&(ticks as u32).to_be_bytes());
+    bytes[4..6].copy_from_slice(&((ticks >> 32) as u16).to_be_bytes());
+    bytes[6..8].copy_from_slice(&((ticks >> 48) as u16 & 0x0fff | 0x1000).to_be_bytes());
+    bytes[8..].copy_from_slice(&random.to_be_bytes());
+    Uuid::from_bytes(bytes)
+}
+
+/// A new id.
+pub(crate) fn sstable_id() -> String {
+    let (ticks, random) = moment();
+    text(ticks, random)
+}
+
+fn moment() -> (u64, u64) {
+    let ticks = UUID_EPOCH + runtime::wall_micros().max(0) as u64 * 10;
+    // The variant of RFC 4122, and a node id that is no network card's.
+    let random = runtime::rng::u64() & 0x3fff_ffff_ffff_ffff | 0x8000_0100_0000_0000;
+    (ticks, random)
+}
+
+/// Days and seconds of the timestamp, its rest and the other half of the uuid, in base 36.
+fn text(ticks: u64, random: u64) -> String {
+    let (seconds, rest) = (ticks / 10_000_000, ticks % 10_000_000);
+    let (days, seconds) = (seconds / 86_400, seconds % 86_400);
+    format!("{}_{}_{}{}", base_36(days, 4), base_36(seconds, 4), base_36(rest, 5), base_36(random, 13))
+}
+
+fn base_36(mut value: u64, width: usize) -> String {
+    let mut digits = Vec::new();
+    while value > 0 || digits.len() < width {
+        digits.push(b"0123456789abcdefghijklmnopqrstuvwxyz"[(value % 36) as usize]);
+        value /= 36;
+    }
+    digits.reverse();
+    digits.into_iter().map(char::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_written_as_cassandra_does() {
+        let id = text(0x01ee_c1a1_2345_6789, 0x9f12_3456_789a_bcde);
+        assert_eq!(id.len(), 28);
+        let (random, rest) = (&id[15..], &id[10..15]);
+        assert_eq!(u64::from_str_radix(random, 36), Ok(0x9f12_3456_789a_bcde));
+        assert_eq!(u64::from_str_radix(rest, 36), Ok(0x01ee_c1a1_2345_6789 % 10_000_000));
+        assert!(sstable::Descriptor::parse(&format!("da-{id}-bti-Data.db")).is_some());
+    }
+}

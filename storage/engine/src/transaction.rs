@@ -1,0 +1,283 @@
+//! The log of a change of a table's SSTables: what a start after a crash takes back or finishes.
+//!
+//! Cassandra's own format (`LogFile`, `LogRecord` of its `db.lifecycle`), so that either program cleans up after the other:
+//! a file `VERSION_txn_KIND_UUID.log` beside the SSTables, a record per line, `TYPE:[prefix of names,time,files][checksum]`.
+//! 1. The log is durable with the names of the new SSTables before the first of their files is made.
+//! 2. [`Transaction::commit`] makes it durable with `COMMIT` once the new files are.
+//! 3. Files of the replaced SSTables go when nobody reads them, the log after them.
+//!
+//! A log without `COMMIT` takes its `ADD`s back, one with it finishes its `REMOVE`s. Invariants: the log is replaced as a
+//! whole, so that none is torn; while it exists, what it says holds, however often a start is interrupted.
+
+use crate::Error;
+use runtime::HashSet;
+use runtime::file::{list_dir, read_small, remove, replace_small, sync_dir};
+use sstable::Descriptor;
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Longest log that a start reads, in bytes.
+pub const LOG_BYTES_MAX: usize = 1 << 20;
+
+/// What changes the SSTables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A memtable becomes one.
+    Flush,
+    /// Several become others.
+    Compaction,
+    /// They go: the table is dropped or truncated.
+    Truncate,
+}
+
+impl Kind {
+    /// As Cassandra names it in the name of a log.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Flush => "flush",
+            Kind::Compaction => "compaction",
+            Kind::Truncate => "unknown",
+        }
+    }
+}
+
+/// A change under way.
+#[derive(Debug)]
+pub struct Transaction {
+    directory: PathBuf,
+    path: PathBuf,
+    /// New SSTables.
+    added: Vec<Descriptor>,
+    /// Records so far.
+    text: String,
+}
+
+impl Transaction {
+    /// One in a table's directory, of which nothing is on disk yet. `id` is a time uuid of no other.
+    pub fn new(directory: &Path, kind: Kind, id: uuid::Uuid) -> Transaction {
+        let path = directory.join(format!("da_txn_{}_{id}.log", kind.name()));
+        Transaction { directory: directory.to_owned(), path, added: Vec::new(), text: String::new() }
+    }
+
+    /// Notes a new SSTable, durably: before any file of it is made.
+    pub async fn add(&mut self, descriptor: &Descriptor) -> Result<(), Error> {
+        self.added.push(descriptor.clone());
+        self.record("ADD", &self.prefix(descriptor), 0, FILES_OF_ADDED);
+        replace_small(&self.path, self.text.as_bytes()).await.map_err(Error::Io)
+    }
+
+    /// Notes an SSTable that goes with the commit, and how many files it has; `millis` is when it last changed.
+    pub fn remove(&mut self, descriptor: &Descriptor, millis: u64, files: usize) {
+        self.record("REMOVE", &self.prefix(descriptor), millis, files);
+    }
+
+    /// The change is made: durable, the new SSTables' files being so. What follows is [`Transaction::finish`].
+    pub async fn commit(&mut self, millis: u64) -> Result<(), Error> {
+        self.record("COMMIT", "", millis, 0);
+        replace_small(&self.path, self.text.as_bytes()).await.map_err(Error::Io)
+    }
+
+    /// After the commit, once the files of what it removes are gone: removes the log.
+    pub async fn finish(self) -> Result<(), Error> {
+        remove_if_there(&self.path).await.map_err(Error::Io)?;
+        sync_dir(&self.directory).await.map_err(Error::Io)
+    }
+
+    /// Takes the change back: removes the new SSTables' files, then the log.
+    pub async fn abort(self) -> Result<(), Error> {
+        delete(&self.directory, |descriptor| self.added.contains(descriptor)).await.map_err(Error::Io)?;
+        self.finish().await
+    }
+
+    fn prefix(&self, descriptor: &Descriptor) -> String {
+        format!("{}/{descriptor}-", self.directory.display())
+    }
+
+    fn record(&mut self, kind: &str, prefix: &str, time: u64, files: usize) {
+        let checksum = checksum(kind, prefix, time, files as u32);
+        writeln!(self.text, "{kind}:[{prefix},{time},{files}][{checksum}]").expect("a string grows");
+    }
+}
+
+/// What an `ADD` says of the count of files, which only a `REMOVE` has to know.
+const FILES_OF_ADDED: usize = 8;
+
+/// Cassandra's checksum of a record.
+fn checksum(kind: &str, prefix: &str, time: u64, files: u32) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(prefix.as_bytes());
+    crc.update(kind.as_bytes());
+    crc.update(&(time as u32).to_be_bytes());
+    crc.update(&((time >> 32) as u32).to_be_bytes());
+    crc.update(&files.to_be_bytes());
+    crc.finalize()
+}
+
+/// What a log says.
+#[derive(Default, PartialEq, Eq, Debug)]
+struct Said {
+    added: Vec<Descriptor>,
+    removed: Vec<Descriptor>,
+    committed: bool,
+}
+
+/// Reads a log. Of one that its writer did not finish the last line may be cut; any other fault is named.
+fn parse(text: &str) -> Result<Said, &'static str> {
+    let mut said = Said::default();
+    let lines: Vec<&str> = text.lines().collect();
+    for (index, line) in lines.iter().enumerate() {
+        let is_last = index + 1 == lines.len();
+        let Some(record) = Record::parse(line) else {
+            if is_last {
+                break;
+            }
+            return Err("malformed record of a transaction");
+        };
+        if said.committed {
+            return Err("record behind the end of a transaction");
+        }
+        match (record.kind, record.descriptor()) {
+            ("ADD", Some(descriptor)) => said.added.push(descriptor),
+            ("REMOVE", Some(descriptor)) => said.removed.push(descriptor),
+            ("COMMIT", _) => said.committed = true,
+            ("ABORT", _) => {}
+            _ => return Err("record of a transaction that names no SSTable"),
+        }
+    }
+    Ok(said)
+}
+
+struct Record<'a> {
+    kind: &'a str,
+    prefix: &'a str,
+}
+
+impl<'a> Record<'a> {
+    /// `None` if it is malformed or its checksum is wrong.
+    fn parse(line: &'a str) -> Option<Record<'a>> {
+        let (kind, rest) = line.split_once(":[")?;
+        let (body, rest) = rest.rsplit_once("][")?;
+        let sum: u32 = rest.strip_suffix(']')?.parse().ok()?;
+        let mut fields = body.rsplitn(3, ',');
+        let files: u32 = fields.next()?.parse().ok()?;
+        let time: u64 = fields.next()?.parse().ok()?;
+        let prefix = fields.next()?;
+        (checksum(kind, prefix, time, files) == sum).then_some(Record { kind, prefix })
+    }
+
+    fn descriptor(&self) -> Option<Descriptor> {
+        let name = self.prefix.rsplit('/').next()?;
+        Descriptor::parse(&format!("{name}Data.db")).map(|(descriptor, _)| descriptor)
+    }
+}
+
+/// Whether a name is that of a transaction's log.
+fn is_log(name: &str) -> bool {
+    name.contains("_txn_") && name.ends_with(".log")
+}
+
+/// Finishes or takes back what transactions in a table's directory left. Removes nothing else.
+pub async fn clean(directory: &Path) -> Result<(), Error> {
+    let paths = match list_dir(directory).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        listed => listed.map_err(Error::Io)?,
+    };
+    for path in paths {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        if name.strip_suffix(".tmp").is_some_and(is_log) {
+            remove_if_there(&path).await.map_err(Error::Io)?;
+            continue;
+        }
+        if !is_log(name) {
+            continue;
+        }
+        let bytes = read_small(&path, LOG_BYTES_MAX).await.map_err(Error::Io)?;
+        let corrupt = |what| Error::Corrupt { path: path.clone(), offset: 0, what };
+        let text = std::str::from_utf8(&bytes).map_err(|_| corrupt("not a text"))?;
+        let said = parse(text).map_err(corrupt)?;
+        let gone: HashSet<Descriptor> = if said.committed { said.removed } else { said.added }.into_iter().collect();
+        delete(directory, |descriptor| gone.contains(descriptor)).await.map_err(Error::Io)?;
+        remove_if_there(&path).await.map_err(Error::Io)?;
+        sync_dir(directory).await.map_err(Error::Io)?;
+    }
+    Ok(())
+}
+
+/// Deletes all files of some SSTables, durably.
+pub async fn delete(directory: &Path, which: impl Fn(&Descriptor) -> bool) -> io::Result<()> {
+    let mut any = false;
+    for path in list_dir(directory).await? {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if Descriptor::parse(name).is_some_and(|(descriptor, _)| which(&descriptor)) {
+            remove_if_there(&path).await?;
+            any = true;
+        }
+    }
+    if any {
+        sync_dir(directory).await?;
+    }
+    Ok(())
+}
+
+async fn remove_if_there(path: &Path) -> io::Result<()> {
+    match remove(path).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Cassandra 5.0.9's `LogRecord` writes.
+    const CASSANDRAS: [&str; 3] = [
+        "ADD:[/var/lib/cassandra/data/ks/t-1b255f4def2540a60000000000000001/nb-7-big-,0,8][3406290900]",
+        "REMOVE:[/var/lib/cassandra/data/ks/t-1b255f4def2540a60000000000000001/nb-6-big-,1700000000123,8][290557958]",
+        "COMMIT:[,0,0][2613697770]",
+    ];
+
+    fn descriptor(id: &str) -> Descriptor {
+        Descriptor::parse(&format!("da-{id}-bti-Data.db")).expect("a name").0
+    }
+
+    fn log() -> Transaction {
+        Transaction::new(Path::new("/d/ks/t"), Kind::Compaction, uuid::Uuid::from_bytes([7; 16]))
+    }
+
+    #[test]
+    fn s4_a_log_says_what_it_was_told() {
+        let mut log = log();
+        log.added.push(descriptor("1"));
+        log.record("ADD", "/d/ks/t/da-1-bti-", 0, 8);
+        log.remove(&descriptor("2"), 1_700_000_000_123, 9);
+        let mut expected = Said { added: vec![descriptor("1")], removed: vec![descriptor("2")], committed: false };
+        assert_eq!(parse(&log.text).as_ref(), Ok(&expected));
+        log.record("COMMIT", "", 5, 0);
+        expected.committed = true;
+        assert_eq!(parse(&log.text), Ok(expected));
+        log.record("COMMIT", "", 5, 0);
+        assert!(parse(&log.text).is_err());
+    }
+
+    #[test]
+    fn s4_a_cut_last_record_was_never_written_and_a_damaged_one_is_named() {
+        let mut log = log();
+        log.record("ADD", "/d/ks/t/da-1-bti-", 0, 8);
+        let first = log.text.len();
+        log.record("COMMIT", "", 5, 0);
+        for cut in first..log.text.len() - 2 {
+            assert_eq!(parse(&log.text[..cut]).map(|said| said.committed), Ok(false), "{cut}");
+        }
+        let damaged = log.text.replacen("da-1", "da-3", 1);
+        assert!(parse(&damaged).is_err());
+    }
+
+    #[test]
+    fn cassandras_logs_are_read() {
+        let said = parse(&CASSANDRAS.join("\n")).expect("a log");
+        assert_eq!((said.added[0].to_string(), said.removed[0].to_string()), ("nb-7-big".into(), "nb-6-big".into()));
+        assert!(said.committed);
+    }
+}
