@@ -8,11 +8,17 @@
 //! ```
 //! LZ4 chunks begin with their uncompressed length (u32, little-endian); Deflate is zlib's form.
 
+mod encoder;
+mod params;
+
+pub(crate) use encoder::ChunkEncoder;
+pub use params::{CHUNK_BYTES, COMPRESSED_LEN_UNLIMITED, CompressionParams};
+
 use crate::input::{Fault, Input, Problem};
 use std::io::Read;
 
 /// Longest chunk, in bytes.
-pub const CHUNK_BYTES_MAX: usize = 128 << 20;
+pub const CHUNK_BYTES_MAX: usize = 1 << 30;
 /// Shortest chunk.
 pub const CHUNK_BYTES_MIN: usize = 64;
 /// Most options of a compressor.
@@ -70,38 +76,6 @@ impl Compressor {
             }
             Compressor::Deflate => read_bounded(flate2::read::ZlibDecoder::new(chunk), len_max),
             Compressor::Zstd => read_bounded(zstd::stream::read::Decoder::with_buffer(chunk).ok()?, len_max),
-        }
-    }
-
-    /// Appends the compressed form of `chunk`. `level` is that of Deflate and Zstd.
-    pub fn compress(self, chunk: &[u8], level: Option<i32>, out: &mut Vec<u8>) {
-        match self {
-            Compressor::Noop => out.extend_from_slice(chunk),
-            Compressor::Lz4 => {
-                out.extend_from_slice(&(chunk.len() as u32).to_le_bytes());
-                out.extend_from_slice(&lz4_flex::block::compress(chunk));
-            }
-            Compressor::Snappy => {
-                let start = out.len();
-                out.resize(start + snap::raw::max_compress_len(chunk.len()), 0);
-                // Fails only if the output is shorter than `max_compress_len`.
-                let len = snap::raw::Encoder::new().compress(chunk, &mut out[start..]).unwrap_or(0);
-                out.truncate(start + len);
-            }
-            Compressor::Deflate => {
-                let level = level
-                    .map_or(flate2::Compression::default(), |level| flate2::Compression::new(level.clamp(0, 9) as u32));
-                // Reading from memory does not fail.
-                let _ = flate2::read::ZlibEncoder::new(chunk, level).read_to_end(out);
-            }
-            Compressor::Zstd => {
-                // Fails for a level that does not exist: clamped.
-                let range = zstd::compression_level_range();
-                let level = level.unwrap_or(3).clamp(*range.start(), *range.end());
-                if let Ok(bytes) = zstd::bulk::compress(chunk, level) {
-                    out.extend_from_slice(&bytes);
-                }
-            }
         }
     }
 }
@@ -214,9 +188,10 @@ impl CompressionInfo {
         }
         let expected = (self.data_len - offset.min(self.data_len)).min(self.chunk_len as u64) as usize;
         let data = if chunk.len() >= self.compressed_len_max as usize {
-            Some(chunk.to_vec())
+            // The last chunk may have zeros behind it, so that it is not shorter than one that is not compressed can be.
+            Some(chunk.get(..expected).unwrap_or(chunk).to_vec())
         } else {
-            self.compressor.decompress(chunk, self.chunk_len)
+            self.compressor.decompress(chunk, expected)
         };
         data.filter(|data| data.len() == expected).ok_or(fault(Problem::Invalid("a compressed chunk")))
     }
@@ -269,8 +244,9 @@ mod tests {
     fn chunks_come_back_in_every_codec() {
         let chunk: Vec<u8> = (0..4096u32).flat_map(|i| (i / 7).to_be_bytes()).collect();
         for (_, compressor) in COMPRESSORS {
+            let params = CompressionParams { compressor, ..CompressionParams::fast() };
             let mut out = Vec::new();
-            compressor.compress(&chunk, None, &mut out);
+            ChunkEncoder::new(&params).compress(&chunk, &mut out).unwrap();
             assert!(out.len() <= chunk.len());
             assert_eq!(compressor.decompress(&out, chunk.len()).as_deref(), Some(&chunk[..]), "{compressor:?}");
             assert_eq!(compressor.decompress(&out, chunk.len() - 1), None, "{compressor:?}");

@@ -6,7 +6,7 @@
 //! 3. A cursor is a state machine: a step gives a fragment or names a [`BlockId`] that it needs. The engine reads the bytes
 //!    of [`reader::Reader::block_range`], has them checked and decompressed by [`reader::Reader::decode_block`], hands the
 //!    block over and steps again.
-//! 4. [`writer::Writer`] makes Data.db and the indexes of `da` from sorted partitions.
+//! 4. [`writer::Builder`] makes all components of an SSTable from sorted partitions, as they come.
 //! 5. [`row_codec`] is the encoding of rows and markers in Data.db.
 //! 6. [`sidecar::Sidecar`] is our own component: whose the SSTable is, and checksums of all the others.
 //!

@@ -150,6 +150,14 @@ impl Reader {
         }
     }
 
+    /// Partitions, if the index counts them.
+    pub fn partitions(&self) -> Option<u64> {
+        match &self.index {
+            Index::Bti(index) => Some(index.count),
+            Index::Big(_) => None,
+        }
+    }
+
     /// Whether the partition of a key may be in it, by the filter alone.
     pub fn may_contain(&self, key: &[u8]) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.may_contain(KeyHash::of(key)))

@@ -12,6 +12,15 @@
 //!
 //! Invariants: what was parsed is written again byte by byte.
 
+mod cardinality;
+mod collector;
+mod drop_times;
+mod encoding;
+
+pub(crate) use collector::Collector;
+pub use drop_times::DROP_TIMES_MAX;
+pub use encoding::EncodingStats;
+
 use crate::Error;
 use crate::descriptor::{Component, Descriptor, Version};
 use crate::input::{Fault, Input, Problem, push_vint};
@@ -346,6 +355,21 @@ fn columns(input: &mut Input<'_>) -> Result<Vec<HeaderColumn>, Fault> {
 }
 
 impl Histogram {
+    /// An empty one of so many bounds, each a fifth above the one before.
+    fn with_bounds(count: usize) -> Histogram {
+        let next = |last: &i64| Some(((*last as f64 * 1.2).round() as i64).max(last + 1));
+        let offsets: Vec<i64> = std::iter::successors(Some(1), next).take(count).collect();
+        Histogram { buckets: vec![0; offsets.len() + 1], offsets }
+    }
+
+    /// Counts a number.
+    fn add(&mut self, number: i64) {
+        let at = self.offsets.partition_point(|offset| *offset < number);
+        if let Some(bucket) = self.buckets.get_mut(at) {
+            *bucket += 1;
+        }
+    }
+
     fn parse(input: &mut Input<'_>) -> Result<Histogram, Fault> {
         let count = input.u32()? as usize;
         if count > BUCKETS_MAX {

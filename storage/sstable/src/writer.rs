@@ -1,148 +1,147 @@
-//! Sorted partitions to the uncompressed Data.db, and to Partitions.db, Rows.db and Filter.db of `da`.
+//! Sorted partitions to all components of an SSTable, as they come.
 //!
-//! 1. A partition's head and its static row, empty if the file has static columns and the partition none.
-//! 2. Rows and markers. Whenever a granularity's worth of bytes is written, they are a block of the row index.
-//! 3. The partition's end; its row index, if it has more than one block, goes to Rows.db; the partition index gets the
-//!    shortest prefix of the key before that tells it from its neighbours.
+//! 1. A partition's head and its static row, empty if the file has static columns and the partition none; rows and markers;
+//!    its end. Each is encoded, counted for Statistics.db, and told to the index.
+//! 2. Data.db is cut into chunks, which are compressed. Between two calls [`Builder::drain`] takes what is finished of
+//!    Data.db and of the indexes, so that a chunk, the filter and a few bytes per chunk are all that stays in memory.
+//! 3. [`Builder::finish`] gives the rest of those and the other components, TOC.txt last.
 //!
-//! Compressing Data.db ([`crate::compression`]) and counting for Statistics.db are for who calls.
-//!
-//! Invariants: partitions ascend by token and key, rows and markers by clustering; the bytes are Cassandra's.
+//! Invariants: partitions ascend by token and key, rows and markers by clustering; the bytes are Cassandra's wherever its own
+//! do not depend on the moment or the compressor's version; a component's bytes come in the order of the file.
 
-use crate::descriptor::Version;
+mod bti;
+mod data;
+mod options;
+mod out;
+mod partition;
+
+pub use options::{COLUMN_INDEX_BYTES, Options, ROW_INDEX_GRANULARITY};
+pub(crate) use out::Out;
+
+use crate::Error;
+use crate::descriptor::{Component, Descriptor, write_toc};
 use crate::filter::{Filter, KeyHash};
-use crate::input::{push_signed_vint, push_vint};
+use crate::input::{Fault, Problem};
 use crate::row_codec::{BoundKind, END_OF_PARTITION, Encoder, push_deletion};
-use crate::statistics::Header;
-use crate::trie::writer::{Payload, TrieWriter, signed_bytes};
-use crate::trie::{HAS_HASH, HAS_OPEN_DELETION, key_bytes};
+use crate::sidecar::{Pages, Sidecar};
+use crate::statistics::{Collector, Metadata};
+use bti::BtiIndex;
+use data::{Data, WrittenData};
 use model::DecoratedKey;
 use model::comparable::{self, BoundSide};
+use model::fragment::Fragment;
+use model::key::KEY_BYTES_MAX;
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder, RowView};
 use model::schema::Table;
+use partition::{Item, Partition};
 use std::sync::Arc;
 
-/// Bytes of a block of the row index unless `column_index_size` says otherwise.
-pub const ROW_INDEX_GRANULARITY: usize = 16 << 10;
-
-/// What a [`Writer`] made.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Written {
-    /// Data.db, not compressed.
-    pub data: Vec<u8>,
-    /// Partitions.db.
-    pub partitions: Vec<u8>,
-    /// Rows.db.
-    pub rows: Vec<u8>,
-    /// Filter.db, unless the chance of false positives needs none.
-    pub filter: Option<Vec<u8>>,
-}
-
-/// The partition that is being written.
+/// What an SSTable consists of once everything is written.
 #[derive(Debug)]
-struct Partition {
-    key: DecoratedKey,
-    start: usize,
-    deletion: Deletion,
-    has_static: bool,
-    /// Where the last row or marker begins, from the partition's start.
-    previous: usize,
-    open: Deletion,
-    /// The block of the row index that is being filled: its start and what is open there.
-    block: Option<(usize, Deletion)>,
-    /// The comparable form of the last clustering, and that of the first of the block.
-    last: Vec<u8>,
-    first: Vec<u8>,
-    index: RowIndexWriter,
+pub struct Finished {
+    /// Components in the order in which they are to be written, TOC.txt last. Of those that [`Builder::drain`] gives it is
+    /// the rest, to be appended; of the others everything.
+    pub components: Vec<(Component, Vec<u8>)>,
+    /// Bytes of each whole component.
+    pub lens: Vec<(Component, u64)>,
+    /// What Statistics.db says.
+    pub metadata: Metadata,
+    /// Uncompressed bytes of Data.db.
+    pub data_len: u64,
+    /// Partitions.
+    pub partitions: u64,
 }
 
+/// A marker that waits for the next one at its place.
 #[derive(Default, Debug)]
-struct RowIndexWriter {
-    /// Blocks: separator and payload. A trie of one is not written.
-    blocks: Vec<(Vec<u8>, Payload)>,
-    max: Vec<u8>,
-}
-
-impl RowIndexWriter {
-    fn add(&mut self, first: &[u8], last: &[u8], payload: Payload) {
-        // The smallest of the shortest keys above the block before.
-        let shared = first.iter().zip(&self.max).take_while(|(a, b)| a == b).count();
-        let mut separator = Vec::new();
-        if !self.blocks.is_empty() {
-            separator.extend_from_slice(first.get(..shared).unwrap_or_default());
-            separator.push(self.max.get(shared).map_or(0, |byte| byte.saturating_add(1)));
-        }
-        self.blocks.push((separator, payload));
-        self.max = last.to_vec();
-    }
-
-    /// A key above the last block, as long as the last separator needs it to be.
-    fn end(&self) -> Vec<u8> {
-        let separator = self.blocks.last().map_or(&[][..], |(separator, _)| separator);
-        let mut at = self.max.iter().zip(separator).take_while(|(a, b)| a == b).count();
-        while self.max.get(at) == Some(&0xff) {
-            at += 1;
-        }
-        let mut key = self.max[..(at + 1).min(self.max.len())].to_vec();
-        if let Some(last) = key.get_mut(at) {
-            *last += 1;
-        }
-        key
-    }
+struct Held {
+    is_some: bool,
+    clustering: Vec<u8>,
+    comparable: Vec<u8>,
+    deletion: Option<Deletion>,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub struct Writer {
+pub struct Builder {
+    descriptor: Descriptor,
     table: Arc<Table>,
+    options: Options,
     encoder: Encoder,
-    granularity: usize,
-    written: Written,
+    collector: Collector,
+    data: Data,
+    index: BtiIndex,
     filter: Option<Filter>,
-    trie: TrieWriter,
     partition: Option<Partition>,
-    first_key: Vec<u8>,
-    /// The last finished partition: key, its byte-comparable form, payload, and the bytes that tell it from the one before.
-    pending: Option<(Vec<u8>, Vec<u8>, Payload, usize)>,
+    held: Held,
+    /// The comparable form of what is being written, of a call that does not bring it.
+    form: Vec<u8>,
+    first_key: Option<Box<[u8]>>,
+    last_key: Option<DecoratedKey>,
+    partitions: u64,
+    /// Why Data.db cannot be written.
+    failed: Option<Problem>,
 }
 
-impl Writer {
-    /// A writer of rows of a table, encoded by a header that covers them; `keys` is how many partitions the filter of
-    /// chance `filter_chance` is for. Columns that the header does not have are left out.
-    pub fn new(table: Arc<Table>, header: &Header, granularity: usize, keys: u64, filter_chance: f64) -> Writer {
-        Writer {
-            encoder: Encoder::new(Version::Da, header, &table),
+impl Builder {
+    /// A builder of an SSTable of a table.
+    ///
+    /// # Errors
+    /// [`Problem::Unsupported`] of a version that is not written.
+    pub fn new(descriptor: Descriptor, table: Arc<Table>, options: Options) -> Result<Builder, Error> {
+        let version = descriptor.version;
+        if !version.is_bti() {
+            let fault = Fault { offset: 0, problem: Problem::Unsupported("writing this version") };
+            return Err(fault.in_file(&descriptor, Component::Data));
+        }
+        Ok(Builder {
+            encoder: Encoder::new(version, &options.header, &table),
+            collector: Collector::new(),
+            data: Data::new(options.compression.as_ref()),
+            index: BtiIndex::new(options.row_index_bytes.unwrap_or(ROW_INDEX_GRANULARITY)),
+            filter: Filter::new(options.keys, options.filter_chance),
+            descriptor,
             table,
-            granularity,
-            written: Written { data: Vec::new(), partitions: Vec::new(), rows: Vec::new(), filter: None },
-            filter: Filter::new(keys, filter_chance),
-            trie: TrieWriter::default(),
+            options,
             partition: None,
-            first_key: Vec::new(),
-            pending: None,
+            held: Held::default(),
+            form: Vec::new(),
+            first_key: None,
+            last_key: None,
+            partitions: 0,
+            failed: None,
+        })
+    }
+
+    /// Writes the next fragment of partitions that are read whole and forward.
+    pub fn fragment(&mut self, fragment: &Fragment<'_>) {
+        match *fragment {
+            Fragment::PartitionStart { key, deletion, .. } => self.start_partition(key, deletion),
+            Fragment::StaticRow { row } => self.static_row(row),
+            Fragment::Row { clustering, comparable, row } => self.push_row(clustering, comparable, row),
+            Fragment::RangeMarker { clustering, comparable, deletion } => {
+                self.push_marker(clustering, comparable, deletion);
+            }
+            Fragment::PartitionEnd => self.end_partition(),
         }
     }
 
-    /// Begins a partition (its key at most 65535 bytes, above that of the one before).
+    /// Begins a partition. Panics if its key is longer than [`KEY_BYTES_MAX`], not above the one before, or if that one was
+    /// not ended.
     pub fn start_partition(&mut self, key: &[u8], deletion: Deletion) {
         assert!(self.partition.is_none(), "a partition ends before the next one");
-        let start = self.written.data.len();
-        self.written.data.extend_from_slice(&(key.len() as u16).to_be_bytes());
-        self.written.data.extend_from_slice(key);
-        push_deletion(Version::Da, deletion, &mut self.written.data);
-        self.partition = Some(Partition {
-            key: DecoratedKey::new(key),
-            start,
-            deletion,
-            has_static: false,
-            previous: 0,
-            open: Deletion::LIVE,
-            block: None,
-            last: Vec::new(),
-            first: Vec::new(),
-            index: RowIndexWriter::default(),
-        });
+        assert!(key.len() <= KEY_BYTES_MAX, "a partition key of {} bytes", key.len());
+        let start = self.data.len();
+        let key = DecoratedKey::new(key);
+        assert!(self.last_key.as_ref().is_none_or(|last| *last < key), "partitions ascend");
+        let out = self.data.tail();
+        out.extend_from_slice(&(key.key.len() as u16).to_be_bytes());
+        out.extend_from_slice(&key.key);
+        push_deletion(self.descriptor.version, deletion, out);
+        self.collector.partition_deletion(deletion);
+        let open = Deletion::LIVE;
+        self.partition = Some(Partition { key, start, deletion, has_static: false, previous: 0, open });
     }
 
     /// Writes the static row, before all rows.
@@ -150,164 +149,213 @@ impl Writer {
         if let Some(partition) = self.partition.as_mut().filter(|partition| !partition.has_static) {
             partition.has_static = true;
             if self.encoder.has_statics() {
-                self.encoder.push_row(None, row, 0, &mut self.written.data);
+                self.encoder.push_row(None, row, 0, self.data.tail(), &mut self.collector);
             }
         }
     }
 
     fn no_static_row(&mut self) {
-        let mut empty = Vec::new();
-        RowBuilder::new(&mut empty, None, Deletion::LIVE);
-        self.static_row(RowView::trusted(&empty));
+        if self.partition.as_ref().is_some_and(|partition| !partition.has_static) {
+            let mut empty = Vec::new();
+            RowBuilder::new(&mut empty, None, Deletion::LIVE);
+            self.static_row(RowView::trusted(&empty));
+        }
     }
 
     /// Writes a row.
     pub fn row(&mut self, clustering: Clustering<'_>, row: RowView<'_>) {
-        self.no_static_row();
-        let mut form = Vec::new();
+        let mut form = std::mem::take(&mut self.form);
+        form.clear();
         comparable::clustering(&self.table, clustering.components(), &mut form);
-        let before = self.begin(form);
-        self.encoder.push_row(Some(clustering), row, before, &mut self.written.data);
-        self.end();
+        self.push_row(clustering, &form, row);
+        self.form = form;
     }
 
-    /// Writes a marker: from its bound on, `deletion` is in force, [`Deletion::LIVE`] for none.
+    /// Writes a marker: from its bound on, `deletion` is in force, [`Deletion::LIVE`] for none. Of several at one bound the
+    /// last one counts.
     pub fn marker(&mut self, prefix: Clustering<'_>, side: BoundSide, deletion: Deletion) {
-        self.no_static_row();
-        let Some(open) = self.partition.as_ref().map(|partition| partition.open) else { return };
-        let Some(kind) = BoundKind::of(side, !open.is_live(), !deletion.is_live()) else { return };
-        let mut form = Vec::new();
+        let mut form = std::mem::take(&mut self.form);
+        form.clear();
         comparable::bound(&self.table, prefix.components(), side, &mut form);
-        let before = self.begin(form);
-        let deletions = [open, deletion];
+        self.push_marker(prefix, &form, deletion);
+        self.form = form;
+    }
+
+    fn push_row(&mut self, clustering: Clustering<'_>, comparable: &[u8], row: RowView<'_>) {
+        self.no_static_row();
+        self.release_marker();
+        let Some((start, before, open)) = self.begin_item() else { return };
+        self.encoder.push_row(Some(clustering), row, before, self.data.tail(), &mut self.collector);
+        self.end_item(clustering, None, comparable, start, open);
+    }
+
+    fn push_marker(&mut self, clustering: Clustering<'_>, comparable: &[u8], deletion: Deletion) {
+        self.no_static_row();
+        if self.held.comparable != comparable {
+            self.release_marker();
+        }
+        self.held.is_some = true;
+        self.held.deletion = Some(deletion);
+        self.held.clustering.clear();
+        self.held.clustering.extend_from_slice(clustering.0);
+        self.held.comparable.clear();
+        self.held.comparable.extend_from_slice(comparable);
+    }
+
+    /// Writes the marker that waits, if it changes anything.
+    fn release_marker(&mut self) {
+        if !self.held.is_some {
+            return;
+        }
+        let held = std::mem::take(&mut self.held);
+        if let Some(after) = held.deletion {
+            self.write_marker(Clustering(&held.clustering), &held.comparable, after);
+        }
+        self.held = Held { is_some: false, ..held };
+    }
+
+    fn write_marker(&mut self, clustering: Clustering<'_>, comparable: &[u8], after: Deletion) {
+        let open = self.partition.as_ref().map_or(Deletion::LIVE, |partition| partition.open);
+        if open == after {
+            return;
+        }
+        let side = comparable::side(comparable).unwrap_or(BoundSide::After);
+        let Some(kind) = BoundKind::of(side, !open.is_live(), !after.is_live()) else { return };
+        let deletions = [open, after];
         let deletions = match (kind.is_boundary(), kind.is_start()) {
             (true, _) => &deletions[..],
             (_, true) => &deletions[1..],
             _ => &deletions[..1],
         };
-        self.encoder.push_marker(kind, prefix, deletions, before, &mut self.written.data);
+        let Some((start, before, _)) = self.begin_item() else { return };
+        self.encoder.push_marker(kind, clustering, deletions, before, self.data.tail());
+        deletions.iter().for_each(|deletion| self.collector.deletion(*deletion));
         if let Some(partition) = &mut self.partition {
-            partition.open = deletion;
+            partition.open = after;
         }
-        self.end();
+        self.end_item(clustering, Some(kind), comparable, start, open);
     }
 
-    /// The length of the row or marker before the one that begins now.
-    fn begin(&mut self, form: Vec<u8>) -> u64 {
-        let at = self.written.data.len();
-        let Some(partition) = &mut self.partition else { return 0 };
-        let at = at - partition.start;
-        if partition.block.is_none() {
-            partition.block = Some((at, partition.open));
-            partition.first.clone_from(&form);
-        }
-        partition.last = form;
-        let before = at - partition.previous;
-        partition.previous = at;
-        before as u64
+    /// Where a row or marker begins, the length of what is before it, and what is open.
+    fn begin_item(&mut self) -> Option<(u64, u64, Deletion)> {
+        let partition = self.partition.as_mut()?;
+        let start = self.data.len() - partition.start;
+        let before = start - partition.previous;
+        partition.previous = start;
+        Some((start, before, partition.open))
     }
 
-    fn end(&mut self) {
-        let Some(partition) = &mut self.partition else { return };
-        let at = self.written.data.len() - partition.start;
-        if partition.block.is_some_and(|(start, _)| at - start >= self.granularity) {
-            partition.add_block();
+    fn end_item(
+        &mut self,
+        clustering: Clustering<'_>,
+        kind: Option<BoundKind>,
+        comparable: &[u8],
+        start: u64,
+        open_before: Deletion,
+    ) {
+        let Some(partition) = &self.partition else { return };
+        let end = self.data.len() - partition.start;
+        self.collector.place(kind, clustering, comparable);
+        let open_after = partition.open;
+        self.index.item(&Item { clustering, kind, comparable, start, end, open_before, open_after });
+        self.cut();
+    }
+
+    fn cut(&mut self) {
+        if let Err(problem) = self.data.cut() {
+            self.failed = self.failed.or(Some(problem));
         }
     }
 
     /// Ends the partition.
     pub fn end_partition(&mut self) {
         self.no_static_row();
-        let Some(mut partition) = self.partition.take() else { return };
-        let end = self.written.data.len() - partition.start;
-        self.written.data.push(END_OF_PARTITION);
-        if !partition.index.blocks.is_empty() && partition.block.is_some() {
-            partition.add_block();
-        }
-        let rows = &mut self.written.rows;
-        let position = if partition.index.blocks.len() > 1 {
-            let end_key = partition.index.end();
-            let count = partition.index.blocks.len();
-            let mut trie = TrieWriter::default();
-            for (separator, payload) in partition.index.blocks {
-                trie.add(&separator, payload, rows);
-            }
-            trie.add(&end_key, block_payload(end, Deletion::LIVE), rows);
-            let root = trie.finish(rows);
-            let position = rows.len() as i64;
-            rows.extend_from_slice(&(partition.key.key.len() as u16).to_be_bytes());
-            rows.extend_from_slice(&partition.key.key);
-            let base = rows.len() as i64;
-            push_vint(rows, partition.start as u64);
-            push_signed_vint(rows, root as i64 - base);
-            push_vint(rows, count as u64);
-            push_deletion(Version::Da, partition.deletion, rows);
-            position
-        } else {
-            !(partition.start as i64)
-        };
-        self.index_partition(partition.key, position);
-    }
-
-    fn index_partition(&mut self, key: DecoratedKey, position: i64) {
-        let hash = KeyHash::of(&key.key);
+        self.release_marker();
+        let Some(partition) = self.partition.take() else { return };
+        let end = self.data.len() - partition.start;
+        self.data.tail().push(END_OF_PARTITION);
+        let hash = KeyHash::of(&partition.key.key);
+        self.index.partition(&partition, end, hash);
         if let Some(filter) = &mut self.filter {
             filter.add(hash);
         }
-        let bytes = signed_bytes(position);
-        let flags = HAS_HASH + bytes.len() as u8 - 1;
-        let payload = Payload { flags, bytes: [&[hash.low_byte()][..], &bytes].concat() };
-        let form: Vec<u8> = key_bytes(&key).collect();
-        let mut differs = 0;
-        match self.pending.take() {
-            None => self.first_key = key.key.to_vec(),
-            Some((_, before, payload, differed)) => {
-                differs = form.iter().zip(&before).take_while(|(a, b)| a == b).count() + 1;
-                let len = differs.max(differed).min(before.len());
-                self.trie.add(&before[..len], payload, &mut self.written.partitions);
-            }
-        }
-        self.pending = Some((key.key.into_vec(), form, payload, differs));
+        self.collector.partition(&partition.key.key, end + 1);
+        self.first_key.get_or_insert_with(|| partition.key.key.clone());
+        self.last_key = Some(partition.key);
+        self.partitions += 1;
+        self.held.comparable.clear();
+        self.cut();
     }
 
-    /// Ends the file.
-    pub fn finish(mut self) -> Written {
+    /// Bytes of Data.db so far, as they are on disk.
+    pub fn bytes_written(&self) -> u64 {
+        self.data.file_len()
+    }
+
+    /// Uncompressed bytes of Data.db so far.
+    pub fn data_len(&self) -> u64 {
+        self.data.len()
+    }
+
+    /// Partitions so far.
+    pub fn partitions(&self) -> u64 {
+        self.partitions
+    }
+
+    /// Bytes in memory that [`Builder::drain`] would give.
+    pub fn waiting(&self) -> usize {
+        self.data.waiting() + self.index.partitions_out.waiting() + self.index.rows_out.waiting()
+    }
+
+    /// Gives the bytes that are finished: each piece is to be appended to its component.
+    pub fn drain(&mut self, mut give: impl FnMut(Component, &[u8])) {
+        self.data.drain(|bytes| give(Component::Data, bytes));
+        self.index.partitions_out.drain(|bytes| give(Component::Partitions, bytes));
+        self.index.rows_out.drain(|bytes| give(Component::Rows, bytes));
+    }
+
+    /// Ends the SSTable. Panics if the last partition was not ended.
+    ///
+    /// # Errors
+    /// A chunk that could not be compressed.
+    pub fn finish(self) -> Result<Finished, Error> {
         assert!(self.partition.is_none(), "the last partition ends before the file");
-        let out = &mut self.written.partitions;
-        let mut last_key = Vec::new();
-        if let Some((key, form, payload, differed)) = self.pending.take() {
-            self.trie.add(&form[..differed.min(form.len())], payload, out);
-            last_key = key;
+        let fault = |problem| Fault { offset: 0, problem }.in_file(&self.descriptor, Component::Data);
+        if let Some(problem) = self.failed {
+            return Err(fault(problem));
         }
-        let count = self.trie.count;
-        let root = self.trie.finish(out);
-        let keys_at = out.len() as u64;
-        for key in [&self.first_key, &last_key] {
-            out.extend_from_slice(&(key.len() as u16).to_be_bytes());
-            out.extend_from_slice(key);
+        let version = self.descriptor.version;
+        let data_len = self.data.len();
+        let WrittenData { rest, pages, chunks, digest, ratio } = self.data.finish().map_err(fault)?;
+        let first = self.first_key.map_or(Vec::new(), Vec::from);
+        let last = self.last_key.map_or(Vec::new(), |key| key.key.into_vec());
+        let mut components = vec![(Component::Data, rest)];
+        let mut sums = vec![pages];
+        let (partitions, rows) = self.index.finish(&first, &last);
+        for (component, out) in [(Component::Partitions, partitions), (Component::Rows, rows)] {
+            let (rest, pages) = out.finish(component);
+            components.push((component, rest));
+            sums.push(pages);
         }
-        for number in [keys_at, count, root] {
-            out.extend_from_slice(&number.to_be_bytes());
+        let metadata = self.collector.finish(version, &self.options, ratio, (first, last));
+        let mut whole = Vec::new();
+        whole.extend(self.filter.map(|filter| (Component::Filter, filter.write())));
+        whole.push(chunks);
+        whole.push((Component::Digest, digest));
+        whole.push((Component::Statistics, metadata.write(version)));
+        let mut names: Vec<Component> = components.iter().chain(&whole).map(|(component, _)| *component).collect();
+        names.push(Component::Toc);
+        names.extend(self.options.owner.map(|_| Component::Helenus));
+        let toc = (Component::Toc, write_toc(&names));
+        sums.extend(whole.iter().chain([&toc]).map(|(component, bytes)| Pages::of(*component, bytes)));
+        let mut lens: Vec<(Component, u64)> = sums.iter().map(|pages| (pages.component, pages.len)).collect();
+        if let Some((shard, map)) = self.options.owner {
+            let bytes = Sidecar { shard, map, components: sums }.write();
+            lens.push((Component::Helenus, bytes.len() as u64));
+            whole.push((Component::Helenus, bytes));
         }
-        self.written.filter = self.filter.map(|filter| filter.write());
-        self.written
+        whole.push(toc);
+        components.append(&mut whole);
+        Ok(Finished { components, lens, metadata, data_len, partitions: self.partitions })
     }
-}
-
-impl Partition {
-    fn add_block(&mut self) {
-        if let Some((start, open)) = self.block.take() {
-            self.index.add(&self.first, &self.last, block_payload(start, open));
-        }
-    }
-}
-
-fn block_payload(offset: usize, open: Deletion) -> Payload {
-    let mut bytes = signed_bytes(offset as i64);
-    let mut flags = bytes.len() as u8;
-    if !open.is_live() {
-        flags |= HAS_OPEN_DELETION;
-        push_deletion(Version::Da, open, &mut bytes);
-    }
-    Payload { flags, bytes }
 }

@@ -7,19 +7,17 @@ mod golden {
     mod flips;
     pub(crate) mod schema;
     pub(crate) mod sstables;
+    mod written;
 }
 
 use golden::archive::Archive;
 use golden::database::Database;
 use golden::schema;
 use golden::sstables::{Sstable, sstables};
-use model::fragment::Fragment;
 use model::key::TokenRange;
 use model::query::Slice;
 use sstable::Version;
 use sstable::filter::{Filter, KeyHash};
-use sstable::statistics::Metadata;
-use sstable::writer::{ROW_INDEX_GRANULARITY, Writer};
 use std::sync::Arc;
 
 /// Tables whose rows CQL cannot show: cells are counter contexts, rows of compact tables, a boolean without a value.
@@ -159,62 +157,4 @@ fn statistics_and_filters_are_written_again() {
             }
         }
     }
-}
-
-/// Tables with a row index of 1 KiB blocks.
-fn granularity(table: &str) -> usize {
-    let small = table.starts_with("key_") && table != "key_only";
-    if small || ["composite_key", "wide_text", "wide_blocks"].contains(&table) {
-        1 << 10
-    } else {
-        ROW_INDEX_GRANULARITY
-    }
-}
-
-#[test]
-fn da_is_written_again() {
-    let mut failures = Vec::new();
-    for (name, files) in &Archive::load(Version::Da) {
-        let opened = sstables(files);
-        // The table as the file knows it, so that dropped columns are kept.
-        for sstable in &opened {
-            let bytes = sstable.part("Statistics.db").expect("there");
-            let metadata = Metadata::open(&sstable.descriptor, bytes).expect("opens");
-            let table = Arc::new(metadata.header.table().expect("known types"));
-            let reader = sstable.open(&table);
-            let mut count = Database::default();
-            count.read(&mut sstable.driver(reader.scan(TokenRange::FULL))).expect("reads");
-            let keys = count.partitions.len() as u64;
-            let mut writer =
-                Writer::new(table.clone(), &metadata.header, granularity(name), keys, metadata.filter_chance);
-            let mut driver = sstable.driver(reader.scan(TokenRange::FULL));
-            while driver.next().expect("reads") {
-                match driver.cursor.fragment().expect("a fragment") {
-                    Fragment::PartitionStart { key, deletion, .. } => writer.start_partition(key, deletion),
-                    Fragment::StaticRow { row } => writer.static_row(row),
-                    Fragment::Row { clustering, row, .. } => writer.row(clustering, row),
-                    Fragment::RangeMarker { clustering, comparable, deletion } => {
-                        let side = model::comparable::side(comparable).expect("a bound");
-                        writer.marker(clustering, side, deletion);
-                    }
-                    Fragment::PartitionEnd => writer.end_partition(),
-                }
-            }
-            let written = writer.finish();
-            let mut compare = |what: &str, written: &[u8], expected: &[u8]| {
-                if written != expected {
-                    let at = written.iter().zip(expected).position(|(a, b)| a != b);
-                    failures.push(format!(
-                        "{name}: {what} at {at:?} of {} and {} bytes",
-                        written.len(),
-                        expected.len()
-                    ));
-                }
-            };
-            compare("Data.db", &written.data, &sstable.data(&reader));
-            compare("Partitions.db", &written.partitions, sstable.part("Partitions.db").expect("there"));
-            compare("Rows.db", &written.rows, sstable.part("Rows.db").expect("there"));
-        }
-    }
-    assert!(failures.is_empty(), "{} differ\n{}", failures.len(), failures.join("\n"));
 }

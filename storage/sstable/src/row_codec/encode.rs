@@ -9,7 +9,7 @@ use super::{
 };
 use crate::descriptor::Version;
 use crate::input::{push_vint, vint_len};
-use crate::statistics::{Header, push_values};
+use crate::statistics::{Collector, Header, push_values};
 use model::mutation::Clustering;
 use model::row::{Cell, CellContent, Deletion, Liveness, RowView};
 use model::schema::Table;
@@ -22,8 +22,13 @@ pub(crate) struct Encoder {
     codec: Codec,
     /// What orders the paths of each column, static ones first.
     paths: [Vec<CqlType>; 2],
+    /// The place among the static and the regular columns of the header of each column id; [`NO_PLACE`] without one.
+    places: [Vec<u16>; 2],
     body: Vec<u8>,
+    present: Vec<usize>,
 }
+
+const NO_PLACE: u16 = u16::MAX;
 
 impl Encoder {
     pub(crate) fn new(version: Version, header: &Header, table: &Table) -> Encoder {
@@ -36,7 +41,22 @@ impl Encoder {
             };
             columns.iter().map(|column| order(&column.field.cql_type)).collect()
         });
-        Encoder { codec: Codec::new(version, header, table), paths, body: Vec::new() }
+        let codec = Codec::new(version, header, table);
+        let places = [&codec.statics, &codec.regulars].map(|columns| {
+            let mut places = Vec::new();
+            for (at, place) in columns.iter().enumerate() {
+                let Some((id, _)) = place.target else { continue };
+                let id = usize::from(id.0);
+                if places.len() <= id {
+                    places.resize(id + 1, NO_PLACE);
+                }
+                if let Some(slot) = places.get_mut(id) {
+                    *slot = at as u16;
+                }
+            }
+            places
+        });
+        Encoder { codec, paths, places, body: Vec::new(), present: Vec::new() }
     }
 
     pub(crate) fn has_statics(&self) -> bool {
@@ -91,37 +111,71 @@ impl Encoder {
         self.push_body(before, out);
     }
 
-    /// Appends a row; without a clustering the static one.
+    /// Appends a row; without a clustering the static one. Counts what is written of it.
     pub(crate) fn push_row(
         &mut self,
         clustering: Option<Clustering<'_>>,
         row: RowView<'_>,
         before: u64,
         out: &mut Vec<u8>,
+        stats: &mut Collector,
+    ) {
+        let is_static = clustering.is_none();
+        let mut present = std::mem::take(&mut self.present);
+        present.clear();
+        let written = if self.in_order(is_static, row, &mut present) {
+            self.push_head(clustering, row, &present, false, out, stats);
+            for cell in row.cells() {
+                if let Some(index) = self.place_of(is_static, &cell) {
+                    self.push_cell(&cell, row.liveness(), self.fixed_len(is_static, index));
+                    stats.cell(&cell);
+                }
+            }
+            present.len()
+        } else {
+            self.push_sorted(clustering, row, &mut present, out, stats)
+        };
+        self.present = present;
+        self.push_body(before, out);
+        if !is_static || !row.is_empty() {
+            stats.row(written);
+        }
+    }
+
+    /// The place of a cell's column in the header.
+    fn place_of(&self, is_static: bool, cell: &Cell<'_>) -> Option<usize> {
+        let places = &self.places[usize::from(!is_static)];
+        let place = places.get(usize::from(cell.column.0)).copied()?;
+        (place != NO_PLACE).then_some(usize::from(place))
+    }
+
+    /// Whether the cells of a row, all of simple columns, come in the header's order: then where their columns are.
+    fn in_order(&self, is_static: bool, row: RowView<'_>, present: &mut Vec<usize>) -> bool {
+        let columns = if is_static { &self.codec.statics } else { &self.codec.regulars };
+        for cell in row.cells() {
+            let Some(index) = self.place_of(is_static, &cell) else { continue };
+            let simple = columns.get(index).is_some_and(|place| !place.complex);
+            if !simple || present.last().is_some_and(|last| *last >= index) {
+                return false;
+            }
+            present.push(index);
+        }
+        true
+    }
+
+    /// Flags and clustering into `out`, the beginning of the body up to the cells.
+    fn push_head(
+        &mut self,
+        clustering: Option<Clustering<'_>>,
+        row: RowView<'_>,
+        present: &[usize],
+        complex_deletion: bool,
+        out: &mut Vec<u8>,
+        stats: &mut Collector,
     ) {
         let is_static = clustering.is_none();
         let (liveness, deletion) = (row.liveness(), row.deletion());
-        let mut cells: Vec<(usize, Cell<'_>)> = Vec::new();
-        let places = if is_static { &self.codec.statics } else { &self.codec.regulars };
-        for cell in row.cells() {
-            let of = |place: &super::Place| place.target.is_some_and(|(id, _)| id == cell.column);
-            if let Some(index) = places.iter().position(of) {
-                cells.push((index, cell));
-            }
-        }
-        let paths = &self.paths[usize::from(!is_static)];
-        let by_path = |index: usize, a: &Cell<'_>, b: &Cell<'_>| match (a.path, b.path) {
-            (Some(a), Some(b)) => paths.get(index).map_or(Ordering::Equal, |order| value::compare(order, a, b)),
-            (a, b) => a.is_some().cmp(&b.is_some()),
-        };
-        cells.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| by_path(*a, x, y)));
-        let mut present: Vec<usize> = cells.iter().map(|(index, _)| *index).collect();
-        present.dedup();
-        let columns = places.len();
-        let complex: Vec<bool> =
-            present.iter().map(|index| places.get(*index).is_some_and(|place| place.complex)).collect();
-        let is_deletion = |cell: &Cell<'_>| matches!(cell.content, CellContent::ColumnDeletion { .. });
-        let complex_deletion = cells.iter().any(|(_, cell)| is_deletion(cell));
+        let columns = if is_static { self.codec.statics.len() } else { self.codec.regulars.len() };
         let all = present.len() == columns;
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         out.push(
@@ -143,34 +197,70 @@ impl Encoder {
                 self.ttl(ttl);
                 self.local_deletion_time(end);
             }
+            stats.liveness(Liveness { timestamp, expiry });
         }
         if !deletion.is_live() {
             self.deletion(deletion);
+            stats.deletion(deletion);
         }
         if !all {
-            push_subset(&present, columns, &mut self.body);
+            push_subset(present, columns, &mut self.body);
         }
+    }
+
+    /// Head and body of a row whose cells have to be sorted; how many columns have cells.
+    fn push_sorted(
+        &mut self,
+        clustering: Option<Clustering<'_>>,
+        row: RowView<'_>,
+        present: &mut Vec<usize>,
+        out: &mut Vec<u8>,
+        stats: &mut Collector,
+    ) -> usize {
+        let is_static = clustering.is_none();
+        let place = |cell| self.place_of(is_static, &cell).map(|index| (index, cell));
+        let mut cells: Vec<(usize, Cell<'_>)> = row.cells().filter_map(place).collect();
+        let paths = &self.paths[usize::from(!is_static)];
+        let by_path = |index: usize, a: &Cell<'_>, b: &Cell<'_>| match (a.path, b.path) {
+            (Some(a), Some(b)) => paths.get(index).map_or(Ordering::Equal, |order| value::compare(order, a, b)),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        };
+        cells.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| by_path(*a, x, y)));
+        present.clear();
+        present.extend(cells.iter().map(|(index, _)| *index));
+        present.dedup();
+        let is_deletion = |cell: &Cell<'_>| matches!(cell.content, CellContent::ColumnDeletion { .. });
+        let complex_deletion = cells.iter().any(|(_, cell)| is_deletion(cell));
+        self.push_head(clustering, row, present, complex_deletion, out, stats);
         let mut rest = &cells[..];
-        for (index, complex) in present.iter().zip(complex) {
+        let mut written = 0;
+        for index in present.iter() {
             let (own, others) = rest.split_at(rest.iter().take_while(|(of, _)| of == index).count());
             rest = others;
             let mut own = own.iter().map(|(_, cell)| cell).peekable();
-            if complex {
+            let places = if is_static { &self.codec.statics } else { &self.codec.regulars };
+            if places.get(*index).is_some_and(|place| place.complex) {
                 let deleted = own.next_if(|cell| is_deletion(cell));
+                let deletion = match deleted.map(|cell| (cell.timestamp, cell.content)) {
+                    Some((timestamp, CellContent::ColumnDeletion { local_deletion_time })) => {
+                        Deletion { timestamp, local_deletion_time }
+                    }
+                    _ => Deletion::LIVE,
+                };
                 if complex_deletion {
-                    self.deletion(match deleted.map(|cell| (cell.timestamp, cell.content)) {
-                        Some((timestamp, CellContent::ColumnDeletion { local_deletion_time })) => {
-                            Deletion { timestamp, local_deletion_time }
-                        }
-                        _ => Deletion::LIVE,
-                    });
+                    self.deletion(deletion);
                 }
+                stats.deletion(deletion);
                 push_vint(&mut self.body, own.clone().count() as u64);
             }
+            written += usize::from(own.peek().is_some());
             let fixed_len = self.fixed_len(is_static, *index);
-            own.for_each(|cell| self.push_cell(cell, liveness, fixed_len));
+            for cell in own {
+                self.push_cell(cell, row.liveness(), fixed_len);
+                stats.cell(cell);
+            }
         }
-        self.push_body(before, out);
+        written
     }
 
     fn fixed_len(&self, is_static: bool, index: usize) -> Option<usize> {

@@ -10,6 +10,7 @@
 //! Invariants: keys come in ascending order; a child is written before its parent; a page that is begun is filled with zeros.
 
 use super::PAGE_BYTES;
+use crate::writer::Out;
 
 /// What a node carries: its flags and bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -154,16 +155,16 @@ impl Node {
     }
 
     /// Writes the node behind what is below it.
-    fn write(&mut self, out: &mut Vec<u8>) -> u64 {
-        let start = out.len() as u64;
+    fn write(&mut self, out: &mut Out) -> u64 {
+        let start = out.len();
         for child in &mut self.children {
             if child.at.is_none() {
                 child.at = Some(child.write(out));
             }
         }
-        let at = out.len() as u64;
+        let at = out.len();
         debug_assert_eq!(at, start + self.branch_len as u64);
-        self.push(at, out);
+        self.push(at, out.tail());
         at
     }
 
@@ -218,18 +219,9 @@ fn push_packed(bits: usize, numbers: &[u64], out: &mut Vec<u8>) {
     }
 }
 
-/// What is left of the page at the end of a file.
-fn page_left(out: &[u8]) -> usize {
-    PAGE_BYTES - out.len() % PAGE_BYTES
-}
-
-fn pad(out: &mut Vec<u8>) {
-    out.resize(out.len().next_multiple_of(PAGE_BYTES), 0);
-}
-
 impl TrieWriter {
     /// Adds a key above the last one.
-    pub(crate) fn add(&mut self, key: &[u8], payload: Payload, out: &mut Vec<u8>) {
+    pub(crate) fn add(&mut self, key: &[u8], payload: Payload, out: &mut Out) {
         let shared = key.iter().zip(&self.last).take_while(|(a, b)| a == b).count();
         assert!(self.count == 0 || key > &self.last[..], "keys of a trie ascend");
         while self.stack.len() > shared + 1 {
@@ -245,30 +237,30 @@ impl TrieWriter {
     }
 
     /// Writes what is left and gives the place of the root.
-    pub(crate) fn finish(mut self, out: &mut Vec<u8>) -> u64 {
+    pub(crate) fn finish(mut self, out: &mut Out) -> u64 {
         while self.stack.len() > 1 {
             self.complete_last(out);
         }
         let mut root = self.stack.pop().unwrap_or_default();
         complete(&mut root, out);
-        let mut len = root.resize(out.len() as u64);
-        if len > page_left(out) {
+        let mut len = root.resize(out.len());
+        if len > out.page_left() {
             if len <= PAGE_BYTES {
-                pad(out);
-                len = root.resize(out.len() as u64);
+                out.pad();
+                len = root.resize(out.len());
             }
-            if len > page_left(out) {
+            if len > out.page_left() {
                 lay_out_children(&mut root, out);
-                if root.len > page_left(out) {
-                    pad(out);
-                    root.resize(out.len() as u64);
+                if root.len > out.page_left() {
+                    out.pad();
+                    root.resize(out.len());
                 }
             }
         }
         root.write(out)
     }
 
-    fn complete_last(&mut self, out: &mut Vec<u8>) {
+    fn complete_last(&mut self, out: &mut Out) {
         if let Some(mut node) = self.stack.pop() {
             complete(&mut node, out);
             if let Some(parent) = self.stack.last_mut() {
@@ -278,11 +270,11 @@ impl TrieWriter {
     }
 }
 
-fn complete(node: &mut Node, out: &mut Vec<u8>) {
+fn complete(node: &mut Node, out: &mut Out) {
     node.branch_len = node.children.iter().map(Node::total).sum();
     // Until it is known better a child may be anywhere.
     node.far_children = true;
-    let len = node.len_at(out.len() as u64);
+    let len = node.len_at(out.len());
     if len + node.branch_len < PAGE_BYTES {
         node.len = len;
         node.far_children = node.children.iter().any(|child| child.at.is_some());
@@ -294,8 +286,8 @@ fn complete(node: &mut Node, out: &mut Vec<u8>) {
 }
 
 /// Writes the branches of a node.
-fn lay_out_children(node: &mut Node, out: &mut Vec<u8>) {
-    let mut left = page_left(out);
+fn lay_out_children(node: &mut Node, out: &mut Out) {
+    let mut left = out.page_left();
     loop {
         let largest = |left: usize, node: &Node| {
             let open =
@@ -306,29 +298,29 @@ fn lay_out_children(node: &mut Node, out: &mut Vec<u8>) {
             break;
         }
         let index = largest(left, node).or_else(|| {
-            pad(out);
+            out.pad();
             left = PAGE_BYTES;
             largest(usize::MAX, node)
         });
         let Some(child) = index.and_then(|index| node.children.get_mut(index)) else { break };
         if child.far_children || child.far_branch {
-            let len = child.resize(out.len() as u64);
+            let len = child.resize(out.len());
             if len > left {
                 if left == PAGE_BYTES {
                     lay_out_children(child, out);
-                    left = page_left(out);
+                    left = out.page_left();
                 }
                 continue;
             }
         }
         let at = child.write(out);
         child.placed(at);
-        left = page_left(out);
+        left = out.page_left();
     }
     node.branch_len = 0;
     node.far_children = true;
     node.far_branch = false;
-    node.len = node.len_at(out.len() as u64);
+    node.len = node.len_at(out.len());
 }
 
 /// The fewest bytes of a signed number, at least one.

@@ -1,0 +1,87 @@
+//! Compressing one chunk after another, with what a codec keeps between them.
+
+use super::{CompressionParams, Compressor};
+use crate::input::Problem;
+use std::fmt;
+use std::io::Read;
+
+/// The level of Zstd unless the table says otherwise.
+const ZSTD_LEVEL: i32 = 3;
+
+enum Codec {
+    Noop,
+    Lz4,
+    Snappy(Box<snap::raw::Encoder>),
+    Deflate,
+    Zstd(Box<zstd::bulk::Compressor<'static>>),
+    /// Its context could not be made.
+    Broken,
+}
+
+/// See the module.
+pub(crate) struct ChunkEncoder {
+    codec: Codec,
+}
+
+impl fmt::Debug for ChunkEncoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChunkEncoder").finish_non_exhaustive()
+    }
+}
+
+impl ChunkEncoder {
+    pub(crate) fn new(params: &CompressionParams) -> ChunkEncoder {
+        let codec = match params.compressor {
+            Compressor::Noop => Codec::Noop,
+            Compressor::Lz4 => Codec::Lz4,
+            Compressor::Snappy => Codec::Snappy(Box::new(snap::raw::Encoder::new())),
+            Compressor::Deflate => Codec::Deflate,
+            Compressor::Zstd => {
+                let range = zstd::compression_level_range();
+                let level = params.level().unwrap_or(ZSTD_LEVEL).clamp(*range.start(), *range.end());
+                // Cassandra writes a checksum of the content into each frame.
+                match zstd::bulk::Compressor::new(level).and_then(|mut zstd| zstd.include_checksum(true).map(|()| zstd))
+                {
+                    Ok(zstd) => Codec::Zstd(Box::new(zstd)),
+                    Err(_) => Codec::Broken,
+                }
+            }
+        };
+        ChunkEncoder { codec }
+    }
+
+    /// Appends the compressed form of a chunk.
+    pub(crate) fn compress(&mut self, chunk: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
+        let failed = Problem::Unsupported("compressing this chunk");
+        let start = out.len();
+        match &mut self.codec {
+            Codec::Noop => out.extend_from_slice(chunk),
+            Codec::Lz4 => {
+                out.extend_from_slice(&(chunk.len() as u32).to_le_bytes());
+                let at = out.len();
+                out.resize(at + lz4_flex::block::get_maximum_output_size(chunk.len()), 0);
+                let block = out.get_mut(at..).unwrap_or_default();
+                let len = lz4_flex::block::compress_into(chunk, block).map_err(|_| failed)?;
+                out.truncate(at + len);
+            }
+            Codec::Snappy(snappy) => {
+                out.resize(start + snap::raw::max_compress_len(chunk.len()), 0);
+                let block = out.get_mut(start..).unwrap_or_default();
+                let len = snappy.compress(chunk, block).map_err(|_| failed)?;
+                out.truncate(start + len);
+            }
+            Codec::Deflate => {
+                let level = flate2::Compression::default();
+                flate2::read::ZlibEncoder::new(chunk, level).read_to_end(out).map_err(|_| failed)?;
+            }
+            Codec::Zstd(zstd) => {
+                out.resize(start + zstd::zstd_safe::compress_bound(chunk.len()), 0);
+                let block = out.get_mut(start..).unwrap_or_default();
+                let len = zstd.compress_to_buffer(chunk, block).map_err(|_| failed)?;
+                out.truncate(start + len);
+            }
+            Codec::Broken => return Err(failed),
+        }
+        Ok(())
+    }
+}

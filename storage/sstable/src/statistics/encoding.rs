@@ -1,0 +1,118 @@
+//! What a header says before any row is written: the smallest values, and the columns of a table.
+
+use super::{COMPOSITE_TYPE, DELETION_TIME_EPOCH, FieldType, Header, HeaderColumn, TIMESTAMP_EPOCH};
+use model::row::{CellContent, Deletion, RowView};
+use model::schema::{Column, Table};
+
+/// The smallest values of rows, that what is written is relative to. Smaller ones can be written too, but take more bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EncodingStats {
+    /// Microseconds; `None` without any.
+    pub min_timestamp: Option<i64>,
+    /// Seconds; `None` if nothing is deleted or expires.
+    pub min_local_deletion_time: Option<i64>,
+    /// Seconds; `None` if nothing expires.
+    pub min_ttl: Option<i32>,
+}
+
+impl EncodingStats {
+    fn timestamp(&mut self, timestamp: i64) {
+        self.min_timestamp = Some(self.min_timestamp.map_or(timestamp, |min| min.min(timestamp)));
+    }
+
+    fn local_deletion_time(&mut self, time: i64) {
+        self.min_local_deletion_time = Some(self.min_local_deletion_time.map_or(time, |min| min.min(time)));
+    }
+
+    fn ttl(&mut self, ttl: i32) {
+        self.min_ttl = Some(self.min_ttl.map_or(ttl, |min| min.min(ttl)));
+    }
+
+    /// Takes a deletion in.
+    pub fn deletion(&mut self, deletion: Deletion) {
+        if !deletion.is_live() {
+            self.timestamp(deletion.timestamp);
+            self.local_deletion_time(deletion.local_deletion_time);
+        }
+    }
+
+    /// Takes a row in.
+    pub fn row(&mut self, row: RowView<'_>) {
+        self.deletion(row.deletion());
+        if let Some(liveness) = row.liveness() {
+            self.timestamp(liveness.timestamp);
+            if let Some((ttl, end)) = liveness.expiry {
+                self.ttl(ttl);
+                self.local_deletion_time(end);
+            }
+        }
+        for cell in row.cells() {
+            self.timestamp(cell.timestamp);
+            match cell.content {
+                CellContent::Live(_) => {}
+                CellContent::Expiring { ttl, local_deletion_time, .. } => {
+                    self.ttl(ttl);
+                    self.local_deletion_time(local_deletion_time);
+                }
+                CellContent::Deleted { local_deletion_time } | CellContent::ColumnDeletion { local_deletion_time } => {
+                    self.local_deletion_time(local_deletion_time);
+                }
+            }
+        }
+    }
+
+    /// Takes the values of another SSTable's header in.
+    pub fn header(&mut self, header: &Header) {
+        self.timestamp(header.min_timestamp);
+        if header.min_local_deletion_time != DELETION_TIME_EPOCH {
+            self.local_deletion_time(header.min_local_deletion_time);
+        }
+        if let Ok(ttl @ 1..) = i32::try_from(header.min_ttl) {
+            self.ttl(ttl);
+        }
+    }
+}
+
+impl FieldType {
+    /// The type of a column, reversed if it descends.
+    pub fn of(column: &Column) -> FieldType {
+        let class = column.cql_type.class_name();
+        let class = if column.descending { format!("{REVERSED_TYPE}({class})") } else { class };
+        FieldType {
+            class,
+            cql_type: column.cql_type.clone(),
+            descending: column.descending,
+            fixed_len: column.cql_type.fixed_len(),
+        }
+    }
+}
+
+const REVERSED_TYPE: &str = "org.apache.cassandra.db.marshal.ReversedType";
+
+impl Header {
+    /// The header of rows of a table, with all its columns.
+    pub fn of(table: &Table, stats: EncodingStats) -> Header {
+        let classes: Vec<String> = table.partition_key().iter().map(|column| column.cql_type.class_name()).collect();
+        let columns = |columns: &[Column]| {
+            let mut sorted: Vec<&Column> = columns.iter().collect();
+            sorted.sort_by_key(|column| (column.cql_type.is_multicell(), column.name.as_bytes()));
+            let column = |column: &&Column| HeaderColumn {
+                name: column.name.clone().into_bytes(),
+                field: FieldType::of(column),
+            };
+            sorted.iter().map(column).collect()
+        };
+        Header {
+            min_timestamp: stats.min_timestamp.unwrap_or(TIMESTAMP_EPOCH),
+            min_local_deletion_time: stats.min_local_deletion_time.unwrap_or(DELETION_TIME_EPOCH),
+            min_ttl: stats.min_ttl.unwrap_or(0).into(),
+            key_class: match &classes[..] {
+                [class] => class.clone(),
+                classes => format!("{COMPOSITE_TYPE}({})", classes.join(",")),
+            },
+            clustering: table.clustering().iter().map(FieldType::of).collect(),
+            statics: columns(table.statics()),
+            regulars: columns(table.regular()),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Cassandra's SSTables, written again from their own rows: byte by byte the same.
+
+use super::archive::Archive;
+use super::sstables::{Sstable, sstables};
+use model::key::{ShardMap, TokenRange};
+use sstable::compression::CompressionParams;
+use sstable::statistics::Metadata;
+use sstable::writer::{Builder, Finished, Options};
+use sstable::{Component, Version};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes of a block of the row index, of tables that do not have the format's own.
+fn row_index_bytes(table: &str) -> Option<usize> {
+    let small = table.starts_with("key_") && table != "key_only";
+    (small || ["composite_key", "wide_text", "wide_blocks"].contains(&table)).then_some(1 << 10)
+}
+
+/// The SSTable, written again, and how.
+fn written(name: &str, sstable: &Sstable<'_>, owner: Option<(u16, ShardMap)>) -> (Finished, Metadata) {
+    let bytes = sstable.part("Statistics.db").expect("there");
+    let metadata = Metadata::open(&sstable.descriptor, bytes).expect("opens");
+    // The table as the file knows it, so that dropped columns are kept.
+    let table = Arc::new(metadata.header.table().expect("known types"));
+    let reader = sstable.open(&table);
+    let statistics = &metadata.statistics;
+    let mut options = Options::of(&table, Default::default()).expect("options");
+    options.header = metadata.header.clone();
+    options.compression = reader.compression().map(CompressionParams::from);
+    options.filter_chance = metadata.filter_chance;
+    options.keys = reader.partitions().expect("bti");
+    options.row_index_bytes = row_index_bytes(name);
+    options.owner = owner;
+    options.log_intervals = statistics.log_intervals.clone();
+    options.level = statistics.level;
+    options.repaired_at = statistics.repaired_at;
+    options.host_id = statistics.host_id;
+    options.token_space_coverage = statistics.token_space_coverage;
+    let mut builder = Builder::new(sstable.descriptor.clone(), table, options).expect("a builder");
+    let mut driver = sstable.driver(reader.scan(TokenRange::FULL));
+    let mut drained: BTreeMap<Component, Vec<u8>> = BTreeMap::new();
+    while driver.next().expect("reads") {
+        builder.fragment(&driver.cursor.fragment().expect("a fragment"));
+        if builder.waiting() > 10_000 {
+            builder.drain(|component, bytes| drained.entry(component).or_default().extend_from_slice(bytes));
+        }
+    }
+    let mut finished = builder.finish().expect("finishes");
+    for (component, rest) in &mut finished.components {
+        if let Some(mut whole) = drained.remove(component) {
+            whole.append(rest);
+            *rest = whole;
+        }
+    }
+    (finished, metadata)
+}
+
+fn compare(failures: &mut Vec<String>, what: &str, written: &[u8], expected: &[u8]) {
+    if written != expected {
+        let at = written.iter().zip(expected).position(|(a, b)| a != b);
+        let (found, expected) = (written.len(), expected.len());
+        failures.push(format!("{what} at {at:?} of {found} and {expected} bytes"));
+    }
+}
+
+fn write_again(version: Version) {
+    let mut failures = Vec::new();
+    for (name, files) in &Archive::load(version) {
+        for sstable in &sstables(files) {
+            let (finished, metadata) = written(name, sstable, None);
+            let bytes: BTreeMap<&str, &[u8]> =
+                finished.components.iter().map(|(component, bytes)| (component.name(), &bytes[..])).collect();
+            let expected: Vec<&str> = sstable.files.keys().copied().collect();
+            assert_eq!(bytes.keys().copied().collect::<Vec<_>>(), expected, "{name}");
+            let again = Sstable { descriptor: sstable.descriptor.clone(), files: bytes.clone().into_iter().collect() };
+            let table = Arc::new(metadata.header.table().expect("known types"));
+            let reader = again.open(&table);
+            let mut check = |what: &str, found: &[u8], expected: &[u8]| {
+                compare(&mut failures, &format!("{name}: {what}"), found, expected);
+            };
+            check("data", &again.data(&reader), &sstable.data(&sstable.open(&table)));
+            // What a compressor makes of a chunk depends on its version: bytes, their lengths and what is summed over them.
+            let compressed = !matches!(reader.compression(), None) && name != "compression_noop";
+            for (component, bytes) in &bytes {
+                let depends = ["Data.db", "CompressionInfo.db", "Digest.crc32"].contains(component);
+                // `scrubbed` has a filter for an estimate of its partitions.
+                if !(compressed && depends
+                    || *component == "Statistics.db"
+                    || name == "scrubbed" && *component == "Filter.db")
+                {
+                    check(component, bytes, sstable.part(component).expect("there"));
+                }
+            }
+            let mut found = finished.metadata;
+            if compressed {
+                found.statistics.compression_ratio = metadata.statistics.compression_ratio;
+            }
+            if format!("{found:?}") != format!("{metadata:?}") {
+                let (a, b) = (format!("{found:#?}"), format!("{metadata:#?}"));
+                let lines: Vec<String> =
+                    a.lines().zip(b.lines()).filter(|(a, b)| a != b).take(3).map(|(a, b)| format!("{a} {b}")).collect();
+                failures.push(format!("{name}: Statistics.db {lines:?}"));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} differ\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn da_is_written_again() {
+    write_again(Version::Da);
+}
