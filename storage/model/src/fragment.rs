@@ -4,15 +4,13 @@ use crate::key::Token;
 use crate::mutation::Clustering;
 use crate::row::{Deletion, RowView};
 
-/// One step of a [`Cursor`].
-#[derive(Clone, Copy, Debug)]
-pub enum Step<'a> {
-    /// The next fragment; it borrows from the cursor's current block.
-    Fragment(Fragment<'a>),
-    /// A block must be brought before the next step.
+/// What [`Cursor::advance`] came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// A fragment: [`Cursor::fragment`].
+    Fragment,
+    /// A block must be brought before the same step is tried again.
     Need(BlockRef),
-    /// The source's bytes cannot be trusted: it says itself what and where. Every further step says the same.
-    Failed,
     /// Nothing is left.
     End,
 }
@@ -67,8 +65,18 @@ pub enum Fragment<'a> {
     PartitionEnd,
 }
 
-/// Rows in order. Steps are synchronous; a step that needs a block says so and is repeated once the block is there.
+/// Rows in order, in two phases: a step, and a look at what it came to, which lasts until the next step. Partitions come
+/// by token and key; within a slice no two range markers are at one place.
 pub trait Cursor {
-    /// The next step.
-    fn step(&mut self) -> Step<'_>;
+    /// What makes a step fail.
+    type Error;
+
+    /// Goes on to the next fragment. Synchronous: a step that needs a block says so and is repeated once it is there.
+    ///
+    /// # Errors
+    /// The source's bytes cannot be trusted; every further step says the same.
+    fn advance(&mut self) -> Result<Progress, Self::Error>;
+
+    /// The fragment that the last step came to; `None` if it came to none.
+    fn fragment(&self) -> Option<Fragment<'_>>;
 }

@@ -1,13 +1,13 @@
 //! The fragments of one partition of a memtable, slice by slice, in either direction.
 //!
 //! Invariants: rows are given as they are stored; what the partition's deletion and its range tombstones shadow is for
-//! the reader to leave out. A range marker opened in a slice is closed before its end.
+//! the reader to leave out. A range marker opened in a slice is closed before its end; no two markers are at one place.
 
 use super::arena::Arena;
 use super::partition::Partition;
 use super::rows::{RowEntry, RowIter};
 use super::tombstones::{Bound, RangeTombstone};
-use model::fragment::{Cursor, Fragment, Step};
+use model::fragment::Fragment;
 use model::mutation::Clustering;
 use model::query::Slice;
 use model::row::{Deletion, RowView};
@@ -140,7 +140,6 @@ impl<'a> InSlice<'a> {
                 return Some(marker(opens_at, range.deletion));
             }
             if self.open && comes_first(closes_at.0) {
-                self.open = false;
                 let next = partition.tombstones.as_deref().and_then(|tombstones| {
                     if reversed {
                         tombstones.last_starting_before(Some(range.start.comparable()))
@@ -149,7 +148,13 @@ impl<'a> InSlice<'a> {
                     }
                 });
                 self.tombstone = next.filter(|range| reaches(range, self.slice));
-                return Some(marker(closes_at, Deletion::LIVE));
+                // Where ranges touch, one marker closes and opens.
+                let touches = |next: &RangeTombstone<'a>| {
+                    if reversed { next.end == range.start } else { next.start == range.end }
+                };
+                let opened = self.tombstone.filter(touches).map(|next| next.deletion);
+                self.open = opened.is_some();
+                return Some(marker(closes_at, opened.unwrap_or(Deletion::LIVE)));
             }
         }
         let row = self.next_row?;
@@ -164,7 +169,7 @@ impl<'a> InSlice<'a> {
 }
 
 impl<'a> PartitionCursor<'a> {
-    /// [`Cursor::step`] with fragments that live as long as the partition; `None` at the end.
+    /// The next fragment; `None` at the end.
     pub fn next_fragment(&mut self) -> Option<Fragment<'a>> {
         loop {
             match self.phase {
@@ -197,15 +202,6 @@ impl<'a> PartitionCursor<'a> {
                 }
                 Phase::Done => return None,
             }
-        }
-    }
-}
-
-impl Cursor for PartitionCursor<'_> {
-    fn step(&mut self) -> Step<'_> {
-        match self.next_fragment() {
-            Some(fragment) => Step::Fragment(fragment),
-            None => Step::End,
         }
     }
 }

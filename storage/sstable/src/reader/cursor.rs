@@ -19,7 +19,7 @@ use crate::row_codec::{Scratch, Unfiltered};
 use crate::trie::{self, Position, RowBlock};
 use crate::{BlockId, Error};
 use bytes::Bytes;
-use model::fragment::{self, BlockRef, Fragment, Step};
+use model::fragment::{self, BlockRef, Fragment};
 use model::key::TokenRange;
 use model::mutation::Clustering;
 use model::query::Slice;
@@ -589,14 +589,19 @@ fn in_file<T>(result: Result<T, Stop>, component: Component) -> Result<T, Stop> 
 }
 
 impl fragment::Cursor for Cursor {
-    fn step(&mut self) -> Step<'_> {
-        match self.advance() {
-            Ok(Progress::Need(block)) => {
-                Step::Need(BlockRef { source: 0, file: block.component as u8, offset: block.offset })
+    type Error = Error;
+
+    fn advance(&mut self) -> Result<fragment::Progress, Error> {
+        Ok(match Cursor::advance(self)? {
+            Progress::Fragment => fragment::Progress::Fragment,
+            Progress::Need(BlockId { component, offset }) => {
+                fragment::Progress::Need(BlockRef { source: 0, file: component as u8, offset })
             }
-            Ok(Progress::Fragment) => self.fragment().map_or(Step::End, Step::Fragment),
-            Ok(Progress::End) => Step::End,
-            Err(_) => Step::Failed,
-        }
+            Progress::End => fragment::Progress::End,
+        })
+    }
+
+    fn fragment(&self) -> Option<Fragment<'_>> {
+        Cursor::fragment(self)
     }
 }

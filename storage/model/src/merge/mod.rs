@@ -1,0 +1,12 @@
+//! Last write wins: rows of many sources as those of one.
+//!
+//! [`merge_rows`] puts two versions of a row together, [`Merge`] any number of cursors, and [`Purge`] leaves out of what
+//! a merge gives what no reader will miss.
+
+mod purge;
+mod row;
+mod sources;
+
+pub use purge::Purge;
+pub use row::{filter_row, merge_rows, reconcile};
+pub use sources::Merge;
