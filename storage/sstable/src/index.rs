@@ -191,9 +191,28 @@ impl RowIndex {
 
     /// The block that the first row at or after a comparable form is in.
     pub(crate) fn floor(&self, comparable: &[u8]) -> Option<RowBlock> {
-        let index = self.entries.partition_point(|(last, _)| &last[..] < comparable);
+        self.block(self.position(comparable))
+    }
+
+    /// The number of that block.
+    pub(crate) fn position(&self, comparable: &[u8]) -> usize {
         // Behind the last block: the end of the partition is in it.
-        self.entries.get(index.min(self.entries.len().checked_sub(1)?)).map(|(_, block)| *block)
+        self.entries.partition_point(|(last, _)| &last[..] < comparable).min(self.last())
+    }
+
+    /// The number of the last block.
+    pub(crate) fn last(&self) -> usize {
+        self.entries.len().saturating_sub(1)
+    }
+
+    /// The block of a number.
+    pub(crate) fn block(&self, at: usize) -> Option<RowBlock> {
+        self.entries.get(at).map(|(_, block)| *block)
+    }
+
+    /// Whether a block holds anything at or behind a comparable form.
+    pub(crate) fn reaches(&self, at: usize, comparable: &[u8]) -> bool {
+        self.entries.get(at).is_some_and(|(last, _)| &last[..] >= comparable)
     }
 }
 

@@ -7,6 +7,7 @@
 //! Invariants: nothing here waits or reads files; a block is checked against its checksum, if its file has one, before
 //! anything is read from it.
 
+mod backward;
 mod cursor;
 mod window;
 
@@ -168,10 +169,10 @@ impl Reader {
         Cursor::scan(self.clone(), range)
     }
 
-    /// A cursor over the rows of one partition that lie in `slices` (in clustering order, not overlapping). Without the
-    /// partition it gives nothing. It does not ask the filter.
-    pub fn partition(self: &Arc<Self>, key: DecoratedKey, slices: Arc<[Slice]>) -> Cursor {
-        Cursor::partition(self.clone(), key, slices)
+    /// A cursor over the rows of one partition that lie in `slices` (in clustering order, not overlapping), in reverse if
+    /// `reversed`. Without the partition it gives nothing. It does not ask the filter.
+    pub fn partition(self: &Arc<Self>, key: DecoratedKey, slices: Arc<[Slice]>, reversed: bool) -> Cursor {
+        Cursor::partition(self.clone(), key, slices, reversed)
     }
 
     /// Bytes of the blocks of a component, but for its last one.

@@ -169,9 +169,14 @@ impl<'a> Node<'a> {
 
     /// The last child below an index.
     fn child_below(&self, index: usize) -> Result<Option<u64>, Fault> {
+        self.last_below(index).map(|found| found.map(|(_, child)| child))
+    }
+
+    /// The same, with its own index.
+    fn last_below(&self, index: usize) -> Result<Option<(usize, u64)>, Fault> {
         for index in (0..index).rev() {
             if let Some(child) = self.child(index)? {
-                return Ok(Some(child));
+                return Ok(Some((index, child)));
             }
         }
         Ok(None)
@@ -418,6 +423,61 @@ impl RowIndex {
                 Ok(Some(node_block(&node, version)?))
             }
             (None, None) => Ok(None),
+        }
+    }
+}
+
+impl RowIndex {
+    /// The last block whose separator is below a bound, or at it if `inclusive`; without a bound the place behind the last
+    /// block. With its separator.
+    pub(crate) fn last_until(
+        &self,
+        blocks: &Blocks,
+        bound: Option<&[u8]>,
+        inclusive: bool,
+        version: Version,
+    ) -> Result<Option<(Vec<u8>, RowBlock)>, Stop> {
+        let walk = Walk { blocks, component: Component::Rows };
+        let mut at = self.root;
+        let mut path = Vec::new();
+        // The last found on the way: the node of a separator that is a prefix of the bound, or behind it a branch below the
+        // bound.
+        let mut prefix = None;
+        let mut branch = bound.is_none().then(|| (Vec::new(), at));
+        let mut bytes = bound.unwrap_or_default().iter();
+        while bound.is_some() {
+            let node = walk.node(at)?;
+            let byte = bytes.next();
+            if node.payload_flags()? != 0 && (byte.is_some() || inclusive) {
+                prefix = Some((path.clone(), node_block(&node, version)?));
+                branch = None;
+            }
+            let Some(byte) = byte else { break };
+            let place = node.search(*byte)?;
+            let (Ok(index) | Err(index)) = place;
+            if let Some((index, child)) = node.last_below(index)? {
+                let mut below = path.clone();
+                below.push(node.transition(index)? as u8);
+                branch = Some((below, child));
+            }
+            let Ok(index) = place else { break };
+            let Some(child) = node.child(index)? else { break };
+            path.push(*byte);
+            at = child;
+        }
+        let Some((mut path, mut at)) = branch else { return Ok(prefix) };
+        loop {
+            let node = walk.node(at)?;
+            match node.last_below(node.range()?)? {
+                Some((index, child)) => {
+                    path.push(node.transition(index)? as u8);
+                    at = child;
+                }
+                None if node.payload_flags()? == 0 => {
+                    return Err(Fault::invalid(at, "a trie node with a payload").into());
+                }
+                None => return Ok(Some((path, node_block(&node, version)?))),
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ mod golden {
     pub(crate) mod archive;
     pub(crate) mod database;
     mod flips;
+    mod reversed;
     pub(crate) mod schema;
     pub(crate) mod sstables;
     mod written;
@@ -86,7 +87,7 @@ fn find_in(name: &str, sstable: &Sstable<'_>, table: &Arc<model::Table>) {
     for (key, partition) in all.partitions.iter().step_by(step.max(1)) {
         assert!(reader.may_contain(&key.key), "{name}: {key:?} passes the filter");
         let mut one = Database::default();
-        let cursor = reader.partition(key.clone(), [Slice::all()].into());
+        let cursor = reader.partition(key.clone(), [Slice::all()].into(), false);
         one.read(&mut sstable.driver(cursor)).expect("reads");
         assert_eq!(one.partitions.get(key), Some(partition), "{name}: {key:?}");
         let step = partition.rows.len().div_ceil(40);
@@ -94,7 +95,7 @@ fn find_in(name: &str, sstable: &Sstable<'_>, table: &Arc<model::Table>) {
             let end = [comparable, &[0xff][..]].concat();
             let slice = Slice { start: comparable[..].into(), end: end.into() };
             let mut one = Database::default();
-            let mut driver = sstable.driver(reader.partition(key.clone(), [slice].into()));
+            let mut driver = sstable.driver(reader.partition(key.clone(), [slice].into(), false));
             one.read(&mut driver).expect("reads");
             let found = &one.partitions[key];
             assert_eq!(found.rows.get(comparable), Some(row), "{name}: {key:?}");

@@ -9,6 +9,7 @@
 //! Invariants: a step that needs a block changes nothing that the repeated step does not do again; after an error every
 //! step gives the same error.
 
+use super::backward::Backward;
 use super::window::Window;
 use super::{Blocks, Index, Reader, Stop, next_token};
 use crate::descriptor::Component;
@@ -58,7 +59,7 @@ enum State {
 
 /// What a step found, without its data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Event {
+pub(super) enum Event {
     Start,
     Static,
     Row,
@@ -66,12 +67,15 @@ enum Event {
     Marker(Deletion),
     /// A marker at a bound of a slice.
     Bound(Deletion),
+    /// A row or marker of a read in reverse.
+    BackRow,
+    BackMarker(Deletion),
     End,
 }
 
 /// The row index of the current partition.
 #[derive(Debug)]
-enum RowIndex {
+pub(super) enum RowIndex {
     None,
     Bti(trie::RowIndex),
     /// Where it is, and what was read of it.
@@ -85,30 +89,33 @@ enum RowIndex {
 /// See the module.
 #[derive(Debug)]
 pub struct Cursor {
-    reader: Arc<Reader>,
+    pub(super) reader: Arc<Reader>,
     target: Target,
-    slices: Arc<[Slice]>,
+    pub(super) slices: Arc<[Slice]>,
     state: State,
-    blocks: Blocks,
+    /// Of a read in reverse.
+    pub(super) back: Option<Backward>,
+    reversed: bool,
+    pub(super) blocks: Blocks,
     walk: Option<IndexWalk>,
     window: Window,
     /// Where the next thing in Data.db is.
-    at: u64,
+    pub(super) at: u64,
     /// The current partition.
-    start: u64,
+    pub(super) start: u64,
     key: Vec<u8>,
     token: Token,
     deletion: Deletion,
-    row_index: RowIndex,
+    pub(super) row_index: RowIndex,
     /// The slice whose rows come.
     slice: usize,
     /// The range tombstone that is open in the file, and the one that was told.
-    open: Deletion,
-    told: Deletion,
+    pub(super) open: Deletion,
+    pub(super) told: Deletion,
     /// Markers at bounds of slices that are still to be told.
-    bounds: VecDeque<(Vec<u8>, Deletion)>,
-    bound: Vec<u8>,
-    scratch: Scratch,
+    pub(super) bounds: VecDeque<(Vec<u8>, Deletion)>,
+    pub(super) bound: Vec<u8>,
+    pub(super) scratch: Scratch,
     /// What the last step came to.
     event: Option<Event>,
     error: Option<Error>,
@@ -127,19 +134,21 @@ pub enum Progress {
 
 impl Cursor {
     pub(super) fn scan(reader: Arc<Reader>, range: TokenRange) -> Cursor {
-        Cursor::new(reader, Target::Range(range), [Slice::all()].into())
+        Cursor::new(reader, Target::Range(range), [Slice::all()].into(), false)
     }
 
-    pub(super) fn partition(reader: Arc<Reader>, key: DecoratedKey, slices: Arc<[Slice]>) -> Cursor {
-        Cursor::new(reader, Target::Key(key), slices)
+    pub(super) fn partition(reader: Arc<Reader>, key: DecoratedKey, slices: Arc<[Slice]>, reversed: bool) -> Cursor {
+        Cursor::new(reader, Target::Key(key), slices, reversed)
     }
 
-    fn new(reader: Arc<Reader>, target: Target, slices: Arc<[Slice]>) -> Cursor {
+    fn new(reader: Arc<Reader>, target: Target, slices: Arc<[Slice]>, reversed: bool) -> Cursor {
         Cursor {
             reader,
             target,
             slices,
             state: State::Find,
+            back: None,
+            reversed,
             blocks: Blocks::default(),
             walk: None,
             window: Window::default(),
@@ -163,11 +172,6 @@ impl Cursor {
     /// What made the last step fail.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
-    }
-
-    /// The clustering values of the last fragment: of a row, or the prefix of a range marker.
-    pub fn clustering(&self) -> Clustering<'_> {
-        Clustering(&self.scratch.clustering)
     }
 
     /// The place of the next fragment in the uncompressed data.
@@ -221,6 +225,15 @@ impl Cursor {
             Event::Bound(deletion) => {
                 Fragment::RangeMarker { clustering: Clustering(&[]), comparable: &self.bound, deletion }
             }
+            Event::BackRow => {
+                let back = self.back.as_ref()?;
+                let (clustering, comparable) = back.place();
+                Fragment::Row { clustering, comparable, row: back.row() }
+            }
+            Event::BackMarker(deletion) => {
+                let (clustering, comparable) = self.back.as_ref()?.place();
+                Fragment::RangeMarker { clustering, comparable, deletion }
+            }
             Event::End => Fragment::PartitionEnd,
         })
     }
@@ -263,11 +276,14 @@ impl Cursor {
                     }
                 }
                 State::Seek => {
-                    self.seek()?;
+                    if !self.reversed {
+                        self.seek()?;
+                    }
                     self.state = State::Rows;
                 }
                 State::Rows => {
-                    if let Some(event) = self.rows()? {
+                    let found = if self.reversed { self.rows_back()? } else { self.rows()? };
+                    if let Some(event) = found {
                         return Ok(Some(event));
                     }
                 }
@@ -375,7 +391,7 @@ impl Cursor {
         }
     }
 
-    fn unfiltered(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> Result<Unfiltered, Stop> {
+    pub(super) fn unfiltered(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> Result<Unfiltered, Stop> {
         self.read(|reader, scratch, input| reader.codec.read(&reader.table, input, scratch, wanted))
     }
 
@@ -450,23 +466,13 @@ impl Cursor {
         if slice.start.is_empty() {
             return Ok(());
         }
-        let reader = &self.reader;
-        let version = reader.descriptor.version;
-        let found = match &mut self.row_index {
+        let slice = slice.clone();
+        self.parse_row_index()?;
+        let version = self.reader.descriptor.version;
+        let found = match &self.row_index {
             RowIndex::None => None,
             RowIndex::Bti(index) => in_file(index.floor(&self.blocks, &slice.start, version), Component::Rows)?,
-            RowIndex::Big { at, len, parsed } => {
-                if parsed.is_none() {
-                    let file_len = reader.file_len(Component::Index);
-                    let fields = &reader.codec.clustering;
-                    let (index, _) = self.blocks.read(Component::Index, *at, file_len, |input| {
-                        index::RowIndex::parse(input, *len as usize, version, fields, &reader.table)
-                    })?;
-                    self.blocks.clear();
-                    *parsed = Some(index);
-                }
-                parsed.as_ref().and_then(|index| index.floor(&slice.start))
-            }
+            RowIndex::Big { parsed, .. } => parsed.as_ref().and_then(|index| index.floor(&slice.start)),
         };
         if let Some(RowBlock { offset, open }) = found
             && let Some(at) = self.start.checked_add(offset)
@@ -493,7 +499,7 @@ impl Cursor {
         self.slice += 1;
     }
 
-    fn end_partition(&mut self) -> Event {
+    pub(super) fn end_partition(&mut self) -> Event {
         self.row_index = RowIndex::None;
         self.state = match self.target {
             Target::Key(_) => State::Done,
@@ -581,7 +587,7 @@ impl Cursor {
 }
 
 /// Names the component of an index whose bytes cannot be used.
-fn in_file<T>(result: Result<T, Stop>, component: Component) -> Result<T, Stop> {
+pub(super) fn in_file<T>(result: Result<T, Stop>, component: Component) -> Result<T, Stop> {
     result.map_err(|stop| match stop {
         Stop::IndexFault(fault) => Stop::Fault(component, fault),
         other => other,

@@ -23,9 +23,12 @@ fn read(sstable: &Sstable<'_>, table: &Arc<Table>, keys: &[model::DecoratedKey])
     for key in keys {
         reader.may_contain(&key.key);
         let slice = Slice { start: [0x40, 0x60][..].into(), end: [0x40, 0x90][..].into() };
-        for slices in [Slice::all(), slice] {
-            let cursor = reader.partition(key.clone(), [slices].into());
-            let _ = Database::default().read(&mut sstable.driver(cursor));
+        for (slices, reversed) in [(Slice::all(), false), (Slice::all(), true), (slice.clone(), false), (slice, true)] {
+            let cursor = reader.partition(key.clone(), [slices].into(), reversed);
+            let mut driver = sstable.driver(cursor);
+            while driver.next() == Ok(true) {
+                let _ = driver.cursor.fragment();
+            }
         }
     }
     scanned.map(|_| all)
