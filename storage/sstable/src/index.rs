@@ -26,9 +26,9 @@ use model::{DecoratedKey, Token};
 
 /// Longest row index of one partition, in bytes: longer ones are not used, the partition is read from its start.
 pub const ROW_INDEX_BYTES_MAX: usize = 64 << 20;
-const WIDTH_BASE: i64 = 65536;
+pub(crate) const WIDTH_BASE: i64 = 65536;
 /// The number of the kind of a full clustering.
-const KIND_CLUSTERING: u8 = 4;
+pub(crate) const KIND_CLUSTERING: u8 = 4;
 
 /// A Summary.db: every so many entries of Index.db.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

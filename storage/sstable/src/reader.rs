@@ -151,11 +151,19 @@ impl Reader {
         }
     }
 
-    /// Partitions, if the index counts them.
+    /// Partitions, if the index counts them: that of bti does.
     pub fn partitions(&self) -> Option<u64> {
         match &self.index {
             Index::Bti(index) => Some(index.count),
             Index::Big(_) => None,
+        }
+    }
+
+    /// Entries of Index.db between two of Summary.db, if there is one.
+    pub fn index_interval(&self) -> Option<u32> {
+        match &self.index {
+            Index::Big(summary) if summary.min_interval > 0 => Some(summary.min_interval),
+            _ => None,
         }
     }
 

@@ -9,12 +9,15 @@
 //! Invariants: partitions ascend by token and key, rows and markers by clustering; the bytes are Cassandra's wherever its own
 //! do not depend on the moment or the compressor's version; a component's bytes come in the order of the file.
 
+mod big;
 mod bti;
 mod data;
+mod index;
 mod options;
 mod out;
 mod partition;
 
+pub use big::SUMMARY_BYTES_MAX;
 pub use options::{COLUMN_INDEX_BYTES, Options, ROW_INDEX_GRANULARITY};
 pub(crate) use out::Out;
 
@@ -25,8 +28,8 @@ use crate::input::{Fault, Problem};
 use crate::row_codec::{BoundKind, END_OF_PARTITION, Encoder, push_deletion};
 use crate::sidecar::{Pages, Sidecar};
 use crate::statistics::{Collector, Metadata};
-use bti::BtiIndex;
 use data::{Data, WrittenData};
+use index::Index;
 use model::DecoratedKey;
 use model::comparable::{self, BoundSide};
 use model::fragment::Fragment;
@@ -71,7 +74,7 @@ pub struct Builder {
     encoder: Encoder,
     collector: Collector,
     data: Data,
-    index: BtiIndex,
+    index: Index,
     filter: Option<Filter>,
     partition: Option<Partition>,
     held: Held,
@@ -86,20 +89,13 @@ pub struct Builder {
 
 impl Builder {
     /// A builder of an SSTable of a table.
-    ///
-    /// # Errors
-    /// [`Problem::Unsupported`] of a version that is not written.
-    pub fn new(descriptor: Descriptor, table: Arc<Table>, options: Options) -> Result<Builder, Error> {
+    pub fn new(descriptor: Descriptor, table: Arc<Table>, options: Options) -> Builder {
         let version = descriptor.version;
-        if !version.is_bti() {
-            let fault = Fault { offset: 0, problem: Problem::Unsupported("writing this version") };
-            return Err(fault.in_file(&descriptor, Component::Data));
-        }
-        Ok(Builder {
+        Builder {
             encoder: Encoder::new(version, &options.header, &table),
             collector: Collector::new(),
             data: Data::new(options.compression.as_ref()),
-            index: BtiIndex::new(options.row_index_bytes.unwrap_or(ROW_INDEX_GRANULARITY)),
+            index: Index::new(version, &options),
             filter: Filter::new(options.keys, options.filter_chance),
             descriptor,
             table,
@@ -111,7 +107,7 @@ impl Builder {
             last_key: None,
             partitions: 0,
             failed: None,
-        })
+        }
     }
 
     /// Writes the next fragment of partitions that are read whole and forward.
@@ -303,15 +299,14 @@ impl Builder {
     }
 
     /// Bytes in memory that [`Builder::drain`] would give.
-    pub fn waiting(&self) -> usize {
-        self.data.waiting() + self.index.partitions_out.waiting() + self.index.rows_out.waiting()
+    pub fn waiting(&mut self) -> usize {
+        self.data.waiting() + self.index.outs().map(|(_, out)| out.waiting()).sum::<usize>()
     }
 
     /// Gives the bytes that are finished: each piece is to be appended to its component.
     pub fn drain(&mut self, mut give: impl FnMut(Component, &[u8])) {
         self.data.drain(|bytes| give(Component::Data, bytes));
-        self.index.partitions_out.drain(|bytes| give(Component::Partitions, bytes));
-        self.index.rows_out.drain(|bytes| give(Component::Rows, bytes));
+        self.index.outs().for_each(|(component, out)| out.drain(|bytes| give(component, bytes)));
     }
 
     /// Ends the SSTable. Panics if the last partition was not ended.
@@ -331,14 +326,14 @@ impl Builder {
         let last = self.last_key.map_or(Vec::new(), |key| key.key.into_vec());
         let mut components = vec![(Component::Data, rest)];
         let mut sums = vec![pages];
-        let (partitions, rows) = self.index.finish(&first, &last);
-        for (component, out) in [(Component::Partitions, partitions), (Component::Rows, rows)] {
+        let (outs, summary) = self.index.finish(&first, &last);
+        for (component, out) in outs {
             let (rest, pages) = out.finish(component);
             components.push((component, rest));
             sums.push(pages);
         }
         let metadata = self.collector.finish(version, &self.options, ratio, (first, last));
-        let mut whole = Vec::new();
+        let mut whole = Vec::from_iter(summary);
         whole.extend(self.filter.map(|filter| (Component::Filter, filter.write())));
         whole.push(chunks);
         whole.push((Component::Digest, digest));

@@ -20,7 +20,6 @@ pub(super) struct Partition {
 }
 
 /// A row or marker that was written: places are from the partition's start.
-#[expect(dead_code, reason = "what an index of big needs")]
 pub(super) struct Item<'a> {
     pub(super) clustering: Clustering<'a>,
     /// Of a marker.
