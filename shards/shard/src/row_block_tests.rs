@@ -56,6 +56,7 @@ fn request(selection: Vec<Selector>, rows_max: u64, bytes_max: usize) -> ReadReq
         resume_partition_rows: 0,
         static_only: false,
         wants_static: false,
+        row_columns: None,
     };
     ReadRequest { command, selection: selection.into(), filter: None, bytes_max, places: true }
 }

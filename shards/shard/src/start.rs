@@ -87,6 +87,7 @@ async fn open(config: &Config) -> Result<Store, StartError> {
         sync: config.sync,
         segment_bytes: config.segment_bytes,
         memtable_bytes_max: config.memory_bytes / 4,
+        cache_bytes_max: config.memory_bytes / 20 * 9,
     };
     Store::open(options).await.map_err(store_error)
 }

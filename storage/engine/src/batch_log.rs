@@ -132,6 +132,7 @@ impl Store {
             resume_partition_rows: 0,
             static_only: false,
             wants_static: false,
+            row_columns: None,
         };
         self.read(&command, &mut found).await?;
         let mut stored = Vec::with_capacity(found.batches.len());

@@ -6,6 +6,7 @@
 //! Read: choose sources, merge, filter by slices and deletions, give live rows to a sink.
 
 pub mod batch_log;
+mod cache;
 pub mod commitlog;
 pub mod memtable;
 mod open_sstable;
@@ -60,6 +61,8 @@ pub struct Options {
     pub segment_bytes: u32,
     /// Memtables of user tables may hold this many bytes before writes are refused.
     pub memtable_bytes_max: usize,
+    /// Blocks of SSTables may take this many bytes of memory.
+    pub cache_bytes_max: usize,
 }
 
 /// Why the store refused. Definite unless said otherwise.

@@ -5,17 +5,21 @@
 //! error of that read and names file and offset.
 
 use crate::Error;
+use crate::cache::BlockCache;
 use bytes::Bytes;
+use model::query::Slice;
 use model::{Table, Token};
 use runtime::buffer::{ALIGNMENT, AlignedBuf};
 use runtime::file::{OpenOptions, read_small};
 use runtime::{File, HashSet};
 use sstable::reader::{Parts, Reader};
 use sstable::sidecar::Sidecar;
+use sstable::statistics::Covered;
 use sstable::trie::TAIL_BYTES_MAX;
 use sstable::{BlockId, Component, Descriptor};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Most bytes of a component that is held in memory whole.
@@ -31,6 +35,8 @@ pub(crate) struct OpenSstable {
     pub(crate) disk_bytes: u64,
     /// How many files it has.
     pub(crate) files: usize,
+    /// Whether each shard serves its own tokens of it.
+    pub(crate) foreign: bool,
     sidecar: Option<Sidecar>,
     data: File,
     index: File,
@@ -38,6 +44,18 @@ pub(crate) struct OpenSstable {
     tokens: (Token, Token),
     /// Whether a read found bytes in it that cannot be used.
     pub(crate) suspect: Cell<bool>,
+    /// What the clusterings of its rows and range deletions lie in, if that is known.
+    covered: Option<Slice>,
+    /// The cache that has blocks of it.
+    cache: OnceCell<Rc<BlockCache>>,
+}
+
+impl Drop for OpenSstable {
+    fn drop(&mut self) {
+        if let Some(cache) = self.cache.get() {
+            cache.forget(self.number);
+        }
+    }
 }
 
 impl OpenSstable {
@@ -106,24 +124,60 @@ impl OpenSstable {
         };
         let held = [Some(&statistics), compression_info.as_ref(), crc.as_ref(), filter.as_ref(), summary.as_ref()];
         let held_bytes: u64 = held.into_iter().flatten().map(|bytes| bytes.len() as u64).sum();
+        let covered = reader.covered();
         Ok(OpenSstable {
             reader: Arc::new(reader),
             number,
             directory: directory.to_owned(),
             disk_bytes: data_len + index_len + rows_len + held_bytes,
             files: components.len(),
+            foreign: false,
             sidecar,
             data,
             index: index_file,
             rows,
             tokens,
             suspect: Cell::new(false),
+            covered,
+            cache: OnceCell::new(),
         })
     }
 
     /// First and last token.
     pub(crate) fn tokens(&self) -> (Token, Token) {
         self.tokens
+    }
+
+    /// The largest timestamp in it, microseconds.
+    pub(crate) fn max_timestamp(&self) -> i64 {
+        self.reader.metadata().statistics.max_timestamp
+    }
+
+    /// Whether rows or range deletions of some of these slices may be in it.
+    pub(crate) fn covers_any(&self, slices: &[Slice]) -> bool {
+        self.covered.as_ref().is_none_or(|covered| {
+            slices
+                .iter()
+                .any(|slice| slice.start <= covered.end && (slice.end.is_empty() || covered.start <= slice.end))
+        })
+    }
+
+    /// Whether deletions of whole partitions may be in it.
+    pub(crate) fn deletes_partitions(&self) -> bool {
+        let statistics = &self.reader.metadata().statistics;
+        // Old formats say no more than whether there is a tombstone.
+        let unknown = matches!(statistics.covered, Covered::Legacy { .. }) && !statistics.tombstones.is_empty();
+        statistics.partition_deletions || unknown
+    }
+
+    /// Whether static cells may be in it.
+    pub(crate) fn has_statics(&self) -> bool {
+        !self.reader.metadata().header.statics.is_empty()
+    }
+
+    /// Blocks of it are in this cache, which forgets them when it is closed.
+    pub(crate) fn cached_in(&self, cache: &Rc<BlockCache>) {
+        let _ = self.cache.set(cache.clone());
     }
 
     /// Its component of our own, unless a foreign program wrote it.

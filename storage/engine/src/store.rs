@@ -13,6 +13,7 @@
 
 pub use crate::commitlog::position::{LogPosition, Truncation};
 
+use crate::cache::BlockCache;
 use crate::commitlog::replay::{self, Found};
 use crate::commitlog::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::commitlog::{Log, LogOptions};
@@ -21,10 +22,11 @@ use crate::read::{self, CellScratch};
 use crate::restore::OldSegments;
 use crate::row_lock::{RowGuard, RowLocks};
 use crate::table::{LoggedTable, TableState, is_system};
+use crate::tracker::View;
 use crate::write::{Reserved, Target, Targets, Undecided, Write};
 use crate::{Error, Options};
 use model::query::{ReadCommand, ReadEnd, RowSink};
-use model::{DecoratedKey, Mutation, Table, TableId};
+use model::{DecoratedKey, Mutation, Table, TableId, Token};
 use runtime::file::{create_dir_all, sync_dir};
 use runtime::gate::Gate;
 use runtime::{Class, HashMap};
@@ -57,7 +59,9 @@ pub(crate) struct Inner {
     pub(crate) old: RefCell<OldSegments>,
     /// Where tables were truncated in this run.
     truncated: RefCell<HashMap<TableId, LogPosition>>,
-    scratch: CellScratch,
+    pub(crate) scratch: CellScratch,
+    /// Blocks of SSTables.
+    pub(crate) cache: Rc<BlockCache>,
     locks: RowLocks,
 }
 
@@ -73,14 +77,16 @@ impl Store {
         create_dir_all(&directory).await.map_err(Error::Io)?;
         sync_dir(&options.directory).await.map_err(Error::Io)?;
         let found: Found = replay::list(&directory).await?;
+        let gate = Gate::new();
         let inner = Inner {
+            cache: Rc::new(BlockCache::new(options.cache_bytes_max, gate.clone())),
             directory,
             shard: runtime::current_shard().0 as u16,
             tables: RefCell::default(),
             user_bytes: Rc::default(),
             system_bytes: Rc::default(),
             in_flight_bytes: Rc::default(),
-            gate: Gate::new(),
+            gate,
             log: OnceCell::new(),
             floor: Cell::new(0),
             highest_counter: found.highest_counter(),
@@ -209,18 +215,17 @@ impl Store {
     /// Reads: gives the live rows that `command` asks for to `sink`, in order. Yields in long scans; a partition is seen
     /// as it was when the read reached it, or any later state, but never half of a mutation.
     pub async fn read(&self, command: &ReadCommand, sink: &mut dyn RowSink) -> Result<ReadEnd, Error> {
-        let memtable = self.inner.memtable(command.table)?;
-        read::read(&memtable, command, &self.inner.scratch, sink).await
+        let (memtable, view) = self.inner.readable(command.table)?;
+        read::read(&self.inner, &memtable, &view, command, sink).await
     }
 
     /// Tries to read without waiting: `None` if the read would have to yield or wait (nothing was given to the sink).
     /// The fast path of single-partition reads from memory.
     pub fn read_now(&self, command: &ReadCommand, sink: &mut dyn RowSink) -> Option<Result<ReadEnd, Error>> {
-        let memtable = match self.inner.memtable(command.table) {
-            Ok(memtable) => memtable,
-            Err(error) => return Some(Err(error)),
-        };
-        read::read_now(&memtable, command, &self.inner.scratch, sink).map(Ok)
+        match self.inner.readable(command.table) {
+            Ok((memtable, view)) => read::read_now(&self.inner, &memtable, &view, command, sink),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     /// Waits, first come first served, for the lock of a partition, which whoever changes what it has read holds from
@@ -322,6 +327,20 @@ impl Inner {
             Some(state) => Ok(state.memtable.clone()),
             None => Err(Error::UnknownTable(table)),
         }
+    }
+
+    /// What a read of a table merges: the active memtable and what lies beside it.
+    fn readable(&self, table: TableId) -> Result<(Rc<Memtable>, Rc<View>), Error> {
+        match self.tables.borrow().get(&table) {
+            Some(state) => Ok((state.memtable.clone(), state.view.clone())),
+            None => Err(Error::UnknownTable(table)),
+        }
+    }
+
+    /// Whether this shard has the partitions of a token.
+    pub(crate) fn owns(&self, table: TableId, token: Token) -> bool {
+        let local = self.tables.borrow().get(&table).is_some_and(|state| state.local);
+        self.shard == if local { 0 } else { self.options.shard_map.owner(token) }
     }
 
     fn reserve(&self, bytes: usize) -> Result<Reserved, Error> {

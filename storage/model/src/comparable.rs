@@ -32,7 +32,7 @@ const NEXT_EMPTY_REVERSED: u8 = 0x41;
 /// A null, or an empty value without a form, inside of a collection or tuple.
 const NEXT_NULL: u8 = 0x3e;
 /// The end of a clustering, collection or tuple.
-const TERMINATOR: u8 = 0x38;
+pub const TERMINATOR: u8 = 0x38;
 /// The end of a bound before everything with its prefix.
 const BEFORE: u8 = 0x20;
 /// The end of a bound after everything with its prefix.

@@ -3,7 +3,7 @@
 use crate::key::{DecoratedKey, Token, TokenRange};
 use crate::mutation::Clustering;
 use crate::row::{Cell, Liveness};
-use crate::schema::TableId;
+use crate::schema::{ColumnId, TableId};
 use std::sync::Arc;
 
 /// A read of one partition or of a range of tokens, as one shard executes it.
@@ -34,6 +34,9 @@ pub struct ReadCommand {
     pub static_only: bool,
     /// Whether the sink looks at static cells.
     pub wants_static: bool,
+    /// Set if each slice is one row by its whole clustering: the regular columns that the sink looks at, none of them
+    /// multi-cell. What lies below the newest cells of these need not be read.
+    pub row_columns: Option<Arc<[ColumnId]>>,
 }
 
 impl ReadCommand {
@@ -69,6 +72,30 @@ impl Slice {
     /// Whether a comparable form lies inside.
     pub fn contains(&self, comparable: &[u8]) -> bool {
         comparable >= &*self.start && (self.end.is_empty() || comparable < &*self.end)
+    }
+
+    /// What is left of slices behind a place, in read order: behind the row there, or behind a range marker there alone.
+    pub fn behind(slices: &[Slice], place: &[u8], is_row: bool, reversed: bool) -> Arc<[Slice]> {
+        // Forwards a marker comes before the row at its place, and is behind it when reversed.
+        let bound = if is_row && !reversed { [place, &[0]].concat() } else { place.to_vec() };
+        let rest = slices.iter().filter_map(|slice| {
+            let mut slice = slice.clone();
+            if reversed {
+                if slice.end.is_empty() || *slice.end > *bound {
+                    slice.end = bound.clone().into();
+                }
+                // An empty end has no limit, so that nothing is before an empty place. Behind a row at a slice's start
+                // the slice still closes what is open.
+                let is_left = slice.start < slice.end || is_row && slice.start == slice.end;
+                (!bound.is_empty() && is_left).then_some(slice)
+            } else {
+                if *slice.start < *bound {
+                    slice.start = bound.clone().into();
+                }
+                (slice.end.is_empty() || slice.start < slice.end).then_some(slice)
+            }
+        });
+        rest.collect()
     }
 }
 

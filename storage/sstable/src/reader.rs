@@ -18,11 +18,12 @@ use crate::descriptor::{Component, Descriptor};
 use crate::filter::{Filter, KeyHash};
 use crate::index::Summary;
 use crate::input::{Fault, Problem};
-use crate::row_codec::Codec;
-use crate::statistics::Metadata;
+use crate::row_codec::{BoundKind, Codec};
+use crate::statistics::{Covered, CoveredBound, Metadata};
 use crate::trie::{PAGE_BYTES, PartitionIndex};
 use crate::{BlockId, Error};
 use bytes::Bytes;
+use model::comparable;
 use model::key::TokenRange;
 use model::query::Slice;
 use model::schema::Table;
@@ -169,7 +170,26 @@ impl Reader {
 
     /// Whether the partition of a key may be in it, by the filter alone.
     pub fn may_contain(&self, key: &[u8]) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.may_contain(KeyHash::of(key)))
+        self.may_contain_hash(KeyHash::of(key))
+    }
+
+    /// [`Reader::may_contain`] by the hash of the key, for who asks many SSTables.
+    pub fn may_contain_hash(&self, hash: KeyHash) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
+    }
+
+    /// The clusterings that its rows and range deletions lie between, by their comparable forms; `None` if the file does
+    /// not say or says it in a way that cannot be compared.
+    pub fn covered(&self) -> Option<Slice> {
+        let Covered::Slice { start, end, .. } = &self.metadata.statistics.covered else { return None };
+        let form = |bound: &CoveredBound| {
+            let values: Option<Vec<&[u8]>> = bound.values.iter().map(Option::as_deref).collect();
+            let values = values.filter(|values| values.len() <= self.table.clustering_len)?;
+            let mut out = Vec::new();
+            comparable::bound(&self.table, values.into_iter(), BoundKind::from_number(bound.kind)?.side(), &mut out);
+            Some(out.into_boxed_slice())
+        };
+        Some(Slice { start: form(start)?, end: form(end)? })
     }
 
     /// A cursor over all rows of the partitions of a range of tokens.

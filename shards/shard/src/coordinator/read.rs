@@ -98,6 +98,7 @@ impl ReadPlan {
             resume_partition_rows,
             wants_static: self.wants_static,
             static_only: self.static_only,
+            row_columns: None,
         };
         ReadRequest { command, selection: self.selection.clone(), filter: self.filter.clone(), bytes_max, places }
     }

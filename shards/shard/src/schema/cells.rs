@@ -176,6 +176,7 @@ async fn read(store: &Store, table: &Table, partitions: Partitions) -> Result<Ve
         resume_partition_rows: 0,
         static_only: false,
         wants_static: false,
+        row_columns: None,
     };
     let mut collector = Collector { now_in_seconds, rows: Vec::new() };
     store.read(&command, &mut collector).await?;

@@ -18,6 +18,7 @@ async fn open() -> Store {
         sync: config.sync,
         segment_bytes: config.segment_bytes,
         memtable_bytes_max: config.memory_bytes,
+        cache_bytes_max: config.memory_bytes,
     };
     let store = Store::open(options).await.expect("opens");
     for keyspace in system_schema().keyspaces.values() {

@@ -45,6 +45,7 @@ fn command(partitions: Partitions) -> ReadCommand {
         resume_partition_rows: 0,
         wants_static: false,
         static_only: false,
+        row_columns: None,
     }
 }
 

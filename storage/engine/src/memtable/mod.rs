@@ -1,13 +1,14 @@
 //! Partitions to rows in memory: ordered tree on tokens, copy-on-write partitions, row blobs in an arena.
 //!
 //! 1. `arena` holds the bytes; `tree` finds a partition by token and key; `partition` is its state; `rows` and
-//!    `tombstones` are its contents; `cursor` reads it.
+//!    `tombstones` are its contents; `cursor` reads it, `buffered` across polls.
 //! 2. Writes of one mutation are applied in one poll; readers borrow for one poll and hold a [`Snapshot`] across polls.
 //!
 //! Invariants: a borrow of a memtable never lives across an await; bytes that a snapshot can reach do not change;
 //! `bytes()` counts everything allocated but map nodes that a snapshot alone keeps.
 
 pub mod arena;
+pub mod buffered;
 pub mod cursor;
 pub mod partition;
 pub mod rows;

@@ -59,6 +59,7 @@ pub(crate) fn options(shards: u16, sync: SyncMode) -> Options {
         sync,
         segment_bytes: 64 << 10,
         memtable_bytes_max: 64 << 20,
+        cache_bytes_max: 4 << 20,
     }
 }
 
@@ -150,6 +151,7 @@ pub(crate) fn command(table: TableId, partitions: Partitions) -> ReadCommand {
         resume_partition_rows: 0,
         static_only: false,
         wants_static: false,
+        row_columns: None,
     }
 }
 

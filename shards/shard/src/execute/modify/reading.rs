@@ -192,6 +192,7 @@ async fn lists(shard: &Shard, wanted: &Wanted) -> Result<Lists, Failure> {
         resume_partition_rows: 0,
         static_only: row.is_none(),
         wants_static: row.is_none(),
+        row_columns: None,
     };
     let mut found = Collected { now: command.now_in_seconds, is_static: row.is_none(), columns, lists: Lists::new() };
     let read = shard.store().read(&command, &mut found).await;

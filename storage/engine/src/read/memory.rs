@@ -1,132 +1,25 @@
-//! Reading: fragments of the sources of a table, filtered by deletions and expiry, as live rows into a sink.
+//! Reading from the active memtable alone.
 //!
 //! 1. A *stretch* visits at most [`STRETCH_ROWS_MAX`] rows, live or dead, within one poll and one borrow of the memtable.
 //! 2. Between stretches a long read may yield. It keeps a snapshot of the partition it is in, so that it never sees half
 //!    of a mutation, and finds its place again by the last row it visited.
 //! 3. A single-partition read that fits a stretch needs no await and, when the sink allocates nothing, no allocation.
-//! 4. A partition whose rows are all done without a live one gives its static cells as a row, if the command asks.
-//!
-//! A row is live if its liveness is, or any of its cells: not deleted by the partition, a range, the row or its column,
-//! not expired at the command's `now_in_seconds`, not of a column dropped since. A static cell is deleted by the
-//! partition and its column alone.
 //!
 //! Invariants: no borrow across an await; the sink is called with a memtable borrowed and must not call the store.
 
+use super::STRETCH_ROWS_MAX;
+use super::live::{CellScratch, LiveCells, dead_cells, live_cells};
+use super::progress::{Progress, Reached};
 use crate::Error;
 use crate::memtable::cursor::PartitionCursor;
 use crate::memtable::partition::Partition;
 use crate::memtable::tree::From;
 use crate::memtable::{Contents, Memtable, Snapshot};
 use model::fragment::Fragment;
-use model::mutation::Clustering;
-use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, Resume, RowSink, SinkState};
-use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowView};
-use model::schema::DroppedColumn;
-use model::{ColumnId, DecoratedKey, Table, Token};
+use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink};
+use model::row::Deletion;
+use model::{DecoratedKey, Table, Token};
 use std::rc::Rc;
-
-/// Rows visited, live or dead, before a read asks whether to yield. A partition counts as one more.
-pub(crate) const STRETCH_ROWS_MAX: usize = 128;
-
-/// Room for the cells of a row and of a static row, kept from read to read.
-pub(crate) type CellScratch = std::cell::Cell<LiveCells<'static>>;
-
-/// Live cells.
-#[derive(Default)]
-pub(crate) struct LiveCells<'a> {
-    /// Of the row that is looked at.
-    row: Vec<Cell<'a>>,
-    /// Of its partition's static row.
-    statics: Vec<Cell<'a>>,
-}
-
-impl LiveCells<'_> {
-    fn recycle<'b>(self) -> LiveCells<'b> {
-        LiveCells { row: recycle(self.row), statics: recycle(self.statics) }
-    }
-}
-
-/// Empties a vector and keeps its memory for cells of another lifetime.
-fn recycle<'a>(mut cells: Vec<Cell<'_>>) -> Vec<Cell<'a>> {
-    cells.clear();
-    // Collecting in place keeps the allocation; were it not kept, the cost is an allocation, never a wrong result.
-    cells.into_iter().map(|_| unreachable!("the vector is empty")).collect()
-}
-
-/// A read under way.
-struct Progress<'c> {
-    command: &'c ReadCommand,
-    sink: &'c mut dyn RowSink,
-    /// Rows given so far.
-    given: u64,
-    /// Visits so far.
-    visits: u64,
-    /// Rows that this stretch may still visit.
-    stretch: usize,
-    /// The last row visited of a partition that the stretch or the read did not finish.
-    last: Vec<u8>,
-    /// Rows given of the partition under way.
-    partition_rows: u64,
-    /// Whether a live row of it was seen.
-    seen_live: bool,
-    /// Whether the sink asks for what is dead.
-    counts_dead: bool,
-}
-
-/// How far a stretch came in one partition.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Reached {
-    /// All its rows are done.
-    PartitionEnd,
-    /// The sink or the limit stopped the read.
-    Stopped,
-    /// The visits of the command are used up; [`Progress::last`] says where.
-    Paused,
-    /// The stretch is over; [`Progress::last`] says where.
-    StretchEnd,
-}
-
-impl<'c> Progress<'c> {
-    fn new(command: &'c ReadCommand, sink: &'c mut dyn RowSink, stretch: usize) -> Progress<'c> {
-        let (last, partition_rows) = (Vec::new(), 0);
-        let counts_dead = sink.counts_dead();
-        Progress { command, sink, given: 0, visits: 0, stretch, last, partition_rows, seen_live: false, counts_dead }
-    }
-
-    /// A partition begins, of which earlier parts of the read gave some rows.
-    fn begin_partition(&mut self, resumed: bool) {
-        self.partition_rows = if resumed { self.command.resume_partition_rows } else { 0 };
-        self.seen_live = self.partition_rows > 0;
-    }
-
-    /// Gives a row; whether the read or the partition ends with it.
-    fn give(&mut self, row: &LiveRow<'_>) -> Option<Reached> {
-        self.seen_live = true;
-        let state = self.sink.row(row);
-        if state == SinkState::Rejected {
-            return None;
-        }
-        self.given += 1;
-        self.partition_rows += 1;
-        if state == SinkState::Full || self.given >= self.command.rows_max {
-            return Some(Reached::Stopped);
-        }
-        (self.partition_rows >= self.command.per_partition_max).then_some(Reached::PartitionEnd)
-    }
-
-    /// Counts a visit; whether the command allows no more.
-    fn visit(&mut self, bytes: usize) -> bool {
-        self.visits = self.visits.saturating_add((bytes as u64).div_ceil(ReadCommand::VISIT_BYTES).max(1));
-        self.visits >= self.command.visits_max
-    }
-
-    /// The end of a read that was paused in a partition.
-    fn paused(&mut self, contents: &Contents, partition: &Partition) -> ReadEnd {
-        let comparable = Some(std::mem::take(&mut self.last).into());
-        let position = Position { key: decorated(contents, partition), comparable };
-        ReadEnd::Paused(Box::new(Resume { position, partition_rows: self.partition_rows }))
-    }
-}
 
 /// Reads `command` from `memtable`.
 pub(crate) async fn read(
@@ -179,7 +72,7 @@ pub(crate) fn read_now(
     };
     Some(match reached {
         Reached::Stopped => ReadEnd::Stopped,
-        Reached::Paused => progress.paused(&contents, partition),
+        Reached::Paused => progress.paused(decorated(&contents, partition)),
         Reached::PartitionEnd | Reached::StretchEnd => ReadEnd::Exhausted,
     })
 }
@@ -197,14 +90,14 @@ fn rows_in_slices(contents: &Contents, partition: &Partition, command: &ReadComm
 }
 
 /// Where in a partition a read begins.
-enum Start<'a> {
+pub(super) enum Start<'a> {
     /// After a row; `None`: at the beginning.
     After(Option<&'a [u8]>),
     /// Nowhere: the page before ended with or beyond this partition.
     Done,
 }
 
-fn first_row_after<'a>(command: &'a ReadCommand, key: &DecoratedKey) -> Start<'a> {
+pub(super) fn first_row_after<'a>(command: &'a ReadCommand, key: &DecoratedKey) -> Start<'a> {
     match &command.resume {
         Some(resume) if resume.key == *key => after_position(resume),
         Some(resume) if resume.key > *key => Start::Done,
@@ -240,7 +133,7 @@ fn key_stretch(
         return match continue_partition(memtable, &contents, snapshot, progress, scratch) {
             Reached::PartitionEnd => Some(ReadEnd::Exhausted),
             Reached::Stopped => Some(ReadEnd::Stopped),
-            Reached::Paused => Some(progress.paused(&contents, snapshot.partition())),
+            Reached::Paused => Some(progress.paused(decorated(&contents, snapshot.partition()))),
             Reached::StretchEnd => None,
         };
     }
@@ -255,7 +148,7 @@ fn key_stretch(
     match reached {
         Reached::PartitionEnd => Some(ReadEnd::Exhausted),
         Reached::Stopped => Some(ReadEnd::Stopped),
-        Reached::Paused => Some(progress.paused(&contents, partition)),
+        Reached::Paused => Some(progress.paused(decorated(&contents, partition))),
         Reached::StretchEnd => {
             *place = Place::Within(memtable.snapshot(partition));
             None
@@ -292,7 +185,7 @@ fn range_stretch(
         match continue_partition(memtable, contents, snapshot, progress, scratch) {
             Reached::PartitionEnd => *place = Place::After(decorated(contents, snapshot.partition())),
             Reached::Stopped => return Some(ReadEnd::Stopped),
-            Reached::Paused => return Some(progress.paused(contents, snapshot.partition())),
+            Reached::Paused => return Some(progress.paused(decorated(contents, snapshot.partition()))),
             Reached::StretchEnd => return None,
         }
     }
@@ -324,23 +217,21 @@ fn range_stretch(
         };
         progress.begin_partition(after.is_some());
         let reached = partition_stretch(contents, &table, partition, after, &mut cells, progress);
-        progress.stretch = progress.stretch.saturating_sub(1);
         match reached {
             Reached::Stopped => end = Some(ReadEnd::Stopped),
-            Reached::Paused => end = Some(progress.paused(contents, partition)),
+            Reached::Paused => end = Some(progress.paused(decorated(contents, partition))),
             Reached::StretchEnd => {
                 *place = Place::Within(memtable.snapshot(partition));
                 end = None;
             }
-            Reached::PartitionEnd if progress.visit(0) => {
-                let position = Position { key: decorated(contents, partition), comparable: None };
-                end = Some(ReadEnd::Paused(Box::new(Resume { position, partition_rows: 0 })));
-            }
-            Reached::PartitionEnd if progress.stretch == 0 => {
-                *place = Place::After(decorated(contents, partition));
-                end = None;
-            }
-            Reached::PartitionEnd => continue,
+            Reached::PartitionEnd => match progress.leave_partition(|| decorated(contents, partition)) {
+                Some(paused) => end = Some(paused),
+                None if progress.stretch == 0 => {
+                    *place = Place::After(decorated(contents, partition));
+                    end = None;
+                }
+                None => continue,
+            },
         }
         break;
     }
@@ -409,68 +300,5 @@ fn partition_stretch<'a, 'c: 'a>(
             }
         }
     }
-    if command.static_only && !progress.seen_live && !cells.statics.is_empty() {
-        let row = LiveRow {
-            token,
-            key,
-            clustering: Clustering(&[]),
-            comparable: &[],
-            liveness: None,
-            cells: &[],
-            static_cells: &cells.statics,
-            static_only: true,
-        };
-        return progress.give(&row).unwrap_or(Reached::PartitionEnd);
-    }
-    Reached::PartitionEnd
-}
-
-/// Puts the live cells of a row into `cells`. `None` if the row is not live, else its liveness if that is live.
-fn live_cells<'a>(
-    row: RowView<'a>,
-    deletion: Deletion,
-    now: i64,
-    dropped: &[DroppedColumn],
-    cells: &mut Vec<Cell<'a>>,
-) -> Option<Option<Liveness>> {
-    cells.clear();
-    let deletion = deletion.max(row.deletion());
-    let liveness = row.liveness().filter(|liveness| {
-        !deletion.deletes(liveness.timestamp) && liveness.expiry.is_none_or(|(_, expires_at)| now < expires_at)
-    });
-    // The deletion of the multi-cell column that the cells belong to.
-    let mut column_deletion: (Option<ColumnId>, i64) = (None, NO_TIMESTAMP);
-    for cell in row.cells() {
-        if let CellContent::ColumnDeletion { .. } = cell.content {
-            column_deletion = (Some(cell.column), cell.timestamp);
-            continue;
-        }
-        let column_deleted = column_deletion.0 == Some(cell.column) && cell.timestamp <= column_deletion.1;
-        if !column_deleted
-            && !deletion.deletes(cell.timestamp)
-            && cell.value_at(now).is_some()
-            && !is_dropped(&cell, dropped)
-        {
-            cells.push(cell);
-        }
-    }
-    (liveness.is_some() || !cells.is_empty()).then_some(liveness)
-}
-
-/// The deletion and the dead cells of a row that nothing above it has deleted, as Cassandra counts them: not the deletions
-/// of whole collections.
-#[cold]
-fn dead_cells(row: RowView<'_>, deletion: Deletion, now: i64) -> u64 {
-    let deleted = u64::from(row.deletion().timestamp > deletion.timestamp);
-    let deletion = deletion.max(row.deletion());
-    let is_dead =
-        |cell: &Cell<'_>| !matches!(cell.content, CellContent::ColumnDeletion { .. }) && cell.value_at(now).is_none();
-    let dead = row.cells().filter(|cell| !deletion.deletes(cell.timestamp) && is_dead(cell));
-    deleted + dead.count() as u64
-}
-
-/// Whether a cell was written before its column was dropped.
-#[inline]
-fn is_dropped(cell: &Cell<'_>, dropped: &[DroppedColumn]) -> bool {
-    !dropped.is_empty() && dropped.iter().any(|column| column.id == cell.column && cell.timestamp <= column.dropped_at)
+    progress.give_static(token, key, &cells.statics).unwrap_or(Reached::PartitionEnd)
 }

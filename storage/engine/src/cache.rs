@@ -1,0 +1,353 @@
+//! Blocks of SSTables in memory, decoded and checked, under a budget in bytes.
+//!
+//! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): blocks come in through a small
+//! queue and move to the main one only if they were asked for again before they leave it, or come back soon after. So a
+//! scan, which asks for each block once, takes no more than the small queue from what is read again and again; and a hit
+//! counts up a number and moves nothing.
+//!
+//! 1. [`BlockCache::get`] is for who cannot wait. [`BlockCache::load`] reads what is not there; who asks for a block that
+//!    is being read waits for it instead of reading it too.
+//! 2. [`BlockCache::ahead`] reads blocks in the background.
+//! 3. What belongs to an SSTable goes when the SSTable does.
+//!
+//! Invariants: the budget is exceeded by at most the block that is being put in, until that one has pushed others out; a
+//! block that is larger than the small queue may be is not kept.
+
+use crate::Error;
+use crate::open_sstable::OpenSstable;
+use crate::signal::Signal;
+use bytes::Bytes;
+use runtime::gate::Gate;
+use runtime::{Class, HashMap, HashSet};
+use sstable::BlockId;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Part of the budget that blocks may hold that were not asked for again.
+const SMALL_PART: usize = 10;
+/// What a block costs beside its bytes.
+const BLOCK_OVERHEAD_BYTES: usize = 160;
+/// Hits that are counted.
+const HITS_MAX: u8 = 3;
+
+/// A block of an SSTable by the SSTable's number.
+type Key = (u64, BlockId);
+
+/// See the module.
+pub(crate) struct BlockCache {
+    blocks: RefCell<Blocks>,
+    /// Blocks that are being read.
+    loading: RefCell<HashSet<Key>>,
+    loaded: Signal,
+    gate: Gate,
+}
+
+struct Blocks {
+    budget: usize,
+    bytes: usize,
+    small_bytes: usize,
+    /// By SSTable, so that all of one go at once. What went so stays in the queues, counted in `stale`.
+    held: HashMap<u64, HashMap<BlockId, Block>>,
+    count: usize,
+    stale: usize,
+    small: VecDeque<Key>,
+    main: VecDeque<Key>,
+    /// Blocks that left the small queue not long ago.
+    ghosts: VecDeque<Key>,
+    remembered: HashSet<Key>,
+}
+
+struct Block {
+    bytes: Bytes,
+    hits: u8,
+    /// Whether it was read ahead and nobody has asked for it: the first to do so is no hit.
+    unused: bool,
+    in_main: bool,
+}
+
+impl Block {
+    fn cost(&self) -> usize {
+        self.bytes.len() + BLOCK_OVERHEAD_BYTES
+    }
+}
+
+impl BlockCache {
+    /// An empty cache of at most `budget` bytes. Reads ahead hold a pass of the gate.
+    pub(crate) fn new(budget: usize, gate: Gate) -> BlockCache {
+        let blocks = Blocks {
+            budget,
+            bytes: 0,
+            small_bytes: 0,
+            held: HashMap::default(),
+            count: 0,
+            stale: 0,
+            small: VecDeque::new(),
+            main: VecDeque::new(),
+            ghosts: VecDeque::new(),
+            remembered: HashSet::default(),
+        };
+        BlockCache { blocks: RefCell::new(blocks), loading: RefCell::default(), loaded: Signal::default(), gate }
+    }
+
+    /// A block, if it is there.
+    pub(crate) fn get(&self, number: u64, block: BlockId) -> Option<Bytes> {
+        self.blocks.borrow_mut().get(&(number, block))
+    }
+
+    /// A block, read if it is not there.
+    pub(crate) async fn load(self: &Rc<Self>, sstable: &OpenSstable, block: BlockId) -> Result<Bytes, Error> {
+        self.load_for(sstable, block, false).await
+    }
+
+    async fn load_for(self: &Rc<Self>, sstable: &OpenSstable, block: BlockId, later: bool) -> Result<Bytes, Error> {
+        let key = (sstable.number, block);
+        loop {
+            if let Some(bytes) = self.blocks.borrow_mut().get(&key) {
+                return Ok(bytes);
+            }
+            if self.loading.borrow_mut().insert(key) {
+                let _loading = Loading { cache: self, key };
+                let bytes = sstable.load(block).await?;
+                sstable.cached_in(self);
+                self.blocks.borrow_mut().put(key, bytes.clone(), later);
+                return Ok(bytes);
+            }
+            self.loaded.wait(|| (!self.loading.borrow().contains(&key)).then_some(())).await;
+        }
+    }
+
+    /// Begins to read a block that will be asked for soon. What is wrong with it is told to who asks.
+    pub(crate) fn ahead(self: &Rc<Self>, sstable: &Rc<OpenSstable>, block: BlockId) {
+        let key = (sstable.number, block);
+        if self.blocks.borrow().holds(&key) || self.loading.borrow().contains(&key) {
+            return;
+        }
+        let Some(pass) = self.gate.enter() else { return };
+        let (cache, sstable) = (self.clone(), sstable.clone());
+        runtime::spawn_in(Class::Foreground, async move {
+            let _ = cache.load_for(&sstable, block, true).await;
+            drop(pass);
+        });
+    }
+
+    /// Forgets the blocks of an SSTable.
+    pub(crate) fn forget(&self, number: u64) {
+        self.blocks.borrow_mut().forget(number);
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> usize {
+        self.blocks.borrow().bytes
+    }
+}
+
+/// Ends the reading of a block, also when it is given up.
+struct Loading<'c> {
+    cache: &'c BlockCache,
+    key: Key,
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        self.cache.loading.borrow_mut().remove(&self.key);
+        self.cache.loaded.notify();
+    }
+}
+
+impl Blocks {
+    fn holds(&self, (number, block): &Key) -> bool {
+        self.held.get(number).is_some_and(|blocks| blocks.contains_key(block))
+    }
+
+    fn get(&mut self, (number, block): &Key) -> Option<Bytes> {
+        let found = self.held.get_mut(number)?.get_mut(block)?;
+        if !std::mem::take(&mut found.unused) {
+            found.hits = (found.hits + 1).min(HITS_MAX);
+        }
+        Some(found.bytes.clone())
+    }
+
+    fn put(&mut self, key: Key, bytes: Bytes, unused: bool) {
+        let in_main = self.remembered.contains(&key);
+        let block = Block { bytes, hits: 0, unused, in_main };
+        let cost = block.cost();
+        if cost > self.budget / SMALL_PART || self.holds(&key) {
+            return;
+        }
+        self.held.entry(key.0).or_default().insert(key.1, block);
+        self.bytes += cost;
+        self.count += 1;
+        if in_main {
+            self.main.push_back(key);
+        } else {
+            self.small_bytes += cost;
+            self.small.push_back(key);
+        }
+        while self.bytes > self.budget {
+            let from_small = self.small_bytes > self.budget / SMALL_PART || self.main.is_empty();
+            let went_on = if from_small { self.leave_small() } else { self.leave_main() };
+            if !went_on {
+                break;
+            }
+        }
+    }
+
+    /// Moves the oldest block of the small queue to the main one or out; false if the queue is empty.
+    fn leave_small(&mut self) -> bool {
+        let Some(key) = self.small.pop_front() else { return false };
+        match self.held.get_mut(&key.0).and_then(|blocks| blocks.get_mut(&key.1)) {
+            None => self.stale -= 1,
+            Some(block) => {
+                self.small_bytes -= block.cost();
+                if block.hits > 0 {
+                    block.hits = 0;
+                    block.in_main = true;
+                    self.main.push_back(key);
+                } else {
+                    self.drop_block(&key);
+                    self.remember(key);
+                }
+            }
+        }
+        true
+    }
+
+    /// Gives the oldest block of the main queue another turn for each of its hits, or drops it; false if there is none.
+    fn leave_main(&mut self) -> bool {
+        let Some(key) = self.main.pop_front() else { return false };
+        match self.held.get_mut(&key.0).and_then(|blocks| blocks.get_mut(&key.1)) {
+            None => self.stale -= 1,
+            Some(block) if block.hits > 0 => {
+                block.hits -= 1;
+                self.main.push_back(key);
+            }
+            Some(_) => self.drop_block(&key),
+        }
+        true
+    }
+
+    fn drop_block(&mut self, key: &Key) {
+        let Some(blocks) = self.held.get_mut(&key.0) else { return };
+        if let Some(block) = blocks.remove(&key.1) {
+            self.bytes -= block.cost();
+            self.count -= 1;
+        }
+        if blocks.is_empty() {
+            self.held.remove(&key.0);
+        }
+    }
+
+    fn remember(&mut self, key: Key) {
+        if self.remembered.insert(key) {
+            self.ghosts.push_back(key);
+        }
+        while self.ghosts.len() > self.count {
+            if let Some(oldest) = self.ghosts.pop_front() {
+                self.remembered.remove(&oldest);
+            }
+        }
+    }
+
+    fn forget(&mut self, number: u64) {
+        let Some(blocks) = self.held.remove(&number) else { return };
+        for block in blocks.values() {
+            self.bytes -= block.cost();
+            self.small_bytes -= if block.in_main { 0 } else { block.cost() };
+        }
+        self.count -= blocks.len();
+        self.stale += blocks.len();
+        // Queues are looked through only once most of them is gone, so that each entry pays once.
+        if self.stale > self.count {
+            let held = &self.held;
+            let is_held = |key: &Key| held.get(&key.0).is_some_and(|blocks| blocks.contains_key(&key.1));
+            self.small.retain(is_held);
+            self.main.retain(is_held);
+            self.stale = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runtime::rng::Rng;
+    use sstable::Component;
+
+    fn blocks(budget: usize) -> Blocks {
+        BlockCache::new(budget, Gate::new()).blocks.into_inner()
+    }
+
+    fn key(number: u64, block: u64) -> Key {
+        (number, BlockId { component: Component::Data, offset: block << 12 })
+    }
+
+    fn check(blocks: &Blocks) {
+        let all: Vec<&Block> = blocks.held.values().flat_map(|blocks| blocks.values()).collect();
+        assert_eq!(blocks.count, all.len());
+        assert_eq!(blocks.bytes, all.iter().map(|block| block.cost()).sum::<usize>());
+        let small = all.iter().filter(|block| !block.in_main);
+        assert_eq!(blocks.small_bytes, small.map(|block| block.cost()).sum::<usize>());
+        assert_eq!(blocks.small.len() + blocks.main.len(), blocks.count + blocks.stale);
+        assert_eq!(blocks.ghosts.len(), blocks.remembered.len());
+        assert!(blocks.bytes <= blocks.budget);
+    }
+
+    #[test]
+    fn random_use_keeps_counts_and_budget() {
+        for seed in 0..20 {
+            let mut rng = Rng::new(seed);
+            let mut blocks = blocks(100_000);
+            // A number is never used again.
+            let mut numbers = [0, 1, 2, 3, 4];
+            for _ in 0..4000 {
+                let at = rng.below(5) as usize;
+                let key = key(numbers[at], rng.below(60));
+                match rng.below(40) {
+                    0 => {
+                        blocks.forget(key.0);
+                        numbers[at] += 5;
+                    }
+                    1..20 => blocks.put(key, vec![key.0 as u8; 1 + rng.below(5000) as usize].into(), rng.chance(0.5)),
+                    _ => {
+                        let found = blocks.get(&key);
+                        assert!(found.is_none_or(|bytes| bytes[0] == key.0 as u8));
+                    }
+                }
+                check(&blocks);
+            }
+        }
+    }
+
+    #[test]
+    fn a_scan_does_not_push_out_what_is_read_again() {
+        let mut blocks = blocks(100 * 4096);
+        let bytes = Bytes::from(vec![0; 4096 - BLOCK_OVERHEAD_BYTES]);
+        for round in 0..3 {
+            for hot in 0..50 {
+                if blocks.get(&key(1, hot)).is_none() {
+                    assert_eq!(round, 0);
+                    blocks.put(key(1, hot), bytes.clone(), false);
+                }
+            }
+        }
+        for cold in 0..10_000 {
+            // Read ahead, then asked for once.
+            blocks.put(key(2, cold), bytes.clone(), true);
+            blocks.get(&key(2, cold));
+        }
+        assert!((0..50).all(|hot| blocks.get(&key(1, hot)).is_some()));
+        check(&blocks);
+    }
+
+    #[test]
+    fn blocks_larger_than_the_small_queue_are_not_kept() {
+        let mut blocks = blocks(1 << 20);
+        let most = (1 << 20) / SMALL_PART - BLOCK_OVERHEAD_BYTES;
+        blocks.put(key(1, 0), vec![0; most].into(), false);
+        blocks.put(key(1, 1), vec![0; most + 1].into(), false);
+        assert!(blocks.get(&key(1, 0)).is_some());
+        assert!(blocks.get(&key(1, 1)).is_none());
+        check(&blocks);
+    }
+}

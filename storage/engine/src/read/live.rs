@@ -1,0 +1,84 @@
+//! What of a row is live.
+//!
+//! A row is live if its liveness is, or any of its cells: not deleted by the partition, a range, the row or its column,
+//! not expired at the command's `now_in_seconds`, not of a column dropped since. A static cell is deleted by the
+//! partition and its column alone.
+
+use model::ColumnId;
+use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowView};
+use model::schema::DroppedColumn;
+
+/// Room for the cells of a row and of a static row, kept from read to read.
+pub(crate) type CellScratch = std::cell::Cell<LiveCells<'static>>;
+
+/// Live cells.
+#[derive(Default)]
+pub(crate) struct LiveCells<'a> {
+    /// Of the row that is looked at.
+    pub(super) row: Vec<Cell<'a>>,
+    /// Of its partition's static row.
+    pub(super) statics: Vec<Cell<'a>>,
+}
+
+impl LiveCells<'_> {
+    pub(super) fn recycle<'b>(self) -> LiveCells<'b> {
+        LiveCells { row: recycle(self.row), statics: recycle(self.statics) }
+    }
+}
+
+/// Empties a vector and keeps its memory for cells of another lifetime.
+pub(super) fn recycle<'a>(mut cells: Vec<Cell<'_>>) -> Vec<Cell<'a>> {
+    cells.clear();
+    // Collecting in place keeps the allocation; were it not kept, the cost is an allocation, never a wrong result.
+    cells.into_iter().map(|_| unreachable!("the vector is empty")).collect()
+}
+
+/// Puts the live cells of a row into `cells`. `None` if the row is not live, else its liveness if that is live.
+pub(super) fn live_cells<'a>(
+    row: RowView<'a>,
+    deletion: Deletion,
+    now: i64,
+    dropped: &[DroppedColumn],
+    cells: &mut Vec<Cell<'a>>,
+) -> Option<Option<Liveness>> {
+    cells.clear();
+    let deletion = deletion.max(row.deletion());
+    let liveness = row.liveness().filter(|liveness| {
+        !deletion.deletes(liveness.timestamp) && liveness.expiry.is_none_or(|(_, expires_at)| now < expires_at)
+    });
+    // The deletion of the multi-cell column that the cells belong to.
+    let mut column_deletion: (Option<ColumnId>, i64) = (None, NO_TIMESTAMP);
+    for cell in row.cells() {
+        if let CellContent::ColumnDeletion { .. } = cell.content {
+            column_deletion = (Some(cell.column), cell.timestamp);
+            continue;
+        }
+        let column_deleted = column_deletion.0 == Some(cell.column) && cell.timestamp <= column_deletion.1;
+        if !column_deleted
+            && !deletion.deletes(cell.timestamp)
+            && cell.value_at(now).is_some()
+            && !is_dropped(&cell, dropped)
+        {
+            cells.push(cell);
+        }
+    }
+    (liveness.is_some() || !cells.is_empty()).then_some(liveness)
+}
+
+/// The deletion and the dead cells of a row that nothing above it has deleted, as Cassandra counts them: not the deletions
+/// of whole collections.
+#[cold]
+pub(super) fn dead_cells(row: RowView<'_>, deletion: Deletion, now: i64) -> u64 {
+    let deleted = u64::from(row.deletion().timestamp > deletion.timestamp);
+    let deletion = deletion.max(row.deletion());
+    let is_dead =
+        |cell: &Cell<'_>| !matches!(cell.content, CellContent::ColumnDeletion { .. }) && cell.value_at(now).is_none();
+    let dead = row.cells().filter(|cell| !deletion.deletes(cell.timestamp) && is_dead(cell));
+    deleted + dead.count() as u64
+}
+
+/// Whether a cell was written before its column was dropped.
+#[inline]
+fn is_dropped(cell: &Cell<'_>, dropped: &[DroppedColumn]) -> bool {
+    !dropped.is_empty() && dropped.iter().any(|column| column.id == cell.column && cell.timestamp <= column.dropped_at)
+}

@@ -1,0 +1,283 @@
+//! Reads that merge several sources.
+//!
+//! 1. Blocks that the merge needs are read together; a scan reads ahead.
+//! 2. A read of a range that goes on within a partition reads that partition by its key first.
+//! 3. A range whose partitions are read backwards is walked forwards by partition, each of which is read by its key.
+//!
+//! Invariants: what the merge gives is not shadowed by anything, so that deletions of partitions and ranges are not looked
+//! at again.
+
+use super::STRETCH_ROWS_MAX;
+use super::live::{dead_cells, live_cells, recycle};
+use super::memory::{Start, first_row_after};
+use super::progress::{Progress, Reached};
+use super::sources::{self, Source};
+use crate::Error;
+use crate::memtable::Memtable;
+use crate::store::Inner;
+use crate::tracker::View;
+use model::fragment::{self, Fragment};
+use model::key::TokenRange;
+use model::merge::Merge;
+use model::query::{LiveRow, Partitions, ReadCommand, ReadEnd, RowSink, Slice};
+use model::row::{Cell, Deletion, RowView};
+use model::{DecoratedKey, Table, Token};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a read merges, and for whom.
+struct Sources<'r> {
+    inner: &'r Rc<Inner>,
+    memtable: &'r Rc<Memtable>,
+    view: &'r Rc<View>,
+    table: Arc<Table>,
+}
+
+/// Reads `command` from all sources.
+pub(super) async fn read(
+    inner: &Rc<Inner>,
+    memtable: &Rc<Memtable>,
+    view: &Rc<View>,
+    command: &ReadCommand,
+    sink: &mut dyn RowSink,
+) -> Result<ReadEnd, Error> {
+    let table = memtable.table().clone();
+    let sources = Sources { inner, memtable, view, table };
+    let mut progress = Progress::new(command, sink, STRETCH_ROWS_MAX);
+    match &command.partitions {
+        Partitions::Key(key) => {
+            let Start::After(after) = first_row_after(command, key) else { return Ok(ReadEnd::Exhausted) };
+            progress.begin_partition(after.is_some());
+            let reached = sources.partition(key, after, &mut progress).await?;
+            Ok(progress.end(reached, || key.clone()).unwrap_or(ReadEnd::Exhausted))
+        }
+        Partitions::Range(range) => Ok(sources.range(*range, &mut progress).await?.unwrap_or(ReadEnd::Exhausted)),
+    }
+}
+
+impl Sources<'_> {
+    /// Reads the rows of a partition behind a place.
+    async fn partition(
+        &self,
+        key: &DecoratedKey,
+        after: Option<&[u8]>,
+        progress: &mut Progress<'_>,
+    ) -> Result<Reached, Error> {
+        let command = progress.command;
+        let slices = match after {
+            None => command.slices.clone(),
+            Some(place) => Slice::behind(&command.slices, place, true, command.reversed),
+        };
+        let (cache, wants_static) = (&self.inner.cache, command.wants_static);
+        let found =
+            sources::of_key(cache, self.memtable, self.view, key, &slices, command.reversed, wants_static).await?;
+        let mut reading = Reading::new(self, found, command.reversed, false);
+        if !reading.next().await? {
+            return Ok(Reached::PartitionEnd);
+        }
+        reading.rows(progress, None).await
+    }
+
+    /// Reads the partitions of a range; `None` at its end.
+    async fn range(&self, range: TokenRange, progress: &mut Progress<'_>) -> Result<Option<ReadEnd>, Error> {
+        let command = progress.command;
+        let mut after = None;
+        let in_range = |token: Token| token > range.after || range == TokenRange::FULL;
+        if let Some(resume) = command.resume.as_ref().filter(|resume| in_range(resume.token())) {
+            let ended = range.until != Token::MIN && resume.token() > range.until;
+            if let Some(place) = resume.comparable.as_deref().filter(|_| !ended) {
+                progress.begin_partition(true);
+                let reached = self.partition(&resume.key, Some(place), progress).await?;
+                if let Some(end) = end(reached, progress, || resume.key.clone()) {
+                    return Ok(Some(end));
+                }
+            }
+            after = Some(&resume.key);
+        }
+        let is_whole = matches!(&command.slices[..], [slice] if *slice == Slice::all());
+        let filter = (!is_whole).then_some(&command.slices[..]);
+        let found = sources::of_range(self.memtable, self.view, range, after);
+        let mut reading = Reading::new(self, found, false, true);
+        while reading.next().await? {
+            if progress.stretch == 0 {
+                runtime::yield_if_needed().await;
+                progress.stretch = STRETCH_ROWS_MAX;
+            }
+            let (token, key) = reading.merge.key();
+            if after.is_some_and(|after| (token, key) <= (after.token, &*after.key)) || !self.owns(token) {
+                reading.leave().await?;
+                continue;
+            }
+            progress.begin_partition(false);
+            let reached = if command.reversed {
+                let key = DecoratedKey { token, key: key.into() };
+                self.partition(&key, None, progress).await?
+            } else {
+                reading.rows(progress, filter).await?
+            };
+            let (token, key) = reading.merge.key();
+            if let Some(end) = end(reached, progress, || DecoratedKey { token, key: key.into() }) {
+                return Ok(Some(end));
+            }
+            reading.leave().await?;
+        }
+        Ok(None)
+    }
+
+    /// Whether this shard answers for a token: SSTables of other programs have partitions of all shards.
+    fn owns(&self, token: Token) -> bool {
+        !self.view.sstables.iter().any(|sstable| sstable.foreign) || self.inner.owns(self.table.id, token)
+    }
+}
+
+/// The end of a read that came so far in a partition of a range; `None` if it goes on behind it.
+fn end(reached: Reached, progress: &mut Progress<'_>, key: impl Fn() -> DecoratedKey) -> Option<ReadEnd> {
+    progress.end(reached, &key).or_else(|| progress.leave_partition(&key))
+}
+
+/// A merge under way.
+struct Reading<'r> {
+    sources: &'r Sources<'r>,
+    merge: Merge<Source>,
+    /// Whether blocks are read ahead.
+    scans: bool,
+    /// Whether the merge is between a partition's start and its end.
+    inside: bool,
+    /// Room for a static row and for the cells of a row.
+    static_row: Vec<u8>,
+    cells: Vec<Cell<'static>>,
+}
+
+impl<'r> Reading<'r> {
+    fn new(sources: &'r Sources<'r>, found: Vec<Source>, reversed: bool, scans: bool) -> Reading<'r> {
+        let merge = Merge::new(found, reversed);
+        Reading { sources, merge, scans, inside: false, static_row: Vec::new(), cells: Vec::new() }
+    }
+
+    /// Goes on to the next fragment; false if there is none.
+    async fn next(&mut self) -> Result<bool, Error> {
+        loop {
+            match self.merge.advance() {
+                Ok(fragment::Progress::Fragment) => {
+                    self.inside = !matches!(self.merge.fragment(), None | Some(Fragment::PartitionEnd));
+                    return Ok(true);
+                }
+                Ok(fragment::Progress::End) => {
+                    self.inside = false;
+                    return Ok(false);
+                }
+                Ok(fragment::Progress::Need(_)) => self.bring().await?,
+                Err(error) => {
+                    let source = self.merge.failed().and_then(|number| self.merge.source_mut(number));
+                    return Err(match source {
+                        Some(source) => source.fault(error),
+                        None => Error::BadSstable { directory: Default::default(), error },
+                    });
+                }
+            }
+        }
+    }
+
+    /// Brings the blocks that the merge needs.
+    async fn bring(&mut self) -> Result<(), Error> {
+        let cache = &self.sources.inner.cache;
+        let needs = self.merge.needs().to_vec();
+        if needs.len() > 1 {
+            for need in &needs {
+                let needed = self.merge.source_mut(need.source).and_then(|source| source.needed(*need));
+                if let Some((sstable, block)) = needed {
+                    cache.ahead(&sstable, block);
+                }
+            }
+        }
+        for need in needs {
+            let Some(source) = self.merge.source_mut(need.source) else { continue };
+            let Some((sstable, block)) = source.needed(need) else { continue };
+            let bytes = cache.load(&sstable, block).await?;
+            source.supply(block, bytes);
+            if self.scans {
+                source.read_ahead(cache, block);
+            }
+        }
+        runtime::yield_if_needed().await;
+        Ok(())
+    }
+
+    /// Goes to the end of the partition.
+    async fn leave(&mut self) -> Result<(), Error> {
+        while self.inside && self.next().await? {}
+        Ok(())
+    }
+
+    /// Gives the live rows of the partition that was begun, those in `filter` if there is one.
+    async fn rows(&mut self, progress: &mut Progress<'_>, filter: Option<&[Slice]>) -> Result<Reached, Error> {
+        let command = progress.command;
+        if progress.partition_rows >= command.per_partition_max {
+            return Ok(Reached::PartitionEnd);
+        }
+        let (table, now) = (self.sources.table.clone(), command.now_in_seconds);
+        let mut more = self.next().await?;
+        let mut static_row = std::mem::take(&mut self.static_row);
+        static_row.clear();
+        if let Some(Fragment::StaticRow { row }) = self.merge.fragment() {
+            if command.wants_static {
+                static_row.extend_from_slice(row.blob());
+            }
+            more = self.next().await?;
+        }
+        let mut statics = Vec::new();
+        if !static_row.is_empty() {
+            live_cells(RowView::trusted(&static_row), Deletion::LIVE, now, &table.dropped, &mut statics);
+        }
+        let mut room = std::mem::take(&mut self.cells);
+        let mut reached = None;
+        while more && self.inside && reached.is_none() {
+            let (token, key) = self.merge.key();
+            match self.merge.fragment() {
+                Some(Fragment::Row { clustering, comparable, row }) if is_in(filter, comparable) => {
+                    if progress.counts_dead {
+                        progress.sink.dead(dead_cells(row, Deletion::LIVE, now));
+                    }
+                    let mut cells = recycle(room);
+                    if let Some(liveness) = live_cells(row, Deletion::LIVE, now, &table.dropped, &mut cells) {
+                        let (cells, static_cells, static_only) = (&*cells, &*statics, false);
+                        let row =
+                            LiveRow { token, key, clustering, comparable, liveness, cells, static_cells, static_only };
+                        reached = progress.give(&row);
+                    }
+                    room = recycle(cells);
+                    if reached.is_none() && progress.visit(row.blob().len()) {
+                        progress.last.clear();
+                        progress.last.extend_from_slice(comparable);
+                        reached = Some(Reached::Paused);
+                    }
+                }
+                Some(Fragment::RangeMarker { comparable, .. }) if progress.counts_dead && is_in(filter, comparable) => {
+                    progress.sink.dead(1);
+                }
+                _ => {}
+            }
+            if reached.is_some() {
+                break;
+            }
+            progress.stretch = progress.stretch.saturating_sub(1);
+            if progress.stretch == 0 {
+                runtime::yield_if_needed().await;
+                progress.stretch = STRETCH_ROWS_MAX;
+            }
+            more = self.next().await?;
+        }
+        self.cells = room;
+        let reached = reached.unwrap_or_else(|| {
+            let (token, key) = self.merge.key();
+            progress.give_static(token, key, &statics).unwrap_or(Reached::PartitionEnd)
+        });
+        drop(statics);
+        self.static_row = static_row;
+        Ok(reached)
+    }
+}
+
+fn is_in(filter: Option<&[Slice]>, comparable: &[u8]) -> bool {
+    filter.is_none_or(|slices| slices.iter().any(|slice| slice.contains(comparable)))
+}

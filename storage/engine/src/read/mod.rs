@@ -1,0 +1,68 @@
+//! Reading: the fragments of a table's memtables and SSTables, filtered by deletions and expiry, as live rows into a sink.
+//!
+//! 1. What lies beside the active memtable is looked at in memory: token ranges, filters, bounds of clusterings and
+//!    timestamps of SSTables, and keys of memtables that are being flushed. If none of it can have anything, `memory`
+//!    reads the active memtable alone.
+//! 2. `point` reads single rows, newest source first, until all that is asked for is newer than every source that is left.
+//! 3. `merged` merges all sources that may have something, over one partition or a range of tokens.
+//! 4. A partition whose rows are all done without a live one gives its static cells as a row, if the command asks.
+//!
+//! `sources` chooses and makes the sources, `progress` knows the limits of a read, `live` what of a row is live.
+//!
+//! Invariants: no borrow of a memtable across an await, so that awaits are at blocks and where a long read yields; the
+//! memtable and the view of a read are those of its begin; a partition is never seen with half of a mutation; a fault in
+//! an SSTable is an error of the reads that meet it.
+
+mod live;
+mod memory;
+mod merged;
+mod point;
+mod progress;
+mod sources;
+
+pub(crate) use live::CellScratch;
+
+use crate::Error;
+use crate::memtable::Memtable;
+use crate::store::Inner;
+use crate::tracker::View;
+use model::query::{Partitions, ReadCommand, ReadEnd, RowSink};
+use std::rc::Rc;
+
+/// Rows visited, live or dead, before a read asks whether to yield. A partition counts as one more.
+pub(crate) const STRETCH_ROWS_MAX: usize = 128;
+
+/// Reads `command` from a table's memtable and view.
+pub(crate) async fn read(
+    inner: &Rc<Inner>,
+    memtable: &Rc<Memtable>,
+    view: &Rc<View>,
+    command: &ReadCommand,
+    sink: &mut dyn RowSink,
+) -> Result<ReadEnd, Error> {
+    if !sources::beside_memtable(memtable, view, command) {
+        return memory::read(memtable, command, &inner.scratch, sink).await;
+    }
+    // Boxed, so that requests that are answered from memory do not carry its size.
+    match &command.partitions {
+        Partitions::Key(key) if point::applies(command) => {
+            Box::pin(point::read(inner, memtable, view, key, command, sink)).await
+        }
+        _ => Box::pin(merged::read(inner, memtable, view, command, sink)).await,
+    }
+}
+
+/// Reads one partition if nothing has to be waited for; `None` otherwise, having given nothing.
+pub(crate) fn read_now(
+    inner: &Rc<Inner>,
+    memtable: &Rc<Memtable>,
+    view: &Rc<View>,
+    command: &ReadCommand,
+    sink: &mut dyn RowSink,
+) -> Option<Result<ReadEnd, Error>> {
+    let Partitions::Key(key) = &command.partitions else { return None };
+    if !sources::beside_memtable(memtable, view, command) {
+        return memory::read_now(memtable, command, &inner.scratch, sink).map(Ok);
+    }
+    if point::applies(command) { point::read_now(inner, memtable, view, key, command, sink) } else { None }
+}

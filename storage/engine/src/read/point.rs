@@ -1,0 +1,265 @@
+//! Single rows by their whole clustering, newest source first.
+//!
+//! 1. The row's versions in memtables are merged.
+//! 2. SSTables follow, the one with the largest timestamp first, until the row is complete: whatever is left is older than
+//!    a deletion of it, or than its liveness and each of the cells that are asked for.
+//! 3. What is live of the merged row is given.
+//!
+//! Cells of collections and static cells are no part of this: a command that asks for any is read by `merged`. Source:
+//! Cassandra 5's `SinglePartitionReadCommand.queryMemtableAndSSTablesInTimestampOrder`.
+//!
+//! Invariants: nothing is given before everything is read.
+
+use super::live::{dead_cells, live_cells};
+use super::memory::{Start, first_row_after};
+use super::progress::{Progress, Reached};
+use super::sources::{self, Wanted, fault};
+use crate::Error;
+use crate::memtable::Memtable;
+use crate::memtable::cursor::PartitionCursor;
+use crate::open_sstable::OpenSstable;
+use crate::store::Inner;
+use crate::tracker::View;
+use model::fragment::Fragment;
+use model::merge::merge_rows;
+use model::mutation::Clustering;
+use model::query::{LiveRow, ReadCommand, ReadEnd, RowSink, Slice};
+use model::row::{Deletion, RowView};
+use model::{ColumnId, DecoratedKey};
+use sstable::BlockId;
+use sstable::reader::{Cursor, Progress as Step};
+use std::rc::Rc;
+
+/// Whether a command of one partition asks for one row as this module reads it.
+pub(super) fn applies(command: &ReadCommand) -> bool {
+    command.row_columns.is_some() && command.slices.len() == 1 && !command.wants_static
+}
+
+/// Reads the row, waiting for blocks that are not in the cache.
+pub(super) async fn read(
+    inner: &Rc<Inner>,
+    memtable: &Rc<Memtable>,
+    view: &Rc<View>,
+    key: &DecoratedKey,
+    command: &ReadCommand,
+    sink: &mut dyn RowSink,
+) -> Result<ReadEnd, Error> {
+    let Some(mut search) = Search::new(memtable, view, key, command) else { return Ok(ReadEnd::Exhausted) };
+    while let Some((sstable, block)) = search.go_on()? {
+        let bytes = inner.cache.load(&sstable, block).await?;
+        search.supply(block, bytes);
+    }
+    Ok(search.row.give(inner, memtable, key, command, sink))
+}
+
+/// Reads the row if all blocks are in the cache; `None` otherwise.
+pub(super) fn read_now(
+    inner: &Rc<Inner>,
+    memtable: &Rc<Memtable>,
+    view: &Rc<View>,
+    key: &DecoratedKey,
+    command: &ReadCommand,
+    sink: &mut dyn RowSink,
+) -> Option<Result<ReadEnd, Error>> {
+    let Some(mut search) = Search::new(memtable, view, key, command) else { return Some(Ok(ReadEnd::Exhausted)) };
+    loop {
+        match search.go_on() {
+            Ok(None) => return Some(Ok(search.row.give(inner, memtable, key, command, sink))),
+            Ok(Some((sstable, block))) => search.supply(block, inner.cache.get(sstable.number, block)?),
+            Err(error) => return Some(Err(error)),
+        }
+    }
+}
+
+/// A search under way.
+struct Search<'r> {
+    view: &'r View,
+    command: &'r ReadCommand,
+    key: &'r DecoratedKey,
+    columns: &'r [ColumnId],
+    wanted: Wanted<'r>,
+    row: Row,
+    /// The next SSTable of the view.
+    next: usize,
+    current: Option<(Rc<OpenSstable>, Cursor)>,
+}
+
+impl<'r> Search<'r> {
+    /// Reads the memtables. `None`: the row is not asked for, being before where the read goes on.
+    fn new(
+        memtable: &'r Rc<Memtable>,
+        view: &'r View,
+        key: &'r DecoratedKey,
+        command: &'r ReadCommand,
+    ) -> Option<Search<'r>> {
+        let slice = command.slices.first()?;
+        let comparable = comparable(slice);
+        match first_row_after(command, key) {
+            Start::After(None) => {}
+            Start::After(Some(after)) if !command.reversed && after < &comparable[..] => {}
+            Start::After(Some(after)) if command.reversed && after > &comparable[..] => {}
+            _ => return None,
+        }
+        let mut row = Row::new(comparable);
+        for memtable in sources::memtables(memtable, view) {
+            let contents = memtable.read();
+            let arena = &contents.arena;
+            let Some(partition) = contents.partitions.get(arena, key.token.prefix(), &key.key) else { continue };
+            let mut cursor = PartitionCursor::new(arena, partition, &command.slices, false, None);
+            while let Some(fragment) = cursor.next_fragment() {
+                row.take(fragment);
+            }
+        }
+        let wanted = Wanted::new(key, &command.slices, false);
+        let columns = command.row_columns.as_deref().unwrap_or_default();
+        Some(Search { view, command, key, columns, wanted, row, next: 0, current: None })
+    }
+
+    /// Goes on until a block is missing; `None` once all is read that matters.
+    fn go_on(&mut self) -> Result<Option<(Rc<OpenSstable>, BlockId)>, Error> {
+        loop {
+            if let Some((sstable, cursor)) = &mut self.current {
+                match cursor.advance().map_err(|error| fault(sstable, error))? {
+                    Step::Need(block) => return Ok(Some((sstable.clone(), block))),
+                    Step::Fragment => {
+                        if let Some(fragment) = cursor.fragment() {
+                            self.row.take(fragment);
+                        }
+                        continue;
+                    }
+                    Step::End => self.current = None,
+                }
+            }
+            let Some(sstable) = self.view.sstables.get(self.next) else { return Ok(None) };
+            self.next += 1;
+            if self.row.is_complete(self.columns, sstable.max_timestamp()) {
+                return Ok(None);
+            }
+            if self.wanted.may_be_in(sstable) {
+                let slices = self.command.slices.clone();
+                let cursor = sstable.reader.partition(self.key.clone(), slices, false);
+                self.current = Some((sstable.clone(), cursor));
+            }
+        }
+    }
+
+    fn supply(&mut self, block: BlockId, bytes: bytes::Bytes) {
+        if let Some((_, cursor)) = &mut self.current {
+            cursor.supply(block, bytes);
+        }
+    }
+}
+
+/// The comparable form of the row that a slice holds.
+fn comparable(slice: &Slice) -> Vec<u8> {
+    // A bound and a clustering differ in the byte behind their values.
+    let values = slice.start.split_last().map_or(&[][..], |(_, values)| values);
+    [values, &[model::comparable::TERMINATOR]].concat()
+}
+
+/// What was found of the row so far.
+struct Row {
+    comparable: Vec<u8>,
+    clustering: Vec<u8>,
+    /// Of the partition and of ranges.
+    deletion: Deletion,
+    /// Range deletions that were met, open and close.
+    markers: u64,
+    found: bool,
+    data: Vec<u8>,
+    spare: Vec<u8>,
+}
+
+impl Row {
+    fn new(comparable: Vec<u8>) -> Row {
+        let (clustering, data, spare) = (Vec::new(), Vec::new(), Vec::new());
+        Row { comparable, clustering, deletion: Deletion::LIVE, markers: 0, found: false, data, spare }
+    }
+
+    fn take(&mut self, fragment: Fragment<'_>) {
+        match fragment {
+            Fragment::PartitionStart { deletion, .. } => self.deletion = self.deletion.max(deletion),
+            // The slice holds one place, so that what is open before it is in force there.
+            Fragment::RangeMarker { comparable, deletion, .. } => {
+                if comparable <= &self.comparable[..] && !deletion.is_live() {
+                    self.markers = 2;
+                    self.deletion = self.deletion.max(deletion);
+                }
+            }
+            Fragment::Row { clustering, comparable, row } if comparable == self.comparable => {
+                if self.found {
+                    self.spare.clear();
+                    merge_rows(RowView::trusted(&self.data), row, self.deletion, &mut self.spare);
+                    std::mem::swap(&mut self.data, &mut self.spare);
+                } else {
+                    self.found = true;
+                    self.clustering.extend_from_slice(clustering.0);
+                    self.data.extend_from_slice(row.blob());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether nothing with a timestamp up to `timestamp` changes what is given of the row.
+    fn is_complete(&self, columns: &[ColumnId], timestamp: i64) -> bool {
+        if self.deletion.deletes(timestamp) {
+            return true;
+        }
+        if !self.found {
+            return false;
+        }
+        let row = RowView::trusted(&self.data);
+        if row.deletion().deletes(timestamp) {
+            return true;
+        }
+        let newer = |column: &ColumnId| {
+            row.cells().any(|cell| cell.column == *column && cell.path.is_none() && cell.timestamp > timestamp)
+        };
+        row.liveness().is_some_and(|liveness| liveness.timestamp > timestamp) && columns.iter().all(newer)
+    }
+
+    fn give(
+        &self,
+        inner: &Inner,
+        memtable: &Memtable,
+        key: &DecoratedKey,
+        command: &ReadCommand,
+        sink: &mut dyn RowSink,
+    ) -> ReadEnd {
+        let mut progress = Progress::new(command, sink, usize::MAX);
+        progress.begin_partition(command.resume.as_ref().is_some_and(|resume| resume.key == *key));
+        if progress.partition_rows >= command.per_partition_max {
+            return ReadEnd::Exhausted;
+        }
+        let (row, now) = (RowView::trusted(&self.data), command.now_in_seconds);
+        if progress.counts_dead {
+            let dead = if self.found { dead_cells(row, self.deletion, now) } else { 0 };
+            progress.sink.dead(self.markers + dead);
+        }
+        if !self.found {
+            return ReadEnd::Exhausted;
+        }
+        let mut reached = None;
+        let mut cells = inner.scratch.take().recycle();
+        if let Some(liveness) = live_cells(row, self.deletion, now, &memtable.table().dropped, &mut cells.row) {
+            reached = progress.give(&LiveRow {
+                token: key.token,
+                key: &key.key,
+                clustering: Clustering(&self.clustering),
+                comparable: &self.comparable,
+                liveness,
+                cells: &cells.row,
+                static_cells: &[],
+                static_only: false,
+            });
+        }
+        inner.scratch.set(cells.recycle());
+        if reached.is_none() && progress.visit(self.data.len()) {
+            progress.last.extend_from_slice(&self.comparable);
+            reached = Some(Reached::Paused);
+        }
+        let end = reached.and_then(|reached| progress.end(reached, || key.clone()));
+        end.unwrap_or(ReadEnd::Exhausted)
+    }
+}

@@ -1,0 +1,264 @@
+//! What a read merges: which memtables and SSTables, and the cursors over them.
+//!
+//! An SSTable is left out of the read of a key if its tokens, its filter, or the bounds of its clusterings say that it has
+//! nothing, or if a deletion of the whole partition is at least as new as all that is in it. Source: Cassandra 5's
+//! `SinglePartitionReadCommand`.
+//!
+//! Invariants: an SSTable that may have a deletion of a partition is not left out for its clusterings.
+
+use crate::Error;
+use crate::cache::BlockCache;
+use crate::memtable::Memtable;
+use crate::memtable::buffered::BufferedCursor;
+use crate::open_sstable::OpenSstable;
+use crate::tracker::View;
+use bytes::Bytes;
+use model::fragment::{BlockRef, Cursor, Fragment, Progress};
+use model::key::TokenRange;
+use model::query::{Partitions, ReadCommand, Slice};
+use model::row::Deletion;
+use model::{DecoratedKey, Token};
+use sstable::filter::KeyHash;
+use sstable::{BlockId, Component};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Bytes of Data.db that a scan reads ahead of each SSTable.
+pub(crate) const AHEAD_BYTES: u64 = 128 << 10;
+/// Most blocks that a scan reads ahead of each SSTable.
+pub(crate) const AHEAD_BLOCKS_MAX: u64 = 8;
+
+/// A cursor over one memtable or SSTable.
+pub(super) enum Source {
+    Memory(Box<BufferedCursor>),
+    Sstable(Box<SstableSource>),
+}
+
+/// See [`Source`].
+pub(super) struct SstableSource {
+    pub(super) sstable: Rc<OpenSstable>,
+    pub(super) cursor: sstable::reader::Cursor,
+    /// The cursor was stepped already: its fragment is the next.
+    held: bool,
+    /// Where the last block of Data.db ends that was brought.
+    data_end: u64,
+}
+
+impl Source {
+    pub(super) fn sstable(sstable: &Rc<OpenSstable>, cursor: sstable::reader::Cursor) -> Source {
+        let sstable = sstable.clone();
+        Source::Sstable(Box::new(SstableSource { sstable, cursor, held: false, data_end: 0 }))
+    }
+
+    /// The block that a step asked for; `None`: nothing is needed but a chance for others.
+    pub(super) fn needed(&self, need: BlockRef) -> Option<(Rc<OpenSstable>, BlockId)> {
+        match self {
+            Source::Memory(_) => None,
+            Source::Sstable(source) => Some((source.sstable.clone(), source.cursor.block_of(need)?)),
+        }
+    }
+
+    pub(super) fn supply(&mut self, block: BlockId, bytes: Bytes) {
+        if let Source::Sstable(source) = self {
+            source.cursor.supply(block, bytes);
+        }
+    }
+
+    /// Reads ahead of a scan that has come to a block of Data.db by the one before.
+    pub(super) fn read_ahead(&mut self, cache: &Rc<BlockCache>, block: BlockId) {
+        let Source::Sstable(source) = self else { return };
+        if block.component != Component::Data {
+            return;
+        }
+        let reader = &source.sstable.reader;
+        let len = reader.block_len(Component::Data);
+        let in_order = source.data_end == block.offset;
+        source.data_end = block.offset + len;
+        if in_order {
+            let count = (AHEAD_BYTES / len).clamp(1, AHEAD_BLOCKS_MAX);
+            let ahead = (1..=count).map(|i| block.offset + i * len).take_while(|at| *at < reader.data_len());
+            ahead.for_each(|offset| cache.ahead(&source.sstable, BlockId { offset, ..block }));
+        }
+    }
+
+    /// What a fault in it is to who reads.
+    pub(super) fn fault(&self, error: sstable::Error) -> Error {
+        match self {
+            // A memtable has none.
+            Source::Memory(_) => Error::BadSstable { directory: Default::default(), error },
+            Source::Sstable(source) => fault(&source.sstable, error),
+        }
+    }
+}
+
+/// Marks an SSTable in which a read found a fault.
+pub(super) fn fault(sstable: &OpenSstable, error: sstable::Error) -> Error {
+    sstable.suspect.set(true);
+    Error::BadSstable { directory: sstable.directory.clone(), error }
+}
+
+impl Cursor for Source {
+    type Error = sstable::Error;
+
+    fn advance(&mut self) -> Result<Progress, sstable::Error> {
+        match self {
+            Source::Memory(cursor) => cursor.advance(),
+            Source::Sstable(source) => match std::mem::take(&mut source.held) {
+                true => Ok(Progress::Fragment),
+                false => Cursor::advance(&mut source.cursor),
+            },
+        }
+    }
+
+    fn fragment(&self) -> Option<Fragment<'_>> {
+        match self {
+            Source::Memory(cursor) => cursor.fragment(),
+            Source::Sstable(source) => source.cursor.fragment(),
+        }
+    }
+}
+
+/// What the read of one partition wants, as far as it decides which SSTables matter.
+pub(super) struct Wanted<'a> {
+    key: &'a DecoratedKey,
+    hash: KeyHash,
+    slices: &'a [Slice],
+    statics: bool,
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn new(key: &'a DecoratedKey, slices: &'a [Slice], statics: bool) -> Wanted<'a> {
+        Wanted { key, hash: KeyHash::of(&key.key), slices, statics }
+    }
+
+    /// Whether an SSTable may have something of it.
+    pub(super) fn may_be_in(&self, sstable: &OpenSstable) -> bool {
+        let (first, last) = sstable.tokens();
+        first <= self.key.token
+            && self.key.token <= last
+            && sstable.reader.may_contain_hash(self.hash)
+            && (sstable.covers_any(self.slices)
+                || sstable.deletes_partitions()
+                || self.statics && sstable.has_statics())
+    }
+}
+
+/// Whether anything but the active memtable may have something for a read.
+pub(super) fn beside_memtable(memtable: &Memtable, view: &View, command: &ReadCommand) -> bool {
+    if view.is_empty() {
+        return false;
+    }
+    match &command.partitions {
+        Partitions::Key(key) => {
+            let deletion = partition_deletion(memtable, key).unwrap_or(Deletion::LIVE);
+            let wanted = Wanted::new(key, &command.slices, command.wants_static);
+            view.flushing.iter().any(|memtable| partition_deletion(memtable, key).is_some())
+                || newer_than(view, deletion).any(|sstable| wanted.may_be_in(sstable))
+        }
+        Partitions::Range(range) => {
+            view.flushing.iter().any(|memtable| !memtable.read().partitions.is_empty())
+                || view.sstables.iter().any(|sstable| overlaps(sstable, range))
+        }
+    }
+}
+
+/// The deletion of a partition; `None` without the partition.
+pub(super) fn partition_deletion(memtable: &Memtable, key: &DecoratedKey) -> Option<Deletion> {
+    let contents = memtable.read();
+    contents.partitions.get(&contents.arena, key.token.prefix(), &key.key).map(|partition| partition.deletion)
+}
+
+/// The SSTables that are not older than a deletion as a whole.
+fn newer_than(view: &View, deletion: Deletion) -> impl Iterator<Item = &Rc<OpenSstable>> {
+    view.sstables.iter().take_while(move |sstable| !deletion.deletes(sstable.max_timestamp()))
+}
+
+fn overlaps(sstable: &OpenSstable, range: &TokenRange) -> bool {
+    let (first, last) = sstable.tokens();
+    (*range == TokenRange::FULL || last > range.after) && (range.until == Token::MIN || first <= range.until)
+}
+
+/// The memtables of a table, the active one first.
+pub(super) fn memtables<'a>(memtable: &'a Rc<Memtable>, view: &'a View) -> impl Iterator<Item = &'a Rc<Memtable>> {
+    std::iter::once(memtable).chain(&view.flushing)
+}
+
+/// The sources of one partition's slices. Heads of partitions are read here, newest SSTable first, as long as they may
+/// have a deletion that makes older ones needless.
+pub(super) async fn of_key(
+    cache: &Rc<BlockCache>,
+    memtable: &Rc<Memtable>,
+    view: &View,
+    key: &DecoratedKey,
+    slices: &Arc<[Slice]>,
+    reversed: bool,
+    statics: bool,
+) -> Result<Vec<Source>, Error> {
+    let mut found = Vec::new();
+    let mut deletion = Deletion::LIVE;
+    for memtable in memtables(memtable, view) {
+        if let Some(its) = partition_deletion(memtable, key) {
+            deletion = deletion.max(its);
+            let cursor = BufferedCursor::partition(memtable, key.clone(), slices.clone(), reversed);
+            found.push(Source::Memory(Box::new(cursor)));
+        }
+    }
+    let wanted = Wanted::new(key, slices, statics);
+    let mut sstables = newer_than(view, deletion).filter(|sstable| wanted.may_be_in(sstable)).peekable();
+    while let Some(sstable) = sstables.next() {
+        if deletion.deletes(sstable.max_timestamp()) {
+            break;
+        }
+        let mut cursor = sstable.reader.partition(key.clone(), slices.clone(), reversed);
+        let mut held = false;
+        if sstables.peek().is_some() && sstable.deletes_partitions() {
+            held = step(cache, sstable, &mut cursor).await?;
+            if !held {
+                continue;
+            }
+            if let Some(Fragment::PartitionStart { deletion: its, .. }) = cursor.fragment() {
+                deletion = deletion.max(its);
+            }
+        }
+        found.push(Source::Sstable(Box::new(SstableSource { sstable: sstable.clone(), cursor, held, data_end: 0 })));
+    }
+    Ok(found)
+}
+
+/// Steps a cursor to its next fragment; false at the end.
+pub(super) async fn step(
+    cache: &Rc<BlockCache>,
+    sstable: &Rc<OpenSstable>,
+    cursor: &mut sstable::reader::Cursor,
+) -> Result<bool, Error> {
+    loop {
+        match cursor.advance().map_err(|error| fault(sstable, error))? {
+            sstable::reader::Progress::Fragment => return Ok(true),
+            sstable::reader::Progress::End => return Ok(false),
+            sstable::reader::Progress::Need(block) => {
+                let bytes = cache.load(sstable, block).await?;
+                cursor.supply(block, bytes);
+            }
+        }
+    }
+}
+
+/// The sources of a range of tokens, from behind a partition on if one is given; of SSTables perhaps from that partition
+/// on. Rows come forwards.
+pub(super) fn of_range(
+    memtable: &Rc<Memtable>,
+    view: &View,
+    range: TokenRange,
+    after: Option<&DecoratedKey>,
+) -> Vec<Source> {
+    let all: Arc<[Slice]> = [Slice::all()].into();
+    let memory = memtables(memtable, view)
+        .map(|memtable| Source::Memory(Box::new(BufferedCursor::scan(memtable, range, after.cloned(), all.clone()))));
+    // Other keys of the same token may come behind the one that is done.
+    let range = match after {
+        Some(key) => TokenRange { after: range.after.max(Token(key.token.0.saturating_sub(1))), ..range },
+        None => range,
+    };
+    let sstables = view.sstables.iter().filter(|sstable| overlaps(sstable, &range));
+    memory.chain(sstables.map(|sstable| Source::sstable(sstable, sstable.reader.scan(range)))).collect()
+}
