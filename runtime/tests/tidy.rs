@@ -27,7 +27,7 @@ const CRATES: &[(&str, &str, &[&str])] = &[
     ("shard", "shards/shard", &["engine", "cql", "cluster", "model", "runtime"]),
     ("server", "net/server", &["shard", "wire", "cluster", "runtime", "model"]),
     ("sim", "net/sim", &["server", "wire", "runtime", "model"]),
-    ("cli", "net/cli", &["server", "runtime", "model"]),
+    ("cli", "net/cli", &["server", "sstable", "runtime", "model"]),
     ("micro", "bench/micro", &["server", "runtime"]),
 ];
 

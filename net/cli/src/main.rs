@@ -1,4 +1,4 @@
-//! The binary `helenus`: starts a node.
+//! The binary `helenus`: starts a node, or runs one of the [`tools`] if the first argument names one.
 //!
 //! 1. Options from the command line, over those of the configuration file.
 //! 2. One shard per core on the `uring` runtime, each running [`server::Node::run`].
@@ -7,6 +7,7 @@
 //! Exit codes: 0 after an orderly stop, 1 for a wrong option or configuration, 3 when data on disk cannot be trusted.
 
 mod arguments;
+mod tools;
 
 use arguments::{Arguments, Settings};
 use clap::Parser;
@@ -25,6 +26,9 @@ const SPIN: Duration = Duration::from_micros(50);
 const HELPERS: usize = 2;
 
 fn main() -> ExitCode {
+    if let Some(code) = tools::from_command_line() {
+        return code;
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {

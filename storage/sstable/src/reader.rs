@@ -12,6 +12,7 @@ mod cursor;
 mod window;
 
 pub use cursor::{Cursor, Progress, UNFILTERED_BYTES_MAX};
+pub(crate) use window::Window;
 
 use crate::compression::{Checksums, CompressionInfo};
 use crate::descriptor::{Component, Descriptor};
@@ -137,6 +138,10 @@ impl Reader {
     /// Its CompressionInfo.db, if it is compressed.
     pub fn compression(&self) -> Option<&CompressionInfo> {
         self.compression.as_ref()
+    }
+
+    pub(crate) fn codec(&self) -> &Codec {
+        &self.codec
     }
 
     /// Uncompressed bytes of Data.db.

@@ -17,6 +17,7 @@
 //! [`Problem::Truncated`], so that a reader brings more and tries again.
 
 mod encode;
+pub mod raw;
 
 pub(crate) use encode::Encoder;
 

@@ -24,6 +24,11 @@ impl Window {
         self.start + self.bytes().len() as u64
     }
 
+    /// Where the next block begins for a reader at `at`: behind the bytes, or at `at` if it has left them.
+    pub(crate) fn end_after(&self, at: u64) -> u64 {
+        if (self.start..=self.end()).contains(&at) { self.end() } else { at }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.bytes().len()
     }

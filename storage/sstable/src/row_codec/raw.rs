@@ -1,0 +1,352 @@
+//! What Data.db holds as it is written: nothing left out, nothing merged, every piece with its place. For the tools that
+//! show or check files.
+//!
+//! 1. A [`Walker`] goes over the blocks of Data.db from front to back, like a cursor: a step gives an [`Item`] or names
+//!    the block that it needs.
+//! 2. Columns are those of the header, in the order of the file, cells in the order of their paths' type.
+//!
+//! Invariants: a step that needs a block changes nothing; after an error every step gives the same error.
+
+use super::*;
+use crate::reader::{Reader, UNFILTERED_BYTES_MAX, Window};
+use crate::{BlockId, Component, Error};
+use bytes::Bytes;
+use model::Token;
+use model::row::NO_DELETION_TIME;
+use std::sync::Arc;
+
+/// A cell as it is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileCell {
+    /// Microseconds.
+    pub timestamp: i64,
+    /// Seconds; 0 without one.
+    pub ttl: i32,
+    /// Second of its end or deletion; [`NO_DELETION_TIME`] of a live cell.
+    pub local_deletion_time: i64,
+    /// The element of a column of several cells.
+    pub path: Option<Vec<u8>>,
+    /// The value; empty if it is deleted.
+    pub value: Vec<u8>,
+}
+
+impl FileCell {
+    /// Whether it is a tombstone.
+    pub fn is_tombstone(&self) -> bool {
+        self.local_deletion_time != NO_DELETION_TIME && self.ttl == 0
+    }
+}
+
+/// What a row has of one column.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileColumn {
+    /// Its place among the header's static or regular columns.
+    pub index: usize,
+    /// Of all its cells, if it has several.
+    pub deletion: Deletion,
+    /// One, or those of a column of several.
+    pub cells: Vec<FileCell>,
+}
+
+/// A row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileRow {
+    /// Clustering values; `None` is null. None at all for a static row.
+    pub clustering: Vec<Option<Vec<u8>>>,
+    /// The primary key's liveness.
+    pub liveness: Option<Liveness>,
+    /// Its deletion.
+    pub deletion: Deletion,
+    /// Whether the deletion gives way to newer liveness (views).
+    pub shadowable: bool,
+    /// Columns that the row has.
+    pub columns: Vec<FileColumn>,
+}
+
+impl FileRow {
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.liveness.is_none() && self.deletion.is_live() && self.columns.is_empty()
+    }
+}
+
+/// A bound of a range tombstone, or a boundary of two.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileMarker {
+    /// Its kind.
+    pub kind: BoundKind,
+    /// The first clustering values.
+    pub clustering: Vec<Option<Vec<u8>>>,
+    /// Of the range that ends here; live if none does.
+    pub ends: Deletion,
+    /// Of the range that starts here.
+    pub starts: Deletion,
+}
+
+/// A piece of Data.db.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Item {
+    /// A partition's head.
+    Partition {
+        /// Its serialised key.
+        key: Vec<u8>,
+        /// Its deletion.
+        deletion: Deletion,
+        /// Its static row, if it has one that is not empty.
+        statics: Option<FileRow>,
+        /// Where the partition begins, in bytes of uncompressed data.
+        start: u64,
+        /// Where its rows begin.
+        rows_at: u64,
+    },
+    /// A row and where it begins.
+    Row(FileRow, u64),
+    /// A marker and where it begins.
+    Marker(FileMarker, u64),
+    /// The partition's end; where the next one begins.
+    PartitionEnd(u64),
+}
+
+/// What a step found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// A piece.
+    Item(Item),
+    /// A block must be brought.
+    Need(BlockId),
+    /// The file ends.
+    End,
+}
+
+/// Goes over Data.db.
+#[derive(Debug)]
+pub struct Walker {
+    reader: Arc<Reader>,
+    window: Window,
+    at: u64,
+    inside: bool,
+    failed: Option<Error>,
+}
+
+impl Walker {
+    /// At the beginning of an SSTable.
+    pub fn new(reader: Arc<Reader>) -> Walker {
+        Walker { reader, window: Window::default(), at: 0, inside: false, failed: None }
+    }
+
+    /// The SSTable.
+    pub fn reader(&self) -> &Arc<Reader> {
+        &self.reader
+    }
+
+    /// Where the next piece begins.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// Goes to where a partition begins.
+    pub fn seek(&mut self, at: u64) {
+        self.at = at;
+        self.inside = false;
+    }
+
+    /// Hands over a block that was needed, as [`Reader::decode_block`] made it.
+    pub fn supply(&mut self, block: BlockId, bytes: Bytes) {
+        self.window.supply(self.at, block.offset, bytes);
+    }
+
+    /// The next piece.
+    ///
+    /// # Errors
+    /// Bytes that are malformed.
+    pub fn step(&mut self) -> Result<Progress, Error> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let len = self.reader.data_len();
+        self.window.forget(self.at);
+        if !self.inside && self.at >= len {
+            return Ok(Progress::End);
+        }
+        let input = self.window.input(self.at);
+        let result = match input {
+            Some(mut input) if !input.is_empty() => {
+                let read = if self.inside {
+                    read_unfiltered(self.reader.codec(), &mut input)
+                } else {
+                    read_head(self.reader.codec(), &mut input)
+                };
+                read.map(|item| (item, input.offset()))
+            }
+            _ => Err(Fault { offset: self.at, problem: Problem::Truncated }),
+        };
+        match result {
+            Ok((item, end)) => {
+                self.inside = !matches!(item, Item::PartitionEnd(_));
+                self.at = end;
+                Ok(Progress::Item(item))
+            }
+            Err(fault) if fault.problem == Problem::Truncated && self.window.end_after(self.at) < len => {
+                if self.window.len() > UNFILTERED_BYTES_MAX {
+                    return self.fail(Fault { offset: self.at, problem: Problem::Limit("UNFILTERED_BYTES_MAX") });
+                }
+                let block_len = self.reader.block_len(Component::Data);
+                let end = self.window.end_after(self.at);
+                Ok(Progress::Need(BlockId { component: Component::Data, offset: end - end % block_len }))
+            }
+            Err(fault) => self.fail(fault),
+        }
+    }
+
+    fn fail<T>(&mut self, fault: Fault) -> Result<T, Error> {
+        let error = fault.in_file(self.reader.descriptor(), Component::Data);
+        self.failed = Some(error.clone());
+        Err(error)
+    }
+}
+
+/// The token of a key; what orders partitions.
+pub fn token(key: &[u8]) -> Token {
+    Token::of(key)
+}
+
+fn read_head(codec: &Codec, input: &mut Input<'_>) -> Result<Item, Fault> {
+    let start = input.offset();
+    let key = input.short_bytes()?.to_vec();
+    let deletion = codec.read_partition_deletion(input)?;
+    let mut statics = None;
+    if !codec.statics.is_empty() {
+        let flags = peek(input)?;
+        if flags & EXTENDED != 0 && flags & (END_OF_PARTITION | IS_MARKER) == 0 {
+            let mut ahead = *input;
+            ahead.u8()?;
+            if ahead.u8()? & EXTENDED_STATIC != 0 {
+                *input = ahead;
+                let row = read_row(codec, flags, EXTENDED_STATIC, input)?;
+                statics = (!row.is_empty()).then_some(row);
+            }
+        }
+    }
+    Ok(Item::Partition { key, deletion, statics, start, rows_at: input.offset() })
+}
+
+fn peek(input: &Input<'_>) -> Result<u8, Fault> {
+    let mut ahead = *input;
+    ahead.u8()
+}
+
+fn read_unfiltered(codec: &Codec, input: &mut Input<'_>) -> Result<Item, Fault> {
+    let start = *input;
+    let flags = input.u8()?;
+    if flags & END_OF_PARTITION != 0 {
+        return Ok(Item::PartitionEnd(input.offset()));
+    }
+    if flags & IS_MARKER != 0 {
+        return read_marker(codec, input).map(|marker| Item::Marker(marker, start.offset()));
+    }
+    let extended = if flags & EXTENDED != 0 { input.u8()? } else { 0 };
+    if extended & !EXTENDED_SHADOWABLE != 0 || flags & (HAS_TIMESTAMP | HAS_TTL) == HAS_TTL {
+        return start.invalid("flags of a row");
+    }
+    read_row(codec, flags, extended, input).map(|row| Item::Row(row, start.offset()))
+}
+
+fn read_clustering(codec: &Codec, input: &mut Input<'_>, count: usize) -> Result<Vec<Option<Vec<u8>>>, Fault> {
+    let Some(fields) = codec.clustering.get(..count) else { return input.invalid("a count of clustering values") };
+    let mut values = Vec::with_capacity(count);
+    read_values(input, fields.iter().map(|field| field.fixed_len), |value| {
+        values.push(value.map(<[u8]>::to_vec));
+        Ok(())
+    })?;
+    Ok(values)
+}
+
+fn read_marker(codec: &Codec, input: &mut Input<'_>) -> Result<FileMarker, Fault> {
+    let start = *input;
+    let Some(kind) = BoundKind::from_number(input.u8()?) else { return start.invalid("the kind of a bound") };
+    let count = input.u16()?;
+    let clustering = read_clustering(codec, input, count.into())?;
+    let len = input.len()?;
+    let mut body = body(input, len)?;
+    let mut read = || {
+        body.vint()?;
+        let first = codec.deletion(&mut body)?;
+        let second = if kind.is_boundary() { codec.deletion(&mut body)? } else { Deletion::LIVE };
+        let (ends, starts) = if kind.is_start() { (second, first) } else { (first, second) };
+        Ok((ends, starts))
+    };
+    let (ends, starts) = read().map_err(within)?;
+    Ok(FileMarker { kind, clustering, ends, starts })
+}
+
+fn read_row(codec: &Codec, flags: u8, extended: u8, input: &mut Input<'_>) -> Result<FileRow, Fault> {
+    let is_static = extended & EXTENDED_STATIC != 0;
+    let clustering = if is_static { Vec::new() } else { read_clustering(codec, input, codec.clustering.len())? };
+    let len = input.len()?;
+    let body = body(input, len)?;
+    let mut row = FileRow {
+        clustering,
+        liveness: None,
+        deletion: Deletion::LIVE,
+        shadowable: extended & EXTENDED_SHADOWABLE != 0,
+        columns: Vec::new(),
+    };
+    read_body(codec, flags, is_static, body, &mut row).map_err(within)?;
+    Ok(row)
+}
+
+fn read_body(codec: &Codec, flags: u8, is_static: bool, mut input: Input<'_>, row: &mut FileRow) -> Result<(), Fault> {
+    let bytes = input.rest();
+    input.vint()?;
+    if flags & HAS_TIMESTAMP != 0 {
+        let timestamp = codec.timestamp(&mut input)?;
+        let expiry = if flags & HAS_TTL != 0 {
+            let ttl = codec.ttl(&mut input)?;
+            Some((ttl, codec.local_deletion_time(&mut input)?))
+        } else {
+            None
+        };
+        row.liveness = Some(Liveness { timestamp, expiry });
+    }
+    if flags & HAS_DELETION != 0 {
+        row.deletion = codec.deletion(&mut input)?;
+    }
+    let places = if is_static { &codec.statics } else { &codec.regulars };
+    let mut present: Vec<u16> = Vec::new();
+    if flags & HAS_ALL_COLUMNS != 0 {
+        present.extend(0..places.len() as u16);
+    } else {
+        read_subset(&mut input, places.len(), &mut present)?;
+    }
+    for index in present {
+        let index = usize::from(index);
+        let Some(place) = places.get(index) else { return input.invalid("a column of the header") };
+        let mut column = FileColumn { index, deletion: Deletion::LIVE, cells: Vec::new() };
+        let count = if place.complex {
+            if flags & HAS_COMPLEX_DELETION != 0 {
+                column.deletion = codec.deletion(&mut input)?;
+            }
+            let count = input.vint()?;
+            input.count(count, 2)?
+        } else {
+            1
+        };
+        for _ in 0..count {
+            let cell = codec.read_cell(&mut input, bytes.len(), place, row.liveness)?;
+            let (ttl, local_deletion_time) = match cell.content {
+                RawContent::Live => (0, NO_DELETION_TIME),
+                RawContent::Expiring { ttl, end } => (ttl, end),
+                RawContent::Deleted { time } | RawContent::ColumnDeletion { time } => (0, time),
+            };
+            column.cells.push(FileCell {
+                timestamp: cell.timestamp,
+                ttl,
+                local_deletion_time,
+                path: cell.path.map(|path| bytes.get(path).unwrap_or_default().to_vec()),
+                value: bytes.get(cell.value).unwrap_or_default().to_vec(),
+            });
+        }
+        row.columns.push(column);
+    }
+    if input.is_empty() { Ok(()) } else { input.invalid("the end of a row") }
+}
