@@ -9,8 +9,11 @@
 
 mod backward;
 mod cursor;
+mod forward;
+mod lookup;
 mod window;
 
+pub use backward::BACKWARD_BYTES_MAX;
 pub use cursor::{Cursor, Progress, UNFILTERED_BYTES_MAX};
 pub(crate) use window::Window;
 

@@ -6,6 +6,9 @@
 //!    Data.db and of the indexes, so that a chunk, the filter and a few bytes per chunk are all that stays in memory.
 //! 3. [`Builder::finish`] gives the rest of those and the other components, TOC.txt last.
 //!
+//! Rows that hold nothing, or nothing of the header's columns, and partitions without anything are left out, as readers of
+//! the format expect. An SSTable without partitions is for who calls not to finish.
+//!
 //! Invariants: partitions ascend by token and key, rows and markers by clustering; the bytes are Cassandra's wherever its own
 //! do not depend on the moment or the compressor's version; a component's bytes come in the order of the file.
 
@@ -131,17 +134,34 @@ impl Builder {
         let start = self.data.len();
         let key = DecoratedKey::new(key);
         assert!(self.last_key.as_ref().is_none_or(|last| *last < key), "partitions ascend");
+        let open = Deletion::LIVE;
+        self.partition = Some(Partition { key, start, deletion, begun: false, has_static: false, previous: 0, open });
+        if !deletion.is_live() {
+            self.begin_partition();
+        }
+    }
+
+    /// Writes the partition's head, if that was not done.
+    fn begin_partition(&mut self) {
+        let Some(partition) = self.partition.as_mut().filter(|partition| !partition.begun) else { return };
+        partition.begun = true;
+        let (key, deletion) = (&partition.key.key, partition.deletion);
         let out = self.data.tail();
-        out.extend_from_slice(&(key.key.len() as u16).to_be_bytes());
-        out.extend_from_slice(&key.key);
+        out.extend_from_slice(&(key.len() as u16).to_be_bytes());
+        out.extend_from_slice(key);
         push_deletion(self.descriptor.version, deletion, out);
         self.collector.partition_deletion(deletion);
-        let open = Deletion::LIVE;
-        self.partition = Some(Partition { key, start, deletion, has_static: false, previous: 0, open });
     }
 
     /// Writes the static row, before all rows.
     pub fn static_row(&mut self, row: RowView<'_>) {
+        if self.encoder.holds(true, row) {
+            self.begin_partition();
+            self.push_static(row);
+        }
+    }
+
+    fn push_static(&mut self, row: RowView<'_>) {
         if let Some(partition) = self.partition.as_mut().filter(|partition| !partition.has_static) {
             partition.has_static = true;
             if self.encoder.has_statics() {
@@ -150,11 +170,13 @@ impl Builder {
         }
     }
 
-    fn no_static_row(&mut self) {
+    /// Head and static row, if they were not written.
+    fn begin_rows(&mut self) {
+        self.begin_partition();
         if self.partition.as_ref().is_some_and(|partition| !partition.has_static) {
             let mut empty = Vec::new();
             RowBuilder::new(&mut empty, None, Deletion::LIVE);
-            self.static_row(RowView::trusted(&empty));
+            self.push_static(RowView::trusted(&empty));
         }
     }
 
@@ -178,15 +200,17 @@ impl Builder {
     }
 
     fn push_row(&mut self, clustering: Clustering<'_>, comparable: &[u8], row: RowView<'_>) {
-        self.no_static_row();
         self.release_marker();
+        if !self.encoder.holds(false, row) {
+            return;
+        }
+        self.begin_rows();
         let Some((start, before, open)) = self.begin_item() else { return };
         self.encoder.push_row(Some(clustering), row, before, self.data.tail(), &mut self.collector);
         self.end_item(clustering, None, comparable, start, open);
     }
 
     fn push_marker(&mut self, clustering: Clustering<'_>, comparable: &[u8], deletion: Deletion) {
-        self.no_static_row();
         if self.held.comparable != comparable {
             self.release_marker();
         }
@@ -223,6 +247,7 @@ impl Builder {
             (_, true) => &deletions[1..],
             _ => &deletions[..1],
         };
+        self.begin_rows();
         let Some((start, before, _)) = self.begin_item() else { return };
         self.encoder.push_marker(kind, clustering, deletions, before, self.data.tail());
         deletions.iter().for_each(|deletion| self.collector.deletion(*deletion));
@@ -265,9 +290,12 @@ impl Builder {
 
     /// Ends the partition.
     pub fn end_partition(&mut self) {
-        self.no_static_row();
         self.release_marker();
-        let Some(partition) = self.partition.take() else { return };
+        self.held.comparable.clear();
+        if self.partition.as_ref().is_some_and(|partition| partition.begun) {
+            self.begin_rows();
+        }
+        let Some(partition) = self.partition.take().filter(|partition| partition.begun) else { return };
         let end = self.data.len() - partition.start;
         self.data.tail().push(END_OF_PARTITION);
         let hash = KeyHash::of(&partition.key.key);
@@ -279,7 +307,6 @@ impl Builder {
         self.first_key.get_or_insert_with(|| partition.key.key.clone());
         self.last_key = Some(partition.key);
         self.partitions += 1;
-        self.held.comparable.clear();
         self.cut();
     }
 
@@ -293,7 +320,7 @@ impl Builder {
         self.data.len()
     }
 
-    /// Partitions so far.
+    /// Partitions so far that hold anything: with none there is nothing to finish.
     pub fn partitions(&self) -> u64 {
         self.partitions
     }

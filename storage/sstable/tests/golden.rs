@@ -6,6 +6,7 @@ mod golden {
     pub(crate) mod database;
     mod flips;
     mod reversed;
+    mod round_trip;
     pub(crate) mod schema;
     pub(crate) mod sstables;
     mod written;

@@ -7,19 +7,22 @@
 //!
 //! A range tombstone that is open at a slice's end is opened there, and closed at its start.
 //!
-//! Invariants: what is in memory is of one block; a step that needs a block of a file goes on where it stopped.
+//! Invariants: what is in memory is of one block and at most [`BACKWARD_BYTES_MAX`]; a step that needs a block of a file goes on where it stopped.
 
 use super::Stop;
 use super::cursor::{Cursor, Event, RowIndex, in_file};
 use crate::descriptor::Component;
 use crate::index;
-use crate::input::Fault;
+use crate::input::{Fault, Problem};
 use crate::row_codec::Unfiltered;
 use crate::trie::RowBlock;
 use model::mutation::Clustering;
 use model::query::Slice;
 use model::row::{Deletion, RowView};
 use std::ops::Range;
+
+/// Most bytes of rows that are kept of a block; only blocks of a partition whose row index is missing can be so long.
+pub const BACKWARD_BYTES_MAX: usize = 1 << 30;
 
 /// Which block of the row index.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,6 +73,7 @@ pub(super) struct Backward {
     open_behind: Deletion,
     kept: Vec<Kept>,
     buffer: Vec<u8>,
+    bytes_max: usize,
     given: Option<Kept>,
 }
 
@@ -86,6 +90,7 @@ impl Default for Backward {
             open_behind: Deletion::LIVE,
             kept: Vec::new(),
             buffer: Vec::new(),
+            bytes_max: BACKWARD_BYTES_MAX,
             given: None,
         }
     }
@@ -203,6 +208,10 @@ impl Cursor {
         let fault = |at, what| Err(Stop::Fault(Component::Data, Fault::invalid(at, what)));
         loop {
             let before = self.at;
+            if back.buffer.len() > back.bytes_max {
+                let problem = Problem::Limit("BACKWARD_BYTES_MAX");
+                return Err(Stop::Fault(Component::Data, Fault { offset: before, problem }));
+            }
             if until.is_some_and(|end| before >= self.start.saturating_add(end)) {
                 if back.open != back.open_behind {
                     return fault(before, "the range tombstone that the row index says to be open");

@@ -2,8 +2,7 @@
 //!
 //! 1. Find: the index tells where the partition, or the first of the range, is.
 //! 2. Head: key, deletion, and the static row if there is one.
-//! 3. Rows: of each slice, from where the row index says that it may begin; a range tombstone that is open at a slice's
-//!    start is opened there, and closed at its end.
+//! 3. Rows: of each slice, forward ([`super::forward`]) or in reverse ([`super::backward`]).
 //! 4. The next partition of a scan, until the range's end.
 //!
 //! Invariants: a step that needs a block changes nothing that the repeated step does not do again; after an error every
@@ -11,13 +10,12 @@
 
 use super::backward::Backward;
 use super::window::Window;
-use super::{Blocks, Index, Reader, Stop, next_token};
+use super::{Blocks, Reader, Stop};
 use crate::descriptor::Component;
-use crate::filter::KeyHash;
-use crate::index::{self, IndexEntry, IndexWalk, token_below};
+use crate::index::{self, IndexWalk};
 use crate::input::{Fault, Input, Problem};
 use crate::row_codec::{Scratch, Unfiltered};
-use crate::trie::{self, Position, RowBlock};
+use crate::trie;
 use crate::{BlockId, Error};
 use bytes::Bytes;
 use model::fragment::{self, BlockRef, Fragment};
@@ -34,14 +32,14 @@ pub const UNFILTERED_BYTES_MAX: usize = 1 << 30;
 
 /// What is to be read.
 #[derive(Debug)]
-enum Target {
+pub(super) enum Target {
     Key(DecoratedKey),
     Range(TokenRange),
 }
 
 /// Where the cursor is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum State {
+pub(super) enum State {
     Find,
     /// At a partition's entry in Rows.db.
     Entry(u64),
@@ -90,14 +88,14 @@ pub(super) enum RowIndex {
 #[derive(Debug)]
 pub struct Cursor {
     pub(super) reader: Arc<Reader>,
-    target: Target,
+    pub(super) target: Target,
     pub(super) slices: Arc<[Slice]>,
-    state: State,
+    pub(super) state: State,
     /// Of a read in reverse.
     pub(super) back: Option<Backward>,
     reversed: bool,
     pub(super) blocks: Blocks,
-    walk: Option<IndexWalk>,
+    pub(super) walk: Option<IndexWalk>,
     window: Window,
     /// Where the next thing in Data.db is.
     pub(super) at: u64,
@@ -108,7 +106,7 @@ pub struct Cursor {
     deletion: Deletion,
     pub(super) row_index: RowIndex,
     /// The slice whose rows come.
-    slice: usize,
+    pub(super) slice: usize,
     /// The range tombstone that is open in the file, and the one that was told.
     pub(super) open: Deletion,
     pub(super) told: Deletion,
@@ -292,71 +290,6 @@ impl Cursor {
         }
     }
 
-    /// Asks the index for the partition, or the first of the range.
-    fn find(&mut self) -> Result<(), Stop> {
-        let reader = self.reader.clone();
-        let bti = |found: Option<Position>| match found {
-            Some(Position::Data(at)) => (State::Head, at),
-            Some(Position::Rows(at)) => (State::Entry(at), 0),
-            None => (State::Done, 0),
-        };
-        let (state, at) = match (&self.target, &reader.index) {
-            (Target::Range(TokenRange { after: Token::MIN, .. }), _) => (State::Head, 0),
-            (Target::Range(range), index) => match (next_token(range.after), index) {
-                (None, _) => (State::Done, 0),
-                (Some(token), Index::Bti(index)) => {
-                    bti(in_file(index.ceiling(&self.blocks, token), Component::Partitions)?)
-                }
-                (Some(token), Index::Big(summary)) => {
-                    let start = summary.start(token_below(token));
-                    let walk = self.walk.get_or_insert(IndexWalk { at: start });
-                    let len = reader.file_len(Component::Index);
-                    let found = in_file(walk.find(&mut self.blocks, len, token_below(token)), Component::Index)?;
-                    found.map_or((State::Done, 0), |entry| (State::Head, entry.position))
-                }
-            },
-            (Target::Key(key), Index::Bti(index)) => {
-                let hash = KeyHash::of(&key.key).low_byte();
-                bti(in_file(index.find(&self.blocks, key, hash), Component::Partitions)?)
-            }
-            (Target::Key(key), Index::Big(summary)) => {
-                let start = summary.start(|found| found <= key);
-                let walk = self.walk.get_or_insert(IndexWalk { at: start });
-                let len = reader.file_len(Component::Index);
-                let found = in_file(walk.find(&mut self.blocks, len, |found| found < key), Component::Index)?;
-                match found {
-                    Some(IndexEntry { key: found, position, row_index: (at, len) }) if found == *key => {
-                        if len > 0 && len <= index::ROW_INDEX_BYTES_MAX as u64 {
-                            self.row_index = RowIndex::Big { at, len, parsed: None };
-                        }
-                        (State::Head, position)
-                    }
-                    _ => (State::Done, 0),
-                }
-            }
-        };
-        self.at = at;
-        self.state = state;
-        Ok(())
-    }
-
-    /// Reads a partition's entry in Rows.db.
-    fn entry(&mut self, at: u64) -> Result<(), Stop> {
-        let version = self.reader.descriptor.version;
-        let len = self.reader.file_len(Component::Rows);
-        let (entry, _) = self.blocks.read(Component::Rows, at, len, |input| trie::RowIndex::parse(input, version))?;
-        if let Target::Key(key) = &self.target
-            && entry.key[..] != key.key[..]
-        {
-            self.state = State::Done;
-            return Ok(());
-        }
-        self.at = entry.position;
-        self.row_index = RowIndex::Bti(entry);
-        self.state = State::Head;
-        Ok(())
-    }
-
     /// Reads what is at `at` of Data.db and goes behind it.
     fn read<T>(
         &mut self,
@@ -460,45 +393,6 @@ impl Cursor {
         Ok(!RowView::trusted(&self.scratch.row).is_empty())
     }
 
-    /// Goes to where the next slice may begin, if the row index knows.
-    fn seek(&mut self) -> Result<(), Stop> {
-        let Some(slice) = self.slices.get(self.slice) else { return Ok(()) };
-        if slice.start.is_empty() {
-            return Ok(());
-        }
-        let slice = slice.clone();
-        self.parse_row_index()?;
-        let version = self.reader.descriptor.version;
-        let found = match &self.row_index {
-            RowIndex::None => None,
-            RowIndex::Bti(index) => in_file(index.floor(&self.blocks, &slice.start, version), Component::Rows)?,
-            RowIndex::Big { parsed, .. } => parsed.as_ref().and_then(|index| index.floor(&slice.start)),
-        };
-        if let Some(RowBlock { offset, open }) = found
-            && let Some(at) = self.start.checked_add(offset)
-            && at > self.at
-        {
-            self.at = at;
-            self.open = open;
-        }
-        Ok(())
-    }
-
-    /// Leaves the current slice: what is open is told and closed at its end.
-    fn leave_slice(&mut self) {
-        if let Some(slice) = self.slices.get(self.slice) {
-            if self.told.is_live() && !self.open.is_live() {
-                self.bounds.push_back((slice.start.to_vec(), self.open));
-                self.told = self.open;
-            }
-            if !self.told.is_live() {
-                self.bounds.push_back((slice.end.to_vec(), Deletion::LIVE));
-            }
-        }
-        self.told = Deletion::LIVE;
-        self.slice += 1;
-    }
-
     pub(super) fn end_partition(&mut self) -> Event {
         self.row_index = RowIndex::None;
         self.state = match self.target {
@@ -506,73 +400,6 @@ impl Cursor {
             Target::Range(_) => State::Head,
         };
         Event::End
-    }
-
-    /// The next row or marker of the slices.
-    fn rows(&mut self) -> Result<Option<Event>, Stop> {
-        if let Some((bound, deletion)) = self.bounds.pop_front() {
-            self.bound = bound;
-            self.scratch.clustering.clear();
-            return Ok(Some(Event::Bound(deletion)));
-        }
-        if self.slice >= self.slices.len() {
-            return Ok(Some(self.end_partition()));
-        }
-        let slices = self.slices.clone();
-        let Some(slice) = slices.get(self.slice) else { return Ok(None) };
-        let before = self.at;
-        let found = self.unfiltered(|comparable| slice.contains(comparable))?;
-        let comparable = &self.scratch.comparable[..];
-        match found {
-            Unfiltered::Static => {
-                Err(Stop::Fault(Component::Data, Fault::invalid(before, "a row behind the static one")))
-            }
-            Unfiltered::End => {
-                if !self.open.is_live() {
-                    let fault = Fault::invalid(before, "the end of an open range tombstone");
-                    return Err(Stop::Fault(Component::Data, fault));
-                }
-                Ok(Some(self.end_partition()))
-            }
-            _ if !slice.end.is_empty() && comparable >= &slice.end[..] => {
-                // The next slice reads it again.
-                self.at = before;
-                self.leave_slice();
-                self.state = State::Seek;
-                Ok(None)
-            }
-            Unfiltered::Marker { ends, starts, .. } => {
-                if ends != self.open {
-                    let fault = Fault::invalid(before, "the end of the open range tombstone");
-                    return Err(Stop::Fault(Component::Data, fault));
-                }
-                if comparable < &slice.start[..] {
-                    self.open = starts;
-                    return Ok(None);
-                }
-                if self.open != self.told {
-                    self.at = before;
-                    self.told = self.open;
-                    self.bounds.push_back((slice.start.to_vec(), self.open));
-                    return Ok(None);
-                }
-                self.open = starts;
-                self.told = starts;
-                Ok(Some(Event::Marker(starts)))
-            }
-            Unfiltered::Row => {
-                if comparable < &slice.start[..] {
-                    return Ok(None);
-                }
-                if self.open != self.told {
-                    self.at = before;
-                    self.told = self.open;
-                    self.bounds.push_back((slice.start.to_vec(), self.open));
-                    return Ok(None);
-                }
-                Ok(Some(Event::Row))
-            }
-        }
     }
 
     /// The block that stopped it, if the file has it.

@@ -137,9 +137,16 @@ impl Encoder {
         };
         self.present = present;
         self.push_body(before, out);
-        if !is_static || !row.is_empty() {
+        if !is_static || self.holds(true, row) {
             stats.row(written);
         }
+    }
+
+    /// Whether anything of a row would be written.
+    pub(crate) fn holds(&self, is_static: bool, row: RowView<'_>) -> bool {
+        row.liveness().is_some()
+            || !row.deletion().is_live()
+            || row.cells().any(|cell| self.place_of(is_static, &cell).is_some())
     }
 
     /// The place of a cell's column in the header.

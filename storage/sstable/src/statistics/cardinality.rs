@@ -187,4 +187,33 @@ mod tests {
         assert_eq!(bytes[..4], [0xff, 0xff, 0xff, 0xfe]);
         assert_eq!(bytes.len(), 4 + 3 + 2 + 4 * REGISTERS.div_ceil(REGISTERS_PER_WORD));
     }
+
+    /// Counts of keys, and length and CRC-32 of what the original makes of them.
+    const VECTORS: [(usize, usize, u32); 11] = [
+        (1, 12, 0x9d47_affc),
+        (1000, 2785, 0x8035_c641),
+        (1537, 4139, 0xa767_036d),
+        (3000, 7435, 0xd51f_3503),
+        (4608, 10674, 0xb6e4_663a),
+        (6143, 13594, 0xa178_c648),
+        (6144, 13596, 0x2539_f54e),
+        (7680, 5473, 0x3dd8_0537),
+        (7681, 5473, 0xb512_f039),
+        (20000, 5473, 0x0a5c_fb4c),
+        (300_000, 5473, 0xdf97_d9dc),
+    ];
+
+    #[test]
+    fn bytes_are_the_originals() {
+        for (keys, len, crc) in VECTORS {
+            let mut counted = Cardinality::new();
+            for i in 0..keys {
+                let tail = (4..4 + i % 9).map(|at| (i * 31 + at * 77) as u8);
+                let key: Vec<u8> = (i as u32).to_be_bytes().into_iter().chain(tail).collect();
+                counted.add(&key);
+            }
+            let bytes = counted.write();
+            assert_eq!((bytes.len(), crc32fast::hash(&bytes)), (len, crc), "{keys} keys");
+        }
+    }
 }

@@ -147,4 +147,31 @@ mod tests {
         assert_eq!(bins.len(), DROP_TIMES_MAX);
         assert_eq!(bins.iter().map(|bin| bin.1).sum::<i64>(), 2 * SPOOL_SLOTS as i64);
     }
+
+    /// Counts of times, and bins and CRC-32 of what the original makes of them.
+    const VECTORS: [(usize, usize, u32); 5] = [
+        (50, 50, 0x86b0_84ad),
+        (101, 100, 0x0e73_520d),
+        (1000, 100, 0x0b26_e867),
+        (50_000, 100, 0x9939_1cc5),
+        (200_000, 100, 0xfade_01bd),
+    ];
+
+    #[test]
+    fn bins_are_the_originals() {
+        for (times, len, crc) in VECTORS {
+            let mut found = DropTimes::default();
+            let mut state = 1u64;
+            for _ in 0..times {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                found.add((state >> 33) as i64 + 1);
+            }
+            let bins = found.finish();
+            let bytes: Vec<u8> = bins
+                .iter()
+                .flat_map(|(time, count)| [&time.to_be_bytes()[..], &(*count as u32).to_be_bytes()].concat())
+                .collect();
+            assert_eq!((bins.len(), crc32fast::hash(&bytes)), (len, crc), "{times} times");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What a header says before any row is written: the smallest values, and the columns of a table.
 
-use super::{COMPOSITE_TYPE, DELETION_TIME_EPOCH, FieldType, Header, HeaderColumn, TIMESTAMP_EPOCH};
+use super::header::{COMPOSITE_TYPE, DELETION_TIME_EPOCH, FieldType, Header, HeaderColumn, TIMESTAMP_EPOCH};
 use model::row::{CellContent, Deletion, RowView};
 use model::schema::{Column, Table};
 

@@ -85,7 +85,13 @@ impl BigIndex {
             lens: header.clustering.iter().map(|field| field.fixed_len).collect(),
             rows: Rows::default(),
             out: Out::new(),
-            summary: SummaryWriter { min_interval, keys: 0, places: Vec::new(), entries: Vec::new() },
+            summary: SummaryWriter {
+                min_interval,
+                keys: 0,
+                places: Vec::new(),
+                entries: Vec::new(),
+                bytes_max: SUMMARY_BYTES_MAX,
+            },
         }
     }
 
@@ -165,13 +171,14 @@ struct SummaryWriter {
     /// Where each entry begins.
     places: Vec<u32>,
     entries: Vec<u8>,
+    bytes_max: usize,
 }
 
 impl SummaryWriter {
     fn add(&mut self, key: &[u8], position: u64) {
         let wanted = self.keys.is_multiple_of(self.min_interval.into());
         self.keys += 1;
-        if wanted && self.entries.len() + key.len() + 8 <= SUMMARY_BYTES_MAX {
+        if wanted && self.entries.len() + key.len() + 8 <= self.bytes_max {
             self.places.push(self.entries.len() as u32);
             self.entries.extend_from_slice(key);
             self.entries.extend_from_slice(&position.to_le_bytes());
@@ -195,5 +202,27 @@ impl SummaryWriter {
             out.extend_from_slice(key);
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::Summary;
+
+    #[test]
+    fn a_summary_is_bounded() {
+        let entries = |bytes_max: usize| {
+            let new = (Vec::new(), Vec::new());
+            let mut writer = SummaryWriter { min_interval: 1, keys: 0, places: new.0, entries: new.1, bytes_max };
+            // In the order of their tokens.
+            let mut keys: Vec<_> = (0..10u64).map(|i| model::DecoratedKey::new(&i.to_be_bytes())).collect();
+            keys.sort();
+            keys.iter().zip(0..).for_each(|(key, at)| writer.add(&key.key, at));
+            Summary::parse(&writer.write(b"a", b"b")).unwrap().entries.len()
+        };
+        assert_eq!(entries(10 * 16), 10);
+        assert_eq!(entries(10 * 16 - 1), 9);
+        assert_eq!(entries(SUMMARY_BYTES_MAX), 10);
     }
 }

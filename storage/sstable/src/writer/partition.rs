@@ -12,6 +12,8 @@ pub(super) struct Partition {
     /// Where it begins in the uncompressed data.
     pub(super) start: u64,
     pub(super) deletion: Deletion,
+    /// Whether its head was written: it is when something comes.
+    pub(super) begun: bool,
     pub(super) has_static: bool,
     /// Where the last row or marker begins, from the partition's start.
     pub(super) previous: u64,

@@ -1,0 +1,120 @@
+//! Rows of the slices of a partition, forward.
+//!
+//! A slice's rows are read from where the row index says that it may begin; a range tombstone that is open at a slice's
+//! start is opened there, and closed at its end.
+
+use super::Stop;
+use super::cursor::{Cursor, Event, RowIndex, State, in_file};
+use crate::descriptor::Component;
+use crate::input::Fault;
+use crate::row_codec::Unfiltered;
+use crate::trie::RowBlock;
+use model::row::Deletion;
+
+impl Cursor {
+    /// Goes to where the next slice may begin, if the row index knows.
+    pub(super) fn seek(&mut self) -> Result<(), Stop> {
+        let Some(slice) = self.slices.get(self.slice) else { return Ok(()) };
+        if slice.start.is_empty() {
+            return Ok(());
+        }
+        let slice = slice.clone();
+        self.parse_row_index()?;
+        let version = self.reader.descriptor.version;
+        let found = match &self.row_index {
+            RowIndex::None => None,
+            RowIndex::Bti(index) => in_file(index.floor(&self.blocks, &slice.start, version), Component::Rows)?,
+            RowIndex::Big { parsed, .. } => parsed.as_ref().and_then(|index| index.floor(&slice.start)),
+        };
+        if let Some(RowBlock { offset, open }) = found
+            && let Some(at) = self.start.checked_add(offset)
+            && at > self.at
+        {
+            self.at = at;
+            self.open = open;
+        }
+        Ok(())
+    }
+
+    /// Leaves the current slice: what is open is told and closed at its end.
+    pub(super) fn leave_slice(&mut self) {
+        if let Some(slice) = self.slices.get(self.slice) {
+            if self.told.is_live() && !self.open.is_live() {
+                self.bounds.push_back((slice.start.to_vec(), self.open));
+                self.told = self.open;
+            }
+            if !self.told.is_live() {
+                self.bounds.push_back((slice.end.to_vec(), Deletion::LIVE));
+            }
+        }
+        self.told = Deletion::LIVE;
+        self.slice += 1;
+    }
+
+    /// The next row or marker of the slices.
+    pub(super) fn rows(&mut self) -> Result<Option<Event>, Stop> {
+        if let Some((bound, deletion)) = self.bounds.pop_front() {
+            self.bound = bound;
+            self.scratch.clustering.clear();
+            return Ok(Some(Event::Bound(deletion)));
+        }
+        if self.slice >= self.slices.len() {
+            return Ok(Some(self.end_partition()));
+        }
+        let slices = self.slices.clone();
+        let Some(slice) = slices.get(self.slice) else { return Ok(None) };
+        let before = self.at;
+        let found = self.unfiltered(|comparable| slice.contains(comparable))?;
+        let comparable = &self.scratch.comparable[..];
+        match found {
+            Unfiltered::Static => {
+                Err(Stop::Fault(Component::Data, Fault::invalid(before, "a row behind the static one")))
+            }
+            Unfiltered::End => {
+                if !self.open.is_live() {
+                    let fault = Fault::invalid(before, "the end of an open range tombstone");
+                    return Err(Stop::Fault(Component::Data, fault));
+                }
+                Ok(Some(self.end_partition()))
+            }
+            _ if !slice.end.is_empty() && comparable >= &slice.end[..] => {
+                // The next slice reads it again.
+                self.at = before;
+                self.leave_slice();
+                self.state = State::Seek;
+                Ok(None)
+            }
+            Unfiltered::Marker { ends, starts, .. } => {
+                if ends != self.open {
+                    let fault = Fault::invalid(before, "the end of the open range tombstone");
+                    return Err(Stop::Fault(Component::Data, fault));
+                }
+                if comparable < &slice.start[..] {
+                    self.open = starts;
+                    return Ok(None);
+                }
+                if self.open != self.told {
+                    self.at = before;
+                    self.told = self.open;
+                    self.bounds.push_back((slice.start.to_vec(), self.open));
+                    return Ok(None);
+                }
+                self.open = starts;
+                self.told = starts;
+                Ok(Some(Event::Marker(starts)))
+            }
+            Unfiltered::Row => {
+                if comparable < &slice.start[..] {
+                    return Ok(None);
+                }
+                if self.open != self.told {
+                    self.at = before;
+                    self.told = self.open;
+                    self.bounds.push_back((slice.start.to_vec(), self.open));
+                    return Ok(None);
+                }
+                Ok(Some(Event::Row))
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The header that Data.db is encoded by: what values are relative to, and types.
+//!
+//! ```text
+//! smallest timestamp vint - 1442880000000000, local deletion time vint - 1442880000, time to live vint; partition key
+//! class, clustering classes, static and regular (name, class); all with vint lengths
+//! ```
+//!
+//! Invariants: what was parsed is written again byte by byte.
+
+use super::push_bytes;
+use crate::input::{Fault, Input, Problem, push_vint};
+use model::CqlType;
+use model::schema::{Column, ColumnId, ColumnKind, Table, TableId, TableOptions};
+
+/// Most columns of one kind in a header.
+pub const COLUMNS_MAX: usize = 65535;
+/// Longest type class, in bytes.
+pub const CLASS_BYTES_MAX: usize = 1 << 20;
+
+pub(super) const TIMESTAMP_EPOCH: i64 = 1_442_880_000_000_000;
+pub(super) const DELETION_TIME_EPOCH: i64 = 1_442_880_000;
+
+/// How rows are encoded: what timestamps are relative to, and types.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Microseconds.
+    pub min_timestamp: i64,
+    /// Seconds.
+    pub min_local_deletion_time: i64,
+    /// Seconds.
+    pub min_ttl: i64,
+    /// The class of the partition key, a `CompositeType` of several columns.
+    pub key_class: String,
+    /// The clustering columns.
+    pub clustering: Vec<FieldType>,
+    /// The static columns, simple ones first, by name.
+    pub statics: Vec<HeaderColumn>,
+    /// The regular columns, simple ones first, by name.
+    pub regulars: Vec<HeaderColumn>,
+}
+
+/// A column of a header.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HeaderColumn {
+    /// The name's bytes.
+    pub name: Vec<u8>,
+    /// The type.
+    pub field: FieldType,
+}
+
+/// A type as a header names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FieldType {
+    /// The marshal class.
+    pub class: String,
+    /// The type; blob for `EmptyType`.
+    pub cql_type: CqlType,
+    /// Whether it is reversed.
+    pub descending: bool,
+    /// The length that values are written without.
+    pub fixed_len: Option<usize>,
+}
+
+impl FieldType {
+    /// The type of a class; `None` if it is not known.
+    pub fn parse(class: &str) -> Option<FieldType> {
+        if class == EMPTY_TYPE {
+            let (class, cql_type) = (class.to_owned(), CqlType::Blob);
+            return Some(FieldType { class, cql_type, descending: false, fixed_len: Some(0) });
+        }
+        let (cql_type, descending) = CqlType::parse_class(class).ok()?;
+        let fixed_len = cql_type.fixed_len();
+        Some(FieldType { class: class.to_owned(), cql_type, descending, fixed_len })
+    }
+}
+
+const EMPTY_TYPE: &str = "org.apache.cassandra.db.marshal.EmptyType";
+pub(super) const COMPOSITE_TYPE: &str = "org.apache.cassandra.db.marshal.CompositeType";
+
+impl Header {
+    /// The types of the partition key's columns.
+    pub fn key_types(&self) -> Option<Vec<FieldType>> {
+        let Some(parts) = self.key_class.strip_prefix(COMPOSITE_TYPE) else {
+            return FieldType::parse(&self.key_class).map(|field| vec![field]);
+        };
+        let parts = parts.strip_prefix('(')?.strip_suffix(')')?;
+        let mut depth = 0usize;
+        let mut found = Vec::new();
+        let mut start = 0;
+        for (at, byte) in parts.bytes().enumerate() {
+            match byte {
+                b'(' => depth += 1,
+                b')' => depth = depth.checked_sub(1)?,
+                b',' if depth == 0 => {
+                    found.push(FieldType::parse(parts.get(start..at)?)?);
+                    start = at + 1;
+                }
+                _ => {}
+            }
+        }
+        found.push(FieldType::parse(parts.get(start..)?)?);
+        Some(found)
+    }
+
+    /// A table as the file alone knows it: the names of key columns are `PartitionKey`, `clustering`, `clustering1`, as
+    /// Cassandra's tools call them. `None`: a type or name of a column is not known.
+    pub fn table(&self) -> Option<Table> {
+        let column = |name: String, kind, position, field: &FieldType| {
+            let (cql_type, descending) = (field.cql_type.clone(), field.descending);
+            Column { id: ColumnId(0), name, kind, position, cql_type, descending }
+        };
+        let keys = self.key_types()?;
+        let mut columns = Vec::new();
+        for (i, field) in keys.iter().enumerate() {
+            let name = format!("PartitionKey{}", if i == 0 { String::new() } else { i.to_string() });
+            columns.push(column(name, ColumnKind::PartitionKey, i as u16, field));
+        }
+        for (i, field) in self.clustering.iter().enumerate() {
+            let name = format!("clustering{}", if i == 0 { String::new() } else { i.to_string() });
+            columns.push(column(name, ColumnKind::Clustering, i as u16, field));
+        }
+        for (list, kind) in [(&self.statics, ColumnKind::Static), (&self.regulars, ColumnKind::Regular)] {
+            let start = columns.len();
+            for found in list {
+                columns.push(column(String::from_utf8(found.name.clone()).ok()?, kind, 0, &found.field));
+            }
+            columns[start..].sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
+        }
+        let mut table = Table {
+            id: TableId([0; 16]),
+            keyspace: "keyspace".into(),
+            name: "table".into(),
+            columns,
+            partition_key_len: keys.len(),
+            clustering_len: self.clustering.len(),
+            static_len: self.statics.len(),
+            dropped: Vec::new(),
+            options: TableOptions::default(),
+        };
+        table.number_columns();
+        Some(table)
+    }
+
+    pub(super) fn parse(input: &mut Input<'_>) -> Result<Header, Fault> {
+        let min_timestamp = (input.vint()? as i64).wrapping_add(TIMESTAMP_EPOCH);
+        let min_local_deletion_time = (input.vint()? as i64).wrapping_add(DELETION_TIME_EPOCH);
+        let min_ttl = input.vint()? as i64;
+        let key_class = class(input)?.to_owned();
+        let count = column_count(input)?;
+        let mut clustering = Vec::new();
+        for _ in 0..count {
+            clustering.push(field(input)?);
+        }
+        let statics = columns(input)?;
+        let regulars = columns(input)?;
+        Ok(Header { min_timestamp, min_local_deletion_time, min_ttl, key_class, clustering, statics, regulars })
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        push_vint(out, self.min_timestamp.wrapping_sub(TIMESTAMP_EPOCH) as u64);
+        push_vint(out, self.min_local_deletion_time.wrapping_sub(DELETION_TIME_EPOCH) as u64);
+        push_vint(out, self.min_ttl as u64);
+        push_bytes(out, self.key_class.as_bytes());
+        push_vint(out, self.clustering.len() as u64);
+        self.clustering.iter().for_each(|field| push_bytes(out, field.class.as_bytes()));
+        for columns in [&self.statics, &self.regulars] {
+            push_vint(out, columns.len() as u64);
+            for column in columns {
+                push_bytes(out, &column.name);
+                push_bytes(out, column.field.class.as_bytes());
+            }
+        }
+    }
+}
+
+fn class<'a>(input: &mut Input<'a>) -> Result<&'a str, Fault> {
+    let start = *input;
+    let bytes = input.vint_bytes()?;
+    if bytes.len() > CLASS_BYTES_MAX {
+        return start.fail(Problem::Limit("CLASS_BYTES_MAX"));
+    }
+    std::str::from_utf8(bytes).or_else(|_| start.invalid("a text"))
+}
+
+pub(super) fn field(input: &mut Input<'_>) -> Result<FieldType, Fault> {
+    let start = *input;
+    FieldType::parse(class(input)?).map_or_else(|| start.fail(Problem::Unsupported("this type")), Ok)
+}
+
+pub(super) fn column_count(input: &mut Input<'_>) -> Result<usize, Fault> {
+    let count = input.vint()?;
+    if count > COLUMNS_MAX as u64 {
+        return input.fail(Problem::Limit("COLUMNS_MAX"));
+    }
+    input.count(count, 1)
+}
+
+fn columns(input: &mut Input<'_>) -> Result<Vec<HeaderColumn>, Fault> {
+    let count = column_count(input)?;
+    let mut columns = Vec::new();
+    for _ in 0..count {
+        columns.push(HeaderColumn { name: input.vint_bytes()?.to_vec(), field: field(input)? });
+    }
+    Ok(columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem<T>(result: Result<T, Fault>) -> Option<Problem> {
+        result.err().map(|fault| fault.problem)
+    }
+
+    #[test]
+    fn columns_and_classes_are_bounded() {
+        let columns = |count: usize| {
+            let mut bytes = Vec::new();
+            push_vint(&mut bytes, count as u64);
+            bytes.resize(bytes.len() + count, 0);
+            problem(column_count(&mut Input::new(&bytes, 0)))
+        };
+        assert_eq!(columns(COLUMNS_MAX), None);
+        assert_eq!(columns(COLUMNS_MAX + 1), Some(Problem::Limit("COLUMNS_MAX")));
+        let class_of = |len: usize| {
+            let mut bytes = Vec::new();
+            push_bytes(&mut bytes, &vec![b'a'; len]);
+            problem(class(&mut Input::new(&bytes, 0)))
+        };
+        assert_eq!(class_of(CLASS_BYTES_MAX), None);
+        assert_eq!(class_of(CLASS_BYTES_MAX + 1), Some(Problem::Limit("CLASS_BYTES_MAX")));
+    }
+}
