@@ -143,6 +143,11 @@ impl IndexWalk {
     }
 }
 
+/// Whether a row index of so many bytes is there and used.
+pub(crate) fn is_used(len: u64) -> bool {
+    (1..=ROW_INDEX_BYTES_MAX as u64).contains(&len)
+}
+
 /// The row index of a partition: the comparable form of the last clustering of each block, and the block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RowIndex {
@@ -245,4 +250,16 @@ fn clustering(input: &mut Input<'_>, fields: &[FieldType], table: &Table) -> Res
 /// Whether a key's token is below a token.
 pub(crate) fn token_below(token: Token) -> impl Fn(&DecoratedKey) -> bool {
     move |key| key.token < token
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_index_that_is_too_long_is_not_used() {
+        assert!(!is_used(0));
+        assert!(is_used(ROW_INDEX_BYTES_MAX as u64));
+        assert!(!is_used(ROW_INDEX_BYTES_MAX as u64 + 1));
+    }
 }

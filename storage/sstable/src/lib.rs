@@ -12,6 +12,7 @@
 //!
 //! Invariants: no I/O, no clock, no randomness; bytes from files give an [`Error`] with file and offset, never a panic; what
 //! a file says about lengths is checked against a limit or the bytes that are there before anything is allocated.
+#![doc = include_str!("../docs/format.md")]
 
 pub mod compression;
 pub mod descriptor;

@@ -2,6 +2,7 @@
 //! `rows.json`, the answer of Cassandra to `SELECT JSON *`; what `oa` and `nb` share with `da` is in `da`'s alone).
 
 mod golden {
+    mod accepted;
     pub(crate) mod archive;
     pub(crate) mod database;
     mod flips;

@@ -7,7 +7,8 @@
 //!
 //! A range tombstone that is open at a slice's end is opened there, and closed at its start.
 //!
-//! Invariants: what is in memory is of one block and at most [`BACKWARD_BYTES_MAX`]; a step that needs a block of a file goes on where it stopped.
+//! Invariants: what is in memory is of one block and at most [`BACKWARD_BYTES_MAX`]; a step that needs a block of a file
+//! goes on where it stopped.
 
 use super::Stop;
 use super::cursor::{Cursor, Event, RowIndex, in_file};
@@ -73,7 +74,6 @@ pub(super) struct Backward {
     open_behind: Deletion,
     kept: Vec<Kept>,
     buffer: Vec<u8>,
-    bytes_max: usize,
     given: Option<Kept>,
 }
 
@@ -90,7 +90,6 @@ impl Default for Backward {
             open_behind: Deletion::LIVE,
             kept: Vec::new(),
             buffer: Vec::new(),
-            bytes_max: BACKWARD_BYTES_MAX,
             given: None,
         }
     }
@@ -208,10 +207,7 @@ impl Cursor {
         let fault = |at, what| Err(Stop::Fault(Component::Data, Fault::invalid(at, what)));
         loop {
             let before = self.at;
-            if back.buffer.len() > back.bytes_max {
-                let problem = Problem::Limit("BACKWARD_BYTES_MAX");
-                return Err(Stop::Fault(Component::Data, Fault { offset: before, problem }));
-            }
+            check_kept(back.buffer.len(), before).map_err(|fault| Stop::Fault(Component::Data, fault))?;
             if until.is_some_and(|end| before >= self.start.saturating_add(end)) {
                 if back.open != back.open_behind {
                     return fault(before, "the range tombstone that the row index says to be open");
@@ -307,5 +303,25 @@ impl Cursor {
             *parsed = Some(index);
         }
         Ok(())
+    }
+}
+
+/// Whether more may be kept than so many bytes.
+fn check_kept(len: usize, offset: u64) -> Result<(), Fault> {
+    match len {
+        ..=BACKWARD_BYTES_MAX => Ok(()),
+        _ => Err(Fault { offset, problem: Problem::Limit("BACKWARD_BYTES_MAX") }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        assert_eq!(check_kept(BACKWARD_BYTES_MAX, 7), Ok(()));
+        let fault = Fault { offset: 7, problem: Problem::Limit("BACKWARD_BYTES_MAX") };
+        assert_eq!(check_kept(BACKWARD_BYTES_MAX + 1, 7), Err(fault));
     }
 }

@@ -314,10 +314,7 @@ impl Cursor {
                 Ok(found)
             }
             Err(fault) if fault.problem == Problem::Truncated && self.window.end() < len => {
-                if self.window.len() > UNFILTERED_BYTES_MAX {
-                    let problem = Problem::Limit("UNFILTERED_BYTES_MAX");
-                    return Err(Stop::Fault(Component::Data, Fault { offset: self.at, problem }));
-                }
+                check_len(self.window.len(), self.at).map_err(|fault| Stop::Fault(Component::Data, fault))?;
                 Err(need(self.window.end()))
             }
             Err(fault) => Err(Stop::Fault(Component::Data, fault)),
@@ -413,6 +410,14 @@ impl Cursor {
     }
 }
 
+/// Whether a row of which so many bytes do not suffice may be longer.
+fn check_len(len: usize, offset: u64) -> Result<(), Fault> {
+    match len {
+        ..=UNFILTERED_BYTES_MAX => Ok(()),
+        _ => Err(Fault { offset, problem: Problem::Limit("UNFILTERED_BYTES_MAX") }),
+    }
+}
+
 /// Names the component of an index whose bytes cannot be used.
 pub(super) fn in_file<T>(result: Result<T, Stop>, component: Component) -> Result<T, Stop> {
     result.map_err(|stop| match stop {
@@ -436,5 +441,17 @@ impl fragment::Cursor for Cursor {
 
     fn fragment(&self) -> Option<Fragment<'_>> {
         Cursor::fragment(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_bounded() {
+        assert_eq!(check_len(UNFILTERED_BYTES_MAX, 7), Ok(()));
+        let fault = Fault { offset: 7, problem: Problem::Limit("UNFILTERED_BYTES_MAX") };
+        assert_eq!(check_len(UNFILTERED_BYTES_MAX + 1, 7), Err(fault));
     }
 }

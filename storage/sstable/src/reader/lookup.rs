@@ -44,7 +44,7 @@ impl Cursor {
                 let found = in_file(walk.find(&mut self.blocks, len, |found| found < key), Component::Index)?;
                 match found {
                     Some(IndexEntry { key: found, position, row_index: (at, len) }) if found == *key => {
-                        if len > 0 && len <= index::ROW_INDEX_BYTES_MAX as u64 {
+                        if index::is_used(len) {
                             self.row_index = RowIndex::Big { at, len, parsed: None };
                         }
                         (State::Head, position)

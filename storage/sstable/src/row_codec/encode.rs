@@ -125,9 +125,10 @@ impl Encoder {
         present.clear();
         let written = if self.in_order(is_static, row, &mut present) {
             self.push_head(clustering, row, &present, false, out, stats);
+            let liveness = row.liveness();
             for cell in row.cells() {
                 if let Some(index) = self.place_of(is_static, &cell) {
-                    self.push_cell(&cell, row.liveness(), self.fixed_len(is_static, index));
+                    self.push_cell(&cell, liveness, self.fixed_len(is_static, index));
                     stats.cell(&cell);
                 }
             }

@@ -139,7 +139,7 @@ fn read(sstable: &Sstable<'_>, table: &Arc<Table>) -> Partitions {
 
 #[test]
 fn what_is_written_is_read() {
-    for seed in 0..120 {
+    for seed in 0..40 {
         let mut below = arbitrary::generator(seed);
         let table = Arc::new(arbitrary::table("ks", "t", &mut below));
         let partitions = random(&table, &mut below);
