@@ -202,7 +202,13 @@ impl Reader {
 
     /// A cursor over all rows of the partitions of a range of tokens.
     pub fn scan(self: &Arc<Self>, range: TokenRange) -> Cursor {
-        Cursor::scan(self.clone(), range)
+        self.scan_from(range, None, [Slice::all()].into())
+    }
+
+    /// [`Reader::scan`] of the partitions behind `after`, which lies in the range, if it is given, and of the rows in
+    /// `slices` (in clustering order, not overlapping) alone.
+    pub fn scan_from(self: &Arc<Self>, range: TokenRange, after: Option<DecoratedKey>, slices: Arc<[Slice]>) -> Cursor {
+        Cursor::scan(self.clone(), range, after, slices)
     }
 
     /// A cursor over the rows of one partition that lie in `slices` (in clustering order, not overlapping), in reverse if

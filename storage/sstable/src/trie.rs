@@ -284,14 +284,33 @@ impl PartitionIndex {
 
     /// A partition from which on to look for the first one whose token is `token` or above: at most one comes before it.
     pub(crate) fn ceiling(&self, blocks: &Blocks, token: Token) -> Result<Option<Position>, Stop> {
+        let bytes = [&[0x40][..], &token.prefix().to_be_bytes()].concat();
+        self.seek(blocks, bytes.into_iter(), true)
+    }
+
+    /// The first partition behind a key. Without `certain`, if the key is not known to be in the index, a partition from
+    /// which on to look for it: at most one comes before it.
+    pub(crate) fn behind(&self, blocks: &Blocks, key: &DecoratedKey, certain: bool) -> Result<Option<Position>, Stop> {
+        self.seek(blocks, key_bytes(key), !certain)
+    }
+
+    /// The first partition above a place; with `or_before` the last one whose prefix does not tell it from the place.
+    fn seek(
+        &self,
+        blocks: &Blocks,
+        mut bytes: impl Iterator<Item = u8>,
+        or_before: bool,
+    ) -> Result<Option<Position>, Stop> {
         let walk = self.walk(blocks);
         let mut at = self.root;
         let mut greater = None;
-        let mut bytes = [&[0x40][..], &token.prefix().to_be_bytes()].concat().into_iter();
         loop {
             let node = walk.node(at)?;
             if node.range()? == 0 {
-                return Ok(position(&node, None)?);
+                if or_before {
+                    return Ok(position(&node, None)?);
+                }
+                break;
             }
             let Some(byte) = bytes.next() else { return Ok(position(&walk.first_below(at)?, None)?) };
             let found = node.search(byte)?;

@@ -4,6 +4,7 @@
 mod golden {
     mod accepted;
     pub(crate) mod archive;
+    mod behind;
     pub(crate) mod database;
     mod flips;
     mod reversed;

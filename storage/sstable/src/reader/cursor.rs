@@ -45,8 +45,10 @@ pub(super) enum State {
     Entry(u64),
     /// At a partition's start in Data.db.
     Head,
-    /// The same, of a partition to skip.
+    /// Within a partition of which nothing more is wanted.
     Skip,
+    /// Anywhere: the next partition is the first behind `after`.
+    Behind,
     /// Behind the head.
     First,
     /// Before the rows of a slice that the row index has not been asked for.
@@ -89,6 +91,8 @@ pub(super) enum RowIndex {
 pub struct Cursor {
     pub(super) reader: Arc<Reader>,
     pub(super) target: Target,
+    /// Partitions of a range up to this one are left out.
+    pub(super) after: Option<DecoratedKey>,
     pub(super) slices: Arc<[Slice]>,
     pub(super) state: State,
     /// Of a read in reverse.
@@ -101,8 +105,8 @@ pub struct Cursor {
     pub(super) at: u64,
     /// The current partition.
     pub(super) start: u64,
-    key: Vec<u8>,
-    token: Token,
+    pub(super) key: Vec<u8>,
+    pub(super) token: Token,
     deletion: Deletion,
     pub(super) row_index: RowIndex,
     /// The slice whose rows come.
@@ -131,8 +135,13 @@ pub enum Progress {
 }
 
 impl Cursor {
-    pub(super) fn scan(reader: Arc<Reader>, range: TokenRange) -> Cursor {
-        Cursor::new(reader, Target::Range(range), [Slice::all()].into(), false)
+    pub(super) fn scan(
+        reader: Arc<Reader>,
+        range: TokenRange,
+        after: Option<DecoratedKey>,
+        slices: Arc<[Slice]>,
+    ) -> Cursor {
+        Cursor { after, ..Cursor::new(reader, Target::Range(range), slices, false) }
     }
 
     pub(super) fn partition(reader: Arc<Reader>, key: DecoratedKey, slices: Arc<[Slice]>, reversed: bool) -> Cursor {
@@ -143,6 +152,7 @@ impl Cursor {
         Cursor {
             reader,
             target,
+            after: None,
             slices,
             state: State::Find,
             back: None,
@@ -262,6 +272,7 @@ impl Cursor {
                         self.state = State::Head;
                     }
                 }
+                State::Behind => self.behind(true)?,
                 State::First => {
                     self.state = State::Seek;
                     match self.first() {
@@ -357,6 +368,14 @@ impl Cursor {
                 }
             }
             Target::Range(range) => {
+                if let Some(after) = &self.after {
+                    if (token, &self.key[..]) <= (after.token, &after.key[..]) {
+                        self.blocks.clear();
+                        self.state = State::Behind;
+                        return Ok(None);
+                    }
+                    self.after = None;
+                }
                 if range.until != Token::MIN && token > range.until {
                     self.state = State::Done;
                     return Ok(None);
@@ -391,10 +410,19 @@ impl Cursor {
     }
 
     pub(super) fn end_partition(&mut self) -> Event {
+        self.leave_partition(State::Head)
+    }
+
+    /// No slice is left; the file may have more of the partition.
+    pub(super) fn end_slices(&mut self) -> Event {
+        self.leave_partition(State::Skip)
+    }
+
+    fn leave_partition(&mut self, next: State) -> Event {
         self.row_index = RowIndex::None;
         self.state = match self.target {
             Target::Key(_) => State::Done,
-            Target::Range(_) => State::Head,
+            Target::Range(_) => next,
         };
         Event::End
     }
@@ -441,6 +469,10 @@ impl fragment::Cursor for Cursor {
 
     fn fragment(&self) -> Option<Fragment<'_>> {
         Cursor::fragment(self)
+    }
+
+    fn skip_partition(&mut self) {
+        Cursor::skip_partition(self);
     }
 }
 

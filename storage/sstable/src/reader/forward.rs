@@ -59,7 +59,7 @@ impl Cursor {
             return Ok(Some(Event::Bound(deletion)));
         }
         if self.slice >= self.slices.len() {
-            return Ok(Some(self.end_partition()));
+            return Ok(Some(self.end_slices()));
         }
         let slices = self.slices.clone();
         let Some(slice) = slices.get(self.slice) else { return Ok(None) };

@@ -6,18 +6,16 @@ use crate::descriptor::Component;
 use crate::filter::KeyHash;
 use crate::index::{self, IndexEntry, IndexWalk, token_below};
 use crate::trie::{self, Position};
-use model::Token;
 use model::key::TokenRange;
+use model::{DecoratedKey, Token};
 
 impl Cursor {
     /// Asks the index for the partition, or the first of the range.
     pub(super) fn find(&mut self) -> Result<(), Stop> {
+        if self.after.is_some() {
+            return self.behind(false);
+        }
         let reader = self.reader.clone();
-        let bti = |found: Option<Position>| match found {
-            Some(Position::Data(at)) => (State::Head, at),
-            Some(Position::Rows(at)) => (State::Entry(at), 0),
-            None => (State::Done, 0),
-        };
         let (state, at) = match (&self.target, &reader.index) {
             (Target::Range(TokenRange { after: Token::MIN, .. }), _) => (State::Head, 0),
             (Target::Range(range), index) => match (next_token(range.after), index) {
@@ -58,6 +56,39 @@ impl Cursor {
         Ok(())
     }
 
+    /// Asks the index for the first partition behind `after`: for one that is, if `certain`, else perhaps for one before it.
+    pub(super) fn behind(&mut self, certain: bool) -> Result<(), Stop> {
+        let Some(after) = &self.after else { return Ok(()) };
+        let reader = self.reader.clone();
+        let (state, at) = match &reader.index {
+            Index::Bti(index) => bti(in_file(index.behind(&self.blocks, after, certain), Component::Partitions)?),
+            Index::Big(summary) => {
+                let below = |found: &DecoratedKey| found <= after;
+                let walk = self.walk.get_or_insert(IndexWalk { at: summary.start(below) });
+                let len = reader.file_len(Component::Index);
+                let found = in_file(walk.find(&mut self.blocks, len, below), Component::Index)?;
+                found.map_or((State::Done, 0), |entry| (State::Head, entry.position))
+            }
+        };
+        self.at = at;
+        self.state = state;
+        Ok(())
+    }
+
+    /// Leaves the rest of the partition of a scan out, its end included.
+    pub fn skip_partition(&mut self) {
+        if matches!(self.target, Target::Key(_)) {
+            self.state = State::Done;
+        } else if matches!(self.state, State::First | State::Seek | State::Rows | State::Skip) {
+            self.after = Some(DecoratedKey { token: self.token, key: self.key[..].into() });
+            self.walk = None;
+            self.blocks.clear();
+            self.bounds.clear();
+            self.row_index = RowIndex::None;
+            self.state = State::Behind;
+        }
+    }
+
     /// Reads a partition's entry in Rows.db.
     pub(super) fn entry(&mut self, at: u64) -> Result<(), Stop> {
         let version = self.reader.descriptor.version;
@@ -73,5 +104,14 @@ impl Cursor {
         self.row_index = RowIndex::Bti(entry);
         self.state = State::Head;
         Ok(())
+    }
+}
+
+/// What a position in a partition index means to a cursor.
+fn bti(found: Option<Position>) -> (State, u64) {
+    match found {
+        Some(Position::Data(at)) => (State::Head, at),
+        Some(Position::Rows(at)) => (State::Entry(at), 0),
+        None => (State::Done, 0),
     }
 }
