@@ -79,4 +79,7 @@ pub trait Cursor {
 
     /// The fragment that the last step came to; `None` if it came to none.
     fn fragment(&self) -> Option<Fragment<'_>>;
+
+    /// Within a partition: leaves the rest of it out, its end included.
+    fn skip_partition(&mut self);
 }

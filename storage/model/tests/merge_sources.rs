@@ -80,6 +80,11 @@ impl Cursor for Listed {
     fn fragment(&self) -> Option<Fragment<'_>> {
         Some(self.fragments.get(self.next.checked_sub(1)?)?.borrow())
     }
+
+    fn skip_partition(&mut self) {
+        let rest = self.fragments[self.next..].iter();
+        self.next += 1 + rest.take_while(|fragment| **fragment != Owned::End).count();
+    }
 }
 
 /// Something written to a partition.
@@ -405,6 +410,42 @@ fn a_flush_keeps_tombstones_and_what_expired() {
 }
 
 #[test]
+fn partitions_are_left_early() {
+    let table = table();
+    let mut below = generator(8);
+    for round in 0..2000 {
+        let writes = writes(&table, &mut below);
+        let parts = split(&writes, &mut below);
+        let reversed = below(2) == 1;
+        let all = fragments(&table, &writes, reversed);
+        let mut merge = Merge::new(sources(&table, &parts, reversed, &mut below), reversed);
+        let (mut at, mut skips) = (0, 0);
+        loop {
+            match merge.advance().expect("no source fails") {
+                Progress::Fragment => {
+                    assert_eq!(merge.fragment().map(Owned::of).as_ref(), all.get(at), "round {round} {parts:?}");
+                    at += 1;
+                    if below(4) == 0 && all[at - 1] != Owned::End {
+                        merge.skip_partition();
+                        assert!(merge.fragment().is_none());
+                        at += 1 + all[at..].iter().take_while(|fragment| **fragment != Owned::End).count();
+                        skips += 1;
+                    }
+                }
+                Progress::Need(_) => {
+                    for need in merge.needs().to_vec() {
+                        merge.source_mut(need.source).expect("a source").missing = false;
+                    }
+                }
+                Progress::End => break,
+            }
+        }
+        assert_eq!(at, all.len(), "round {round}");
+        assert!(skips > 0 || all.len() < 40);
+    }
+}
+
+#[test]
 fn the_source_that_fails_is_named() {
     struct Fails(bool);
     impl Cursor for Fails {
@@ -415,6 +456,7 @@ fn the_source_that_fails_is_named() {
         fn fragment(&self) -> Option<Fragment<'_>> {
             None
         }
+        fn skip_partition(&mut self) {}
     }
     let mut merge = Merge::new(vec![Fails(false), Fails(true), Fails(false)], false);
     for _ in 0..2 {

@@ -8,7 +8,7 @@ use crate::{Shard, replica};
 use cql::plan::Selector;
 use model::failure::Detail;
 use model::query::{Partitions, ReadCommand, ReadEnd, Slice};
-use model::{DecoratedKey, ErrorCode, Failure, Table};
+use model::{ColumnId, DecoratedKey, ErrorCode, Failure, Table};
 use runtime::ShardId;
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ pub(crate) struct ReadPlan {
     pub(crate) local: bool,
     /// The result's columns.
     pub(crate) selection: Arc<[Selector]>,
+    /// See [`ReadCommand::row_columns`].
+    pub(crate) row_columns: Option<Arc<[ColumnId]>>,
     /// Which rows of each partition.
     pub(crate) slices: Arc<[Slice]>,
     /// What rows are asked for before they count.
@@ -98,7 +100,7 @@ impl ReadPlan {
             resume_partition_rows,
             wants_static: self.wants_static,
             static_only: self.static_only,
-            row_columns: None,
+            row_columns: self.row_columns.clone(),
         };
         ReadRequest { command, selection: self.selection.clone(), filter: self.filter.clone(), bytes_max, places }
     }

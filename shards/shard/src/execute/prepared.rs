@@ -18,11 +18,11 @@ use crate::verbs::{Reply, Request};
 use crate::{PreparedAnswer, Session, Shard, replica};
 use cql::Prepared;
 use cql::ast::Definition;
-use cql::plan::{Define, Plan, Selector};
+use cql::plan::{Define, Plan, Select, Selector};
 use md5::{Digest, Md5};
 use model::failure::Detail;
 use model::query::Slice;
-use model::{ErrorCode, Failure, HashMap, Table, TableId};
+use model::{Column, ColumnId, ErrorCode, Failure, HashMap, Table, TableId};
 use runtime::ShardId;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -46,6 +46,8 @@ pub(crate) struct Statement {
     pub(crate) selection: Arc<[Selector]>,
     /// One slice that holds every row.
     pub(crate) all_rows: Arc<[Slice]>,
+    /// See [`model::query::ReadCommand::row_columns`].
+    pub(crate) row_columns: Option<Arc<[ColumnId]>>,
     /// MD5 of the result's columns.
     pub(crate) result_metadata_id: [u8; 16],
     keyspace: Option<Arc<str>>,
@@ -65,6 +67,10 @@ impl Statement {
         }
         Statement {
             fingerprint: runtime::hash64(&hashed),
+            row_columns: match &prepared.plan {
+                Plan::Select(select) => row_columns(select),
+                _ => None,
+            },
             selection,
             all_rows: Arc::from([Slice::all()]),
             result_metadata_id: result_metadata_id(&prepared),
@@ -107,6 +113,21 @@ impl Statement {
     fn touches(&self, tables: &[TableId]) -> bool {
         tables_of(&self.prepared.plan).iter().any(|table| tables.contains(&table.id))
     }
+}
+
+/// The regular columns that a SELECT of single rows looks at, if it is one and none of them is multi-cell.
+fn row_columns(select: &Select) -> Option<Arc<[ColumnId]>> {
+    let names_rows = select.clustering.chosen() == select.table.clustering_len && !select.clustering.is_slice();
+    if !names_rows || !select.filter.is_empty() || !select.order.is_empty() {
+        return None;
+    }
+    let shown = select.selection.iter().filter_map(|selector| match selector {
+        Selector::Column(id) | Selector::WriteTime(id) | Selector::Ttl(id) | Selector::Count(id) => Some(*id),
+        Selector::CountRows | Selector::Token => None,
+    });
+    let columns = shown.filter_map(|id| select.table.column_by_id(id)).filter(|column| !column.kind.is_key());
+    let single = |column: &Column| (!column.cql_type.is_multicell()).then_some(column.id);
+    columns.map(single).collect()
 }
 
 /// The tables of a plan.

@@ -16,6 +16,7 @@ fn statement(text_len: usize) -> Rc<Statement> {
         fingerprint: 0,
         selection: Arc::from([]),
         all_rows: Arc::from([]),
+        row_columns: None,
         result_metadata_id: result_metadata_id(&prepared),
         prepared: Rc::new(prepared),
         keyspace: None,

@@ -55,6 +55,7 @@ pub(crate) async fn select(
         table: select.table.clone(),
         local,
         selection: statement.selection.clone(),
+        row_columns: statement.row_columns.clone(),
         slices,
         filter,
         per_partition_max: match select.distinct {

@@ -118,18 +118,6 @@ impl BufferedCursor {
         }
     }
 
-    /// Leaves the rest of the partition out, its end included.
-    pub fn skip_partition(&mut self) {
-        let rest = self.entries.get(self.given..).unwrap_or_default();
-        match rest.iter().position(|entry| matches!(entry, Entry::End)) {
-            Some(end) => self.given += end + 1,
-            None => {
-                self.given = self.entries.len();
-                self.inside = None;
-            }
-        }
-    }
-
     fn refill(&mut self) {
         self.bytes.clear();
         self.entries.clear();
@@ -268,6 +256,17 @@ impl Cursor for BufferedCursor {
             },
             Entry::End => Fragment::PartitionEnd,
         })
+    }
+
+    fn skip_partition(&mut self) {
+        let rest = self.entries.get(self.given..).unwrap_or_default();
+        match rest.iter().position(|entry| matches!(entry, Entry::End)) {
+            Some(end) => self.given += end + 1,
+            None => {
+                self.given = self.entries.len();
+                self.inside = None;
+            }
+        }
     }
 }
 

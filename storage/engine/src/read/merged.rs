@@ -25,6 +25,9 @@ use model::{DecoratedKey, Table, Token};
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Fragments of a partition that nobody wants which are read before the indexes are asked for the next partition.
+const LEAVE_STEPS_MAX: usize = 64;
+
 /// What a read merges, and for whom.
 struct Sources<'r> {
     inner: &'r Rc<Inner>,
@@ -75,7 +78,7 @@ impl Sources<'_> {
         if !reading.next().await? {
             return Ok(Reached::PartitionEnd);
         }
-        reading.rows(progress, None).await
+        reading.rows(progress).await
     }
 
     /// Reads the partitions of a range; `None` at its end.
@@ -94,9 +97,7 @@ impl Sources<'_> {
             }
             after = Some(&resume.key);
         }
-        let is_whole = matches!(&command.slices[..], [slice] if *slice == Slice::all());
-        let filter = (!is_whole).then_some(&command.slices[..]);
-        let found = sources::of_range(self.memtable, self.view, range, after);
+        let found = sources::of_range(self.memtable, self.view, range, after, &command.slices);
         let mut reading = Reading::new(self, found, false, true);
         while reading.next().await? {
             if progress.stretch == 0 {
@@ -104,7 +105,7 @@ impl Sources<'_> {
                 progress.stretch = STRETCH_ROWS_MAX;
             }
             let (token, key) = reading.merge.key();
-            if after.is_some_and(|after| (token, key) <= (after.token, &*after.key)) || !self.owns(token) {
+            if !self.owns(token) {
                 reading.leave().await?;
                 continue;
             }
@@ -113,7 +114,7 @@ impl Sources<'_> {
                 let key = DecoratedKey { token, key: key.into() };
                 self.partition(&key, None, progress).await?
             } else {
-                reading.rows(progress, filter).await?
+                reading.rows(progress).await?
             };
             let (token, key) = reading.merge.key();
             if let Some(end) = end(reached, progress, || DecoratedKey { token, key: key.into() }) {
@@ -203,14 +204,22 @@ impl<'r> Reading<'r> {
         Ok(())
     }
 
-    /// Goes to the end of the partition.
+    /// Leaves the partition: the next fragment is the start of the next one.
     async fn leave(&mut self) -> Result<(), Error> {
-        while self.inside && self.next().await? {}
+        for _ in 0..LEAVE_STEPS_MAX {
+            if !self.inside || !self.next().await? {
+                return Ok(());
+            }
+        }
+        if self.inside {
+            self.merge.skip_partition();
+            self.inside = false;
+        }
         Ok(())
     }
 
-    /// Gives the live rows of the partition that was begun, those in `filter` if there is one.
-    async fn rows(&mut self, progress: &mut Progress<'_>, filter: Option<&[Slice]>) -> Result<Reached, Error> {
+    /// Gives the live rows of the partition that was begun.
+    async fn rows(&mut self, progress: &mut Progress<'_>) -> Result<Reached, Error> {
         let command = progress.command;
         if progress.partition_rows >= command.per_partition_max {
             return Ok(Reached::PartitionEnd);
@@ -234,7 +243,7 @@ impl<'r> Reading<'r> {
         while more && self.inside && reached.is_none() {
             let (token, key) = self.merge.key();
             match self.merge.fragment() {
-                Some(Fragment::Row { clustering, comparable, row }) if is_in(filter, comparable) => {
+                Some(Fragment::Row { clustering, comparable, row }) => {
                     if progress.counts_dead {
                         progress.sink.dead(dead_cells(row, Deletion::LIVE, now));
                     }
@@ -252,7 +261,7 @@ impl<'r> Reading<'r> {
                         reached = Some(Reached::Paused);
                     }
                 }
-                Some(Fragment::RangeMarker { comparable, .. }) if progress.counts_dead && is_in(filter, comparable) => {
+                Some(Fragment::RangeMarker { .. }) if progress.counts_dead => {
                     progress.sink.dead(1);
                 }
                 _ => {}
@@ -276,8 +285,4 @@ impl<'r> Reading<'r> {
         self.static_row = static_row;
         Ok(reached)
     }
-}
-
-fn is_in(filter: Option<&[Slice]>, comparable: &[u8]) -> bool {
-    filter.is_none_or(|slices| slices.iter().any(|slice| slice.contains(comparable)))
 }

@@ -2,7 +2,7 @@
 //!
 //! 1. The row's versions in memtables are merged.
 //! 2. SSTables follow, the one with the largest timestamp first, until the row is complete: whatever is left is older than
-//!    a deletion of it, or than its liveness and each of the cells that are asked for.
+//!    a deletion of it, or than its liveness, which is live, and each of the cells that are asked for.
 //! 3. What is live of the merged row is given.
 //!
 //! Cells of collections and static cells are no part of this: a command that asks for any is read by `merged`. Source:
@@ -24,7 +24,7 @@ use model::fragment::Fragment;
 use model::merge::merge_rows;
 use model::mutation::Clustering;
 use model::query::{LiveRow, ReadCommand, ReadEnd, RowSink, Slice};
-use model::row::{Deletion, RowView};
+use model::row::{Deletion, Liveness, RowView};
 use model::{ColumnId, DecoratedKey};
 use sstable::BlockId;
 use sstable::reader::{Cursor, Progress as Step};
@@ -132,7 +132,8 @@ impl<'r> Search<'r> {
             }
             let Some(sstable) = self.view.sstables.get(self.next) else { return Ok(None) };
             self.next += 1;
-            if self.row.is_complete(self.columns, sstable.max_timestamp()) {
+            let (now, timestamp) = (self.command.now_in_seconds, sstable.max_timestamp());
+            if self.row.is_complete(self.columns, now, timestamp) {
                 return Ok(None);
             }
             if self.wanted.may_be_in(sstable) {
@@ -163,6 +164,8 @@ struct Row {
     clustering: Vec<u8>,
     /// Of the partition and of ranges.
     deletion: Deletion,
+    /// The range deletion in force in the source that is being read, before the row.
+    open: Deletion,
     /// Range deletions that were met, open and close.
     markers: u64,
     found: bool,
@@ -173,19 +176,26 @@ struct Row {
 impl Row {
     fn new(comparable: Vec<u8>) -> Row {
         let (clustering, data, spare) = (Vec::new(), Vec::new(), Vec::new());
-        Row { comparable, clustering, deletion: Deletion::LIVE, markers: 0, found: false, data, spare }
+        let (deletion, open) = (Deletion::LIVE, Deletion::LIVE);
+        Row { comparable, clustering, deletion, open, markers: 0, found: false, data, spare }
     }
 
     fn take(&mut self, fragment: Fragment<'_>) {
         match fragment {
             Fragment::PartitionStart { deletion, .. } => self.deletion = self.deletion.max(deletion),
-            // The slice holds one place, so that what is open before it is in force there.
-            Fragment::RangeMarker { comparable, deletion, .. } => {
-                if comparable <= &self.comparable[..] && !deletion.is_live() {
-                    self.markers = 2;
-                    self.deletion = self.deletion.max(deletion);
-                }
+            Fragment::RangeMarker { comparable, deletion, .. } if comparable <= &self.comparable[..] => {
+                self.open = deletion;
+                return;
             }
+            _ => {}
+        }
+        // Behind the markers before the row what is open covers it.
+        let open = std::mem::replace(&mut self.open, Deletion::LIVE);
+        if !open.is_live() {
+            self.markers = 2;
+            self.deletion = self.deletion.max(open);
+        }
+        match fragment {
             Fragment::Row { clustering, comparable, row } if comparable == self.comparable => {
                 if self.found {
                     self.spare.clear();
@@ -201,8 +211,9 @@ impl Row {
         }
     }
 
-    /// Whether nothing with a timestamp up to `timestamp` changes what is given of the row.
-    fn is_complete(&self, columns: &[ColumnId], timestamp: i64) -> bool {
+    /// Whether nothing with a timestamp up to `timestamp` changes what is given of the row. If it lives by its liveness,
+    /// columns that are not asked for do not matter.
+    fn is_complete(&self, columns: &[ColumnId], now: i64, timestamp: i64) -> bool {
         if self.deletion.deletes(timestamp) {
             return true;
         }
@@ -216,7 +227,10 @@ impl Row {
         let newer = |column: &ColumnId| {
             row.cells().any(|cell| cell.column == *column && cell.path.is_none() && cell.timestamp > timestamp)
         };
-        row.liveness().is_some_and(|liveness| liveness.timestamp > timestamp) && columns.iter().all(newer)
+        let lives = |liveness: Liveness| {
+            liveness.timestamp > timestamp && liveness.expiry.is_none_or(|(_, expires_at)| now < expires_at)
+        };
+        row.liveness().is_some_and(lives) && columns.iter().all(newer)
     }
 
     fn give(

@@ -116,6 +116,13 @@ impl Cursor for Source {
             Source::Sstable(source) => source.cursor.fragment(),
         }
     }
+
+    fn skip_partition(&mut self) {
+        match self {
+            Source::Memory(cursor) => cursor.skip_partition(),
+            Source::Sstable(source) => source.cursor.skip_partition(),
+        }
+    }
 }
 
 /// What the read of one partition wants, as far as it decides which SSTables matter.
@@ -243,22 +250,23 @@ pub(super) async fn step(
     }
 }
 
-/// The sources of a range of tokens, from behind a partition on if one is given; of SSTables perhaps from that partition
-/// on. Rows come forwards.
+/// The sources of some slices of all partitions of a range of tokens, of those behind `after` if it is given. Rows come
+/// forwards.
 pub(super) fn of_range(
     memtable: &Rc<Memtable>,
     view: &View,
     range: TokenRange,
     after: Option<&DecoratedKey>,
+    slices: &Arc<[Slice]>,
 ) -> Vec<Source> {
-    let all: Arc<[Slice]> = [Slice::all()].into();
-    let memory = memtables(memtable, view)
-        .map(|memtable| Source::Memory(Box::new(BufferedCursor::scan(memtable, range, after.cloned(), all.clone()))));
-    // Other keys of the same token may come behind the one that is done.
-    let range = match after {
-        Some(key) => TokenRange { after: range.after.max(Token(key.token.0.saturating_sub(1))), ..range },
-        None => range,
-    };
-    let sstables = view.sstables.iter().filter(|sstable| overlaps(sstable, &range));
-    memory.chain(sstables.map(|sstable| Source::sstable(sstable, sstable.reader.scan(range)))).collect()
+    let memory = memtables(memtable, view).map(|memtable| {
+        Source::Memory(Box::new(BufferedCursor::scan(memtable, range, after.cloned(), slices.clone())))
+    });
+    let sstables = view
+        .sstables
+        .iter()
+        .filter(|sstable| overlaps(sstable, &range) && after.is_none_or(|after| after.token <= sstable.tokens().1));
+    let sstables = sstables
+        .map(|sstable| Source::sstable(sstable, sstable.reader.scan_from(range, after.cloned(), slices.clone())));
+    memory.chain(sstables).collect()
 }

@@ -165,6 +165,20 @@ impl<C: Cursor> Merge<C> {
         }
     }
 
+    /// Leaves the rest of the current partition out, its end included; without one it does nothing.
+    pub fn skip_partition(&mut self) {
+        for number in self.active.drain(..) {
+            let Some(source) = self.sources.get_mut(number).filter(|source| !source.ended) else { continue };
+            if !matches!(source.cursor.fragment(), Some(Fragment::PartitionEnd)) {
+                source.cursor.skip_partition();
+            }
+            if !self.behind.contains(&number) {
+                self.behind.push(number);
+            }
+        }
+        (self.current, self.queued, self.started) = (None, None, false);
+    }
+
     /// The fragment that [`Merge::advance`] came to.
     pub fn fragment(&self) -> Option<Fragment<'_>> {
         let of = |source: usize| self.sources.get(source)?.cursor.fragment();
