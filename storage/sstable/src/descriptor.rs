@@ -45,6 +45,11 @@ impl Version {
         self != Version::Nb
     }
 
+    /// The last local deletion time that a file can have, in seconds: later ones are written as this one.
+    pub fn deletion_time_max(self) -> i64 {
+        if self.is_5() { u32::MAX as i64 - 1 } else { i32::MAX as i64 - 1 }
+    }
+
     fn parse(version: &str, format: &str) -> Option<Version> {
         [Version::Nb, Version::Oa, Version::Da]
             .into_iter()

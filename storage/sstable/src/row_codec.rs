@@ -499,14 +499,16 @@ pub(crate) fn read_deletion(version: Version, input: &mut Input<'_>) -> Result<D
 /// Appends a deletion in the form of [`read_deletion`].
 pub(crate) fn push_deletion(version: Version, deletion: Deletion, out: &mut Vec<u8>) {
     if !version.is_5() {
-        let time = if deletion.is_live() { NB_NO_DELETION_TIME } else { deletion.local_deletion_time };
+        let time = deletion.local_deletion_time.min(version.deletion_time_max());
+        let time = if deletion.is_live() { NB_NO_DELETION_TIME } else { time };
         out.extend_from_slice(&(time as i32).to_be_bytes());
         out.extend_from_slice(&deletion.timestamp.to_be_bytes());
     } else if deletion.is_live() {
         out.push(0x80);
     } else {
         out.extend_from_slice(&deletion.timestamp.to_be_bytes());
-        out.extend_from_slice(&(deletion.local_deletion_time as u32).to_be_bytes());
+        let time = deletion.local_deletion_time.min(version.deletion_time_max());
+        out.extend_from_slice(&(time as u32).to_be_bytes());
     }
 }
 

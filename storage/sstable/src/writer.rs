@@ -96,7 +96,7 @@ impl Builder {
         let version = descriptor.version;
         Builder {
             encoder: Encoder::new(version, &options.header, &table),
-            collector: Collector::new(),
+            collector: Collector::new(version),
             data: Data::new(options.compression.as_ref()),
             index: Index::new(version, &options),
             filter: Filter::new(options.keys, options.filter_chance),

@@ -73,6 +73,10 @@ impl Encoder {
     }
 
     fn local_deletion_time(&mut self, time: i64) {
+        self.raw_deletion_time(time.min(self.codec.version.deletion_time_max()));
+    }
+
+    fn raw_deletion_time(&mut self, time: i64) {
         push_vint(&mut self.body, i64::from(time as i32).wrapping_sub(self.codec.min_local_deletion_time) as u64);
     }
 
@@ -82,8 +86,11 @@ impl Encoder {
 
     fn deletion(&mut self, deletion: Deletion) {
         self.timestamp(deletion.timestamp);
-        let live = if self.codec.version.is_5() { -1 } else { super::NB_NO_DELETION_TIME };
-        self.local_deletion_time(if deletion.is_live() { live } else { deletion.local_deletion_time });
+        if deletion.is_live() {
+            self.raw_deletion_time(if self.codec.version.is_5() { -1 } else { super::NB_NO_DELETION_TIME });
+        } else {
+            self.local_deletion_time(deletion.local_deletion_time);
+        }
     }
 
     /// Appends the length and body of an unfiltered, of which the one before has `before` bytes.

@@ -69,6 +69,7 @@ impl Edge {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Collector {
+    deletion_time_max: i64,
     partition_sizes: Histogram,
     cell_counts: Histogram,
     cells_of_partition: i64,
@@ -86,8 +87,9 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub(crate) fn new() -> Collector {
+    pub(crate) fn new(version: Version) -> Collector {
         Collector {
+            deletion_time_max: version.deletion_time_max(),
             partition_sizes: Histogram::with_bounds(SIZE_BOUNDS),
             cell_counts: Histogram::with_bounds(CELL_BOUNDS),
             cells_of_partition: 0,
@@ -120,6 +122,7 @@ impl Collector {
     }
 
     fn dropped_at(&mut self, time: i64) {
+        let time = time.min(self.deletion_time_max);
         self.local_deletion_times.add(time);
         self.drop_times.add(time);
     }

@@ -75,9 +75,9 @@ impl Data {
         self.out.len()
     }
 
-    /// Bytes in memory.
+    /// Bytes that can be taken.
     pub(super) fn waiting(&self) -> usize {
-        self.out.waiting() + self.plain.len()
+        self.out.waiting()
     }
 
     /// Where to append.

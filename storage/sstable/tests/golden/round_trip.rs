@@ -7,7 +7,7 @@ use model::fragment::Fragment;
 use model::key::{ShardMap, TokenRange};
 use model::mutation::Clustering;
 use model::query::Slice;
-use model::row::{Deletion, RowView};
+use model::row::{Deletion, RowBuilder, RowView};
 use model::{DecoratedKey, Table};
 use sstable::compression::{CompressionParams, Compressor};
 use sstable::sidecar::Sidecar;
@@ -255,4 +255,33 @@ fn keys_are_bounded() {
     };
     assert_eq!(write(model::key::KEY_BYTES_MAX), 1);
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| write(model::key::KEY_BYTES_MAX + 1))).is_err());
+}
+
+/// Times that a version cannot say are written as its last one.
+#[test]
+fn times_of_deletions_are_bounded() {
+    let mut below = arbitrary::generator(5);
+    let table = Arc::new(arbitrary::table("ks", "t", &mut below));
+    let clustering = arbitrary::clustering(&table, table.clustering_len, &mut below);
+    let mut form = Vec::new();
+    comparable::clustering(&table, Clustering(&clustering).components(), &mut form);
+    for version in VERSIONS {
+        let max = version.deletion_time_max();
+        for time in [max, max + 1, i64::MAX] {
+            let deletion = Deletion { timestamp: 7, local_deletion_time: time };
+            let mut blob = Vec::new();
+            RowBuilder::new(&mut blob, None, deletion);
+            let items = Items::from([(form.clone(), (clustering.clone(), Item::Row(blob)))]);
+            let partitions = Partitions::from([(DecoratedKey::new(b"key"), (deletion, items))]);
+            let options = Options::of(&table, stats(&partitions)).expect("options");
+            let descriptor = Descriptor { version, id: "1".into() };
+            let finished = write(&descriptor, &table, &partitions, options);
+            let found = read(&Sstable { descriptor, files: files(&finished) }, &table);
+            let (_, (partition, items)) = found.first_key_value().expect("one");
+            let (_, Item::Row(blob)) = &items[&form] else { panic!("a row") };
+            let row = RowView::trusted(blob).deletion();
+            assert_eq!([partition.local_deletion_time, row.local_deletion_time], [max; 2], "{version:?} {time}");
+            assert_eq!(i64::from(finished.metadata.statistics.max_local_deletion_time), max);
+        }
+    }
 }
