@@ -2,6 +2,7 @@
 
 use crate::table_options::Map;
 use model::Failure;
+use model::compaction::size_bytes as size;
 use std::collections::BTreeMap;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -346,25 +347,6 @@ fn check_scaling(text: &str) -> Result<()> {
 }
 
 const MIB: f64 = 1_048_576.0;
-
-/// Bytes of `100MiB`: a number, perhaps a binary or decimal prefix, `B`.
-fn size(text: &str) -> Option<f64> {
-    let rest = text.trim().strip_suffix('B')?;
-    let digits = rest.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match &rest[digits.len()..] {
-        "" => 1.0,
-        "k" | "K" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        "Ki" => 1024.0,
-        "Mi" => MIB,
-        "Gi" => MIB * 1024.0,
-        "Ti" => MIB * MIB,
-        _ => return None,
-    };
-    Some(digits.trim().parse::<f64>().ok()? * factor)
-}
 
 fn shown_size(bytes: f64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];

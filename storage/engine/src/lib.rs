@@ -8,6 +8,7 @@
 pub mod batch_log;
 mod cache;
 pub mod commitlog;
+pub mod compaction;
 pub mod memtable;
 mod open_sstable;
 mod read;

@@ -12,6 +12,7 @@
 #[doc(hidden)]
 pub mod arbitrary;
 pub mod codec;
+pub mod compaction;
 pub mod comparable;
 mod decimal;
 pub mod failure;

@@ -16,6 +16,7 @@
 
 pub mod compression;
 pub mod descriptor;
+mod estimates;
 pub mod filter;
 pub mod index;
 mod input;

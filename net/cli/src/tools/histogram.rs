@@ -1,6 +1,5 @@
 //! Histograms on a terminal, and the estimates that Cassandra makes from those in Statistics.db.
 
-use super::Failure;
 use sstable::statistics::Histogram;
 use std::io::{self, Write};
 
@@ -181,44 +180,6 @@ pub(crate) fn rows(histogram: &Histogram) -> Vec<(i64, i64)> {
     bounds.zip(histogram.buckets.iter().copied()).filter(|(_, count)| *count > 0).collect()
 }
 
-/// The part of all cells that are tombstones which may be dropped at a second.
-///
-/// # Errors
-/// Partitions with more cells than the histogram goes to.
-pub(crate) fn droppable_ratio(cells: &Histogram, tombstones: &[(i64, i64)], before: i64) -> Result<f64, Failure> {
-    let in_range = cells.offsets.len();
-    if cells.buckets.get(in_range).is_some_and(|count| *count > 0) {
-        return Err(Failure("Unable to compute ceiling for max when histogram overflowed".into()));
-    }
-    let partitions: i64 = cells.buckets.iter().sum();
-    let sum: f64 = rows(cells).iter().map(|(bound, count)| (bound * count) as f64).sum();
-    let all = if partitions == 0 { 0.0 } else { (sum / partitions as f64).ceil() * partitions as f64 };
-    if all <= 0.0 {
-        return Ok(0.0);
-    }
-    Ok(tombstones_before(tombstones, before) / all)
-}
-
-/// How many tombstones there are up to a second; between two points their counts are taken to change evenly.
-fn tombstones_before(tombstones: &[(i64, i64)], before: i64) -> f64 {
-    let mut sum = 0.0;
-    let mut previous: Option<(i64, i64)> = None;
-    for &(point, count) in tombstones {
-        if point > before {
-            let Some((last_point, last_count)) = previous else { return 0.0 };
-            let weight = (before - last_point) as f64 / (point - last_point) as f64;
-            let here = last_count as f64 + (count - last_count) as f64 * weight;
-            sum -= last_count as f64;
-            sum += (last_count as f64 + here) * weight / 2.0;
-            sum += last_count as f64 / 2.0;
-            return sum;
-        }
-        sum += count as f64;
-        previous = Some((point, count));
-    }
-    sum
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,10 +189,6 @@ mod tests {
         let estimated = Estimated::of(&[(215, 1), (446, 1), (6866, 1)]);
         assert_eq!((estimated.percentile(0.5), estimated.percentile(0.75)), (446, 6866));
         assert_eq!((estimated.min(), estimated.max()), (180, 6866));
-        let tombstones = [(1_700_000_040, 20), (2_015_360_040, 2)];
-        assert_eq!(tombstones_before(&tombstones, 0), 0.0);
-        assert_eq!(tombstones_before(&tombstones, 3_000_000_000), 22.0);
-        assert!((tombstones_before(&tombstones, 1_795_221_000) - 15.217).abs() < 0.01);
     }
 
     #[test]

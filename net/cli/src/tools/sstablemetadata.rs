@@ -5,7 +5,7 @@ mod scan;
 use super::cardinality;
 use super::dates::{Unit, american, words};
 use super::files::Location;
-use super::histogram::{self, Colours, Look, droppable_ratio};
+use super::histogram::{self, Colours, Look};
 use super::options::{Known, Style, flag, parse};
 use super::values::{KeyTypes, text_of};
 use super::{Failure, Output};
@@ -112,7 +112,8 @@ impl Show<'_> {
         self.times(location, statistics)?;
         self.tokens(location, &metadata, &types)?;
         self.field("Covered clusterings", &covered(&statistics.covered, header))?;
-        let ratio = droppable_ratio(&statistics.cell_counts, &statistics.tombstones, self.now)?;
+        let overflow = || Failure("Unable to compute ceiling for max when histogram overflowed".into());
+        let ratio = statistics.droppable_ratio(self.now).ok_or_else(overflow)?;
         self.field("Estimated droppable tombstones", &double(ratio))?;
         self.field("SSTable Level", &statistics.level.to_string())?;
         let repaired = (statistics.repaired_at != 0).then(|| american(statistics.repaired_at, Unit::Milliseconds));

@@ -1,0 +1,345 @@
+//! Leveled: above level 0 SSTables of one size that never overlap, each level ten times as large as the one below it.
+//!
+//! 1. The highest level that holds too much gives one SSTable, with those that it overlaps one level up; the next one in
+//!    token order is chosen each time.
+//! 2. Before that, if level 0 has too many SSTables, some of similar size are compacted inside of it.
+//! 3. If the levels are fine, level 0 goes up: the oldest SSTables and those that they overlap, with what they overlap
+//!    in level 1. Less than one SSTable's worth stays in level 0.
+//! 4. A level from which nothing was compacted for long gives an SSTable that lies inside of another task.
+//! 5. Without other work, an SSTable is compacted alone for its tombstones, highest level first.
+//!
+//! Invariants: what a task writes lies in a range in which its level has nothing but the task's inputs.
+
+use super::size_tiered;
+use super::tombstones::is_worth_it;
+use super::{Candidate, Kind, Moment, Task};
+use model::Token;
+use model::compaction::{CommonOptions, LeveledOptions};
+
+/// Levels, 0 included.
+pub const LEVELS_MAX: usize = 9;
+/// From more SSTables than this on, level 0 is compacted by size.
+pub const LEVEL_0_MAX: usize = 32;
+/// After how many tasks without it a level is starved.
+const STARVED_TASKS: u32 = 25;
+/// By how much a level may exceed its size.
+const SCORE_MAX: f64 = 1.001;
+
+/// What is remembered between choices.
+#[derive(Clone, Default, Debug)]
+pub struct Memory {
+    /// Of each level, the first token of the last SSTable that was written from it.
+    last_compacted: [Option<Token>; LEVELS_MAX],
+    /// Of each level, how many tasks went by without it.
+    idle: [u32; LEVELS_MAX],
+}
+
+impl Memory {
+    /// A task with these inputs has written these SSTables.
+    pub(super) fn done(&mut self, inputs: &[Candidate], outputs: &[Candidate]) {
+        let lowest = inputs.iter().map(|candidate| level_of(candidate)).min().unwrap_or(0);
+        if let Some(last) = outputs.iter().map(|candidate| candidate.first).max() {
+            self.last_compacted[lowest] = Some(last);
+        }
+    }
+}
+
+fn level_of(candidate: &Candidate) -> usize {
+    (candidate.level as usize).min(LEVELS_MAX - 1)
+}
+
+/// Most bytes of a level.
+fn level_bytes_max(options: &LeveledOptions, level: usize) -> u64 {
+    match level {
+        0 => options.sstable_bytes.saturating_mul(4),
+        _ => options.fanout.saturating_pow(level as u32).saturating_mul(options.sstable_bytes),
+    }
+}
+
+fn bytes(candidates: &[&Candidate]) -> u64 {
+    candidates.iter().map(|candidate| candidate.bytes).sum()
+}
+
+/// SSTables by level, each level in token order.
+struct Levels<'c> {
+    options: &'c LeveledOptions,
+    levels: Vec<Vec<&'c Candidate>>,
+}
+
+/// First and last token of several SSTables.
+fn span(candidates: &[&Candidate]) -> Option<(Token, Token)> {
+    let first = candidates.iter().map(|candidate| candidate.first).min()?;
+    Some((first, candidates.iter().map(|candidate| candidate.last).max()?))
+}
+
+fn in_span<'c>(span: (Token, Token), others: &[&'c Candidate]) -> Vec<&'c Candidate> {
+    others.iter().copied().filter(|other| other.first <= span.1 && span.0 <= other.last).collect()
+}
+
+impl<'c> Levels<'c> {
+    fn of(options: &'c LeveledOptions, all: &'c [Candidate]) -> Levels<'c> {
+        let mut levels = vec![Vec::new(); LEVELS_MAX];
+        for candidate in all {
+            levels[level_of(candidate)].push(candidate);
+        }
+        for level in &mut levels {
+            level.sort_by_key(|candidate| (candidate.first, candidate.id));
+        }
+        Levels { options, levels }
+    }
+
+    fn highest(&self) -> Option<usize> {
+        self.levels.iter().rposition(|level| !level.is_empty())
+    }
+
+    /// What to compact, and the level it goes to.
+    fn candidates(&self, memory: &mut Memory) -> Option<(Vec<&'c Candidate>, usize)> {
+        // The last level has nowhere to go.
+        for level in (1..LEVELS_MAX - 1).rev() {
+            let idle: Vec<&Candidate> = self.levels[level].iter().copied().filter(|one| !one.busy).collect();
+            let score = bytes(&idle) as f64 / level_bytes_max(self.options, level) as f64;
+            if score <= SCORE_MAX {
+                continue;
+            }
+            if let Some(chosen) = self.by_size_in_level_0() {
+                return Some((chosen, 0));
+            }
+            if let Some(chosen) = self.from_level(level, memory) {
+                let target = self.target(&chosen);
+                return Some((self.with_starved(target, chosen, memory), target));
+            }
+        }
+        match self.from_level_0() {
+            Some(chosen) => {
+                let target = self.target(&chosen);
+                Some((chosen, target))
+            }
+            None => self.by_size_in_level_0().map(|chosen| (chosen, 0)),
+        }
+    }
+
+    fn by_size_in_level_0(&self) -> Option<Vec<&'c Candidate>> {
+        if self.levels[0].len() <= LEVEL_0_MAX {
+            return None;
+        }
+        let free: Vec<&Candidate> = self.levels[0].iter().copied().filter(|one| one.is_free()).collect();
+        let options = &self.options.size_tiered;
+        let chosen = size_tiered::most_interesting(options, size_tiered::buckets(options, &free));
+        (!chosen.is_empty()).then_some(chosen)
+    }
+
+    /// An SSTable of a level and those that it overlaps one level up, starting after the last one that was compacted.
+    fn from_level(&self, level: usize, memory: &Memory) -> Option<Vec<&'c Candidate>> {
+        let sstables = &self.levels[level];
+        let start = memory.last_compacted[level].map_or(0, |last| sstables.partition_point(|one| one.first <= last));
+        let (before, after) = sstables.split_at(start);
+        after.iter().chain(before).find_map(|one| {
+            let mut chosen = vec![*one];
+            chosen.extend(in_span((one.first, one.last), &self.levels[level + 1]));
+            chosen.iter().all(|candidate| candidate.is_free()).then_some(chosen)
+        })
+    }
+
+    /// The oldest SSTables of level 0, and what they overlap.
+    fn from_level_0(&self) -> Option<Vec<&'c Candidate>> {
+        let level_0 = &self.levels[0];
+        let busy: Vec<&Candidate> = level_0.iter().copied().filter(|one| one.busy).collect();
+        let busy_span = span(&busy);
+        let is_apart = |one: &Candidate| busy_span.is_none_or(|(first, last)| one.first > last || one.last < first);
+        let mut by_age: Vec<&Candidate> = level_0.iter().copied().filter(|one| !one.suspect).collect();
+        by_age.sort_by_key(|one| (one.max_timestamp, one.id));
+        let mut remaining = by_age.clone();
+        let mut chosen: Vec<&Candidate> = Vec::new();
+        let most = self.options.size_tiered.max_threshold;
+        for oldest in by_age {
+            if !remaining.iter().any(|one| one.id == oldest.id) {
+                continue;
+            }
+            let together = in_span((oldest.first, oldest.last), &remaining);
+            if together.iter().any(|one| one.busy) {
+                continue;
+            }
+            remaining.retain(|one| !together.iter().any(|other| other.id == one.id));
+            chosen.extend(together.into_iter().filter(|one| is_apart(one)));
+            if chosen.len() > most {
+                chosen.sort_by_key(|one| (one.max_timestamp, one.id));
+                chosen.truncate(most);
+                break;
+            }
+        }
+        if bytes(&chosen) > self.options.sstable_bytes
+            && let Some(all) = span(&chosen)
+        {
+            let above = in_span(all, &self.levels[1]);
+            if above.iter().any(|one| one.busy) || !in_span(all, &busy).is_empty() {
+                return None;
+            }
+            chosen.extend(above);
+        }
+        (chosen.len() >= 2).then_some(chosen)
+    }
+
+    /// The level that the outputs belong to.
+    fn target(&self, chosen: &[&Candidate]) -> usize {
+        let total = bytes(chosen);
+        let lowest = chosen.iter().map(|one| level_of(one)).min().unwrap_or(0);
+        let highest = chosen.iter().map(|one| level_of(one)).max().unwrap_or(0);
+        if highest == 0 && total <= self.options.sstable_bytes {
+            return 0;
+        }
+        let mut level = if lowest == highest { highest + 1 } else { highest };
+        while level + 1 < LEVELS_MAX
+            && level_bytes_max(self.options, level) < total
+            && self.levels[level + 1].is_empty()
+        {
+            level += 1;
+        }
+        level.min(LEVELS_MAX - 1)
+    }
+
+    /// Takes in an SSTable of the highest level if that was not compacted for long and one lies inside of the span.
+    fn with_starved(&self, target: usize, mut chosen: Vec<&'c Candidate>, memory: &mut Memory) -> Vec<&'c Candidate> {
+        memory.idle.iter_mut().skip(1).for_each(|idle| *idle = idle.saturating_add(1));
+        memory.idle[target] = 0;
+        let Some(highest) = self.highest().filter(|highest| *highest > 0) else { return chosen };
+        if memory.idle[highest] <= STARVED_TASKS {
+            return chosen;
+        }
+        let Some((first, last)) = span(&chosen).filter(|(first, last)| first < last) else { return chosen };
+        let is_inside = |one: &&&Candidate| one.is_free() && first <= one.first && one.last <= last;
+        let taken = |one: &Candidate| chosen.iter().any(|other| other.id == one.id);
+        if let Some(starved) = self.levels[highest].iter().filter(is_inside).find(|one| !taken(one)) {
+            chosen.push(starved);
+        }
+        chosen
+    }
+}
+
+/// The next task.
+pub(super) fn next(
+    options: &LeveledOptions,
+    common: &CommonOptions,
+    memory: &mut Memory,
+    all: &[Candidate],
+    moment: &Moment,
+) -> Option<Task> {
+    let levels = Levels::of(options, all);
+    if let Some((chosen, level)) = levels.candidates(memory) {
+        let alone = chosen.len() == 1 && options.single_uplevel;
+        let mut task = Task::new(if alone { Kind::Uplevel } else { Kind::Compaction }, &chosen);
+        task.output_level = level as u32;
+        // Inside of level 0 one SSTable takes the place of many, however large.
+        let by_size = level == 0 && bytes(&chosen) > options.sstable_bytes;
+        task.output_bytes_max = (!by_size).then_some(options.sstable_bytes);
+        return Some(task);
+    }
+    for level in levels.levels.iter().rev() {
+        let mut droppable = level.clone();
+        droppable.sort_by(|a, b| b.droppable_ratio.total_cmp(&a.droppable_ratio));
+        if let Some(one) = droppable.iter().find(|one| is_worth_it(one, all, common, moment)) {
+            let task = Task::new(Kind::Tombstones, &[one]);
+            return Some(Task { output_level: one.level, output_bytes_max: Some(options.sstable_bytes), ..task });
+        }
+    }
+    None
+}
+
+/// See [`super::Picker::pending`].
+pub(super) fn pending(options: &LeveledOptions, all: &[Candidate]) -> usize {
+    let levels = Levels::of(options, all);
+    let excess = levels.levels.iter().enumerate().map(|(level, sstables)| {
+        let allowed = (level_bytes_max(options, level) as f64 * SCORE_MAX) as u64;
+        bytes(sstables).saturating_sub(allowed).div_ceil(options.sstable_bytes) as usize
+    });
+    let most = options.size_tiered.max_threshold;
+    let level_0 = levels.levels[0].len();
+    excess.sum::<usize>() + if level_0 > most { level_0 / most } else { 0 }
+}
+
+/// Everything, into the lowest level that holds it.
+pub(super) fn major(options: &LeveledOptions, free: &[&Candidate]) -> Task {
+    let total = bytes(free);
+    let level = (1..LEVELS_MAX).find(|level| level_bytes_max(options, *level) >= total).unwrap_or(LEVELS_MAX - 1);
+    let task = Task::new(Kind::Major, free);
+    Task { output_level: level as u32, output_bytes_max: Some(options.sstable_bytes), ..task }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{common, moment, sstable, tiered};
+    use super::*;
+
+    fn options() -> LeveledOptions {
+        LeveledOptions { sstable_bytes: 100, fanout: 10, single_uplevel: true, size_tiered: tiered() }
+    }
+
+    fn at(level: u32, id: u64, bytes: u64, first: i64, last: i64) -> Candidate {
+        Candidate { level, ..sstable(id, bytes, first, last) }
+    }
+
+    fn chosen(all: &[Candidate], memory: &mut Memory) -> Option<(Vec<u64>, u32, Kind)> {
+        let mut task = next(&options(), &common(), memory, all, &moment(0))?;
+        task.inputs.sort_unstable();
+        Some((task.inputs, task.output_level, task.kind))
+    }
+
+    #[test]
+    fn little_of_level_0_stays_there() {
+        let mut memory = Memory::default();
+        assert_eq!(chosen(&[at(0, 1, 40, 0, 99)], &mut memory), None);
+        let two = [at(0, 1, 40, 0, 99), at(0, 2, 40, 0, 99)];
+        assert_eq!(chosen(&two, &mut memory), Some((vec![1, 2], 0, Kind::Compaction)));
+        let more = [at(0, 1, 60, 0, 99), at(0, 2, 60, 0, 99), at(1, 3, 100, 50, 150), at(1, 4, 100, 151, 300)];
+        assert_eq!(chosen(&more, &mut memory), Some((vec![1, 2, 3], 1, Kind::Compaction)));
+    }
+
+    #[test]
+    fn a_busy_level_1_holds_level_0_back() {
+        let mut all = [at(0, 1, 60, 0, 99), at(0, 2, 60, 0, 99), at(1, 3, 100, 50, 150)];
+        all[2].busy = true;
+        assert_eq!(chosen(&all, &mut Memory::default()), None);
+    }
+
+    #[test]
+    fn full_levels_go_up_round_robin() {
+        let mut all: Vec<Candidate> = (0..11).map(|i| at(1, i, 100, 10 * i as i64, 10 * i as i64 + 9)).collect();
+        all.push(at(2, 50, 100, 0, 14));
+        all.push(at(2, 51, 100, 15, 200));
+        let mut memory = Memory::default();
+        assert_eq!(chosen(&all, &mut memory), Some((vec![0, 50], 2, Kind::Compaction)));
+        memory.done(&[all[0].clone(), all[11].clone()], &[at(2, 60, 100, 0, 4), at(2, 61, 100, 5, 14)]);
+        assert_eq!(chosen(&all, &mut memory), Some((vec![1, 50, 51], 2, Kind::Compaction)));
+        all.truncate(11);
+        assert_eq!(chosen(&all, &mut memory), Some((vec![1], 2, Kind::Uplevel)));
+    }
+
+    #[test]
+    fn too_many_in_level_0_are_compacted_by_size() {
+        let mut all: Vec<Candidate> = (0..33).map(|i| at(0, i, 1000, 0, 99)).collect();
+        all.extend((0..11).map(|i| at(1, 100 + i, 100, 10 * i as i64, 10 * i as i64 + 9)));
+        let task = next(&options(), &common(), &mut Memory::default(), &all, &moment(0)).expect("a task");
+        assert_eq!((task.inputs.len(), task.output_level, task.output_bytes_max), (32, 0, None));
+        assert!(task.inputs.iter().all(|id| *id < 33));
+        assert!(pending(&options(), &all) > 100);
+    }
+
+    #[test]
+    fn starved_levels_give_one() {
+        let mut all: Vec<Candidate> = (0..12).map(|i| at(1, i, 100, 100 * i as i64, 100 * i as i64 + 99)).collect();
+        all.push(at(3, 50, 100, 20, 30));
+        let mut memory = Memory::default();
+        for _ in 0..STARVED_TASKS {
+            assert_eq!(chosen(&all, &mut memory).expect("a task").0, [0]);
+        }
+        assert_eq!(chosen(&all, &mut memory), Some((vec![0, 50], 2, Kind::Compaction)));
+    }
+
+    #[test]
+    fn levels_are_skipped_and_sizes_grow() {
+        let all = [at(0, 1, 20_000, 0, 99), at(0, 2, 20_000, 0, 99)];
+        assert_eq!(chosen(&all, &mut Memory::default()).expect("a task").1, 3);
+        let sizes: Vec<u64> = (0..4).map(|level| level_bytes_max(&options(), level)).collect();
+        assert_eq!(sizes, [400, 1000, 10_000, 100_000]);
+        assert_eq!(major(&options(), &all.iter().collect::<Vec<_>>()).output_level, 3);
+    }
+}

@@ -1,0 +1,242 @@
+//! Which SSTables of a table to compact next, and into what: decisions alone, without I/O.
+//!
+//! 1. The caller describes the table's SSTables ([`Candidate`]) and the moment ([`Moment`]).
+//! 2. [`Picker::pick`] gives tasks that may run at the same time; the picker of the table's strategy makes them:
+//!    [`size_tiered`], [`leveled`], [`time_window`] or [`unified`]. [`Picker::major`] gives those of a major compaction.
+//! 3. Without better work an SSTable with many droppable tombstones is compacted alone ([`tombstones`]).
+//! 4. When a task is done, the caller says so ([`Picker::done`]), marks its outputs with the task's level and asks again.
+//!
+//! Invariants: no SSTable is in two tasks, and none that is busy or suspect is in any; above level 0 of a leveled table
+//! SSTables never overlap, if they did not before; applying tasks ends.
+
+pub mod leveled;
+pub mod size_tiered;
+pub mod time_window;
+mod tombstones;
+pub mod unified;
+
+pub use tombstones::fully_expired;
+
+use model::Token;
+use model::compaction::{CompactionOptions, Strategy};
+
+/// Most tasks that one [`Picker::pick`] gives.
+pub const TASKS_MAX: usize = 64;
+
+/// An SSTable as pickers see it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Candidate {
+    /// The caller's number for it.
+    pub id: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Level of leveled compaction.
+    pub level: u32,
+    /// Smallest timestamp, in the table's unit.
+    pub min_timestamp: i64,
+    /// Largest timestamp.
+    pub max_timestamp: i64,
+    /// Token of the first partition.
+    pub first: Token,
+    /// Token of the last partition.
+    pub last: Token,
+    /// The part of its cells that could be dropped at [`Moment::gc_before`], 0 to 1.
+    pub droppable_ratio: f64,
+    /// The second at which the last of its cells is deleted or has expired; `i64::MAX` if one lives for ever.
+    pub max_local_deletion_time: i64,
+    /// When it was written, seconds since 1970.
+    pub created_at: i64,
+    /// Reads per second and partition of late; 0 if they are not counted.
+    pub hotness: f64,
+    /// Whether it is repaired.
+    pub repaired: bool,
+    /// Whether a task has it.
+    pub busy: bool,
+    /// Whether bytes in it cannot be used.
+    pub suspect: bool,
+}
+
+impl Candidate {
+    /// Whether a task may take it.
+    pub fn is_free(&self) -> bool {
+        !self.busy && !self.suspect
+    }
+
+    /// Whether their ranges of tokens have one in common.
+    pub fn overlaps(&self, other: &Candidate) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+/// When and under what conditions a choice is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moment {
+    /// Seconds since 1970.
+    pub now: i64,
+    /// Tombstones from before this second may be dropped.
+    pub gc_before: i64,
+    /// The smallest timestamp that memtables hold.
+    pub memtable_min_timestamp: Option<i64>,
+    /// Bytes that a flush gives, as seen of late.
+    pub flush_bytes: u64,
+}
+
+/// Why a task is to run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// The strategy's own work.
+    Compaction,
+    /// One SSTable, to get rid of its tombstones.
+    Tombstones,
+    /// One SSTable that only gets another level: nothing is written but its metadata.
+    Uplevel,
+    /// SSTables of which nothing is left: they are removed, nothing is written.
+    Expired,
+    /// Everything at once, because someone asked.
+    Major,
+}
+
+/// SSTables to be compacted.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Task {
+    /// Which ones.
+    pub inputs: Vec<u64>,
+    /// Those of the inputs that need not be read: all in them has expired and shadows nothing.
+    pub expired: Vec<u64>,
+    /// Why.
+    pub kind: Kind,
+    /// The level of the outputs.
+    pub output_level: u32,
+    /// When an output is full and another one begins.
+    pub output_bytes_max: Option<u64>,
+    /// After which tokens another output begins, ascending.
+    pub output_boundaries: Vec<Token>,
+}
+
+impl Task {
+    fn new(kind: Kind, inputs: &[&Candidate]) -> Task {
+        Task {
+            inputs: inputs.iter().map(|candidate| candidate.id).collect(),
+            expired: Vec::new(),
+            kind,
+            output_level: 0,
+            output_bytes_max: None,
+            output_boundaries: Vec::new(),
+        }
+    }
+}
+
+/// The picker of one table on one shard.
+#[derive(Clone, Debug)]
+pub struct Picker {
+    options: CompactionOptions,
+    memory: Memory,
+}
+
+/// What a strategy remembers between choices.
+#[derive(Clone, Debug)]
+enum Memory {
+    None,
+    Leveled(leveled::Memory),
+    TimeWindow(time_window::Memory),
+    Unified(unified::Memory),
+}
+
+impl Picker {
+    /// For the options of a table; `now` in seconds since 1970.
+    pub fn new(options: CompactionOptions, now: i64) -> Picker {
+        let memory = match options.strategy {
+            Strategy::SizeTiered(_) => Memory::None,
+            Strategy::Leveled(_) => Memory::Leveled(leveled::Memory::default()),
+            Strategy::TimeWindow(_) => Memory::TimeWindow(time_window::Memory::new(now)),
+            Strategy::Unified(_) => Memory::Unified(unified::Memory::new(now)),
+        };
+        Picker { options, memory }
+    }
+
+    /// The options.
+    pub fn options(&self) -> &CompactionOptions {
+        &self.options
+    }
+
+    /// Up to `tasks_max` (at most [`TASKS_MAX`]) tasks, most urgent first. `sstables` are all of the table.
+    pub fn pick(&mut self, sstables: &[Candidate], moment: &Moment, tasks_max: usize) -> Vec<Task> {
+        let mut all = sstables.to_vec();
+        let mut tasks = Vec::new();
+        while tasks.len() < tasks_max.min(TASKS_MAX) {
+            let Some(task) = self.next(&all, moment) else { break };
+            for candidate in &mut all {
+                candidate.busy |= task.inputs.contains(&candidate.id);
+            }
+            tasks.push(task);
+        }
+        tasks
+    }
+
+    fn next(&mut self, all: &[Candidate], moment: &Moment) -> Option<Task> {
+        let common = &self.options.common;
+        let mut task = match (&self.options.strategy, &mut self.memory) {
+            (Strategy::Leveled(options), Memory::Leveled(memory)) => {
+                leveled::next(options, common, memory, all, moment)
+            }
+            (Strategy::TimeWindow(options), Memory::TimeWindow(memory)) => {
+                time_window::next(options, common, memory, all, moment)
+            }
+            (Strategy::Unified(options), Memory::Unified(memory)) => {
+                unified::next(options, common, memory, all, moment)
+            }
+            (Strategy::SizeTiered(options), _) => size_tiered::next(options, common, all, moment),
+            _ => None,
+        }?;
+        let inputs: Vec<&Candidate> = all.iter().filter(|candidate| task.inputs.contains(&candidate.id)).collect();
+        if task.expired.is_empty() && task.kind != Kind::Uplevel {
+            task.expired = fully_expired(&inputs, all, common, moment, false);
+        }
+        if task.expired.len() == task.inputs.len() {
+            task.kind = Kind::Expired;
+        }
+        Some(task)
+    }
+
+    /// Tells that a task is done; `outputs` are the SSTables that it wrote.
+    pub fn done(&mut self, task: &Task, inputs: &[Candidate], outputs: &[Candidate]) {
+        if let (Memory::Leveled(memory), Kind::Compaction | Kind::Uplevel) = (&mut self.memory, task.kind) {
+            memory.done(inputs, outputs);
+        }
+    }
+
+    /// How many tasks the strategy expects to have yet.
+    pub fn pending(&self, sstables: &[Candidate], moment: &Moment) -> usize {
+        match &self.options.strategy {
+            Strategy::SizeTiered(options) => size_tiered::pending(options, sstables),
+            Strategy::Leveled(options) => leveled::pending(options, sstables),
+            Strategy::TimeWindow(options) => time_window::pending(options, sstables),
+            Strategy::Unified(options) => unified::pending(options, sstables, moment),
+        }
+    }
+
+    /// The tasks of a major compaction of what is free: together they have all of it; none for a leveled table while
+    /// something is busy. With `split` the output of
+    /// size-tiered compaction is cut to halves, quarters and so on.
+    pub fn major(&self, sstables: &[Candidate], moment: &Moment, split: bool) -> Vec<Task> {
+        let free: Vec<&Candidate> = sstables.iter().filter(|candidate| candidate.is_free()).collect();
+        if free.is_empty() {
+            return Vec::new();
+        }
+        let mut tasks = match &self.options.strategy {
+            Strategy::SizeTiered(_) | Strategy::TimeWindow(_) => vec![size_tiered::major(&free, split)],
+            // What a running task writes could overlap what this one does.
+            Strategy::Leveled(_) if sstables.iter().any(|candidate| candidate.busy) => Vec::new(),
+            Strategy::Leveled(options) => vec![leveled::major(options, &free)],
+            Strategy::Unified(options) => unified::major(options, &free, moment),
+        };
+        for task in &mut tasks {
+            let inputs: Vec<&Candidate> = free.iter().copied().filter(|one| task.inputs.contains(&one.id)).collect();
+            task.expired = fully_expired(&inputs, sstables, &self.options.common, moment, false);
+        }
+        tasks
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! Time windows: SSTables are compacted with those of their own window of time, by their largest timestamps.
+//!
+//! 1. Now and then, SSTables in which everything has expired are looked for: they go, whatever else is chosen.
+//! 2. The newest window with enough SSTables is chosen: of the current one some of similar size, of older ones all.
+//! 3. Without one, the smallest SSTable that is worth it is compacted alone for its tombstones, if that was asked for.
+
+use super::size_tiered::{buckets, most_interesting};
+use super::tombstones::{fully_expired, is_worth_it};
+use super::{Candidate, Kind, Moment, Task};
+use model::compaction::{CommonOptions, TimeWindowOptions};
+use std::collections::BTreeMap;
+
+/// What is remembered between choices.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// The newest window that was ever seen.
+    newest: i64,
+    /// When expired SSTables were looked for, seconds since 1970.
+    checked_at: i64,
+}
+
+impl Memory {
+    /// At a second since 1970.
+    pub fn new(now: i64) -> Memory {
+        Memory { newest: 0, checked_at: now }
+    }
+}
+
+/// The start of the window of a timestamp, seconds since 1970.
+fn window(options: &TimeWindowOptions, timestamp: i64) -> i64 {
+    let seconds = options.resolution.seconds(timestamp);
+    seconds - seconds % options.window_seconds
+}
+
+fn windows<'c>(options: &TimeWindowOptions, candidates: &[&'c Candidate]) -> BTreeMap<i64, Vec<&'c Candidate>> {
+    let mut windows: BTreeMap<i64, Vec<&Candidate>> = BTreeMap::new();
+    for candidate in candidates {
+        windows.entry(window(options, candidate.max_timestamp)).or_default().push(candidate);
+    }
+    windows
+}
+
+/// The SSTables of the newest window that has work, and how many tasks all windows have.
+fn newest<'c>(
+    options: &TimeWindowOptions,
+    windows: BTreeMap<i64, Vec<&'c Candidate>>,
+    current: i64,
+) -> (Vec<&'c Candidate>, usize) {
+    let (least, most) = (options.size_tiered.min_threshold, options.size_tiered.max_threshold);
+    let mut chosen = Vec::new();
+    let mut tasks = 0;
+    for (start, sstables) in windows.into_iter().rev() {
+        let count = sstables.len();
+        let found = if count >= least && start >= current {
+            most_interesting(&options.size_tiered, buckets(&options.size_tiered, &sstables))
+        } else if count >= 2 && start < current {
+            let mut smallest = sstables;
+            smallest.sort_by_key(|candidate| (candidate.bytes, candidate.id));
+            smallest.truncate(most);
+            smallest
+        } else {
+            continue;
+        };
+        if found.is_empty() {
+            continue;
+        }
+        tasks += if count > most { count.div_ceil(most) } else { 1 };
+        if chosen.is_empty() {
+            chosen = found;
+        }
+    }
+    (chosen, tasks)
+}
+
+/// The next task.
+pub(super) fn next(
+    options: &TimeWindowOptions,
+    common: &CommonOptions,
+    memory: &mut Memory,
+    all: &[Candidate],
+    moment: &Moment,
+) -> Option<Task> {
+    let idle: Vec<&Candidate> = all.iter().filter(|candidate| !candidate.busy).collect();
+    let mut expired = Vec::new();
+    if moment.now.saturating_sub(memory.checked_at) > options.expired_check_seconds {
+        memory.checked_at = moment.now;
+        expired = fully_expired(&idle, all, common, moment, options.ignore_overlaps);
+    }
+    let is_live = |one: &&&Candidate| one.is_free() && !expired.contains(&one.id);
+    let live: Vec<&Candidate> = idle.iter().filter(is_live).copied().collect();
+    let windows = windows(options, &live);
+    if let Some((start, _)) = windows.last_key_value() {
+        memory.newest = memory.newest.max(*start);
+    }
+    let (mut chosen, _) = newest(options, windows, memory.newest);
+    let mut kind = Kind::Compaction;
+    if chosen.is_empty() {
+        let worth = live.iter().copied().filter(|one| is_worth_it(one, all, common, moment));
+        chosen.extend(worth.min_by_key(|one| (one.bytes, one.id)));
+        kind = Kind::Tombstones;
+    }
+    if chosen.is_empty() && expired.is_empty() {
+        return None;
+    }
+    if chosen.is_empty() || !expired.is_empty() && kind == Kind::Tombstones {
+        kind = Kind::Compaction;
+    }
+    chosen.extend(idle.iter().copied().filter(|one| expired.contains(&one.id)));
+    Some(Task { expired, ..Task::new(kind, &chosen) })
+}
+
+/// See [`super::Picker::pending`].
+pub(super) fn pending(options: &TimeWindowOptions, all: &[Candidate]) -> usize {
+    let free: Vec<&Candidate> = all.iter().filter(|candidate| candidate.is_free()).collect();
+    let windows = windows(options, &free);
+    let current = windows.last_key_value().map_or(0, |(start, _)| *start);
+    newest(options, windows, current).1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{common, moment, sstable, tiered};
+    use super::*;
+    use model::compaction::Resolution;
+
+    const HOUR: i64 = 3600;
+
+    fn options() -> TimeWindowOptions {
+        TimeWindowOptions {
+            window_seconds: HOUR,
+            resolution: Resolution::Microseconds,
+            expired_check_seconds: 600,
+            ignore_overlaps: false,
+            size_tiered: tiered(),
+        }
+    }
+
+    fn of(id: u64, bytes: u64, hour: i64) -> Candidate {
+        Candidate { max_timestamp: (hour * HOUR + 5) * 1_000_000, ..sstable(id, bytes, 0, 99) }
+    }
+
+    fn chosen(all: &[Candidate], memory: &mut Memory, now: i64) -> Vec<u64> {
+        let mut inputs = next(&options(), &common(), memory, all, &moment(now)).map_or(Vec::new(), |task| task.inputs);
+        inputs.sort_unstable();
+        inputs
+    }
+
+    #[test]
+    fn old_windows_become_one_sstable() {
+        let mut memory = Memory::new(0);
+        let all = [of(1, 100, 7), of(2, 900 << 20, 7), of(3, 100, 8), of(4, 100, 8), of(5, 100, 9)];
+        assert_eq!(chosen(&all, &mut memory, 0), [3, 4], "the newer of the old windows");
+        assert_eq!(chosen(&all[..2], &mut memory, 0), [1, 2], "whatever their sizes");
+        assert_eq!(chosen(&all[..2], &mut Memory::new(0), 0), [0u64; 0], "the window is the current one");
+    }
+
+    #[test]
+    fn the_current_window_is_size_tiered() {
+        let mut all: Vec<Candidate> = (0..4).map(|id| of(id, 100, 9)).collect();
+        assert_eq!(chosen(&all, &mut Memory::new(0), 0), [0, 1, 2, 3]);
+        all[0].bytes = 900 << 20;
+        assert_eq!(chosen(&all, &mut Memory::new(0), 0), [0u64; 0]);
+        all.extend([of(8, 100, 3), of(9, 100, 3)]);
+        assert_eq!(chosen(&all, &mut Memory::new(0), 0), [8, 9]);
+        assert_eq!(pending(&options(), &all), 1);
+    }
+
+    #[test]
+    fn expired_ones_go_when_they_are_looked_for() {
+        let mut all = vec![of(1, 100, 1), of(2, 100, 5)];
+        all[0].max_local_deletion_time = 10;
+        all[1].min_timestamp = 5 * HOUR * 1_000_000;
+        let mut memory = Memory::new(1000);
+        assert_eq!(chosen(&all, &mut memory, 1600), [0u64; 0], "not yet");
+        let task = next(&options(), &common(), &mut memory, &all, &moment(1601)).expect("a task");
+        assert_eq!((task.inputs, task.expired), (vec![1], vec![1]));
+        assert_eq!(chosen(&all, &mut memory, 1602), [0u64; 0], "just done");
+    }
+
+    #[test]
+    fn tombstones_only_if_asked_for() {
+        let all = [Candidate { droppable_ratio: 0.9, ..of(1, 100, 1) }];
+        let silent = CommonOptions { tombstone_compactions: false, ..common() };
+        let at = moment(86_400);
+        assert_eq!(next(&options(), &silent, &mut Memory::new(86_400), &all, &at), None);
+        let task = next(&options(), &common(), &mut Memory::new(86_400), &all, &at).expect("a task");
+        assert_eq!(task.kind, Kind::Tombstones);
+    }
+}
