@@ -37,7 +37,7 @@ pub struct Memory {
 impl Memory {
     /// A task with these inputs has written these SSTables.
     pub(super) fn done(&mut self, inputs: &[Candidate], outputs: &[Candidate]) {
-        let lowest = inputs.iter().map(|candidate| level_of(candidate)).min().unwrap_or(0);
+        let lowest = inputs.iter().map(level_of).min().unwrap_or(0);
         if let Some(last) = outputs.iter().map(|candidate| candidate.first).max() {
             self.last_compacted[lowest] = Some(last);
         }
@@ -104,12 +104,12 @@ impl<'c> Levels<'c> {
             if let Some(chosen) = self.by_size_in_level_0() {
                 return Some((chosen, 0));
             }
-            if let Some(chosen) = self.from_level(level, memory) {
+            if let Some(chosen) = self.choose_from_level(level, memory) {
                 let target = self.target(&chosen);
                 return Some((self.with_starved(target, chosen, memory), target));
             }
         }
-        match self.from_level_0() {
+        match self.choose_from_level_0() {
             Some(chosen) => {
                 let target = self.target(&chosen);
                 Some((chosen, target))
@@ -129,7 +129,7 @@ impl<'c> Levels<'c> {
     }
 
     /// An SSTable of a level and those that it overlaps one level up, starting after the last one that was compacted.
-    fn from_level(&self, level: usize, memory: &Memory) -> Option<Vec<&'c Candidate>> {
+    fn choose_from_level(&self, level: usize, memory: &Memory) -> Option<Vec<&'c Candidate>> {
         let sstables = &self.levels[level];
         let start = memory.last_compacted[level].map_or(0, |last| sstables.partition_point(|one| one.first <= last));
         let (before, after) = sstables.split_at(start);
@@ -141,7 +141,7 @@ impl<'c> Levels<'c> {
     }
 
     /// The oldest SSTables of level 0, and what they overlap.
-    fn from_level_0(&self) -> Option<Vec<&'c Candidate>> {
+    fn choose_from_level_0(&self) -> Option<Vec<&'c Candidate>> {
         let level_0 = &self.levels[0];
         let busy: Vec<&Candidate> = level_0.iter().copied().filter(|one| one.busy).collect();
         let busy_span = span(&busy);
