@@ -156,7 +156,7 @@ fn what_is_written_is_read() {
             options.compression = arbitrary::pick(&COMPRESSORS, &mut below).to_owned().into_params(&mut below);
             let compressed = options.compression.is_some();
             let finished = write(&descriptor, &table, &partitions, options);
-            let sstable = Sstable { descriptor: descriptor.clone(), files: files(&finished) };
+            let sstable = Sstable { descriptor: descriptor.clone(), sidecar: None, files: files(&finished) };
             assert_eq!(read(&sstable, &table), partitions, "seed {seed} {version:?}");
             assert_eq!(finished.partitions, partitions.len() as u64);
             assert_eq!(sstable.part("CRC.db").is_none(), compressed);
@@ -276,7 +276,7 @@ fn times_of_deletions_are_bounded() {
             let options = Options::of(&table, stats(&partitions)).expect("options");
             let descriptor = Descriptor { version, id: "1".into() };
             let finished = write(&descriptor, &table, &partitions, options);
-            let found = read(&Sstable { descriptor, files: files(&finished) }, &table);
+            let found = read(&Sstable { descriptor, sidecar: None, files: files(&finished) }, &table);
             let (_, (partition, items)) = found.first_key_value().expect("one");
             let (_, Item::Row(blob)) = &items[&form] else { panic!("a row") };
             let row = RowView::trusted(blob).deletion();

@@ -3,12 +3,15 @@
 use super::archive::Files;
 use bytes::Bytes;
 use sstable::reader::{Cursor, Parts, Progress, Reader};
+use sstable::sidecar::{PAGE_BYTES, Sidecar};
 use sstable::{BlockId, Component, Descriptor, Error, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) struct Sstable<'f> {
     pub(crate) descriptor: Descriptor,
+    /// Its Helenus.db, if everything is to be checked by it.
+    pub(crate) sidecar: Option<Sidecar>,
     pub(crate) files: BTreeMap<&'static str, &'f [u8]>,
 }
 
@@ -17,7 +20,7 @@ pub(crate) fn sstables(files: &Files) -> Vec<Sstable<'_>> {
     let mut found: BTreeMap<Descriptor, Sstable<'_>> = BTreeMap::new();
     for (name, bytes) in files {
         if let Some((descriptor, Some(component))) = Descriptor::parse(name) {
-            let entry = || Sstable { descriptor: descriptor.clone(), files: BTreeMap::new() };
+            let entry = || Sstable { descriptor: descriptor.clone(), sidecar: None, files: BTreeMap::new() };
             found.entry(descriptor.clone()).or_insert_with(entry).files.insert(component.name(), bytes);
         }
     }
@@ -30,6 +33,13 @@ impl<'f> Sstable<'f> {
     }
 
     pub(crate) fn try_open(&self, table: &Arc<model::Table>) -> Result<Arc<Reader>, Error> {
+        if let Some(sidecar) = &self.sidecar {
+            let held = ["Statistics.db", "CompressionInfo.db", "CRC.db", "Filter.db", "Summary.db", "Partitions.db"];
+            for (name, bytes) in held.iter().filter_map(|name| Some((name, self.part(name)?))) {
+                let component = Component::parse(name).expect("known");
+                sidecar.check(&self.descriptor, BlockId { component, offset: 0 }, bytes)?;
+            }
+        }
         let bti = self.descriptor.version == Version::Da;
         let len = |name| self.part(name).map_or(0, <[u8]>::len) as u64;
         let parts = Parts {
@@ -80,6 +90,13 @@ impl Driver<'_, '_> {
         let reader = self.cursor.reader();
         let (offset, len) = reader.block_range(block)?;
         let file = self.sstable.part(block.component.name()).unwrap_or_default();
+        if let Some(sidecar) = &self.sstable.sidecar {
+            // The pages that it lies in.
+            let from = offset - offset % PAGE_BYTES as u64;
+            let to = (offset + len).next_multiple_of(PAGE_BYTES as u64).min(file.len() as u64);
+            let pages = BlockId { component: block.component, offset: from };
+            sidecar.check(&self.sstable.descriptor, pages, &file[from as usize..to as usize])?;
+        }
         let raw = &file[offset as usize..(offset + len) as usize];
         let bytes = reader.decode_block(block, Bytes::copy_from_slice(raw))?;
         self.cursor.supply(block, bytes);

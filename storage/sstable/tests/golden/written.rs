@@ -4,6 +4,7 @@ use super::archive::Archive;
 use super::database::Database;
 use super::schema;
 use super::sstables::{Sstable, sstables};
+use model::Table;
 use model::key::{ShardMap, TokenRange};
 use sstable::compression::CompressionParams;
 use sstable::statistics::{EncodingStats, Header, HeaderColumn, Metadata};
@@ -18,17 +19,28 @@ fn row_index_bytes(table: &str) -> Option<usize> {
     (small || ["composite_key", "wide_text", "wide_blocks"].contains(&table)).then_some(1 << 10)
 }
 
-/// The SSTable, written again, and what its Statistics.db says.
-pub(crate) fn written(name: &str, sstable: &Sstable<'_>, owner: Option<(u16, ShardMap)>) -> (Finished, Metadata) {
+/// The SSTable, written again, and what its Statistics.db says: as the file is, or, of a `table`, as its options say and with
+/// all its columns.
+pub(crate) fn written(
+    name: &str,
+    sstable: &Sstable<'_>,
+    owner: Option<(u16, ShardMap)>,
+    table: Option<Arc<Table>>,
+) -> (Finished, Metadata) {
     let bytes = sstable.part("Statistics.db").expect("there");
     let metadata = Metadata::open(&sstable.descriptor, bytes).expect("opens");
+    let as_is = table.is_none();
     // The table as the file knows it, so that dropped columns are kept.
-    let table = Arc::new(metadata.header.table().expect("known types"));
+    let table = table.unwrap_or_else(|| Arc::new(metadata.header.table().expect("known types")));
     let reader = sstable.open(&table);
     let statistics = &metadata.statistics;
-    let mut options = Options::of(&table, Default::default()).expect("options");
-    options.header = metadata.header.clone();
-    options.compression = reader.compression().map(CompressionParams::from);
+    let mut stats = EncodingStats::default();
+    stats.header(&metadata.header);
+    let mut options = Options::of(&table, stats).expect("options");
+    if as_is {
+        options.header = metadata.header.clone();
+        options.compression = reader.compression().map(CompressionParams::from);
+    }
     options.filter_chance = metadata.filter_chance;
     let mut keys = Database::default();
     keys.read(&mut sstable.driver(reader.scan(TokenRange::FULL))).expect("reads");
@@ -72,12 +84,16 @@ fn write_again(version: Version) {
     let mut failures = Vec::new();
     for (name, files) in &Archive::load(version) {
         for sstable in &sstables(files) {
-            let (finished, metadata) = written(name, sstable, None);
+            let (finished, metadata) = written(name, sstable, None, None);
             let bytes: BTreeMap<&str, &[u8]> =
                 finished.components.iter().map(|(component, bytes)| (component.name(), &bytes[..])).collect();
             let expected: Vec<&str> = sstable.files.keys().copied().collect();
             assert_eq!(bytes.keys().copied().collect::<Vec<_>>(), expected, "{name}");
-            let again = Sstable { descriptor: sstable.descriptor.clone(), files: bytes.clone().into_iter().collect() };
+            let again = Sstable {
+                descriptor: sstable.descriptor.clone(),
+                sidecar: None,
+                files: bytes.clone().into_iter().collect(),
+            };
             let table = Arc::new(metadata.header.table().expect("known types"));
             let reader = again.open(&table);
             let mut check = |what: &str, found: &[u8], expected: &[u8]| {
