@@ -8,8 +8,9 @@
 //! Without Cassandra a sample runs on Helenus alone, where one shard must answer as three do and the pages of a SELECT
 //! must hold what it answers unpaged. With `HELENUS_ORACLE=1` and Cassandra's address in `HELENUS_ORACLE_ADDRESS`
 //! (`HELENUS_ORACLE_RUNNING=1` if it runs; else `CASSANDRA` names the script that starts it) these set the size:
-//! `HELENUS_SIDE_ALONE` (only Cassandra, its errors are counted), `HELENUS_SIDE_STATEMENTS` (2000), `HELENUS_SIDE_SEED` (0, the first), `HELENUS_SIDE_WITHOUT` (features to leave out, by
-//! the names in `dice.rs`).
+//! `HELENUS_SIDE_ALONE` (only Cassandra, its errors are counted), `HELENUS_SIDE_STATEMENTS` (2000), `HELENUS_SIDE_SEED` (0, the first),
+//! `HELENUS_SIDE_WITHOUT` (features to leave out, by the names in `dice.rs`), `HELENUS_SIDE_QUICK` (differences are printed
+//! as found: only the schema and the step).
 #![allow(clippy::print_stdout, reason = "reports seeds and cases")]
 
 #[path = "side_by_side/define.rs"]
@@ -55,6 +56,8 @@ const SCRIPT_STATEMENTS: usize = 120;
 const SAMPLE: u64 = 6;
 /// Differences of their own kind that a run makes short.
 const REPORTED_MAX: usize = 40;
+/// Examples of one kind that a run prints.
+const EXAMPLES_MAX: usize = 3;
 
 /// How Helenus refuses what it lacks.
 const NOT_YET: [&str; 3] = ["does not support", "not supported yet", "Unlogged batches only"];
@@ -262,7 +265,7 @@ fn compare(address: IpAddr) -> BTreeMap<String, usize> {
         for difference in both.differences() {
             let count = kinds.entry(difference.kind.clone()).or_default();
             *count += 1;
-            if *count == 1 && kinds.len() <= REPORTED_MAX {
+            if *count <= EXAMPLES_MAX && kinds.len() <= REPORTED_MAX {
                 report(seed, difference, &steps, address);
             }
         }
@@ -297,6 +300,13 @@ fn without_missing(steps: Vec<Step>, refused: &mut BTreeMap<String, usize>) -> O
 /// Prints a difference, made short.
 fn report(seed: u64, difference: Difference, steps: &[Step], address: IpAddr) {
     let kind = difference.kind.clone();
+    if std::env::var("HELENUS_SIDE_QUICK").is_ok() {
+        let schema = steps[..difference.at].iter().filter(|step| step.text.starts_with("CREATE"));
+        let steps: Vec<Step> = schema.chain([&steps[difference.at]]).cloned().collect();
+        let case = minimise::as_case(&format!("seed {seed}"), &steps);
+        println!("-- seed {seed}: {kind}\n{case}  Cassandra:\n    {}\n  Helenus:\n    {}\n", difference.judge, difference.ours);
+        return;
+    }
     let short = minimise::minimise(&steps[..=difference.at], |steps| {
         let last = Both::of(steps, address).differences().pop();
         last.is_some_and(|last| last.at + 1 == steps.len() && last.kind == kind)
