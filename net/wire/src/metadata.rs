@@ -16,6 +16,8 @@ pub struct ColumnView<'a> {
     pub name: &'a str,
     /// Type.
     pub cql_type: &'a CqlType,
+    /// A class that is shown in its place.
+    pub class: Option<&'a str>,
 }
 
 /// A column as a client reads it.
@@ -206,7 +208,13 @@ pub fn put_columns<'a>(
             put_string(out, column.table);
         }
         put_string(out, column.name);
-        put_type(out, version, column.cql_type);
+        match column.class {
+            Some(class) => {
+                put_short(out, CUSTOM);
+                put_string(out, class);
+            }
+            None => put_type(out, version, column.cql_type),
+        }
     }
 }
 

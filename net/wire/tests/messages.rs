@@ -334,7 +334,8 @@ fn all_types() -> Vec<CqlType> {
 fn every_type_comes_back_in_every_version() {
     let types = all_types();
     for version in VERSIONS {
-        let columns = types.iter().map(|cql_type| ColumnView { keyspace: "k", table: "t", name: "c", cql_type });
+        let columns =
+            types.iter().map(|cql_type| ColumnView { keyspace: "k", table: "t", name: "c", cql_type, class: None });
         let rows =
             response::Rows { skip_metadata: false, new_metadata_id: None, paging_state: None, count: 0, bytes: &[] };
         let answer = answer(version, |out, to| response::rows(out, to, &[], &rows, columns));
@@ -360,7 +361,7 @@ fn duration_has_an_id_of_its_own_only_in_version_5() {
 }
 
 fn text_column(name: &'static str) -> ColumnView<'static> {
-    ColumnView { keyspace: "system", table: "local", name, cql_type: &CqlType::Text }
+    ColumnView { keyspace: "system", table: "local", name, cql_type: &CqlType::Text, class: None }
 }
 
 /// What Cassandra 5.0.9 answered to the same requests, to the byte.
@@ -403,7 +404,8 @@ fn responses_are_cassandras() {
         result_metadata_id: b"\xd4\x1d\x8c\xd9\x8f\0\xb2\x04\xe9\x80\t\x98\xec\xf8B~",
         partition_key_markers: &[0],
     };
-    let role = ColumnView { keyspace: "system_auth", table: "roles", name: "role", cql_type: &CqlType::Text };
+    let role =
+        ColumnView { keyspace: "system_auth", table: "roles", name: "role", cql_type: &CqlType::Text, class: None };
     assert_eq!(
         bytes(Version::V5, 1, &|out, to| {
             let none = None::<std::iter::Empty<ColumnView<'_>>>;
@@ -537,7 +539,8 @@ fn o5_mutated_requests_never_panic() {
 #[test]
 fn mutated_responses_never_panic() {
     let types = all_types();
-    let columns = types.iter().map(|cql_type| ColumnView { keyspace: "k", table: "t", name: "c", cql_type });
+    let columns =
+        types.iter().map(|cql_type| ColumnView { keyspace: "k", table: "t", name: "c", cql_type, class: None });
     let rows = response::Rows {
         skip_metadata: false,
         new_metadata_id: Some(b"id"),

@@ -36,6 +36,11 @@ impl Scope {
         types::resolve_in(type_name, &self.keyspace, self.definition.as_deref())
     }
 
+    /// A term as errors show it once its types were found.
+    pub(crate) fn qualified(&self, term: &ast::Term) -> ast::Term {
+        term.qualified(&self.keyspace)
+    }
+
     /// The types of the partition key.
     pub(crate) fn key_types(&self) -> Vec<CqlType> {
         self.table.partition_key().iter().map(|column| column.cql_type.clone()).collect()
@@ -58,7 +63,8 @@ impl Scope {
     }
 
     pub(crate) fn spec(&self, name: &str, cql_type: CqlType) -> ColumnSpec {
-        ColumnSpec { keyspace: self.keyspace.clone(), table: self.name.clone(), name: name.into(), cql_type }
+        let (keyspace, table) = (self.keyspace.clone(), self.name.clone());
+        ColumnSpec { keyspace, table, name: name.into(), cql_type, class: None }
     }
 }
 
@@ -95,6 +101,13 @@ impl<'a> Markers<'a> {
         let name = self.names.get(at).and_then(Option::as_deref).unwrap_or(name);
         if let Some(spec) = self.specs.get_mut(at) {
             *spec = Some(scope.spec(name, cql_type));
+        }
+    }
+
+    /// Shows a marker that has its place with a class instead of its type.
+    pub(crate) fn show_as(&mut self, marker: u16, class: &'static str) {
+        if let Some(Some(spec)) = self.specs.get_mut(marker as usize) {
+            spec.class = Some(class);
         }
     }
 
@@ -202,9 +215,11 @@ pub(crate) fn prepare_term(term: &ast::Term, receiver: &Receiver<'_>, markers: &
         ast::Term::Cast(type_name, inner) => {
             let given = scope.resolve(type_name)?;
             if term_fit(inner, &given, scope)? == Fit::No {
-                return Err(Failure::invalid(format!("Cannot cast value {inner} to type {given}")));
+                let (inner, type_name) = (scope.qualified(inner), type_name.qualified(&scope.keyspace));
+                return Err(Failure::invalid(format!("Cannot cast value {inner} to type {type_name}")));
             }
             if !assignable(cql_type, &given) {
+                let term = scope.qualified(term);
                 return Err(Failure::invalid(format!("Cannot assign value {term} to {name} of type {cql_type}")));
             }
             // The hint only says what is meant: the value is made for its place.
@@ -244,6 +259,7 @@ fn list(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>)
     };
     for term in terms {
         if term_fit(term, element, scope)? == Fit::No {
+            let term = scope.qualified(term);
             return Err(Failure::invalid(format!(
                 "Invalid {kind} literal for {name}: value {term} is not of type {element}"
             )));
@@ -263,6 +279,7 @@ fn set(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>) 
     };
     for term in terms {
         if term_fit(term, element, scope)? == Fit::No {
+            let term = scope.qualified(term);
             return Err(Failure::invalid(format!(
                 "Invalid set literal for {name}: value {term} is not of type {element}"
             )));
@@ -280,6 +297,7 @@ fn map(entries: &[(ast::Term, ast::Term)], receiver: &Receiver<'_>, markers: &mu
     for (entry_key, entry_value) in entries {
         for (word, term, wanted) in [("key", entry_key, key), ("value", entry_value, value)] {
             if term_fit(term, wanted, scope)? == Fit::No {
+                let term = scope.qualified(term);
                 return Err(Failure::invalid(format!(
                     "Invalid map literal for {name}: {word} {term} is not of type {wanted}"
                 )));

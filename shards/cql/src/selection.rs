@@ -6,8 +6,8 @@
 
 use crate::ast::{self, CellFact, SelectItem};
 use crate::functions::{
-    self, Aggregate, AggregateFunction, Argument, Candidate, Fit, Function, aggregates, is_aggregate_name, is_known,
-    is_missing, pick, scalars, term_fit,
+    self, Aggregate, AggregateFunction, Argument, Candidate, Fit, Function, NUMBERS, Scalar, aggregates,
+    is_aggregate_name, is_known, is_missing, pick, scalars, term_fit,
 };
 use crate::literal::{Markers, Receiver, Scope, preferred_type, prepare_term};
 use crate::names::column;
@@ -20,6 +20,9 @@ type Result<T> = std::result::Result<T, Failure>;
 
 const GROUP_ORDER: &str =
     "Group by currently only support groups of columns following their declared order in the PRIMARY KEY";
+
+/// What a timeuuid is to functions that exist for every type.
+pub(crate) const LEGACY_TIMEUUID: &str = "org.apache.cassandra.db.marshal.LegacyTimeUUIDType";
 
 /// What marks a marker in a selection.
 const SELECTION: &str = "[selection]";
@@ -36,6 +39,20 @@ pub(crate) struct Selection {
     pub(crate) projection: Option<Projection>,
     /// The result's columns.
     pub(crate) result: Vec<ColumnSpec>,
+}
+
+/// Refuses names of no column and calls that fit no function, as Cassandra does before it looks at anything else.
+pub(crate) fn check(select: &ast::Select, scope: &Scope) -> Result<()> {
+    let mut none = Markers::new(&[]);
+    let mut selecting =
+        Selecting { scope, markers: &mut none, fetched: Vec::new(), aggregates: Vec::new(), in_aggregate: false };
+    for item in select.items.iter().flatten() {
+        let mut names = Vec::new();
+        item.selector.names(&mut names);
+        names.into_iter().try_for_each(|name| column(scope, name).map(|_| ()))?;
+        selecting.check_functions(&item.selector)?;
+    }
+    Ok(())
 }
 
 /// Resolves the selectors and GROUP BY of a SELECT.
@@ -74,7 +91,14 @@ pub(crate) fn select(
     let expressions: Vec<Expression> = outputs.into_iter().map(|(_, expression, _)| expression).collect();
     let result = match select.json {
         true => vec![scope.spec("[json]", CqlType::Text)],
-        false => names.iter().zip(&types).map(|(name, cql_type)| scope.spec(name, cql_type.clone())).collect(),
+        false => {
+            let outputs = names.iter().zip(&types).zip(&expressions);
+            let spec = |((name, cql_type), expression): ((&String, &CqlType), _)| ColumnSpec {
+                class: class_of(expression, scope, &fetched, &aggregates),
+                ..scope.spec(name, cql_type.clone())
+            };
+            outputs.map(spec).collect()
+        }
     };
     if let (false, Some(order)) = (grouped || select.json, fetched_order(&expressions)) {
         let fetched: Vec<Selector> = order.iter().map(|at| fetched[*at].clone()).collect();
@@ -90,6 +114,33 @@ pub(crate) fn select(
     let projection = Projection { outputs: expressions, types, aggregates, grouped, group_by, key_places, json };
     let plain = fetched.iter().all(|selector| matches!(selector, Selector::Column(_)));
     Ok(Selection { fetched, plain, aggregate: false, projection: Some(projection), result })
+}
+
+/// The class in place of a type: functions that exist for every type have their own for a timeuuid, but for a column that
+/// descends.
+fn class_of(
+    output: &Expression,
+    scope: &Scope,
+    fetched: &[Selector],
+    aggregates: &[(AggregateFunction, Option<Expression>)],
+) -> Option<&'static str> {
+    let (result, is_of_any_type) = match output {
+        Expression::Call(function, _) => (&function.result, function.body == Scalar::FromBlob),
+        Expression::Aggregate(at) => {
+            let (function, argument) = aggregates.get(*at)?;
+            let column = match argument {
+                Some(Expression::Fetched(at)) => match fetched.get(*at) {
+                    Some(Selector::Column(id)) => scope.table.column_by_id(*id),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let descends = column.is_some_and(|column| column.descending);
+            (&function.result, matches!(function.aggregate, Aggregate::Min | Aggregate::Max) && !descends)
+        }
+        _ => return None,
+    };
+    (is_of_any_type && *result == CqlType::Timeuuid).then_some(LEGACY_TIMEUUID)
 }
 
 /// The places of what is fetched, if every output is fetched as it stands.
@@ -181,20 +232,44 @@ impl Selecting<'_, '_, '_> {
         let name = match (&item.alias, &item.selector) {
             (Some(alias), _) => alias.clone(),
             (None, ast::Selector::CountRows) => "count".to_owned(),
-            (None, selector) => self.shown(selector)?,
+            (None, selector) => self.without_idle_casts(selector)?.to_string(),
         };
         Ok((name, expression, cql_type))
     }
 
-    /// A selector's name. A cast to the type that a value has is not shown.
-    fn shown(&mut self, selector: &ast::Selector) -> Result<String> {
-        if let ast::Selector::Cast(of, type_name) = selector {
-            let to = self.scope.resolve(type_name)?;
-            if self.type_of(of)?.as_ref() == Some(&to) {
-                return self.shown(of);
-            }
+    /// A selector without the casts to the type that a value has: Cassandra does not show them.
+    fn without_idle_casts(&mut self, selector: &ast::Selector) -> Result<ast::Selector> {
+        if let ast::Selector::Cast(of, type_name) = selector
+            && self.is_idle_cast(of, type_name)?
+        {
+            return self.without_idle_casts(of);
         }
-        Ok(selector.to_string())
+        let mut within = |of: &ast::Selector| self.without_idle_casts(of).map(Box::new);
+        Ok(match selector {
+            ast::Selector::Cast(of, type_name) => ast::Selector::Cast(within(of)?, type_name.clone()),
+            ast::Selector::Function { keyspace, name, arguments } => ast::Selector::Function {
+                keyspace: keyspace.clone(),
+                name: name.clone(),
+                arguments: arguments.iter().map(|of| self.without_idle_casts(of)).collect::<Result<_>>()?,
+            },
+            ast::Selector::Field(of, name) => ast::Selector::Field(within(of)?, name.clone()),
+            ast::Selector::Element(of, key) => ast::Selector::Element(within(of)?, key.clone()),
+            ast::Selector::Slice(of, from, to) => ast::Selector::Slice(within(of)?, from.clone(), to.clone()),
+            other => other.clone(),
+        })
+    }
+
+    /// Whether a cast does nothing. One of a column that descends never does that: it has a type of its own.
+    fn is_idle_cast(&mut self, of: &ast::Selector, to: &ast::TypeName) -> Result<bool> {
+        let to = self.scope.resolve(to)?;
+        Ok(!self.descends(of) && self.type_of(of)?.as_ref() == Some(&to))
+    }
+
+    fn descends(&self, selector: &ast::Selector) -> bool {
+        match selector {
+            ast::Selector::Column(name) => column(self.scope, name).is_ok_and(|column| column.descending),
+            _ => false,
+        }
     }
 
     /// The expression of a selector and its type. `wanted` is the type of its place, for terms that have none themselves.
@@ -317,14 +392,18 @@ impl Selecting<'_, '_, '_> {
     fn cast(&mut self, of: &ast::Selector, type_name: &ast::TypeName) -> Result<(Expression, CqlType)> {
         let to = self.scope.resolve(type_name)?;
         let (expression, from) = self.expression(of, None)?;
-        if from == to {
+        // Casts of a number to its own type exist, and are found only for a column that descends.
+        if from == to && (!self.descends(of) || NUMBERS.contains(&from)) {
             return Ok((expression, to));
         }
         let candidates = functions::cast(&to);
         if candidates.is_empty() || type_name.text == "varchar" {
             // Cassandra names the first column of the whole selection.
-            let first = self.fetched.iter().find_map(|selector| match selector {
-                Selector::Column(id) => self.scope.table.column_by_id(*id).map(|column| column.name.clone()),
+            let first = self.fetched.first().and_then(|selector| match selector {
+                Selector::Column(id) | Selector::WriteTime(id) | Selector::Ttl(id) => {
+                    self.scope.table.column_by_id(*id).map(|column| column.name.clone())
+                }
+                Selector::Token => self.scope.table.partition_key().first().map(|column| column.name.clone()),
                 _ => None,
             });
             let shown = first.unwrap_or_else(|| of.to_string());
@@ -496,6 +575,22 @@ impl Selecting<'_, '_, '_> {
                 arguments.len()
             )));
         };
+        let function = self.choose_aggregate(keyspace, name, argument)?;
+        self.refuse_nested_aggregate()?;
+        self.in_aggregate = true;
+        let expression = self.expression(argument, function.arguments().first());
+        self.in_aggregate = false;
+        let result = function.result.clone();
+        Ok((self.aggregate(function, Some(expression?.0)), result))
+    }
+
+    /// The overload of an aggregate of one argument.
+    fn choose_aggregate(
+        &mut self,
+        keyspace: Option<&str>,
+        name: &str,
+        argument: &ast::Selector,
+    ) -> Result<AggregateFunction> {
         let Some(argument_type) = self.type_of(argument)? else {
             return Err(Failure::invalid(format!(
                 "Cannot infer type of argument {argument} in call to function system.{name}(any): use type casts to \
@@ -504,14 +599,29 @@ impl Selecting<'_, '_, '_> {
         };
         let qualifier = keyspace.map(|keyspace| format!("{keyspace}.")).unwrap_or_default();
         let asked = [Asked { selector: argument, cql_type: Some(argument_type.clone()) }];
-        let candidates = aggregates(name, &argument_type);
-        let function = pick(&format!("{qualifier}{name}"), candidates, &asked, None, self.scope)?;
-        self.refuse_nested_aggregate()?;
-        self.in_aggregate = true;
-        let expression = self.expression(argument, function.arguments().first());
-        self.in_aggregate = false;
-        let result = function.result.clone();
-        Ok((self.aggregate(function, Some(expression?.0)), result))
+        pick(&format!("{qualifier}{name}"), aggregates(name, &argument_type), &asked, None, self.scope)
+    }
+
+    /// Finds the functions of a selector, those of arguments first.
+    fn check_functions(&mut self, selector: &ast::Selector) -> Result<()> {
+        match selector {
+            ast::Selector::Function { keyspace, name, arguments } => {
+                arguments.iter().try_for_each(|argument| self.check_functions(argument))?;
+                let builtin = keyspace.as_deref().is_none_or(|keyspace| keyspace == "system");
+                match arguments.as_slice() {
+                    [argument] if builtin && is_aggregate_name(name) => {
+                        self.choose_aggregate(keyspace.as_deref(), name, argument).map(|_| ())
+                    }
+                    _ if builtin && (is_aggregate_name(name) || matches!(name.as_str(), "fromjson" | "from_json")) => {
+                        Ok(())
+                    }
+                    _ => self.choose(keyspace.as_deref(), name, arguments, None).map(|_| ()),
+                }
+            }
+            ast::Selector::Cast(of, _) | ast::Selector::Field(of, _) => self.check_functions(of),
+            ast::Selector::Element(of, _) | ast::Selector::Slice(of, ..) => self.check_functions(of),
+            _ => Ok(()),
+        }
     }
 
     /// The overload that a call means.

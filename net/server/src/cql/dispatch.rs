@@ -139,7 +139,13 @@ fn to_shard(parameters: QueryParameters<'_>) -> Parameters<'_> {
 }
 
 fn view(column: &ColumnSpec) -> ColumnView<'_> {
-    ColumnView { keyspace: &column.keyspace, table: &column.table, name: &column.name, cql_type: &column.cql_type }
+    ColumnView {
+        keyspace: &column.keyspace,
+        table: &column.table,
+        name: &column.name,
+        cql_type: &column.cql_type,
+        class: column.class,
+    }
 }
 
 fn put_answer(out: &mut Vec<u8>, to: To, answer: &Answer, asked: Asked<'_>) {

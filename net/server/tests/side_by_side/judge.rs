@@ -39,18 +39,32 @@ fn replies_agree(a: &Reply, b: &Reply) -> bool {
         (Reply::Error { code: a, text: x }, Reply::Error { code: b, text: y }) => {
             a == b && words(*a, x) == words(*b, y)
         }
+        (
+            Reply::Prepared { id, markers, key_markers, result, warnings },
+            Reply::Prepared {
+                id: id_b,
+                markers: markers_b,
+                key_markers: keys_b,
+                result: result_b,
+                warnings: warnings_b,
+            },
+        ) => {
+            (id, key_markers, warnings) == (id_b, keys_b, warnings_b)
+                && columns_agree(markers, markers_b)
+                && columns_agree(result, result_b)
+        }
         _ => a == b,
     }
 }
 
 /// The JSON functions exist once per type in Cassandra, under the name that was used first since it started.
 fn columns_agree(a: &[Column], b: &[Column]) -> bool {
-    let named = |column: &Column| {
-        let name =
-            column.name.replace("system.tojson", "system.to_json").replace("system.fromjson", "system.from_json");
-        Column { name, ..column.clone() }
-    };
+    let named = |column: &Column| Column { name: one_name(&column.name), ..column.clone() };
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| named(a) == named(b))
+}
+
+fn one_name(text: &str) -> String {
+    text.replace("system.tojson", "system.to_json").replace("system.fromjson", "system.from_json")
 }
 
 /// The text of a syntax error is free, its place is not. Cassandra lists overloads in the order of a hash table.
@@ -65,8 +79,13 @@ fn words(code: u32, text: &str) -> String {
 fn rows_agree(columns: &[Column], a: &[Option<Vec<u8>>], b: &[Option<Vec<u8>>]) -> bool {
     a.len() == b.len()
         && a.iter().zip(b).enumerate().all(|(at, (a, b))| {
-            let ttl = columns.get(at).is_some_and(|column| column.name.contains("ttl("));
-            a == b || (ttl && ttls_agree(a.as_deref(), b.as_deref()))
+            let column = columns.get(at).map_or("", |column| &column.name);
+            let text = |cell: &Option<Vec<u8>>| {
+                cell.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok()).map(one_name)
+            };
+            a == b
+                || column.contains("ttl(") && ttls_agree(a.as_deref(), b.as_deref())
+                || column == "[json]" && text(a).is_some() && text(a) == text(b)
         })
 }
 

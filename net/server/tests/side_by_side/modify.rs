@@ -62,7 +62,7 @@ impl Generator {
         let default = *self.dice.pick(&["", "", " DEFAULT NULL", " DEFAULT UNSET"]);
         let text = format!("{{{}}}", pairs.join(", "));
         let literal = format!("'{}'", text.replace('\'', "''"));
-        let term = self.place(value::Datum { literal, bytes: text.clone().into_bytes(), json: text });
+        let term = self.place(value::Datum::new(literal, text.clone().into_bytes(), text));
         let (using, stamped) = self.using_in(table, batched, true);
         (format!("INSERT INTO {name} JSON {term}{default}{using}"), stamped)
     }

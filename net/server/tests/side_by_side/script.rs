@@ -182,7 +182,7 @@ impl Generator {
     /// A marker of the statement for a value that was made already, or the value itself.
     pub(crate) fn place(&mut self, datum: Datum) -> String {
         if self.binds.is_some() && self.dice.percent(75) {
-            return self.bind(datum.literal, Bind::Bytes(datum.bytes));
+            return self.bind(datum.bound, Bind::Bytes(datum.bytes));
         }
         datum.literal
     }

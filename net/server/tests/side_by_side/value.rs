@@ -14,17 +14,38 @@ pub(crate) enum Bind {
 }
 
 /// A value in its three forms.
+///
+/// Sets and maps have each element or key once as literals and in JSON: Cassandra keeps their parts in a table by the
+/// addresses of objects, so that of equal keys now this one counts and now that one. On the wire they have them as often
+/// as they were drawn.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Datum {
     pub(crate) literal: String,
     pub(crate) bytes: Vec<u8>,
     pub(crate) json: String,
+    /// The literal of the bytes.
+    pub(crate) bound: String,
+    /// What values share that are equal in the order of their type.
+    same: String,
+}
+
+impl Datum {
+    /// A value whose literal says all.
+    pub(crate) fn new(literal: String, bytes: Vec<u8>, json: String) -> Datum {
+        let same = if literal == "1.00" { "1.0".into() } else { literal.clone() };
+        Datum { bound: literal.clone(), literal, bytes, json, same }
+    }
 }
 
 /// How many values of each native type keys may have.
 const KEY_VALUES: usize = 3;
 /// Most elements of a collection.
 const ELEMENTS_MAX: usize = 3;
+
+/// The places of the elements that are equal to none before them.
+fn each_once(elements: &[Datum]) -> impl Iterator<Item = usize> {
+    (0..elements.len()).filter(|at| elements[..*at].iter().all(|before| before.same != elements[*at].same))
+}
 
 /// A value of `cql_type`; keys have fewer.
 pub(crate) fn datum(dice: &mut Dice, types: &[UserType], cql_type: &Type, key: bool) -> Datum {
@@ -39,13 +60,20 @@ pub(crate) fn datum(dice: &mut Dice, types: &[UserType], cql_type: &Type, key: b
             sequence(&elements, "[", "]")
         }
         Type::Set(element, _) => {
-            let elements = some(dice, types, element, key);
-            sequence(&elements, "{", "}")
+            let drawn = some(dice, types, element, key);
+            let once: Vec<Datum> = each_once(&drawn).map(|at| drawn[at].clone()).collect();
+            let Datum { bytes, bound, .. } = sequence(&drawn, "{", "}");
+            let mut same: Vec<&str> = once.iter().map(|one| one.same.as_str()).collect();
+            same.sort_unstable();
+            let same = format!("{{{}}}", same.join(", "));
+            Datum { bytes, bound, same, ..sequence(&once, "{", "}") }
         }
         Type::Map(key_type, value_type, _) => {
             let keys = some(dice, types, key_type, key);
             let values: Vec<Datum> = keys.iter().map(|_| datum(dice, types, value_type, key)).collect();
-            map(&keys, &values)
+            let once = |all: &[Datum]| each_once(&keys).map(|at| all[at].clone()).collect::<Vec<_>>();
+            let Datum { bytes, bound, .. } = map(&keys, &values);
+            Datum { bytes, bound, ..map(&once(&keys), &once(&values)) }
         }
         Type::Tuple(elements) => {
             let fields: Vec<Option<Datum>> = elements
@@ -54,10 +82,14 @@ pub(crate) fn datum(dice: &mut Dice, types: &[UserType], cql_type: &Type, key: b
                 .collect();
             let literals: Vec<&str> = fields.iter().map(|f| f.as_ref().map_or("null", |d| &d.literal)).collect();
             let json: Vec<&str> = fields.iter().map(|f| f.as_ref().map_or("null", |d| &d.json)).collect();
+            let bound: Vec<&str> = fields.iter().map(|f| f.as_ref().map_or("null", |d| &d.bound)).collect();
+            let same: Vec<&str> = fields.iter().map(|f| f.as_ref().map_or("null", |d| &d.same)).collect();
             Datum {
                 literal: format!("({})", literals.join(", ")),
                 bytes: fields_of(&fields),
                 json: format!("[{}]", json.join(", ")),
+                bound: format!("({})", bound.join(", ")),
+                same: format!("({})", same.join(", ")),
             }
         }
         Type::User(name, _) => user(dice, types, name, key),
@@ -82,14 +114,16 @@ fn some(dice: &mut Dice, types: &[UserType], element: &Type, key: bool) -> Vec<D
 
 fn user(dice: &mut Dice, types: &[UserType], name: &str, key: bool) -> Datum {
     let Some(found) = types.iter().find(|known| known.name == name) else {
-        return Datum { literal: "{}".into(), bytes: Vec::new(), json: "{}".into() };
+        return Datum::new("{}".into(), Vec::new(), "{}".into());
     };
     let mut fields = Vec::new();
-    let (mut literals, mut json) = (Vec::new(), Vec::new());
+    let (mut literals, mut json, mut bound, mut same) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (field, field_type) in &found.fields {
         let value = (key || !dice.percent(20)).then(|| datum(dice, types, field_type, key));
+        same.push(value.as_ref().map_or("null".into(), |value| value.same.clone()));
         match &value {
             Some(value) => {
+                bound.push(format!("{}: {}", crate::schema::ident(field), value.bound));
                 literals.push(format!("{}: {}", crate::schema::ident(field), value.literal));
                 json.push(format!("{}: {}", json_name(field), value.json));
             }
@@ -105,10 +139,15 @@ fn user(dice: &mut Dice, types: &[UserType], name: &str, key: bool) -> Datum {
     if literals.is_empty() {
         literals.push(format!("{}: null", crate::schema::ident(&found.fields[0].0)));
     }
+    if bound.is_empty() {
+        bound.clone_from(&literals);
+    }
     Datum {
         literal: format!("{{{}}}", literals.join(", ")),
         bytes: fields_of(&fields),
         json: format!("{{{}}}", json.join(", ")),
+        bound: format!("{{{}}}", bound.join(", ")),
+        same: format!("({})", same.join(", ")),
     }
 }
 
@@ -125,14 +164,24 @@ pub(crate) fn sequence(elements: &[Datum], open: &str, close: &str) -> Datum {
     for one in elements {
         push_sized(&mut bytes, &one.bytes);
     }
-    Datum { literal: format!("{open}{}{close}", literals.join(", ")), bytes, json: format!("[{}]", json.join(", ")) }
+    let bound: Vec<&str> = elements.iter().map(|one| one.bound.as_str()).collect();
+    let same: Vec<&str> = elements.iter().map(|one| one.same.as_str()).collect();
+    Datum {
+        literal: format!("{open}{}{close}", literals.join(", ")),
+        bytes,
+        json: format!("[{}]", json.join(", ")),
+        bound: format!("{open}{}{close}", bound.join(", ")),
+        same: format!("[{}]", same.join(", ")),
+    }
 }
 
 /// Pairs as a map: `{k: v}`.
 pub(crate) fn map(keys: &[Datum], values: &[Datum]) -> Datum {
     let mut bytes = (keys.len() as i32).to_be_bytes().to_vec();
-    let (mut literals, mut json) = (Vec::new(), Vec::new());
+    let (mut literals, mut json, mut bound, mut same) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (key, value) in keys.iter().zip(values) {
+        bound.push(format!("{}: {}", key.bound, value.bound));
+        same.push(format!("{}: {}", key.same, value.same));
         push_sized(&mut bytes, &key.bytes);
         push_sized(&mut bytes, &value.bytes);
         literals.push(format!("{}: {}", key.literal, value.literal));
@@ -145,7 +194,14 @@ pub(crate) fn map(keys: &[Datum], values: &[Datum]) -> Datum {
         };
         json.push(format!("{name}: {}", value.json));
     }
-    Datum { literal: format!("{{{}}}", literals.join(", ")), bytes, json: format!("{{{}}}", json.join(", ")) }
+    same.sort_unstable();
+    Datum {
+        literal: format!("{{{}}}", literals.join(", ")),
+        bytes,
+        json: format!("{{{}}}", json.join(", ")),
+        bound: format!("{{{}}}", bound.join(", ")),
+        same: format!("{{{}}}", same.join(", ")),
+    }
 }
 
 fn fields_of(fields: &[Option<Datum>]) -> Vec<u8> {
@@ -195,11 +251,10 @@ fn bytes_of_hex(hex: &str) -> Vec<u8> {
 
 /// The values of a native type; the first ones serve as keys.
 fn samples(name: &str) -> Vec<Datum> {
-    let bare = |literal: &str, bytes: Vec<u8>| Datum { literal: literal.into(), bytes, json: literal.into() };
-    let quoted = |text: &str, bytes: Vec<u8>| Datum {
-        literal: format!("'{}'", text.replace('\'', "''")),
-        bytes,
-        json: format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+    let bare = |literal: &str, bytes: Vec<u8>| Datum::new(literal.into(), bytes, literal.into());
+    let quoted = |text: &str, bytes: Vec<u8>| {
+        let json = format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+        Datum::new(format!("'{}'", text.replace('\'', "''")), bytes, json)
     };
     let text = |text: &str| quoted(text, text.as_bytes().to_vec());
     match name {
@@ -217,7 +272,7 @@ fn samples(name: &str) -> Vec<Datum> {
         "tinyint" => [0, 1, -1, i8::MAX, i8::MIN].map(|n: i8| bare(&n.to_string(), n.to_be_bytes().to_vec())).to_vec(),
         "varint" => [0, 1, -1, 255, -129, 1 << 70, -(1 << 70)].map(|n: i128| bare(&n.to_string(), varint(n))).to_vec(),
         "blob" => ["01", "", "ff", "cafe", "00", "01ff"]
-            .map(|hex| Datum { literal: format!("0x{hex}"), bytes: bytes_of_hex(hex), json: format!("\"0x{hex}\"") })
+            .map(|hex| Datum::new(format!("0x{hex}"), bytes_of_hex(hex), format!("\"0x{hex}\"")))
             .to_vec(),
         "boolean" => vec![bare("true", vec![1]), bare("false", vec![0])],
         "date" => [
@@ -265,10 +320,9 @@ fn samples(name: &str) -> Vec<Datum> {
             ("-1mo2d", -1, -2, 0),
             ("1y3ns", 12, 0, 3),
         ]
-        .map(|(literal, months, days, nanos): (&str, i64, i64, i64)| Datum {
-            literal: literal.into(),
-            bytes: [signed_vint(months), signed_vint(days), signed_vint(nanos)].concat(),
-            json: format!("\"{literal}\""),
+        .map(|(literal, months, days, nanos): (&str, i64, i64, i64)| {
+            let bytes = [signed_vint(months), signed_vint(days), signed_vint(nanos)].concat();
+            Datum::new(literal.into(), bytes, format!("\"{literal}\""))
         })
         .to_vec(),
         "inet" => [
@@ -309,11 +363,9 @@ fn samples(name: &str) -> Vec<Datum> {
 
 fn float(literal: &str, bytes: Vec<u8>) -> Datum {
     let json = if literal.contains(['N', 'I']) { format!("\"{literal}\"") } else { literal.to_string() };
-    Datum { literal: literal.into(), bytes, json }
+    Datum::new(literal.into(), bytes, json)
 }
 
 fn identifiers(list: &[&str]) -> Vec<Datum> {
-    list.iter()
-        .map(|uuid| Datum { literal: uuid.to_string(), bytes: bytes_of_hex(uuid), json: format!("\"{uuid}\"") })
-        .collect()
+    list.iter().map(|uuid| Datum::new(uuid.to_string(), bytes_of_hex(uuid), format!("\"{uuid}\""))).collect()
 }

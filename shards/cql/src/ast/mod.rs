@@ -131,10 +131,35 @@ impl fmt::Display for Term {
             Term::Tuple(terms) => write_list(f, ["(", ")"], terms, |f, term| term.fmt(f)),
             Term::Map(entries) => write_list(f, ["{", "}"], entries, |f, (key, value)| write!(f, "{key}: {value}")),
             Term::UserType(fields) => {
-                write_list(f, ["{", "}"], fields, |f, (name, value)| write!(f, "{name}: {value}"))
+                let fields = in_hash_order(fields);
+                write_list(f, ["{", "}"], &fields, |f, (name, value)| write!(f, "{name}: {value}"))
             }
         }
     }
+}
+
+/// Fields in the order in which Cassandra shows them: that of a hash table of the bytes of their names, which begins with 16
+/// places and doubles when it is three quarters full.
+fn in_hash_order(fields: &[(String, Term)]) -> Vec<&(String, Term)> {
+    // Of a field given twice the last counts, at the place of the first.
+    let mut once: Vec<&(String, Term)> = Vec::with_capacity(fields.len());
+    for field in fields {
+        match once.iter_mut().find(|(name, _)| *name == field.0) {
+            Some(before) => *before = field,
+            None => once.push(field),
+        }
+    }
+    let mut places = 16;
+    while once.len() > places / 4 * 3 {
+        places *= 2;
+    }
+    let hash = |name: &str| {
+        let hash = name.bytes().rev().fold(1i32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte as i8 as i32));
+        let hash = hash as u32;
+        (hash ^ hash >> 16) as usize & (places - 1)
+    };
+    once.sort_by_key(|(name, _)| hash(name));
+    once
 }
 
 /// A type as written.
@@ -164,6 +189,71 @@ pub enum TypeKind {
     },
     /// `'org.apache...'`.
     Custom,
+}
+
+impl Term {
+    /// The term with the keyspace in which its types were found before the names of user types, as Cassandra shows it then.
+    pub(crate) fn qualified(&self, keyspace: &str) -> Term {
+        let all = |terms: &[Term]| terms.iter().map(|term| term.qualified(keyspace)).collect();
+        match self {
+            Term::Null | Term::Constant(..) | Term::Marker(_) => self.clone(),
+            Term::Function { keyspace: own, name, arguments } => {
+                Term::Function { keyspace: own.clone(), name: name.clone(), arguments: all(arguments) }
+            }
+            Term::Cast(type_name, term) => {
+                Term::Cast(type_name.qualified(keyspace), Box::new(term.qualified(keyspace)))
+            }
+            Term::List(terms) => Term::List(all(terms)),
+            Term::Set(terms) => Term::Set(all(terms)),
+            Term::Tuple(terms) => Term::Tuple(all(terms)),
+            Term::Map(entries) => Term::Map(
+                entries.iter().map(|(key, value)| (key.qualified(keyspace), value.qualified(keyspace))).collect(),
+            ),
+            Term::UserType(fields) => {
+                Term::UserType(fields.iter().map(|(name, term)| (name.clone(), term.qualified(keyspace))).collect())
+            }
+        }
+    }
+}
+
+impl TypeName {
+    /// The same with `keyspace` before the names of user types that have none.
+    pub(crate) fn qualified(&self, keyspace: &str) -> TypeName {
+        let one = |inner: &TypeName| Box::new(inner.qualified(keyspace));
+        let (text, kind) = match &self.kind {
+            TypeKind::Native(_) | TypeKind::Custom => return self.clone(),
+            TypeKind::List(element) => {
+                let element = one(element);
+                (format!("list<{element}>"), TypeKind::List(element))
+            }
+            TypeKind::Set(element) => {
+                let element = one(element);
+                (format!("set<{element}>"), TypeKind::Set(element))
+            }
+            TypeKind::Map(key, value) => {
+                let (key, value) = (one(key), one(value));
+                (format!("map<{key}, {value}>"), TypeKind::Map(key, value))
+            }
+            TypeKind::Tuple(elements) => {
+                let elements: Vec<TypeName> = elements.iter().map(|element| element.qualified(keyspace)).collect();
+                let texts: Vec<&str> = elements.iter().map(|element| element.text.as_str()).collect();
+                (format!("tuple<{}>", texts.join(", ")), TypeKind::Tuple(elements))
+            }
+            TypeKind::Vector(element, dimension) => {
+                let element = one(element);
+                (format!("vector<{element}, {dimension}>"), TypeKind::Vector(element, dimension.clone()))
+            }
+            TypeKind::Frozen(inner) => {
+                let inner = one(inner);
+                (format!("frozen<{inner}>"), TypeKind::Frozen(inner))
+            }
+            TypeKind::User { keyspace: own, name } => {
+                let keyspace = own.as_deref().unwrap_or(keyspace).to_owned();
+                (format!("{keyspace}.{name}"), TypeKind::User { keyspace: Some(keyspace), name: name.clone() })
+            }
+        };
+        TypeName { kind, text }
+    }
 }
 
 impl fmt::Display for TypeName {

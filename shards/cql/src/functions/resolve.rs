@@ -1,7 +1,7 @@
 //! Which overload a call means, as Cassandra chooses: the only one there is, checked; or the first that fits exactly; or
 //! the only one that fits at all.
 
-use super::{Call, Function, is_known, is_missing, scalars};
+use super::{Call, Function, Scalar, is_known, is_missing, scalars};
 use crate::ast;
 use crate::literal::{
     Markers, Receiver, Scope, assignable, in_parentheses, not_a_list, preferred_type, prepare_term,
@@ -9,7 +9,7 @@ use crate::literal::{
 };
 use crate::parser::unsupported;
 use crate::plan::Term;
-use crate::selection::wrong_arguments;
+use crate::selection::{LEGACY_TIMEUUID, wrong_arguments};
 use model::{CqlType, Failure};
 use std::fmt::Display;
 
@@ -169,6 +169,10 @@ pub(crate) fn term_fit(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Res
         },
         ast::Term::Cast(type_name, _) => Fit::of(wanted, &scope.resolve(type_name)?),
         ast::Term::Function { keyspace, name, arguments } => {
+            if is_unknown(keyspace.as_deref(), name) {
+                // What is wrong with it is told when it is prepared.
+                return Ok(Fit::Weak);
+            }
             match choose(keyspace.as_deref(), name, arguments, Some(wanted), scope) {
                 Ok(function) => Fit::of(wanted, &function.result),
                 Err(_) => Fit::No,
@@ -233,6 +237,11 @@ fn known_type(term: &ast::Term, scope: &Scope) -> Result<Option<CqlType>> {
     })
 }
 
+/// Whether there is no function of the name.
+fn is_unknown(keyspace: Option<&str>, name: &str) -> bool {
+    keyspace.is_some_and(|keyspace| keyspace != "system") || !is_known(name) && !is_missing(name) && name != "token"
+}
+
 /// The overload that a call of terms means.
 fn choose(
     keyspace: Option<&str>,
@@ -246,7 +255,7 @@ fn choose(
     if builtin && is_missing(name) {
         return Err(unsupported(&format!("the function {name}()")));
     }
-    if !builtin || !is_known(name) && name != "token" {
+    if is_unknown(keyspace, name) {
         return Err(Failure::invalid(format!("Unknown function {qualifier}{name} called")));
     }
     if matches!(name, "tojson" | "to_json") && arguments.len() != 1 {
@@ -304,6 +313,9 @@ pub(crate) fn call(
             }
         };
         let term = prepare_term(argument, &Receiver { scope, name, cql_type: wanted }, markers)?;
+        if let (Term::Marker(marker), CqlType::Timeuuid, Scalar::ToBlob) = (&term, wanted, function.body) {
+            markers.show_as(*marker, LEGACY_TIMEUUID);
+        }
         prepared.push((term, wanted.clone()));
     }
     Ok(Term::Call(Box::new(Call { function, arguments: prepared })))

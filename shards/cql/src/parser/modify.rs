@@ -77,6 +77,11 @@ impl Parser<'_> {
         self.expect_word("where")?;
         let relations = self.relations()?;
         self.refuse_conditions()?;
+        for (at, (name, assignment)) in assignments.iter().enumerate() {
+            if assignments[..at].iter().any(|(other, before)| other == name && !assignment.goes_with(before)) {
+                return Err(syntax(format!("Multiple incompatible setting of column {name}")));
+            }
+        }
         Ok(Modify { kind: ModifyBody::Update { assignments, relations }, table, using })
     }
 

@@ -4,10 +4,12 @@
 //! value counts).
 
 use super::{Context, Term, Value};
-use model::value::{self, Bound, push_element, push_vector_element};
+use model::value::{self, Bound, TupleElements, VectorElements, push_element, push_vector_element};
 use model::{CqlType, Failure};
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// A tuple, user type, vector or collection with the terms of its parts.
 #[derive(Clone, PartialEq, Debug)]
@@ -122,23 +124,159 @@ fn sort_parts<P: AsRef<[u8]>>(cql_type: &CqlType, parts: &mut Vec<P>) {
     }
 }
 
-/// A valid value with the elements of a set and the keys of a map in order, as clients need not send them.
+/// A valid value as Cassandra keeps what a marker gives: [`rewritten`], and of elements or keys of a set or map that are
+/// equal in its order one.
 pub(super) fn in_order<'a>(cql_type: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     let (order_type, step) = match cql_type {
+        CqlType::List { .. } => return rewritten(cql_type, bytes),
         CqlType::Set { element, .. } => (element, 1),
         CqlType::Map { key, .. } => (key, 2),
         _ => return Cow::Borrowed(bytes),
     };
-    let is_map = step == 2;
-    let ordered = value::elements(bytes, is_map)
-        .step_by(step)
-        .is_sorted_by(|a, b| value::compare(order_type, a, b) == Ordering::Less);
-    if ordered {
-        return Cow::Borrowed(bytes);
+    let bytes = rewritten(cql_type, bytes);
+    if is_ordered(order_type, step, &bytes) {
+        return bytes;
     }
-    let mut parts: Vec<&[u8]> = value::elements(bytes, is_map).collect();
+    let mut parts: Vec<&[u8]> = value::elements(&bytes, step == 2).collect();
     sort_parts(cql_type, &mut parts);
     let mut out = Vec::with_capacity(bytes.len());
     push_parts(cql_type, parts.iter().copied(), parts.len(), &mut out);
     Cow::Owned(out)
+}
+
+/// Whether the elements of a set (`step` 1) or keys of a map (2) ascend, so that none is there twice.
+fn is_ordered(order_type: &CqlType, step: usize, bytes: &[u8]) -> bool {
+    let keys = value::elements(bytes, step == 2).step_by(step);
+    keys.is_sorted_by(|a, b| value::compare(order_type, a, b) == Ordering::Less)
+}
+
+/// A valid value as Cassandra writes it again after it has read it, as it does with bound collections and all that is
+/// within them: sets and maps in order, each element or key once (of a key given twice the last value counts), numbers as
+/// short as they can be. Equal in the order is not the same here: a set may hold both 1.0 and 1.00. Tuples and user types
+/// stay as they are, and so does a value that is written as it came.
+pub fn rewritten<'a>(cql_type: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    match cql_type {
+        CqlType::List { element, .. } | CqlType::Vector { element, .. } if is_written_as_read(element) => {
+            Cow::Borrowed(bytes)
+        }
+        CqlType::Varint => Cow::Borrowed(shortest_integer(bytes)),
+        CqlType::Decimal if bytes.len() > 4 => {
+            let (scale, unscaled) = bytes.split_at(4);
+            match shortest_integer(unscaled) {
+                short if short.len() == unscaled.len() => Cow::Borrowed(bytes),
+                short => Cow::Owned([scale, short].concat()),
+            }
+        }
+        CqlType::Boolean => match bytes {
+            [2..=0xff] => Cow::Borrowed(&[1]),
+            _ => Cow::Borrowed(bytes),
+        },
+        // An IPv4 address in the form of IPv6.
+        CqlType::Inet => match bytes.strip_prefix(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]) {
+            Some(short) => Cow::Borrowed(short),
+            None => Cow::Borrowed(bytes),
+        },
+        CqlType::List { element, .. } => rewritten_list(element, bytes),
+        CqlType::Set { element, .. } => rewritten_parts(cql_type, &[element], bytes),
+        CqlType::Map { key, value, .. } => rewritten_parts(cql_type, &[key, value], bytes),
+        CqlType::Vector { element, dimension } => {
+            let mut out = Vec::with_capacity(bytes.len());
+            for part in VectorElements::new(element, *dimension, bytes) {
+                push_vector_element(&mut out, element, &rewritten(element, part));
+            }
+            if out == bytes { Cow::Borrowed(bytes) } else { Cow::Owned(out) }
+        }
+        _ => Cow::Borrowed(bytes),
+    }
+}
+
+/// Whether [`rewritten`] leaves every value of the type as it is.
+fn is_written_as_read(cql_type: &CqlType) -> bool {
+    use CqlType::*;
+    !matches!(cql_type, Varint | Decimal | Boolean | Inet | List { .. } | Set { .. } | Map { .. } | Vector { .. })
+}
+
+/// An integer without the bytes that only repeat its sign.
+fn shortest_integer(mut bytes: &[u8]) -> &[u8] {
+    while let [0, 0..=0x7f, ..] | [0xff, 0x80..=0xff, ..] = bytes {
+        bytes = &bytes[1..];
+    }
+    bytes
+}
+
+/// A list keeps its order, and nulls.
+fn rewritten_list<'a>(element: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    let Some((count, rest)) = bytes.split_first_chunk::<4>() else { return Cow::Borrowed(bytes) };
+    let parts: Vec<Option<Cow<'_, [u8]>>> =
+        TupleElements::new(rest).map(|part| part.map(|part| rewritten(element, part))).collect();
+    let mut out = Vec::with_capacity(bytes.len());
+    out.extend_from_slice(count);
+    parts.iter().for_each(|part| push_element(&mut out, part.as_deref()));
+    if out == bytes { Cow::Borrowed(bytes) } else { Cow::Owned(out) }
+}
+
+/// A set or map, `types` taking turns.
+fn rewritten_parts<'a>(cql_type: &CqlType, types: &[&CqlType], bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    let step = types.len();
+    if types.iter().all(|part_type| is_written_as_read(part_type)) && is_ordered(types[0], step, bytes) {
+        return Cow::Borrowed(bytes);
+    }
+    let parts = value::elements(bytes, step == 2).zip(types.iter().cycle());
+    let parts: Vec<Cow<'_, [u8]>> = parts.map(|(part, part_type)| rewritten(part_type, part)).collect();
+    let mut entries: Vec<&[Cow<'_, [u8]>]> = Vec::with_capacity(parts.len() / step);
+    // Of the same key the first place and the last value: entries are replaced where the key stands first.
+    let mut places: BTreeMap<&[u8], usize> = BTreeMap::new();
+    for entry in parts.chunks_exact(step) {
+        match places.entry(&entry[0]) {
+            Entry::Occupied(place) => entries[*place.get()] = entry,
+            Entry::Vacant(place) => {
+                place.insert(entries.len());
+                entries.push(entry);
+            }
+        }
+    }
+    // Stable: what is equal in the order stays in the order of the request.
+    entries.sort_by(|a, b| value::compare(types[0], &a[0], &b[0]));
+    let mut out = Vec::with_capacity(bytes.len());
+    push_parts(
+        cql_type,
+        entries.iter().flat_map(|entry| entry.iter().map(|part| &**part)),
+        entries.len() * step,
+        &mut out,
+    );
+    if out == bytes { Cow::Borrowed(bytes) } else { Cow::Owned(out) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(parts: &[&[u8]]) -> Vec<u8> {
+        let mut out = (parts.len() as i32).to_be_bytes().to_vec();
+        parts.iter().for_each(|part| push_element(&mut out, Some(part)));
+        out
+    }
+
+    #[test]
+    fn nested_sets_are_in_order_and_equal_decimals_stay() {
+        let inner = CqlType::Set { element: Box::new(CqlType::Decimal), frozen: true };
+        let outer = CqlType::List { element: Box::new(inner.clone()), frozen: false };
+        let (one, one_longer, zero) = ([0, 0, 0, 1, 10], [0, 0, 0, 2, 100], [0, 0, 0, 0, 0]);
+        let value = set(&[&one, &one_longer, &zero, &one]);
+        let kept = set(&[&zero, &one, &one_longer]);
+        assert_eq!(*rewritten(&inner, &value), *kept);
+        assert_eq!(*in_order(&inner, &value), *set(&[&zero, &one]));
+        assert_eq!(*in_order(&outer, &set(&[&value])), *set(&[&kept]));
+        assert!(matches!(in_order(&outer, &set(&[&kept])), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn of_a_key_given_twice_the_last_value_counts() {
+        let map = CqlType::Map { key: Box::new(CqlType::Varint), value: Box::new(CqlType::Boolean), frozen: false };
+        let mut given = set(&[&[0, 1], &[1], &[0xff, 0xff], &[9], &[1], &[0]]);
+        given[..4].copy_from_slice(&3i32.to_be_bytes());
+        let mut kept = set(&[&[0xff], &[1], &[1], &[0]]);
+        kept[..4].copy_from_slice(&2i32.to_be_bytes());
+        assert_eq!(*in_order(&map, &given), *kept);
+    }
 }

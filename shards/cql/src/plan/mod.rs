@@ -8,7 +8,7 @@ mod projection;
 mod select;
 mod term;
 
-pub use composite::{Composite, encode as encode_composite, part_type};
+pub use composite::{Composite, encode as encode_composite, part_type, rewritten};
 pub use define::*;
 pub use json_insert::{JsonInsert, JsonValue, json_values};
 pub use modify::*;
@@ -32,6 +32,8 @@ pub struct ColumnSpec {
     pub name: Arc<str>,
     /// Type.
     pub cql_type: CqlType,
+    /// The class that clients are shown in place of the type, where Cassandra shows another one.
+    pub class: Option<&'static str>,
 }
 
 /// A statement that needs only values.

@@ -205,6 +205,7 @@ fn describe_columns(target: &DescribeTarget, in_keyspace: bool) -> Arc<[ColumnSp
             table: table.clone(),
             name: name.into(),
             cql_type,
+            class: None,
         })
         .collect()
 }

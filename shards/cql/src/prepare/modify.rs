@@ -1,15 +1,14 @@
 //! INSERT, UPDATE, DELETE and BATCH to their plans.
 
 use super::{Resolver, bare, operation, prepare_timeout, prepare_timestamp, prepare_ttl};
-use crate::ast::{self, Assignment, ModifyBody, Using};
-use crate::lexer::syntax;
+use crate::ast::{self, ModifyBody, Using};
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::column;
 use crate::plan::{
     Batch, BatchKind, Choice, ClusteringRestriction, ColumnChange, JsonInsert, JsonValue, Modify, ModifyKind,
     Operation, Plan, Prepared, Term, json_values,
 };
-use crate::restrictions::{Purpose, Restrictions, join, note_key, refuse_null};
+use crate::restrictions::{Purpose, Restrictions, join, note_key};
 use model::{ColumnKind, CqlType, Failure, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,14 +30,10 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
         }
         ModifyBody::Update { assignments, relations } => {
             let mut operations = Vec::with_capacity(assignments.len());
-            for (at, (name, assignment)) in assignments.iter().enumerate() {
+            for (name, assignment) in assignments {
                 let column = column(scope, name)?;
                 if column.kind.is_key() {
                     return Err(Failure::invalid(format!("PRIMARY KEY part {name} found in SET part")));
-                }
-                let clashes = |(other, before): &(String, Assignment)| other == name && !assignment.goes_with(before);
-                if assignments[..at].iter().any(clashes) {
-                    return Err(syntax(format!("Multiple incompatible setting of column {name}")));
                 }
                 operations.push(operation::assign(column, assignment, scope, markers)?);
             }
@@ -134,7 +129,6 @@ fn prepare_insert_json(
         let Some(term) = choice else {
             return Err(Failure::invalid(format!("Invalid unset value for column {}", column.name)));
         };
-        refuse_null(&term, &column.name)?;
         terms.push(Choice::One(term));
     }
     let clustering = terms.split_off(table.partition_key_len);
@@ -164,7 +158,6 @@ fn prepare_insert(columns: &[String], values: &[ast::Term], scope: &Scope, marke
                 continue;
             }
         };
-        refuse_null(&term, name)?;
         note_key(column, table, &term, markers);
         if let Some(place) = place {
             *place = Some(term);

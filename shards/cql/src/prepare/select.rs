@@ -18,6 +18,7 @@ pub(crate) fn prepare_select(
 ) -> Result<Prepared> {
     let scope = resolver.scope(&select.table)?;
     let table = &scope.table;
+    selection::check(select, &scope)?;
     let order = order_columns(&select.order, &scope)?;
     let purpose = Purpose::Select { allow_filtering: select.allow_filtering };
     let near = prepare_near(&select.order, &scope, markers)?;

@@ -17,7 +17,7 @@ pub(crate) use select::SelectedRows;
 
 use crate::ast::Relation;
 use crate::literal::{Markers, Scope};
-use crate::plan::{Choice, Limit, Term};
+use crate::plan::{Limit, Term};
 use model::{Column, ColumnKind, Failure, Table};
 use rule::{Entry, Rule};
 
@@ -208,32 +208,9 @@ pub(crate) fn join<'c>(columns: impl Iterator<Item = &'c Column>) -> String {
     names.join(", ")
 }
 
-/// `= null` and `IN (null)` of a key column never hold.
-pub(crate) fn refuse_null(term: &Term, name: &str) -> Result<()> {
-    match term {
-        Term::Null => Err(Failure::invalid(format!("Invalid null value in condition for column {name}"))),
-        _ => Ok(()),
-    }
-}
-
 /// Notes a marker that is a value of a partition key column; of several the last counts, as in Cassandra.
 pub(crate) fn note_key(column: &Column, table: &Table, term: &Term, markers: &mut Markers<'_>) {
     if column.kind == ColumnKind::PartitionKey {
         markers.key(column.position as usize, table.partition_key_len, term);
     }
-}
-
-/// Refuses choices that can be seen to be null.
-fn refuse_null_choices(choices: &[Choice], columns: &[Column]) -> Result<()> {
-    let mut place = 0;
-    for choice in choices {
-        let Some(column) = columns.get(place) else { return Ok(()) };
-        match choice {
-            Choice::One(term) => refuse_null(term, &column.name)?,
-            Choice::Many(terms) => terms.iter().try_for_each(|term| refuse_null(term, &column.name))?,
-            Choice::Marker(_) | Choice::Tuples { .. } | Choice::TuplesMarker { .. } => {}
-        }
-        place += choice.columns();
-    }
-    Ok(())
 }

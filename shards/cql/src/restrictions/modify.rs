@@ -1,7 +1,7 @@
 //! What an UPDATE or DELETE changes: named partitions, named rows or slices of them.
 
 use super::rule::{Entry, Rule};
-use super::{Purpose, Restrictions, Result, join, refuse_null_choices};
+use super::{Purpose, Restrictions, Result, join};
 use crate::plan::{Choice, ClusteringRestriction};
 use model::Failure;
 
@@ -82,8 +82,6 @@ impl Restrictions<'_> {
                 keys.push(choice);
             }
         }
-        refuse_null_choices(&keys, table.partition_key())?;
-        refuse_null_choices(&clustering.choices, table.clustering())?;
         Ok((keys, clustering))
     }
 }

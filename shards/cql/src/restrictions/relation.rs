@@ -78,11 +78,16 @@ impl<'s> Restrictions<'s> {
             }
             Relation::Contains(name, term) => {
                 let column = column(scope, name)?;
+                let no_collection = || Failure::invalid(format!("Cannot use CONTAINS on non-collection column {name}"));
+                // The type of a column that descends is none in Cassandra's eyes.
+                if column.descending {
+                    return Err(no_collection());
+                }
                 let (CqlType::List { element, .. }
                 | CqlType::Set { element, .. }
                 | CqlType::Map { value: element, .. }) = &column.cql_type
                 else {
-                    return Err(Failure::invalid(format!("Cannot use CONTAINS on non-collection column {name}")));
+                    return Err(no_collection());
                 };
                 let receiver = Receiver { scope, name: &format!("value({name})"), cql_type: element };
                 let element = Element::Value(prepare_term(term, &receiver, markers)?);
@@ -90,8 +95,9 @@ impl<'s> Restrictions<'s> {
             }
             Relation::ContainsKey(name, term) => {
                 let column = column(scope, name)?;
-                let CqlType::Map { key, .. } = &column.cql_type else {
-                    return Err(Failure::invalid(format!("Cannot use CONTAINS KEY on non-map column {name}")));
+                let key = match &column.cql_type {
+                    CqlType::Map { key, .. } if !column.descending => key,
+                    _ => return Err(Failure::invalid(format!("Cannot use CONTAINS KEY on non-map column {name}"))),
                 };
                 let receiver = Receiver { scope, name: &format!("key({name})"), cql_type: key };
                 let element = Element::Key(prepare_term(term, &receiver, markers)?);
@@ -148,6 +154,9 @@ impl<'s> Restrictions<'s> {
             refuse_durations(&column.cql_type)?;
         }
         let (key_type, value_type, frozen) = match &column.cql_type {
+            _ if column.descending => {
+                return Err(Failure::invalid(format!("Column {name} cannot be used as a map")));
+            }
             CqlType::List { .. } => {
                 return Err(Failure::invalid(format!(
                     "Indexes on list entries ({name}[index] = value) are not currently supported."
@@ -334,7 +343,9 @@ fn refuse_durations(cql_type: &CqlType) -> Result<()> {
 }
 
 fn has_duration(cql_type: &CqlType) -> bool {
-    *cql_type == CqlType::Duration || cql_type.parts().into_iter().any(has_duration)
+    // Cassandra does not look into vectors.
+    *cql_type == CqlType::Duration
+        || !matches!(cql_type, CqlType::Vector { .. }) && cql_type.parts().into_iter().any(has_duration)
 }
 
 /// A relation as error texts show it.

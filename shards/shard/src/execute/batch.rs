@@ -88,9 +88,20 @@ pub(crate) async fn statement(
     building.write(shard, timeout).await
 }
 
-/// A batch in the making.
+/// Writes the parts of one statement that reads before it writes, all or none of them.
+pub(super) async fn write_together(shard: &Shard, readings: Vec<ReadingChange>, terms: &Terms) -> Result<(), Failure> {
+    if readings.is_empty() {
+        return Ok(());
+    }
+    let building =
+        Building { kind: None, mutations: Mutations::of_batch(), readings, terms: Some(*terms), tables: Vec::new() };
+    building.write(shard, terms.timeout).await.map(|_| ())
+}
+
+/// A batch in the making, or a statement over several partitions.
 pub(super) struct Building {
-    kind: BatchKind,
+    /// `None` for a statement.
+    kind: Option<BatchKind>,
     pub(super) mutations: Mutations,
     /// What depends on what is there: becomes part of `mutations` once that was read.
     pub(super) readings: Vec<ReadingChange>,
@@ -103,6 +114,7 @@ impl Building {
         if kind == BatchKind::Counter {
             return Err(Failure::invalid("Cannot include non-counter statement in a counter batch"));
         }
+        let kind = Some(kind);
         Ok(Building { kind, mutations: Mutations::of_batch(), readings: Vec::new(), terms: None, tables: Vec::new() })
     }
 
@@ -153,7 +165,12 @@ impl Building {
             None => {
                 // Locks must be let go: it goes on without its client.
                 runtime::spawn(running);
-                Err(timed_out(&terms, if kind == BatchKind::Logged { "BATCH" } else { "UNLOGGED_BATCH" }))
+                let kind = match kind {
+                    Some(BatchKind::Logged) => "BATCH",
+                    Some(BatchKind::Unlogged | BatchKind::Counter) => "UNLOGGED_BATCH",
+                    None => "SIMPLE",
+                };
+                Err(timed_out(&terms, kind))
             }
         }
     }
@@ -164,7 +181,7 @@ impl Building {
         let (partitions, bytes) = (mutations.partitions(), mutations.bytes());
         let mut warnings = Vec::new();
         let names = in_hash_order(&tables).join(", ");
-        if partitions > 1 {
+        if kind.is_some() && partitions > 1 {
             if bytes > BATCH_BYTES_MAX {
                 return Err(Failure::invalid("Batch too large"));
             }
@@ -176,17 +193,17 @@ impl Building {
             }
         }
         match kind {
-            BatchKind::Unlogged if partitions > UNLOGGED_PARTITIONS_WARN => warnings.push(format!(
+            Some(BatchKind::Unlogged) if partitions > UNLOGGED_PARTITIONS_WARN => warnings.push(format!(
                 "Unlogged batch covering {partitions} partitions detected against table{} [{names}]. You should use a \
                  logged batch for atomicity, or asynchronous writes for performance.",
                 if tables.len() == 1 { "" } else { "s" }
             )),
-            BatchKind::Logged | BatchKind::Unlogged | BatchKind::Counter => {}
+            Some(BatchKind::Logged | BatchKind::Unlogged | BatchKind::Counter) | None => {}
         }
         if let Some(terms) = terms {
             let (mutations, terms) = (mutations.finish()?, Terms { timeout, ..terms });
             match kind {
-                BatchKind::Logged if mutations.len() > 1 => write_logged(shard, mutations, &terms).await?,
+                Some(BatchKind::Logged) if mutations.len() > 1 => write_logged(shard, mutations, &terms).await?,
                 _ => write(shard, mutations, &terms).await?,
             }
         }

@@ -1,11 +1,12 @@
 //! Bound values: matching them with markers, and evaluating the choices that restrict columns.
 
 use crate::{Parameters, Shard};
-use cql::plan::{Choice, ColumnSpec, Context, Term, Tuple, Value};
+use cql::plan::{Choice, ColumnSpec, Context, Term, Tuple, Value, rewritten};
 use model::key::{KEY_BYTES_MAX, push_composite};
 use model::value::{self, Bound, TupleElements, ValueError};
 use model::{Column, CqlType, Failure, Table};
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 /// Most partitions, rows or slices that the IN restrictions of one statement may name together.
 pub(crate) const COMBINATIONS_MAX: usize = 65_536;
@@ -56,6 +57,18 @@ impl<'v> Values<'v> {
         term.evaluate(cql_type, &self.bound, &mut context as &mut dyn Context)
     }
 
+    /// A term's value for a key column.
+    fn evaluate_for<'a>(&'a self, shard: &Shard, term: &'a Term, column: &Column) -> Result<Value<'a>, Failure> {
+        if let (Term::Marker(marker), true) = (term, column.descending && column.cql_type.is_collection())
+            && let Some(Bound::Bytes(bytes)) = self.bound.get(*marker as usize)
+        {
+            // In the type of such a column Cassandra sees no collection: it takes the bytes as they are.
+            value::validate(&column.cql_type, bytes).map_err(|error| Failure::invalid(error.0))?;
+            return Ok(Value::Bytes(Cow::Borrowed(bytes)));
+        }
+        self.evaluate(shard, term, &column.cql_type)
+    }
+
     /// The value of a term that restricts `column`: neither null nor unset.
     pub(crate) fn restriction<'a>(
         &'a self,
@@ -63,7 +76,7 @@ impl<'v> Values<'v> {
         term: &'a Term,
         column: &Column,
     ) -> Result<Cow<'a, [u8]>, Failure> {
-        match self.evaluate(shard, term, &column.cql_type)? {
+        match self.evaluate_for(shard, term, column)? {
             Value::Bytes(bytes) => Ok(bytes),
             Value::Null => Err(null_condition(column)),
             Value::Unset => Err(unset(column)),
@@ -90,8 +103,8 @@ impl<'v> Values<'v> {
             Choice::Tuples { tuples, .. } => return self.tuples(shard, tuples, columns),
             Choice::TuplesMarker { marker, .. } => return self.tuple_list(*marker, columns),
         };
-        found.sort_by(|a, b| value::compare(&column.cql_type, a, b).then_with(|| a.cmp(b)));
-        found.dedup();
+        found.sort_by(|a, b| in_table_order(column, a, b));
+        found.dedup_by(|b, a| in_table_order(column, a, b).is_eq());
         Ok(found)
     }
 
@@ -113,7 +126,7 @@ impl<'v> Values<'v> {
             value::validate_bound(&CqlType::List { element, frozen: true }, list).map_err(invalid)?;
         }
         found.iter().flatten().try_for_each(|value| value::validate(&column.cql_type, value)).map_err(invalid)?;
-        Ok(found.into_iter().map(|value| value.map(Cow::Borrowed)).collect())
+        Ok(found.into_iter().map(|value| value.map(|value| rewritten(&column.cql_type, value))).collect())
     }
 
     /// The values of `(a, b) = (x, y)` and `(a, b) IN ((x, y), (z, w))`.
@@ -165,7 +178,7 @@ impl<'v> Values<'v> {
             Tuple::Terms(terms) => {
                 let mut found = Vec::with_capacity(terms.len());
                 for (at, (term, column)) in terms.iter().zip(columns).enumerate() {
-                    found.push(match self.evaluate(shard, term, &column.cql_type)? {
+                    found.push(match self.evaluate_for(shard, term, column)? {
                         Value::Bytes(bytes) => Some(bytes),
                         Value::Null => None,
                         Value::Unset => {
@@ -229,14 +242,22 @@ fn complete<'a, 'c>(
     columns.iter().map(|column| values.next().flatten().ok_or(column)).collect()
 }
 
+/// The order of two values of a key column, in which Cassandra works through rows. Of values that are equal in it (1.0
+/// and 1.00) it takes the first.
+fn in_table_order(column: &Column, a: &[u8], b: &[u8]) -> Ordering {
+    let order = value::compare(&column.cql_type, a, b);
+    if column.descending { order.reverse() } else { order }
+}
+
 /// Tuples in the columns' order, each once, their values one after another.
 fn in_order<'a>(mut tuples: Vec<Vec<Cow<'a, [u8]>>>, columns: &[Column]) -> Vec<Cow<'a, [u8]>> {
-    tuples.sort_by(|a, b| {
+    let order = |a: &[Cow<'_, [u8]>], b: &[Cow<'_, [u8]>]| {
         let each = columns.iter().zip(a.iter().zip(b));
-        let mut orders = each.map(|(column, (a, b))| value::compare(&column.cql_type, a, b).then_with(|| a.cmp(b)));
-        orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
-    });
-    tuples.dedup();
+        let mut orders = each.map(|(column, (a, b))| in_table_order(column, a, b));
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    };
+    tuples.sort_by(|a, b| order(a, b));
+    tuples.dedup_by(|b, a| order(a, b).is_eq());
     tuples.into_iter().flatten().collect()
 }
 
@@ -334,8 +355,20 @@ pub(crate) enum Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// The keys that `choices` (one per partition key column) name.
+    /// The keys that `choices` (one per partition key column) name, none of them empty or too long.
     pub(crate) fn of(
+        shard: &Shard,
+        table: &Table,
+        choices: &'a [Choice],
+        values: &'a Values<'_>,
+    ) -> Result<Keys<'a>, Failure> {
+        let keys = Keys::unchecked(shard, table, choices, values)?;
+        keys.iter().try_for_each(check_key)?;
+        Ok(keys)
+    }
+
+    /// The same, empty ones too: a SELECT of no rows does not look at its keys.
+    pub(crate) fn unchecked(
         shard: &Shard,
         table: &Table,
         choices: &'a [Choice],
@@ -344,9 +377,7 @@ impl<'a> Keys<'a> {
         if let [Choice::One(term)] = choices
             && let [column] = table.partition_key()
         {
-            let key = values.restriction(shard, term, column)?;
-            check_key(&key)?;
-            return Ok(Keys::One(key));
+            return Ok(Keys::One(values.restriction(shard, term, column)?));
         }
         let mut keys = Vec::new();
         for combination in values.prefixes(shard, table.partition_key(), choices)?.iter() {
@@ -360,7 +391,6 @@ impl<'a> Keys<'a> {
                     key
                 }
             };
-            check_key(&key)?;
             keys.push(key);
         }
         Ok(match keys.len() {
@@ -379,7 +409,8 @@ impl<'a> Keys<'a> {
     }
 }
 
-fn check_key(key: &[u8]) -> Result<(), Failure> {
+/// Refuses a partition key that is empty or too long.
+pub(in crate::execute) fn check_key(key: &[u8]) -> Result<(), Failure> {
     if key.is_empty() {
         return Err(Failure::invalid("Key may not be empty"));
     }

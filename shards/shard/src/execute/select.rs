@@ -1,6 +1,6 @@
 //! SELECT: bound values to a read plan, a page of rows to an answer.
 
-use super::binding::{Keys, Values};
+use super::binding::{Keys, Values, check_key};
 use super::paging::{PagingState, invalid_state};
 use super::prepared::Statement;
 use super::project::{self, GroupLimits, groups};
@@ -48,6 +48,9 @@ pub(crate) async fn select(
     let filter = RowFilter::of(shard, &select.table, &select.filter, values)?;
     let target = target_of(shard, select, values)?;
     let slices = slices_of(shard, statement, select, values)?;
+    if let (Target::Keys(keys), false) = (&target, slices.is_empty()) {
+        keys.iter().try_for_each(|key| check_key(&key.key))?;
+    }
     // A limit of grouped rows counts groups, which the owning cores do not know.
     let grouped = select.projection.as_ref().is_some_and(|projection| projection.grouped);
     let has_statics = select.table.static_len > 0;
@@ -215,7 +218,7 @@ fn limit_of(shard: &Shard, term: Option<&Term>, values: &Values<'_>) -> Result<u
 fn target_of(shard: &Shard, select: &Select, values: &Values<'_>) -> Result<Target, Failure> {
     match &select.partitions {
         PartitionRestriction::Keys(choices) => {
-            let keys = Keys::of(shard, &select.table, choices, values)?;
+            let keys = Keys::unchecked(shard, &select.table, choices, values)?;
             let mut keys: Vec<DecoratedKey> = keys.iter().map(DecoratedKey::new).collect();
             if let Some(bounds) = &select.key_tokens {
                 let (lower, upper) = token_bounds(shard, bounds.lower.as_ref(), bounds.upper.as_ref(), values)?;

@@ -228,6 +228,7 @@ fn columns<const N: usize>(columns: [(&str, CqlType); N]) -> Vec<ColumnSpec> {
         table: "describe".into(),
         name: name.into(),
         cql_type,
+        class: None,
     };
     columns.into_iter().map(spec).collect()
 }

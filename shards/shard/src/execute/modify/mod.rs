@@ -7,19 +7,20 @@ mod cells;
 mod json;
 pub(crate) mod reading;
 
+use super::batch;
 use super::binding::{Keys, Values};
 use super::prepared::Statement;
 use super::slices::{Bounds, NullBound, RangeEnd};
 use super::timeout_of;
 use crate::coordinator::write::{Routed, write};
-use crate::coordinator::{Terms, join_all, timed_out, write_terms};
+use crate::coordinator::{Terms, timed_out, write_terms};
 use crate::verbs::Request;
 use crate::{Parameters, Shard, replica};
 use cells::{Cells, Lists};
 use cql::plan::{Modify, ModifyKind, Term, Value, ttl_of};
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
 use model::row::{Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
-use model::{CqlType, DecoratedKey, Failure, HashMap, MutationBuilder, Table, TableId};
+use model::{CqlType, Failure, HashMap, MutationBuilder, Table, TableId};
 use reading::ReadingChange;
 use std::sync::Arc;
 
@@ -52,17 +53,21 @@ async fn modify_reading(
     terms: &Terms,
 ) -> Result<(), Failure> {
     let keys = Keys::of(shard, &modify.table, &modify.keys, values)?;
-    let calls = keys.iter().map(|key| {
-        let change = ReadingChange::new(modify, values, key, local, when);
-        let (to, shard) = (shard.route(local, DecoratedKey::new(key).token), shard.clone());
-        async move { shard.call(to, Request::Change(Box::new(change))).await.done() }
-    });
-    let mut calls = Box::pin(join_all(calls.collect()));
-    match runtime::timeout(terms.timeout, calls.as_mut()).await {
-        Some(results) => results.into_iter().collect(),
+    let change = |key| ReadingChange::new(modify, values, key, local, when);
+    let change = match &keys {
+        Keys::One(key) => change(key),
+        // What fails in one partition changes nothing in the others.
+        Keys::Many(keys) => {
+            return batch::write_together(shard, keys.iter().map(|key| change(key)).collect(), terms).await;
+        }
+    };
+    let (to, shard) = (shard.route(local, change.key().token), shard.clone());
+    let mut call = Box::pin(async move { shard.call(to, Request::Change(Box::new(change))).await.done() });
+    match runtime::timeout(terms.timeout, call.as_mut()).await {
+        Some(result) => result,
         None => {
-            // What is in the log must come into the memtable: the writes go on without their client.
-            runtime::spawn(calls);
+            // What is in the log must come into the memtable: the write goes on without its client.
+            runtime::spawn(call);
             Err(timed_out(terms, "SIMPLE"))
         }
     }
@@ -162,8 +167,8 @@ impl Mutations {
         when: When,
     ) -> Result<(), Failure> {
         let table = &*modify.table;
-        let change = Change::of(shard, modify, values, when)?;
         let keys = Keys::of(shard, table, &modify.keys, values)?;
+        let change = Change::of(shard, modify, values, when)?;
         for key in keys.iter() {
             let group = self.group(&modify.table, key, local);
             change.apply(group, table, modify.kind, when);
