@@ -356,6 +356,9 @@ impl Codec {
             read_subset(&mut input, places.len(), &mut scratch.present)?;
         }
         scratch.cells.clear();
+        // Whether the order of cells is in question: columns have ids in any order, paths another order than in the file.
+        let mut unordered = false;
+        let mut last = None;
         let mut present = scratch.present.iter();
         for i in 0..places.len() {
             let index = if all {
@@ -367,6 +370,7 @@ impl Codec {
                 }
             };
             let Some(place) = places.get(index) else { return input.invalid("a column of the header") };
+            unordered |= place.complex;
             let count = if place.complex {
                 if flags & HAS_COMPLEX_DELETION != 0 {
                     let deletion = self.deletion(&mut input)?;
@@ -393,6 +397,7 @@ impl Codec {
                 if let Some((column, dropped_at)) = place.target
                     && cell.timestamp > dropped_at
                 {
+                    unordered |= last.replace(column).is_some_and(|last| last >= column);
                     scratch.cells.push(RawCell { column, ..cell });
                 }
             }
@@ -401,7 +406,7 @@ impl Codec {
             return input.invalid("the end of a row");
         }
         let place = |cell: &RawCell| cell.cell(bytes);
-        if !scratch.cells.is_sorted_by(|a, b| place(a).place() < place(b).place()) {
+        if unordered && !scratch.cells.is_sorted_by(|a, b| place(a).place() < place(b).place()) {
             scratch.cells.sort_unstable_by(|a, b| place(a).place().cmp(&place(b).place()));
             if scratch.cells.windows(2).any(|pair| place(&pair[0]).place() == place(&pair[1]).place()) {
                 return body.invalid("a row with one cell per column and path");
