@@ -59,4 +59,8 @@ impl fragment::Cursor for Input {
     fn fragment(&self) -> Option<Fragment<'_>> {
         self.cursor.fragment()
     }
+
+    fn skip_partition(&mut self) {
+        fragment::Cursor::skip_partition(&mut self.cursor);
+    }
 }

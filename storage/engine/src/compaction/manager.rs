@@ -1,9 +1,9 @@
 //! Compactions of a shard, one at a time.
 
+use super::run::{self, Done, Job};
 use crate::Error;
 use crate::store::{Inner, Store};
 use model::TableId;
-use super::run::{self, Done, Job};
 use std::rc::Rc;
 
 impl Store {
