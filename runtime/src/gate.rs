@@ -36,19 +36,14 @@ impl Gate {
         self.0.passes.get()
     }
 
-    /// Lets nobody in any more, without waiting.
-    pub fn shut(&self) {
-        self.0.closed.set(true);
-    }
-
-    /// Whether the gate lets nobody in.
+    /// Whether [`Gate::close`] was called.
     pub fn is_closed(&self) -> bool {
         self.0.closed.get()
     }
 
     /// Lets nobody in any more and waits until every pass is dropped.
     pub async fn close(&self) {
-        self.shut();
+        self.0.closed.set(true);
         std::future::poll_fn(|cx| {
             if self.0.passes.get() == 0 {
                 return Poll::Ready(());
