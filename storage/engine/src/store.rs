@@ -303,6 +303,11 @@ impl Store {
         self.inner.memtable(table).map_or(0, |memtable| memtable.bytes())
     }
 
+    /// Bytes of blocks of SSTables in memory, and the most there may be.
+    pub fn cache_memory(&self) -> (usize, usize) {
+        (self.inner.cache.bytes(), self.inner.options.cache_bytes_max)
+    }
+
     pub(crate) fn inner(&self) -> &Rc<Inner> {
         &self.inner
     }

@@ -97,6 +97,9 @@ enum Write {
     Range([(Vec<u8>, Vec<u8>); 2], Deletion),
 }
 
+/// Clustering values, and the versions of the row if they are of one.
+type Versions<'a> = (Vec<u8>, Vec<&'a Vec<u8>>);
+
 type Writes = BTreeMap<(Token, Vec<u8>), Vec<Write>>;
 
 fn table() -> Table {
@@ -178,7 +181,7 @@ fn partition(table: &Table, token: Token, key: &[u8], writes: &[Write], reversed
         Write::Static(row) => Some(row),
         _ => None,
     });
-    let mut places: BTreeMap<Vec<u8>, (Vec<u8>, Vec<&Vec<u8>>)> = BTreeMap::new();
+    let mut places: BTreeMap<Vec<u8>, Versions<'_>> = BTreeMap::new();
     for write in writes {
         match write {
             Write::Row(values, row) => {

@@ -147,7 +147,7 @@ impl BufferedCursor {
         let (from, only) = match &next {
             Next::Start => (From::Start, None),
             Next::AfterPrefix(prefix) => (From::AfterPrefix(*prefix), None),
-            Next::After(key) => (From::After(key.token.prefix(), &*key.key), None),
+            Next::After(key) => (From::After(key.token.prefix(), &key.key), None),
             Next::Only(key) => (From::Start, Some(key)),
             Next::Nothing => return,
         };
@@ -298,6 +298,10 @@ mod tests {
         }
     }
 
+    fn deleted_row(out: &mut Vec<u8>, deletion: Deletion) {
+        RowBuilder::new(out, None, deletion);
+    }
+
     fn write(rng: &mut Rng, memtable: &Memtable) {
         let table = table();
         let key = [rng.below(6) as u8];
@@ -319,8 +323,8 @@ mod tests {
                     deletion(rng),
                 )
             }
-            3 => builder.static_row(|out| drop(RowBuilder::new(out, None, deletion(rng)))),
-            _ => builder.row(Clustering(&values[0]), |out| drop(RowBuilder::new(out, None, deletion(rng)))),
+            3 => builder.static_row(|out| deleted_row(out, deletion(rng))),
+            _ => builder.row(Clustering(&values[0]), |out| deleted_row(out, deletion(rng))),
         };
         let mutation = builder.finish();
         for update in mutation.updates() {
@@ -431,7 +435,7 @@ mod tests {
             for value in 0..10 {
                 let mut values = Vec::new();
                 push_clustering(&mut values, &[value]);
-                builder.row(Clustering(&values), |out| drop(RowBuilder::new(out, None, Deletion::LIVE)));
+                builder.row(Clustering(&values), |out| deleted_row(out, Deletion::LIVE));
             }
             let mutation = builder.finish();
             mutation.updates().for_each(|update| memtable.apply(mutation.token(), mutation.key(), &update));
