@@ -6,8 +6,8 @@
 
 use crate::ast::{self, CellFact, SelectItem};
 use crate::functions::{
-    self, Aggregate, AggregateFunction, Argument, Candidate, Fit, Function, NUMBERS, Scalar, aggregates,
-    is_aggregate_name, is_known, is_missing, pick, scalars, term_fit,
+    self, Aggregate, AggregateFunction, Argument, Candidate, Fit, Function, Scalar, aggregates, is_aggregate_name,
+    is_known, is_missing, pick, scalars, term_fit,
 };
 use crate::literal::{Markers, Receiver, Scope, preferred_type, prepare_term};
 use crate::names::column;
@@ -41,7 +41,7 @@ pub(crate) struct Selection {
     pub(crate) result: Vec<ColumnSpec>,
 }
 
-/// Refuses names of no column and calls that fit no function, as Cassandra does before it looks at anything else.
+/// Refuses names of no column and calls that fit no function.
 pub(crate) fn check(select: &ast::Select, scope: &Scope) -> Result<()> {
     let mut none = Markers::new(&[]);
     let mut selecting =
@@ -392,8 +392,7 @@ impl Selecting<'_, '_, '_> {
     fn cast(&mut self, of: &ast::Selector, type_name: &ast::TypeName) -> Result<(Expression, CqlType)> {
         let to = self.scope.resolve(type_name)?;
         let (expression, from) = self.expression(of, None)?;
-        // Casts of a number to its own type exist, and are found only for a column that descends.
-        if from == to && (!self.descends(of) || NUMBERS.contains(&from)) {
+        if from == to && !self.descends(of) {
             return Ok((expression, to));
         }
         let candidates = functions::cast(&to);

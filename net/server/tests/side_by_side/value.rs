@@ -285,7 +285,9 @@ fn samples(name: &str) -> Vec<Datum> {
         .map(|(date, days): (&str, i32)| quoted(date, ((days as i64 + (1 << 31)) as u32).to_be_bytes().to_vec()))
         .to_vec(),
         "decimal" => {
-            [("0", 0, 0), ("1.0", 10, 1), ("1.00", 100, 2), ("-2.5", -25, 1), ("1E+3", 1, -3), ("1E-10", 1, 10)]
+            // No key may be both 1.0 and 1.00: which of them a row shows depends on what Cassandra has flushed, as it does
+            // at each ALTER TABLE.
+            [("0", 0, 0), ("1.0", 10, 1), ("-2.5", -25, 1), ("1.00", 100, 2), ("1E+3", 1, -3), ("1E-10", 1, 10)]
                 .map(|(literal, unscaled, scale): (&str, i128, i32)| {
                     bare(literal, [scale.to_be_bytes().to_vec(), varint(unscaled)].concat())
                 })

@@ -55,7 +55,7 @@ pub enum Aggregate {
 }
 
 /// The types that numbers come in.
-pub(crate) const NUMBERS: [CqlType; 8] = [
+const NUMBERS: [CqlType; 8] = [
     CqlType::Tinyint,
     CqlType::Smallint,
     CqlType::Int,

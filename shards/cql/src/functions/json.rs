@@ -5,9 +5,10 @@ use model::failure::Detail;
 use model::json::Json;
 use model::{CqlType, ErrorCode, Failure, json};
 
-/// The JSON text of a value; null is `null`.
+/// The JSON text of a value; null is `null`, and so is an empty value that means nothing.
 pub(super) fn to_json(function: &Function, value: Option<&[u8]>) -> Vec<u8> {
     match (value, function.arguments.first()) {
+        (Some([]), Some(cql_type)) if cql_type.is_empty_meaningless() => b"null".to_vec(),
         (Some(value), Some(cql_type)) => json::to_json(cql_type, value).into_bytes(),
         _ => b"null".to_vec(),
     }

@@ -15,7 +15,7 @@ mod times;
 pub use aggregates::AggregateFunction;
 pub(crate) use aggregates::State as AggregateState;
 pub use catalogue::{Aggregate, Function, Scalar};
-pub(crate) use catalogue::{NUMBERS, aggregates, cast, is_aggregate_name, is_known, is_missing, scalars};
+pub(crate) use catalogue::{aggregates, cast, is_aggregate_name, is_known, is_missing, scalars};
 pub(crate) use resolve::{Argument, Candidate, Fit, call, pick, term_fit};
 
 use crate::plan::{Context, Term, Value};

@@ -28,12 +28,15 @@ pub(crate) fn assign(
                 _ => refused("non counter"),
             };
         }
-        Assignment::Prepend(_) if !matches!(cql_type, CqlType::List { .. }) => return refused("non list"),
+        // A value before the column is looked at first.
+        Assignment::Prepend(term) if !cql_type.is_multicell() || !matches!(cql_type, CqlType::List { .. }) => {
+            prepare_term(term, &own, markers)?;
+            return refused(if matches!(cql_type, CqlType::List { .. }) { "frozen list" } else { "non list" });
+        }
         Assignment::Element(..) if !cql_type.is_collection() => return refused("non collection"),
         Assignment::Field(..) if !cql_type.is_user_type() => return refused("non-UDT"),
         _ if !cql_type.is_multicell() => {
             return refused(match assignment {
-                Assignment::Prepend(_) => "frozen list",
                 Assignment::Field(..) => "frozen UDT",
                 _ => "frozen collection",
             });

@@ -18,7 +18,10 @@ pub(crate) fn prepare_select(
 ) -> Result<Prepared> {
     let scope = resolver.scope(&select.table)?;
     let table = &scope.table;
-    selection::check(select, &scope)?;
+    if table.static_len > 0 {
+        // Cassandra asks first whether only static columns are selected, where there are any.
+        selection::check(select, &scope)?;
+    }
     let order = order_columns(&select.order, &scope)?;
     let purpose = Purpose::Select { allow_filtering: select.allow_filtering };
     let near = prepare_near(&select.order, &scope, markers)?;
@@ -90,14 +93,7 @@ fn prepare_limit(
     scope: &Scope,
     markers: &mut Markers<'_>,
 ) -> Result<Option<Term>> {
-    let limit = special(limit, name, &CqlType::Int, scope, markers)?;
-    if let Some(Term::Constant(bytes)) = &limit
-        && let Ok(bytes) = <[u8; 4]>::try_from(&**bytes)
-        && i32::from_be_bytes(bytes) <= 0
-    {
-        return Err(Failure::invalid("LIMIT must be strictly positive"));
-    }
-    Ok(limit)
+    special(limit, name, &CqlType::Int, scope, markers)
 }
 
 /// The columns that a SELECT with a list of selectors names, in their order; names of no column are left out.

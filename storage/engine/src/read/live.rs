@@ -1,12 +1,11 @@
 //! What of a row is live.
 //!
 //! A row is live if its liveness is, or any of its cells: not deleted by the partition, a range, the row or its column,
-//! not expired at the command's `now_in_seconds`, not of a column dropped since. A static cell is deleted by the
+//! not expired at the command's `now_in_seconds`, not of a column that is dropped or was dropped since. A static cell is deleted by the
 //! partition and its column alone.
 
-use model::ColumnId;
 use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowView};
-use model::schema::DroppedColumn;
+use model::{ColumnId, Table};
 
 /// Room for the cells of a row and of a static row, kept from read to read.
 pub(crate) type CellScratch = std::cell::Cell<LiveCells<'static>>;
@@ -38,7 +37,7 @@ pub(super) fn live_cells<'a>(
     row: RowView<'a>,
     deletion: Deletion,
     now: i64,
-    dropped: &[DroppedColumn],
+    table: &Table,
     cells: &mut Vec<Cell<'a>>,
 ) -> Option<Option<Liveness>> {
     cells.clear();
@@ -57,7 +56,7 @@ pub(super) fn live_cells<'a>(
         if !column_deleted
             && !deletion.deletes(cell.timestamp)
             && cell.value_at(now).is_some()
-            && !is_dropped(&cell, dropped)
+            && !is_dropped(&cell, table)
         {
             cells.push(cell);
         }
@@ -77,8 +76,11 @@ pub(super) fn dead_cells(row: RowView<'_>, deletion: Deletion, now: i64) -> u64 
     deleted + dead.count() as u64
 }
 
-/// Whether a cell was written before its column was dropped.
+/// Whether a cell's column is dropped, or was since the cell was written.
 #[inline]
-fn is_dropped(cell: &Cell<'_>, dropped: &[DroppedColumn]) -> bool {
-    !dropped.is_empty() && dropped.iter().any(|column| column.id == cell.column && cell.timestamp <= column.dropped_at)
+fn is_dropped(cell: &Cell<'_>, table: &Table) -> bool {
+    !table.dropped.is_empty()
+        && table.dropped.iter().any(|column| {
+            column.id == cell.column && (cell.timestamp <= column.dropped_at || table.column_by_id(column.id).is_none())
+        })
 }

@@ -236,7 +236,7 @@ impl<'r> Reading<'r> {
         }
         let mut statics = Vec::new();
         if !static_row.is_empty() {
-            live_cells(RowView::trusted(&static_row), Deletion::LIVE, now, &table.dropped, &mut statics);
+            live_cells(RowView::trusted(&static_row), Deletion::LIVE, now, &table, &mut statics);
         }
         let mut room = std::mem::take(&mut self.cells);
         let mut reached = None;
@@ -248,7 +248,7 @@ impl<'r> Reading<'r> {
                         progress.sink.dead(dead_cells(row, Deletion::LIVE, now));
                     }
                     let mut cells = recycle(room);
-                    if let Some(liveness) = live_cells(row, Deletion::LIVE, now, &table.dropped, &mut cells) {
+                    if let Some(liveness) = live_cells(row, Deletion::LIVE, now, &table, &mut cells) {
                         let (cells, static_cells, static_only) = (&*cells, &*statics, false);
                         let row =
                             LiveRow { token, key, clustering, comparable, liveness, cells, static_cells, static_only };

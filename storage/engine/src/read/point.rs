@@ -256,7 +256,7 @@ impl Row {
         }
         let mut reached = None;
         let mut cells = inner.scratch.take().recycle();
-        if let Some(liveness) = live_cells(row, self.deletion, now, &memtable.table().dropped, &mut cells.row) {
+        if let Some(liveness) = live_cells(row, self.deletion, now, &memtable.table(), &mut cells.row) {
             reached = progress.give(&LiveRow {
                 token: key.token,
                 key: &key.key,
