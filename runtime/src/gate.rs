@@ -36,14 +36,19 @@ impl Gate {
         self.0.passes.get()
     }
 
-    /// Whether [`Gate::close`] was called.
+    /// Lets nobody in any more, without waiting.
+    pub fn shut(&self) {
+        self.0.closed.set(true);
+    }
+
+    /// Whether the gate lets nobody in.
     pub fn is_closed(&self) -> bool {
         self.0.closed.get()
     }
 
     /// Lets nobody in any more and waits until every pass is dropped.
     pub async fn close(&self) {
-        self.0.closed.set(true);
+        self.shut();
         std::future::poll_fn(|cx| {
             if self.0.passes.get() == 0 {
                 return Poll::Ready(());

@@ -79,6 +79,8 @@ pub struct Config {
     pub sync: engine::SyncMode,
     /// `commitlog_segment_size`, bytes.
     pub segment_bytes: u32,
+    /// This shard's part of `commitlog_total_space`, bytes.
+    pub log_bytes: u64,
     /// Memory of this shard, bytes; the budgets of decision 22 are shares of it.
     pub memory_bytes: usize,
     /// `read_request_timeout`.
@@ -330,6 +332,7 @@ impl Shard {
         mailbox: Mailbox,
         notifier: Rc<dyn Notifier>,
     ) -> Shard {
+        store.set_host_id(*identity.host_id.as_bytes());
         let prepared = StatementCache::new(config.memory_bytes / PREPARED_SHARE);
         let texts = TextCache::new(config.memory_bytes / TEXTS_SHARE);
         let inner = Inner {

@@ -61,8 +61,8 @@ pub(crate) enum StartStep {
         /// Above every segment counter of the node.
         counter_floor: u64,
     },
-    /// To 0: replayed, and the store takes writes.
-    Replayed(Result<(), StepError>),
+    /// To 0: replayed, and the store takes writes; whether all that was replayed is in SSTables.
+    Replayed(Result<bool, StepError>),
     /// From 0: who the node is and what is prepared.
     Ready {
         /// Who the node is.

@@ -279,6 +279,14 @@ pub(crate) fn failure(schema: &Schema, table: Option<TableId>, error: engine::Er
             tracing::error!(%error, "the commit log cannot be written");
             Failure::server("The commit log could not be written").unknown()
         }
+        // The coordinator, who knows the level asked, adds the detail.
+        error @ engine::Error::BadSstable { .. } => {
+            tracing::error!(%error, "a read met an SSTable that cannot be used");
+            Failure::new(
+                ErrorCode::ReadFailure,
+                format!("Operation failed - received 0 responses and 1 failures: UNKNOWN ({error})"),
+            )
+        }
         error => {
             tracing::error!(%error, "the store failed");
             Failure::server("The store failed").unknown()

@@ -15,7 +15,7 @@ use crate::schema::prepared::StoredStatement;
 use crate::{Config, Notifier, Shard, StartError, schema};
 use engine::Store;
 use engine::store::Truncation;
-use model::{Schema, ShardMap, TableId};
+use model::{Schema, ShardMap, Table, TableId};
 use runtime::ShardId;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -88,6 +88,7 @@ async fn open(config: &Config) -> Result<Store, StartError> {
         segment_bytes: config.segment_bytes,
         memtable_bytes_max: config.memory_bytes / 4,
         cache_bytes_max: config.memory_bytes / 20 * 9,
+        log_bytes_max: config.log_bytes,
     };
     Store::open(options).await.map_err(store_error)
 }
@@ -106,9 +107,13 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
     }
     let counter_floor = highest + 1;
 
-    add_tables(&store, &schema::system_schema());
+    let system = schema::system_schema();
+    add_tables(&store, &system);
+    store.clean(stored_tables(&system)).await.map_err(store_error)?;
+    store.load(&[]).await.map_err(store_error)?;
     store.replay(&[]).await.map_err(store_error)?;
     let loaded = schema::load(&store).await?;
+    store.clean(stored_tables(&loaded.schema)).await.map_err(store_error)?;
     let step =
         || StartStep::Load { schema: loaded.schema.clone(), truncations: loaded.truncations.clone(), counter_floor };
     steps.broadcast(step).await;
@@ -119,8 +124,13 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
             _ => None,
         })
         .await?;
-    own?;
-    others.into_iter().collect::<Result<(), StepError>>().map_err(start_error)?;
+    let mut flushed = own?;
+    for other in others {
+        flushed &= other.map_err(start_error)?;
+    }
+    if flushed {
+        store.release_replayed().await.map_err(store_error)?;
+    }
     let identity = schema::settle(config, &store, &loaded).await?;
     // Drops of columns are stored in whole milliseconds, rounded up.
     let timestamp = loaded.last_timestamp.saturating_add(1_000);
@@ -164,21 +174,34 @@ fn add_tables(store: &Store, schema: &Schema) {
     }
 }
 
+/// The tables of a schema that are not virtual.
+fn stored_tables(schema: &Schema) -> impl Iterator<Item = &Arc<Table>> {
+    schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()).flat_map(|keyspace| keyspace.tables.values())
+}
+
+/// Replays the log over the SSTables and flushes what that brought; whether all of it is in SSTables.
 async fn replay(
     store: &Store,
     schema: &Schema,
     truncations: &[(TableId, Truncation)],
     counter_floor: u64,
-) -> Result<(), StartError> {
+) -> Result<bool, StartError> {
     add_tables(store, schema);
+    store.load(truncations).await.map_err(store_error)?;
     let stats = store.replay(truncations).await.map_err(store_error)?;
     tracing::info!(?stats, "replayed the commit log");
-    store.start(counter_floor).await.map_err(store_error)
+    store.start(counter_floor).await.map_err(store_error)?;
+    // A disk without room must not keep a node from serving what it has.
+    let flushed = store.flush_replayed().await;
+    if let Err(error) = &flushed {
+        tracing::warn!(%error, "what was replayed stays in the log");
+    }
+    Ok(flushed.is_ok())
 }
 
 fn store_error(error: engine::Error) -> StartError {
     match error {
-        engine::Error::Corrupt { .. } => StartError::Corrupt(error.to_string()),
+        engine::Error::Corrupt { .. } | engine::Error::BadSstable { .. } => StartError::Corrupt(error.to_string()),
         error => StartError::Failed(error.to_string()),
     }
 }

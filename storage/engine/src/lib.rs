@@ -9,8 +9,13 @@ pub mod batch_log;
 mod cache;
 pub mod commitlog;
 pub mod compaction;
+mod covered;
+mod flush;
+mod flush_rows;
+mod load;
 pub mod memtable;
 mod open_sstable;
+mod output;
 mod read;
 mod renumber;
 mod restore;
@@ -24,6 +29,7 @@ pub mod transaction;
 mod write;
 
 pub use batch_log::{BatchId, StoredBatch};
+pub use load::directory_of;
 pub use row_lock::RowGuard;
 pub use store::Store;
 
@@ -60,10 +66,12 @@ pub struct Options {
     pub sync: SyncMode,
     /// `commitlog_segment_size`, bytes; a power of two multiple of 4 KiB.
     pub segment_bytes: u32,
-    /// Memtables of user tables may hold this many bytes before writes are refused.
+    /// Memtables of user tables may hold this many bytes before writes wait; they are flushed from half of it on.
     pub memtable_bytes_max: usize,
     /// Blocks of SSTables may take this many bytes of memory.
     pub cache_bytes_max: usize,
+    /// Full segments of the log may hold this many bytes before what the oldest one needs is flushed.
+    pub log_bytes_max: u64,
 }
 
 /// Why the store refused. Definite unless said otherwise.
@@ -109,6 +117,11 @@ pub enum Error {
         /// File, offset and fault.
         error: sstable::Error,
     },
+    /// A table cannot be written as SSTables as its options say.
+    Unwritable {
+        /// What is not supported.
+        what: String,
+    },
     /// The disk failed.
     Io(std::io::Error),
 }
@@ -132,6 +145,7 @@ impl std::fmt::Display for Error {
                 path.display()
             ),
             Error::BadSstable { directory, error } => write!(f, "{}/{error}", directory.display()),
+            Error::Unwritable { what } => f.write_str(what),
             Error::Io(error) => write!(f, "disk: {error}"),
         }
     }

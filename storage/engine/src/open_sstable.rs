@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Most bytes of a component that is held in memory whole.
-pub const HELD_BYTES_MAX: usize = 1 << 30;
+const HELD_BYTES_MAX: usize = 1 << 30;
 
 /// See the module.
 pub(crate) struct OpenSstable {
@@ -31,6 +31,8 @@ pub(crate) struct OpenSstable {
     /// Unique in this shard for as long as the process runs.
     pub(crate) number: u64,
     pub(crate) directory: PathBuf,
+    /// Bytes of Data.db.
+    pub(crate) data_bytes: u64,
     /// Bytes of all its files.
     pub(crate) disk_bytes: u64,
     /// How many files it has.
@@ -129,6 +131,7 @@ impl OpenSstable {
             reader: Arc::new(reader),
             number,
             directory: directory.to_owned(),
+            data_bytes: data_len,
             disk_bytes: data_len + index_len + rows_len + held_bytes,
             files: components.len(),
             foreign: false,
@@ -180,6 +183,11 @@ impl OpenSstable {
         let _ = self.cache.set(cache.clone());
     }
 
+    /// How many partitions it has, about.
+    pub(crate) fn partitions(&self) -> u64 {
+        self.reader.metadata().statistics.partition_sizes.buckets.iter().map(|count| (*count).max(0) as u64).sum()
+    }
+
     /// Its component of our own, unless a foreign program wrote it.
     pub(crate) fn sidecar(&self) -> Option<&Sidecar> {
         self.sidecar.as_ref()
@@ -195,30 +203,46 @@ impl OpenSstable {
     }
 
     async fn load_unmarked(&self, block: BlockId) -> Result<Bytes, Error> {
-        let bad = |error| Error::BadSstable { directory: self.directory.clone(), error };
-        let (offset, len) = self.reader.block_range(block).map_err(bad)?;
-        let file = match block.component {
+        let (offset, len) = self.reader.block_range(block).map_err(|error| self.bad(error))?;
+        let (from, pages) = self.pages(block.component, offset, len).await?;
+        self.decode(block, from, &pages)
+    }
+
+    /// Reads the pages that some bytes of a component lie in, checked if there is a `Helenus.db`; where they begin.
+    pub(crate) async fn pages(&self, component: Component, offset: u64, len: u64) -> Result<(u64, Bytes), Error> {
+        let file = match component {
             Component::Data => &self.data,
             Component::Rows => self.rows.as_ref().unwrap_or(&self.index),
             _ => &self.index,
         };
-        let aligned = offset / ALIGNMENT as u64 * ALIGNMENT as u64;
+        let from = offset / ALIGNMENT as u64 * ALIGNMENT as u64;
         let end = match &self.sidecar {
             // Whole pages, to check them.
             Some(sidecar) => {
-                let file_len = sidecar.len(block.component).unwrap_or(offset + len);
+                let file_len = sidecar.len(component).unwrap_or(offset + len);
                 (offset + len).next_multiple_of(ALIGNMENT as u64).min(file_len)
             }
             None => offset + len,
         };
-        let pages = read_range(file, aligned, end).await.map_err(Error::Io)?;
+        let pages = read_range(file, from, end).await.map_err(Error::Io)?;
         if let Some(sidecar) = &self.sidecar {
-            let place = BlockId { component: block.component, offset: aligned };
-            sidecar.check(self.reader.descriptor(), place, &pages).map_err(bad)?;
+            let place = BlockId { component, offset: from };
+            sidecar.check(self.reader.descriptor(), place, &pages).map_err(|error| self.bad(error))?;
         }
-        let from = (offset - aligned) as usize;
-        let raw = pages.slice(from.min(pages.len())..(from + len as usize).min(pages.len()));
-        self.reader.decode_block(block, raw).map_err(bad)
+        Ok((from, pages))
+    }
+
+    /// A block of pages that begin at `from`.
+    pub(crate) fn decode(&self, block: BlockId, from: u64, pages: &Bytes) -> Result<Bytes, Error> {
+        let (offset, len) = self.reader.block_range(block).map_err(|error| self.bad(error))?;
+        let start = (offset.saturating_sub(from) as usize).min(pages.len());
+        let raw = pages.slice(start..(start + len as usize).min(pages.len()));
+        self.reader.decode_block(block, raw).map_err(|error| self.bad(error))
+    }
+
+    /// An error of these files.
+    pub(crate) fn bad(&self, error: sstable::Error) -> Error {
+        Error::BadSstable { directory: self.directory.clone(), error }
     }
 }
 

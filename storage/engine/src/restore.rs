@@ -15,6 +15,7 @@ use crate::commitlog::position::{LogPosition, Truncation};
 use crate::commitlog::record::{self, ColumnList, Record, records};
 use crate::commitlog::replay::{self, Found, SegmentReader};
 use crate::commitlog::segment::{HEADER_BYTES, Header, shard_of};
+use crate::load::Flushed;
 use crate::memtable::Memtable;
 use crate::renumber::Renumbering;
 use crate::store::{Inner, ReplayStats};
@@ -26,6 +27,9 @@ use std::sync::Arc;
 
 /// Records between two questions whether to yield.
 const RECORDS_PER_YIELD: usize = 128;
+
+/// An offset beyond every segment's, that SSTables can name.
+const OFFSET_END: u32 = i32::MAX as u32;
 
 /// The segments of earlier runs.
 #[derive(Default)]
@@ -61,6 +65,18 @@ impl OldSegments {
         OldSegments { segments, temporary: found.temporary, ..OldSegments::default() }
     }
 
+    /// All of their records, as parts of the log.
+    pub(crate) fn intervals(&self) -> Vec<(LogPosition, LogPosition)> {
+        let whole = |id| (LogPosition { segment: id, offset: 0 }, LogPosition { segment: id, offset: OFFSET_END });
+        self.segments.iter().map(|segment| whole(segment.header.id)).collect()
+    }
+
+    /// Whether a segment of the shard of `position` begins before it.
+    pub(crate) fn is_anything_before(&self, position: LogPosition) -> bool {
+        let before = |id: u64| shard_of(id) == shard_of(position.segment) && id <= position.segment;
+        self.segments.iter().any(|segment| before(segment.header.id))
+    }
+
     fn headers(&self) -> Vec<Header> {
         self.segments.iter().map(|segment| segment.header).collect()
     }
@@ -78,6 +94,8 @@ struct Destination {
     local: bool,
     memtable: Rc<Memtable>,
     truncation: Option<Truncation>,
+    /// What SSTables hold already.
+    flushed: Vec<Flushed>,
 }
 
 /// See [`crate::Store::replay`].
@@ -93,6 +111,7 @@ pub(crate) async fn replay(inner: &Inner, truncations: &[(TableId, Truncation)])
             local: state.local,
             memtable: state.memtable.clone(),
             truncation: old.truncations.get(id).cloned(),
+            flushed: state.covered.clone(),
         };
         fresh.map(|(id, state)| (*id, destination(id, state))).collect()
     };
@@ -125,6 +144,12 @@ pub(crate) async fn replay(inner: &Inner, truncations: &[(TableId, Truncation)])
         }
     }
     inner.old.borrow_mut().replayed.extend(destinations.keys().copied());
+    for (id, destination) in &destinations {
+        if let Some(state) = inner.tables.borrow_mut().get_mut(id) {
+            state.holds_replayed = !destination.memtable.read().partitions.is_empty();
+            state.covered = Vec::new();
+        }
+    }
     Ok(stats)
 }
 
@@ -197,7 +222,9 @@ impl Scan<'_> {
             let Some(destination) = self.destinations.get(&update.table) else { continue };
             let truncated = destination.truncation.as_ref().is_some_and(|truncation| truncation.covers(position));
             let owner = if destination.local { 0 } else { owner };
-            if truncated || owner != self.inner.shard {
+            let token = mutation.token();
+            let flushed = || destination.flushed.iter().any(|held| held.covers(position, token, destination.local));
+            if truncated || owner != self.inner.shard || flushed() {
                 continue;
             }
             applied = true;
@@ -286,6 +313,14 @@ pub(crate) async fn release(inner: &Inner, table: TableId) -> Result<(), Error> 
         replay::delete(&inner.directory, header.id).await.map_err(Error::Io)?;
     }
     Ok(())
+}
+
+/// On shard 0: releases every table, once all shards have flushed what they replayed.
+pub(crate) async fn release_all(inner: &Inner) -> Result<(), Error> {
+    let tables: Vec<TableId> = inner.tables.borrow().keys().copied().collect();
+    let Some((last, others)) = tables.split_last() else { return Ok(()) };
+    inner.old.borrow_mut().released.extend(others.iter().copied());
+    release(inner, *last).await
 }
 
 /// Whether the shard of a segment keeps the file to write over it: no other shard may delete it then.

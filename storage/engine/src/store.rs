@@ -18,22 +18,26 @@ use crate::commitlog::replay::{self, Found};
 use crate::commitlog::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::commitlog::{Log, LogOptions};
 use crate::memtable::{MemoryCounter, Memtable};
+use crate::open_sstable::OpenSstable;
 use crate::read::{self, CellScratch};
 use crate::restore::OldSegments;
 use crate::row_lock::{RowGuard, RowLocks};
+use crate::signal::Signal;
 use crate::table::{LoggedTable, TableState, is_system};
-use crate::tracker::View;
+use crate::tracker::{self, View};
+use crate::transaction::{Kind, Transaction};
 use crate::write::{Reserved, Target, Targets, Undecided, Write};
-use crate::{Error, Options};
+use crate::{Error, Options, sstable_id};
 use model::query::{ReadCommand, ReadEnd, RowSink};
 use model::{DecoratedKey, Mutation, Table, TableId, Token};
 use runtime::file::{create_dir_all, sync_dir};
-use runtime::gate::Gate;
+use runtime::gate::{Gate, Semaphore};
 use runtime::{Class, HashMap};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A shard's storage. Cloning shares it.
 #[derive(Clone)]
@@ -48,13 +52,31 @@ pub(crate) struct Inner {
     /// The shard that this store belongs to.
     pub(crate) shard: u16,
     pub(crate) tables: RefCell<HashMap<TableId, TableState>>,
-    user_bytes: MemoryCounter,
-    system_bytes: MemoryCounter,
+    pub(crate) user_bytes: MemoryCounter,
+    pub(crate) system_bytes: MemoryCounter,
     /// Bytes of writes on their way to a memtable.
     in_flight_bytes: Rc<Cell<usize>>,
     pub(crate) gate: Gate,
-    log: OnceCell<Log>,
-    floor: Cell<u64>,
+    pub(crate) log: OnceCell<Log>,
+    pub(crate) floor: Cell<u64>,
+    /// One flush runs at a time.
+    pub(crate) flush_turn: Semaphore,
+    /// One compaction runs at a time.
+    pub(crate) compaction_turn: Semaphore,
+    /// Roused when the flusher may have something to do.
+    pub(crate) flush_wanted: Rc<Signal>,
+    /// Whether the last flush that memory or the log asked for failed.
+    pub(crate) flush_failed: Cell<bool>,
+    /// Bytes of writes that wait for room.
+    pub(crate) waiting_bytes: Rc<Cell<usize>>,
+    /// Roused when memory was freed, or will not be.
+    pub(crate) room: Signal,
+    /// SSTables of dropped and truncated tables, until that is durable.
+    given_up: RefCell<HashMap<TableId, Vec<Rc<OpenSstable>>>>,
+    /// The node's id, once it is known: SSTables name who wrote them.
+    pub(crate) host_id: Cell<Option<[u8; 16]>>,
+    /// Numbers of SSTables given out.
+    numbers: Cell<u64>,
     highest_counter: u64,
     pub(crate) old: RefCell<OldSegments>,
     /// Where tables were truncated in this run.
@@ -89,6 +111,15 @@ impl Store {
             gate,
             log: OnceCell::new(),
             floor: Cell::new(0),
+            flush_turn: Semaphore::new(1),
+            compaction_turn: Semaphore::new(1),
+            flush_wanted: Rc::default(),
+            flush_failed: Cell::new(false),
+            waiting_bytes: Rc::default(),
+            room: Signal::default(),
+            given_up: RefCell::default(),
+            host_id: Cell::new(None),
+            numbers: Cell::new(0),
             highest_counter: found.highest_counter(),
             old: RefCell::new(OldSegments::new(found)),
             truncated: RefCell::default(),
@@ -129,7 +160,9 @@ impl Store {
     pub fn drop_table(&self, table: TableId) {
         let state = self.inner.tables.borrow_mut().remove(&table);
         if let Some(state) = state {
+            self.inner.give_up(table, &state.view);
             self.inner.discard(state.memtable);
+            state.pending.into_iter().for_each(|pending| self.inner.discard(pending.memtable));
         }
     }
 
@@ -154,9 +187,15 @@ impl Store {
             shard: inner.shard,
             shard_map: inner.options.shard_map,
         };
-        let log = Log::start(options, first, recyclable, &ends).await?;
+        let log = Log::start(options, first, recyclable, &ends, inner.flush_wanted.clone()).await?;
         assert!(inner.log.set(log).is_ok(), "a store starts once");
+        inner.start_flusher();
         Ok(())
+    }
+
+    /// Tells who the node is: SSTables that it writes name it.
+    pub fn set_host_id(&self, host_id: [u8; 16]) {
+        self.inner.host_id.set(Some(host_id));
     }
 
     /// The highest segment counter found in the directory; 0 if it is empty.
@@ -188,7 +227,11 @@ impl Store {
         let pass = inner.gate.enter().ok_or(Error::Closing)?;
         let log = inner.started();
         let bytes = mutation.bytes().len();
-        let reserved = if system { None } else { Some(inner.reserve(bytes)?) };
+        let reserved = match inner.reserve(bytes) {
+            _ if system => None,
+            Some(reserved) => Some(reserved),
+            None => Some(inner.wait_for_room(bytes).await?),
+        };
         let permit = log.admit(bytes).await?;
         // From here to the append nothing is awaited: a truncation sees the write as before it or as after it.
         let Some(targets) = inner.targets(&mutation)? else { return Ok(()) };
@@ -252,12 +295,15 @@ impl Store {
         let _pass = inner.gate.enter().ok_or(Error::Closing)?;
         let log = inner.started();
         log.usable()?;
-        let (old, cut) = {
+        let (old, pending, cut) = {
             let mut tables = inner.tables.borrow_mut();
             let state = tables.get_mut(&table).ok_or(Error::UnknownTable(table))?;
             let empty = Rc::new(Memtable::new(state.table.clone(), inner.counter_of(&state.table)));
-            (std::mem::replace(&mut state.memtable, empty), log.cut())
+            let view = std::mem::take(&mut state.view);
+            inner.give_up(table, &view);
+            (std::mem::replace(&mut state.memtable, empty), std::mem::take(&mut state.pending), log.cut())
         };
+        pending.into_iter().for_each(|pending| inner.discard(pending.memtable));
         let reached = log.reach(&cut).await;
         old.seal().await;
         inner.discard(old);
@@ -271,6 +317,7 @@ impl Store {
     pub async fn release(&self, table: TableId) -> Result<(), Error> {
         let inner = &self.inner;
         let Some(_pass) = inner.gate.enter() else { return Err(Error::Closing) };
+        inner.remove_given_up(table).await?;
         let known = inner.tables.borrow().contains_key(&table);
         let position = inner.truncated.borrow().get(&table).copied();
         if !known {
@@ -284,6 +331,24 @@ impl Store {
         Ok(())
     }
 
+    /// After [`Store::start`]: writes what replay brought to SSTables. Once every shard has, shard 0 calls
+    /// [`Store::release_replayed`].
+    pub async fn flush_replayed(&self) -> Result<(), Error> {
+        let replayed: Vec<TableId> = {
+            let tables = self.inner.tables.borrow();
+            tables.iter().filter(|(_, state)| state.holds_replayed).map(|(id, _)| *id).collect()
+        };
+        for table in replayed {
+            self.flush(table).await?;
+        }
+        Ok(())
+    }
+
+    /// On shard 0: removes the segments of earlier runs, which no shard needs any more.
+    pub async fn release_replayed(&self) -> Result<(), Error> {
+        crate::restore::release_all(&self.inner).await
+    }
+
     /// Makes everything written durable (in every mode).
     pub async fn sync(&self) -> Result<(), Error> {
         self.inner.started().sync().await
@@ -291,6 +356,9 @@ impl Store {
 
     /// Refuses new writes, waits for those under way, syncs the log.
     pub async fn close(&self) -> Result<(), Error> {
+        self.inner.gate.shut();
+        self.inner.flush_wanted.notify();
+        self.inner.room.notify();
         self.inner.gate.close().await;
         match self.inner.log.get() {
             Some(log) => log.close().await,
@@ -319,7 +387,7 @@ impl Store {
 }
 
 impl Inner {
-    fn started(&self) -> &Log {
+    pub(crate) fn started(&self) -> &Log {
         self.log.get().expect("the store was started")
     }
 
@@ -348,12 +416,64 @@ impl Inner {
         self.shard == if local { 0 } else { self.options.shard_map.owner(token) }
     }
 
-    fn reserve(&self, bytes: usize) -> Result<Reserved, Error> {
-        let used = self.user_bytes.get() + self.in_flight_bytes.get();
-        if used + bytes > self.options.memtable_bytes_max {
-            return Err(Error::MemtableFull);
+    /// Room for a write; `None` if there is none now.
+    fn reserve(&self, bytes: usize) -> Option<Reserved> {
+        let used = self.user_bytes.get() + self.in_flight_bytes.get() + bytes;
+        if used >= self.flush_at() {
+            self.flush_wanted.notify();
         }
-        Ok(Reserved::new(&self.in_flight_bytes, bytes))
+        (used <= self.options.memtable_bytes_max).then(|| Reserved::new(&self.in_flight_bytes, bytes))
+    }
+
+    /// Waits until a flush makes room. [`Error::MemtableFull`] if flushes fail, and for a write beyond the budget.
+    #[cold]
+    async fn wait_for_room(&self, bytes: usize) -> Result<Reserved, Error> {
+        let _waiting = Reserved::new(&self.waiting_bytes, bytes);
+        self.flush_wanted.notify();
+        loop {
+            let answer = self.room.wait(|| match self.reserve(bytes) {
+                Some(reserved) => Some(Ok(reserved)),
+                None if self.gate.is_closed() => Some(Err(Error::Closing)),
+                None if self.flush_failed.get() || self.in_memory() == 0 => Some(Err(Error::MemtableFull)),
+                None => None,
+            });
+            // A reader that was the last to hold a flushed memtable frees it without a word.
+            if let Some(answer) = runtime::timeout(ROOM_WAIT, answer).await {
+                return answer;
+            }
+        }
+    }
+
+    /// Bytes of writes and memtables that will be freed.
+    fn in_memory(&self) -> usize {
+        self.user_bytes.get() + self.in_flight_bytes.get()
+    }
+
+    /// A number for an SSTable.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.set(self.numbers.get() + 1);
+        self.numbers.get()
+    }
+
+    /// Keeps the SSTables of a table that is dropped or truncated until [`Inner::remove_given_up`].
+    fn give_up(&self, table: TableId, view: &View) {
+        if !view.sstables.is_empty() {
+            self.given_up.borrow_mut().entry(table).or_default().extend(view.sstables.iter().cloned());
+        }
+    }
+
+    /// The drop or truncation is durable: the files go.
+    async fn remove_given_up(&self, table: TableId) -> Result<(), Error> {
+        let gone = self.given_up.borrow_mut().remove(&table).unwrap_or_default();
+        // What all shards serve, shard 0 removes.
+        let gone: Vec<_> = gone.into_iter().filter(|sstable| !sstable.foreign || self.shard == 0).collect();
+        let Some(first) = gone.first() else { return Ok(()) };
+        let mut transaction = Transaction::new(&first.directory, Kind::Truncate, sstable_id::time_uuid());
+        let millis = runtime::wall_micros() as u64 / 1000;
+        gone.iter().for_each(|sstable| transaction.remove(sstable.reader.descriptor(), millis, sstable.files));
+        transaction.commit(millis).await?;
+        tracker::retire(gone, transaction);
+        Ok(())
     }
 
     /// The memtables that a mutation goes to; `None` if it changes nothing.
@@ -387,15 +507,20 @@ impl Inner {
     }
 
     /// Frees a memtable in pieces once the writes under way are done.
-    fn discard(&self, memtable: Rc<Memtable>) {
+    pub(crate) fn discard(self: &Rc<Self>, memtable: Rc<Memtable>) {
         let Some(pass) = self.gate.enter() else { return };
+        let inner = self.clone();
         runtime::spawn_in(Class::Background, async move {
             memtable.seal().await;
             Memtable::dismantle(memtable).await;
+            inner.room.notify();
             drop(pass);
         });
     }
 }
+
+/// How long a write waits for room before it looks by itself.
+const ROOM_WAIT: Duration = Duration::from_millis(20);
 
 /// What could not be written yet, and may be later.
 fn unknown(error: Error) -> Error {

@@ -1,11 +1,15 @@
 //! A table of this shard: description, active memtable, and what the log says of its columns.
 
+use crate::commitlog::position::LogPosition;
 use crate::commitlog::record::ColumnList;
+use crate::flush::Pending;
+use crate::load::Flushed;
 use crate::memtable::{MemoryCounter, Memtable};
 use crate::tracker::View;
 use model::schema::SYSTEM_KEYSPACES;
 use model::{Table, TableId};
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,6 +23,16 @@ pub(crate) struct TableState {
     pub(crate) memtable: Rc<Memtable>,
     /// What lies beside the active memtable.
     pub(crate) view: Rc<View>,
+    /// The memtables of `view`, oldest first, with where the log was when each took its last write.
+    pub(crate) pending: VecDeque<Pending>,
+    /// Up to where the log was flushed in this run.
+    pub(crate) flushed: Option<LogPosition>,
+    /// Whether what replay brought is still in memory alone.
+    pub(crate) holds_replayed: bool,
+    /// Whether a start has looked for SSTables.
+    pub(crate) loaded: bool,
+    /// What replay leaves out.
+    pub(crate) covered: Vec<Flushed>,
     /// Of a table of batches: bytes in memory after the last shedding, and whether one is under way.
     pub(crate) shed_bytes: Cell<usize>,
     /// See `shed_bytes`.
@@ -45,8 +59,20 @@ impl TableState {
         let list = Rc::new(LoggedTable::new(&table));
         let memtable = Rc::new(Memtable::new(table.clone(), counter));
         let (shed_bytes, shedding) = (Cell::new(0), Cell::new(false));
-        let view = Rc::default();
-        TableState { table, local, list, memtable, view, shed_bytes, shedding }
+        TableState {
+            table,
+            local,
+            list,
+            memtable,
+            view: Rc::default(),
+            pending: VecDeque::new(),
+            flushed: None,
+            holds_replayed: false,
+            loaded: false,
+            covered: Vec::new(),
+            shed_bytes,
+            shedding,
+        }
     }
 }
 

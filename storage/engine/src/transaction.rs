@@ -87,6 +87,10 @@ impl Transaction {
     /// Takes the change back: removes the new SSTables' files, then the log.
     pub async fn abort(self) -> Result<(), Error> {
         delete(&self.directory, |descriptor| self.added.contains(descriptor)).await.map_err(Error::Io)?;
+        // A log that could not be replaced leaves what was to replace it.
+        let mut unfinished = self.path.clone().into_os_string();
+        unfinished.push(".tmp");
+        remove_if_there(Path::new(&unfinished)).await.map_err(Error::Io)?;
         self.finish().await
     }
 

@@ -64,6 +64,10 @@ struct Known {
     counters: RefCell<Vec<u64>>,
     rows: RefCell<Vec<(u8, Row)>>,
     serving: Cell<usize>,
+    /// Whether shard 0 has cleaned up after transactions.
+    cleaned: Cell<bool>,
+    /// Shards that have flushed what they replayed.
+    flushed: Cell<usize>,
     error: RefCell<Option<Error>>,
     /// Cuts of the truncation under way.
     cuts: RefCell<Vec<LogPosition>>,
@@ -80,6 +84,8 @@ struct Plan {
     truncate: bool,
     /// Calls on the disk fail now and then while the node serves.
     failing: bool,
+    /// Flush what was replayed, and tables now and then.
+    flush: bool,
     writers: u64,
 }
 
@@ -105,10 +111,16 @@ async fn serve(plan: Plan, shard: ShardId, known: Rc<Known>) {
 
 async fn try_serve(plan: Plan, shard: ShardId, known: &Rc<Known>) -> Result<(), Error> {
     let store = Store::open(Options { segment_bytes: plan.segment_bytes, ..options(plan.shards, plan.sync) }).await?;
+    if shard.0 == 0 {
+        store.clean(tables().iter().map(|(table, _)| table)).await?;
+        known.cleaned.set(true);
+    }
+    wait_for(|| known.cleaned.get()).await;
     // In two calls, as system tables come before the others.
     let truncations: Vec<_> = known.truncations.borrow().iter().map(|t| (table(TRUNCATED).id, t.clone())).collect();
     for (table, local) in tables().into_iter().rev() {
         store.add_table(table, local);
+        store.load(&truncations).await?;
         store.replay(&truncations).await?;
     }
     known.counters.borrow_mut().push(store.highest_counter());
@@ -121,6 +133,18 @@ async fn try_serve(plan: Plan, shard: ShardId, known: &Rc<Known>) -> Result<(), 
     }
     known.serving.set(known.serving.get() + 1);
     wait_for(|| known.serving.get() == plan.shards as usize).await;
+    if plan.flush {
+        let flushed = store.flush_replayed().await;
+        if !plan.failing {
+            flushed?;
+            known.flushed.set(known.flushed.get() + 1);
+            if shard.0 == 0 {
+                wait_for(|| known.flushed.get() == plan.shards as usize || known.stop.get()).await;
+                store.release_replayed().await?;
+            }
+        }
+        runtime::spawn(flush(plan, store.clone(), known.clone()));
+    }
     for _ in 0..plan.writers {
         runtime::spawn(write(plan, shard, store.clone(), known.clone()));
     }
@@ -181,6 +205,18 @@ async fn write(plan: Plan, shard: ShardId, store: Store, known: Rc<Known>) {
         }
         if fate != Fate::Certain {
             runtime::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// Flushes one table after the other until told to stop.
+async fn flush(plan: Plan, store: Store, known: Rc<Known>) {
+    while !known.stop.get() {
+        runtime::sleep(Duration::from_millis(runtime::rng::below(40))).await;
+        let number = [KEPT, TRUNCATED, LOCAL][runtime::rng::below(3) as usize];
+        match store.flush(table(number).id).await {
+            Err(error) if !plan.failing && !matches!(error, Error::Closing) => panic!("{error}"),
+            _ => {}
         }
     }
 }
@@ -270,6 +306,8 @@ impl Known {
         self.counters.borrow_mut().clear();
         self.rows.borrow_mut().clear();
         self.serving.set(0);
+        self.cleaned.set(false);
+        self.flushed.set(0);
         self.cuts.borrow_mut().clear();
         self.truncating.set(false);
         self.stop.set(false);
@@ -307,6 +345,7 @@ fn random_plan(rng: &mut Rng) -> Plan {
         segment_bytes: 16 << 10 << rng.below(3),
         truncate: rng.chance(0.5),
         failing: rng.chance(0.2),
+        flush: rng.chance(0.7),
         writers: 1 + rng.below(4),
     }
 }
@@ -355,7 +394,15 @@ fn s1_s2_s3_random_crashes_lose_nothing_and_bring_nothing_back() {
 
 #[test]
 fn s1_a_crash_at_every_step_loses_nothing_acknowledged() {
-    let plan = Plan { shards: 2, sync: GROUP, segment_bytes: 16 << 10, truncate: false, failing: false, writers: 2 };
+    let plan = Plan {
+        shards: 2,
+        sync: GROUP,
+        segment_bytes: 16 << 10,
+        truncate: false,
+        failing: false,
+        flush: true,
+        writers: 2,
+    };
     let other = Plan { shards: 3, ..plan };
     let first_write = Rc::new(Cell::new(None));
     let mut step = 0;

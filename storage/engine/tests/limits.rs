@@ -178,49 +178,20 @@ fn a_mutation_of_half_a_segment_is_taken_and_one_byte_more_refused() {
 }
 
 #[test]
-fn s18_a_full_memtable_refuses_writes_until_something_is_freed() {
+fn s18_replay_may_exceed_a_smaller_budget_and_a_flush_makes_room() {
     let mut sim = calm(12);
-    let full = Options { memtable_bytes_max: 1 << 20, segment_bytes: 256 << 10, ..small() };
-    let (options, after) = (full.clone(), full);
-    let written = run(&mut sim, move || {
-        let options = options.clone();
-        async move {
-            let store = start(options, &[table(1), table(2), table_of("system", 3, &["a", "b"])]).await;
-            let mut written = 0;
-            loop {
-                match store.apply(insert(table(1).id, &[written as u8], written, 0, 1, &[0; 10_000]), false).await {
-                    Ok(()) => written += 1,
-                    Err(Error::MemtableFull) => break,
-                    Err(error) => panic!("{error}"),
-                }
-            }
-            let (used, budget) = store.memory();
-            // What is allocated counts, so the last chunk may reach beyond.
-            let most = budget + engine::memtable::arena::CHUNK_BYTES_MAX;
-            assert!(used <= most && used > budget / 2, "{used} of {budget}");
-            let refused = store.apply(insert(table(2).id, b"p", 0, 0, 1, &[0; 10_000]), false).await;
-            assert!(matches!(refused, Err(Error::MemtableFull)));
-            let system = insert(table_of("system", 3, &[]).id, b"p", 0, 0, 1, &[0; 10_000]);
-            store.apply(system, true).await.expect("system writes go on");
-            assert_eq!(store.memory().0, used, "system tables have no part in the budget");
-            assert_eq!(read_all(&store, table(1).id).await.len(), written as usize);
-            store.truncate(table(1).id).await.expect("truncate");
-            while store.memory().0 == used {
-                runtime::sleep(Duration::from_millis(1)).await;
-            }
-            store.apply(insert(table(1).id, b"q", 0, 0, 1, b""), false).await.expect("room again");
-            written
-        }
+    run(&mut sim, || async {
+        let store = start(small(), &[table(1)]).await;
+        write_rows(&store, 0..100, 10_000).await;
     });
-    // Replay knows nothing of the truncation and may exceed a smaller budget; writes are refused then.
-    run(&mut sim, move || {
-        let options = Options { memtable_bytes_max: 100_000, ..after.clone() };
-        async move {
-            let store = start(options, &[table(1)]).await;
-            assert_eq!(read_all(&store, table(1).id).await.len(), written as usize + 1);
-            let refused = store.apply(insert(table(1).id, b"p", 0, 0, 1, b""), false).await;
-            assert!(matches!(refused, Err(Error::MemtableFull)));
-        }
+    run(&mut sim, || async {
+        let store = start(Options { memtable_bytes_max: 100_000, ..small() }, &[table(1)]).await;
+        assert_eq!(read_all(&store, table(1).id).await.len(), 100);
+        store.apply(insert(table(1).id, b"p", 0, 0, 1, b""), false).await.expect("waits for the flush");
+        assert_eq!(read_all(&store, table(1).id).await.len(), 100);
+        let beyond = insert(table(1).id, b"p", 0, 0, 1, &[0; 16_000]);
+        let store = start(Options { memtable_bytes_max: 10_000, ..small() }, &[table(1)]).await;
+        assert!(matches!(store.apply(beyond, false).await, Err(Error::MemtableFull)), "it never fits");
     });
 }
 

@@ -42,6 +42,8 @@ pub struct Config {
     pub sync: SyncMode,
     /// `commitlog_segment_size`, bytes; a power of two.
     pub segment_bytes: u32,
+    /// `commitlog_total_space`, bytes of all cores: beyond it what the oldest segments need is flushed.
+    pub log_bytes: u64,
     /// `read_request_timeout`.
     pub read_timeout: Duration,
     /// `range_request_timeout`.
@@ -93,6 +95,7 @@ impl Default for Config {
             directory: PathBuf::from("data"),
             sync: SyncMode::Group { window: Duration::ZERO },
             segment_bytes: 32 << 20,
+            log_bytes: 8 << 30,
             read_timeout: Duration::from_secs(5),
             range_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(2),
@@ -287,6 +290,19 @@ impl Given {
         }
     }
 
+    fn log_bytes(&mut self) -> Result<Option<u64>, ConfigError> {
+        const NAME: &str = "commitlog_total_space";
+        let older = self.number("commitlog_total_space_in_mb", 1, 1 << 30)?.map(|megabytes| megabytes << 20);
+        match (older, self.text(NAME)?) {
+            (Some(bytes), _) => Ok(Some(bytes)),
+            (None, None) => Ok(None),
+            (None, Some(text)) => match units::bytes(&text) {
+                Some(bytes) => Ok(Some(bytes)),
+                None => error(format!("{NAME}: {text} is not a size such as 8GiB")),
+            },
+        }
+    }
+
     fn segment_bytes(&mut self) -> Result<Option<u32>, ConfigError> {
         const NAME: &str = "commitlog_segment_size";
         let older = self.number("commitlog_segment_size_in_mb", 1, 1024)?.map(|megabytes| megabytes << 20);
@@ -336,6 +352,7 @@ impl Given {
             directory: self.directory()?.unwrap_or(default.directory),
             sync: self.sync()?,
             segment_bytes: self.segment_bytes()?.unwrap_or(default.segment_bytes),
+            log_bytes: self.log_bytes()?.unwrap_or(default.log_bytes),
             read_timeout: self
                 .timeout("read_request_timeout", "read_request_timeout_in_ms")?
                 .unwrap_or(default.read_timeout),

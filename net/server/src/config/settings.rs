@@ -102,6 +102,8 @@ impl Config {
             ("cluster_name", self.cluster_name.clone()),
             ("commitlog_segment_size", format!("{}MiB", self.segment_bytes >> 20)),
             ("commitlog_segment_size_in_mb", (self.segment_bytes >> 20).to_string()),
+            ("commitlog_total_space", format!("{}MiB", self.log_bytes >> 20)),
+            ("commitlog_total_space_in_mb", (self.log_bytes >> 20).to_string()),
             ("data_file_directories", format!("[{directory}]")),
             ("endpoint_snitch", "SimpleSnitch".into()),
             ("listen_address", self.listen_address.to_string()),

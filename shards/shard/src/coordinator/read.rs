@@ -105,6 +105,21 @@ impl ReadPlan {
         ReadRequest { command, selection: self.selection.clone(), filter: self.filter.clone(), bytes_max, places }
     }
 
+    /// A replica's failure, as a client is told of it.
+    #[cold]
+    pub(crate) fn failed(&self, failure: Failure) -> Failure {
+        if failure.code != ErrorCode::ReadFailure || failure.detail != Detail::None {
+            return failure;
+        }
+        failure.with(Detail::ReadFailure {
+            consistency: self.terms.consistency,
+            received: 0,
+            block_for: self.terms.block_for as i32,
+            failures: Vec::new(),
+            data_present: false,
+        })
+    }
+
     /// The failure of a read that took too long.
     pub(crate) fn timed_out(&self) -> Failure {
         let detail = Detail::ReadTimeout {
@@ -142,11 +157,11 @@ pub(crate) async fn read_key(
     if to == shard.id()
         && let Some(result) = replica::read_now(shard, &request)
     {
-        return result;
+        return result.map_err(|failure| plan.failed(failure));
     }
     // Boxed: what has to wait must not make the requests larger that do not.
     match Box::pin(runtime::timeout(plan.terms.timeout, read_on(shard, to, request))).await {
-        Some(result) => result,
+        Some(result) => result.map_err(|failure| plan.failed(failure)),
         None => Err(plan.timed_out()),
     }
 }

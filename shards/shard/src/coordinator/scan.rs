@@ -72,7 +72,7 @@ pub(crate) async fn scan(
     limits: PageLimits,
 ) -> Result<Page, Failure> {
     match runtime::timeout(plan.terms.timeout, merge(shard, plan, range, resume, limits)).await {
-        Some(page) => page,
+        Some(page) => page.map_err(|failure| plan.failed(failure)),
         None => Err(plan.timed_out()),
     }
 }
@@ -192,7 +192,7 @@ async fn aggregate_on(
     loop {
         let request = plan.request(partitions.clone(), resume, AGGREGATE_ROWS, usize::MAX, false);
         let reply = match runtime::timeout(plan.terms.timeout, read_on(shard, to, request)).await {
-            Some(reply) => reply?,
+            Some(reply) => reply.map_err(|failure| plan.failed(failure))?,
             None => return Err(plan.timed_out()),
         };
         if reply.block.rows > 0 {

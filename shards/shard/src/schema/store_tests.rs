@@ -17,6 +17,7 @@ async fn open() -> Store {
         shard_map: ShardMap::new(1),
         sync: config.sync,
         segment_bytes: config.segment_bytes,
+        log_bytes_max: config.log_bytes,
         memtable_bytes_max: config.memory_bytes,
         cache_bytes_max: config.memory_bytes,
     };

@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-const NODE: NodeId = NodeId(1);
+pub(crate) const NODE: NodeId = NodeId(1);
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Job = Box<dyn FnOnce(Shard) -> Pin<Box<dyn Future<Output = ()>>>>;
@@ -129,6 +129,7 @@ fn config(memory_bytes: usize) -> Config {
         rack: "rack1".into(),
         sync: SyncMode::Group { window: Duration::ZERO },
         segment_bytes: 8 << 20,
+        log_bytes: 1 << 30,
         memory_bytes,
         read_timeout: Duration::from_secs(5),
         range_timeout: Duration::from_secs(10),

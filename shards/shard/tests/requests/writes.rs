@@ -1,9 +1,9 @@
 //! INSERT, UPDATE, DELETE and batches.
 
-use super::world::{Request, Value, World, int, text, values};
+use super::world::{NODE, Request, Value, World, int, text, values};
 use model::failure::{Detail, Outcome};
 use model::{Consistency, ErrorCode};
-use runtime::sim::Options;
+use runtime::sim::{DiskCall, Options};
 use shard::BatchKind;
 use std::time::Duration;
 
@@ -155,8 +155,12 @@ fn a_request_of_the_own_core_sends_no_message_and_another_one() {
 }
 
 #[test]
-fn a_full_memtable_is_overloaded_and_nothing_is_written() {
+fn s18_a_full_memtable_that_cannot_be_flushed_is_overloaded_and_nothing_is_written() {
     let mut world = World::with_memory(1, 4 << 20);
+    world.sim.set_disk_fault(NODE, |call, path| {
+        let refuses = call == DiskCall::Open && path.to_string_lossy().contains("/k/");
+        refuses.then(|| std::io::Error::from(std::io::ErrorKind::StorageFull))
+    });
     world.run_query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     world.run_query("CREATE TABLE k.s (p int PRIMARY KEY, v blob)");
     let insert = "INSERT INTO k.s (p, v) VALUES (?, ?)";

@@ -76,6 +76,8 @@ pub(crate) struct Shared {
     work: Signal,
     /// Roused when `next` or `blocked` changes.
     changed: Signal,
+    /// Roused when a segment is full.
+    full: Rc<Signal>,
     stopping: Cell<bool>,
     failed: RefCell<Option<(io::ErrorKind, String)>>,
     /// No segment could be prepared: why, and when the next attempt is due.
@@ -128,6 +130,7 @@ impl Next {
 }
 
 /// A moment in the log: see [`Log::cut`].
+#[derive(Clone)]
 pub(crate) struct Cut {
     /// The last group before it, if that is not durable yet.
     last: Option<Rc<GroupState>>,
@@ -157,6 +160,7 @@ impl Log {
         counter: u64,
         recyclable: Vec<u64>,
         ends: &[(u64, u32)],
+        full: Rc<Signal>,
     ) -> Result<Log, Error> {
         let header = writer::new_header(&options, counter);
         let mut recyclable = recyclable;
@@ -180,6 +184,7 @@ impl Log {
             pending,
             work: Signal::default(),
             changed: Signal::default(),
+            full,
             stopping: Cell::new(false),
             failed: RefCell::default(),
             blocked: RefCell::default(),
@@ -320,6 +325,14 @@ impl Log {
             }
         }
         Ok(())
+    }
+
+    /// A table that the oldest full segment holds records of, if the full segments are longer than `bytes_max`.
+    pub(crate) fn oldest_needed(&self, bytes_max: u64) -> Option<TableId> {
+        let closed = self.0.closed.borrow();
+        let bytes = closed.len() as u64 * u64::from(self.0.options.segment_bytes);
+        let oldest = closed.iter().min_by_key(|closed| closed.id).filter(|_| bytes > bytes_max)?;
+        oldest.dirty.keys().min_by_key(|table| table.0).copied()
     }
 
     /// Writes what waits and ends the log's tasks.

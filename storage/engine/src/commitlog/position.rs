@@ -11,6 +11,18 @@ pub struct LogPosition {
     pub offset: u32,
 }
 
+impl From<LogPosition> for sstable::statistics::LogPosition {
+    fn from(position: LogPosition) -> Self {
+        Self { segment: position.segment as i64, position: position.offset as i32 }
+    }
+}
+
+impl From<sstable::statistics::LogPosition> for LogPosition {
+    fn from(position: sstable::statistics::LogPosition) -> Self {
+        LogPosition { segment: position.segment as u64, offset: position.position as u32 }
+    }
+}
+
 /// A table's truncation: stored in `system.local.truncated_at` as [`Truncation::encode`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Truncation {

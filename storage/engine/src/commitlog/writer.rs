@@ -182,6 +182,7 @@ impl Shared {
         let previous = (active.offset > HEADER_BYTES).then_some((active.segment.header.id, active.offset));
         let full = std::mem::replace(&mut *active, Active::new(next, previous));
         self.closed.borrow_mut().push(Closed { id: full.segment.header.id, dirty: full.dirty });
+        self.full.notify();
         Ok(())
     }
 

@@ -9,7 +9,10 @@
 //! Invariants: no SSTable is in two tasks, and none that is busy or suspect is in any; above level 0 of a leveled table
 //! SSTables never overlap, if they did not before; applying tasks ends.
 
+mod input;
 pub mod leveled;
+mod manager;
+pub(crate) mod run;
 pub mod size_tiered;
 pub mod time_window;
 mod tombstones;

@@ -60,6 +60,7 @@ pub(crate) fn options(shards: u16, sync: SyncMode) -> Options {
         segment_bytes: 64 << 10,
         memtable_bytes_max: 64 << 20,
         cache_bytes_max: 4 << 20,
+        log_bytes_max: 1 << 30,
     }
 }
 
@@ -71,6 +72,8 @@ pub(crate) async fn start(options: Options, tables: &[Arc<Table>]) -> Store {
     for table in tables {
         store.add_table(table.clone(), false);
     }
+    store.clean(tables.iter()).await.expect("clean");
+    store.load(&[]).await.expect("load");
     store.replay(&[]).await.expect("replay");
     store.start(store.highest_counter()).await.expect("start");
     store

@@ -1,0 +1,273 @@
+//! Running a compaction: SSTables of a table merged into others, less what no reader will miss.
+//!
+//! 1. The inputs are read side by side; rows merge by the last write, tombstones go by [`Purge`]'s rule.
+//! 2. New SSTables are written under one transaction, cut at partitions when they are long enough.
+//! 3. When all are durable and open, the transaction commits, and the view changes in one step.
+//!
+//! Invariants: the inputs stay in the view, and on disk, until the outputs are durable; what fails leaves everything as it
+//! was. A tombstone goes only if nothing older of its partition can be in a memtable or an SSTable that is not an input.
+
+use super::input::Input;
+use crate::open_sstable::OpenSstable;
+use crate::output::{Output, WAITING_BYTES_MAX};
+use crate::store::Inner;
+use crate::transaction::{Kind, Transaction};
+use crate::{Error, sstable_id, tracker};
+use model::fragment::{Fragment, Progress};
+use model::merge::{Merge, Purge};
+use model::{Table, TableId, Token};
+use runtime::HashSet;
+use sstable::statistics::{EncodingStats, LogPosition};
+use sstable::writer::{Builder, Options};
+use sstable::{Component, Descriptor, Version};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Rows merged between two questions whether to yield.
+const ROWS_PER_YIELD: usize = 128;
+
+/// What to compact and how.
+#[derive(Clone)]
+pub(crate) struct Job {
+    pub(crate) table: TableId,
+    pub(crate) inputs: Vec<Rc<OpenSstable>>,
+    /// The level of the outputs.
+    pub(crate) level: u32,
+    /// Bytes of Data.db after which an output ends; `u64::MAX`: one output.
+    pub(crate) output_bytes_max: u64,
+}
+
+/// What a compaction did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Done {
+    /// Bytes of the inputs' Data.db on disk.
+    pub(crate) bytes_in: u64,
+    /// Bytes of the outputs'.
+    pub(crate) bytes_out: u64,
+    /// Partitions written.
+    pub(crate) partitions: u64,
+    /// SSTables written.
+    pub(crate) outputs: usize,
+}
+
+/// An output that is being written.
+struct Writing {
+    builder: Builder,
+    output: Output,
+    descriptor: Descriptor,
+}
+
+/// Runs a job. `now_in_seconds` is what expiry is judged against.
+pub(crate) async fn run(inner: &Rc<Inner>, job: Job, now_in_seconds: i64) -> Result<Done, Error> {
+    let table = {
+        let tables = inner.tables.borrow();
+        tables.get(&job.table).ok_or(Error::UnknownTable(job.table))?.table.clone()
+    };
+    let directory = inner.directory_of(&table);
+    let mut transaction = Transaction::new(&directory, Kind::Compaction, sstable_id::time_uuid());
+    let outputs = match write(inner, &job, &table, &directory, now_in_seconds, &mut transaction).await {
+        Ok(outputs) => outputs,
+        Err(error) => {
+            if let Err(left) = transaction.abort().await {
+                tracing::warn!(error = %left, "an unfinished compaction stays until the next start");
+            }
+            return Err(error);
+        }
+    };
+    let bytes = |sstables: &[Rc<OpenSstable>]| sstables.iter().map(|sstable| sstable.data_bytes).sum();
+    let partitions = outputs.iter().map(|sstable| sstable.partitions()).sum();
+    let done = Done { bytes_in: bytes(&job.inputs), bytes_out: bytes(&outputs), partitions, outputs: outputs.len() };
+    if !is_live(inner, &job) {
+        // Dropped or truncated meanwhile.
+        drop(outputs);
+        transaction.abort().await?;
+        return Ok(Done::default());
+    }
+    if outputs.is_empty() {
+        inner.keep_covered(&directory, &job.inputs).await?;
+    }
+    let millis = runtime::wall_micros() as u64 / 1000;
+    job.inputs.iter().for_each(|input| transaction.remove(input.reader.descriptor(), millis, input.files));
+    transaction.commit(millis).await?;
+    let swapped = is_live(inner, &job);
+    if swapped && let Some(state) = inner.tables.borrow_mut().get_mut(&job.table) {
+        state.view = Rc::new(state.view.replaced(&job.inputs, &outputs));
+    }
+    tracker::retire(job.inputs, transaction);
+    if !swapped {
+        // Dropped or truncated while the transaction was written: the outputs go the way of the inputs. A crash before
+        // they are gone finds them covered by the truncation.
+        remove(&directory, outputs).await?;
+    }
+    Ok(done)
+}
+
+/// Whether all inputs are still the table's.
+fn is_live(inner: &Inner, job: &Job) -> bool {
+    let tables = inner.tables.borrow();
+    let Some(state) = tables.get(&job.table) else { return false };
+    job.inputs.iter().all(|input| state.view.sstables.iter().any(|live| Rc::ptr_eq(live, input)))
+}
+
+/// Takes SSTables away that are in no view.
+async fn remove(directory: &Path, sstables: Vec<Rc<OpenSstable>>) -> Result<(), Error> {
+    let mut transaction = Transaction::new(directory, Kind::Truncate, sstable_id::time_uuid());
+    let millis = runtime::wall_micros() as u64 / 1000;
+    sstables.iter().for_each(|sstable| transaction.remove(sstable.reader.descriptor(), millis, sstable.files));
+    transaction.commit(millis).await?;
+    tracker::retire(sstables, transaction);
+    Ok(())
+}
+
+/// Writes the outputs, durably, and opens them.
+async fn write(
+    inner: &Rc<Inner>,
+    job: &Job,
+    table: &Arc<Table>,
+    directory: &Path,
+    now_in_seconds: i64,
+    transaction: &mut Transaction,
+) -> Result<Vec<Rc<OpenSstable>>, Error> {
+    let options = options(inner, job, table)?;
+    let gc_before = now_in_seconds - i64::from(table.options.gc_grace_seconds);
+    let purge = Purge::new(now_in_seconds, gc_before, &table.dropped, max_purgeable(inner, job));
+    let inputs = job.inputs.iter().cloned().map(Input::new).collect();
+    let mut merge = Merge::new(inputs, false).with_purge(purge);
+    let mut writing: Option<Writing> = None;
+    let mut outputs = Vec::new();
+    let mut rows = 0;
+    loop {
+        let progress = merge.advance().map_err(|error| Error::BadSstable { directory: directory.to_owned(), error })?;
+        match progress {
+            Progress::End => break,
+            Progress::Need(_) => {
+                for need in merge.needs().to_vec() {
+                    if let Some(input) = merge.source_mut(need.source) {
+                        input.bring(need).await?;
+                    }
+                }
+                continue;
+            }
+            Progress::Fragment => {}
+        }
+        let Some(fragment) = merge.fragment() else { continue };
+        let output = match &mut writing {
+            Some(output) => output,
+            None => {
+                let descriptor = Descriptor { version: Version::Da, id: sstable_id::sstable_id() };
+                transaction.add(&descriptor).await?;
+                let builder = Builder::new(descriptor.clone(), table.clone(), options.clone());
+                let output = Output::new(directory, &descriptor);
+                writing.insert(Writing { builder, output, descriptor })
+            }
+        };
+        output.builder.fragment(&fragment);
+        let ended = matches!(fragment, Fragment::PartitionEnd);
+        if output.builder.waiting() >= WAITING_BYTES_MAX {
+            output.output.take(&mut output.builder).await?;
+        }
+        if ended
+            && output.builder.bytes_written() >= job.output_bytes_max
+            && let Some(full) = writing.take()
+        {
+            outputs.push(full.finish(inner, table, directory).await?);
+        }
+        rows += 1;
+        if rows % ROWS_PER_YIELD == 0 {
+            runtime::yield_if_needed().await;
+        }
+    }
+    if let Some(last) = writing {
+        outputs.push(last.finish(inner, table, directory).await?);
+    }
+    Ok(outputs)
+}
+
+impl Writing {
+    async fn finish(self, inner: &Inner, table: &Arc<Table>, directory: &Path) -> Result<Rc<OpenSstable>, Error> {
+        let bad = |error| Error::BadSstable { directory: directory.to_owned(), error };
+        let mut output = self.output;
+        for (component, bytes) in self.builder.finish().map_err(bad)?.components {
+            output.append(component, &bytes).await?;
+        }
+        let components: HashSet<Component> = output.finish().await?;
+        inner.open_sstable(directory, &self.descriptor, &components, table).await.map(Rc::new)
+    }
+}
+
+/// How the outputs are written.
+fn options(inner: &Inner, job: &Job, table: &Table) -> Result<Options, Error> {
+    let mut stats = EncodingStats::default();
+    let mut intervals: Vec<(LogPosition, LogPosition)> = Vec::new();
+    for input in &job.inputs {
+        let metadata = input.reader.metadata();
+        stats.header(&metadata.header);
+        intervals.extend(&metadata.statistics.log_intervals);
+    }
+    let mut options = Options::of(table, stats).map_err(|problem| Error::Unwritable { what: problem.to_string() })?;
+    options.keys = job.inputs.iter().map(|input| input.partitions()).sum();
+    options.owner = Some((inner.shard, inner.options.shard_map));
+    options.host_id = inner.host_id.get();
+    options.log_intervals = union(intervals);
+    options.level = job.level;
+    Ok(options)
+}
+
+/// Intervals in order, those that touch in one; those of each shard's segments by themselves.
+fn union(mut intervals: Vec<(LogPosition, LogPosition)>) -> Vec<(LogPosition, LogPosition)> {
+    let shard = |position: LogPosition| crate::commitlog::segment::shard_of(position.segment as u64);
+    intervals.sort_by_key(|(lower, upper)| (shard(*lower), *lower, *upper));
+    let mut out: Vec<(LogPosition, LogPosition)> = Vec::new();
+    for (lower, upper) in intervals {
+        match out.last_mut() {
+            Some(last) if shard(last.0) == shard(lower) && lower <= last.1 => last.1 = last.1.max(upper),
+            _ => out.push((lower, upper)),
+        }
+    }
+    out.sort();
+    out
+}
+
+/// For a partition, what a tombstone must be older than to go: the smallest timestamp of everything that is not merged.
+fn max_purgeable(inner: &Rc<Inner>, job: &Job) -> impl FnMut(Token, &[u8]) -> i64 + 'static {
+    let (inner, table) = (Rc::downgrade(inner), job.table);
+    let inputs: HashSet<u64> = job.inputs.iter().map(|input| input.number).collect();
+    move |token, key| {
+        let Some(inner) = inner.upgrade() else { return i64::MIN };
+        let tables = inner.tables.borrow();
+        let Some(state) = tables.get(&table) else { return i64::MIN };
+        let in_memory = std::iter::once(&state.memtable).chain(&state.view.flushing).any(|memtable| {
+            let contents = memtable.read();
+            contents.partitions.get(&contents.arena, token.prefix(), key).is_some()
+        });
+        if in_memory {
+            return i64::MIN;
+        }
+        let others = state.view.sstables.iter().filter(|sstable| !inputs.contains(&sstable.number));
+        let overlapping = others.filter(|sstable| {
+            let (first, last) = sstable.tokens();
+            first <= token && token <= last && sstable.reader.may_contain(key)
+        });
+        overlapping.map(|sstable| sstable.reader.metadata().statistics.min_timestamp).min().unwrap_or(i64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commitlog::segment::id_of;
+
+    #[test]
+    fn intervals_of_one_shard_join_and_those_of_two_do_not() {
+        let at = |counter, shard, position| LogPosition { segment: id_of(counter, shard) as i64, position };
+        let joined = union(vec![
+            (at(4, 0, 0), at(5, 0, 10)),
+            (at(1, 1, 0), at(9, 1, 0)),
+            (at(5, 0, 10), at(6, 0, 7)),
+            (at(8, 0, 0), at(9, 0, 0)),
+        ]);
+        let expected = [(at(1, 1, 0), at(9, 1, 0)), (at(4, 0, 0), at(6, 0, 7)), (at(8, 0, 0), at(9, 0, 0))];
+        assert_eq!(joined, expected);
+    }
+}

@@ -1,0 +1,241 @@
+//! Memtables become SSTables, and the log forgets them.
+//!
+//! 1. The table gets an empty memtable in one step; the old one stays in its view, beside a cut of the log.
+//! 2. Once the log has reached the cut and the writes under way are applied, the old one is written out.
+//! 3. The SSTable takes its place in the view in one step; then the log's records up to the cut are no longer needed.
+//!
+//! What fails is tried again by the next flush of the table; its data stays readable and in the log. One flush runs at a
+//! time. Flushes begin by memory, by the length of the log, or by command.
+//!
+//! Invariants: a table's memtables are flushed in the order they were written, so that one position per table says what
+//! the log still has to keep; nothing is in neither the view nor an SSTable at any moment.
+
+use crate::commitlog::Cut;
+use crate::commitlog::position::LogPosition;
+use crate::commitlog::segment::id_of;
+use crate::flush_rows;
+use crate::memtable::Memtable;
+use crate::open_sstable::OpenSstable;
+use crate::store::{Inner, Store};
+use crate::table::is_system;
+use crate::transaction::{Kind, Transaction};
+use crate::{Error, sstable_id};
+use model::{Table, TableId};
+use runtime::Class;
+use sstable::{Descriptor, Version};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pause after a flush that failed, before the next attempt that memory or the log asks for.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
+
+/// A memtable that takes no more writes and is not on disk.
+pub(crate) struct Pending {
+    pub(crate) memtable: Rc<Memtable>,
+    /// Where in the log it ends.
+    pub(crate) cut: Cut,
+}
+
+impl Store {
+    /// Writes what a table has in memory to an SSTable and lets the log forget it.
+    ///
+    /// # Errors
+    /// The disk's; the data stays where it was.
+    pub async fn flush(&self, table: TableId) -> Result<(), Error> {
+        let _pass = self.inner().gate.enter().ok_or(Error::Closing)?;
+        self.inner().flush(table).await
+    }
+
+    /// [`Store::flush`] of every table, as a drain does. Goes on after an error, which it returns.
+    pub async fn flush_all(&self) -> Result<(), Error> {
+        let tables: Vec<TableId> = self.inner().tables.borrow().keys().copied().collect();
+        let mut outcome = Ok(());
+        for table in tables {
+            match self.flush(table).await {
+                Ok(()) | Err(Error::UnknownTable(_)) => {}
+                failed => outcome = failed,
+            }
+        }
+        outcome
+    }
+}
+
+impl Inner {
+    /// See [`Store::flush`]. The caller holds a pass of the gate.
+    pub(crate) async fn flush(self: &Rc<Self>, table: TableId) -> Result<(), Error> {
+        let _turn = self.flush_turn.acquire(1).await;
+        let log = self.started();
+        {
+            let mut tables = self.tables.borrow_mut();
+            let state = tables.get_mut(&table).ok_or(Error::UnknownTable(table))?;
+            let is_empty = state.memtable.read().partitions.is_empty();
+            // What a batch table sheds is on its way to the active memtable.
+            if !state.shedding.get() && (!is_empty || state.pending.is_empty()) {
+                let empty = Rc::new(Memtable::new(state.table.clone(), self.counter_of(&state.table)));
+                let memtable = std::mem::replace(&mut state.memtable, empty);
+                state.view = Rc::new(state.view.with_flushing(memtable.clone()));
+                state.pending.push_back(Pending { memtable, cut: log.cut() });
+            }
+        }
+        while self.flush_pending(table).await? {}
+        Ok(())
+    }
+
+    /// Writes the oldest pending memtable of a table; whether there was one.
+    async fn flush_pending(self: &Rc<Self>, table: TableId) -> Result<bool, Error> {
+        let (memtable, description, cut) = {
+            let tables = self.tables.borrow();
+            let Some(state) = tables.get(&table) else { return Ok(false) };
+            let Some(pending) = state.pending.front() else { return Ok(false) };
+            (pending.memtable.clone(), state.table.clone(), pending.cut.clone())
+        };
+        let position = self.started().reach(&cut).await?;
+        memtable.seal().await;
+        let written = match memtable.read().partitions.is_empty() {
+            true => None,
+            false => Some(()),
+        };
+        let opened = match written {
+            None => None,
+            Some(()) => Some(self.write_out(&memtable, &description, position).await?),
+        };
+        let kept = {
+            let mut tables = self.tables.borrow_mut();
+            let state = tables
+                .get_mut(&table)
+                .filter(|state| state.pending.front().is_some_and(|pending| Rc::ptr_eq(&pending.memtable, &memtable)));
+            match state {
+                // Dropped or truncated meanwhile.
+                None => false,
+                Some(state) => {
+                    state.pending.pop_front();
+                    let view = state.view.without_flushing(&memtable);
+                    state.view = Rc::new(view.replaced(&[], opened.as_slice()));
+                    state.flushed = Some(position);
+                    state.holds_replayed = false;
+                    true
+                }
+            }
+        };
+        if kept {
+            self.started().release(table, Some(position)).await?;
+        } else if let Some(opened) = opened {
+            let name = opened.reader.descriptor();
+            crate::transaction::delete(&opened.directory, |found| found == name).await.map_err(Error::Io)?;
+        }
+        self.discard(memtable);
+        Ok(true)
+    }
+
+    /// Writes a memtable as an SSTable and opens it.
+    async fn write_out(
+        &self,
+        memtable: &Rc<Memtable>,
+        table: &Arc<Table>,
+        position: LogPosition,
+    ) -> Result<Rc<OpenSstable>, Error> {
+        let directory = self.directory_of(table);
+        runtime::file::create_dir_all(&directory).await.map_err(Error::Io)?;
+        let descriptor = Descriptor { version: Version::Da, id: sstable_id::sstable_id() };
+        let mut transaction = Transaction::new(&directory, Kind::Flush, sstable_id::time_uuid());
+        let intervals = self.flushed_intervals(table.id, position);
+        let made = async {
+            transaction.add(&descriptor).await?;
+            let components = flush_rows::write(self, memtable, table, &directory, &descriptor, intervals).await?;
+            self.open_sstable(&directory, &descriptor, &components, table).await
+        };
+        match made.await {
+            Ok(opened) => {
+                transaction.commit(runtime::wall_micros() as u64 / 1000).await?;
+                transaction.finish().await?;
+                Ok(Rc::new(opened))
+            }
+            Err(error) => {
+                if let Err(left) = transaction.abort().await {
+                    tracing::warn!(error = %left, "an unfinished SSTable stays until the next start");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The parts of the log that a flush up to `position` stands for.
+    fn flushed_intervals(&self, table: TableId, position: LogPosition) -> Vec<(LogPosition, LogPosition)> {
+        let tables = self.tables.borrow();
+        let Some(state) = tables.get(&table) else { return Vec::new() };
+        let run = LogPosition { segment: id_of(self.floor.get(), self.shard), offset: 0 };
+        let mut intervals = Vec::new();
+        if state.holds_replayed {
+            intervals = self.old.borrow().intervals();
+        }
+        intervals.push((state.flushed.unwrap_or(run), position));
+        intervals
+    }
+
+    /// Starts the task that flushes when memory or the log asks for it.
+    pub(crate) fn start_flusher(self: &Rc<Self>) {
+        let inner = Rc::downgrade(self);
+        runtime::spawn_in(Class::Log, async move {
+            loop {
+                let Some(signal) = inner.upgrade().map(|inner| inner.flush_wanted.clone()) else { return };
+                let wanted = signal
+                    .wait(|| match inner.upgrade() {
+                        None => Some(None),
+                        Some(inner) if inner.gate.is_closed() => Some(None),
+                        Some(inner) => inner.table_to_flush().map(Some),
+                    })
+                    .await;
+                let (Some(table), Some(inner)) = (wanted, inner.upgrade()) else { return };
+                let Some(_pass) = inner.gate.enter() else { return };
+                let outcome = inner.flush(table).await;
+                inner.flush_failed.set(outcome.is_err());
+                inner.room.notify();
+                if let Err(error) = outcome {
+                    tracing::error!(%error, %table, "flush failed, to be tried again");
+                    runtime::sleep(RETRY_WAIT).await;
+                }
+            }
+        });
+    }
+
+    /// The table whose flush helps most, if one has to be flushed.
+    fn table_to_flush(&self) -> Option<TableId> {
+        let tables = self.tables.borrow();
+        // The counters count memtables too that are on disk and about to be freed.
+        let in_memory = |system: bool| {
+            let of_kind = tables.iter().filter(move |(_, state)| is_system(&state.table) == system);
+            let sizes = of_kind.map(|(id, state)| {
+                let pending: usize = state.pending.iter().map(|pending| pending.memtable.bytes()).sum();
+                (pending + state.memtable.bytes(), *id)
+            });
+            sizes.fold((0, None), |(sum, largest): (usize, Option<(usize, TableId)>), size| {
+                (sum + size.0, largest.max(Some(size)))
+            })
+        };
+        // Whoever waits for room may wait for less than what flushing begins at.
+        let user_max = if self.waiting_bytes.get() > 0 { 1 } else { self.flush_at() };
+        if self.user_bytes.get() >= user_max {
+            let (bytes, table) = in_memory(false);
+            if bytes >= user_max {
+                return table.map(|(_, id)| id);
+            }
+        }
+        let system_max = self.options.memtable_bytes_max / SYSTEM_SHARE;
+        if self.system_bytes.get() >= system_max {
+            let (bytes, table) = in_memory(true);
+            if bytes >= system_max {
+                return table.map(|(_, id)| id);
+            }
+        }
+        self.log.get().and_then(|log| log.oldest_needed(self.options.log_bytes_max))
+    }
+
+    /// Bytes of user tables in memory at which flushing begins.
+    pub(crate) fn flush_at(&self) -> usize {
+        self.options.memtable_bytes_max / 2
+    }
+}
+
+/// Memtables of system tables are flushed at this share of the budget of user tables.
+const SYSTEM_SHARE: usize = 8;

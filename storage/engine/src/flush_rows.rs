@@ -1,0 +1,186 @@
+//! The rows of a memtable that takes no more writes, in stretches, into an SSTable.
+//!
+//! Invariants: a stretch borrows the memtable for one poll; what a partition's or a range's deletion shadows is left out.
+
+use crate::Error;
+use crate::commitlog::position::LogPosition;
+use crate::memtable::Memtable;
+use crate::memtable::cursor::PartitionCursor;
+use crate::memtable::partition::Partition;
+use crate::memtable::tree::From;
+use crate::output::{Output, WAITING_BYTES_MAX};
+use crate::store::Inner;
+use model::fragment::Fragment;
+use model::merge::filter_row;
+use model::query::Slice;
+use model::row::{Deletion, RowView};
+use model::{DecoratedKey, Table};
+use runtime::HashSet;
+use sstable::statistics::EncodingStats;
+use sstable::writer::{Builder, Options};
+use sstable::{Component, Descriptor};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Rows of one stretch.
+const STRETCH_ROWS: usize = 256;
+
+/// Writes a memtable as an SSTable, durably; gives the components that it has.
+pub(crate) async fn write(
+    inner: &Inner,
+    memtable: &Rc<Memtable>,
+    table: &Arc<Table>,
+    directory: &Path,
+    descriptor: &Descriptor,
+    intervals: Vec<(LogPosition, LogPosition)>,
+) -> Result<HashSet<Component>, Error> {
+    let bad = |error| Error::BadSstable { directory: directory.to_owned(), error };
+    let mut stats = EncodingStats::default();
+    let mut rows = Rows::new(memtable);
+    while rows.stretch(|fragment| {
+        observe(&mut stats, fragment);
+        Ok(true)
+    })? {
+        runtime::yield_if_needed().await;
+    }
+    let mut options = Options::of(table, stats).map_err(|problem| Error::Unwritable { what: problem.to_string() })?;
+    options.keys = memtable.read().partitions.len() as u64;
+    options.owner = Some((inner.shard, inner.options.shard_map));
+    options.host_id = inner.host_id.get();
+    options.log_intervals = intervals.into_iter().map(|(lower, upper)| (lower.into(), upper.into())).collect();
+    let mut builder = Builder::new(descriptor.clone(), table.clone(), options);
+    let mut output = Output::new(directory, descriptor);
+    let mut rows = Rows::new(memtable);
+    let mut more = true;
+    while more {
+        more = rows.stretch(|fragment| {
+            builder.fragment(fragment);
+            Ok(builder.waiting() < WAITING_BYTES_MAX)
+        })?;
+        if builder.waiting() >= WAITING_BYTES_MAX {
+            output.take(&mut builder).await?;
+        }
+        runtime::yield_if_needed().await;
+    }
+    for (component, bytes) in builder.finish().map_err(bad)?.components {
+        output.append(component, &bytes).await?;
+    }
+    output.finish().await
+}
+
+fn observe(stats: &mut EncodingStats, fragment: &Fragment<'_>) {
+    match fragment {
+        Fragment::PartitionStart { deletion, .. } | Fragment::RangeMarker { deletion, .. } => stats.deletion(*deletion),
+        Fragment::StaticRow { row } | Fragment::Row { row, .. } => stats.row(*row),
+        Fragment::PartitionEnd => {}
+    }
+}
+
+/// Where the reading of a memtable is.
+struct Rows<'m> {
+    memtable: &'m Rc<Memtable>,
+    /// The partition that was read last, and up to where if it is not done.
+    at: Option<(DecoratedKey, Option<Within>)>,
+    blob: Vec<u8>,
+}
+
+struct Within {
+    /// The comparable form of the last row or marker.
+    last: Box<[u8]>,
+    /// The range deletion in force there.
+    open: Deletion,
+}
+
+impl<'m> Rows<'m> {
+    fn new(memtable: &'m Rc<Memtable>) -> Rows<'m> {
+        Rows { memtable, at: None, blob: Vec::new() }
+    }
+
+    /// Gives fragments to `take` until it has enough (`false`) or the stretch is over; whether there are more.
+    fn stretch(&mut self, mut take: impl FnMut(&Fragment<'_>) -> Result<bool, Error>) -> Result<bool, Error> {
+        let contents = self.memtable.read();
+        let at = self.at.take();
+        let (from, mut within) = match &at {
+            None => (From::Start, None),
+            Some((key, Some(within))) => (From::At(key.token.prefix(), &key.key), Some(within)),
+            Some((key, None)) => (From::After(key.token.prefix(), &key.key), None),
+        };
+        let mut left = STRETCH_ROWS;
+        for partition in contents.partitions.range(&contents.arena, from, u64::MAX) {
+            let (slice, after) = match within {
+                None => (Slice::all(), None),
+                Some(within) => (Slice { start: within.last.clone(), end: Box::default() }, Some(&*within.last)),
+            };
+            let mut open = within.take().map_or(Deletion::LIVE, |within| within.open);
+            let slices = [slice];
+            let mut cursor = PartitionCursor::new(&contents.arena, partition, &slices, false, after);
+            let mut fragments = std::iter::from_fn(|| cursor.next_fragment()).peekable();
+            while let Some(fragment) = fragments.next() {
+                if let Fragment::RangeMarker { comparable, .. } = fragment
+                    && let Some(Fragment::RangeMarker { comparable: next, .. }) = fragments.peek()
+                    && *next == comparable
+                {
+                    // One range ends where another begins: the second marker says both.
+                    continue;
+                }
+                if is_again(&fragment, after) {
+                    continue;
+                }
+                left = left.saturating_sub(1);
+                let wanted = self.give(partition, &fragment, &mut open, &mut take)?;
+                let enough = !wanted || left == 0;
+                let last: Option<Box<[u8]>> = match fragment {
+                    Fragment::Row { comparable, .. } | Fragment::RangeMarker { comparable, .. } if enough => {
+                        Some(comparable.into())
+                    }
+                    Fragment::PartitionEnd if enough => None,
+                    _ => continue,
+                };
+                let key = DecoratedKey { token: partition.token, key: partition.key(&contents.arena).into() };
+                self.at = Some((key, last.map(|last| Within { last, open })));
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives a fragment without what is shadowed; whether more is wanted.
+    fn give(
+        &mut self,
+        partition: &Partition,
+        fragment: &Fragment<'_>,
+        open: &mut Deletion,
+        take: &mut impl FnMut(&Fragment<'_>) -> Result<bool, Error>,
+    ) -> Result<bool, Error> {
+        self.blob.clear();
+        match *fragment {
+            Fragment::Row { clustering, comparable, row } => {
+                if !filter_row(row, partition.deletion.max(*open), &mut self.blob) {
+                    return Ok(true);
+                }
+                take(&Fragment::Row { clustering, comparable, row: RowView::trusted(&self.blob) })
+            }
+            Fragment::StaticRow { row } => {
+                if !filter_row(row, partition.deletion, &mut self.blob) {
+                    return Ok(true);
+                }
+                take(&Fragment::StaticRow { row: RowView::trusted(&self.blob) })
+            }
+            Fragment::RangeMarker { deletion, .. } => {
+                *open = deletion;
+                take(fragment)
+            }
+            Fragment::PartitionStart { .. } | Fragment::PartitionEnd => take(fragment),
+        }
+    }
+}
+
+/// Whether a cursor that goes on after a place gives a fragment that came before it.
+fn is_again(fragment: &Fragment<'_>, after: Option<&[u8]>) -> bool {
+    match (fragment, after) {
+        (_, None) | (Fragment::Row { .. } | Fragment::PartitionEnd, _) => false,
+        (Fragment::PartitionStart { .. } | Fragment::StaticRow { .. }, _) => true,
+        (Fragment::RangeMarker { comparable, .. }, Some(after)) => *comparable <= after,
+    }
+}

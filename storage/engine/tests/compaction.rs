@@ -1,0 +1,140 @@
+//! Compactions: what is live stays, what nobody can miss goes, and a start after a crash finds one or the other.
+
+mod support;
+
+use engine::Store;
+use model::mutation::Clustering;
+use model::row::{Deletion, RowBuilder};
+use model::schema::TableOptions;
+use model::{Mutation, MutationBuilder, Table};
+use runtime::sim::Sim;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use support::*;
+
+/// Table 1 with tombstones that may go at once.
+fn graceless() -> Arc<Table> {
+    let options = TableOptions { gc_grace_seconds: 0, ..TableOptions::default() };
+    Arc::new(Table { options, ..(*table(1)).clone() })
+}
+
+fn data_files(sim: &Sim) -> usize {
+    let directory = engine::directory_of(&PathBuf::from("/data"), &table(1));
+    let files = sim.files(NODE).into_iter();
+    files.filter(|(path, _)| path.starts_with(&directory) && path.to_string_lossy().ends_with("-Data.db")).count()
+}
+
+fn delete_row(x: i32, timestamp: i64) -> Mutation {
+    delete_row_at(x, timestamp, 1)
+}
+
+fn delete_row_at(x: i32, timestamp: i64, local_deletion_time: i64) -> Mutation {
+    let mut builder = MutationBuilder::new(b"p");
+    builder.table(table(1).id);
+    builder.row(Clustering(&clustering(&[x, 0])), |out| {
+        RowBuilder::new(out, None, Deletion { timestamp, local_deletion_time });
+    });
+    builder.finish()
+}
+
+fn delete_partition(timestamp: i64) -> Mutation {
+    let mut builder = MutationBuilder::new(b"p");
+    builder.table(table(1).id);
+    builder.delete_partition(deletion(timestamp));
+    builder.finish()
+}
+
+async fn xs(store: &Store) -> Vec<i32> {
+    read_all(store, table(1).id).await.iter().map(|row| row.1[0]).collect()
+}
+
+#[test]
+fn s5_sstables_become_one_with_the_last_write_of_each_cell() {
+    let mut sim = calm(1);
+    run(&mut sim, || async {
+        let store = start(small(), &[table(1)]).await;
+        for round in 0..5i32 {
+            for x in round * 10..round * 10 + 20 {
+                let text = [b'a' + round as u8];
+                store.apply(insert(table(1).id, b"p", x, 0, i64::from(round), &text), false).await.expect("apply");
+            }
+            store.flush(table(1).id).await.expect("flush");
+        }
+        let before = read_all(&store, table(1).id).await;
+        store.compact(table(1).id).await.expect("compact");
+        assert_eq!(read_all(&store, table(1).id).await, before);
+        runtime::sleep(Duration::from_secs(1)).await;
+    });
+    assert_eq!(data_files(&sim), 1);
+    sim.crash(NODE);
+    run(&mut sim, || async {
+        let store = start(small(), &[table(1)]).await;
+        assert_eq!(xs(&store).await, (0..60).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn s5_tombstones_go_after_their_grace_and_not_while_older_data_may_be_elsewhere() {
+    let mut sim = calm(2);
+    run(&mut sim, || async {
+        let store = start(small(), &[graceless()]).await;
+        write_rows(&store, 0..3, 10).await;
+        store.flush(table(1).id).await.expect("flush");
+        store.apply(delete_row(1, 5), false).await.expect("apply");
+        store.compact(table(1).id).await.expect("compact");
+        assert_eq!(xs(&store).await, [0, 2]);
+        store.apply(delete_partition(9), false).await.expect("apply");
+        store.flush(table(1).id).await.expect("flush");
+        // Not yet flushed, older than the deletion that would go.
+        store.apply(insert(table(1).id, b"p", 7, 0, 8, b"late"), false).await.expect("apply");
+        assert_eq!(xs(&store).await, [0i32; 0]);
+        store.compact(table(1).id).await.expect("compact");
+        assert_eq!(xs(&store).await, [0i32; 0]);
+        runtime::sleep(Duration::from_secs(1)).await;
+    });
+    assert_eq!(data_files(&sim), 0, "nothing is left to write");
+}
+
+#[test]
+fn s5_what_was_purged_to_nothing_is_not_brought_back_by_a_segment_that_another_table_pins() {
+    let mut sim = calm(3);
+    run(&mut sim, || async {
+        let store = start(small(), &[graceless(), table(2)]).await;
+        write_rows(&store, 0..3, 10).await;
+        // Pins the segment with the rows, and not the one with their deletion.
+        store.apply(insert(table(2).id, b"p", 0, 0, 1, b"x"), false).await.expect("apply");
+        for number in 0..100 {
+            store.apply(insert(table(1).id, b"p", 50 + number, 0, 1, &[7; 500]), false).await.expect("apply");
+        }
+        store.apply(delete_partition(9), false).await.expect("apply");
+        for number in 0..100 {
+            store.apply(insert(table(1).id, b"p", 50 + number, 0, 8, &[7; 500]), false).await.expect("apply");
+        }
+        store.compact(table(1).id).await.expect("compact");
+        assert_eq!(xs(&store).await, [0i32; 0]);
+        runtime::sleep(Duration::from_secs(1)).await;
+    });
+    assert_eq!(data_files(&sim), 0);
+    for _ in 0..2 {
+        sim.crash(NODE);
+        run(&mut sim, || async {
+            let store = start(small(), &[graceless(), table(2)]).await;
+            assert_eq!(xs(&store).await, [0i32; 0]);
+            assert_eq!(read_all(&store, table(2).id).await.len(), 1);
+        });
+    }
+}
+
+#[test]
+fn s5_a_kept_tombstone_still_shadows_after_a_compaction() {
+    let mut sim = calm(4);
+    run(&mut sim, || async {
+        let store = start(small(), &[table(1)]).await;
+        write_rows(&store, 0..3, 10).await;
+        store.apply(delete_row_at(1, 5, runtime::wall_micros() / 1_000_000), false).await.expect("apply");
+        store.compact(table(1).id).await.expect("compact");
+        store.apply(insert(table(1).id, b"p", 1, 0, 4, b"late"), false).await.expect("apply");
+        assert_eq!(xs(&store).await, [0, 2]);
+    });
+}

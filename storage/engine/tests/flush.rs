@@ -1,0 +1,219 @@
+//! Memtables that become SSTables: rows stay, the log is freed, and nothing is in two places or none after a restart.
+
+mod support;
+
+use engine::store::Truncation;
+use engine::{Error, Options, Store};
+use runtime::sim::{DiskCall, Sim};
+use std::cell::Cell;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+use support::*;
+
+/// Files of table 1 on the node's disk whose names end so.
+fn files_of_table(sim: &Sim, end: &str) -> Vec<PathBuf> {
+    let directory = engine::directory_of(&PathBuf::from("/data"), &table(1));
+    let paths = sim.files(NODE).into_iter().map(|(path, _)| path);
+    paths.filter(|path| path.starts_with(&directory) && path.to_string_lossy().ends_with(end)).collect()
+}
+
+fn xs(rows: &[Row]) -> Vec<i32> {
+    rows.iter().map(|row| row.1[0]).collect()
+}
+
+#[test]
+fn s4_flushed_rows_are_read_from_their_sstable_and_not_replayed() {
+    let mut sim = calm(1);
+    run(&mut sim, || async {
+        let store = start(small(), &[table(1)]).await;
+        write_rows(&store, 0..20, 100).await;
+        store.flush(table(1).id).await.expect("flush");
+        assert_eq!(xs(&read_all(&store, table(1).id).await), (0..20).collect::<Vec<_>>());
+        write_rows(&store, 10..30, 50).await;
+        assert_eq!(xs(&read_all(&store, table(1).id).await), (0..30).collect::<Vec<_>>());
+        store.flush(table(1).id).await.expect("flush");
+        store.flush(table(1).id).await.expect("nothing to flush");
+        write_rows(&store, 30..31, 50).await;
+    });
+    assert_eq!(files_of_table(&sim, "-Data.db").len(), 2);
+    assert!(files_of_table(&sim, ".log").is_empty(), "no transaction is left");
+    sim.crash(NODE);
+    run(&mut sim, || async {
+        let store = Store::open(small()).await.expect("open");
+        store.add_table(table(1), false);
+        store.clean([table(1)].iter()).await.expect("clean");
+        store.load(&[]).await.expect("load");
+        let stats = store.replay(&[]).await.expect("replay");
+        assert_eq!(stats.applied, 1, "{stats:?}");
+        store.start(store.highest_counter()).await.expect("start");
+        assert_eq!(xs(&read_all(&store, table(1).id).await), (0..31).collect::<Vec<_>>());
+        store.flush_replayed().await.expect("flush");
+        store.release_replayed().await.expect("release");
+        let segments = runtime::file::list_dir(&PathBuf::from("/data/commitlog")).await.expect("list").len();
+        assert!(segments <= 3, "{segments} segments are left");
+    });
+    sim.crash(NODE);
+    run(&mut sim, || async {
+        let store = start(small(), &[table(1)]).await;
+        assert_eq!(xs(&read_all(&store, table(1).id).await), (0..31).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn s4_flushes_free_segments_of_the_run() {
+    let mut sim = calm(2);
+    let most = run(&mut sim, || async {
+        let store = start(small(), &[table(1)]).await;
+        let mut most = 0;
+        for round in 0..10 {
+            write_rows(&store, round * 100..round * 100 + 100, 500).await;
+            store.flush(table(1).id).await.expect("flush");
+            most = most.max(runtime::file::list_dir(&PathBuf::from("/data/commitlog")).await.expect("list").len());
+        }
+        assert_eq!(read_all(&store, table(1).id).await.len(), 1000);
+        most
+    });
+    assert!(most <= 8, "{most} segments");
+}
+
+#[test]
+fn s18_writes_beyond_the_memory_wait_for_flushes_and_all_are_there() {
+    let mut sim = calm(3);
+    run(&mut sim, || async {
+        let options = Options { memtable_bytes_max: 2 << 20, segment_bytes: 256 << 10, ..small() };
+        let store = start(options, &[table(1)]).await;
+        for number in 0..2_000 {
+            let mutation = insert(table(1).id, &[number as u8], number, 0, 1, &[7; 5_000]);
+            store.apply(mutation, false).await.expect("room comes");
+            let (used, budget) = store.memory();
+            let most = budget + engine::memtable::arena::CHUNK_BYTES_MAX;
+            assert!(used <= most, "{used} of {budget}");
+        }
+        assert_eq!(read_all(&store, table(1).id).await.len(), 2_000);
+        store.close().await.expect("close");
+    });
+    assert!(files_of_table(&sim, "-Data.db").len() > 2);
+}
+
+#[test]
+fn s18_the_length_of_the_log_makes_its_tables_flush() {
+    let mut sim = calm(4);
+    run(&mut sim, || async {
+        let store = start(Options { log_bytes_max: 128 << 10, ..small() }, &[table(1), table(2)]).await;
+        store.apply(insert(table(2).id, b"old", 1, 0, 1, b"x"), false).await.expect("apply");
+        write_rows(&store, 0..1_000, 500).await;
+        runtime::sleep(Duration::from_secs(1)).await;
+        assert!(store.memory_of(table(2).id) == 0, "what pins the oldest segment was flushed");
+        let segments = runtime::file::list_dir(&PathBuf::from("/data/commitlog")).await.expect("list").len();
+        assert!(segments <= 9, "{segments} segments");
+        assert_eq!(read_all(&store, table(1).id).await.len(), 1_000);
+        assert_eq!(read_all(&store, table(2).id).await.len(), 1);
+    });
+}
+
+#[test]
+fn s18_a_disk_without_room_stops_writes_alone_until_there_is_some() {
+    let mut sim = calm(5);
+    let full = Rc::new(Cell::new(false));
+    let is_full = full.clone();
+    sim.set_disk_fault(NODE, move |call, path| {
+        let refuses = is_full.get() && call == DiskCall::Open && path.starts_with("/data/data");
+        refuses.then(|| io::Error::from(io::ErrorKind::StorageFull))
+    });
+    run(&mut sim, move || {
+        let full = full.clone();
+        async move {
+            let options = Options { memtable_bytes_max: 1 << 20, segment_bytes: 256 << 10, ..small() };
+            let store = start(options, &[table(1), table_of("system", 3, &["a", "b"])]).await;
+            full.set(true);
+            let mut written = 0;
+            loop {
+                match store.apply(insert(table(1).id, &[written as u8], written, 0, 1, &[0; 10_000]), false).await {
+                    Ok(()) => written += 1,
+                    Err(Error::MemtableFull) => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            let (used, budget) = store.memory();
+            assert!(used > budget / 2, "{used} of {budget}");
+            let system = insert(table_of("system", 3, &[]).id, b"p", 0, 0, 1, &[0; 10_000]);
+            store.apply(system, true).await.expect("system writes go on");
+            assert_eq!(read_all(&store, table(1).id).await.len(), written as usize);
+            full.set(false);
+            runtime::sleep(Duration::from_secs(3)).await;
+            for number in 0..300 {
+                let mutation = insert(table(1).id, b"q", number, 0, 1, &[0; 10_000]);
+                store.apply(mutation, false).await.expect("room again");
+            }
+            assert_eq!(read_all(&store, table(1).id).await.len(), written as usize + 300);
+        }
+    });
+}
+
+#[test]
+fn s3_a_truncation_takes_sstables_with_it_and_a_start_after_a_crash_too() {
+    for released in [true, false] {
+        let mut sim = calm(6);
+        let truncation = run(&mut sim, move || async move {
+            let store = start(small(), &[table(1)]).await;
+            write_rows(&store, 0..20, 100).await;
+            store.flush(table(1).id).await.expect("flush");
+            write_rows(&store, 20..30, 100).await;
+            let position = store.truncate(table(1).id).await.expect("truncate");
+            assert!(read_all(&store, table(1).id).await.is_empty());
+            write_rows(&store, 90..91, 100).await;
+            store.flush(table(1).id).await.expect("flush");
+            if released {
+                store.release(table(1).id).await.expect("release");
+                runtime::sleep(Duration::from_secs(1)).await;
+            }
+            assert_eq!(xs(&read_all(&store, table(1).id).await), [90]);
+            Truncation { counter_floor: store.counter_floor(), positions: vec![position], at_millis: 0 }
+        });
+        assert_eq!(files_of_table(&sim, "-Data.db").len(), if released { 1 } else { 2 });
+        sim.crash(NODE);
+        run(&mut sim, move || {
+            let truncations = [(table(1).id, truncation.clone())];
+            async move {
+                let store = Store::open(small()).await.expect("open");
+                store.add_table(table(1), false);
+                store.clean([table(1)].iter()).await.expect("clean");
+                store.load(&truncations).await.expect("load");
+                store.replay(&truncations).await.expect("replay");
+                store.start(store.highest_counter()).await.expect("start");
+                assert_eq!(xs(&read_all(&store, table(1).id).await), [90]);
+            }
+        });
+        assert_eq!(files_of_table(&sim, "-Data.db").len(), 1);
+    }
+}
+
+#[test]
+fn s4_a_flush_that_fails_leaves_nothing_behind_and_is_tried_again() {
+    let mut sim = calm(7);
+    let fails = Rc::new(Cell::new(false));
+    let failing = fails.clone();
+    sim.set_disk_fault(NODE, move |call, path| {
+        let refuses = failing.get() && call == DiskCall::Sync && path.starts_with("/data/data");
+        refuses.then(|| io::Error::other("a disk that fails"))
+    });
+    run(&mut sim, move || {
+        let fails = fails.clone();
+        async move {
+            let store = start(small(), &[table(1)]).await;
+            write_rows(&store, 0..20, 100).await;
+            fails.set(true);
+            assert!(matches!(store.flush(table(1).id).await, Err(Error::Io(_))));
+            write_rows(&store, 20..30, 100).await;
+            assert!(matches!(store.flush(table(1).id).await, Err(Error::Io(_))));
+            assert_eq!(xs(&read_all(&store, table(1).id).await), (0..30).collect::<Vec<_>>());
+            fails.set(false);
+            store.flush(table(1).id).await.expect("flush");
+            assert_eq!(xs(&read_all(&store, table(1).id).await), (0..30).collect::<Vec<_>>());
+        }
+    });
+    assert_eq!(files_of_table(&sim, "-Data.db").len(), 2);
+    assert!(files_of_table(&sim, ".log").is_empty() && files_of_table(&sim, ".tmp").is_empty());
+}

@@ -1,0 +1,483 @@
+//! What is read does not depend on where it lies: one table stays in memory, its twin with the same writes is flushed
+//! again and again, and every read gives the same of both.
+
+mod support;
+
+use engine::{Error, Options, Store};
+use model::comparable::{self, BoundSide};
+use model::key::TokenRange;
+use model::mutation::{Clustering, ClusteringBound, push_clustering};
+use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink, SinkState, Slice};
+use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
+use model::schema::DroppedColumn;
+use model::{Column, ColumnId, ColumnKind, CqlType, DecoratedKey, MutationBuilder, Table, Token};
+use runtime::rng::Rng;
+use runtime::sim::DiskCall;
+use std::cell::Cell as StdCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use support::*;
+
+const STATIC: ColumnId = ColumnId(3);
+const TEXT: ColumnId = ColumnId(4);
+const MAP: ColumnId = ColumnId(5);
+const DROPPED: ColumnId = ColumnId(6);
+
+/// `(k blob, x int, y int, s int static, a text, m map<int, text>, d text, PRIMARY KEY (k, x, y)) WITH CLUSTERING ORDER BY
+/// (x DESC, y ASC)`, `d` dropped at 20.
+fn twin(number: u8) -> Arc<Table> {
+    let mut table = (*table_of("ks", number, &["a", "m"])).clone();
+    let column = |id, name: &str, kind, cql_type| {
+        let (name, position, descending) = (name.into(), 0, false);
+        Column { id, name, kind, position, cql_type, descending }
+    };
+    let (key, element) = (Box::new(CqlType::Int), Box::new(CqlType::Text));
+    table.columns.truncate(3);
+    table.columns[1].descending = true;
+    table.columns.push(column(STATIC, "s", ColumnKind::Static, CqlType::Int));
+    table.columns.push(column(TEXT, "a", ColumnKind::Regular, CqlType::Text));
+    table.columns.push(column(MAP, "m", ColumnKind::Regular, CqlType::Map { key, value: element, frozen: false }));
+    table.columns.push(column(DROPPED, "d", ColumnKind::Regular, CqlType::Text));
+    table.static_len = 1;
+    table.dropped.push(DroppedColumn {
+        id: DROPPED,
+        name: "d".into(),
+        kind: ColumnKind::Regular,
+        cql_type: CqlType::Text,
+        dropped_at: 20,
+    });
+    Arc::new(table)
+}
+
+fn values(rng: &mut Rng, len: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    (0..len).for_each(|_| push_clustering(&mut out, &(rng.below(7) as i32 - 3).to_be_bytes()));
+    out
+}
+
+fn content<'a>(rng: &mut Rng, value: &'a [u8]) -> CellContent<'a> {
+    let local_deletion_time = 990 + rng.below(20) as i64;
+    match rng.below(4) {
+        0 => CellContent::Deleted { local_deletion_time },
+        1 => CellContent::Expiring { value, ttl: 5, local_deletion_time },
+        _ => CellContent::Live(value),
+    }
+}
+
+/// The same mutation of both tables.
+fn write(rng: &mut Rng, key: &[u8], tables: [&Table; 2]) -> [model::Mutation; 2] {
+    let seed = rng.below(u64::MAX);
+    tables.map(|table| {
+        let rng = &mut Rng::new(seed);
+        let mut builder = MutationBuilder::new(key);
+        builder.table(table.id);
+        for _ in 0..1 + rng.below(4) {
+            let timestamp = 1 + rng.below(40) as i64;
+            let deletion = Deletion { timestamp, local_deletion_time: 990 + rng.below(20) as i64 };
+            let text = vec![b'a' + rng.below(20) as u8; rng.below(300) as usize];
+            match rng.below(16) {
+                0 => drop(builder.delete_partition(Deletion { timestamp: timestamp / 2 + 1, ..deletion })),
+                1 | 2 => {
+                    let lens = [rng.below(3), rng.below(3)];
+                    let [start, end] = lens.map(|len| values(rng, len));
+                    let inclusive = [rng.chance(0.5), rng.chance(0.5)];
+                    builder.delete_range(
+                        ClusteringBound { prefix: Clustering(&start), inclusive: inclusive[0] },
+                        ClusteringBound { prefix: Clustering(&end), inclusive: inclusive[1] },
+                        deletion,
+                    );
+                }
+                3 | 4 => {
+                    let content = content(rng, b"\0\0\0\x07");
+                    builder.static_row(|out| {
+                        let mut row = RowBuilder::new(out, None, Deletion::LIVE);
+                        row.cell(&Cell { column: STATIC, timestamp, content, path: None });
+                    });
+                }
+                kind => {
+                    let at = values(rng, 2);
+                    let liveness = rng.chance(0.5).then(|| Liveness {
+                        timestamp,
+                        expiry: rng.chance(0.3).then(|| (5, 990 + rng.below(20) as i64)),
+                    });
+                    let own =
+                        if kind == 5 { Deletion { timestamp: timestamp - 1, ..deletion } } else { Deletion::LIVE };
+                    builder.row(Clustering(&at), |out| {
+                        let mut row = RowBuilder::new(out, liveness, own);
+                        if rng.chance(0.6) {
+                            row.cell(&Cell { column: TEXT, timestamp, content: content(rng, &text), path: None });
+                        }
+                        if rng.chance(0.2) {
+                            let content = CellContent::ColumnDeletion { local_deletion_time: 999 };
+                            row.cell(&Cell { column: MAP, timestamp: timestamp - 1, content, path: None });
+                        }
+                        for path in 0..3u32 {
+                            if rng.chance(0.3) {
+                                let (content, path) = (content(rng, b"v"), &path.to_be_bytes()[..]);
+                                row.cell(&Cell { column: MAP, timestamp, content, path: Some(path) });
+                            }
+                        }
+                        if rng.chance(0.4) {
+                            row.cell(&Cell { column: DROPPED, timestamp, content: content(rng, b"d"), path: None });
+                        }
+                    });
+                }
+            }
+        }
+        builder.finish()
+    })
+}
+
+/// Everything that a sink is told, as text.
+#[derive(Default)]
+struct Told {
+    rows: Vec<String>,
+    last: Option<Position>,
+    full_at: usize,
+    /// Rows with this many cells are refused.
+    refused: Option<usize>,
+    given: usize,
+}
+
+impl RowSink for Told {
+    fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
+        if self.refused == Some(row.cells.len()) {
+            return SinkState::Rejected;
+        }
+        self.rows.push(format!("{row:?}"));
+        self.given += 1;
+        let comparable = (!row.static_only).then(|| row.comparable.into());
+        self.last = Some(Position { key: DecoratedKey::new(row.key), comparable });
+        if self.given == self.full_at { SinkState::Full } else { SinkState::Open }
+    }
+
+    fn counts_dead(&self) -> bool {
+        self.full_at.is_multiple_of(2)
+    }
+}
+
+/// All rows of a command, page by page and pause by pause.
+async fn read(store: &Store, rng: &mut Rng, mut command: ReadCommand) -> Vec<String> {
+    let refused = rng.chance(0.2).then(|| rng.below(4) as usize);
+    let mut rows = Vec::new();
+    loop {
+        let full_at = if rng.chance(0.5) { 1 + rng.below(6) as usize } else { 0 };
+        command.visits_max = if rng.chance(0.3) { 1 + rng.below(9) } else { u64::MAX };
+        let mut told = Told { full_at, refused, ..Told::default() };
+        let now = if rng.chance(0.5) { store.read_now(&command, &mut told) } else { None };
+        let end = match now {
+            Some(end) => end,
+            None => {
+                assert!(told.rows.is_empty());
+                store.read(&command, &mut told).await
+            }
+        };
+        let in_partition = |key: &DecoratedKey, rows: &[String]| {
+            let key = format!("key: {:?}", &*key.key);
+            rows.iter().filter(|row| row.contains(&key)).count() as u64
+        };
+        rows.append(&mut told.rows);
+        match end.expect("read") {
+            ReadEnd::Exhausted => return rows,
+            ReadEnd::Stopped => {
+                command.resume = told.last;
+                let key = command.resume.as_ref().map(|resume| &resume.key).expect("a row was given");
+                command.resume_partition_rows = in_partition(key, &rows);
+            }
+            ReadEnd::Paused(resume) => {
+                command.resume_partition_rows = resume.partition_rows;
+                command.resume = Some(resume.position);
+            }
+        }
+    }
+}
+
+fn bound(rng: &mut Rng, table: &Table, len: u64, side: BoundSide) -> Box<[u8]> {
+    let (values, mut out) = (values(rng, len), Vec::new());
+    comparable::bound(table, Clustering(&values).components(), side, &mut out);
+    out.into()
+}
+
+fn random_command(rng: &mut Rng, table: &Table, keys: &[Vec<u8>]) -> ReadCommand {
+    let key = |rng: &mut Rng| DecoratedKey::new(&keys[rng.below(keys.len() as u64) as usize]);
+    let partitions = match rng.below(5) {
+        0 => Partitions::Range(TokenRange::FULL),
+        1 => {
+            let (a, b) = (key(rng).token, key(rng).token);
+            let until = if rng.chance(0.2) { Token::MIN } else { a.max(b) };
+            Partitions::Range(TokenRange { after: a.min(b), until })
+        }
+        _ => Partitions::Key(key(rng)),
+    };
+    let mut command = command(table.id, partitions);
+    let kind = rng.below(4);
+    if kind == 0 {
+        let seed = rng.below(u64::MAX);
+        let [start, end] = [BoundSide::Before, BoundSide::After].map(|side| bound(&mut Rng::new(seed), table, 2, side));
+        command.slices = [Slice { start, end }].into();
+        command.row_columns = rng.chance(0.7).then(|| if rng.chance(0.5) { [TEXT].into() } else { [].into() });
+    } else if kind < 3 {
+        let mut places: Vec<_> = (0..2 * rng.below(4))
+            .map(|_| {
+                let side = if rng.chance(0.5) { BoundSide::Before } else { BoundSide::After };
+                let len = rng.below(3);
+                bound(rng, table, len, side)
+            })
+            .collect();
+        places.sort();
+        let slices = places.chunks_exact(2).filter(|pair| pair[0] < pair[1]);
+        let slices: Vec<_> = slices.map(|pair| Slice { start: pair[0].clone(), end: pair[1].clone() }).collect();
+        if !slices.is_empty() {
+            command.slices = slices.into();
+        }
+    }
+    command.reversed = rng.chance(0.4);
+    command.per_partition_max = if rng.chance(0.3) { 1 + rng.below(3) } else { u64::MAX };
+    command.wants_static = command.row_columns.is_none() && rng.chance(0.7);
+    command.static_only = command.wants_static && rng.chance(0.5);
+    command
+}
+
+/// Reads of single rows show the columns that they ask for.
+fn shown(rows: Vec<String>, command: &ReadCommand) -> Vec<String> {
+    let Some(columns) = &command.row_columns else { return rows };
+    let hide = |row: String| {
+        let (head, cells) = row.split_once("cells: [").expect("cells");
+        let cells = cells
+            .split("Cell {")
+            .filter(|cell| columns.iter().any(|column| cell.contains(&format!("column: ColumnId({})", column.0))));
+        format!("{head}{}", cells.collect::<String>())
+    };
+    rows.into_iter().map(hide).collect()
+}
+
+async fn compare(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let (memory, flushed) = (twin(1), twin(2));
+    let cache_bytes_max = 1 << (10 + 2 * rng.below(7));
+    let store = start(Options { cache_bytes_max, ..options(1, GROUP) }, &[memory.clone(), flushed.clone()]).await;
+    let keys: Vec<Vec<u8>> = (0..1 + rng.below(6) as u8).map(|k| vec![k; 1 + k as usize % 3]).collect();
+    for _ in 0..60 {
+        let key = &keys[rng.below(keys.len() as u64) as usize];
+        for mutation in write(&mut rng, key, [&memory, &flushed]) {
+            store.apply(mutation, false).await.expect("apply");
+        }
+        if rng.chance(0.08) {
+            store.flush(flushed.id).await.expect("flush");
+        }
+        for _ in 0..4 {
+            let command = random_command(&mut rng, &memory, &keys);
+            let seed = rng.below(u64::MAX);
+            let expected = read(&store, &mut Rng::new(seed), command.clone()).await;
+            let twin = ReadCommand { table: flushed.id, ..command.clone() };
+            let found = read(&store, &mut Rng::new(seed), twin).await;
+            assert_eq!(shown(found, &command), shown(expected, &command), "{command:?}");
+        }
+    }
+    store.close().await.expect("close");
+}
+
+#[test]
+fn memory_and_sstables_give_the_same() {
+    for seed in 0..60 {
+        run(&mut calm(seed), move || compare(seed));
+    }
+}
+
+/// Counts reads of files of SSTables by the component's name.
+fn count_reads(sim: &mut runtime::sim::Sim, component: &'static str) -> Rc<StdCell<usize>> {
+    let count = Rc::new(StdCell::new(0));
+    let counted = count.clone();
+    sim.set_disk_fault(NODE, move |call, path| {
+        let named = path.to_string_lossy().ends_with(component);
+        counted.set(counted.get() + usize::from(call == DiskCall::Read && named));
+        None
+    });
+    count
+}
+
+fn one_row(x: i32) -> ReadCommand {
+    let table = table(1);
+    let values = clustering(&[x, 0]);
+    let [start, end] = [BoundSide::Before, BoundSide::After].map(|side| {
+        let mut out = Vec::new();
+        comparable::bound(&table, Clustering(&values).components(), side, &mut out);
+        out.into_boxed_slice()
+    });
+    let mut command = command(table.id, Partitions::Key(DecoratedKey::new(b"p")));
+    command.slices = [Slice { start, end }].into();
+    command.row_columns = Some([A].into());
+    command
+}
+
+#[test]
+fn a_complete_row_is_read_from_the_newest_sstable_alone() {
+    let mut sim = calm(3);
+    let reads = count_reads(&mut sim, "-Data.db");
+    run(&mut sim, move || {
+        let reads = reads.clone();
+        async move {
+            // Nothing stays in the cache.
+            let store = start(Options { cache_bytes_max: 0, ..small() }, &[table(1)]).await;
+            for timestamp in 1..=5 {
+                let mutation = insert(table(1).id, b"p", 1, 0, timestamp, format!("{timestamp}").as_bytes());
+                store.apply(mutation, false).await.expect("apply");
+                store.flush(table(1).id).await.expect("flush");
+            }
+            let before = reads.get();
+            let mut rows = Rows::default();
+            store.read(&one_row(1), &mut rows).await.expect("read");
+            assert_eq!(rows.rows[0].3, [(A.0, b"5".to_vec())]);
+            assert_eq!(reads.get() - before, 1, "one read of data for one row");
+            // A row that is not in the bounds of any, or in no partition, is not looked for.
+            let before = reads.get();
+            store.read(&one_row(7), &mut Rows::default()).await.expect("read");
+            let elsewhere = ReadCommand { partitions: Partitions::Key(DecoratedKey::new(b"q")), ..one_row(1) };
+            assert_eq!(
+                store.read_now(&elsewhere, &mut Rows::default()).expect("at once").expect("read"),
+                ReadEnd::Exhausted
+            );
+            assert_eq!(reads.get(), before);
+            // Behind the deletion of the partition the old ones do not matter.
+            let mut builder = MutationBuilder::new(b"p");
+            builder.table(table(1).id).delete_partition(deletion(9));
+            store.apply(builder.finish(), false).await.expect("apply");
+            let all = command(table(1).id, Partitions::Key(DecoratedKey::new(b"p")));
+            assert_eq!(store.read_now(&all, &mut Rows::default()).expect("at once").expect("read"), ReadEnd::Exhausted);
+            store.flush(table(1).id).await.expect("flush");
+            let before = reads.get();
+            let mut rows = Rows::default();
+            store.read(&all, &mut rows).await.expect("read");
+            assert!(rows.rows.is_empty());
+            assert_eq!(reads.get() - before, 1);
+        }
+    });
+}
+
+#[test]
+fn wide_partitions_are_entered_and_left_by_their_indexes() {
+    const ROWS: i32 = 1500;
+    let mut sim = calm(7);
+    let reads = count_reads(&mut sim, "-Data.db");
+    run(&mut sim, move || {
+        let reads = reads.clone();
+        async move {
+            let options = Options { cache_bytes_max: 0, segment_bytes: 1 << 20, ..small() };
+            let store = start(options, &[table(1)]).await;
+            let mut rng = Rng::new(1);
+            for key in [b"p", b"q", b"r"] {
+                for y in 0..ROWS {
+                    let text: Vec<u8> = (0..200).map(|_| rng.below(256) as u8).collect();
+                    store.apply(insert(table(1).id, key, 0, y, 1, &text), false).await.expect("apply");
+                }
+            }
+            store.flush(table(1).id).await.expect("flush");
+            let all = command(table(1).id, Partitions::Range(TokenRange::FULL));
+            let before = reads.get();
+            let mut rows = Rows::default();
+            store.read(&all, &mut rows).await.expect("read");
+            assert_eq!(rows.rows.len(), 3 * ROWS as usize);
+            let whole = reads.get() - before;
+            // The first row of each.
+            let before = reads.get();
+            let mut rows = Rows::default();
+            store.read(&ReadCommand { per_partition_max: 1, ..all.clone() }, &mut rows).await.expect("read");
+            assert_eq!(rows.rows.iter().map(|row| row.1[1]).collect::<Vec<_>>(), [0; 3]);
+            let first = reads.get() - before;
+            assert!(first * 2 < whole, "{first} of {whole} blocks");
+            // A page that begins in the last rows of the second.
+            let mut rows = Rows { full_at: Some(2 * ROWS as usize - 10), ..Rows::default() };
+            store.read(&all, &mut rows).await.expect("read");
+            let before = reads.get();
+            let page = ReadCommand { resume: rows.last, rows_max: 9, ..all };
+            let mut rows = Rows::default();
+            assert_eq!(store.read(&page, &mut rows).await.expect("read"), ReadEnd::Stopped);
+            assert_eq!(rows.rows[8].1, [0, ROWS - 2]);
+            let page = reads.get() - before;
+            // With what was read ahead.
+            assert!(page * 3 < whole, "{page} of {whole} blocks for a page");
+        }
+    });
+}
+
+#[test]
+fn cached_rows_are_read_at_once() {
+    run(&mut calm(4), || async {
+        let store = start(small(), &[table(1)]).await;
+        write_rows(&store, 0..30, 100).await;
+        store.flush(table(1).id).await.expect("flush");
+        let mut rows = Rows::default();
+        assert!(store.read_now(&one_row(3), &mut rows).is_none(), "nothing is in the cache");
+        assert!(rows.rows.is_empty());
+        store.read(&one_row(3), &mut rows).await.expect("read");
+        for x in [3, 29, 0] {
+            let mut rows = Rows::default();
+            store.read_now(&one_row(x), &mut rows).expect("at once").expect("read");
+            assert_eq!(rows.rows[0].1, [x, 0]);
+        }
+    });
+}
+
+#[test]
+fn many_readers_of_a_block_read_it_once() {
+    let mut sim = calm(5);
+    let reads = count_reads(&mut sim, "-Data.db");
+    run(&mut sim, move || {
+        let reads = reads.clone();
+        async move {
+            let store = start(small(), &[table(1)]).await;
+            write_rows(&store, 0..30, 100).await;
+            store.flush(table(1).id).await.expect("flush");
+            let before = reads.get();
+            let readers: Vec<_> = (0..30)
+                .map(|x| {
+                    let store = store.clone();
+                    runtime::spawn(async move {
+                        let mut rows = Rows::default();
+                        store.read(&one_row(x), &mut rows).await.expect("read");
+                        assert_eq!(rows.rows.len(), 1);
+                    })
+                })
+                .collect();
+            for reader in readers {
+                reader.await;
+            }
+            assert_eq!(reads.get() - before, 1);
+        }
+    });
+}
+
+#[test]
+fn a_bad_block_fails_the_reads_that_need_it_and_names_the_file() {
+    let mut sim = calm(6);
+    run(&mut sim, || async {
+        let store = start(small(), &[table(1), table(2)]).await;
+        write_rows(&store, 0..30, 100).await;
+        store.apply(insert(table(2).id, b"p", 1, 0, 1, b"good"), false).await.expect("apply");
+        store.flush(table(1).id).await.expect("flush");
+        store.flush(table(2).id).await.expect("flush");
+        store.close().await.expect("close");
+    });
+    let of_table = |path: &std::path::Path| path.to_string_lossy().contains("/t1-");
+    let names = sim.files(NODE).into_iter().map(|(path, _)| path);
+    let data = names.into_iter().find(|path| of_table(path) && path.to_string_lossy().ends_with("-Data.db"));
+    let data = data.expect("a data file");
+    assert!(sim.mutate_file(NODE, &data, |bytes| bytes[100] ^= 1));
+    run(&mut sim, move || {
+        let data = data.clone();
+        async move {
+            let store = start(small(), &[table(1), table(2)]).await;
+            for _ in 0..2 {
+                let all = command(table(1).id, Partitions::Range(TokenRange::FULL));
+                for command in [all, one_row(3)] {
+                    let error = store.read(&command, &mut Rows::default()).await.expect_err("a bad block");
+                    assert!(matches!(error, Error::BadSstable { .. }), "{error}");
+                    let text = error.to_string();
+                    let name = data.file_name().and_then(|name| name.to_str()).expect("a name");
+                    assert!(text.contains(name) && text.contains("at offset"), "{text}");
+                }
+            }
+            assert_eq!(read_all(&store, table(2).id).await.len(), 1, "other tables are as before");
+        }
+    });
+}
