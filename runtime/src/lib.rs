@@ -29,6 +29,7 @@ pub mod fault;
 pub mod file;
 pub mod gate;
 mod hash;
+pub mod local;
 pub mod machine;
 pub mod mesh;
 pub mod metrics;

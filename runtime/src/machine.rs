@@ -16,6 +16,14 @@ pub fn available_memory_bytes() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
+/// Bytes of memory that this process holds, if the system tells.
+pub fn resident_memory_bytes() -> Option<u64> {
+    let text = read_text(Path::new("/proc/self/status"), 64 << 10).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes = line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?;
+    Some(kibibytes << 10)
+}
+
 /// The text of a file of at most `bytes_max` bytes, for what is read before any shard runs. `InvalidData` if it is
 /// longer or not UTF-8.
 pub fn read_text(path: &Path, bytes_max: u64) -> std::io::Result<String> {
@@ -35,6 +43,7 @@ mod tests {
     fn the_machine_answers() {
         assert!(cores() >= 1);
         assert!(available_memory_bytes().is_none_or(|bytes| bytes > 1 << 20));
+        assert!(resident_memory_bytes().is_none_or(|bytes| bytes > 1 << 16));
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
         let text = read_text(&manifest, 1 << 20).expect("readable");
         assert!(text.contains("runtime"));

@@ -6,6 +6,7 @@ use crate::{sim, uring};
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
+use std::path::Path;
 
 /// A listening socket. On `uring` every shard may bind the same address (`SO_REUSEPORT` is not used: shards share one
 /// socket only by accepting on one shard and moving [`Accepted`] to another).
@@ -25,6 +26,17 @@ impl Listener {
         } else {
             ListenerInner::Uring(uring::socket::Listener::bind(address).await?)
         }))
+    }
+
+    /// Listens at a path, for programs of this user on this machine; see [`crate::local`]. The peers' addresses mean
+    /// nothing, and peers of other users but root are turned away. The path goes when the listener is dropped.
+    /// `AddrInUse` if another process listens there, `PermissionDenied` if the path's directory is not the user's alone,
+    /// `Unsupported` in simulation.
+    pub async fn bind_local(path: &Path) -> io::Result<Listener> {
+        if context::with(|c| matches!(c.backend, BackendContext::Sim(_))) {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
+        Ok(Listener(ListenerInner::Uring(uring::socket::Listener::bind_local(path).await?)))
     }
 
     /// The address bound.

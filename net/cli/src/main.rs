@@ -1,4 +1,4 @@
-//! The binary `helenus`: starts a node, or runs one of the [`tools`] if the first argument names one.
+//! The binary `helenus`: starts a node, asks one to do something with [`nodetool`], or runs one of the [`tools`].
 //!
 //! 1. Options from the command line, over those of the configuration file.
 //! 2. One shard per core on the `uring` runtime, each running [`server::Node::run`].
@@ -7,6 +7,7 @@
 //! Exit codes: 0 after an orderly stop, 1 for a wrong option or configuration, 3 when data on disk cannot be trusted.
 
 mod arguments;
+mod nodetool;
 mod tools;
 
 use arguments::{Arguments, Settings};
@@ -28,6 +29,10 @@ const HELPERS: usize = 2;
 fn main() -> ExitCode {
     if let Some(code) = tools::from_command_line() {
         return code;
+    }
+    let mut words = std::env::args().skip(1);
+    if words.next().as_deref() == Some("nodetool") {
+        return nodetool::run(words);
     }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

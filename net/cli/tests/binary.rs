@@ -9,3 +9,5 @@ mod drivers;
 mod kill;
 #[path = "binary/node.rs"]
 mod node;
+#[path = "binary/nodetool.rs"]
+mod nodetool;

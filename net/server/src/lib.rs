@@ -9,6 +9,7 @@
 //!
 //! Invariants: a failure on one shard stops all of them; what cannot be trusted on disk ends with [`Exit::Corrupt`].
 
+pub mod admin;
 pub mod client;
 pub mod config;
 pub mod cql;

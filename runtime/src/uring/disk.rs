@@ -368,7 +368,9 @@ pub(crate) async fn sync_dir(path: &Path) -> io::Result<()> {
 }
 
 /// Runs a blocking call on a helper thread.
-async fn on_helper<T: Send + 'static>(call: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+pub(super) async fn on_helper<T: Send + 'static>(
+    call: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     let call = helper::call(&reactor::current().node.helpers, call);
     call.await
 }

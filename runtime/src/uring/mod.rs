@@ -15,6 +15,7 @@
 pub mod disk;
 mod helper;
 mod lent;
+pub(crate) mod local;
 pub mod mesh;
 mod node;
 mod operations;

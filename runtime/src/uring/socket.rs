@@ -1,5 +1,7 @@
 //! Listeners by multishot accept, outgoing connections, and the addresses of both.
 
+use super::disk;
+use super::local;
 use super::operations::{Operation, OperationId, Payload};
 use super::reactor::{self, Core};
 pub(crate) use super::stream::{RecvBuf, Stream};
@@ -10,6 +12,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -18,6 +21,8 @@ use std::time::Duration;
 const BACKLOG: i32 = 4096;
 /// Accepted connections that wait for a task; beyond this the system's queue holds them.
 pub(super) const ACCEPTED_MAX: usize = 1024;
+/// The address of those that have none.
+const NOWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 /// How long an `accept` that failed takes.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -54,11 +59,15 @@ impl Drop for Descriptor {
 pub(crate) struct Listener {
     state: Rc<ListenerState>,
     address: SocketAddr,
+    /// Of a socket with a path.
+    path: Option<PathBuf>,
 }
 
 /// What the multishot accept and the tasks that wait for connections share.
 pub(super) struct ListenerState {
     descriptor: Descriptor,
+    /// Whether it has a path instead of an address.
+    local: bool,
     ready: RefCell<VecDeque<io::Result<Accepted>>>,
     waiters: RefCell<Vec<Waker>>,
     armed: Cell<Option<OperationId>>,
@@ -67,7 +76,6 @@ pub(super) struct ListenerState {
 
 impl Listener {
     pub(crate) async fn bind(address: SocketAddr) -> io::Result<Listener> {
-        let core = reactor::current();
         let socket = socket_for(address)?;
         set_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
         // Accepted connections inherit both.
@@ -76,15 +84,13 @@ impl Listener {
         bind(&socket, address)?;
         listen(&socket)?;
         let address = address_of(&socket, libc::getsockname)?;
-        let state = Rc::new(ListenerState {
-            descriptor: Descriptor::new(socket, core),
-            ready: RefCell::default(),
-            waiters: RefCell::default(),
-            armed: Cell::new(None),
-            closed: Cell::new(false),
-        });
-        state.arm();
-        Ok(Listener { state, address })
+        Ok(Listener { state: ListenerState::listen(socket, false), address, path: None })
+    }
+
+    pub(crate) async fn bind_local(path: &Path) -> io::Result<Listener> {
+        let own = path.to_path_buf();
+        let socket = disk::on_helper(move || local::bind(&own)).await?;
+        Ok(Listener { state: ListenerState::listen(socket, true), address: NOWHERE, path: Some(path.into()) })
     }
 
     pub(crate) fn local_address(&self) -> SocketAddr {
@@ -126,6 +132,10 @@ impl Listener {
 impl Drop for Listener {
     #[expect(unsafe_code, reason = "shutdown has no safe wrapper here")]
     fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // A path that stays is recognised as left behind by the next to bind it.
+            let _ = std::fs::remove_file(path);
+        }
         self.state.closed.set(true);
         if let Some(id) = self.state.armed.get() {
             self.state.descriptor.core().cancel(id);
@@ -137,6 +147,19 @@ impl Drop for Listener {
 }
 
 impl ListenerState {
+    fn listen(socket: OwnedFd, local: bool) -> Rc<ListenerState> {
+        let state = Rc::new(ListenerState {
+            descriptor: Descriptor::new(socket, reactor::current()),
+            local,
+            ready: RefCell::default(),
+            waiters: RefCell::default(),
+            armed: Cell::new(None),
+            closed: Cell::new(false),
+        });
+        state.arm();
+        state
+    }
+
     #[expect(unsafe_code, reason = "see Core::start")]
     fn arm(self: &Rc<ListenerState>) {
         let core = self.descriptor.core();
@@ -158,8 +181,12 @@ impl ListenerState {
         if result >= 0 {
             // SAFETY: the kernel just made this descriptor for us, and nobody else has the number.
             let descriptor = unsafe { OwnedFd::from_raw_fd(result) };
-            // A peer that has left already has no address any more, and is of no interest.
-            if let Ok(peer) = address_of(&descriptor, libc::getpeername) {
+            let peer = match self.local {
+                true => local::is_friend(&descriptor).then_some(NOWHERE),
+                // A peer that has left already has no address any more, and is of no interest.
+                false => address_of(&descriptor, libc::getpeername).ok(),
+            };
+            if let Some(peer) = peer {
                 self.ready.borrow_mut().push_back(Ok(Accepted { descriptor, peer }));
             }
         } else if !matches!(-result, libc::ECANCELED | libc::ECONNABORTED | libc::EINTR | libc::EAGAIN) {

@@ -20,6 +20,7 @@ pub mod row_block;
 pub mod row_filter;
 mod schema;
 mod start;
+pub mod table_verbs;
 pub mod verbs;
 mod virtual_tables;
 
@@ -29,7 +30,8 @@ pub use row_block::RowBlock;
 
 pub use cql::Prepared;
 pub use cql::plan::{BatchKind, ColumnSpec};
-pub use engine::SyncMode;
+pub use engine::{Counts, SyncMode, TableStatistics};
+pub use table_verbs::{TableAnswer, TableVerb};
 
 use barrier::Barrier;
 use clock::{Clock, Evaluation};
@@ -304,6 +306,21 @@ impl Shard {
     /// The node's host id.
     pub fn host_id(&self) -> uuid::Uuid {
         self.inner.identity.host_id
+    }
+
+    /// The node's tokens, ascending.
+    pub fn tokens(&self) -> &[i64] {
+        &self.inner.identity.tokens
+    }
+
+    /// The gossip generation of this start, seconds since 1970.
+    pub fn generation(&self) -> i32 {
+        self.inner.identity.generation
+    }
+
+    /// What the node was told.
+    pub fn node_config(&self) -> &Config {
+        &self.inner.config
     }
 
     /// Messages sent to other cores on behalf of this shard's requests since the start.

@@ -6,6 +6,7 @@ use crate::ports::{Observation, SchemaChange};
 use crate::query_trace::Events;
 use crate::row_block::{Places, RowBlock};
 use crate::row_filter::RowFilter;
+use crate::table_verbs::{TableAnswer, TableVerb};
 use cql::plan::{Define, Selector};
 pub use model::query::Resume;
 use model::query::{ReadCommand, ReadEnd};
@@ -65,6 +66,8 @@ pub enum Request {
     FindPrepared([u8; 16]),
     /// What this core sees of its clients.
     Observe,
+    /// What an operator asks of a table's storage.
+    Table(Box<TableVerb>),
     /// Any other request, on behalf of a client's request that is traced.
     Traced {
         /// When the client's request began.
@@ -135,6 +138,8 @@ pub enum Reply {
     Truncated(Result<engine::store::LogPosition, Failure>),
     /// Of a look at a core's clients.
     Observed(Observation),
+    /// Of an operator's request.
+    Table(Result<TableAnswer, Failure>),
     /// Of a traced request.
     Traced {
         /// Its reply.
@@ -188,6 +193,14 @@ impl Reply {
     pub(crate) fn observed(self) -> Result<Observation, Failure> {
         match self {
             Reply::Observed(observation) => Ok(observation),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The answer to an operator's request.
+    pub(crate) fn table(self) -> Result<TableAnswer, Failure> {
+        match self {
+            Reply::Table(result) => result,
             _ => Err(unexpected()),
         }
     }

@@ -24,6 +24,7 @@ mod signal;
 mod sstable_id;
 pub mod store;
 mod table;
+mod table_statistics;
 mod tracker;
 pub mod transaction;
 mod write;
@@ -32,6 +33,7 @@ pub use batch_log::{BatchId, StoredBatch};
 pub use load::directory_of;
 pub use row_lock::RowGuard;
 pub use store::Store;
+pub use table_statistics::{Counts, TableStatistics};
 
 use model::key::ShardMap;
 use std::path::PathBuf;

@@ -52,6 +52,11 @@ impl Filter {
         Some(Filter { hashes, bits: vec![0; words * 8] })
     }
 
+    /// Bytes of its bits.
+    pub(crate) fn bits_bytes(&self) -> usize {
+        self.bits.len()
+    }
+
     /// The file's bytes.
     pub fn write(&self) -> Vec<u8> {
         let mut out = self.hashes.to_be_bytes().to_vec();

@@ -176,6 +176,11 @@ impl Reader {
         }
     }
 
+    /// Bytes of the filter in memory; 0 without one.
+    pub fn filter_bytes(&self) -> usize {
+        self.filter.as_ref().map_or(0, Filter::bits_bytes)
+    }
+
     /// Whether the partition of a key may be in it, by the filter alone.
     pub fn may_contain(&self, key: &[u8]) -> bool {
         self.may_contain_hash(KeyHash::of(key))

@@ -11,6 +11,7 @@ pub mod dispatch;
 pub mod events;
 pub mod handshake;
 
+use crate::admin::Admin;
 use crate::config::Config;
 use crate::data_dir::Refused;
 use crate::metrics::Metrics;
@@ -19,7 +20,7 @@ use crate::{ControlPort, Exit, Ready};
 use connection::Connection;
 use events::Events;
 use runtime::gate::{Gate, Semaphore};
-use runtime::{Accepted, Listener, ShardId};
+use runtime::{Accepted, JoinHandle, Listener, ShardId};
 use shard::Shard;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -183,22 +184,54 @@ impl Service {
             runtime::spawn(shared.clone().accept(aware, Port::ShardAware)),
         ];
 
+        let admin = Admin::new(shared.config.clone(), shared.shard.clone());
+        let stopping = Signal::default();
+        let commands = match admin.listen(shared.simulated).await {
+            Some(listener) => Some(runtime::spawn(admin.clone().serve(listener, stopping.clone()))),
+            None => None,
+        };
         let mut terminated = pin!(runtime::signal::terminated());
+        let mut drain = pin!(admin.drain.wait());
+        let mut accepting = Some(accepting);
         loop {
-            match race(terminated.as_mut(), shared.control.recv()).await {
-                Either::Left(()) => break,
+            let asked = async {
+                match accepting {
+                    Some(_) => drain.as_mut().await,
+                    None => std::future::pending().await,
+                }
+            };
+            match race(race(terminated.as_mut(), asked), shared.control.recv()).await {
+                Either::Left(Either::Left(())) => break,
+                Either::Left(Either::Right(())) => {
+                    self.drain_all(accepting.take()).await;
+                    admin.drained.set();
+                }
                 Either::Right((shard, Control::Closed(address))) => {
                     shared.balance.borrow_mut().closed(shard.0 as usize, address);
                 }
                 Either::Right(_) => {}
             }
         }
-        tracing::info!("stopping: no more connections, finishing requests under way");
+        stopping.set();
+        if let Some(commands) = commands {
+            commands.await;
+        }
+        if accepting.is_some() {
+            self.drain_all(accepting).await;
+        }
+        shared.control.broadcast(me, || Control::Stop).await;
+        Ok(())
+    }
+
+    /// Shard 0: takes no more connections, finishes and answers what is under way on all shards, closes connections.
+    async fn drain_all(&self, accepting: Option<[JoinHandle<()>; 2]>) {
+        let shared = &self.shared;
+        tracing::info!("no more connections, finishing requests under way");
         shared.closing.set();
-        for task in accepting {
+        for task in accepting.into_iter().flatten() {
             task.await;
         }
-        shared.control.broadcast(me, || Control::Drain).await;
+        shared.control.broadcast(ShardId(0), || Control::Drain).await;
         shared.drain().await;
         let mut waiting = runtime::shard_count() - 1;
         while waiting > 0 {
@@ -206,8 +239,6 @@ impl Service {
                 waiting -= 1;
             }
         }
-        shared.control.broadcast(me, || Control::Stop).await;
-        Ok(())
     }
 
     /// Any other shard: serves what shard 0 hands over until all shards have drained.

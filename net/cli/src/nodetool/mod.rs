@@ -1,0 +1,186 @@
+//! `helenus nodetool`: reads a command as Cassandra's nodetool does, has the node run it, prints what it answers.
+//!
+//! Options may stand before and after the command; what looks like an option and is none is an argument. Exit codes: 0,
+//! 1 for a mistake of the caller or a node that cannot be reached, 2 when the command failed.
+
+mod commands;
+mod help;
+
+use commands::{COMMANDS, Choice, Command, GLOBAL};
+use server::admin::protocol::{ANSWER_BYTES_MAX, Answer, Request};
+use server::admin::{paths, usage_text};
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::ExitCode;
+
+/// The host when none is named.
+const HOST: &str = "127.0.0.1";
+/// The port that is shown when a node cannot be reached.
+const PORT: &str = "7199";
+
+/// Runs `nodetool` with the words after it.
+pub(crate) fn run(words: impl Iterator<Item = String>) -> ExitCode {
+    let answer = match parse(words.collect()) {
+        Ok(Wanted::Help(text)) => Answer { exit: 0, out: text, err: String::new() },
+        Ok(Wanted::Run(call)) => ask(&call),
+        Err(text) => Answer { exit: 1, out: usage_text(&text), err: String::new() },
+    };
+    // What cannot be printed has nowhere else to go.
+    let _ = io::stdout().lock().write_all(answer.out.as_bytes()).and_then(|()| io::stdout().flush());
+    let _ = io::stderr().lock().write_all(answer.err.as_bytes());
+    ExitCode::from(answer.exit)
+}
+
+#[derive(Debug, PartialEq)]
+enum Wanted {
+    Help(String),
+    Run(Call),
+}
+
+/// A command for a node.
+#[derive(Debug, PartialEq)]
+struct Call {
+    host: String,
+    port: String,
+    request: Request,
+}
+
+fn parse(words: Vec<String>) -> Result<Wanted, String> {
+    let (mut host, mut port) = (HOST.to_owned(), PORT.to_owned());
+    let mut command: Option<&Command> = None;
+    let mut request = Request::default();
+    let mut is_help = false;
+    let mut only_arguments = false;
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        let known = command.map_or(&[][..], |command| command.options);
+        let option = (!only_arguments).then(|| find(known, &word).or_else(|| find(GLOBAL, &word))).flatten();
+        if let Some((choice, given)) = option {
+            let value = match (choice.value, given) {
+                (None, _) => String::new(),
+                (Some(_), Some(given)) => given,
+                (Some(value), None) => {
+                    words.next().ok_or_else(|| format!("Required values for option '{value}' not provided"))?
+                }
+            };
+            match choice.names[0] {
+                "-h" => host = value,
+                "-p" => port = value,
+                name if GLOBAL.iter().any(|global| global.names[0] == name) => {}
+                name => request.options.push((name.to_owned(), value)),
+            }
+        } else if word == "--" && !only_arguments && (command.is_some() || is_help) {
+            only_arguments = true;
+        } else if command.is_some() || is_help {
+            request.arguments.push(word);
+        } else if word == "help" {
+            is_help = true;
+        } else {
+            let found = COMMANDS.iter().find(|command| command.name == word);
+            command = Some(found.ok_or_else(|| unexpected(&[word]))?);
+        }
+    }
+    if is_help || command.is_none() {
+        return match request.arguments.as_slice() {
+            [] => Ok(Wanted::Help(help::overview())),
+            [name, ..] => match COMMANDS.iter().find(|command| command.name == name) {
+                Some(command) => Ok(Wanted::Help(help::of(command))),
+                None => Ok(Wanted::Help(format!("Unknown command {name}\n"))),
+            },
+        };
+    }
+    if let Some(command) = command {
+        request.command = command.name.into();
+        if request.arguments.len() > command.arguments_max {
+            return Err(unexpected(&request.arguments[command.arguments_max..]));
+        }
+    }
+    Ok(Wanted::Run(Call { host, port, request }))
+}
+
+fn unexpected(words: &[String]) -> String {
+    format!("Found unexpected parameters: [{}]", words.join(", "))
+}
+
+/// The option that a word is, with the value that the word holds: `--name=value`.
+fn find<'c>(choices: &'c [Choice], word: &str) -> Option<(&'c Choice, Option<String>)> {
+    let (name, value) = match word.split_once('=') {
+        Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
+        _ => (word, None),
+    };
+    let choice = choices.iter().find(|choice| choice.names.contains(&name))?;
+    (value.is_none() || choice.value.is_some()).then_some((choice, value))
+}
+
+/// Has the node run a command.
+fn ask(call: &Call) -> Answer {
+    let Call { host, port, request } = call;
+    let failed = |name: &str, text: String| Answer {
+        exit: 1,
+        out: String::new(),
+        err: format!("nodetool: Failed to connect to '{host}:{port}' - {name}: '{text}'.\n"),
+    };
+    let address = match host.as_str() {
+        "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        host => match host.parse::<IpAddr>() {
+            Ok(address) => address,
+            Err(_) => return failed("UnknownHostException", format!("Unknown host: {host}")),
+        },
+    };
+    let mut refused = io::Error::from(io::ErrorKind::NotFound);
+    for path in paths(address) {
+        match runtime::local::exchange(&path, &request.encode(), ANSWER_BYTES_MAX as u64) {
+            Ok(bytes) => {
+                return Answer::decode(&bytes).unwrap_or_else(|text| {
+                    let err = format!("error: the node's answer cannot be read: {text}\n");
+                    Answer { exit: 2, out: String::new(), err }
+                });
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => refused = error,
+        }
+    }
+    match refused.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            failed("ConnectException", "Connection refused".into())
+        }
+        _ => failed("ConnectException", refused.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Result<Wanted, String> {
+        parse(words.iter().map(|word| word.to_string()).collect())
+    }
+
+    fn call(words: &[&str]) -> Call {
+        match parsed(words) {
+            Ok(Wanted::Run(call)) => call,
+            other => panic!("{words:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_stand_anywhere() {
+        let told = call(&["-h", "127.0.0.9", "tablestats", "-F", "json", "ks.t", "-p", "7299", "-H", "--", "-x"]);
+        assert_eq!((told.host.as_str(), told.port.as_str()), ("127.0.0.9", "7299"));
+        assert_eq!(told.request.command, "tablestats");
+        assert_eq!(told.request.options, [("-F".into(), "json".into()), ("-H".into(), String::new())]);
+        assert_eq!(told.request.arguments, ["ks.t", "-x"]);
+        let told = call(&["snapshot", "--tag=a b", "--kc.list", "ks.t"]);
+        assert_eq!(told.request.options, [("-t".into(), "a b".into()), ("-kt".into(), "ks.t".into())]);
+        assert_eq!(call(&["flush", "--nosuch"]).request.arguments, ["--nosuch"]);
+    }
+
+    #[test]
+    fn mistakes_are_told_in_cassandras_words() {
+        assert_eq!(parsed(&["nosuch"]), Err("Found unexpected parameters: [nosuch]".into()));
+        assert_eq!(parsed(&["info", "foo"]), Err("Found unexpected parameters: [foo]".into()));
+        assert_eq!(parsed(&["snapshot", "-t"]), Err("Required values for option 'tag' not provided".into()));
+        assert!(matches!(parsed(&[]), Ok(Wanted::Help(_))));
+        assert!(matches!(parsed(&["help", "flush"]), Ok(Wanted::Help(text)) if text.starts_with("NAME\n")));
+    }
+}

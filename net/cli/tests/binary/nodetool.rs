@@ -1,0 +1,109 @@
+//! `helenus nodetool` against a running node, beside what Cassandra's printed (figures aside).
+
+use crate::node::Node;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use std::process::{Command, Output};
+
+/// Runs nodetool against a node.
+pub(crate) fn nodetool(node: &Node, words: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_helenus"))
+        .args(["nodetool", "-h", node.address])
+        .args(words)
+        .output()
+        .expect("the binary runs");
+    texts(output)
+}
+
+fn texts(output: Output) -> (i32, String, String) {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))
+}
+
+/// Without figures: words with a digit are the same, so are units, and lines that are then equal come once.
+pub(crate) fn masked(text: &str) -> Vec<String> {
+    let word = |word: &str| match word {
+        "bytes" | "KiB" | "MiB" | "GiB" => "B".to_owned(),
+        "NaN" => "N".to_owned(),
+        word if word.contains(|c: char| c.is_ascii_digit()) => "N".to_owned(),
+        word => word.to_owned(),
+    };
+    let line = |line: &str| line.split_whitespace().map(word).collect::<Vec<_>>().join(" ");
+    let mut lines: Vec<String> = text.lines().map(line).collect();
+    lines.dedup();
+    lines
+}
+
+pub(crate) fn recorded(name: &str) -> String {
+    let path = format!("{}/tests/nodetool/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(path).expect("recorded")
+}
+
+pub(crate) async fn session(node: &Node) -> Session {
+    SessionBuilder::new().known_node(format!("{}:9042", node.address)).build().await.expect("a session")
+}
+
+#[tokio::test]
+async fn the_node_tells_about_itself() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let node = Node::start("127.0.11.5", directory.path(), &["--cores", "2"]);
+    let session = session(&node).await;
+    let create = |name: &str, class: &str| {
+        format!("CREATE KEYSPACE {name} WITH replication = {{'class': '{class}', 'replication_factor': 1}}")
+    };
+    session.query_unpaged(create("ks", "SimpleStrategy"), &[]).await.expect("created");
+
+    assert_eq!(nodetool(&node, &["version"]), (0, recorded("version"), String::new()));
+    assert_eq!(nodetool(&node, &["statusbinary"]).1, "running\n");
+    let same = |words: &[&str], name: &str| {
+        let (exit, out, err) = nodetool(&node, words);
+        assert_eq!((exit, err.as_str()), (0, ""), "{words:?}");
+        assert_eq!(masked(&out), masked(&recorded(name)), "{words:?}");
+    };
+    same(&["info"], "info");
+    same(&["info", "-T"], "info_T");
+    same(&["status"], "status");
+    same(&["status", "ks"], "status");
+    same(&["status", "system"], "status_system");
+    same(&["ring"], "ring");
+    let sorted = |text: &str| {
+        let mut lines = masked(text);
+        lines.sort();
+        lines.dedup();
+        lines
+    };
+    assert_eq!(sorted(&nodetool(&node, &["describecluster"]).1), sorted(&recorded("describecluster")));
+    let (exit, out, _) = nodetool(&node, &["status", "nosuch"]);
+    assert_eq!((exit, out.as_str()), (1, "\nError: The keyspace nosuch, does not exist\n"));
+
+    let create = "CREATE KEYSPACE k2 WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 2}";
+    session.query_unpaged(create, &[]).await.expect("created");
+    same(&["status"], "status2");
+    same(&["ring"], "ring2");
+    same(&["status", "k2"], "status");
+    assert_eq!(node.stop(), Some(0));
+}
+
+#[test]
+fn a_node_that_is_not_there_is_named() {
+    let output = Command::new(env!("CARGO_BIN_EXE_helenus"))
+        .args(["nodetool", "-h", "127.0.11.250", "info"])
+        .output()
+        .expect("the binary runs");
+    let (exit, out, err) = texts(output);
+    let expected = "nodetool: Failed to connect to '127.0.11.250:7199' - ConnectException: 'Connection refused'.\n";
+    assert_eq!((exit, out.as_str(), err.as_str()), (1, "", expected));
+}
+
+#[test]
+fn mistakes_need_no_node() {
+    let run = |words: &[&str]| {
+        texts(Command::new(env!("CARGO_BIN_EXE_helenus")).arg("nodetool").args(words).output().expect("the binary runs"))
+    };
+    let (exit, out, _) = run(&["nosuch"]);
+    let expected =
+        "nodetool: Found unexpected parameters: [nosuch]\nSee 'nodetool help' or 'nodetool help <command>'.\n";
+    assert_eq!((exit, out.as_str()), (1, expected));
+    let (exit, out, _) = run(&["help", "flush"]);
+    assert_eq!((exit, out), (0, recorded("help/flush")));
+}

@@ -1,0 +1,104 @@
+//! Figures as Cassandra's tools print them, and tables of text.
+
+/// Bytes in the largest unit that they fill, with up to two decimals: `0 bytes`, `1.02 KiB`, `51 MiB`.
+pub(crate) fn file_size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1 << 10 {
+        return format!("{bytes} bytes");
+    }
+    let unit = ((bytes.ilog2() / 10) as usize).min(UNITS.len());
+    let value = bytes as f64 / (1u64 << (10 * unit)) as f64;
+    format!("{} {}", short_decimal(value), UNITS.get(unit - 1).copied().unwrap_or_default())
+}
+
+/// At most two decimals, without zeros at the end.
+fn short_decimal(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Bytes with three decimals and a unit without a space: `31B`, `4.969KiB`.
+pub(crate) fn memory_size(bytes: u64) -> String {
+    let kib = bytes as f64 / 1024.0;
+    match bytes {
+        0..=1023 => format!("{bytes}B"),
+        1024..=0xf_ffff => format!("{kib:.3}KiB"),
+        0x10_0000..=0x3fff_ffff => format!("{:.3}MiB", kib / 1024.0),
+        _ => format!("{:.3}GiB", kib / 1024.0 / 1024.0),
+    }
+}
+
+/// A number as Java prints a double: with a decimal at least.
+pub(crate) fn double(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".into();
+    }
+    format!("{value:?}")
+}
+
+/// Rows of columns, each as wide as its widest entry, one space apart, padded to the end as Cassandra does.
+#[derive(Default)]
+pub(crate) struct TextTable {
+    rows: Vec<Vec<String>>,
+    gap: usize,
+}
+
+impl TextTable {
+    /// An empty table with `gap` spaces between columns.
+    pub(crate) fn new(gap: usize) -> TextTable {
+        TextTable { rows: Vec::new(), gap }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// Appends the text.
+    pub(crate) fn print(&self, out: &mut String) {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        for row in &self.rows {
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                if column > 0 {
+                    out.extend(std::iter::repeat_n(' ', self.gap));
+                }
+                out.push_str(cell);
+                out.extend(std::iter::repeat_n(' ', width.saturating_sub(cell.chars().count())));
+            }
+            out.push('\n');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_look_as_in_cassandra() {
+        let sizes =
+            [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1 KiB"), (117_125, "114.38 KiB"), (51 << 20, "51 MiB")];
+        for (bytes, text) in sizes {
+            assert_eq!(file_size(bytes), text);
+        }
+        assert_eq!(file_size(u64::MAX), "16777216 TiB");
+        assert_eq!((memory_size(31), memory_size(5088)), ("31B".into(), "4.969KiB".into()));
+        assert_eq!((memory_size(1 << 20), memory_size(1 << 30)), ("1.000MiB".into(), "1.000GiB".into()));
+        assert_eq!((double(0.0), double(64.0), double(f64::NAN)), ("0.0".into(), "64.0".into(), "NaN".into()));
+    }
+
+    #[test]
+    fn tables_are_padded_to_the_end() {
+        let mut table = TextTable::new(1);
+        table.row(["id", "name"]);
+        table.row(["1000", "x"]);
+        let mut out = String::new();
+        table.print(&mut out);
+        assert_eq!(out, "id   name\n1000 x   \n");
+    }
+}

@@ -1,0 +1,132 @@
+//! Commands about the node: `version`, `info`, `statusbinary`, `describecluster`.
+
+use super::figures::file_size;
+use super::protocol::Request;
+use super::table_names::keyspaces;
+use super::{Admin, Refused};
+use model::schema::SYSTEM_KEYSPACES;
+use shard::TableStatistics;
+use std::fmt::Write;
+use std::rc::Rc;
+
+/// The version of Cassandra that the node behaves as.
+const RELEASE_VERSION: &str = "5.0.9";
+
+/// `version`.
+pub(crate) fn version(request: &Request, out: &mut String) -> Result<(), Refused> {
+    let _ = writeln!(out, "ReleaseVersion: {RELEASE_VERSION}");
+    if request.has("-v") {
+        out.push_str("GitSHA: Unknown\n");
+    }
+    Ok(())
+}
+
+/// `statusbinary`.
+pub(crate) fn status_binary(admin: &Admin, out: &mut String) -> Result<(), Refused> {
+    out.push_str(if admin.drained.is_set() { "not running\n" } else { "running\n" });
+    Ok(())
+}
+
+/// Bytes of the SSTables of all tables.
+pub(crate) async fn load(admin: &Admin) -> Result<TableStatistics, Refused> {
+    let schema = admin.shard.schema();
+    let mut sum = TableStatistics::default();
+    for keyspace in keyspaces(&schema) {
+        for table in keyspace.tables.values() {
+            sum.add(&admin.shard.statistics(table.id).await?);
+        }
+    }
+    Ok(sum)
+}
+
+/// Of the data that could be repaired, what was, in percent.
+async fn percent_repaired(admin: &Admin) -> Result<f64, Refused> {
+    let schema = admin.shard.schema();
+    let (mut repaired, mut all) = (0, 0);
+    for keyspace in keyspaces(&schema).filter(|keyspace| !SYSTEM_KEYSPACES.contains(&keyspace.name.as_str())) {
+        for table in keyspace.tables.values() {
+            let statistics = admin.shard.statistics(table.id).await?;
+            repaired += statistics.repaired_bytes;
+            all += statistics.data_bytes;
+        }
+    }
+    Ok(if all == 0 { 100.0 } else { repaired as f64 * 100.0 / all as f64 })
+}
+
+/// `info`.
+pub(crate) async fn info(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+    let shard = &admin.shard;
+    let serves = !admin.drained.is_set();
+    let load = load(admin).await?;
+    let config = shard.node_config();
+    let mib = |bytes: u64| bytes as f64 / f64::from(1u32 << 20);
+    let used = runtime::machine::resident_memory_bytes().unwrap_or_default();
+    let cache = "entries 0, size 0 bytes, capacity 0 bytes, 0 hits, 0 requests, NaN recent hit rate, \
+                 0 save period in seconds";
+    let memory = format!("{:.2} / {:.2}", mib(used), mib(admin.config.memory_bytes as u64));
+    let mut lines: Vec<(&str, String)> = vec![
+        ("ID", shard.host_id().to_string()),
+        ("Gossip active", serves.to_string()),
+        ("Native Transport active", serves.to_string()),
+        ("Load", file_size(load.disk_bytes)),
+        ("Uncompressed load", file_size(load.disk_bytes + load.uncompressed - load.compressed as u64)),
+        ("Generation No", shard.generation().to_string()),
+        ("Uptime (seconds)", runtime::now().since(admin.started).as_secs().to_string()),
+        ("Heap Memory (MB)", memory),
+        ("Off Heap Memory (MB)", format!("{:.2}", mib(load.filter_bytes + load.chunk_bytes))),
+        ("Data Center", config.data_center.clone()),
+        ("Rack", config.rack.clone()),
+        ("Exceptions", "0".into()),
+        ("Key Cache", cache.into()),
+        ("Row Cache", cache.into()),
+        ("Counter Cache", cache.into()),
+        ("Network Cache", "size 0 bytes, overflow size: 0 bytes, capacity 0 bytes".into()),
+        ("Percent Repaired", format!("{:?}%", percent_repaired(admin).await?)),
+    ];
+    let tokens = shard.tokens();
+    match tokens {
+        [token] => lines.push(("Token", token.to_string())),
+        _ if request.has("-T") => lines.extend(tokens.iter().map(|token| ("Token", token.to_string()))),
+        _ => lines.push(("Token", format!("(invoke with -T/--tokens to see all {} tokens)", tokens.len()))),
+    }
+    lines.push(("Bootstrap state", "COMPLETED".into()));
+    for never in ["Bootstrap failed", "Decommissioning", "Decommission failed"] {
+        lines.push((never, "false".into()));
+    }
+    for (name, value) in lines {
+        let _ = writeln!(out, "{name:<23}: {value}");
+    }
+    Ok(())
+}
+
+/// `describecluster`.
+pub(crate) fn describe_cluster(admin: &Admin, out: &mut String) -> Result<(), Refused> {
+    let shard = &admin.shard;
+    let config = shard.node_config();
+    let schema = shard.schema();
+    let (address, port) = (config.listen_address, config.storage_port);
+    let _ = write!(
+        out,
+        "Cluster Information:\n\tName: {}\n\tSnitch: org.apache.cassandra.locator.SimpleSnitch\n\
+         \tDynamicEndPointSnitch: enabled\n\tPartitioner: org.apache.cassandra.dht.Murmur3Partitioner\n\
+         \tSchema versions:\n\t\t{}: [{address}]\n\n\
+         Stats for all nodes:\n\tLive: 1\n\tJoining: 0\n\tMoving: 0\n\tLeaving: 0\n\tUnreachable: 0\n\n\
+         Data Centers: \n\t{} #Nodes: 1 #Down: 0\n\n\
+         Database versions:\n\t{RELEASE_VERSION}: [{address}:{port}]\n\n\
+         Keyspaces:\n",
+        config.cluster_name, schema.version, config.data_center,
+    );
+    for keyspace in keyspaces(&schema) {
+        let (class, options) = &replication(keyspace);
+        let options: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let _ = writeln!(out, "\t{} -> Replication class: {class} {{{}}}", keyspace.name, options.join(", "));
+    }
+    Ok(())
+}
+
+/// The class, without its package, and the options of a keyspace's replication.
+pub(crate) fn replication(keyspace: &model::Keyspace) -> (String, Vec<(String, String)>) {
+    let class = keyspace.replication.class.rsplit('.').next().unwrap_or_default();
+    let options = keyspace.replication.options.iter().map(|(name, value)| (name.clone(), value.clone()));
+    (class.to_owned(), options.collect())
+}

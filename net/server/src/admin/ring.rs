@@ -1,0 +1,130 @@
+//! Commands about the ring: `status` and `ring`.
+
+use super::figures::{TextTable, file_size};
+use super::node::{load, replication};
+use super::protocol::Request;
+use super::table_names::keyspaces;
+use super::{Admin, Refused};
+use model::schema::SYSTEM_KEYSPACES;
+use model::{Keyspace, Schema};
+use std::fmt::Write;
+use std::rc::Rc;
+
+/// The keyspace whose replication stands for all when there is none of a user.
+const STAND_IN: &str = "system_traces";
+
+/// What part of the data the only node has: of a keyspace, or without one; and why it means nothing.
+struct Ownership {
+    part: Option<f64>,
+    note: Option<&'static str>,
+}
+
+impl Ownership {
+    fn text(&self, decimals: usize) -> String {
+        self.part.map_or_else(|| "?".into(), |part| format!("{:.decimals$}%", part * 100.0))
+    }
+}
+
+fn ownership(admin: &Admin, schema: &Schema, keyspace: Option<&str>) -> Result<Ownership, Refused> {
+    let meaningless = |note| Ok(Ownership { part: None, note: Some(note) });
+    let keyspace = match keyspace {
+        Some(name) => {
+            let found = keyspaces(schema).find(|keyspace| keyspace.name == name);
+            found.ok_or_else(|| Refused::Printed(format!("\nError: The keyspace {name}, does not exist\n")))?
+        }
+        None => {
+            let of_users = |keyspace: &&std::sync::Arc<Keyspace>| !SYSTEM_KEYSPACES.contains(&keyspace.name.as_str());
+            let mut users = keyspaces(schema).filter(of_users);
+            match users.next() {
+                Some(first) => {
+                    if users.any(|other| other.replication != first.replication) {
+                        return meaningless(
+                            "Non-system keyspaces don't have the same replication settings, effective ownership \
+                             information is meaningless",
+                        );
+                    }
+                    first
+                }
+                None => match schema.keyspaces.get(STAND_IN) {
+                    Some(keyspace) => keyspace,
+                    None => return meaningless("There are no keyspaces"),
+                },
+            }
+        }
+    };
+    let (class, options) = replication(keyspace);
+    let count = |name: &str| {
+        let found = options.iter().find(|(option, _)| option == name);
+        // A count of transient replicas may follow the count.
+        found.and_then(|(_, count)| count.split('/').next()?.trim().parse::<u32>().ok()).unwrap_or_default()
+    };
+    let replicas = match class.as_str() {
+        "LocalStrategy" => return meaningless("Ownership values for keyspaces with LocalStrategy are meaningless"),
+        "NetworkTopologyStrategy" => count(&admin.shard.node_config().data_center),
+        _ => count("replication_factor"),
+    };
+    Ok(Ownership { part: Some(f64::from(replicas.min(1))), note: None })
+}
+
+/// `status`.
+pub(crate) async fn status(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+    let schema = admin.shard.schema();
+    let owned = ownership(admin, &schema, request.arguments.last().map(String::as_str))?;
+    let load = file_size(load(admin).await?.disk_bytes);
+    let config = admin.shard.node_config();
+    let title = format!("Datacenter: {}", config.data_center);
+    let _ = writeln!(out, "{title}\n{}", "=".repeat(title.len()));
+    out.push_str("Status=Up/Down\n|/ State=Normal/Leaving/Joining/Moving\n");
+    let mut table = TextTable::new(2);
+    let owns = if owned.part.is_some() { "Owns (effective)" } else { "Owns" };
+    table.row(["--", "Address", "Load", "Tokens", owns, "Host ID", "Rack"]);
+    table.row([
+        "UN".into(),
+        config.listen_address.to_string(),
+        load,
+        admin.shard.tokens().len().to_string(),
+        owned.text(1),
+        admin.shard.host_id().to_string(),
+        config.rack.clone(),
+    ]);
+    table.print(out);
+    out.push('\n');
+    if let Some(note) = owned.note {
+        let _ = writeln!(out, "Note: {note}");
+    }
+    Ok(())
+}
+
+/// `ring`.
+pub(crate) async fn ring(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+    let schema = admin.shard.schema();
+    let owned = ownership(admin, &schema, request.arguments.last().map(String::as_str))?;
+    let load = file_size(load(admin).await?.disk_bytes);
+    let config = admin.shard.node_config();
+    let address = config.listen_address.to_string();
+    let width = format!("{address}:{}", config.storage_port).len();
+    let _ = write!(out, "\nDatacenter: {}\n==========\n", config.data_center);
+    let mut line = |cells: [&str; 7]| {
+        let [address, rack, status, state, load, owns, token] = cells;
+        let _ = writeln!(out, "{address:<width$}  {rack:<12}{status:<7}{state:<8}{load:<16}{owns:<20}{token:<44}");
+    };
+    let tokens: Vec<String> = admin.shard.tokens().iter().map(i64::to_string).collect();
+    line(["Address", "Rack", "Status", "State", "Load", "Owns", "Token"]);
+    if let [.., _, last] = tokens.as_slice() {
+        line(["", "", "", "", "", "", last]);
+    }
+    let owns = owned.text(2);
+    for token in &tokens {
+        line([&address, &config.rack, "Up", "Normal", &load, &owns, token]);
+    }
+    out.push('\n');
+    if tokens.len() > 1 {
+        out.push_str("  Warning: \"nodetool ring\" is used to output all the tokens of a node.\n");
+        out.push_str("  To view status related info of a node use \"nodetool status\" instead.\n\n");
+    }
+    out.push_str("\n  ");
+    if let Some(note) = owned.note {
+        let _ = writeln!(out, "Note: {note}");
+    }
+    Ok(())
+}

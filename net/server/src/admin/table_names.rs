@@ -1,0 +1,37 @@
+//! Keyspaces and tables that a command names, checked as Cassandra checks them.
+
+use super::{Admin, Refused, usage};
+use model::{Keyspace, Schema, Table};
+use std::sync::Arc;
+
+/// All keyspaces that hold data of their own, by name.
+pub(crate) fn keyspaces(schema: &Schema) -> impl Iterator<Item = &Arc<Keyspace>> {
+    schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual())
+}
+
+/// The keyspace of a command that says `Keyspace [x] does not exist.`
+pub(crate) fn keyspace<'s>(schema: &'s Schema, name: &str) -> Result<&'s Keyspace, Refused> {
+    match keyspaces(schema).find(|keyspace| keyspace.name == name) {
+        Some(keyspace) => Ok(keyspace),
+        None => usage(format!("Keyspace [{name}] does not exist.")),
+    }
+}
+
+/// The tables that `[keyspace [tables...]]` means: those named, all of the keyspace, or all.
+pub(crate) fn tables(admin: &Admin, arguments: &[String]) -> Result<Vec<Arc<Table>>, Refused> {
+    let schema = admin.shard.schema();
+    let Some((name, named)) = arguments.split_first() else {
+        return Ok(keyspaces(&schema).flat_map(|keyspace| keyspace.tables.values().cloned()).collect());
+    };
+    let keyspace = keyspace(&schema, name)?;
+    if named.is_empty() {
+        return Ok(keyspace.tables.values().cloned().collect());
+    }
+    named.iter().map(|table| find(keyspace, table)).collect()
+}
+
+/// A table of a keyspace by name.
+pub(crate) fn find(keyspace: &Keyspace, table: &str) -> Result<Arc<Table>, Refused> {
+    let unknown = || Refused::Failed(format!("Unknown keyspace/cf pair ({}.{table})", keyspace.name));
+    keyspace.tables.get(table).cloned().ok_or_else(unknown)
+}

@@ -1,0 +1,47 @@
+//! Talking to a node of this machine through a socket with a path: where it is, and the other side's one exchange.
+//!
+//! The node listens with [`crate::Listener::bind_local`]. A program that is no node asks with [`exchange`].
+
+use crate::uring::local;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The directories in which the sockets of this user's programs may be, the one to use first: `$XDG_RUNTIME_DIR/NAME`
+/// where the session has such a directory, and `/tmp/NAME-UID`.
+pub fn directories(name: &str) -> Vec<PathBuf> {
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let session = session.filter(|path| path.is_absolute() && path.is_dir()).map(|path| path.join(name));
+    let fallback = PathBuf::from(format!("/tmp/{name}-{}", local::user()));
+    session.into_iter().chain([fallback]).collect()
+}
+
+/// Sends `request` to the process that listens at `path` and reads its answer to the end. Blocks: for programs that run
+/// no shard. `PermissionDenied` if directory or listener are not this user's, `InvalidData` if the answer is longer than
+/// `answer_bytes_max`.
+pub fn exchange(path: &Path, request: &[u8], answer_bytes_max: u64) -> io::Result<Vec<u8>> {
+    if let Some(directory) = path.parent() {
+        local::check(directory)?;
+    }
+    let mut stream = UnixStream::connect(path)?;
+    if !local::is_friend(&stream) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user's process listens there"));
+    }
+    stream.set_write_timeout(Some(SEND_MAX))?;
+    stream.write_all(request)?;
+    stream.shutdown(Shutdown::Write)?;
+    let mut answer = Vec::new();
+    let read = stream.take(answer_bytes_max + 1).read_to_end(&mut answer)?;
+    if read as u64 > answer_bytes_max {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("an answer of more than {answer_bytes_max} bytes"),
+        ));
+    }
+    Ok(answer)
+}
+
+/// How long sending a request may take; the answer may take as long as the work.
+const SEND_MAX: Duration = Duration::from_secs(10);

@@ -1,0 +1,54 @@
+//! What an operator asks of a table's storage, on every core at the same time.
+
+use crate::Shard;
+use crate::verbs::{Reply, Request};
+use engine::TableStatistics;
+use model::{Failure, TableId};
+
+/// A request about one table, or all.
+#[derive(Clone, Debug)]
+pub enum TableVerb {
+    /// What the table holds.
+    Statistics(TableId),
+}
+
+/// What one core answers to a [`TableVerb`].
+#[derive(Clone, Debug)]
+pub enum TableAnswer {
+    /// Done.
+    Done,
+    /// Of [`TableVerb::Statistics`].
+    Statistics(Box<TableStatistics>),
+}
+
+impl Shard {
+    /// Runs a verb on every core; the answers in the order of the cores, or the first failure.
+    pub async fn on_every_shard(&self, verb: TableVerb) -> Result<Vec<TableAnswer>, Failure> {
+        let replies = self.call_all(|| Request::Table(Box::new(verb.clone()))).await;
+        replies.into_iter().map(Reply::table).collect()
+    }
+
+    /// What a table holds, all cores together.
+    pub async fn statistics(&self, table: TableId) -> Result<TableStatistics, Failure> {
+        let mut sum = TableStatistics::default();
+        for answer in self.on_every_shard(TableVerb::Statistics(table)).await? {
+            if let TableAnswer::Statistics(statistics) = answer {
+                sum.add(&statistics);
+            }
+        }
+        Ok(sum)
+    }
+}
+
+/// Runs a verb on this core.
+pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, Failure> {
+    let store = shard.store();
+    match verb {
+        TableVerb::Statistics(table) => {
+            let now = runtime::wall_micros().div_euclid(1_000_000);
+            // A table of another core's alone holds nothing here.
+            let statistics = store.statistics(table, now).unwrap_or_default();
+            Ok(TableAnswer::Statistics(Box::new(statistics)))
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What a table holds on this shard, in figures: for the tools that show it.
+
+use crate::store::Store;
+use crate::table::TableState;
+use model::TableId;
+use sstable::statistics::Histogram;
+
+/// Figures of one table; those of several shards add up with [`TableStatistics::add`].
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct TableStatistics {
+    /// SSTables that serve reads.
+    pub sstables: u64,
+    /// Of these, those of another version than the one written now.
+    pub old_sstables: u64,
+    /// Bytes of all their files.
+    pub disk_bytes: u64,
+    /// Bytes of the files of the largest one.
+    pub largest_bytes: u64,
+    /// Bytes of the data, uncompressed.
+    pub data_bytes: u64,
+    /// The same of those that were repaired, and of those that a repair session owns.
+    pub repaired_bytes: u64,
+    /// See `repaired_bytes`.
+    pub pending_repair_bytes: u64,
+    /// Of compressed ones: bytes before and after.
+    pub uncompressed: u64,
+    /// See `uncompressed`.
+    pub compressed: f64,
+    /// Partitions, in each SSTable and in memory, whatever they have in common.
+    pub partitions: u64,
+    /// Bytes of the bloom filters in memory.
+    pub filter_bytes: u64,
+    /// Bytes of the places of compressed chunks in memory.
+    pub chunk_bytes: u64,
+    /// Bytes of the active memtable.
+    pub memtable_bytes: u64,
+    /// Memtables that are being flushed.
+    pub flushing: u64,
+    /// Sizes of partitions in the SSTables, bytes.
+    pub partition_sizes: Counts,
+    /// Cells of partitions in the SSTables.
+    pub cell_counts: Counts,
+    /// Tombstones that may be dropped by their age now, against all cells.
+    pub droppable: f64,
+    /// See `droppable`.
+    pub cells: f64,
+}
+
+/// Values by upper bound, ascending, with how many there are; the bounds are Cassandra's.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counts(Vec<(i64, i64)>);
+
+impl Counts {
+    fn add_histogram(&mut self, histogram: &Histogram) {
+        // The file names each bucket's bound; what lies beyond the last one counts there.
+        for (at, count) in histogram.buckets.iter().enumerate().filter(|(_, count)| **count != 0) {
+            let bound = histogram.offsets.get(at).or(histogram.offsets.last()).copied().unwrap_or_default();
+            self.put(bound, *count);
+        }
+    }
+
+    fn put(&mut self, bound: i64, count: i64) {
+        match self.0.binary_search_by_key(&bound, |(bound, _)| *bound) {
+            Ok(at) => self.0[at].1 = self.0[at].1.saturating_add(count),
+            Err(at) => self.0.insert(at, (bound, count)),
+        }
+    }
+
+    /// Adds those of another.
+    pub fn add(&mut self, other: &Counts) {
+        other.0.iter().for_each(|(bound, count)| self.put(*bound, *count));
+    }
+
+    /// How many values there are.
+    pub fn count(&self) -> i64 {
+        self.0.iter().map(|(_, count)| count).fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    /// The bound up to which the part `0.0..=1.0` of the values lies; 0 without any.
+    pub fn percentile(&self, part: f64) -> i64 {
+        let wanted = ((self.count() as f64 * part).ceil() as i64).max(1);
+        let mut seen = 0i64;
+        for (bound, count) in &self.0 {
+            seen = seen.saturating_add(*count);
+            if seen >= wanted {
+                return *bound;
+            }
+        }
+        0
+    }
+
+    /// The bound under the smallest value, plus one; 0 without any.
+    pub fn min(&self) -> i64 {
+        match self.0.first() {
+            // Bounds grow by a fifth, and by one at least.
+            Some((bound, _)) if *bound > 1 => bound_below(*bound) + 1,
+            _ => 0,
+        }
+    }
+
+    /// The bound of the largest value; 0 without any.
+    pub fn max(&self) -> i64 {
+        self.0.last().map_or(0, |(bound, _)| *bound)
+    }
+
+    /// The mean of the bounds, rounded up; 0 without any.
+    pub fn mean(&self) -> i64 {
+        let count = self.count();
+        if count == 0 {
+            return 0;
+        }
+        let sum: f64 = self.0.iter().map(|(bound, count)| *bound as f64 * *count as f64).sum();
+        (sum / count as f64).ceil() as i64
+    }
+}
+
+/// The bound before `bound` in Cassandra's series 1, 2, 3, ... 8, 10, 12, 14, 17, ...
+fn bound_below(bound: i64) -> i64 {
+    let mut last = 0i64;
+    let mut next = 1i64;
+    while next < bound {
+        last = next;
+        next = (last + 1).max((last as f64 * 1.2).round() as i64);
+    }
+    last
+}
+
+impl TableStatistics {
+    /// Adds those of another shard.
+    pub fn add(&mut self, other: &TableStatistics) {
+        self.sstables += other.sstables;
+        self.old_sstables += other.old_sstables;
+        self.disk_bytes += other.disk_bytes;
+        self.largest_bytes = self.largest_bytes.max(other.largest_bytes);
+        self.data_bytes += other.data_bytes;
+        self.repaired_bytes += other.repaired_bytes;
+        self.pending_repair_bytes += other.pending_repair_bytes;
+        self.uncompressed += other.uncompressed;
+        self.compressed += other.compressed;
+        self.partitions += other.partitions;
+        self.filter_bytes += other.filter_bytes;
+        self.chunk_bytes += other.chunk_bytes;
+        self.memtable_bytes += other.memtable_bytes;
+        self.flushing += other.flushing;
+        self.partition_sizes.add(&other.partition_sizes);
+        self.cell_counts.add(&other.cell_counts);
+        self.droppable += other.droppable;
+        self.cells += other.cells;
+    }
+
+    fn of(state: &TableState, now_in_seconds: i64) -> TableStatistics {
+        let droppable_before = now_in_seconds - i64::from(state.table.options.gc_grace_seconds);
+        let mut sum = TableStatistics {
+            memtable_bytes: state.memtable.bytes() as u64,
+            partitions: state.memtable.read().partitions.len() as u64,
+            flushing: state.view.flushing.len() as u64,
+            ..TableStatistics::default()
+        };
+        for sstable in &state.view.sstables {
+            let reader = &sstable.reader;
+            let statistics = &reader.metadata().statistics;
+            let data_bytes = reader.data_len();
+            sum.sstables += 1;
+            sum.old_sstables += u64::from(!reader.descriptor().version.is_5());
+            sum.disk_bytes += sstable.disk_bytes;
+            sum.largest_bytes = sum.largest_bytes.max(sstable.disk_bytes);
+            sum.data_bytes += data_bytes;
+            if statistics.repaired_at != 0 {
+                sum.repaired_bytes += data_bytes;
+            }
+            if statistics.pending_repair.is_some() {
+                sum.pending_repair_bytes += data_bytes;
+            }
+            if reader.compression().is_some() && statistics.compression_ratio >= 0.0 {
+                sum.uncompressed += data_bytes;
+                sum.compressed += data_bytes as f64 * statistics.compression_ratio;
+            }
+            sum.filter_bytes += reader.filter_bytes() as u64;
+            sum.chunk_bytes += reader.compression().map_or(0, |info| info.offsets.len() * size_of::<u64>()) as u64;
+            let sizes = Counts::of(&statistics.partition_sizes);
+            sum.partitions += reader.partitions().unwrap_or(sizes.count().max(0) as u64);
+            sum.partition_sizes.add(&sizes);
+            sum.cell_counts.add(&Counts::of(&statistics.cell_counts));
+            let dead = statistics.tombstones.iter().filter(|(time, _)| *time < droppable_before);
+            sum.droppable += dead.map(|(_, count)| *count as f64).sum::<f64>();
+            sum.cells += statistics.cells as f64;
+        }
+        sum
+    }
+}
+
+impl Counts {
+    fn of(histogram: &Histogram) -> Counts {
+        let mut counts = Counts::default();
+        counts.add_histogram(histogram);
+        counts
+    }
+}
+
+impl Store {
+    /// What a table holds on this shard; `None` if it is not known here.
+    pub fn statistics(&self, table: TableId, now_in_seconds: i64) -> Option<TableStatistics> {
+        self.inner().tables.borrow().get(&table).map(|state| TableStatistics::of(state, now_in_seconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_told_by_bounds() {
+        let mut counts = Counts::default();
+        assert_eq!((counts.min(), counts.max(), counts.mean(), counts.percentile(0.5)), (0, 0, 0, 0));
+        counts.put(17, 2);
+        counts.put(1, 1);
+        counts.put(17, 1);
+        assert_eq!((counts.min(), counts.max(), counts.count()), (0, 17, 4));
+        assert_eq!((counts.percentile(0.25), counts.percentile(0.5), counts.mean()), (1, 17, 13));
+        assert_eq!((bound_below(17), bound_below(14), bound_below(10), bound_below(2)), (14, 12, 8, 1));
+    }
+}
