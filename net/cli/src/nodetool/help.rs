@@ -99,7 +99,8 @@ fn wrap(out: &mut String, first: usize, further: usize, units: Vec<String>) {
             if column + 1 + unit.len() > WIDTH {
                 out.push('\n');
                 out.extend(std::iter::repeat_n(' ', further));
-                column = further;
+                // What further lines are set in by does not count, as in Cassandra.
+                column = first;
             } else {
                 out.push(' ');
                 column += 1;

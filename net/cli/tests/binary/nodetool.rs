@@ -84,6 +84,53 @@ async fn the_node_tells_about_itself() {
     assert_eq!(node.stop(), Some(0));
 }
 
+#[tokio::test]
+async fn tables_are_measured() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let node = Node::start("127.0.11.6", directory.path(), &["--cores", "2"]);
+    let session = session(&node).await;
+    for statement in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE ks.t (k int PRIMARY KEY, v text)",
+        "INSERT INTO ks.t (k, v) VALUES (1, 'a')",
+    ] {
+        session.query_unpaged(statement, &[]).await.expect("done");
+    }
+    // Each line that is there is one of Cassandra's.
+    let within = |words: &[&str], name: &str| {
+        let (exit, out, err) = nodetool(&node, words);
+        assert_eq!((exit, err.as_str()), (0, ""), "{words:?}");
+        let plain = |line: &String| line.trim_end_matches(',').to_owned();
+        let known: Vec<String> = masked(&recorded(name)).iter().map(plain).collect();
+        for line in masked(&out).iter().map(plain) {
+            assert!(known.contains(&line), "{words:?}: {line}");
+        }
+        out
+    };
+    let text = within(&["tablestats", "ks.t"], "tablestats");
+    assert!(text.contains("\t\tTable: t\n") && text.contains("Number of partitions (estimate): 1\n"), "{text}");
+    within(&["tablestats", "-F", "json", "ks"], "tablestats_json");
+    within(&["tablestats", "-F", "yaml", "ks.t"], "tablestats_yaml");
+    let refused = |words: &[&str], text: &str| {
+        let expected = format!("nodetool: {text}\nSee 'nodetool help' or 'nodetool help <command>'.\n");
+        assert_eq!(nodetool(&node, words), (1, expected, String::new()), "{words:?}");
+    };
+    refused(&["tablestats", "nosuch"], "Unknown keyspace: nosuch");
+    refused(&["tablestats", "ks.nosuch"], "Unknown tables: [nosuch] in keyspace: ks");
+    refused(&["tablestats", "-F", "xml", "ks"], "arguments for -F are json,yaml only.");
+    refused(&["tablestats", "-t", "2", "ks"], "cannot filter top K tables without specifying a sort key.");
+    refused(&["tablehistograms", "ks", "nosuch"], "Unknown table ks.nosuch");
+    refused(&["tablehistograms", "ks"], "tablehistograms requires keyspace and table name arguments");
+    let (exit, out, _) = nodetool(&node, &["tablehistograms", "ks", "t"]);
+    assert_eq!((exit, out.lines().next()), (0, Some("ks/t histograms")));
+    let throughput = |words: &[&str]| nodetool(&node, words).1;
+    assert_eq!(throughput(&["getcompactionthroughput"]), "Current compaction throughput: 64 MB/s\n");
+    assert_eq!(throughput(&["getcompactionthroughput", "-d"]), "Current compaction throughput: 64.0 MiB/s\n");
+    let (exit, _, err) = nodetool(&node, &["compact"]);
+    assert_eq!((exit, err.as_str()), (2, "error: compact is not supported\n"));
+    assert_eq!(node.stop(), Some(0));
+}
+
 #[test]
 fn a_node_that_is_not_there_is_named() {
     let output = Command::new(env!("CARGO_BIN_EXE_helenus"))
@@ -98,7 +145,9 @@ fn a_node_that_is_not_there_is_named() {
 #[test]
 fn mistakes_need_no_node() {
     let run = |words: &[&str]| {
-        texts(Command::new(env!("CARGO_BIN_EXE_helenus")).arg("nodetool").args(words).output().expect("the binary runs"))
+        texts(
+            Command::new(env!("CARGO_BIN_EXE_helenus")).arg("nodetool").args(words).output().expect("the binary runs"),
+        )
     };
     let (exit, out, _) = run(&["nosuch"]);
     let expected =

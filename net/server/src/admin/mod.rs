@@ -7,11 +7,13 @@
 //! Invariants: at most [`CONNECTIONS_MAX`] commands run at once, further ones wait; nothing that is not known is pretended:
 //! it is refused by name. In simulation the socket is one of the simulated network, at [`SIMULATED_PORT`].
 
+mod compaction;
 mod figures;
 mod node;
 pub mod protocol;
 mod ring;
 mod table_names;
+mod tables;
 
 use crate::config::Config;
 use crate::race::{Either, Signal, race};
@@ -19,7 +21,6 @@ use protocol::{Answer, REQUEST_BYTES_MAX, Request};
 use runtime::gate::Semaphore;
 use runtime::{Instant, Listener, Stream};
 use shard::Shard;
-use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -77,8 +78,6 @@ pub(crate) struct Admin {
     pub(crate) drain: Signal,
     /// Set when that is so.
     pub(crate) drained: Signal,
-    /// `compaction_throughput`, MiB per second.
-    pub(crate) compaction_throughput: Cell<i32>,
     commands: Semaphore,
 }
 
@@ -90,7 +89,6 @@ impl Admin {
             started: runtime::now(),
             drain: Signal::default(),
             drained: Signal::default(),
-            compaction_throughput: Cell::new(64),
             commands: Semaphore::new(CONNECTIONS_MAX),
         })
     }
@@ -173,6 +171,9 @@ impl Admin {
             "describecluster" => node::describe_cluster(self, out),
             "status" => ring::status(self, request, out).await,
             "ring" => ring::ring(self, request, out).await,
+            "tablestats" => tables::table_stats(self, request, out).await,
+            "tablehistograms" => tables::table_histograms(self, request, out).await,
+            "getcompactionthroughput" => compaction::throughput(&self.config, request, out),
             other => Err(Refused::Failed(format!("{other} is not supported"))),
         }
     }
