@@ -10,6 +10,12 @@ use model::{Failure, TableId};
 pub enum TableVerb {
     /// What the table holds.
     Statistics(TableId),
+    /// Write what the table has in memory to an SSTable.
+    Flush(TableId),
+    /// The same of all tables.
+    FlushAll,
+    /// Flush a table and merge its SSTables into one.
+    Compact(TableId),
 }
 
 /// What one core answers to a [`TableVerb`].
@@ -50,5 +56,18 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             let statistics = store.statistics(table, now).unwrap_or_default();
             Ok(TableAnswer::Statistics(Box::new(statistics)))
         }
+        TableVerb::Flush(table) => match store.flush(table).await {
+            // A table of another core's alone is not known here.
+            Ok(()) | Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),
+            Err(error) => Err(Failure::server(error.to_string())),
+        },
+        TableVerb::Compact(table) => match store.compact(table).await {
+            Ok(()) | Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),
+            Err(error) => Err(Failure::server(error.to_string())),
+        },
+        TableVerb::FlushAll => match store.flush_all().await {
+            Ok(()) => Ok(TableAnswer::Done),
+            Err(error) => Err(Failure::server(error.to_string())),
+        },
     }
 }

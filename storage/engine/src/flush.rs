@@ -119,6 +119,10 @@ impl Inner {
             }
         };
         if kept {
+            if let Some(opened) = &opened {
+                self.flushed_bytes.set(opened.data_bytes);
+                self.want_compaction(table);
+            }
             self.started().release(table, Some(position)).await?;
         } else if let Some(opened) = opened {
             let name = opened.reader.descriptor();

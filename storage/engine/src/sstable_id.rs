@@ -36,6 +36,16 @@ fn text(ticks: u64, random: u64) -> String {
     format!("{}_{}_{}{}", base_36(days, 4), base_36(seconds, 4), base_36(rest, 5), base_36(random, 13))
 }
 
+/// When an id was made, seconds since 1970; `None` of one that is a number.
+pub(crate) fn made_at(id: &str) -> Option<i64> {
+    let mut parts = id.split('_');
+    let (days, seconds) = (parts.next()?, parts.next()?);
+    parts.next()?;
+    let number = |digits: &str| u64::from_str_radix(digits, 36).ok();
+    let since_1582 = number(days)?.checked_mul(86_400)?.checked_add(number(seconds)?)?;
+    i64::try_from(since_1582.checked_sub(UUID_EPOCH / 10_000_000)?).ok()
+}
+
 fn base_36(mut value: u64, width: usize) -> String {
     let mut digits = Vec::new();
     while value > 0 || digits.len() < width {
@@ -57,6 +67,9 @@ mod tests {
         let (random, rest) = (&id[15..], &id[10..15]);
         assert_eq!(u64::from_str_radix(random, 36), Ok(0x9f12_3456_789a_bcde));
         assert_eq!(u64::from_str_radix(rest, 36), Ok(0x01ee_c1a1_2345_6789 % 10_000_000));
+        let made = (0x01ee_c1a1_2345_6789 - UUID_EPOCH) / 10_000_000;
+        assert_eq!(made_at(&id), Some(made as i64));
+        assert_eq!(made_at("17"), None);
         assert!(sstable::Descriptor::parse(&format!("da-{id}-bti-Data.db")).is_some());
     }
 }

@@ -34,6 +34,7 @@ use runtime::file::{create_dir_all, sync_dir};
 use runtime::gate::{Gate, Semaphore};
 use runtime::{Class, HashMap};
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -63,6 +64,12 @@ pub(crate) struct Inner {
     pub(crate) flush_turn: Semaphore,
     /// One compaction runs at a time.
     pub(crate) compaction_turn: Semaphore,
+    /// Tables whose SSTables have changed since their strategy was asked.
+    pub(crate) to_compact: RefCell<BTreeSet<TableId>>,
+    /// Roused when `to_compact` grows.
+    pub(crate) compaction_wanted: Rc<Signal>,
+    /// Bytes of Data.db of the last flush.
+    pub(crate) flushed_bytes: Cell<u64>,
     /// Roused when the flusher may have something to do.
     pub(crate) flush_wanted: Rc<Signal>,
     /// Whether the last flush that memory or the log asked for failed.
@@ -76,7 +83,7 @@ pub(crate) struct Inner {
     /// The node's id, once it is known: SSTables name who wrote them.
     pub(crate) host_id: Cell<Option<[u8; 16]>>,
     /// Numbers of SSTables given out.
-    numbers: Cell<u64>,
+    pub(crate) numbers: Cell<u64>,
     highest_counter: u64,
     pub(crate) old: RefCell<OldSegments>,
     /// Where tables were truncated in this run.
@@ -113,6 +120,9 @@ impl Store {
             floor: Cell::new(0),
             flush_turn: Semaphore::new(1),
             compaction_turn: Semaphore::new(1),
+            to_compact: RefCell::default(),
+            compaction_wanted: Rc::default(),
+            flushed_bytes: Cell::new(0),
             flush_wanted: Rc::default(),
             flush_failed: Cell::new(false),
             waiting_bytes: Rc::default(),
@@ -190,6 +200,9 @@ impl Store {
         let log = Log::start(options, first, recyclable, &ends, inner.flush_wanted.clone()).await?;
         assert!(inner.log.set(log).is_ok(), "a store starts once");
         inner.start_flusher();
+        inner.start_compactor();
+        let tables: Vec<TableId> = inner.tables.borrow().keys().copied().collect();
+        tables.into_iter().for_each(|table| inner.want_compaction(table));
         Ok(())
     }
 
@@ -358,6 +371,7 @@ impl Store {
     pub async fn close(&self) -> Result<(), Error> {
         self.inner.gate.shut();
         self.inner.flush_wanted.notify();
+        self.inner.compaction_wanted.notify();
         self.inner.room.notify();
         self.inner.gate.close().await;
         match self.inner.log.get() {

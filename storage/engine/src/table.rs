@@ -2,6 +2,7 @@
 
 use crate::commitlog::position::LogPosition;
 use crate::commitlog::record::ColumnList;
+use crate::compaction::Picker;
 use crate::flush::Pending;
 use crate::load::Flushed;
 use crate::memtable::{MemoryCounter, Memtable};
@@ -33,6 +34,8 @@ pub(crate) struct TableState {
     pub(crate) loaded: bool,
     /// What replay leaves out.
     pub(crate) covered: Vec<Flushed>,
+    /// Of the table's strategy, once it was asked.
+    pub(crate) picker: Option<Picker>,
     /// Of a table of batches: bytes in memory after the last shedding, and whether one is under way.
     pub(crate) shed_bytes: Cell<usize>,
     /// See `shed_bytes`.
@@ -70,6 +73,7 @@ impl TableState {
             holds_replayed: false,
             loaded: false,
             covered: Vec::new(),
+            picker: None,
             shed_bytes,
             shedding,
         }

@@ -270,7 +270,7 @@ fn random_operations_match_a_model() {
                 let mut rng = Rng::new(seed);
                 // From a cache for nothing to one for everything.
                 let cache_bytes_max = 1 << (10 + 2 * rng.below(7));
-                let store = start(Options { cache_bytes_max, ..options(1, GROUP) }, &[table(1)]).await;
+                let store = start(Options { cache_bytes_max, ..options(1, GROUP) }, &[uncompacted(&table(1))]).await;
                 // Some stay in memory alone.
                 let flushes = if seed % 4 == 0 { 0.0 } else { 0.05 };
                 let keys: Vec<Vec<u8>> = (0..1 + rng.below(8) as u8).map(|k| vec![k; 1 + k as usize % 3]).collect();

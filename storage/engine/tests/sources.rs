@@ -255,7 +255,7 @@ async fn compare(seed: u64) {
     let mut rng = Rng::new(seed);
     let (memory, flushed) = (twin(1), twin(2));
     let cache_bytes_max = 1 << (10 + 2 * rng.below(7));
-    let store = start(Options { cache_bytes_max, ..options(1, GROUP) }, &[memory.clone(), flushed.clone()]).await;
+    let store = start(Options { cache_bytes_max, ..options(1, GROUP) }, &[uncompacted(&memory), uncompacted(&flushed)]).await;
     let keys: Vec<Vec<u8>> = (0..1 + rng.below(6) as u8).map(|k| vec![k; 1 + k as usize % 3]).collect();
     for _ in 0..60 {
         let key = &keys[rng.below(keys.len() as u64) as usize];
@@ -318,7 +318,7 @@ fn a_complete_row_is_read_from_the_newest_sstable_alone() {
         let reads = reads.clone();
         async move {
             // Nothing stays in the cache.
-            let store = start(Options { cache_bytes_max: 0, ..small() }, &[table(1)]).await;
+            let store = start(Options { cache_bytes_max: 0, ..small() }, &[uncompacted(&table(1))]).await;
             for timestamp in 1..=5 {
                 let mutation = insert(table(1).id, b"p", 1, 0, timestamp, format!("{timestamp}").as_bytes());
                 store.apply(mutation, false).await.expect("apply");
@@ -363,7 +363,7 @@ fn wide_partitions_are_entered_and_left_by_their_indexes() {
         let reads = reads.clone();
         async move {
             let options = Options { cache_bytes_max: 0, segment_bytes: 1 << 20, ..small() };
-            let store = start(options, &[table(1)]).await;
+            let store = start(options, &[uncompacted(&table(1))]).await;
             let mut rng = Rng::new(1);
             for key in [b"p", b"q", b"r"] {
                 for y in 0..ROWS {
@@ -403,7 +403,7 @@ fn wide_partitions_are_entered_and_left_by_their_indexes() {
 #[test]
 fn cached_rows_are_read_at_once() {
     run(&mut calm(4), || async {
-        let store = start(small(), &[table(1)]).await;
+        let store = start(small(), &[uncompacted(&table(1))]).await;
         write_rows(&store, 0..30, 100).await;
         store.flush(table(1).id).await.expect("flush");
         let mut rows = Rows::default();
@@ -425,7 +425,7 @@ fn many_readers_of_a_block_read_it_once() {
     run(&mut sim, move || {
         let reads = reads.clone();
         async move {
-            let store = start(small(), &[table(1)]).await;
+            let store = start(small(), &[uncompacted(&table(1))]).await;
             write_rows(&store, 0..30, 100).await;
             store.flush(table(1).id).await.expect("flush");
             let before = reads.get();

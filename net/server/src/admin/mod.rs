@@ -9,6 +9,7 @@
 
 mod compaction;
 mod figures;
+mod flush;
 mod node;
 pub mod protocol;
 mod ring;
@@ -54,8 +55,6 @@ pub(crate) enum Refused {
     Failed(String),
     /// Printed as it is on standard output, with exit code 1.
     Printed(String),
-    /// The same on standard error.
-    Told(String),
 }
 
 /// The caller's mistake.
@@ -158,7 +157,6 @@ impl Admin {
                 Answer { exit: 1, out, err: String::new() }
             }
             Err(Refused::Failed(text)) => Answer { exit: 2, out, err: format!("error: {text}\n") },
-            Err(Refused::Told(text)) => Answer { exit: 1, out, err: text },
             Err(Refused::Printed(text)) => Answer { exit: 1, out: out + &text, err: String::new() },
         }
     }
@@ -171,6 +169,9 @@ impl Admin {
             "describecluster" => node::describe_cluster(self, out),
             "status" => ring::status(self, request, out).await,
             "ring" => ring::ring(self, request, out).await,
+            "flush" => flush::flush(self, request).await,
+            "compact" => flush::compact(self, request).await,
+            "drain" => flush::drain(self).await,
             "tablestats" => tables::table_stats(self, request, out).await,
             "tablehistograms" => tables::table_histograms(self, request, out).await,
             "getcompactionthroughput" => compaction::throughput(&self.config, request, out),

@@ -1,9 +1,17 @@
-//! Compactions of a shard, one at a time.
+//! Compactions of a shard, one at a time: those that the tables' strategies want, and those that someone asks for.
+//!
+//! After a flush, a compaction and a start the strategy of the table is asked what is next, until there is nothing. A table
+//! whose compaction failed is asked again after its next flush.
 
 use super::run::{self, Done, Job};
+use super::{Candidate, Kind, Moment, Picker, Task};
 use crate::Error;
+use crate::open_sstable::OpenSstable;
+use crate::sstable_id;
 use crate::store::{Inner, Store};
 use model::TableId;
+use model::compaction::CompactionOptions;
+use runtime::Class;
 use std::rc::Rc;
 
 impl Store {
@@ -21,19 +29,138 @@ impl Store {
             let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
             state.view.sstables.iter().filter(|sstable| !sstable.foreign).cloned().collect()
         };
-        inner.compact(Job { table, inputs, level: 0, output_bytes_max: u64::MAX }).await.map(|_| ())
+        let job = Job { table, inputs, level: 0, output_bytes_max: u64::MAX, boundaries: Vec::new() };
+        inner.compact(job).await.map(|_| ())
     }
 }
 
+/// Seconds since 1970.
+fn now_in_seconds() -> i64 {
+    runtime::wall_micros().div_euclid(1_000_000)
+}
+
 impl Inner {
+    /// A table's SSTables have changed.
+    pub(crate) fn want_compaction(&self, table: TableId) {
+        self.to_compact.borrow_mut().insert(table);
+        self.compaction_wanted.notify();
+    }
+
+    /// Starts the task that compacts.
+    pub(crate) fn start_compactor(self: &Rc<Self>) {
+        let inner = Rc::downgrade(self);
+        runtime::spawn_in(Class::Background, async move {
+            loop {
+                let Some(signal) = inner.upgrade().map(|inner| inner.compaction_wanted.clone()) else { return };
+                let wanted = signal
+                    .wait(|| match inner.upgrade() {
+                        None => Some(None),
+                        Some(inner) if inner.gate.is_closed() => Some(None),
+                        Some(inner) => inner.to_compact.borrow_mut().pop_first().map(Some),
+                    })
+                    .await;
+                let (Some(table), Some(inner)) = (wanted, inner.upgrade()) else { return };
+                let Some(_pass) = inner.gate.enter() else { return };
+                if let Err(error) = inner.compact_as_wanted(table).await {
+                    tracing::error!(%error, %table, "compaction failed");
+                }
+            }
+        });
+    }
+
+    /// Runs what the strategy of a table wants, until it wants nothing.
+    async fn compact_as_wanted(self: &Rc<Self>, table: TableId) -> Result<(), Error> {
+        while !self.gate.is_closed() {
+            let _turn = self.compaction_turn.acquire(1).await;
+            let Some((task, job)) = self.next_task(table) else { return Ok(()) };
+            let inputs: Vec<Candidate> = job.inputs.iter().map(|input| candidate(input, 0)).collect();
+            let done = match task.kind {
+                Kind::Expired => run::drop_expired(self, job).await?,
+                _ => self.compact(job).await?,
+            };
+            if done == Done::default() {
+                return Ok(());
+            }
+            let mut tables = self.tables.borrow_mut();
+            let Some(state) = tables.get_mut(&table) else { return Ok(()) };
+            let is_output = |sstable: &&Rc<OpenSstable>| done.outputs.contains(&sstable.number);
+            let outputs = state.view.sstables.iter().filter(is_output).map(|sstable| candidate(sstable, 0));
+            let outputs: Vec<Candidate> = outputs.collect();
+            if let Some(picker) = &mut state.picker {
+                picker.done(&task, &inputs, &outputs);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the strategy of a table wants next.
+    fn next_task(&self, table: TableId) -> Option<(Task, Job)> {
+        let mut tables = self.tables.borrow_mut();
+        let state = tables.get_mut(&table)?;
+        let options = CompactionOptions::of(&state.table.options.compaction);
+        if !options.common.enabled {
+            return None;
+        }
+        let now = now_in_seconds();
+        let gc_before = now - i64::from(state.table.options.gc_grace_seconds);
+        let own = state.view.sstables.iter().filter(|sstable| !sstable.foreign);
+        let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before)).collect();
+        let in_memory = std::iter::once(&state.memtable).chain(&state.view.flushing);
+        let in_memory = in_memory.filter(|memtable| !memtable.read().partitions.is_empty()).count();
+        let moment = Moment {
+            now,
+            gc_before,
+            // Memtables do not count their smallest timestamp.
+            memtable_min_timestamp: (in_memory > 0).then_some(i64::MIN),
+            flush_bytes: self.flushed_bytes.get(),
+        };
+        if state.picker.as_ref().is_none_or(|picker| *picker.options() != options) {
+            state.picker = Some(Picker::new(options, now));
+        }
+        let task = state.picker.as_mut()?.pick(&candidates, &moment, 1).pop()?;
+        let is_input = |sstable: &&Rc<OpenSstable>| task.inputs.contains(&sstable.number);
+        let job = Job {
+            table,
+            inputs: state.view.sstables.iter().filter(is_input).cloned().collect(),
+            level: task.output_level,
+            output_bytes_max: task.output_bytes_max.unwrap_or(u64::MAX),
+            boundaries: task.output_boundaries.clone(),
+        };
+        Some((task, job))
+    }
+
     /// Runs a job, if it has inputs. The caller has the turn.
     pub(crate) async fn compact(self: &Rc<Self>, job: Job) -> Result<Done, Error> {
         if job.inputs.is_empty() {
             return Ok(Done::default());
         }
         let (table, inputs) = (job.table, job.inputs.len());
-        let done = run::run(self, job, runtime::wall_micros() / 1_000_000).await?;
+        let done = run::run(self, job, now_in_seconds()).await?;
         tracing::info!(%table, inputs, ?done, "compacted");
         Ok(done)
+    }
+}
+
+/// An SSTable as pickers see it.
+fn candidate(sstable: &OpenSstable, gc_before: i64) -> Candidate {
+    let statistics = &sstable.reader.metadata().statistics;
+    let descriptor = sstable.reader.descriptor();
+    let (first, last) = sstable.tokens();
+    let lives_for_ever = statistics.max_local_deletion_time >= i32::MAX as u32;
+    Candidate {
+        id: sstable.number,
+        bytes: sstable.data_bytes,
+        level: statistics.level,
+        min_timestamp: statistics.min_timestamp,
+        max_timestamp: statistics.max_timestamp,
+        first,
+        last,
+        droppable_ratio: statistics.droppable_ratio(gc_before).unwrap_or(0.0),
+        max_local_deletion_time: if lives_for_ever { i64::MAX } else { statistics.max_local_deletion_time.into() },
+        created_at: sstable_id::made_at(&descriptor.id).unwrap_or(0),
+        hotness: 0.0,
+        repaired: statistics.repaired_at > 0,
+        busy: false,
+        suspect: sstable.suspect.get(),
     }
 }

@@ -36,10 +36,12 @@ pub(crate) struct Job {
     pub(crate) level: u32,
     /// Bytes of Data.db after which an output ends; `u64::MAX`: one output.
     pub(crate) output_bytes_max: u64,
+    /// After these tokens, ascending, another output begins.
+    pub(crate) boundaries: Vec<Token>,
 }
 
 /// What a compaction did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Done {
     /// Bytes of the inputs' Data.db on disk.
     pub(crate) bytes_in: u64,
@@ -47,8 +49,8 @@ pub(crate) struct Done {
     pub(crate) bytes_out: u64,
     /// Partitions written.
     pub(crate) partitions: u64,
-    /// SSTables written.
-    pub(crate) outputs: usize,
+    /// Numbers of the SSTables written.
+    pub(crate) outputs: Vec<u64>,
 }
 
 /// An output that is being written.
@@ -77,7 +79,12 @@ pub(crate) async fn run(inner: &Rc<Inner>, job: Job, now_in_seconds: i64) -> Res
     };
     let bytes = |sstables: &[Rc<OpenSstable>]| sstables.iter().map(|sstable| sstable.data_bytes).sum();
     let partitions = outputs.iter().map(|sstable| sstable.partitions()).sum();
-    let done = Done { bytes_in: bytes(&job.inputs), bytes_out: bytes(&outputs), partitions, outputs: outputs.len() };
+    let done = Done {
+        bytes_in: bytes(&job.inputs),
+        bytes_out: bytes(&outputs),
+        partitions,
+        outputs: outputs.iter().map(|output| output.number).collect(),
+    };
     if !is_live(inner, &job) {
         // Dropped or truncated meanwhile.
         drop(outputs);
@@ -101,6 +108,24 @@ pub(crate) async fn run(inner: &Rc<Inner>, job: Job, now_in_seconds: i64) -> Res
         remove(&directory, outputs).await?;
     }
     Ok(done)
+}
+
+/// Takes SSTables out of a table of which nothing is left that a reader could miss.
+pub(crate) async fn drop_expired(inner: &Rc<Inner>, job: Job) -> Result<Done, Error> {
+    let directory = {
+        let tables = inner.tables.borrow();
+        inner.directory_of(&tables.get(&job.table).ok_or(Error::UnknownTable(job.table))?.table)
+    };
+    inner.keep_covered(&directory, &job.inputs).await?;
+    if !is_live(inner, &job) {
+        return Ok(Done::default());
+    }
+    if let Some(state) = inner.tables.borrow_mut().get_mut(&job.table) {
+        state.view = Rc::new(state.view.replaced(&job.inputs, &[]));
+    }
+    let bytes_in = job.inputs.iter().map(|sstable| sstable.data_bytes).sum();
+    remove(&directory, job.inputs).await?;
+    Ok(Done { bytes_in, ..Done::default() })
 }
 
 /// Whether all inputs are still the table's.
@@ -136,6 +161,7 @@ async fn write(
     let mut merge = Merge::new(inputs, false).with_purge(purge);
     let mut writing: Option<Writing> = None;
     let mut outputs = Vec::new();
+    let mut boundaries = &job.boundaries[..];
     let mut rows = 0;
     loop {
         let progress = merge.advance().map_err(|error| Error::BadSstable { directory: directory.to_owned(), error })?;
@@ -150,6 +176,16 @@ async fn write(
                 continue;
             }
             Progress::Fragment => {}
+        }
+        let Some(fragment) = merge.fragment() else { continue };
+        if let Fragment::PartitionStart { token, .. } = fragment {
+            let passed = boundaries.iter().take_while(|boundary| **boundary < token).count();
+            boundaries = &boundaries[passed..];
+            if passed > 0
+                && let Some(full) = writing.take()
+            {
+                outputs.push(full.finish(inner, table, directory).await?);
+            }
         }
         let Some(fragment) = merge.fragment() else { continue };
         let output = match &mut writing {

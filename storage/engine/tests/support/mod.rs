@@ -24,6 +24,13 @@ pub(crate) fn table(number: u8) -> Arc<Table> {
     table_of("ks", number, &["a", "b"])
 }
 
+/// A table that is compacted only when a test asks: compactions judge expiry by the wall clock, which many tests do not.
+pub(crate) fn uncompacted(table: &Table) -> Arc<Table> {
+    let mut table = table.clone();
+    table.options.compaction.insert("enabled".into(), "false".into());
+    Arc::new(table)
+}
+
 pub(crate) fn table_of(keyspace: &str, number: u8, regular: &[&str]) -> Arc<Table> {
     let mut columns = vec![
         ("k", ColumnKind::PartitionKey, 0, CqlType::Blob),
