@@ -61,8 +61,12 @@ pub(crate) enum StartStep {
         /// Above every segment counter of the node.
         counter_floor: u64,
     },
-    /// To 0: replayed, and the store takes writes; whether all that was replayed is in SSTables.
-    Replayed(Result<bool, StepError>),
+    /// To 0: the SSTables are open and the log is replayed.
+    Replayed(Result<(), StepError>),
+    /// From 0: every shard has looked for SSTables; new ones may be made.
+    Begin,
+    /// To 0: the store takes writes; whether all that was replayed is in SSTables.
+    Begun(Result<bool, StepError>),
     /// From 0: who the node is and what is prepared.
     Ready {
         /// Who the node is.

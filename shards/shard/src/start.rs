@@ -2,7 +2,7 @@
 //!
 //! 1. Every shard opens its part of the log and tells shard 0 the highest segment counter that it found.
 //! 2. Shard 0 replays the system tables and reads the schema from them, then sends it with the agreed counter floor.
-//! 3. Every shard replays its own tables and starts its store.
+//! 3. Every shard opens its SSTables and replays its own tables. When all have, every shard starts its store and flushes.
 //! 4. Shard 0 writes what a start changes and sends who the node is and what is prepared.
 //! 5. When all serve, all return.
 //!
@@ -117,10 +117,20 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
     let step =
         || StartStep::Load { schema: loaded.schema.clone(), truncations: loaded.truncations.clone(), counter_floor };
     steps.broadcast(step).await;
-    let own = replay(&store, &loaded.schema, &loaded.truncations, counter_floor).await;
+    let own = replay(&store, &loaded.schema, &loaded.truncations).await;
     let others = steps
         .gather(|step| match step {
             StartStep::Replayed(result) => Some(result.clone()),
+            _ => None,
+        })
+        .await?;
+    own?;
+    others.into_iter().collect::<Result<(), StepError>>().map_err(start_error)?;
+    steps.broadcast(|| StartStep::Begin).await;
+    let own = begin(&store, counter_floor).await;
+    let others = steps
+        .gather(|step| match step {
+            StartStep::Begun(result) => Some(result.clone()),
             _ => None,
         })
         .await?;
@@ -151,10 +161,15 @@ async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<
             _ => None,
         })
         .await?;
-    let replayed = replay(&store, &schema, &truncations, counter_floor).await;
+    let replayed = replay(&store, &schema, &truncations).await;
     let result = replayed.as_ref().copied().map_err(step_error);
     steps.mailbox.send_step(leader, StartStep::Replayed(result)).await;
     replayed?;
+    steps.next(|step| matches!(step, StartStep::Begin).then_some(())).await?;
+    let begun = begin(&store, counter_floor).await;
+    let result = begun.as_ref().copied().map_err(step_error);
+    steps.mailbox.send_step(leader, StartStep::Begun(result)).await;
+    begun?;
     let (identity, statements, timestamp) = steps
         .next(|step| match step {
             StartStep::Ready { identity, statements, timestamp } => {
@@ -179,17 +194,18 @@ fn stored_tables(schema: &Schema) -> impl Iterator<Item = &Arc<Table>> {
     schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()).flat_map(|keyspace| keyspace.tables.values())
 }
 
-/// Replays the log over the SSTables and flushes what that brought; whether all of it is in SSTables.
-async fn replay(
-    store: &Store,
-    schema: &Schema,
-    truncations: &[(TableId, Truncation)],
-    counter_floor: u64,
-) -> Result<bool, StartError> {
+/// Opens the SSTables and replays the log over them.
+async fn replay(store: &Store, schema: &Schema, truncations: &[(TableId, Truncation)]) -> Result<(), StartError> {
     add_tables(store, schema);
     store.load(truncations).await.map_err(store_error)?;
     let stats = store.replay(truncations).await.map_err(store_error)?;
     tracing::info!(?stats, "replayed the commit log");
+    Ok(())
+}
+
+/// Lets the store take writes and flushes what replay brought; whether all of it is in SSTables. No shard does before every
+/// shard has looked for SSTables: a look must not meet one that is being made.
+async fn begin(store: &Store, counter_floor: u64) -> Result<bool, StartError> {
     store.start(counter_floor).await.map_err(store_error)?;
     // A disk without room must not keep a node from serving what it has.
     let flushed = store.flush_replayed().await;

@@ -255,7 +255,8 @@ async fn compare(seed: u64) {
     let mut rng = Rng::new(seed);
     let (memory, flushed) = (twin(1), twin(2));
     let cache_bytes_max = 1 << (10 + 2 * rng.below(7));
-    let store = start(Options { cache_bytes_max, ..options(1, GROUP) }, &[uncompacted(&memory), uncompacted(&flushed)]).await;
+    let store =
+        start(Options { cache_bytes_max, ..options(1, GROUP) }, &[uncompacted(&memory), uncompacted(&flushed)]).await;
     let keys: Vec<Vec<u8>> = (0..1 + rng.below(6) as u8).map(|k| vec![k; 1 + k as usize % 3]).collect();
     for _ in 0..60 {
         let key = &keys[rng.below(keys.len() as u64) as usize];

@@ -11,7 +11,7 @@
 
 mod input;
 pub mod leveled;
-mod manager;
+mod queue;
 pub(crate) mod run;
 pub mod size_tiered;
 pub mod time_window;
