@@ -4,6 +4,10 @@ mod support;
 
 use engine::store::Truncation;
 use engine::{Error, Options, Store};
+use model::key::TokenRange;
+use model::mutation::Clustering;
+use model::query::{Partitions, Position};
+use model::{DecoratedKey, ShardMap};
 use runtime::sim::{DiskCall, Sim};
 use std::cell::Cell;
 use std::io;
@@ -216,4 +220,34 @@ fn s4_a_flush_that_fails_leaves_nothing_behind_and_is_tried_again() {
     });
     assert_eq!(files_of_table(&sim, "-Data.db").len(), 2);
     assert!(files_of_table(&sim, ".log").is_empty() && files_of_table(&sim, ".tmp").is_empty());
+}
+
+#[test]
+fn s20_a_shard_that_resumes_in_a_partition_of_another_one_gives_only_its_own() {
+    const KEYS: u8 = 16;
+    let mut sim = calm(8);
+    run(&mut sim, || async {
+        let store = start(small(), &[table(1)]).await;
+        for (key, x) in (0..KEYS).flat_map(|key| (0..3).map(move |x| (key, x))) {
+            store.apply(insert(table(1).id, &[key], x, 0, 1, b"a"), false).await.expect("apply");
+        }
+        store.flush(table(1).id).await.expect("flush");
+        store.close().await.expect("close");
+    });
+    let (own, all) = run(&mut sim, || async {
+        let store = start(Options { shard_map: ShardMap::new(2), ..small() }, &[table(1)]).await;
+        let own = read_all(&store, table(1).id).await;
+        for (key, x) in (0..KEYS).flat_map(|key| (0..3).map(move |x| (key, x))) {
+            let (key, clustering, mut place) = (DecoratedKey::new(&[key]), clustering(&[x, 0]), Vec::new());
+            model::comparable::clustering(&table(1), Clustering(&clustering).components(), &mut place);
+            let mut rest = Rows::default();
+            let mut command = command(table(1).id, Partitions::Range(TokenRange::FULL));
+            command.resume = Some(Position { key: key.clone(), comparable: Some(place.into()) });
+            store.read(&command, &mut rest).await.expect("read");
+            let behind = |row: &&Row| (DecoratedKey::new(&row.0), row.1[0]) > (key.clone(), x);
+            assert_eq!(rest.rows, own.iter().filter(behind).cloned().collect::<Vec<_>>());
+        }
+        (own.len(), usize::from(KEYS) * 3)
+    });
+    assert!(own > 0 && own < all, "{own} of {all} rows are the first shard's");
 }
