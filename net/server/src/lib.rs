@@ -158,6 +158,7 @@ impl Node {
             sync: config.sync,
             segment_bytes: config.segment_bytes,
             log_bytes: config.log_bytes / runtime::shard_count() as u64,
+            sstables: config.sstables,
             memory_bytes: config.memory_bytes / runtime::shard_count(),
             read_timeout: config.read_timeout,
             range_timeout: config.range_timeout,

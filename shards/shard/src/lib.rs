@@ -30,7 +30,7 @@ pub use row_block::RowBlock;
 
 pub use cql::Prepared;
 pub use cql::plan::{BatchKind, ColumnSpec};
-pub use engine::{Counts, SyncMode, TableStatistics};
+pub use engine::{Counts, FlushCompression, SstableOptions, SyncMode, TableStatistics, Version};
 pub use table_verbs::{TableAnswer, TableVerb};
 
 use barrier::Barrier;
@@ -83,6 +83,8 @@ pub struct Config {
     pub segment_bytes: u32,
     /// This shard's part of `commitlog_total_space`, bytes.
     pub log_bytes: u64,
+    /// How SSTables are written.
+    pub sstables: SstableOptions,
     /// Memory of this shard, bytes; the budgets of decision 22 are shares of it.
     pub memory_bytes: usize,
     /// `read_request_timeout`.

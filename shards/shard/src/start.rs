@@ -89,6 +89,7 @@ async fn open(config: &Config) -> Result<Store, StartError> {
         memtable_bytes_max: config.memory_bytes / 4,
         cache_bytes_max: config.memory_bytes / 20 * 9,
         log_bytes_max: config.log_bytes,
+        sstables: config.sstables,
     };
     Store::open(options).await.map_err(store_error)
 }

@@ -22,7 +22,6 @@ use crate::transaction::{Kind, Transaction};
 use crate::{Error, sstable_id};
 use model::{Table, TableId};
 use runtime::Class;
-use sstable::{Descriptor, Version};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,13 +91,10 @@ impl Inner {
         };
         let position = self.started().reach(&cut).await?;
         memtable.seal().await;
-        let written = match memtable.read().partitions.is_empty() {
+        let is_empty = memtable.read().partitions.is_empty();
+        let opened = match is_empty {
             true => None,
-            false => Some(()),
-        };
-        let opened = match written {
-            None => None,
-            Some(()) => Some(self.write_out(&memtable, &description, position).await?),
+            false => self.write_out(&memtable, &description, position).await?,
         };
         let kept = {
             let mut tables = self.tables.borrow_mut();
@@ -109,9 +105,10 @@ impl Inner {
                 // Dropped or truncated meanwhile.
                 None => false,
                 Some(state) => {
+                    let added = state.adapted(opened.as_slice())?;
                     state.pending.pop_front();
                     let view = state.view.without_flushing(&memtable);
-                    state.view = Rc::new(view.replaced(&[], opened.as_slice()));
+                    state.view = Rc::new(view.replaced(&[], &added));
                     state.flushed = Some(position);
                     state.holds_replayed = false;
                     true
@@ -132,29 +129,33 @@ impl Inner {
         Ok(true)
     }
 
-    /// Writes a memtable as an SSTable and opens it.
+    /// Writes a memtable as an SSTable and opens it; `None` if nothing is left of what it holds.
     async fn write_out(
         &self,
         memtable: &Rc<Memtable>,
         table: &Arc<Table>,
         position: LogPosition,
-    ) -> Result<Rc<OpenSstable>, Error> {
+    ) -> Result<Option<Rc<OpenSstable>>, Error> {
         let directory = self.directory_of(table);
         runtime::file::create_dir_all(&directory).await.map_err(Error::Io)?;
-        let descriptor = Descriptor { version: Version::Da, id: sstable_id::sstable_id() };
+        let descriptor = self.new_descriptor();
         let mut transaction = Transaction::new(&directory, Kind::Flush, sstable_id::time_uuid());
         let intervals = self.flushed_intervals(table.id, position);
         let made = async {
             transaction.add(&descriptor).await?;
             let components = flush_rows::write(self, memtable, table, &directory, &descriptor, intervals).await?;
-            self.open_sstable(&directory, &descriptor, &components, table).await
+            if components.is_empty() {
+                return Ok(None);
+            }
+            self.open_sstable(&directory, &descriptor, &components, table).await.map(Some)
         };
         match made.await {
-            Ok(opened) => {
+            Ok(Some(opened)) => {
                 transaction.commit(runtime::wall_micros() as u64 / 1000).await?;
                 transaction.finish().await?;
-                Ok(Rc::new(opened))
+                Ok(Some(Rc::new(opened)))
             }
+            Ok(None) => transaction.abort().await.map(|()| None),
             Err(error) => {
                 if let Err(left) = transaction.abort().await {
                     tracing::warn!(error = %left, "an unfinished SSTable stays until the next start");

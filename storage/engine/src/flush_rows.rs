@@ -9,6 +9,7 @@ use crate::memtable::cursor::PartitionCursor;
 use crate::memtable::partition::Partition;
 use crate::memtable::tree::From;
 use crate::output::{Output, WAITING_BYTES_MAX};
+use crate::sstable_options;
 use crate::store::Inner;
 use model::fragment::Fragment;
 use model::merge::filter_row;
@@ -17,7 +18,7 @@ use model::row::{Deletion, RowView};
 use model::{DecoratedKey, Table};
 use runtime::HashSet;
 use sstable::statistics::EncodingStats;
-use sstable::writer::{Builder, Options};
+use sstable::writer::Builder;
 use sstable::{Component, Descriptor};
 use std::path::Path;
 use std::rc::Rc;
@@ -26,7 +27,8 @@ use std::sync::Arc;
 /// Rows of one stretch.
 const STRETCH_ROWS: usize = 256;
 
-/// Writes a memtable as an SSTable, durably; gives the components that it has.
+/// Writes a memtable as an SSTable, durably; gives the components that it has, none if the memtable holds nothing that
+/// the table has.
 pub(crate) async fn write(
     inner: &Inner,
     memtable: &Rc<Memtable>,
@@ -44,10 +46,8 @@ pub(crate) async fn write(
     })? {
         runtime::yield_if_needed().await;
     }
-    let mut options = Options::of(table, stats).map_err(|problem| Error::Unwritable { what: problem.to_string() })?;
+    let mut options = sstable_options::of(inner, table, stats, true)?;
     options.keys = memtable.read().partitions.len() as u64;
-    options.owner = Some((inner.shard, inner.options.shard_map));
-    options.host_id = inner.host_id.get();
     options.log_intervals = intervals.into_iter().map(|(lower, upper)| (lower.into(), upper.into())).collect();
     let mut builder = Builder::new(descriptor.clone(), table.clone(), options);
     let mut output = Output::new(directory, descriptor);
@@ -62,6 +62,9 @@ pub(crate) async fn write(
             output.take(&mut builder).await?;
         }
         runtime::yield_if_needed().await;
+    }
+    if builder.partitions() == 0 {
+        return Ok(HashSet::default());
     }
     for (component, bytes) in builder.finish().map_err(bad)?.components {
         output.append(component, &bytes).await?;

@@ -22,6 +22,7 @@ mod restore;
 pub mod row_lock;
 mod signal;
 mod sstable_id;
+mod sstable_options;
 pub mod store;
 mod table;
 mod table_statistics;
@@ -32,6 +33,8 @@ mod write;
 pub use batch_log::{BatchId, StoredBatch};
 pub use load::directory_of;
 pub use row_lock::RowGuard;
+pub use sstable::Version;
+pub use sstable_options::{FlushCompression, SstableOptions};
 pub use store::Store;
 pub use table_statistics::{Counts, TableStatistics};
 
@@ -74,6 +77,8 @@ pub struct Options {
     pub cache_bytes_max: usize,
     /// Full segments of the log may hold this many bytes before what the oldest one needs is flushed.
     pub log_bytes_max: u64,
+    /// How SSTables are written.
+    pub sstables: SstableOptions,
 }
 
 /// Why the store refused. Definite unless said otherwise.

@@ -107,6 +107,11 @@ impl Inner {
         Ok(opened)
     }
 
+    /// The name of an SSTable that is to be written.
+    pub(crate) fn new_descriptor(&self) -> Descriptor {
+        Descriptor { version: self.options.sstables.version, id: crate::sstable_id::sstable_id() }
+    }
+
     pub(crate) fn directory_of(&self, table: &Table) -> PathBuf {
         directory_of(&self.options.directory, table)
     }

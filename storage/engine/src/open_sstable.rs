@@ -1,5 +1,7 @@
 //! An SSTable of this shard: its open files, and the reader over them.
 //!
+//! It is read for the table as it was when it was opened; [`OpenSstable::with_table`] gives one for the table of now, over
+//! the same files.
 //! Blocks come with one direct read of the pages that they lie in; with a `Helenus.db` each page is checked, with or
 //! without one what the format itself checks. Invariants: what is read is checked before anyone sees it; a fault is an
 //! error of that read and names file and offset.
@@ -39,20 +41,26 @@ pub(crate) struct OpenSstable {
     pub(crate) files: usize,
     /// Whether each shard serves its own tokens of it.
     pub(crate) foreign: bool,
+    tokens: (Token, Token),
+    /// Whether a read found bytes in it that cannot be used.
+    pub(crate) suspect: Rc<Cell<bool>>,
+    /// What the clusterings of its rows and range deletions lie in, if that is known.
+    covered: Option<Slice>,
+    shared: Rc<Shared>,
+}
+
+/// What does not depend on the table's description.
+struct Shared {
+    number: u64,
     sidecar: Option<Sidecar>,
     data: File,
     index: File,
     rows: Option<File>,
-    tokens: (Token, Token),
-    /// Whether a read found bytes in it that cannot be used.
-    pub(crate) suspect: Cell<bool>,
-    /// What the clusterings of its rows and range deletions lie in, if that is known.
-    covered: Option<Slice>,
     /// The cache that has blocks of it.
     cache: OnceCell<Rc<BlockCache>>,
 }
 
-impl Drop for OpenSstable {
+impl Drop for Shared {
     fn drop(&mut self) {
         if let Some(cache) = self.cache.get() {
             cache.forget(self.number);
@@ -135,15 +143,37 @@ impl OpenSstable {
             disk_bytes: data_len + index_len + rows_len + held_bytes,
             files: components.len(),
             foreign: false,
-            sidecar,
-            data,
-            index: index_file,
-            rows,
             tokens,
-            suspect: Cell::new(false),
+            suspect: Rc::default(),
             covered,
-            cache: OnceCell::new(),
+            shared: Rc::new(Shared { number, sidecar, data, index: index_file, rows, cache: OnceCell::new() }),
         })
+    }
+
+    /// The same files for the table as it is now.
+    ///
+    /// # Errors
+    /// The file does not suit the table.
+    pub(crate) fn with_table(&self, table: Arc<Table>) -> Result<OpenSstable, Error> {
+        let reader = self.reader.with_table(table).map_err(|error| self.bad(error))?;
+        Ok(OpenSstable {
+            reader: Arc::new(reader),
+            number: self.number,
+            directory: self.directory.clone(),
+            data_bytes: self.data_bytes,
+            disk_bytes: self.disk_bytes,
+            files: self.files,
+            foreign: self.foreign,
+            tokens: self.tokens,
+            suspect: self.suspect.clone(),
+            covered: self.covered.clone(),
+            shared: self.shared.clone(),
+        })
+    }
+
+    /// Whether anyone but the holder of this one reads the files.
+    pub(crate) fn is_read(self: &Rc<Self>) -> bool {
+        Rc::strong_count(self) > 1 || Rc::strong_count(&self.shared) > 1
     }
 
     /// First and last token.
@@ -180,7 +210,7 @@ impl OpenSstable {
 
     /// Blocks of it are in this cache, which forgets them when it is closed.
     pub(crate) fn cached_in(&self, cache: &Rc<BlockCache>) {
-        let _ = self.cache.set(cache.clone());
+        let _ = self.shared.cache.set(cache.clone());
     }
 
     /// How many partitions it has, about.
@@ -190,7 +220,7 @@ impl OpenSstable {
 
     /// Its component of our own, unless a foreign program wrote it.
     pub(crate) fn sidecar(&self) -> Option<&Sidecar> {
-        self.sidecar.as_ref()
+        self.shared.sidecar.as_ref()
     }
 
     /// Reads, checks and decodes a block: one read from disk.
@@ -211,12 +241,12 @@ impl OpenSstable {
     /// Reads the pages that some bytes of a component lie in, checked if there is a `Helenus.db`; where they begin.
     pub(crate) async fn pages(&self, component: Component, offset: u64, len: u64) -> Result<(u64, Bytes), Error> {
         let file = match component {
-            Component::Data => &self.data,
-            Component::Rows => self.rows.as_ref().unwrap_or(&self.index),
-            _ => &self.index,
+            Component::Data => &self.shared.data,
+            Component::Rows => self.shared.rows.as_ref().unwrap_or(&self.shared.index),
+            _ => &self.shared.index,
         };
         let from = offset / ALIGNMENT as u64 * ALIGNMENT as u64;
-        let end = match &self.sidecar {
+        let end = match self.sidecar() {
             // Whole pages, to check them.
             Some(sidecar) => {
                 let file_len = sidecar.len(component).unwrap_or(offset + len);
@@ -225,7 +255,7 @@ impl OpenSstable {
             None => offset + len,
         };
         let pages = read_range(file, from, end).await.map_err(Error::Io)?;
-        if let Some(sidecar) = &self.sidecar {
+        if let Some(sidecar) = self.sidecar() {
             let place = BlockId { component, offset: from };
             sidecar.check(self.reader.descriptor(), place, &pages).map_err(|error| self.bad(error))?;
         }

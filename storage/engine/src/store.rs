@@ -155,6 +155,14 @@ impl Store {
                     }
                 }
                 state.memtable.set_table(table.clone());
+                let same_cells = state.table.columns == table.columns && state.table.dropped == table.dropped;
+                let adapted = (!same_cells).then(|| state.view.with_table(&table));
+                match adapted {
+                    None => {}
+                    Some(Ok(view)) => state.view = Rc::new(view),
+                    // Clusterings do not change: the description is not of this table, and reads go on as they are.
+                    Some(Err(error)) => tracing::error!(%error, "SSTables do not suit their table"),
+                }
                 state.table = table;
                 state.local = local;
             }

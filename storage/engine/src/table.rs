@@ -1,11 +1,13 @@
 //! A table of this shard: description, active memtable, and what the log says of its columns.
 
+use crate::Error;
 use crate::commitlog::position::LogPosition;
 use crate::commitlog::record::ColumnList;
 use crate::compaction::Picker;
 use crate::flush::Pending;
 use crate::load::Flushed;
 use crate::memtable::{MemoryCounter, Memtable};
+use crate::open_sstable::OpenSstable;
 use crate::tracker::View;
 use model::schema::SYSTEM_KEYSPACES;
 use model::{Table, TableId};
@@ -77,6 +79,18 @@ impl TableState {
             shed_bytes,
             shedding,
         }
+    }
+
+    /// SSTables that were opened for the table as it was some time ago, for the table as it is now.
+    ///
+    /// # Errors
+    /// One does not suit the table.
+    pub(crate) fn adapted(&self, sstables: &[Rc<OpenSstable>]) -> Result<Vec<Rc<OpenSstable>>, Error> {
+        let adapt = |sstable: &Rc<OpenSstable>| match Arc::ptr_eq(sstable.reader.table(), &self.table) {
+            true => Ok(sstable.clone()),
+            false => sstable.with_table(self.table.clone()).map(Rc::new),
+        };
+        sstables.iter().map(adapt).collect()
     }
 }
 

@@ -6,6 +6,7 @@ use crate::Error;
 use crate::memtable::Memtable;
 use crate::open_sstable::OpenSstable;
 use crate::transaction::Transaction;
+use model::Table;
 use runtime::file::list_dir;
 use runtime::{Class, HashSet};
 use sstable::{Component, Descriptor};
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long files wait between two looks whether somebody still reads them.
@@ -47,10 +49,19 @@ impl View {
         view
     }
 
-    /// With some SSTables in place of others.
+    /// With all SSTables as the table is now.
+    ///
+    /// # Errors
+    /// One does not suit the table.
+    pub(crate) fn with_table(&self, table: &Arc<Table>) -> Result<View, Error> {
+        let adapted = self.sstables.iter().map(|sstable| sstable.with_table(table.clone()).map(Rc::new));
+        Ok(View { flushing: self.flushing.clone(), sstables: adapted.collect::<Result<_, Error>>()? })
+    }
+
+    /// With some SSTables, known by their numbers, in place of others.
     pub(crate) fn replaced(&self, gone: &[Rc<OpenSstable>], added: &[Rc<OpenSstable>]) -> View {
         let mut view = self.clone();
-        view.sstables.retain(|sstable| !gone.iter().any(|gone| Rc::ptr_eq(gone, sstable)));
+        view.sstables.retain(|sstable| !gone.iter().any(|gone| gone.number == sstable.number));
         view.sstables.extend(added.iter().cloned());
         view.sstables.sort_by_key(|sstable| {
             (std::cmp::Reverse(sstable.reader.metadata().statistics.max_timestamp), std::cmp::Reverse(sstable.number))
@@ -81,7 +92,7 @@ pub(crate) async fn list(directory: &Path) -> Result<BTreeMap<Descriptor, HashSe
 /// log. What this does not come to a start finishes.
 pub(crate) fn retire(gone: Vec<Rc<OpenSstable>>, transaction: Transaction) {
     runtime::spawn_in(Class::Background, async move {
-        while gone.iter().any(|sstable| Rc::strong_count(sstable) > 1) {
+        while gone.iter().any(|sstable| sstable.is_read()) {
             runtime::sleep(RETIRE_WAIT).await;
         }
         let directory = gone.first().map(|sstable| sstable.directory.clone());

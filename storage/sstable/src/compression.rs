@@ -16,6 +16,7 @@ pub use params::{CHUNK_BYTES, COMPRESSED_LEN_UNLIMITED, CompressionParams};
 
 use crate::input::{Fault, Input, Problem};
 use std::io::Read;
+use std::sync::Arc;
 
 /// Longest chunk, in bytes.
 pub const CHUNK_BYTES_MAX: usize = 1 << 30;
@@ -100,7 +101,7 @@ pub struct CompressionInfo {
     /// Uncompressed bytes of the whole file.
     pub data_len: u64,
     /// Where each chunk begins in the file, ascending.
-    pub offsets: Vec<u64>,
+    pub offsets: Arc<[u64]>,
 }
 
 impl CompressionInfo {
@@ -141,7 +142,7 @@ impl CompressionInfo {
         if !input.is_empty() {
             return input.invalid("the end");
         }
-        Ok(CompressionInfo { compressor, options, chunk_len, compressed_len_max, data_len, offsets })
+        Ok(CompressionInfo { compressor, options, chunk_len, compressed_len_max, data_len, offsets: offsets.into() })
     }
 
     /// The file's bytes.
@@ -203,7 +204,7 @@ pub struct Checksums {
     /// Bytes of a chunk.
     pub chunk_len: usize,
     /// The CRC-32 of each.
-    pub crcs: Vec<u32>,
+    pub crcs: Arc<[u32]>,
 }
 
 impl Checksums {
@@ -217,7 +218,7 @@ impl Checksums {
         while !input.is_empty() {
             crcs.push(input.u32()?);
         }
-        Ok(Checksums { chunk_len, crcs })
+        Ok(Checksums { chunk_len, crcs: crcs.into() })
     }
 
     /// The file's bytes.
@@ -263,7 +264,7 @@ mod tests {
             chunk_len,
             compressed_len_max: 100,
             data_len: 1,
-            offsets: vec![0],
+            offsets: Arc::new([0]),
         };
         for len in [CHUNK_BYTES_MIN, CHUNK_BYTES_MAX] {
             assert_eq!(CompressionInfo::parse(&info(len).write()), Ok(info(len)));

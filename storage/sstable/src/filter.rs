@@ -9,6 +9,7 @@
 //! Invariants: a key that was added is never missed.
 
 use crate::input::{Fault, Input, Problem};
+use std::sync::Arc;
 
 /// Most hashes of a filter.
 pub const HASHES_MAX: u32 = 20;
@@ -21,7 +22,8 @@ const BITS_EXTRA: u64 = 20;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Filter {
     hashes: u32,
-    bits: Vec<u8>,
+    /// Shared by the readers of one file.
+    bits: Arc<[u8]>,
 }
 
 impl Filter {
@@ -36,7 +38,7 @@ impl Filter {
         if words == 0 || input.rest().len() != 8 * words {
             return input.invalid("a bloom filter of its length");
         }
-        Ok(Filter { hashes, bits: input.rest().to_vec() })
+        Ok(Filter { hashes, bits: input.rest().into() })
     }
 
     /// An empty filter for so many keys and a chance of false positives; `None` for a chance that needs none.
@@ -49,7 +51,7 @@ impl Filter {
         let (buckets, hashes) = spec(chance);
         let bits = keys.max(1).checked_mul(buckets as u64)?.checked_add(BITS_EXTRA)?;
         let words = usize::try_from(bits.div_ceil(64)).ok()?;
-        Some(Filter { hashes, bits: vec![0; words * 8] })
+        Some(Filter { hashes, bits: vec![0; words * 8].into() })
     }
 
     /// Bytes of its bits.
@@ -78,10 +80,12 @@ impl Filter {
         self.places(hash).all(|place| self.bits.get(place >> 3).is_some_and(|byte| byte >> (place & 7) & 1 == 1))
     }
 
-    /// Adds the key of a hash.
+    /// Adds the key of a hash. Does nothing to a filter that is shared.
     pub fn add(&mut self, hash: KeyHash) {
-        for place in self.places(hash) {
-            if let Some(byte) = self.bits.get_mut(place >> 3) {
+        let places = self.places(hash);
+        let Some(bits) = Arc::get_mut(&mut self.bits) else { return };
+        for place in places {
+            if let Some(byte) = bits.get_mut(place >> 3) {
                 *byte |= 1 << (place & 7);
             }
         }

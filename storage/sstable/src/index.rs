@@ -23,6 +23,7 @@ use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, push_clustering};
 use model::row::Deletion;
 use model::schema::Table;
 use model::{DecoratedKey, Token};
+use std::sync::Arc;
 
 /// Longest row index of one partition, in bytes: longer ones are not used, the partition is read from its start.
 pub const ROW_INDEX_BYTES_MAX: usize = 64 << 20;
@@ -31,16 +32,23 @@ pub(crate) const WIDTH_BASE: i64 = 65536;
 pub(crate) const KIND_CLUSTERING: u8 = 4;
 
 /// A Summary.db: every so many entries of Index.db.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Summary {
     /// Entries of Index.db between two of the summary at full level.
     pub min_interval: u32,
     /// Share of 128 of the entries that are kept.
     pub level: u32,
     /// Keys and their places in Index.db, ascending.
-    pub entries: Vec<(DecoratedKey, u64)>,
+    pub entries: Arc<[(DecoratedKey, u64)]>,
     /// First and last key.
     pub bounds: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Default for Summary {
+    /// Of a file without one.
+    fn default() -> Summary {
+        Summary { min_interval: 0, level: 0, entries: Arc::new([]), bounds: None }
+    }
 }
 
 impl Summary {
@@ -80,7 +88,7 @@ impl Summary {
             };
             bounds = Some((key()?, key()?));
         }
-        Ok(Summary { min_interval, level, entries, bounds })
+        Ok(Summary { min_interval, level, entries: entries.into(), bounds })
     }
 
     pub(crate) fn keys(&self) -> Option<(&[u8], &[u8])> {

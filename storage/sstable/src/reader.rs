@@ -63,7 +63,7 @@ pub struct Parts<'a> {
 }
 
 /// The index of the partitions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Index {
     Bti(PartitionIndex),
     Big(Summary),
@@ -99,11 +99,7 @@ impl Reader {
         };
         let version = descriptor.version;
         let metadata = Metadata::parse(parts.statistics, version).map_err(at(Component::Statistics))?;
-        let fields = metadata.header.clustering.iter();
-        let suits = fields.zip(table.clustering()).all(|(field, column)| field.descending == column.descending);
-        if metadata.header.clustering.len() != table.clustering_len || !suits {
-            return Err(at(Component::Statistics)(Fault::invalid(0, "of the table's clustering")));
-        }
+        check_clustering(&metadata, &table).map_err(at(Component::Statistics))?;
         let compression = parts
             .compression_info
             .map(|bytes| CompressionInfo::parse(bytes).map_err(at(Component::CompressionInfo)))
@@ -121,6 +117,28 @@ impl Reader {
         let data_len = compression.as_ref().map_or(parts.data_len, |compression| compression.data_len);
         let lens = [parts.data_len, parts.index_len, parts.rows_len];
         Ok(Reader { descriptor, table, metadata, codec, compression, checksums, filter, index, lens, data_len })
+    }
+
+    /// The same SSTable for its table as it is now: what [`Reader::open`] says of columns holds for these. Shares what is
+    /// large with this one.
+    ///
+    /// # Errors
+    /// Types that do not suit the table's clustering.
+    pub fn with_table(&self, table: Arc<Table>) -> Result<Reader, Error> {
+        let fault = |fault: Fault| fault.in_file(&self.descriptor, Component::Statistics);
+        check_clustering(&self.metadata, &table).map_err(fault)?;
+        Ok(Reader {
+            descriptor: self.descriptor.clone(),
+            metadata: self.metadata.clone(),
+            codec: Codec::new(self.descriptor.version, &self.metadata.header, &table),
+            table,
+            compression: self.compression.clone(),
+            checksums: self.checksums.clone(),
+            filter: self.filter.clone(),
+            index: self.index.clone(),
+            lens: self.lens,
+            data_len: self.data_len,
+        })
     }
 
     /// Its name.
@@ -280,6 +298,16 @@ impl Reader {
             Component::Rows => self.lens[2],
             _ => 0,
         }
+    }
+}
+
+/// Whether clusterings of the file are those of the table.
+fn check_clustering(metadata: &Metadata, table: &Table) -> Result<(), Fault> {
+    let fields = &metadata.header.clustering;
+    let suits = fields.iter().zip(table.clustering()).all(|(field, column)| field.descending == column.descending);
+    match suits && fields.len() == table.clustering_len {
+        true => Ok(()),
+        false => Err(Fault::invalid(0, "of the table's clustering")),
     }
 }
 

@@ -10,10 +10,11 @@
 
 mod keys;
 mod settings;
+pub mod sstables;
 pub mod units;
 
 use serde_norway::Value;
-use shard::SyncMode;
+use shard::{SstableOptions, SyncMode};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -44,6 +45,8 @@ pub struct Config {
     pub segment_bytes: u32,
     /// `commitlog_total_space`, bytes of all cores: beyond it what the oldest segments need is flushed.
     pub log_bytes: u64,
+    /// `sstable`, `storage_compatibility_mode`, `flush_compression`, `column_index_size`.
+    pub sstables: SstableOptions,
     /// `read_request_timeout`.
     pub read_timeout: Duration,
     /// `range_request_timeout`.
@@ -96,6 +99,7 @@ impl Default for Config {
             sync: SyncMode::Group { window: Duration::ZERO },
             segment_bytes: 32 << 20,
             log_bytes: 8 << 30,
+            sstables: SstableOptions::default(),
             read_timeout: Duration::from_secs(5),
             range_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(2),
@@ -353,6 +357,7 @@ impl Given {
             sync: self.sync()?,
             segment_bytes: self.segment_bytes()?.unwrap_or(default.segment_bytes),
             log_bytes: self.log_bytes()?.unwrap_or(default.log_bytes),
+            sstables: self.sstables()?,
             read_timeout: self
                 .timeout("read_request_timeout", "read_request_timeout_in_ms")?
                 .unwrap_or(default.read_timeout),

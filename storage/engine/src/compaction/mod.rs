@@ -78,7 +78,7 @@ pub struct Moment {
     pub now: i64,
     /// Tombstones from before this second may be dropped.
     pub gc_before: i64,
-    /// The smallest timestamp that memtables hold.
+    /// The smallest timestamp that memtables hold, and what else is no candidate.
     pub memtable_min_timestamp: Option<i64>,
     /// Bytes that a flush gives, as seen of late.
     pub flush_bytes: u64,

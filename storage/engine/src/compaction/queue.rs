@@ -107,11 +107,14 @@ impl Inner {
         let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before)).collect();
         let in_memory = std::iter::once(&state.memtable).chain(&state.view.flushing);
         let in_memory = in_memory.filter(|memtable| !memtable.read().partitions.is_empty()).count();
+        // Memtables do not count their smallest timestamp. Foreign SSTables are no candidates, but what is deleted in others
+        // may be in them.
+        let foreign = state.view.sstables.iter().filter(|sstable| sstable.foreign);
+        let oldest_foreign = foreign.map(|sstable| sstable.reader.metadata().statistics.min_timestamp).min();
         let moment = Moment {
             now,
             gc_before,
-            // Memtables do not count their smallest timestamp.
-            memtable_min_timestamp: (in_memory > 0).then_some(i64::MIN),
+            memtable_min_timestamp: if in_memory > 0 { Some(i64::MIN) } else { oldest_foreign },
             flush_bytes: self.flushed_bytes.get(),
         };
         if state.picker.as_ref().is_none_or(|picker| *picker.options() != options) {

@@ -12,14 +12,14 @@ use crate::open_sstable::OpenSstable;
 use crate::output::{Output, WAITING_BYTES_MAX};
 use crate::store::Inner;
 use crate::transaction::{Kind, Transaction};
-use crate::{Error, sstable_id, tracker};
+use crate::{Error, sstable_id, sstable_options, tracker};
 use model::fragment::{Fragment, Progress};
 use model::merge::{Merge, Purge};
 use model::{Table, TableId, Token};
 use runtime::HashSet;
 use sstable::statistics::{EncodingStats, LogPosition};
 use sstable::writer::{Builder, Options};
-use sstable::{Component, Descriptor, Version};
+use sstable::{Component, Descriptor};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -99,6 +99,7 @@ pub(crate) async fn run(inner: &Rc<Inner>, job: Job, now_in_seconds: i64) -> Res
     transaction.commit(millis).await?;
     let swapped = is_live(inner, &job);
     if swapped && let Some(state) = inner.tables.borrow_mut().get_mut(&job.table) {
+        let outputs = state.adapted(&outputs)?;
         state.view = Rc::new(state.view.replaced(&job.inputs, &outputs));
     }
     tracker::retire(job.inputs, transaction);
@@ -132,7 +133,7 @@ pub(crate) async fn drop_expired(inner: &Rc<Inner>, job: Job) -> Result<Done, Er
 fn is_live(inner: &Inner, job: &Job) -> bool {
     let tables = inner.tables.borrow();
     let Some(state) = tables.get(&job.table) else { return false };
-    job.inputs.iter().all(|input| state.view.sstables.iter().any(|live| Rc::ptr_eq(live, input)))
+    job.inputs.iter().all(|input| state.view.sstables.iter().any(|live| live.number == input.number))
 }
 
 /// Takes SSTables away that are in no view.
@@ -184,14 +185,14 @@ async fn write(
             if passed > 0
                 && let Some(full) = writing.take()
             {
-                outputs.push(full.finish(inner, table, directory).await?);
+                outputs.extend(full.finish(inner, table, directory).await?);
             }
         }
         let Some(fragment) = merge.fragment() else { continue };
         let output = match &mut writing {
             Some(output) => output,
             None => {
-                let descriptor = Descriptor { version: Version::Da, id: sstable_id::sstable_id() };
+                let descriptor = inner.new_descriptor();
                 transaction.add(&descriptor).await?;
                 let builder = Builder::new(descriptor.clone(), table.clone(), options.clone());
                 let output = Output::new(directory, &descriptor);
@@ -207,7 +208,7 @@ async fn write(
             && output.builder.bytes_written() >= job.output_bytes_max
             && let Some(full) = writing.take()
         {
-            outputs.push(full.finish(inner, table, directory).await?);
+            outputs.extend(full.finish(inner, table, directory).await?);
         }
         rows += 1;
         if rows % ROWS_PER_YIELD == 0 {
@@ -215,20 +216,29 @@ async fn write(
         }
     }
     if let Some(last) = writing {
-        outputs.push(last.finish(inner, table, directory).await?);
+        outputs.extend(last.finish(inner, table, directory).await?);
     }
     Ok(outputs)
 }
 
 impl Writing {
-    async fn finish(self, inner: &Inner, table: &Arc<Table>, directory: &Path) -> Result<Rc<OpenSstable>, Error> {
+    /// Makes it durable and opens it; `None` if the table has nothing of what was written.
+    async fn finish(
+        self,
+        inner: &Inner,
+        table: &Arc<Table>,
+        directory: &Path,
+    ) -> Result<Option<Rc<OpenSstable>>, Error> {
+        if self.builder.partitions() == 0 {
+            return Ok(None);
+        }
         let bad = |error| Error::BadSstable { directory: directory.to_owned(), error };
         let mut output = self.output;
         for (component, bytes) in self.builder.finish().map_err(bad)?.components {
             output.append(component, &bytes).await?;
         }
         let components: HashSet<Component> = output.finish().await?;
-        inner.open_sstable(directory, &self.descriptor, &components, table).await.map(Rc::new)
+        inner.open_sstable(directory, &self.descriptor, &components, table).await.map(|opened| Some(Rc::new(opened)))
     }
 }
 
@@ -241,10 +251,8 @@ fn options(inner: &Inner, job: &Job, table: &Table) -> Result<Options, Error> {
         stats.header(&metadata.header);
         intervals.extend(&metadata.statistics.log_intervals);
     }
-    let mut options = Options::of(table, stats).map_err(|problem| Error::Unwritable { what: problem.to_string() })?;
+    let mut options = sstable_options::of(inner, table, stats, false)?;
     options.keys = job.inputs.iter().map(|input| input.partitions()).sum();
-    options.owner = Some((inner.shard, inner.options.shard_map));
-    options.host_id = inner.host_id.get();
     options.log_intervals = union(intervals);
     options.level = job.level;
     Ok(options)

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use engine::store::ReplayStats;
-use engine::{Error, Options, Store, SyncMode};
+use engine::{Error, Options, SstableOptions, Store, SyncMode};
 use model::mutation::{Clustering, push_clustering};
 use model::query::{LiveRow, Partitions, Position, ReadCommand, RowSink, SinkState, Slice};
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
@@ -68,6 +68,7 @@ pub(crate) fn options(shards: u16, sync: SyncMode) -> Options {
         memtable_bytes_max: 64 << 20,
         cache_bytes_max: 4 << 20,
         log_bytes_max: 1 << 30,
+        sstables: SstableOptions::default(),
     }
 }
 

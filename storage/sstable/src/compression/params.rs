@@ -87,7 +87,7 @@ impl CompressionParams {
     /// The CompressionInfo.db of chunks.
     pub fn info(self, data_len: u64, offsets: Vec<u64>) -> CompressionInfo {
         let CompressionParams { compressor, options, chunk_len, compressed_len_max } = self;
-        CompressionInfo { compressor, options, chunk_len, compressed_len_max, data_len, offsets }
+        CompressionInfo { compressor, options, chunk_len, compressed_len_max, data_len, offsets: offsets.into() }
     }
 }
 

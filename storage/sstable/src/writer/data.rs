@@ -121,7 +121,7 @@ impl Data {
         let digest = self.digest.finalize().to_string().into_bytes();
         let (chunks, ratio) = match self.cut {
             Cut::Plain { crcs } => {
-                let bytes = Checksums { chunk_len: self.chunk_len, crcs }.write();
+                let bytes = Checksums { chunk_len: self.chunk_len, crcs: crcs.into() }.write();
                 ((Component::Crc, bytes), None)
             }
             Cut::Compressed(compressed) => {

@@ -243,12 +243,29 @@ enum Rows {
 
 /// USING TTL, else the table's default.
 fn ttl(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<i32, Failure> {
-    let Some(term) = &modify.ttl else { return Ok(modify.table.options.default_time_to_live) };
+    let table = &*modify.table;
+    let of_table = || expiring(shard, table, table.options.default_time_to_live, "default ");
+    let Some(term) = &modify.ttl else { return of_table() };
     match values.evaluate(shard, term, &CqlType::Int)? {
-        Value::Bytes(bytes) => ttl_of(&bytes),
+        Value::Bytes(bytes) => expiring(shard, table, ttl_of(&bytes)?, ""),
         Value::Null => Ok(0),
-        Value::Unset => Ok(modify.table.options.default_time_to_live),
+        Value::Unset => of_table(),
     }
+}
+
+/// A time to live, if what it ends is before what SSTables can say.
+fn expiring(shard: &Shard, table: &Table, ttl: i32, kind: &str) -> Result<i32, Failure> {
+    let max = shard.config().sstables.expiration_max();
+    if ttl == 0 || runtime::wall_micros().div_euclid(1_000_000) + i64::from(ttl) <= max {
+        return Ok(ttl);
+    }
+    let (keyspace, name) = (&table.keyspace, &table.name);
+    let last = if max > i64::from(i32::MAX) { "2106-02-07T06:28:13+00:00" } else { "2038-01-19T03:14:06+00:00" };
+    Err(Failure::invalid(format!(
+        "Request on table {keyspace}.{name} with {kind}ttl of {ttl} seconds exceeds maximum supported expiration date of \
+         {last}. In order to avoid this use a lower TTL, change the expiration date overflow policy or upgrade to a \
+         version where this limitation is fixed. See CASSANDRA-14092 and CASSANDRA-14227 for more details."
+    )))
 }
 
 impl<'a> Change<'a> {
