@@ -11,3 +11,5 @@ mod kill;
 mod node;
 #[path = "binary/nodetool.rs"]
 mod nodetool;
+#[path = "binary/snapshots.rs"]
+mod snapshots;

@@ -164,6 +164,8 @@ impl Node {
             range_timeout: config.range_timeout,
             write_timeout: config.write_timeout,
             truncate_timeout: config.truncate_timeout,
+            auto_snapshot: config.auto_snapshot,
+            auto_snapshot_ttl: config.auto_snapshot_ttl,
             settings: self.settings.clone(),
         }
     }

@@ -19,6 +19,7 @@ mod replica;
 pub mod row_block;
 pub mod row_filter;
 mod schema;
+pub mod snapshots;
 mod start;
 pub mod table_verbs;
 pub mod verbs;
@@ -95,6 +96,10 @@ pub struct Config {
     pub write_timeout: Duration,
     /// `truncate_request_timeout`.
     pub truncate_timeout: Duration,
+    /// `auto_snapshot`: whether what is dropped or truncated is kept as a snapshot.
+    pub auto_snapshot: bool,
+    /// `auto_snapshot_ttl`: how long such a snapshot lives; `None`: until someone clears it.
+    pub auto_snapshot_ttl: Option<Duration>,
     /// Every option with its value, as `system_views.settings` shows them.
     pub settings: Arc<BTreeMap<String, Option<String>>>,
 }
@@ -234,6 +239,10 @@ struct Inner {
     /// Definitions asked for and done since the start; of use on shard 0.
     definitions_begun: Counter,
     definitions_done: Counter,
+    /// Of shard 0: one operation on snapshots runs at a time.
+    snapshots: Semaphore,
+    /// Of shard 0: when the first snapshot expires, milliseconds since 1970; `None`: nobody has looked yet.
+    snapshots_expire_at: Cell<Option<i64>>,
     /// Of shard 0.
     barrier: Barrier,
     /// Locks that requests hold from one message to another.
@@ -369,6 +378,8 @@ impl Shard {
             definitions: Semaphore::new(1),
             definitions_begun: Counter::default(),
             definitions_done: Counter::default(),
+            snapshots: Semaphore::new(1),
+            snapshots_expire_at: Cell::new(None),
             barrier: Barrier::default(),
             held: Held::default(),
             gate: Gate::new(),
@@ -378,7 +389,7 @@ impl Shard {
         Shard { inner: Rc::new(inner) }
     }
 
-    fn enter(&self) -> Result<runtime::gate::Pass, Failure> {
+    pub(crate) fn enter(&self) -> Result<runtime::gate::Pass, Failure> {
         self.inner.gate.enter().ok_or_else(|| Failure::overloaded("The node is stopping"))
     }
 
@@ -431,6 +442,15 @@ impl Shard {
         let (begun, completed) = (self.inner.definitions_begun.get(), self.inner.definitions_done.get());
         let pending = begun.saturating_sub(completed + active);
         Activity { active, active_max: 1, pending, completed, ..Activity::default() }
+    }
+
+    /// Waits for the right to take, list or clear snapshots.
+    pub(crate) async fn begin_snapshots(&self) -> runtime::gate::Permit {
+        self.inner.snapshots.acquire(1).await
+    }
+
+    pub(crate) fn snapshots_expire_at(&self) -> &Cell<Option<i64>> {
+        &self.inner.snapshots_expire_at
     }
 
     pub(crate) fn barrier(&self) -> &Barrier {

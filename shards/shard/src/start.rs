@@ -16,7 +16,7 @@ use crate::{Config, Notifier, Shard, StartError, schema};
 use engine::Store;
 use engine::store::Truncation;
 use model::{Schema, ShardMap, Table, TableId};
-use runtime::ShardId;
+use runtime::{Class, ShardId};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -62,6 +62,9 @@ pub(crate) async fn start(
         }
     });
     batch_log::replay(&shard, &truncations).await.map_err(store_error)?;
+    if led {
+        runtime::spawn_in(Class::Background, crate::snapshots::expire(shard.clone()));
+    }
     Ok(shard)
 }
 

@@ -2,8 +2,9 @@
 
 use crate::Shard;
 use crate::verbs::{Reply, Request};
-use engine::TableStatistics;
+use engine::{Store, TableStatistics};
 use model::{Failure, TableId};
+use std::sync::Arc;
 
 /// A request about one table, or all.
 #[derive(Clone, Debug)]
@@ -16,6 +17,15 @@ pub enum TableVerb {
     FlushAll,
     /// Flush a table and merge its SSTables into one.
     Compact(TableId),
+    /// Give the files of a table second names in a snapshot.
+    Snapshot {
+        /// The table.
+        table: TableId,
+        /// The snapshot's name.
+        tag: Arc<str>,
+        /// Whether what is in memory is written first.
+        flush: bool,
+    },
 }
 
 /// What one core answers to a [`TableVerb`].
@@ -25,6 +35,8 @@ pub enum TableAnswer {
     Done,
     /// Of [`TableVerb::Statistics`].
     Statistics(Box<TableStatistics>),
+    /// Of [`TableVerb::Snapshot`]: names of the Data.db files.
+    Linked(Vec<String>),
 }
 
 impl Shard {
@@ -65,9 +77,21 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             Ok(()) | Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),
             Err(error) => Err(Failure::server(error.to_string())),
         },
+        TableVerb::Snapshot { table, tag, flush } => match snapshot(store, table, &tag, flush).await {
+            Ok(files) => Ok(TableAnswer::Linked(files)),
+            Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Linked(Vec::new())),
+            Err(error) => Err(Failure::server(error.to_string())),
+        },
         TableVerb::FlushAll => match store.flush_all().await {
             Ok(()) => Ok(TableAnswer::Done),
             Err(error) => Err(Failure::server(error.to_string())),
         },
     }
+}
+
+async fn snapshot(store: &Store, table: TableId, tag: &str, flush: bool) -> Result<Vec<String>, engine::Error> {
+    if flush {
+        store.flush(table).await?;
+    }
+    store.link_snapshot(table, tag).await
 }

@@ -21,6 +21,7 @@ mod renumber;
 mod restore;
 pub mod row_lock;
 mod signal;
+pub mod snapshot;
 mod sstable_id;
 mod sstable_options;
 pub mod store;

@@ -13,6 +13,7 @@ mod flush;
 mod node;
 pub mod protocol;
 mod ring;
+mod snapshots;
 mod table_names;
 mod tables;
 
@@ -174,6 +175,9 @@ impl Admin {
             "drain" => flush::drain(self).await,
             "tablestats" => tables::table_stats(self, request, out).await,
             "tablehistograms" => tables::table_histograms(self, request, out).await,
+            "snapshot" => snapshots::snapshot(self, request, out).await,
+            "listsnapshots" => snapshots::list(self, request, out).await,
+            "clearsnapshot" => snapshots::clear(self, request, out).await,
             "getcompactionthroughput" => compaction::throughput(&self.config, request, out),
             other => Err(Refused::Failed(format!("{other} is not supported"))),
         }

@@ -55,6 +55,10 @@ pub struct Config {
     pub write_timeout: Duration,
     /// `truncate_request_timeout`.
     pub truncate_timeout: Duration,
+    /// `auto_snapshot`: whether what is dropped or truncated is kept as a snapshot.
+    pub auto_snapshot: bool,
+    /// `auto_snapshot_ttl`: how long such a snapshot lives; `None`: until someone clears it.
+    pub auto_snapshot_ttl: Option<Duration>,
     /// `native_transport_max_concurrent_connections`.
     pub connections_max: usize,
     /// `native_transport_max_concurrent_connections_per_ip`.
@@ -104,6 +108,8 @@ impl Default for Config {
             range_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(2),
             truncate_timeout: Duration::from_secs(60),
+            auto_snapshot: true,
+            auto_snapshot_ttl: None,
             connections_max: CONNECTIONS_MAX,
             connections_per_ip_max: CONNECTIONS_PER_IP_MAX,
             memory_bytes: MEMORY_BYTES_DEFAULT,
@@ -257,6 +263,24 @@ impl Given {
         }
     }
 
+    fn flag(&mut self, name: &'static str) -> Result<Option<bool>, ConfigError> {
+        match self.text(name)?.as_deref() {
+            None => Ok(None),
+            Some("true") => Ok(Some(true)),
+            Some("false") => Ok(Some(false)),
+            Some(other) => error(format!("{name}: {other} is neither true nor false")),
+        }
+    }
+
+    /// A duration of at least a second, in days, hours, minutes or seconds.
+    fn whole_seconds(&mut self, name: &'static str) -> Result<Option<Duration>, ConfigError> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        match units::duration(&text) {
+            Some(duration) if duration.subsec_nanos() == 0 && !duration.is_zero() => Ok(Some(duration)),
+            _ => error(format!("{name}: {text} is not a duration such as 30d or 12h")),
+        }
+    }
+
     fn address(&mut self, name: &'static str) -> Result<Option<IpAddr>, ConfigError> {
         match self.text(name)?.as_deref() {
             None => Ok(None),
@@ -370,6 +394,8 @@ impl Given {
             truncate_timeout: self
                 .timeout("truncate_request_timeout", "truncate_request_timeout_in_ms")?
                 .unwrap_or(default.truncate_timeout),
+            auto_snapshot: self.flag("auto_snapshot")?.unwrap_or(default.auto_snapshot),
+            auto_snapshot_ttl: self.whole_seconds("auto_snapshot_ttl")?,
             connections_max: self.count(connections, CONNECTIONS_MAX)?.unwrap_or(default.connections_max),
             connections_per_ip_max: self.count(per_ip, CONNECTIONS_MAX)?.unwrap_or(default.connections_per_ip_max),
             memory_bytes: default.memory_bytes,

@@ -6,7 +6,9 @@
 //! 3. Every shard serves the new schema and confirms; events go out.
 //! 4. DROP only: cut the table's data on every shard, record the cut, let the shards forget the table.
 //!
-//! TRUNCATE: cut on every shard, record the cut durably, let the log segments go that nothing else needs.
+//! With `auto_snapshot` a snapshot of what is dropped is whole before step 2, and brought up to date before step 4.
+//!
+//! TRUNCATE: with `auto_snapshot` a snapshot; cut on every shard, record the cut durably, let the log segments go that nothing else needs.
 //!
 //! Invariants: a crash between the steps leaves the change whole or undone (a new version without a change is harmless);
 //! timestamps strictly increase, also over restarts; once started a change runs to its end, whether or not the client
@@ -16,6 +18,7 @@
 use crate::schema::cells::read_partition;
 use crate::schema::local::{self, LOCAL_KEY, Stored};
 use crate::schema::rows;
+use crate::snapshots::{self, Taken};
 use crate::verbs::{Defined, Reply, Request};
 use crate::{ChangeKind, ChangeTarget, SchemaChange, Shard};
 use cql::define::{Applied, Change, Site};
@@ -89,6 +92,8 @@ impl<'s> Definition<'s> {
         };
         let version = crate::schema::random_uuid();
         let after = Arc::new(schema_after(&self.schema, &change, version));
+        let gone = dropped(&self.schema, &after, &change.keyspace);
+        let kept = self.keep(snapshots::DROPPED, &gone).await?;
 
         if let Some(id) = change.given_id {
             self.forget_earlier(id, timestamp).await?;
@@ -97,13 +102,13 @@ impl<'s> Definition<'s> {
         let mutation = mutation_of(&self.schema, &change, timestamp, self.now_in_seconds());
         if let Err(failure) = self.apply(mutation).await {
             if failure.outcome == Outcome::NotApplied {
+                snapshots::give_back(self.shard, kept).await;
                 self.apply(local::schema_version_changed(&self.schema, self.schema.version, timestamp + 1)).await?;
             }
             return Err(failure);
         }
         self.sync().await?;
 
-        let dropped = dropped(&self.schema, &after, &change.keyspace);
         let Change { kind, target, keyspace, name, .. } = change;
         let change = SchemaChange { change: kind, target, keyspace, name };
         if change.change == ChangeKind::Updated {
@@ -118,13 +123,17 @@ impl<'s> Definition<'s> {
                 runtime::sleep(Duration::from_micros(left as u64 + 1)).await;
             }
         }
-        if !dropped.is_empty() {
+        if !gone.is_empty() {
+            // What came while the schema was changing.
+            if let Err(failure) = snapshots::take_up(self.shard, kept).await {
+                tracing::warn!(%failure, "a snapshot of a dropped table may lack its last writes");
+            }
             // The drop itself is done: what fails here costs space until the next start, nothing else.
-            if let Err(failure) = self.cut(&dropped, timestamp).await {
+            if let Err(failure) = self.cut(&gone, timestamp).await {
                 tracing::warn!(%failure, "data of a dropped table stays in the log");
             }
-            self.switch(&after, None, &dropped, now_micros).await?;
-            self.release(&dropped).await;
+            self.switch(&after, None, &gone, now_micros).await?;
+            self.release(&gone).await;
         }
         Ok(Defined { change: Some(change), warnings })
     }
@@ -133,9 +142,22 @@ impl<'s> Definition<'s> {
         let description = self.schema.table_by_id(table);
         let description = description.ok_or_else(|| Failure::invalid("table does not exist"))?;
         refuse_system(&description.keyspace, || format!("Cannot MODIFY <table {}>", description.full_name()))?;
+        self.keep(snapshots::TRUNCATED, &[table]).await?;
         self.cut(&[table], self.timestamp()).await.map_err(Failure::unknown)?;
         self.release(&[table]).await;
         Ok(())
+    }
+
+    /// Takes a snapshot of each of these tables, unless the node or the table goes without.
+    async fn keep(&self, prefix: &str, tables: &[TableId]) -> Result<Vec<Taken>, Failure> {
+        let mut kept = Vec::new();
+        for table in tables.iter().filter_map(|table| self.schema.table_by_id(*table)) {
+            let allowed = self.shard.config().auto_snapshot && table.options.allow_auto_snapshot.unwrap_or(true);
+            if allowed {
+                kept.push(snapshots::take_automatically(self.shard, &self.schema, table, prefix).await?);
+            }
+        }
+        Ok(kept)
     }
 
     /// Empties tables on every shard and records from where on their log records count again.

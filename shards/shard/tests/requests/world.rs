@@ -136,6 +136,8 @@ fn config(memory_bytes: usize) -> Config {
         range_timeout: Duration::from_secs(10),
         write_timeout: Duration::from_secs(2),
         truncate_timeout: Duration::from_secs(60),
+        auto_snapshot: true,
+        auto_snapshot_ttl: None,
         settings: Default::default(),
     }
 }

@@ -18,6 +18,7 @@ use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::types::UserType;
 use model::value::push_element;
 use model::{CqlType, Failure, Keyspace, Schema, Table};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -113,6 +114,26 @@ pub(crate) fn describe(
             }
         }
     }
+}
+
+/// What makes a table of a keyspace again with the id that it has, unless it is there: its types, itself, a statement per
+/// line.
+pub(crate) fn recreate(keyspace: &Keyspace, table: &Table) -> String {
+    let held: BTreeSet<&str> = {
+        let references = table.columns.iter().flat_map(|column| column.cql_type.references());
+        references.map(|definition| definition.name.as_str()).collect()
+    };
+    let types = keyspace.types_by_dependency();
+    let types = types.into_iter().filter(|definition| held.contains(definition.name.as_str()));
+    let mut out = String::new();
+    for definition in types {
+        out += &unless_there("TYPE", &statement::user_type(definition));
+    }
+    out + &unless_there("TABLE", &statement::table(table, true))
+}
+
+fn unless_there(kind: &str, statement: &str) -> String {
+    statement.replacen(&format!("CREATE {kind} "), &format!("CREATE {kind} IF NOT EXISTS "), 1) + "\n"
 }
 
 /// One thing to describe.

@@ -1,0 +1,325 @@
+//! Snapshots: hard links to a table's SSTables in a directory of their own, with a manifest and the table's definition.
+//!
+//! `TABLE/snapshots/TAG/`, as Cassandra lays it out:
+//! 1. Every shard links what it serves ([`Store::link_snapshot`]), after a flush; a view that is held keeps its files.
+//! 2. One shard writes `schema.cql` and, last of all, `manifest.json` ([`write`]). A snapshot without it was cut off.
+//! 3. [`list`] finds those of all tables, of dropped ones too; [`remove`] takes the manifest first.
+//!
+//! Invariants: no start reads or removes snapshots; linking twice is linking once, so that a snapshot may be taken up
+//! again; foreign SSTables are linked by every shard, so that one that is being split is there in one form at least.
+
+use crate::Error;
+use crate::load::directory_of;
+use crate::store::Store;
+use model::text::instant;
+use model::{Table, TableId};
+use runtime::HashSet;
+use runtime::file::{OpenOptions, create_dir_all, link, list_dir, read_small, remove_dir, replace_small, sync_dir};
+use sstable::{Component, Descriptor};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Longest tag, in bytes: that of a file's name.
+pub const TAG_BYTES_MAX: usize = 255;
+/// Longest manifest that is read, in bytes.
+pub const MANIFEST_BYTES_MAX: usize = 16 << 20;
+
+/// The directory of a table's snapshots, within the table's.
+const DIRECTORY: &str = "snapshots";
+const MANIFEST: &str = "manifest.json";
+const SCHEMA: &str = "schema.cql";
+
+/// What a snapshot says of itself.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Manifest {
+    /// Names of the Data.db files.
+    pub files: BTreeSet<String>,
+    /// Milliseconds since 1970; `None`: it does not say.
+    pub created_at: Option<i64>,
+    /// When it may go, milliseconds since 1970; `None`: never by itself.
+    pub expires_at: Option<i64>,
+    /// Whether it is gone with the process that took it.
+    pub ephemeral: bool,
+}
+
+/// A table's snapshot on disk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    /// Its name.
+    pub tag: String,
+    /// Of the table, which may be dropped.
+    pub keyspace: String,
+    /// See `keyspace`.
+    pub table: String,
+    /// Where it is.
+    pub directory: PathBuf,
+    /// What it says of itself but for the files.
+    pub manifest: Manifest,
+    /// Bytes of its files.
+    pub disk_bytes: u64,
+    /// Bytes of those that are not also the table's.
+    pub true_bytes: u64,
+    /// The same of SSTables alone.
+    pub sstable_bytes: u64,
+}
+
+/// Whether a snapshot may have this name: that of a file.
+pub fn is_tag(tag: &str) -> bool {
+    !matches!(tag, "" | "." | "..") && tag.len() <= TAG_BYTES_MAX && !tag.contains(['/', '\0'])
+}
+
+/// Where a table's snapshot of a name is, under the node's data directory.
+pub fn directory(data: &Path, table: &Table, tag: &str) -> PathBuf {
+    directory_of(data, table).join(DIRECTORY).join(tag)
+}
+
+impl Store {
+    /// Gives all files of the SSTables that this shard serves of a table a second name in its snapshot `tag`, durably;
+    /// the names of the Data.db files.
+    ///
+    /// # Errors
+    /// The disk's; what was linked stays.
+    pub async fn link_snapshot(&self, table: TableId, tag: &str) -> Result<Vec<String>, Error> {
+        let inner = self.inner();
+        let _pass = inner.gate.enter().ok_or(Error::Closing)?;
+        let (description, view) = {
+            let tables = inner.tables.borrow();
+            let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
+            (state.table.clone(), state.view.clone())
+        };
+        let source = inner.directory_of(&description);
+        let target = directory(&inner.options.directory, &description, tag);
+        create_dir_all(&target).await.map_err(Error::Io)?;
+        if view.sstables.is_empty() {
+            return Ok(Vec::new());
+        }
+        let named: HashSet<&Descriptor> = view.sstables.iter().map(|sstable| sstable.reader.descriptor()).collect();
+        for path in list_dir(&source).await.map_err(Error::Io)? {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            if Descriptor::parse(name).is_some_and(|(descriptor, _)| named.contains(&descriptor)) {
+                match link(&path, &target.join(name)).await {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    linked => linked.map_err(Error::Io)?,
+                }
+            }
+        }
+        sync_dir(&target).await.map_err(Error::Io)?;
+        Ok(named.into_iter().map(|descriptor| descriptor.file_name(Component::Data)).collect())
+    }
+}
+
+/// Ends a snapshot whose files are linked: writes how the table is made again, if that is told, and the manifest.
+pub async fn write(directory: &Path, manifest: &Manifest, schema: Option<&str>) -> Result<(), Error> {
+    create_dir_all(directory).await.map_err(Error::Io)?;
+    if let Some(schema) = schema {
+        replace_small(&directory.join(SCHEMA), schema.as_bytes()).await.map_err(Error::Io)?;
+    }
+    replace_small(&directory.join(MANIFEST), json(manifest).as_bytes()).await.map_err(Error::Io)
+}
+
+/// Whether there is a snapshot, whole or not.
+pub async fn exists(directory: &Path) -> Result<bool, Error> {
+    match list_dir(directory).await {
+        Ok(_) => Ok(true),
+        Err(error) if is_nothing(&error) => Ok(false),
+        Err(error) => Err(Error::Io(error)),
+    }
+}
+
+/// The snapshots of all tables under a node's data directory, by tag, keyspace and table. What goes meanwhile may be left
+/// out.
+pub async fn list(data: &Path) -> Result<Vec<Snapshot>, Error> {
+    let mut found = Vec::new();
+    for keyspace in entries(&data.join("data")).await? {
+        for table in entries(&keyspace).await? {
+            let Some((name, _)) = name_of(&table).rsplit_once('-') else { continue };
+            let tags = entries(&table.join(DIRECTORY)).await?;
+            if tags.is_empty() {
+                continue;
+            }
+            let live: HashSet<PathBuf> = entries(&table).await?.into_iter().collect();
+            for directory in tags {
+                let mut snapshot = Snapshot {
+                    tag: name_of(&directory).to_owned(),
+                    keyspace: name_of(&keyspace).to_owned(),
+                    table: name.to_owned(),
+                    manifest: read_manifest(&directory).await?,
+                    directory,
+                    disk_bytes: 0,
+                    true_bytes: 0,
+                    sstable_bytes: 0,
+                };
+                measure(&mut snapshot, &table, &live).await?;
+                found.push(snapshot);
+            }
+        }
+    }
+    found.sort_by(|a, b| (&a.tag, &a.keyspace, &a.table).cmp(&(&b.tag, &b.keyspace, &b.table)));
+    Ok(found)
+}
+
+/// Removes a snapshot, durably. One that is gone is no error.
+pub async fn remove(directory: &Path) -> Result<(), Error> {
+    let result = remove_all(directory).await;
+    match result {
+        Err(error) if is_nothing(&error) => Ok(()),
+        removed => removed.map_err(Error::Io),
+    }
+}
+
+async fn remove_all(directory: &Path) -> io::Result<()> {
+    let mut paths = list_dir(directory).await?;
+    // Whoever finds the rest after a crash does not take it for whole.
+    paths.sort_by_key(|path| name_of(path) != MANIFEST);
+    for (at, path) in paths.iter().enumerate() {
+        if is_index(path) {
+            for path in list_dir(path).await? {
+                runtime::file::remove(&path).await?;
+            }
+            remove_dir(path).await?;
+        } else {
+            runtime::file::remove(path).await?;
+        }
+        if at == 0 {
+            sync_dir(directory).await?;
+        }
+    }
+    sync_dir(directory).await?;
+    remove_dir(directory).await?;
+    match directory.parent() {
+        Some(parent) => sync_dir(parent).await,
+        None => Ok(()),
+    }
+}
+
+/// Whether an entry of a snapshot is the directory that Cassandra keeps an index of the table in.
+fn is_index(path: &Path) -> bool {
+    name_of(path).starts_with('.')
+}
+
+fn name_of(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+/// There is no such directory.
+fn is_nothing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The entries of a directory; none of what is none.
+async fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    match list_dir(directory).await {
+        Err(error) if is_nothing(&error) => Ok(Vec::new()),
+        listed => listed.map_err(Error::Io),
+    }
+}
+
+/// Counts the bytes of a snapshot's files; `live` are the files of the table's directory `table`.
+async fn measure(snapshot: &mut Snapshot, table: &Path, live: &HashSet<PathBuf>) -> Result<(), Error> {
+    let mut paths = Vec::new();
+    for path in entries(&snapshot.directory).await? {
+        match is_index(&path) {
+            true => paths.extend(entries(&path).await?),
+            false => paths.push(path),
+        }
+    }
+    for path in paths {
+        let bytes = match bytes_of(&path).await {
+            Err(error) if is_nothing(&error) => continue,
+            bytes => bytes.map_err(Error::Io)?,
+        };
+        snapshot.disk_bytes += bytes;
+        let Ok(within) = path.strip_prefix(&snapshot.directory) else { continue };
+        if !live.contains(&table.join(within)) {
+            snapshot.true_bytes += bytes;
+            snapshot.sstable_bytes += if Descriptor::parse(name_of(&path)).is_some() { bytes } else { 0 };
+        }
+    }
+    Ok(())
+}
+
+async fn bytes_of(path: &Path) -> io::Result<u64> {
+    runtime::File::open(path, OpenOptions::default()).await?.len().await
+}
+
+async fn read_manifest(directory: &Path) -> Result<Manifest, Error> {
+    let bytes = match read_small(&directory.join(MANIFEST), MANIFEST_BYTES_MAX).await {
+        Err(error) if is_nothing(&error) || error.kind() == io::ErrorKind::InvalidData => Vec::new(),
+        read => read.map_err(Error::Io)?,
+    };
+    // One that cannot be read says nothing: the snapshot is there all the same.
+    let text = String::from_utf8(bytes).unwrap_or_default();
+    let moment = |name| field(&text, name).and_then(instant::parse);
+    Ok(Manifest {
+        files: BTreeSet::new(),
+        created_at: moment("created_at"),
+        expires_at: moment("expires_at"),
+        ephemeral: field(&text, "ephemeral") == Some("true"),
+    })
+}
+
+/// The value of a name in a JSON object, as it stands there without quotes.
+fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let (_, rest) = text.split_once(&format!("\"{name}\""))?;
+    let value = rest.trim_start().strip_prefix(':')?.trim_start();
+    match value.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => value.split([',', '}']).next().map(str::trim),
+    }
+}
+
+/// As Cassandra writes it.
+fn json(manifest: &Manifest) -> String {
+    let moment =
+        |millis: Option<i64>| millis.map_or("null".into(), |millis| format!("\"{}\"", instant::format(millis)));
+    let mut out = String::from("{\n  \"files\" : [ ");
+    for (at, file) in manifest.files.iter().enumerate() {
+        let comma = if at == 0 { "" } else { ", " };
+        write!(out, "{comma}\"{file}\"").expect("a string grows");
+    }
+    out.push_str(if manifest.files.is_empty() { "]" } else { " ]" });
+    let (created_at, expires_at) = (moment(manifest.created_at), moment(manifest.expires_at));
+    let rest = format!("\"created_at\" : {created_at},\n  \"expires_at\" : {expires_at}");
+    out + &format!(",\n  {rest},\n  \"ephemeral\" : {}\n}}", manifest.ephemeral)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Cassandra 5.0.9 wrote.
+    const CASSANDRAS: &str = "{\n  \"files\" : [ \"oa-3-big-Data.db\" ],\n  \"created_at\" : \"2026-11-21T12:52:07.402Z\",\n  \
+                              \"expires_at\" : \"2026-11-21T16:52:07.402Z\",\n  \"ephemeral\" : false\n}";
+
+    #[test]
+    fn a_manifest_is_cassandras() {
+        let created_at = 1_795_265_527_402;
+        let mut manifest = Manifest {
+            files: BTreeSet::from(["oa-3-big-Data.db".to_owned()]),
+            created_at: Some(created_at),
+            expires_at: Some(created_at + 4 * 3600 * 1000),
+            ephemeral: false,
+        };
+        assert_eq!(json(&manifest), CASSANDRAS);
+        assert_eq!(field(CASSANDRAS, "created_at").and_then(instant::parse), Some(created_at));
+        assert_eq!(field(CASSANDRAS, "ephemeral"), Some("false"));
+        manifest.files.clear();
+        manifest.expires_at = None;
+        let text = json(&manifest);
+        assert!(text.starts_with("{\n  \"files\" : [ ],\n") && text.contains("\"expires_at\" : null,"), "{text}");
+        assert_eq!(field(&text, "expires_at"), Some("null"));
+        assert_eq!(field("", "expires_at"), None);
+        assert_eq!(field("\"expires_at\"", "expires_at"), None);
+    }
+
+    #[test]
+    fn tags_are_names_of_directories() {
+        let longest = "x".repeat(TAG_BYTES_MAX);
+        assert!(is_tag("a b") && is_tag("1795265531094") && is_tag(&longest));
+        for bad in ["", ".", "..", "a/b", "a\0", &format!("{longest}x")] {
+            assert!(!is_tag(bad), "{bad}");
+        }
+    }
+}
