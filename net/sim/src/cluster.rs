@@ -1,5 +1,6 @@
 //! One run: a node and its clients in a simulated world.
 
+use crate::operator;
 use crate::workload::{self, SharedWorld, World};
 use runtime::rng::Rng;
 use runtime::sim::{Options, Sim, Stop};
@@ -13,7 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const SERVER: NodeId = NodeId(0);
+/// The node.
+pub(crate) const SERVER: NodeId = NodeId(0);
 const CLIENTS: NodeId = NodeId(1);
 const CHECKER: NodeId = NodeId(2);
 const NATIVE_PORT: u16 = 9042;
@@ -39,6 +41,8 @@ pub struct Report {
     pub answered: u64,
     /// Partition reads checked.
     pub reads_checked: u64,
+    /// Flushes and compactions that an operator asked for.
+    pub commands: u64,
     /// Crashes and orderly stops.
     pub rounds: u64,
     /// Simulator events.
@@ -51,17 +55,21 @@ pub struct Report {
     pub violation: Option<String>,
 }
 
-struct Run {
-    sim: Sim,
-    rng: Rng,
-    world: SharedWorld,
+/// A run under way.
+pub(crate) struct Run {
+    pub(crate) sim: Sim,
+    pub(crate) rng: Rng,
+    pub(crate) world: SharedWorld,
     clients: u8,
+    /// Whether an operator flushes and compacts.
+    operated: bool,
     sync: &'static str,
     shards: usize,
     rounds: u64,
-    started_at: u64,
     ready: Arc<AtomicBool>,
     failed: Rc<Cell<Option<Exit>>>,
+    /// Set from outside to end what is awaited, with an error.
+    pub(crate) halt: Rc<Cell<bool>>,
 }
 
 /// Runs one seed to its verdict.
@@ -73,35 +81,41 @@ pub fn run(seed: u64) -> Report {
         _ => "group",
     };
     let clients = 1 + rng.below(4) as u8;
-    let sim = Sim::new(rng.next_u64(), Options::default());
-    let world: SharedWorld = Rc::new(RefCell::new(World { reads_are_durable: sync != "periodic", ..World::default() }));
-    let mut run = Run {
-        sim,
-        rng,
-        world,
-        clients,
-        sync,
-        shards: 0,
-        rounds: 0,
-        started_at: 0,
-        ready: Arc::default(),
-        failed: Rc::default(),
-    };
+    let operated = rng.below(3) > 0;
+    let mut run = Run::new(rng, sync, clients, operated);
     let violation = run.play().err().or_else(|| run.world.borrow().violation.clone());
     let world = run.world.borrow();
     Report {
         seed,
         answered: world.answered,
         reads_checked: world.reads_checked,
+        commands: world.commands,
         rounds: run.rounds,
         events: run.sim.steps(),
         trace_hash: run.sim.trace_hash(),
-        configuration: format!("{sync}, {clients} clients, {} rounds", run.rounds),
+        configuration: format!("{sync}, {clients} clients, {} rounds, operated: {operated}", run.rounds),
         violation,
     }
 }
 
 impl Run {
+    pub(crate) fn new(mut rng: Rng, sync: &'static str, clients: u8, operated: bool) -> Run {
+        let world = World { reads_are_durable: sync != "periodic", ..World::default() };
+        Run {
+            sim: Sim::new(rng.next_u64(), Options::default()),
+            rng,
+            world: Rc::new(RefCell::new(world)),
+            clients,
+            operated,
+            sync,
+            shards: 0,
+            rounds: 0,
+            ready: Arc::default(),
+            failed: Rc::default(),
+            halt: Rc::default(),
+        }
+    }
+
     fn play(&mut self) -> Result<(), String> {
         self.start_server()?;
         self.check("the first start")?;
@@ -127,7 +141,7 @@ impl Run {
     }
 
     /// Starts the node with a random number of cores and waits until it serves.
-    fn start_server(&mut self) -> Result<(), String> {
+    pub(crate) fn start_server(&mut self) -> Result<(), String> {
         self.shards = 1 + self.rng.below(SHARDS_MAX) as usize;
         let address = Sim::address_of(SERVER);
         let options = [
@@ -146,7 +160,6 @@ impl Run {
         let node = Node::simulated(config, self.shards, move |_| ready.store(true, Ordering::Relaxed));
         self.failed.set(None);
         let failed = self.failed.clone();
-        self.started_at = self.sim.now().0;
         self.sim.start_node(SERVER, self.shards, move |shard: ShardId| {
             let (node, failed) = (node.clone(), failed.clone());
             async move {
@@ -156,8 +169,10 @@ impl Run {
                 }
             }
         });
-        let (ready, failed) = (self.ready.clone(), self.failed.clone());
-        match self.sim.run_until(PATIENCE, || ready.load(Ordering::Relaxed) || failed.get().is_some()) {
+        let (ready, failed, halt) = (self.ready.clone(), self.failed.clone(), self.halt.clone());
+        let ended = move || ready.load(Ordering::Relaxed) || failed.get().is_some() || halt.get();
+        match self.sim.run_until(PATIENCE, ended) {
+            Stop::Condition if self.halt.get() => Err("halted".into()),
             Stop::Condition if self.failed.get().is_none() => Ok(()),
             other => Err(format!("the node did not start: {other:?}, {:?}", self.failed.get())),
         }
@@ -167,31 +182,26 @@ impl Run {
     fn end_server(&mut self) -> Result<Option<u64>, String> {
         let orderly = self.rng.below(4) == 0;
         if orderly {
-            self.sim.terminate(SERVER);
-            let mut left = 0;
-            while self.sim.is_running(SERVER) {
-                left += 1;
-                if !self.sim.step() || left > 50_000_000 {
-                    return Err("the node did not stop in order".into());
-                }
-            }
-            return Ok(None);
+            return self.stop().map(|()| None);
         }
         let now = self.sim.now().0;
         self.sim.crash(SERVER);
         Ok((self.sync == "periodic").then(|| now.saturating_sub(PERIODIC_LOSS.as_nanos() as u64)))
     }
 
-    fn start_clients(&mut self) {
+    pub(crate) fn start_clients(&mut self) {
         let server = Sim::address_of(SERVER);
         let servers = vec![SocketAddr::new(server, NATIVE_PORT), SocketAddr::new(server, SHARD_AWARE_PORT)];
-        let (clients, world) = (self.clients, self.world.clone());
+        let (clients, operated, world) = (self.clients, self.operated, self.world.clone());
         self.sim.start_node(CLIENTS, 1, move |_| {
             let (servers, world) = (servers.clone(), world.clone());
             async move {
-                let tasks: Vec<_> = (0..clients)
+                let mut tasks: Vec<_> = (0..clients)
                     .map(|number| runtime::spawn(workload::client(number, servers.clone(), world.clone())))
                     .collect();
+                if operated {
+                    tasks.push(runtime::spawn(operator::operate(server, clients, world)));
+                }
                 for task in tasks {
                     task.await;
                 }
@@ -200,7 +210,7 @@ impl Run {
     }
 
     /// Creates what is missing of the schema and reads everything, with the clients held back.
-    fn check(&mut self, when: &str) -> Result<(), String> {
+    pub(crate) fn check(&mut self, when: &str) -> Result<(), String> {
         self.world.borrow_mut().paused = true;
         let done = Rc::new(Cell::new(None));
         let address = SocketAddr::new(Sim::address_of(SERVER), NATIVE_PORT);
@@ -215,12 +225,16 @@ impl Run {
             }
         });
         let seen = done.clone();
+        let halt = self.halt.clone();
         let stop = self.sim.run_until(PATIENCE, move || {
             let result = seen.take();
             let ended = result.is_some();
             seen.set(result);
-            ended
+            ended || halt.get()
         });
+        if self.halt.get() {
+            self.sim.kill(CHECKER);
+        }
         let mut world = self.world.borrow_mut();
         world.paused = false;
         drop(world);
@@ -237,6 +251,12 @@ impl Run {
 
     /// Clients leave, the node serves, everything is checked once more, the node stops in order.
     fn finish(&mut self) -> Result<(), String> {
+        self.leave()?;
+        self.stop()
+    }
+
+    /// Clients leave, and everything is checked once more.
+    pub(crate) fn leave(&mut self) -> Result<(), String> {
         self.check("the last restart")?;
         self.world.borrow_mut().stop = true;
         let (world, clients) = (self.world.clone(), self.clients as usize);
@@ -247,13 +267,17 @@ impl Run {
         if stop != Stop::Condition {
             return Err(format!("the clients did not leave: {stop:?}"));
         }
-        self.check("the end")?;
+        self.check("the end")
+    }
+
+    /// The node stops in order.
+    pub(crate) fn stop(&mut self) -> Result<(), String> {
         self.sim.terminate(SERVER);
         let mut left = 0;
         while self.sim.is_running(SERVER) {
             left += 1;
             if !self.sim.step() || left > 50_000_000 {
-                return Err("the node did not stop in order at the end".into());
+                return Err("the node did not stop in order".into());
             }
         }
         Ok(())

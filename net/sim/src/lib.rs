@@ -7,8 +7,10 @@
 
 pub mod cluster;
 pub mod history;
+pub mod operator;
 pub mod oracle;
 mod reads;
+pub mod sweep;
 pub mod tables;
 pub mod workload;
 mod writes;

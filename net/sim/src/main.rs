@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
 use clap::Parser;
+use sim::sweep::Sweep;
 use std::process::ExitCode;
 
 /// Runs whole nodes in the simulator.
@@ -16,15 +17,38 @@ struct Arguments {
     /// Prints every seed's report.
     #[arg(long)]
     verbose: bool,
+    /// Prints the node's log on standard error, filtered: `warn`, `engine=debug,info`.
+    #[arg(long)]
+    log: Option<String>,
+    /// Instead: of the run of seed FIRST, crashes at each of this many writes of the disk.
+    #[arg(long)]
+    sweep: Option<u64>,
+    /// With --sweep: the first write to crash at.
+    #[arg(long, default_value_t = 1)]
+    from: u64,
+    /// With --sweep: crashes at every so many-th write alone.
+    #[arg(long, default_value_t = 1)]
+    every: u64,
+    /// With --sweep: the disks that each crash leaves.
+    #[arg(long, default_value_t = 4)]
+    images: u64,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let (mut broken, mut answered, mut reads, mut rounds, mut events) = (0, 0, 0, 0, 0);
+    if let Some(filter) = &arguments.log {
+        let filter = tracing_subscriber::EnvFilter::new(filter);
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    }
+    if let Some(last) = arguments.sweep {
+        return sweep(&arguments, last);
+    }
+    let (mut broken, mut answered, mut reads, mut commands, mut rounds, mut events) = (0, 0, 0, 0, 0, 0);
     for seed in arguments.first..arguments.first + arguments.count {
         let report = sim::run(seed);
         answered += report.answered;
         reads += report.reads_checked;
+        commands += report.commands;
         rounds += report.rounds;
         events += report.events;
         if arguments.verbose {
@@ -36,8 +60,25 @@ fn main() -> ExitCode {
         }
     }
     println!(
-        "{} seeds, {broken} broken; {rounds} restarts, {answered} statements, {reads} reads checked, {events} events",
+        "{} seeds, {broken} broken; {rounds} restarts, {answered} statements, {reads} reads checked, \
+         {commands} commands, {events} events",
         arguments.count
     );
     if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn sweep(arguments: &Arguments, last: u64) -> ExitCode {
+    let Arguments { first: seed, from: first, every, images, .. } = *arguments;
+    let swept = sim::sweep::sweep(Sweep { seed, first, last, every, images });
+    for (call, image, text) in &swept.broken {
+        println!("seed {seed}, write {call}, image {image}: {text}");
+    }
+    println!(
+        "{} crashes, {} broken; {} reads checked, {} commands before the last crash",
+        swept.crashes,
+        swept.broken.len(),
+        swept.reads_checked,
+        swept.commands
+    );
+    if swept.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -14,6 +14,17 @@ pub const ROWS: i64 = 5;
 /// Keys of maps and elements of sets in use: `0..ELEMENTS`.
 pub const ELEMENTS: i64 = 3;
 
+/// Longer than a write may be under way, and than a logged batch may wait for its replay.
+const GC_GRACE_SECONDS: u32 = 10;
+
+/// The strategies of the tables, in turn.
+const STRATEGIES: [&str; 4] = [
+    "'class': 'SizeTieredCompactionStrategy', 'min_threshold': 3",
+    "'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': 1",
+    "'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'MINUTES', 'compaction_window_size': 1",
+    "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T3'",
+];
+
 /// Columns by number.
 #[expect(missing_docs, reason = "the columns' names")]
 pub mod column {
@@ -55,11 +66,24 @@ impl TestTable {
 
     /// Its name, with the keyspace.
     pub fn name(self) -> String {
-        match self.index {
-            0 => "s.plain".into(),
-            1 => "s.wide".into(),
-            n => format!("s.own{}", n - 2),
-        }
+        let (keyspace, name) = self.keyspace_and_name();
+        format!("{keyspace}.{name}")
+    }
+
+    /// Its keyspace and its name.
+    pub fn keyspace_and_name(self) -> (String, String) {
+        let name = match self.index {
+            0 => "plain".into(),
+            1 => "wide".into(),
+            n => format!("own{}", n - 2),
+        };
+        ("s".into(), name)
+    }
+
+    /// Its options: each strategy of compactions has some tables, and tombstones are purged within a run.
+    fn options(self) -> String {
+        let strategy = STRATEGIES[usize::from(self.index) % STRATEGIES.len()];
+        format!("compaction = {{{strategy}}} AND gc_grace_seconds = {GC_GRACE_SECONDS}")
     }
 
     /// Whether partitions have rows.
@@ -75,14 +99,17 @@ impl TestTable {
     /// CREATE TABLE IF NOT EXISTS.
     pub fn create(self) -> String {
         let name = self.name();
+        let options = self.options();
         if !self.is_wide() {
-            return format!("CREATE TABLE IF NOT EXISTS {name} (pk bigint PRIMARY KEY, a bigint, b bigint)");
+            return format!(
+                "CREATE TABLE IF NOT EXISTS {name} (pk bigint PRIMARY KEY, a bigint, b bigint) WITH {options}"
+            );
         }
         let own = if self.is_own() { ", c bigint" } else { "" };
-        let order = if self.is_own() { " WITH CLUSTERING ORDER BY (ck DESC)" } else { "" };
+        let order = if self.is_own() { "CLUSTERING ORDER BY (ck DESC) AND " } else { "" };
         format!(
             "CREATE TABLE IF NOT EXISTS {name} (pk bigint, ck bigint, a bigint, b bigint, st bigint static, \
-             m map<bigint, bigint>, s set<bigint>, l list<bigint>, u pair{own}, PRIMARY KEY (pk, ck)){order}"
+             m map<bigint, bigint>, s set<bigint>, l list<bigint>, u pair{own}, PRIMARY KEY (pk, ck)) WITH {order}{options}"
         )
     }
 

@@ -37,10 +37,14 @@ pub struct World {
     pub answered: u64,
     /// Reads checked.
     pub reads_checked: u64,
+    /// Commands of the operator that were carried out.
+    pub commands: u64,
     /// Whether what a read shows is durable (commit log modes `group` and `batch`).
     pub reads_are_durable: bool,
     /// No new requests: the driver is about to look at everything.
     pub paused: bool,
+    /// Names of snapshots that were taken and not cleared.
+    pub snapshots: Vec<String>,
     /// Requests under way.
     pub busy: usize,
     /// Whether a client's own table has column `c`; nothing if nobody can tell.

@@ -95,6 +95,9 @@ pub enum Stop {
     Idle,
 }
 
+/// Spreads the numbers of images over all bits.
+const IMAGE_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// A kind of call on a disk, for [`Sim::set_disk_fault`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskCall {
@@ -122,6 +125,14 @@ pub enum DiskCall {
     Link,
     /// The removal of a directory.
     RemoveDir,
+}
+
+impl DiskCall {
+    /// Whether the call changes what the disk holds, or makes it durable. An open that creates a file is not told from
+    /// others.
+    pub fn writes(self) -> bool {
+        !matches!(self, DiskCall::Open | DiskCall::Read | DiskCall::List)
+    }
 }
 
 /// One simulated world. Not `Send`: a run lives on the thread that made it.
@@ -162,6 +173,12 @@ impl Sim {
     /// break at the peers after a while. A node that has stopped or was killed loses its unsynced writes too.
     pub fn crash(&mut self, id: NodeId) {
         self.world.end(id, End::Crash);
+    }
+
+    /// [`Sim::crash`] that leaves another of the disks that it may leave, for each `image` another one.
+    pub fn crash_to(&mut self, id: NodeId, image: u64) {
+        self.world.scheduler.with_rng(|rng| *rng = Rng::new(rng.next_u64() ^ image.wrapping_mul(IMAGE_STEP)));
+        self.crash(id);
     }
 
     /// Kills a node's process at once (`kill -9`): what it has written stays on the disk, though not durably, and what

@@ -15,7 +15,7 @@ use crate::schema::prepared::StoredStatement;
 use crate::{Config, Notifier, Shard, StartError, schema};
 use engine::Store;
 use engine::store::Truncation;
-use model::{Schema, ShardMap, Table, TableId};
+use model::{Schema, ShardMap, TableId};
 use runtime::{Class, ShardId};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -113,11 +113,10 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
 
     let system = schema::system_schema();
     add_tables(&store, &system);
-    store.clean(stored_tables(&system)).await.map_err(store_error)?;
+    store.clean().await.map_err(store_error)?;
     store.load(&[]).await.map_err(store_error)?;
     store.replay(&[]).await.map_err(store_error)?;
     let loaded = schema::load(&store).await?;
-    store.clean(stored_tables(&loaded.schema)).await.map_err(store_error)?;
     let step =
         || StartStep::Load { schema: loaded.schema.clone(), truncations: loaded.truncations.clone(), counter_floor };
     steps.broadcast(step).await;
@@ -191,11 +190,6 @@ fn add_tables(store: &Store, schema: &Schema) {
             store.add_table(table.clone(), keyspace.lives_on_shard_0(&table.name));
         }
     }
-}
-
-/// The tables of a schema that are not virtual.
-fn stored_tables(schema: &Schema) -> impl Iterator<Item = &Arc<Table>> {
-    schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()).flat_map(|keyspace| keyspace.tables.values())
 }
 
 /// Opens the SSTables and replays the log over them.

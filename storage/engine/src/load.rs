@@ -13,6 +13,7 @@ use crate::commitlog::segment::shard_of;
 use crate::open_sstable::OpenSstable;
 use crate::store::{Inner, Store};
 use crate::tracker;
+use crate::transaction::entries;
 use model::{ShardMap, Table, TableId, Token};
 use runtime::HashSet;
 use runtime::file::read_small;
@@ -63,16 +64,19 @@ impl Flushed {
 }
 
 impl Store {
-    /// On shard 0, before any shard loads: finishes what transactions left in the directories of some tables.
-    pub async fn clean<'t>(&self, tables: impl Iterator<Item = &'t Arc<Table>>) -> Result<(), Error> {
-        for table in tables {
-            crate::transaction::clean(&self.inner().directory_of(table)).await?;
+    /// On shard 0, before any shard loads: finishes or takes back what transactions left in the directories of all tables,
+    /// dropped ones among them.
+    pub async fn clean(&self) -> Result<(), Error> {
+        for keyspace in entries(&self.inner().options.directory.join("data")).await? {
+            for table in entries(&keyspace).await? {
+                crate::transaction::clean(&table).await?;
+            }
         }
         Ok(())
     }
 
-    /// Opens the SSTables of the tables that became known since the call before, less what `truncations` cover. Comes
-    /// before the [`Store::replay`] of those tables.
+    /// Opens the SSTables of the tables that became known since the call before, less what `truncations` cover, which
+    /// [`Store::start`] removes. Comes before the [`Store::replay`] of those tables.
     pub async fn load(&self, truncations: &[(TableId, Truncation)]) -> Result<(), Error> {
         let inner = self.inner();
         let fresh: Vec<(Arc<Table>, bool)> = {
@@ -142,10 +146,8 @@ impl Inner {
             let flushed = Flushed::of(&sstable);
             let truncated = flushed.as_ref().zip(truncation).is_some_and(|(flushed, cut)| flushed.is_truncated(cut));
             if truncated {
-                if !sstable.foreign || self.shard == 0 {
-                    let name = sstable.reader.descriptor();
-                    crate::transaction::delete(&directory, |found| found == name).await.map_err(Error::Io)?;
-                }
+                // Not yet: other shards are still looking at what lies there.
+                self.given_up.borrow_mut().entry(table.id).or_default().push(Rc::new(sstable));
                 continue;
             }
             covered.extend(flushed);

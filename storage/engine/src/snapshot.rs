@@ -11,6 +11,7 @@
 use crate::Error;
 use crate::load::directory_of;
 use crate::store::Store;
+use crate::transaction::entries;
 use model::text::instant;
 use model::{Table, TableId};
 use runtime::HashSet;
@@ -206,14 +207,6 @@ fn name_of(path: &Path) -> &str {
 /// There is no such directory.
 fn is_nothing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-/// The entries of a directory; none of what is none.
-async fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    match list_dir(directory).await {
-        Err(error) if is_nothing(&error) => Ok(Vec::new()),
-        listed => listed.map_err(Error::Io),
-    }
 }
 
 /// Counts the bytes of a snapshot's files; `live` are the files of the table's directory `table`.

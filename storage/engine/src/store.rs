@@ -79,7 +79,7 @@ pub(crate) struct Inner {
     /// Roused when memory was freed, or will not be.
     pub(crate) room: Signal,
     /// SSTables of dropped and truncated tables, until that is durable.
-    given_up: RefCell<HashMap<TableId, Vec<Rc<OpenSstable>>>>,
+    pub(crate) given_up: RefCell<HashMap<TableId, Vec<Rc<OpenSstable>>>>,
     /// The node's id, once it is known: SSTables name who wrote them.
     pub(crate) host_id: Cell<Option<[u8; 16]>>,
     /// Numbers of SSTables given out.
@@ -192,7 +192,8 @@ impl Store {
     }
 
     /// Ends replay: makes what was replayed durable, starts a fresh active segment with a counter above every one found
-    /// by any shard: `counter_floor` is the highest [`Store::highest_counter`] of all shards, or more.
+    /// by any shard: `counter_floor` is the highest [`Store::highest_counter`] of all shards, or more. Comes after the
+    /// [`Store::load`] of every shard: SSTables are removed and made from here on.
     pub async fn start(&self, counter_floor: u64) -> Result<(), Error> {
         let inner = &self.inner;
         let first = counter_floor.max(inner.highest_counter) + 1;
@@ -207,6 +208,10 @@ impl Store {
         };
         let log = Log::start(options, first, recyclable, &ends, inner.flush_wanted.clone()).await?;
         assert!(inner.log.set(log).is_ok(), "a store starts once");
+        let truncated: Vec<TableId> = inner.given_up.borrow().keys().copied().collect();
+        for table in truncated {
+            inner.remove_given_up(table).await?;
+        }
         inner.start_flusher();
         inner.start_compactor();
         let tables: Vec<TableId> = inner.tables.borrow().keys().copied().collect();

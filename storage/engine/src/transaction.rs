@@ -181,13 +181,17 @@ fn is_log(name: &str) -> bool {
     name.contains("_txn_") && name.ends_with(".log")
 }
 
+/// What lies in a directory; nothing if there is none of that name.
+pub(crate) async fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    match list_dir(directory).await {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
+        listed => listed.map_err(Error::Io),
+    }
+}
+
 /// Finishes or takes back what transactions in a table's directory left. Removes nothing else.
 pub async fn clean(directory: &Path) -> Result<(), Error> {
-    let paths = match list_dir(directory).await {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        listed => listed.map_err(Error::Io)?,
-    };
-    for path in paths {
+    for path in entries(directory).await? {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         if name.strip_suffix(".tmp").is_some_and(is_log) {
             remove_if_there(&path).await.map_err(Error::Io)?;

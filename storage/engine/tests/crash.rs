@@ -112,7 +112,7 @@ async fn serve(plan: Plan, shard: ShardId, known: Rc<Known>) {
 async fn try_serve(plan: Plan, shard: ShardId, known: &Rc<Known>) -> Result<(), Error> {
     let store = Store::open(Options { segment_bytes: plan.segment_bytes, ..options(plan.shards, plan.sync) }).await?;
     if shard.0 == 0 {
-        store.clean(tables().iter().map(|(table, _)| table)).await?;
+        store.clean().await?;
         known.cleaned.set(true);
     }
     wait_for(|| known.cleaned.get()).await;

@@ -80,7 +80,7 @@ pub(crate) async fn start(options: Options, tables: &[Arc<Table>]) -> Store {
     for table in tables {
         store.add_table(table.clone(), false);
     }
-    store.clean(tables.iter()).await.expect("clean");
+    store.clean().await.expect("clean");
     store.load(&[]).await.expect("load");
     store.replay(&[]).await.expect("replay");
     store.start(store.highest_counter()).await.expect("start");

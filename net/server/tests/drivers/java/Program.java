@@ -62,6 +62,8 @@ public final class Program {
                     .withDuration(DefaultDriverOption.RECONNECTION_MAX_DELAY, Duration.ofMillis(400))
                     .withInt(DefaultDriverOption.CONNECTION_MAX_REQUESTS, 2048)
                     .withBoolean(DefaultDriverOption.REQUEST_LOG_WARNINGS, false)
+                    // The default gives up on a trace after 15 ms, less than a busy machine may need.
+                    .withInt(DefaultDriverOption.REQUEST_TRACE_ATTEMPTS, 1000)
                     .withInt(DefaultDriverOption.SESSION_LEAK_THRESHOLD, 0)
                     .withInt(DefaultDriverOption.NETTY_IO_SHUTDOWN_QUIET_PERIOD, 0)
                     .withInt(DefaultDriverOption.NETTY_ADMIN_SHUTDOWN_QUIET_PERIOD, 0)

@@ -1,0 +1,21 @@
+//! A crash at every 37th write of the disk of a run, each to four disks that it may leave.
+
+use sim::sweep::{Sweep, sweep};
+
+fn break_no_rule(first: u64) {
+    let swept = sweep(Sweep { seed: 3, first, last: 2_000, every: 74, images: 4 });
+    assert!(swept.broken.is_empty(), "{:#?}", swept.broken);
+    assert!(swept.crashes > 100 && swept.reads_checked > 10_000 && swept.commands > 5, "{swept:?}");
+}
+
+// Two tests, for two cores.
+
+#[test]
+fn s1_a_crash_at_any_write_breaks_no_rule_the_odd_ones() {
+    break_no_rule(1);
+}
+
+#[test]
+fn s1_a_crash_at_any_write_breaks_no_rule_the_even_ones() {
+    break_no_rule(38);
+}
