@@ -41,7 +41,7 @@ pub struct Report {
     pub answered: u64,
     /// Partition reads checked.
     pub reads_checked: u64,
-    /// Flushes and compactions that an operator asked for.
+    /// Commands of the operator that were carried out.
     pub commands: u64,
     /// Crashes and orderly stops.
     pub rounds: u64,
@@ -89,7 +89,7 @@ pub fn run(seed: u64) -> Report {
         seed,
         answered: world.answered,
         reads_checked: world.reads_checked,
-        commands: world.commands,
+        commands: world.commands.values().sum(),
         rounds: run.rounds,
         events: run.sim.steps(),
         trace_hash: run.sim.trace_hash(),

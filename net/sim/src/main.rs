@@ -74,7 +74,7 @@ fn sweep(arguments: &Arguments, last: u64) -> ExitCode {
         println!("seed {seed}, write {call}, image {image}: {text}");
     }
     println!(
-        "{} crashes, {} broken; {} reads checked, {} commands before the last crash",
+        "{} crashes, {} broken; {} reads checked; before the last crash {:?}",
         swept.crashes,
         swept.broken.len(),
         swept.reads_checked,

@@ -32,7 +32,7 @@ pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
         let mut world = world.borrow_mut();
         match answer {
             Some(Ok(answer)) if answer.exit == 0 => {
-                world.commands += 1;
+                *world.commands.entry(request.command.clone()).or_default() += 1;
                 let tag = request.option("-t").map(str::to_owned);
                 world.snapshots.extend(tag.filter(|_| request.command == "snapshot"));
             }
@@ -58,7 +58,7 @@ fn command(table: TestTable, oldest_snapshot: Option<&String>) -> Request {
     let (command, options, arguments) = match rng::below(10) {
         0 => ("flush", Vec::new(), vec![keyspace]),
         1..=5 => ("flush", Vec::new(), vec![keyspace, name]),
-        6 => ("snapshot", tagged(format!("tag{}", rng::next_u64())), vec![keyspace]),
+        6 => ("snapshot", tagged(format!("tag{}", rng::below(u64::MAX))), vec![keyspace]),
         7 if oldest_snapshot.is_some() => {
             ("clearsnapshot", tagged(oldest_snapshot.cloned().unwrap_or_default()), vec![keyspace])
         }

@@ -9,7 +9,7 @@
 use crate::cluster::{Run, SERVER};
 use runtime::rng::Rng;
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -43,8 +43,8 @@ pub struct Swept {
     pub crashes: u64,
     /// Partition reads checked after them.
     pub reads_checked: u64,
-    /// Flushes, compactions and snapshots that were carried out before the last crash.
-    pub commands: u64,
+    /// Commands that were carried out before the last crash, by name.
+    pub commands: BTreeMap<String, u64>,
     /// The crashes after which a rule was broken: call, image, what.
     pub broken: Vec<(u64, u64, String)>,
 }
@@ -68,10 +68,10 @@ pub fn sweep(plan: Sweep) -> Swept {
 }
 
 /// One crash; the reads checked in the run and the operator's commands until then.
-fn crash_at(seed: u64, call: u64, image: u64) -> Result<(u64, u64), String> {
+fn crash_at(seed: u64, call: u64, image: u64) -> Result<(u64, BTreeMap<String, u64>), String> {
     let mut run = Run::new(Rng::new(seed), "group", CLIENTS, true);
     let began = run_to(&mut run, call)?;
-    let commands = run.world.borrow().commands;
+    let commands = run.world.borrow().commands.clone();
     run.sim.clear_disk_fault(SERVER);
     run.halt.set(false);
     run.sim.crash_to(SERVER, image);

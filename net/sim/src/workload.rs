@@ -37,8 +37,8 @@ pub struct World {
     pub answered: u64,
     /// Reads checked.
     pub reads_checked: u64,
-    /// Commands of the operator that were carried out.
-    pub commands: u64,
+    /// Commands of the operator that were carried out, by name.
+    pub commands: BTreeMap<String, u64>,
     /// Whether what a read shows is durable (commit log modes `group` and `batch`).
     pub reads_are_durable: bool,
     /// No new requests: the driver is about to look at everything.
