@@ -82,7 +82,7 @@ fn a_snapshot_outlives_compaction_truncation_and_restarts() {
         async move {
             let store = Store::open(small()).await.expect("open");
             store.add_table(uncompacted(&table(1)), false);
-            store.clean([table(1)].iter()).await.expect("clean");
+            store.clean().await.expect("clean");
             store.load(&[(table(1).id, truncation.clone())]).await.expect("load");
             store.replay(&[(table(1).id, truncation)]).await.expect("replay");
             (numbers(&store).await, restored().await)
@@ -189,7 +189,7 @@ fn a_crash_at_any_step_leaves_the_whole_snapshot_or_none_that_says_so() {
             async move {
                 let store = Store::open(small()).await.expect("open");
                 store.add_table(uncompacted(&table(1)), false);
-                store.clean([table(1)].iter()).await.expect("clean");
+                store.clean().await.expect("clean");
                 store.load(&truncations).await.expect("load");
                 store.replay(&truncations).await.expect("replay");
                 let rows = numbers(&store).await;
