@@ -77,7 +77,7 @@ impl Encoder {
     }
 
     fn raw_deletion_time(&mut self, time: i64) {
-        push_vint(&mut self.body, i64::from(time as i32).wrapping_sub(self.codec.min_local_deletion_time) as u64);
+        push_vint(&mut self.body, deletion_time_delta(time, self.codec.min_local_deletion_time));
     }
 
     fn ttl(&mut self, ttl: i32) {
@@ -325,6 +325,11 @@ impl Encoder {
     }
 }
 
+/// A local deletion time relative to the smallest one: a signed 32-bit number, for Cassandra takes no other.
+fn deletion_time_delta(time: i64, min: i64) -> u64 {
+    i64::from(time.wrapping_sub(min) as i32) as u64
+}
+
 /// Appends which of the columns a row has.
 fn push_subset(present: &[usize], columns: usize, out: &mut Vec<u8>) {
     if columns < SMALL_SUBSET_COLUMNS {
@@ -341,5 +346,24 @@ fn push_subset(present: &[usize], columns: usize, out: &mut Vec<u8>) {
                 push_vint(out, index as u64);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deletion_times_are_32_bit_numbers_from_the_smallest_one_on() {
+        let last = Version::Da.deletion_time_max();
+        for min in [0, 1_000, 1_442_880_000, 1_700_000_060, i64::from(i32::MAX), last] {
+            for time in [-1, 0, 1_000, 1_700_000_000, i64::from(i32::MAX), i64::from(i32::MAX) + 1, 2_778_203_600, last]
+            {
+                let delta = deletion_time_delta(time, min) as i64;
+                assert!(i32::try_from(delta).is_ok(), "{time} from {min} on");
+                assert_eq!(min.wrapping_add(delta) as u32, time as u32, "{time} from {min} on");
+            }
+        }
+        assert_eq!(deletion_time_delta(2_778_203_600, 1_700_000_060), 1_078_203_540);
     }
 }

@@ -158,7 +158,8 @@ impl Header {
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         push_vint(out, self.min_timestamp.wrapping_sub(TIMESTAMP_EPOCH) as u64);
-        push_vint(out, self.min_local_deletion_time.wrapping_sub(DELETION_TIME_EPOCH) as u64);
+        // Cassandra takes a signed 32-bit number.
+        push_vint(out, i64::from(self.min_local_deletion_time.wrapping_sub(DELETION_TIME_EPOCH) as i32) as u64);
         push_vint(out, self.min_ttl as u64);
         push_bytes(out, self.key_class.as_bytes());
         push_vint(out, self.clustering.len() as u64);
