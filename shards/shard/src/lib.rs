@@ -20,6 +20,7 @@ pub mod row_block;
 pub mod row_filter;
 mod schema;
 pub mod snapshots;
+mod split;
 mod start;
 pub mod table_verbs;
 pub mod verbs;

@@ -78,8 +78,8 @@ pub(crate) enum StartStep {
     },
     /// To 0: serving.
     Serving,
-    /// From 0: all serve.
-    Go,
+    /// From 0: all serve. Whether what was replayed is in SSTables and no segment of an earlier run is left.
+    Go(bool),
     /// From 0: a shard failed; all give up.
     Abort(StepError),
 }

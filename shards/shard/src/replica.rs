@@ -67,6 +67,7 @@ pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
         Request::FindPrepared(id) => Reply::Prepared(Box::pin(crate::execute::prepared::find_at_home(shard, id)).await),
         Request::Observe => Reply::Observed(shard.notifier().observe()),
         Request::Table(verb) => Reply::Table(Box::pin(crate::table_verbs::run(shard, *verb)).await),
+        Request::Part(part) => Reply::Part(Box::pin(crate::split::take_part(shard, *part)).await),
         Request::Traced { began, request } => {
             let served = Box::pin(serve(shard, *request));
             let (reply, events) = shard.traced_for_peer(began, served).await;

@@ -12,7 +12,7 @@ use crate::coordinator::batch_log;
 use crate::mailbox::{Mailbox, Message, Start, StartStep, StepError};
 use crate::schema::local::Identity;
 use crate::schema::prepared::StoredStatement;
-use crate::{Config, Notifier, Shard, StartError, schema};
+use crate::{Config, Notifier, Shard, StartError, schema, split};
 use engine::Store;
 use engine::store::Truncation;
 use model::{Schema, ShardMap, TableId};
@@ -39,18 +39,20 @@ pub(crate) async fn start(
             return Err(error);
         }
     };
-    let Begun { store, schema, identity, statements, truncations, timestamp } = begun;
+    let Begun { store, schema, identity, statements, truncations, timestamp, released } = begun;
     let shard = Shard::new(config, store, schema, identity, steps.mailbox.clone(), notifier);
     shard.clock().raise(timestamp);
     crate::execute::prepared::install_stored(&shard, &statements);
-    if led {
+    let released = if led {
         steps.broadcast(|| shard_ready(&shard, &statements, timestamp)).await;
         steps.gather(|step| matches!(step, StartStep::Serving).then_some(())).await?;
-        steps.broadcast(|| StartStep::Go).await;
+        steps.broadcast(|| StartStep::Go(released)).await;
+        released
     } else {
         steps.mailbox.send_step(ShardId(0), StartStep::Serving).await;
-        steps.next(|step| matches!(step, StartStep::Go).then_some(())).await?;
-    }
+        let go = |step: &StartStep| if let StartStep::Go(released) = step { Some(*released) } else { None };
+        steps.next(go).await?
+    };
     for (from, message) in steps.early {
         shard.receive(from, message);
     }
@@ -65,6 +67,7 @@ pub(crate) async fn start(
     if led {
         runtime::spawn_in(Class::Background, crate::snapshots::expire(shard.clone()));
     }
+    split::start(&shard, released);
     Ok(shard)
 }
 
@@ -77,6 +80,8 @@ struct Begun {
     truncations: Vec<(TableId, Truncation)>,
     /// Of the last change of the schema, or later.
     timestamp: i64,
+    /// Whether what was replayed is in SSTables and no segment of an earlier run is left; known on shard 0.
+    released: bool,
 }
 
 fn shard_ready(shard: &Shard, statements: &Arc<[StoredStatement]>, timestamp: i64) -> StartStep {
@@ -148,7 +153,8 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
     // Drops of columns are stored in whole milliseconds, rounded up.
     let timestamp = loaded.last_timestamp.saturating_add(1_000);
     let schema::Loaded { schema, truncations, prepared, .. } = loaded;
-    Ok(Begun { store, schema, identity, statements: prepared.into(), truncations, timestamp })
+    let statements = prepared.into();
+    Ok(Begun { store, schema, identity, statements, truncations, timestamp, released: flushed })
 }
 
 async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<Begun, StartError> {
@@ -181,7 +187,7 @@ async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<
             _ => None,
         })
         .await?;
-    Ok(Begun { store, schema, identity, statements, truncations, timestamp })
+    Ok(Begun { store, schema, identity, statements, truncations, timestamp, released: false })
 }
 
 fn add_tables(store: &Store, schema: &Schema) {

@@ -6,6 +6,7 @@ use crate::ports::{Observation, SchemaChange};
 use crate::query_trace::Events;
 use crate::row_block::{Places, RowBlock};
 use crate::row_filter::RowFilter;
+use crate::split::PartRequest;
 use crate::table_verbs::{TableAnswer, TableVerb};
 use cql::plan::{Define, Selector};
 pub use model::query::Resume;
@@ -68,6 +69,8 @@ pub enum Request {
     Observe,
     /// What an operator asks of a table's storage.
     Table(Box<TableVerb>),
+    /// Take part in splitting a foreign SSTable.
+    Part(Box<PartRequest>),
     /// Any other request, on behalf of a client's request that is traced.
     Traced {
         /// When the client's request began.
@@ -140,6 +143,8 @@ pub enum Reply {
     Observed(Observation),
     /// Of an operator's request.
     Table(Result<TableAnswer, Failure>),
+    /// Of a part in splitting an SSTable: a place in the log, if one was asked for.
+    Part(Result<Option<engine::store::LogPosition>, Failure>),
     /// Of a traced request.
     Traced {
         /// Its reply.
@@ -201,6 +206,14 @@ impl Reply {
     pub(crate) fn table(self) -> Result<TableAnswer, Failure> {
         match self {
             Reply::Table(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The answer to a part in splitting an SSTable.
+    pub(crate) fn part(self) -> Result<Option<engine::store::LogPosition>, Failure> {
+        match self {
+            Reply::Part(result) => result,
             _ => Err(unexpected()),
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! 1. Shard 0 finishes or takes back what transactions left ([`Store::clean`]), before any shard looks.
 //! 2. Each shard opens those whose `Helenus.db` names it, and every *foreign* one: of another program or another map of
-//!    tokens to cores. A foreign one is served by all shards, each of which sees its own tokens.
+//!    tokens to cores. A foreign one is served by all shards, each of which sees its own tokens, until it is split
+//!    ([`crate::split`]).
 //! 3. Replay leaves out the records that an SSTable stands for.
 //!
 //! Invariants: nothing is removed but what a transaction or a truncation gave up.

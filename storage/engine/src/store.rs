@@ -33,8 +33,9 @@ use model::{DecoratedKey, Mutation, Table, TableId, Token};
 use runtime::file::{create_dir_all, sync_dir};
 use runtime::gate::{Gate, Semaphore};
 use runtime::{Class, HashMap};
+use sstable::Descriptor;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -89,6 +90,14 @@ pub(crate) struct Inner {
     /// Where tables were truncated in this run.
     truncated: RefCell<HashMap<TableId, LogPosition>>,
     pub(crate) scratch: CellScratch,
+    /// Whether foreign SSTables are to be split, and whether those of this program too.
+    pub(crate) splits: Cell<Option<bool>>,
+    /// Roused when a foreign SSTable is there.
+    pub(crate) foreign_found: Rc<Signal>,
+    /// Foreign SSTables that stay.
+    pub(crate) left_foreign: RefCell<BTreeSet<(TableId, Descriptor)>>,
+    /// Parts of foreign SSTables that this shard will serve, by those.
+    pub(crate) parts: RefCell<BTreeMap<(TableId, Descriptor), Rc<OpenSstable>>>,
     /// Blocks of SSTables.
     pub(crate) cache: Rc<BlockCache>,
     locks: RowLocks,
@@ -134,6 +143,10 @@ impl Store {
             old: RefCell::new(OldSegments::new(found)),
             truncated: RefCell::default(),
             scratch: CellScratch::default(),
+            splits: Cell::new(None),
+            foreign_found: Rc::default(),
+            left_foreign: RefCell::default(),
+            parts: RefCell::default(),
             locks: RowLocks::default(),
             options,
         };
@@ -385,6 +398,7 @@ impl Store {
         self.inner.gate.shut();
         self.inner.flush_wanted.notify();
         self.inner.compaction_wanted.notify();
+        self.inner.foreign_found.notify();
         self.inner.room.notify();
         self.inner.gate.close().await;
         match self.inner.log.get() {

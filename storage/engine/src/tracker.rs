@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long files wait between two looks whether somebody still reads them.
-const RETIRE_WAIT: Duration = Duration::from_millis(100);
+pub(crate) const RETIRE_WAIT: Duration = Duration::from_millis(100);
 
 /// See the module.
 #[derive(Clone, Default)]
@@ -68,6 +68,11 @@ impl View {
         });
         view
     }
+}
+
+/// The components of one SSTable in a table's directory.
+pub(crate) async fn components(directory: &Path, name: &Descriptor) -> Result<HashSet<Component>, Error> {
+    Ok(list(directory).await?.remove(name).unwrap_or_default())
 }
 
 /// The SSTables in a table's directory with the components that each has; none if there is no directory.

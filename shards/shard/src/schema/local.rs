@@ -27,6 +27,9 @@ pub(crate) const NATIVE_PROTOCOL_VERSION: &str = "5";
 pub(crate) const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 /// The only partition of `system.local`.
 pub(crate) const LOCAL_KEY: &str = "local";
+/// A record of a truncation by Cassandra: segment i64, position i32, milliseconds i64. It concerns its own commit log, of
+/// which nothing is left when a node starts here; no record of this program has this length.
+const CASSANDRA_TRUNCATION_BYTES: usize = 20;
 /// Largest `num_tokens`.
 pub(crate) const TOKENS_MAX: usize = 1536;
 
@@ -67,6 +70,9 @@ impl Stored {
         let mut truncations = Vec::new();
         for (id, record) in row.elements("truncated_at") {
             let id = TableId(id.try_into().map_err(|_| row.malformed("truncated_at"))?);
+            if record.len() == CASSANDRA_TRUNCATION_BYTES {
+                continue;
+            }
             let truncation = Truncation::decode(record).ok_or_else(|| row.malformed("truncated_at"))?;
             truncations.push((id, truncation));
         }

@@ -18,6 +18,7 @@ pub(crate) mod local;
 pub(crate) mod prepared;
 pub(crate) mod rows;
 pub(crate) mod system_tables;
+mod unsupported;
 
 use crate::{Config, StartError};
 use engine::Store;
@@ -42,6 +43,11 @@ pub(crate) enum Error {
         /// The column.
         column: String,
     },
+    /// The schema has what this program does not serve: the node must not start on it.
+    Unsupported {
+        /// What, with its name.
+        what: String,
+    },
 }
 
 impl From<engine::Error> for Error {
@@ -55,6 +61,10 @@ impl std::fmt::Display for Error {
         match self {
             Error::Store(error) => error.fmt(f),
             Error::Malformed { table, column } => write!(f, "{table} has a row with a {column} that is no such thing"),
+            Error::Unsupported { what } => write!(
+                f,
+                "the schema has {what}, which is not supported yet: drop it in Cassandra before this data directory is used"
+            ),
         }
     }
 }
@@ -67,7 +77,7 @@ impl From<Error> for StartError {
             Error::Malformed { .. } | Error::Store(engine::Error::Corrupt { .. }) => {
                 StartError::Corrupt(error.to_string())
             }
-            Error::Store(error) => StartError::Failed(error.to_string()),
+            Error::Store(_) | Error::Unsupported { .. } => StartError::Failed(error.to_string()),
         }
     }
 }
@@ -109,6 +119,13 @@ async fn load_rows(store: &Store) -> Result<Loaded, Error> {
         columns: cells::read_all(store, table("system_schema", "columns")).await?,
         dropped_columns: cells::read_all(store, table("system_schema", "dropped_columns")).await?,
     };
+    for (name, what) in unsupported::TABLES {
+        unsupported::refuse(
+            table("system_schema", name),
+            what,
+            &cells::read_all(store, table("system_schema", name)).await?,
+        )?;
+    }
     let local = cells::read_partition(store, table("system", "local"), local::LOCAL_KEY.as_bytes()).await?;
     let statements = cells::read_all(store, table("system", "prepared_statements")).await?;
 

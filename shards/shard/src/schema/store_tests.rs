@@ -18,6 +18,7 @@ async fn open() -> Store {
         sync: config.sync,
         segment_bytes: config.segment_bytes,
         log_bytes_max: config.log_bytes,
+        sstables: config.sstables,
         memtable_bytes_max: config.memory_bytes,
         cache_bytes_max: config.memory_bytes,
     };

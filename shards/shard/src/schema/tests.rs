@@ -329,7 +329,7 @@ fn changes_write_what_the_next_start_reads() {
             let gone = table.columns.remove(4);
             table.static_len = 0;
             let Column { id, name, kind, cql_type, .. } = gone;
-            table.dropped.insert(1, DroppedColumn { id, name, kind, cql_type, dropped_at: 7_000 });
+            table.dropped.insert(1, DroppedColumn { id, name, kind, cql_type, dropped_at: 7_123 });
         }),
         in_table(|table| {
             let mut added = table.columns[8].clone();

@@ -9,7 +9,7 @@
 //! Invariants: no SSTable is in two tasks, and none that is busy or suspect is in any; above level 0 of a leveled table
 //! SSTables never overlap, if they did not before; applying tasks ends.
 
-mod input;
+pub(crate) mod input;
 pub mod leveled;
 mod queue;
 pub(crate) mod run;
@@ -18,6 +18,7 @@ pub mod time_window;
 mod tombstones;
 pub mod unified;
 
+pub(crate) use run::remove;
 pub use tombstones::fully_expired;
 
 use model::Token;

@@ -9,17 +9,16 @@
 
 use super::input::Input;
 use crate::open_sstable::OpenSstable;
-use crate::output::{Output, WAITING_BYTES_MAX};
 use crate::store::Inner;
 use crate::transaction::{Kind, Transaction};
+use crate::writing::Writing;
 use crate::{Error, sstable_id, sstable_options, tracker};
 use model::fragment::{Fragment, Progress};
 use model::merge::{Merge, Purge};
 use model::{Table, TableId, Token};
 use runtime::HashSet;
 use sstable::statistics::{EncodingStats, LogPosition};
-use sstable::writer::{Builder, Options};
-use sstable::{Component, Descriptor};
+use sstable::writer::Options;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -51,13 +50,6 @@ pub(crate) struct Done {
     pub(crate) partitions: u64,
     /// Numbers of the SSTables written.
     pub(crate) outputs: Vec<u64>,
-}
-
-/// An output that is being written.
-struct Writing {
-    builder: Builder,
-    output: Output,
-    descriptor: Descriptor,
 }
 
 /// Runs a job. `now_in_seconds` is what expiry is judged against.
@@ -137,7 +129,7 @@ fn is_live(inner: &Inner, job: &Job) -> bool {
 }
 
 /// Takes SSTables away that are in no view.
-async fn remove(directory: &Path, sstables: Vec<Rc<OpenSstable>>) -> Result<(), Error> {
+pub(crate) async fn remove(directory: &Path, sstables: Vec<Rc<OpenSstable>>) -> Result<(), Error> {
     let mut transaction = Transaction::new(directory, Kind::Truncate, sstable_id::time_uuid());
     let millis = runtime::wall_micros() as u64 / 1000;
     sstables.iter().for_each(|sstable| transaction.remove(sstable.reader.descriptor(), millis, sstable.files));
@@ -185,7 +177,7 @@ async fn write(
             if passed > 0
                 && let Some(full) = writing.take()
             {
-                outputs.extend(full.finish(inner, table, directory).await?);
+                outputs.extend(finish(full, inner, table, directory).await?);
             }
         }
         let Some(fragment) = merge.fragment() else { continue };
@@ -194,21 +186,19 @@ async fn write(
             None => {
                 let descriptor = inner.new_descriptor();
                 transaction.add(&descriptor).await?;
-                let builder = Builder::new(descriptor.clone(), table.clone(), options.clone());
-                let output = Output::new(directory, &descriptor);
-                writing.insert(Writing { builder, output, descriptor })
+                writing.insert(Writing::new(directory, descriptor, table, options.clone()))
             }
         };
-        output.builder.fragment(&fragment);
+        let is_much = output.fragment(&fragment);
         let ended = matches!(fragment, Fragment::PartitionEnd);
-        if output.builder.waiting() >= WAITING_BYTES_MAX {
-            output.output.take(&mut output.builder).await?;
+        if is_much {
+            output.take().await?;
         }
         if ended
-            && output.builder.bytes_written() >= job.output_bytes_max
+            && output.bytes_written() >= job.output_bytes_max
             && let Some(full) = writing.take()
         {
-            outputs.extend(full.finish(inner, table, directory).await?);
+            outputs.extend(finish(full, inner, table, directory).await?);
         }
         rows += 1;
         if rows % ROWS_PER_YIELD == 0 {
@@ -216,30 +206,21 @@ async fn write(
         }
     }
     if let Some(last) = writing {
-        outputs.extend(last.finish(inner, table, directory).await?);
+        outputs.extend(finish(last, inner, table, directory).await?);
     }
     Ok(outputs)
 }
 
-impl Writing {
-    /// Makes it durable and opens it; `None` if the table has nothing of what was written.
-    async fn finish(
-        self,
-        inner: &Inner,
-        table: &Arc<Table>,
-        directory: &Path,
-    ) -> Result<Option<Rc<OpenSstable>>, Error> {
-        if self.builder.partitions() == 0 {
-            return Ok(None);
-        }
-        let bad = |error| Error::BadSstable { directory: directory.to_owned(), error };
-        let mut output = self.output;
-        for (component, bytes) in self.builder.finish().map_err(bad)?.components {
-            output.append(component, &bytes).await?;
-        }
-        let components: HashSet<Component> = output.finish().await?;
-        inner.open_sstable(directory, &self.descriptor, &components, table).await.map(|opened| Some(Rc::new(opened)))
-    }
+/// Makes an output durable and opens it; `None` if the table has nothing of what was written.
+async fn finish(
+    output: Writing,
+    inner: &Inner,
+    table: &Arc<Table>,
+    directory: &Path,
+) -> Result<Option<Rc<OpenSstable>>, Error> {
+    let descriptor = output.descriptor.clone();
+    let Some(components) = output.close().await? else { return Ok(None) };
+    inner.open_sstable(directory, &descriptor, &components, table).await.map(|opened| Some(Rc::new(opened)))
 }
 
 /// How the outputs are written.

@@ -3,7 +3,7 @@
 //! Invariants: what this program did not write is damage ([`Error::Malformed`]): a table or type whose keyspace is not
 //! there, a table without columns, types that hold each other.
 
-use super::{CLASS, MICROS_PER_MILLI, system_table};
+use super::{CLASS, MICROS_PER_MILLI, drop_times, system_table};
 use crate::schema::Error;
 use crate::schema::cells::{RowReader, StoredRow};
 use model::schema::{DroppedColumn, Replication, TableOptions};
@@ -173,6 +173,11 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         return Err(row.malformed("table_name"));
     }
     dropped.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut extensions = row.map("extensions")?;
+    if let Some(times) = extensions.remove(drop_times::EXTENSION) {
+        drop_times::apply(&times, &mut dropped);
+    }
+    crate::schema::unsupported::check_flags(row)?;
     let options = TableOptions {
         additional_write_policy: row.text("additional_write_policy")?,
         allow_auto_snapshot: row.optional_boolean("allow_auto_snapshot")?,
@@ -184,7 +189,7 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         compression: row.text_map("compression")?,
         crc_check_chance: row.double("crc_check_chance")?,
         default_time_to_live: row.int("default_time_to_live")?,
-        extensions: row.map("extensions")?,
+        extensions,
         gc_grace_seconds: row.int("gc_grace_seconds")?,
         incremental_backups: row.optional_boolean("incremental_backups")?,
         max_index_interval: row.int("max_index_interval")?,

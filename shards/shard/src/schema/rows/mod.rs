@@ -4,8 +4,9 @@
 //! all. Writing is here, reading in `load`.
 //!
 //! Invariants: [`load`] of what [`keyspace_created`] or [`keyspace_changed`] wrote gives an equal keyspace, but for the
-//! numbers of columns and for times of drops, which are kept in whole milliseconds.
+//! numbers of columns.
 
+mod drop_times;
 mod load;
 
 pub(crate) use load::{SchemaRows, load};
@@ -18,6 +19,7 @@ use model::schema::DroppedColumn;
 use model::types::UserType;
 use model::value::push_element;
 use model::{Column, ColumnKind, Keyspace, Mutation, MutationBuilder, Schema, Table};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The key of a replication map that names the strategy.
@@ -179,7 +181,8 @@ impl Changes<'_> {
 
     /// Both have the same name.
     fn alter_table(&mut self, before: &Table, after: &Table) {
-        if before.options != after.options {
+        let times = |table: &Table| drop_times::encode(&table.dropped);
+        if before.options != after.options || times(before) != times(after) {
             self.options(after, Some(before));
         }
         for column in before.columns.iter().filter(|column| after.column(&column.name).is_none()) {
@@ -205,7 +208,10 @@ impl Changes<'_> {
         // Every table that CQL makes is of this one kind.
         let mut flags = 1i32.to_be_bytes().to_vec();
         push_element(&mut flags, Some(b"compound"));
-        let extensions = options.extensions.iter().map(|(key, value)| (key.as_str(), value.as_slice()));
+        let times = drop_times::encode(&table.dropped);
+        let mut extensions: BTreeMap<&str, &[u8]> =
+            options.extensions.iter().map(|(key, value)| (key.as_str(), value.as_slice())).collect();
+        extensions.extend(times.as_deref().map(|times| (drop_times::EXTENSION, times)));
         let boolean = |value: Option<bool>| value.map(|value| [u8::from(value)]);
         let mut row = RowWriter::new(tables, &[table.name.as_bytes()], self.timestamp);
         row.set("additional_write_policy", options.additional_write_policy.as_str())
@@ -219,7 +225,7 @@ impl Changes<'_> {
             .set("crc_check_chance", options.crc_check_chance.to_be_bytes())
             .set("dclocal_read_repair_chance", 0f64.to_be_bytes())
             .set("default_time_to_live", options.default_time_to_live.to_be_bytes())
-            .set("extensions", frozen_map(extensions))
+            .set("extensions", frozen_map(extensions.into_iter()))
             .set("flags", flags)
             .set("gc_grace_seconds", options.gc_grace_seconds.to_be_bytes())
             .set("id", table.id.0)

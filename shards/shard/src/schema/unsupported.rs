@@ -1,0 +1,45 @@
+//! What a schema of Cassandra may have that is not served here: a node that went on without it would give wrong answers or
+//! let it rot.
+
+use super::Error;
+use super::cells::{RowReader, StoredRow};
+use model::Table;
+use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
+
+/// The tables of `system_schema` of which a user's keyspace must have no rows, and what their rows are.
+pub(super) const TABLES: [(&str, &str); 6] = [
+    ("views", "the materialized view"),
+    ("indexes", "an index on"),
+    ("functions", "the function"),
+    ("aggregates", "the aggregate"),
+    ("triggers", "a trigger on"),
+    ("column_masks", "a masked column in"),
+];
+
+fn is_system(keyspace: &str) -> bool {
+    SYSTEM_KEYSPACES.contains(&keyspace) || VIRTUAL_KEYSPACES.contains(&keyspace)
+}
+
+/// Refuses rows of a table of `system_schema` that are of a user's keyspace.
+pub(super) fn refuse(table: &Table, what: &str, rows: &[StoredRow]) -> Result<(), Error> {
+    for row in rows {
+        let keyspace = String::from_utf8_lossy(&row.key);
+        if !is_system(&keyspace) {
+            let name = row.clustering.first().map(|name| String::from_utf8_lossy(name)).unwrap_or_default();
+            debug_assert!(table.clustering_len > 0, "{} has a name in its clustering", table.name);
+            return Err(Error::Unsupported { what: format!("{what} {keyspace}.{name}") });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a table that CQL does not make: of counters, or with COMPACT STORAGE.
+pub(super) fn check_flags(row: RowReader<'_>) -> Result<(), Error> {
+    let keyspace = row.text("keyspace_name")?;
+    let flags = row.text_list("flags")?;
+    if is_system(&keyspace) || flags == ["compound"] {
+        return Ok(());
+    }
+    let kind = if flags.iter().any(|flag| flag == "counter") { "counter" } else { "COMPACT STORAGE" };
+    Err(Error::Unsupported { what: format!("the {kind} table {keyspace}.{}", row.text("table_name")?) })
+}

@@ -1,0 +1,57 @@
+//! An SSTable that is being written: the builder of its bytes and the files that they go to.
+
+use crate::Error;
+use crate::output::{Output, WAITING_BYTES_MAX};
+use model::Table;
+use model::fragment::Fragment;
+use runtime::HashSet;
+use sstable::writer::{Builder, Options};
+use sstable::{Component, Descriptor};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// See the module.
+pub(crate) struct Writing {
+    builder: Builder,
+    output: Output,
+    directory: PathBuf,
+    pub(crate) descriptor: Descriptor,
+}
+
+impl Writing {
+    /// One of which no file is there yet, in a table's directory.
+    pub(crate) fn new(directory: &Path, descriptor: Descriptor, table: &Arc<Table>, options: Options) -> Writing {
+        let builder = Builder::new(descriptor.clone(), table.clone(), options);
+        let output = Output::new(directory, &descriptor);
+        Writing { builder, output, directory: directory.to_owned(), descriptor }
+    }
+
+    /// Adds the next fragment; whether there are bytes to [`Writing::take`].
+    pub(crate) fn fragment(&mut self, fragment: &Fragment<'_>) -> bool {
+        self.builder.fragment(fragment);
+        self.builder.waiting() >= WAITING_BYTES_MAX
+    }
+
+    /// Brings what is ready to the files.
+    pub(crate) async fn take(&mut self) -> Result<(), Error> {
+        self.output.take(&mut self.builder).await
+    }
+
+    /// Bytes of Data.db so far, as they are on disk.
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.builder.bytes_written()
+    }
+
+    /// Makes it durable; its components, or `None` if the table has nothing of what was written: then there are no files.
+    pub(crate) async fn close(mut self) -> Result<Option<HashSet<Component>>, Error> {
+        if self.builder.partitions() == 0 {
+            return Ok(None);
+        }
+        let directory = self.directory;
+        let finished = self.builder.finish().map_err(|error| Error::BadSstable { directory, error })?;
+        for (component, bytes) in finished.components {
+            self.output.append(component, &bytes).await?;
+        }
+        self.output.finish().await.map(Some)
+    }
+}
