@@ -58,6 +58,7 @@ impl DataDir {
         if let Err(e) = file::create_dir_all(path).await {
             return refused(Exit::Misconfigured, format!("data directory {shown}: {e}"));
         }
+        refuse_cassandras(path).await?;
         let lock = match file::lock(&path.join("lock")).await {
             Ok(lock) => lock,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -93,6 +94,30 @@ impl DataDir {
             Err(e) => refused(Exit::Misconfigured, format!("{shown}/{MARKER}: {e}")),
         }
     }
+}
+
+/// Refuses a directory that holds the keyspaces of Cassandra itself: here they belong into `data/` under it, and a node that
+/// started beside them would be an empty one.
+async fn refuse_cassandras(path: &Path) -> Result<(), Refused> {
+    let listed = file::list_dir(&path.join("system_schema")).await.unwrap_or_default();
+    let is_table =
+        |entry: &PathBuf| entry.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tables-"));
+    if !listed.iter().any(is_table) {
+        return Ok(());
+    }
+    let shown = path.display();
+    let parent = path.parent().unwrap_or(path).display();
+    let hint = match path.file_name().is_some_and(|name| name == "data") {
+        true => format!("name {parent} instead"),
+        false => format!("move its keyspaces to {shown}/data"),
+    };
+    refused(
+        Exit::Misconfigured,
+        format!(
+            "data directory {shown}: it holds keyspaces of Cassandra, which belong into data/ under the directory that is \
+             named: {hint}"
+        ),
+    )
 }
 
 impl Marker {

@@ -1,0 +1,199 @@
+//! SSTables that real Cassandra wrote, read through CQL to the rows that Cassandra reads from them.
+//!
+//! A node is given the schema and stopped, the files are laid beside its own, and it starts again. It serves them as they
+//! are and rewrites them in the background, every core its part; a start with another number of cores finds both kinds.
+//! Left out are tables of counters and with COMPACT STORAGE, which the language does not have, and one of which Cassandra
+//! itself cannot show the rows.
+#![allow(clippy::disallowed_methods, reason = "a test")]
+
+#[path = "golden/archive.rs"]
+mod archive;
+#[path = "golden/directory.rs"]
+mod directory_of_cassandra;
+#[path = "golden/world.rs"]
+mod world;
+#[path = "golden/written.rs"]
+mod written;
+
+use archive::{Files, Tables};
+use server::client::{CallError, Outcome, OutcomeKind, QueryOptions};
+use std::path::{Path, PathBuf};
+use world::World;
+
+/// When the rows were read: after everything of 2023 had expired, before what expires later.
+const NOW: i32 = 1_795_220_000;
+const LEFT_OUT: [&str; 3] = ["counters", "compact_storage", "empty_boolean"];
+
+fn text<'f>(files: &'f Files, name: &str) -> &'f str {
+    std::str::from_utf8(&files[name]).expect("text")
+}
+
+fn tables(version: &str) -> Tables {
+    let mut tables = archive::tables(version);
+    tables.retain(|name, _| !LEFT_OUT.contains(&name.as_str()));
+    tables
+}
+
+fn plain(statement: &str) -> (String, QueryOptions) {
+    (statement.to_owned(), QueryOptions::default())
+}
+
+/// Statements of a table's schema, each on its own.
+fn schema(files: &Files) -> impl Iterator<Item = &str> {
+    text(files, "schema.cql").split(";\n").map(str::trim).filter(|statement| !statement.is_empty())
+}
+
+/// Whether a definition took effect, or one before it did.
+fn is_done(answer: &Result<Outcome, CallError>) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(error) => {
+            ["already exists", "Cannot add existing keyspace"].iter().any(|text| format!("{error:?}").contains(text))
+        }
+    }
+}
+
+fn create(world: &mut World, tables: &Tables) {
+    let statements: Vec<&str> = tables.values().flat_map(schema).collect();
+    let answers = world.query(statements.iter().map(|statement| plain(statement)).collect());
+    for (statement, answer) in statements.iter().zip(answers) {
+        assert!(is_done(&answer), "{statement}: {answer:?}");
+    }
+}
+
+/// The directory of a table's SSTables under that of the node.
+fn directory(name: &str, files: &Files) -> PathBuf {
+    let schema = text(files, "schema.cql");
+    let at = schema.find(" ID = ").or_else(|| schema.find(" id = ")).expect("an id") + 6;
+    let id: String = schema[at..at + 36].replace('-', "");
+    Path::new("data/golden").join(format!("{name}-{id}"))
+}
+
+fn sstables(tables: &Tables) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for (name, files) in tables {
+        let directory = directory(name, files);
+        let components = files.iter().filter(|(file, _)| !matches!(file.as_str(), "schema.cql" | "rows.json"));
+        let components = components.filter(|(file, _)| file.splitn(4, '-').count() == 4);
+        found.extend(components.map(|(file, bytes)| (directory.join(file), bytes.clone())));
+    }
+    found
+}
+
+/// The tables that do not read as Cassandra reads them, and how.
+fn differences(world: &mut World, tables: &Tables, page_size: i32) -> Vec<String> {
+    let quoted = |name: &str| match name.chars().any(char::is_uppercase) {
+        true => format!("\"{name}\""),
+        false => name.to_owned(),
+    };
+    let options = QueryOptions { now_in_seconds: Some(NOW), page_size: Some(page_size), ..QueryOptions::default() };
+    let select = |name: &String| (format!("SELECT JSON * FROM golden.{}", quoted(name)), options.clone());
+    let answers = world.query(tables.keys().map(select).collect());
+    let mut wrong = Vec::new();
+    for ((name, files), answer) in tables.iter().zip(answers) {
+        let expected: Vec<&str> = text(files, "rows.json")
+            .lines()
+            .map(|line| line.split_once("\"row\": ").and_then(|(_, row)| row.strip_suffix('}')).expect("a row"))
+            .collect();
+        match answer {
+            Ok(outcome) if outcome.kind == OutcomeKind::Rows => {
+                let cell =
+                    |row: &Vec<Option<Vec<u8>>>| String::from_utf8(row[0].clone().expect("a text")).expect("text");
+                let rows: Vec<String> = outcome.rows.iter().map(cell).collect();
+                let first = expected.iter().zip(&rows).position(|(expected, row)| expected != row);
+                if let Some(at) = first.or((expected.len() != rows.len()).then_some(expected.len().min(rows.len()))) {
+                    let (ours, theirs) = (rows.get(at), expected.get(at));
+                    wrong.push(format!(
+                        "{name}: {} rows of {}, row {at}\n  {ours:?}\n  {theirs:?}",
+                        rows.len(),
+                        expected.len()
+                    ));
+                }
+            }
+            other => wrong.push(format!("{name}: {other:?}")),
+        }
+    }
+    wrong
+}
+
+fn check(world: &mut World, tables: &Tables, page_size: i32, when: &str) {
+    let wrong = differences(world, tables, page_size);
+    assert!(wrong.is_empty(), "{when}: {} tables differ\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Whether every SSTable of the tables belongs to a core of so many, and no transaction is under way.
+fn are_ours(world: &World, shards: usize) -> bool {
+    let names: Vec<PathBuf> = world.files().into_iter().filter(|path| path.starts_with("data/golden")).collect();
+    let names: Vec<&str> = names.iter().filter_map(|path| path.to_str()).collect();
+    let owned = |prefix: &str| {
+        let sidecar = world.read(Path::new(&format!("{prefix}-Helenus.db")));
+        // The cores of the map stand behind magic, version and owner.
+        sidecar.is_some_and(|bytes| bytes.get(12..14) == Some(&(shards as u16).to_be_bytes()[..]))
+    };
+    !names.iter().any(|name| name.ends_with(".log"))
+        && names.iter().filter_map(|name| name.strip_suffix("-Data.db")).all(owned)
+}
+
+/// Reads foreign SSTables of a version with some numbers of cores.
+fn read_foreign(version: &str, shards: [usize; 3]) {
+    let tables = tables(version);
+    assert!(tables.len() >= 79, "{} tables", tables.len());
+    let mut world = World::new(1, &[]);
+    assert!(world.start(shards[0]));
+    create(&mut world, &tables);
+    world.stop();
+    world.put(sstables(&tables));
+    assert!(world.start(shards[1]), "{version}");
+    check(&mut world, &tables, 5000, "as they are");
+    check(&mut world, &tables, 97, "a little later");
+    assert!(world.run_until(|world| are_ours(world, shards[1])), "the SSTables stay foreign: {:?}", world.files());
+    check(&mut world, &tables, 5000, "rewritten");
+    world.crash();
+    assert!(world.start(shards[2]), "{version}");
+    check(&mut world, &tables, 1000, "on another number of cores");
+    assert!(world.run_until(|world| are_ours(world, shards[2])), "the SSTables stay foreign: {:?}", world.files());
+    check(&mut world, &tables, 5000, "rewritten again");
+    world.stop();
+}
+
+/// Columns are dropped and added again under SSTables that are open.
+#[test]
+fn dropped_columns_of_open_sstables_are_gone() {
+    for version in ["da", "oa", "nb"] {
+        let mut tables = tables(version);
+        tables.retain(|name, _| name == "dropped");
+        let (before, after): (Vec<String>, Vec<String>) =
+            schema(&tables["dropped"]).map(str::to_owned).partition(|statement| !statement.starts_with("ALTER"));
+        assert!(!after.is_empty());
+        let mut world = World::new(1, &[]);
+        assert!(world.start(2));
+        let run = |world: &mut World, statements: &[String]| {
+            for answer in world.query(statements.iter().map(|statement| plain(statement)).collect()) {
+                answer.expect("done");
+            }
+        };
+        run(&mut world, &before);
+        world.stop();
+        world.put(sstables(&tables));
+        assert!(world.start(2));
+        run(&mut world, &after);
+        check(&mut world, &tables, 5000, "altered");
+        assert!(world.run_until(|world| are_ours(world, 2)));
+        check(&mut world, &tables, 5000, "rewritten");
+    }
+}
+
+#[test]
+fn tables_of_da_are_read() {
+    read_foreign("da", [1, 3, 2]);
+}
+
+#[test]
+fn tables_of_oa_are_read() {
+    read_foreign("oa", [2, 2, 3]);
+}
+
+#[test]
+fn tables_of_nb_are_read() {
+    read_foreign("nb", [3, 1, 4]);
+}

@@ -1,0 +1,175 @@
+//! What the engine writes of every kind of table, given to real Cassandra.
+//!
+//! The statements that made the tables are run here, in three stretches: what the first leaves is flushed and split between
+//! other cores, after the second all is compacted, the third is flushed beside it.
+
+use super::archive::{Files, Tables};
+use super::world::World;
+use super::{are_ours, check, directory, is_done, tables, text};
+use server::client::QueryOptions;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The last second at which something of `nb` can expire, and by how much long times to live were shorter in it.
+const NB_EXPIRATION_MAX: i64 = i32::MAX as i64 - 1;
+const NB_TTL_SHORTER: i64 = 330_720_000;
+const LONG_TTL: i64 = 600_000_000;
+
+/// A statement of `nb`: with a time to live as it was there, or `None` if there was none.
+fn of_nb(statement: &str, now: i64) -> Option<String> {
+    let Some((before, after)) = statement.split_once(" TTL ") else { return Some(statement.to_owned()) };
+    let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+    let ttl: i64 = after[..end].parse().expect("seconds");
+    let ttl = if ttl > LONG_TTL { ttl - NB_TTL_SHORTER } else { ttl };
+    (now + ttl <= NB_EXPIRATION_MAX).then(|| format!("{before} TTL {ttl}{}", &after[end..]))
+}
+
+/// The statements of a table with the second at which each was sent.
+fn statements(directory: &Path, table: &str, version: &str) -> Vec<(String, QueryOptions)> {
+    let plain = directory.join(format!("{table}.cql"));
+    let text = match std::fs::read(&plain) {
+        Ok(bytes) => String::from_utf8(bytes).expect("text"),
+        Err(_) => {
+            let packed = std::fs::File::open(directory.join(format!("{table}.cql.gz"))).expect("statements");
+            let mut text = String::new();
+            flate2::read::GzDecoder::new(packed).read_to_string(&mut text).expect("text");
+            text
+        }
+    };
+    let statement = |statement: &str| {
+        let (now, statement) = statement.strip_prefix("/* now ")?.split_once(" */ ")?;
+        let now: i32 = now.parse().expect("seconds");
+        let statement = if version == "nb" { of_nb(statement, now.into())? } else { statement.to_owned() };
+        Some((statement, QueryOptions { now_in_seconds: Some(now), ..QueryOptions::default() }))
+    };
+    text.split(";\n").filter_map(statement).collect()
+}
+
+/// The `CREATE KEYSPACE` and `CREATE TYPE` of a table's schema.
+fn surroundings(files: &Files) -> impl Iterator<Item = &str> {
+    super::schema(files).filter(|statement| !statement.starts_with("CREATE TABLE") && !statement.starts_with("ALTER"))
+}
+
+/// Runs statements; what is refused was refused by Cassandra too, or the rows will tell.
+fn run(world: &mut World, statements: &[(String, QueryOptions)]) {
+    let used = ("USE golden".to_owned(), QueryOptions::default());
+    let answers = world.query(std::iter::once(used).chain(statements.iter().cloned()).collect());
+    for (answer, (statement, _)) in answers.iter().skip(1).zip(statements) {
+        if !is_done(answer) {
+            tracing::info!(statement, ?answer, "refused");
+        }
+    }
+}
+
+fn alter_compaction(world: &mut World, tables: &Tables, options: &str) {
+    let alter = |name: &String| {
+        let text = format!("ALTER TABLE golden.\"{name}\" WITH compaction = {options}");
+        (text, QueryOptions::default())
+    };
+    for answer in world.query(tables.keys().map(alter).collect()) {
+        answer.expect("altered");
+    }
+}
+
+/// How many SSTables a table has.
+fn count(world: &World, name: &str, files: &Files) -> usize {
+    let directory = directory(name, files);
+    world.files().iter().filter(|path| path.starts_with(&directory) && is_data(path)).count()
+}
+
+fn is_data(path: &Path) -> bool {
+    path.to_string_lossy().ends_with("-Data.db")
+}
+
+/// Writes the tables as a directory that the check takes.
+fn lay_out(world: &World, tables: &Tables, to: &Path) {
+    let mut schema = String::new();
+    for (name, files) in tables {
+        let from = directory(name, files);
+        let placed = to.join("golden").join(from.file_name().expect("a name"));
+        std::fs::create_dir_all(&placed).expect("a directory");
+        for path in world.files().iter().filter(|path| path.starts_with(&from)) {
+            let file = path.file_name().expect("a name");
+            std::fs::write(placed.join(file), world.read(path).expect("there")).expect("written");
+        }
+        std::fs::write(placed.join("rows.json"), &files["rows.json"]).expect("written");
+        schema.push_str(text(files, "schema.cql"));
+    }
+    std::fs::write(to.join("schema.cql"), schema).expect("written");
+}
+
+fn written(version: &str, from: &Path) -> (World, Tables) {
+    let mut tables = tables(version);
+    if let Ok(only) = std::env::var("HELENUS_SSTABLE_TABLES") {
+        tables.retain(|name, _| only.split(',').any(|wanted| wanted == name));
+    }
+    let small: Vec<&str> = match version {
+        "da" => vec![],
+        "oa" => vec!["sstable={selected_format: big}"],
+        _ => vec!["sstable={selected_format: big}", "storage_compatibility_mode=CASSANDRA_4"],
+    };
+    let options: Vec<&str> = small.into_iter().chain(["column_index_size=1KiB"]).collect();
+    let mut world = World::new(1, &options);
+    assert!(world.start(2));
+    let named = |name: &String| (name.clone(), statements(from, name, version));
+    let workload: Vec<(String, Vec<(String, QueryOptions)>)> = tables.keys().map(named).collect();
+    let setup: Vec<(String, QueryOptions)> = tables
+        .values()
+        .flat_map(surroundings)
+        .map(|statement| (statement.to_owned(), QueryOptions::default()))
+        .collect();
+    world.query(setup);
+    let third = |world: &mut World, number: usize| {
+        for (_, statements) in &workload {
+            let len = statements.len();
+            run(world, &statements[len * number / 3..len * (number + 1) / 3]);
+        }
+    };
+    third(&mut world, 0);
+    world.stop();
+    assert!(world.start(2));
+    world.stop();
+    assert!(world.start(3));
+    assert!(world.run_until(|world| are_ours(world, 3)), "{:?}", world.files());
+    third(&mut world, 1);
+    world.stop();
+    assert!(world.start(3));
+    let strategy = "'class': 'SizeTieredCompactionStrategy'";
+    alter_compaction(&mut world, &tables, &format!("{{{strategy}, 'min_threshold': 2}}"));
+    world.stop();
+    assert!(world.start(3));
+    let compacted =
+        |world: &World| are_ours(world, 3) && tables.iter().all(|(name, files)| count(world, name, files) <= 3);
+    assert!(world.run_until(compacted), "{:?}", world.files());
+    alter_compaction(&mut world, &tables, &format!("{{{strategy}, 'enabled': false}}"));
+    third(&mut world, 2);
+    world.stop();
+    assert!(world.start(3));
+    check(&mut world, &tables, 5000, "here");
+    world.stop();
+    (world, tables)
+}
+
+/// With `HELENUS_SSTABLE_CHECK` naming a script, it is run on a directory of what the engine writes in each version
+/// (`schema.cql` and `golden/<table>-<id>/` with components and `rows.json`): to have real Cassandra verify, import and
+/// read it. `HELENUS_SSTABLE_STATEMENTS` names the directory of the statements that made the tables, a file `<table>.cql`
+/// or `<table>.cql.gz` of each; `HELENUS_SSTABLE_VERSION` selects one version, `HELENUS_SSTABLE_TABLES` some tables.
+#[test]
+fn cassandra_accepts_what_the_engine_writes() {
+    let Ok(from) = std::env::var("HELENUS_SSTABLE_STATEMENTS") else { return };
+    let script = std::env::var("HELENUS_SSTABLE_CHECK").ok();
+    let only = std::env::var("HELENUS_SSTABLE_VERSION").ok();
+    for version in ["da", "oa", "nb"] {
+        if only.as_ref().is_some_and(|only| only != version) {
+            continue;
+        }
+        let (world, tables) = written(version, Path::new(&from));
+        let to: PathBuf = std::env::temp_dir().join(format!("helenus-engine-{version}"));
+        lay_out(&world, &tables, &to);
+        let Some(script) = &script else { continue };
+        let status = Command::new(script).arg(&to).status().expect("runs");
+        assert!(status.success(), "{version} in {}", to.display());
+        std::fs::remove_dir_all(&to).expect("removed");
+    }
+}
