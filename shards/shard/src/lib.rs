@@ -32,7 +32,7 @@ pub use row_block::RowBlock;
 
 pub use cql::Prepared;
 pub use cql::plan::{BatchKind, ColumnSpec};
-pub use engine::{Counts, FlushCompression, SstableOptions, SyncMode, TableStatistics, Version};
+pub use engine::{Counts, Fault, FaultKind, FlushCompression, SstableOptions, SyncMode, TableStatistics, Version};
 pub use table_verbs::{TableAnswer, TableVerb};
 
 use barrier::Barrier;
@@ -333,6 +333,11 @@ impl Shard {
     /// What the node was told.
     pub fn node_config(&self) -> &Config {
         &self.inner.config
+    }
+
+    /// Waits for the first failure of a kind of this shard's disk that was not told before.
+    pub async fn next_fault(&self) -> Fault {
+        self.store().next_fault().await
     }
 
     /// Messages sent to other cores on behalf of this shard's requests since the start.

@@ -10,6 +10,7 @@ mod cache;
 pub mod commitlog;
 pub mod compaction;
 mod covered;
+mod fault;
 mod flush;
 mod flush_rows;
 mod load;
@@ -34,6 +35,7 @@ mod write;
 mod writing;
 
 pub use batch_log::{BatchId, StoredBatch};
+pub use fault::{Fault, FaultKind};
 pub use load::directory_of;
 pub use row_lock::RowGuard;
 pub use split::{PartNames, Parts};

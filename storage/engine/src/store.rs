@@ -17,6 +17,7 @@ use crate::cache::BlockCache;
 use crate::commitlog::replay::{self, Found};
 use crate::commitlog::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::commitlog::{Log, LogOptions};
+use crate::fault::Faults;
 use crate::memtable::{MemoryCounter, Memtable};
 use crate::open_sstable::OpenSstable;
 use crate::read::{self, CellScratch};
@@ -98,6 +99,8 @@ pub(crate) struct Inner {
     pub(crate) left_foreign: RefCell<BTreeSet<(TableId, Descriptor)>>,
     /// Parts of foreign SSTables that this shard will serve, by those.
     pub(crate) parts: RefCell<BTreeMap<(TableId, Descriptor), Rc<OpenSstable>>>,
+    /// Failures that the node's policies decide about.
+    pub(crate) faults: Faults,
     /// Blocks of SSTables.
     pub(crate) cache: Rc<BlockCache>,
     locks: RowLocks,
@@ -117,6 +120,7 @@ impl Store {
         let found: Found = replay::list(&directory).await?;
         let gate = Gate::new();
         let inner = Inner {
+            faults: Faults::default(),
             cache: Rc::new(BlockCache::new(options.cache_bytes_max, gate.clone())),
             directory,
             shard: runtime::current_shard().0 as u16,
@@ -252,13 +256,13 @@ impl Store {
     /// memtable budget. An error other than [`Error::LogFailed`] is definite. If the future is dropped the write may
     /// still happen, whole.
     pub async fn apply(&self, mutation: Mutation, system: bool) -> Result<(), Error> {
-        self.write(mutation, system, false).await
+        self.inner.faults.noted(self.write(mutation, system, false).await)
     }
 
     /// [`Store::apply`] that returns only when the write is durable, in `periodic` mode too. There what the log could not
     /// write is not lost but waits for room, so that the error is [`Error::LogFailed`]: unknown.
     pub async fn apply_durably(&self, mutation: Mutation, system: bool) -> Result<(), Error> {
-        self.write(mutation, system, true).await
+        self.inner.faults.noted(self.write(mutation, system, true).await)
     }
 
     async fn write(&self, mutation: Mutation, system: bool, durably: bool) -> Result<(), Error> {
@@ -298,7 +302,7 @@ impl Store {
     /// as it was when the read reached it, or any later state, but never half of a mutation.
     pub async fn read(&self, command: &ReadCommand, sink: &mut dyn RowSink) -> Result<ReadEnd, Error> {
         let (memtable, view) = self.inner.readable(command.table)?;
-        read::read(&self.inner, &memtable, &view, command, sink).await
+        self.inner.faults.noted(read::read(&self.inner, &memtable, &view, command, sink).await)
     }
 
     /// Tries to read without waiting: `None` if the read would have to yield or wait (nothing was given to the sink).

@@ -8,11 +8,13 @@
 //! Defaults are Cassandra's, except `commitlog_sync: group`, and except where Cassandra's is unlimited: connections in
 //! all and per client address.
 
+mod disk;
 mod keys;
 mod settings;
 pub mod sstables;
 pub mod units;
 
+pub use disk::{CommitFailurePolicy, DiskFailurePolicy};
 use serde_norway::Value;
 use shard::{SstableOptions, SyncMode};
 use std::collections::BTreeMap;
@@ -55,6 +57,10 @@ pub struct Config {
     pub write_timeout: Duration,
     /// `truncate_request_timeout`.
     pub truncate_timeout: Duration,
+    /// `disk_failure_policy`.
+    pub disk_failure_policy: DiskFailurePolicy,
+    /// `commit_failure_policy`.
+    pub commit_failure_policy: CommitFailurePolicy,
     /// `auto_snapshot`: whether what is dropped or truncated is kept as a snapshot.
     pub auto_snapshot: bool,
     /// `auto_snapshot_ttl`: how long such a snapshot lives; `None`: until someone clears it.
@@ -108,6 +114,8 @@ impl Default for Config {
             range_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(2),
             truncate_timeout: Duration::from_secs(60),
+            disk_failure_policy: DiskFailurePolicy::default(),
+            commit_failure_policy: CommitFailurePolicy::default(),
             auto_snapshot: true,
             auto_snapshot_ttl: None,
             connections_max: CONNECTIONS_MAX,
@@ -394,6 +402,8 @@ impl Given {
             truncate_timeout: self
                 .timeout("truncate_request_timeout", "truncate_request_timeout_in_ms")?
                 .unwrap_or(default.truncate_timeout),
+            disk_failure_policy: self.disk_failure_policy()?,
+            commit_failure_policy: self.commit_failure_policy()?,
             auto_snapshot: self.flag("auto_snapshot")?.unwrap_or(default.auto_snapshot),
             auto_snapshot_ttl: self.whole_seconds("auto_snapshot_ttl")?,
             connections_max: self.count(connections, CONNECTIONS_MAX)?.unwrap_or(default.connections_max),

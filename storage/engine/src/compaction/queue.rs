@@ -30,7 +30,7 @@ impl Store {
             state.view.sstables.iter().filter(|sstable| !sstable.foreign).cloned().collect()
         };
         let job = Job { table, inputs, level: 0, output_bytes_max: u64::MAX, boundaries: Vec::new() };
-        inner.compact(job).await.map(|_| ())
+        inner.faults.noted(inner.compact(job).await.map(|_| ()))
     }
 }
 
@@ -61,7 +61,7 @@ impl Inner {
                     .await;
                 let (Some(table), Some(inner)) = (wanted, inner.upgrade()) else { return };
                 let Some(_pass) = inner.gate.enter() else { return };
-                if let Err(error) = inner.compact_as_wanted(table).await {
+                if let Err(error) = inner.faults.noted(inner.compact_as_wanted(table).await) {
                     tracing::error!(%error, %table, "compaction failed");
                 }
             }
