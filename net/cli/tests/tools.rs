@@ -10,5 +10,3 @@ mod archive;
 mod arguments;
 #[path = "tools/golden.rs"]
 mod golden;
-#[path = "tools/tables.rs"]
-mod tables;
