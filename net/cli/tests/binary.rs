@@ -5,8 +5,6 @@
 mod driver;
 #[path = "binary/drivers.rs"]
 mod drivers;
-#[path = "binary/imports.rs"]
-mod imports;
 #[path = "binary/kill.rs"]
 mod kill;
 #[path = "binary/node.rs"]

@@ -10,3 +10,5 @@ mod archive;
 mod arguments;
 #[path = "tools/golden.rs"]
 mod golden;
+#[path = "tools/tables.rs"]
+mod tables;

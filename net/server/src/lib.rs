@@ -14,6 +14,7 @@ pub mod client;
 pub mod config;
 pub mod cql;
 pub mod data_dir;
+mod disk_policy;
 pub mod metrics;
 mod race;
 
@@ -40,6 +41,8 @@ pub enum Exit {
     Misconfigured = 1,
     /// Data on disk cannot be trusted.
     Corrupt = 3,
+    /// The disk failed under a node that serves, and a policy is `die`: Cassandra's code.
+    DiskFailed = 100,
 }
 
 /// What a node that serves tells about itself.
@@ -166,7 +169,6 @@ impl Node {
             truncate_timeout: config.truncate_timeout,
             auto_snapshot: config.auto_snapshot,
             auto_snapshot_ttl: config.auto_snapshot_ttl,
-            compaction_bytes_per_second: config.compaction_bytes_per_second,
             settings: self.settings.clone(),
         }
     }

@@ -15,6 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Commands one after the other until the world stops. A command that the node refuses breaks a rule; one that it does
 /// not answer was cut off by a crash.
 pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
+    let mut asked = 0;
     while !world.borrow().stop {
         runtime::sleep(Duration::from_micros(rng::below(PAUSE_MICROS_MAX))).await;
         if world.borrow().paused {
@@ -22,8 +23,11 @@ pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
         }
         let request = {
             let world = world.borrow();
-            command(TestTable { index: rng::below(2 + u64::from(clients)) as u8 }, world.snapshots.first())
+            // Each kind comes early, whatever the seed.
+            let kind = if asked < 3 { 5 + asked } else { rng::below(10) };
+            command(kind, TestTable { index: rng::below(2 + u64::from(clients)) as u8 }, world.snapshots.first())
         };
+        asked += 1;
         if request.command == "clearsnapshot" {
             // It may be gone from now on.
             world.borrow_mut().snapshots.retain(|tag| Some(tag.as_str()) != request.option("-t"));
@@ -52,10 +56,10 @@ pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
     }
 }
 
-fn command(table: TestTable, oldest_snapshot: Option<&String>) -> Request {
+fn command(kind: u64, table: TestTable, oldest_snapshot: Option<&String>) -> Request {
     let (keyspace, name) = table.keyspace_and_name();
     let tagged = |tag: String| vec![("-t".to_owned(), tag)];
-    let (command, options, arguments) = match rng::below(10) {
+    let (command, options, arguments) = match kind {
         0 => ("flush", Vec::new(), vec![keyspace]),
         1..=5 => ("flush", Vec::new(), vec![keyspace, name]),
         6 => ("snapshot", tagged(format!("tag{}", rng::below(u64::MAX))), vec![keyspace]),

@@ -9,11 +9,9 @@
 
 mod barrier;
 mod clock;
-pub mod compaction_history;
 mod coordinator;
 mod execute;
 mod held;
-pub mod imports;
 pub mod mailbox;
 pub mod ports;
 pub mod query_trace;
@@ -34,9 +32,7 @@ pub use row_block::RowBlock;
 
 pub use cql::Prepared;
 pub use cql::plan::{BatchKind, ColumnSpec};
-pub use engine::compaction::{Compacted, CompactionStatistics, Running};
-pub use engine::directory_of;
-pub use engine::{Counts, FlushCompression, SstableOptions, SyncMode, TableStatistics, Version};
+pub use engine::{Counts, Fault, FaultKind, FlushCompression, SstableOptions, SyncMode, TableStatistics, Version};
 pub use table_verbs::{TableAnswer, TableVerb};
 
 use barrier::Barrier;
@@ -105,8 +101,6 @@ pub struct Config {
     pub auto_snapshot: bool,
     /// `auto_snapshot_ttl`: how long such a snapshot lives; `None`: until someone clears it.
     pub auto_snapshot_ttl: Option<Duration>,
-    /// `compaction_throughput`: bytes per second that compactions of the node may read; 0: as many as they can.
-    pub compaction_bytes_per_second: u64,
     /// Every option with its value, as `system_views.settings` shows them.
     pub settings: Arc<BTreeMap<String, Option<String>>>,
 }
@@ -339,6 +333,11 @@ impl Shard {
     /// What the node was told.
     pub fn node_config(&self) -> &Config {
         &self.inner.config
+    }
+
+    /// Waits for the first failure of a kind of this shard's disk that was not told before.
+    pub async fn next_fault(&self) -> Fault {
+        self.store().next_fault().await
     }
 
     /// Messages sent to other cores on behalf of this shard's requests since the start.

@@ -64,7 +64,6 @@ pub(crate) async fn start(
         }
     });
     batch_log::replay(&shard, &truncations).await.map_err(store_error)?;
-    runtime::spawn_in(Class::Background, crate::compaction_history::keep(shard.clone()));
     if led {
         runtime::spawn_in(Class::Background, crate::snapshots::expire(shard.clone()));
     }
@@ -100,9 +99,7 @@ async fn open(config: &Config) -> Result<Store, StartError> {
         log_bytes_max: config.log_bytes,
         sstables: config.sstables,
     };
-    let store = Store::open(options).await.map_err(store_error)?;
-    store.set_compaction_throughput(crate::table_verbs::part_of(config.compaction_bytes_per_second));
-    Ok(store)
+    Store::open(options).await.map_err(store_error)
 }
 
 async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartError>) -> Result<Begun, StartError> {

@@ -43,7 +43,7 @@ impl Store {
     /// The disk's; the data stays where it was.
     pub async fn flush(&self, table: TableId) -> Result<(), Error> {
         let _pass = self.inner().gate.enter().ok_or(Error::Closing)?;
-        self.inner().flush(table).await
+        self.inner().faults.noted(self.inner().flush(table).await)
     }
 
     /// [`Store::flush`] of every table, as a drain does. Goes on after an error, which it returns.
@@ -193,7 +193,7 @@ impl Inner {
                     .await;
                 let (Some(table), Some(inner)) = (wanted, inner.upgrade()) else { return };
                 let Some(_pass) = inner.gate.enter() else { return };
-                let outcome = inner.flush(table).await;
+                let outcome = inner.faults.noted(inner.flush(table).await);
                 inner.flush_failed.set(outcome.is_err());
                 inner.room.notify();
                 if let Err(error) = outcome {

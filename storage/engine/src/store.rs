@@ -17,7 +17,7 @@ use crate::cache::BlockCache;
 use crate::commitlog::replay::{self, Found};
 use crate::commitlog::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::commitlog::{Log, LogOptions};
-use crate::compaction::{Activity, Throttle};
+use crate::fault::Faults;
 use crate::memtable::{MemoryCounter, Memtable};
 use crate::open_sstable::OpenSstable;
 use crate::read::{self, CellScratch};
@@ -70,14 +70,6 @@ pub(crate) struct Inner {
     pub(crate) to_compact: RefCell<BTreeSet<TableId>>,
     /// Roused when `to_compact` grows.
     pub(crate) compaction_wanted: Rc<Signal>,
-    /// What compactions do and did.
-    pub(crate) activity: Activity,
-    /// Roused when a compaction is done.
-    pub(crate) compacted: Rc<Signal>,
-    /// How fast compactions may read.
-    pub(crate) throttle: Throttle,
-    /// SSTables that are open and not yet their table's.
-    pub(crate) importing: RefCell<HashMap<TableId, Vec<Rc<OpenSstable>>>>,
     /// Bytes of Data.db of the last flush.
     pub(crate) flushed_bytes: Cell<u64>,
     /// Roused when the flusher may have something to do.
@@ -107,6 +99,8 @@ pub(crate) struct Inner {
     pub(crate) left_foreign: RefCell<BTreeSet<(TableId, Descriptor)>>,
     /// Parts of foreign SSTables that this shard will serve, by those.
     pub(crate) parts: RefCell<BTreeMap<(TableId, Descriptor), Rc<OpenSstable>>>,
+    /// Failures that the node's policies decide about.
+    pub(crate) faults: Faults,
     /// Blocks of SSTables.
     pub(crate) cache: Rc<BlockCache>,
     locks: RowLocks,
@@ -126,6 +120,7 @@ impl Store {
         let found: Found = replay::list(&directory).await?;
         let gate = Gate::new();
         let inner = Inner {
+            faults: Faults::default(),
             cache: Rc::new(BlockCache::new(options.cache_bytes_max, gate.clone())),
             directory,
             shard: runtime::current_shard().0 as u16,
@@ -140,10 +135,6 @@ impl Store {
             compaction_turn: Semaphore::new(1),
             to_compact: RefCell::default(),
             compaction_wanted: Rc::default(),
-            activity: Activity::new(),
-            compacted: Rc::default(),
-            throttle: Throttle::default(),
-            importing: RefCell::default(),
             flushed_bytes: Cell::new(0),
             flush_wanted: Rc::default(),
             flush_failed: Cell::new(false),
@@ -265,13 +256,13 @@ impl Store {
     /// memtable budget. An error other than [`Error::LogFailed`] is definite. If the future is dropped the write may
     /// still happen, whole.
     pub async fn apply(&self, mutation: Mutation, system: bool) -> Result<(), Error> {
-        self.write(mutation, system, false).await
+        self.inner.faults.noted(self.write(mutation, system, false).await)
     }
 
     /// [`Store::apply`] that returns only when the write is durable, in `periodic` mode too. There what the log could not
     /// write is not lost but waits for room, so that the error is [`Error::LogFailed`]: unknown.
     pub async fn apply_durably(&self, mutation: Mutation, system: bool) -> Result<(), Error> {
-        self.write(mutation, system, true).await
+        self.inner.faults.noted(self.write(mutation, system, true).await)
     }
 
     async fn write(&self, mutation: Mutation, system: bool, durably: bool) -> Result<(), Error> {
@@ -311,7 +302,7 @@ impl Store {
     /// as it was when the read reached it, or any later state, but never half of a mutation.
     pub async fn read(&self, command: &ReadCommand, sink: &mut dyn RowSink) -> Result<ReadEnd, Error> {
         let (memtable, view) = self.inner.readable(command.table)?;
-        read::read(&self.inner, &memtable, &view, command, sink).await
+        self.inner.faults.noted(read::read(&self.inner, &memtable, &view, command, sink).await)
     }
 
     /// Tries to read without waiting: `None` if the read would have to yield or wait (nothing was given to the sink).
@@ -412,7 +403,6 @@ impl Store {
         self.inner.flush_wanted.notify();
         self.inner.compaction_wanted.notify();
         self.inner.foreign_found.notify();
-        self.inner.compacted.notify();
         self.inner.room.notify();
         self.inner.gate.close().await;
         match self.inner.log.get() {
@@ -515,11 +505,6 @@ impl Inner {
         if !view.sstables.is_empty() {
             self.given_up.borrow_mut().entry(table).or_default().extend(view.sstables.iter().cloned());
         }
-    }
-
-    /// The SSTables of a table that [`Inner::give_up`] keeps.
-    pub(crate) fn given_up_of(&self, table: TableId) -> Vec<Rc<OpenSstable>> {
-        self.given_up.borrow().get(&table).cloned().unwrap_or_default()
     }
 
     /// The drop or truncation is durable: the files go.

@@ -11,6 +11,9 @@ mod json;
 mod options;
 mod sstabledump;
 mod sstablemetadata;
+mod sstableutil;
+mod sstableverify;
+mod tables;
 mod values;
 
 use std::io::Write;
@@ -42,6 +45,8 @@ impl From<sstable::Error> for Failure {
 pub(crate) fn run(name: &str, arguments: &[String], now: i64, output: &mut Output<'_>) -> Option<u8> {
     let result = match name {
         "sstabledump" => sstabledump::run(arguments, now, output),
+        "sstableutil" => sstableutil::run(arguments, output),
+        "sstableverify" => sstableverify::run(arguments, output),
         "sstablemetadata" => sstablemetadata::run(arguments, now, output),
         _ => return None,
     };

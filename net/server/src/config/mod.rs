@@ -8,11 +8,13 @@
 //! Defaults are Cassandra's, except `commitlog_sync: group`, and except where Cassandra's is unlimited: connections in
 //! all and per client address.
 
+mod disk;
 mod keys;
 mod settings;
 pub mod sstables;
 pub mod units;
 
+pub use disk::{CommitFailurePolicy, DiskFailurePolicy};
 use serde_norway::Value;
 use shard::{SstableOptions, SyncMode};
 use std::collections::BTreeMap;
@@ -55,12 +57,14 @@ pub struct Config {
     pub write_timeout: Duration,
     /// `truncate_request_timeout`.
     pub truncate_timeout: Duration,
+    /// `disk_failure_policy`.
+    pub disk_failure_policy: DiskFailurePolicy,
+    /// `commit_failure_policy`.
+    pub commit_failure_policy: CommitFailurePolicy,
     /// `auto_snapshot`: whether what is dropped or truncated is kept as a snapshot.
     pub auto_snapshot: bool,
     /// `auto_snapshot_ttl`: how long such a snapshot lives; `None`: until someone clears it.
     pub auto_snapshot_ttl: Option<Duration>,
-    /// `compaction_throughput`: bytes per second that compactions may read; 0: as many as they can.
-    pub compaction_bytes_per_second: u64,
     /// `native_transport_max_concurrent_connections`.
     pub connections_max: usize,
     /// `native_transport_max_concurrent_connections_per_ip`.
@@ -110,9 +114,10 @@ impl Default for Config {
             range_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(2),
             truncate_timeout: Duration::from_secs(60),
+            disk_failure_policy: DiskFailurePolicy::default(),
+            commit_failure_policy: CommitFailurePolicy::default(),
             auto_snapshot: true,
             auto_snapshot_ttl: None,
-            compaction_bytes_per_second: 64 << 20,
             connections_max: CONNECTIONS_MAX,
             connections_per_ip_max: CONNECTIONS_PER_IP_MAX,
             memory_bytes: MEMORY_BYTES_DEFAULT,
@@ -321,19 +326,6 @@ impl Given {
         }
     }
 
-    fn throughput(&mut self) -> Result<Option<u64>, ConfigError> {
-        const NAME: &str = "compaction_throughput";
-        let older = self.number("compaction_throughput_mb_per_sec", 0, 1 << 30)?.map(|megabytes| megabytes << 20);
-        match (older, self.text(NAME)?) {
-            (Some(bytes), _) => Ok(Some(bytes)),
-            (None, None) => Ok(None),
-            (None, Some(text)) => match text.strip_suffix("/s").and_then(units::bytes) {
-                Some(bytes) => Ok(Some(bytes)),
-                None => error(format!("{NAME}: {text} is not a rate such as 64MiB/s")),
-            },
-        }
-    }
-
     fn log_bytes(&mut self) -> Result<Option<u64>, ConfigError> {
         const NAME: &str = "commitlog_total_space";
         let older = self.number("commitlog_total_space_in_mb", 1, 1 << 30)?.map(|megabytes| megabytes << 20);
@@ -410,9 +402,10 @@ impl Given {
             truncate_timeout: self
                 .timeout("truncate_request_timeout", "truncate_request_timeout_in_ms")?
                 .unwrap_or(default.truncate_timeout),
+            disk_failure_policy: self.disk_failure_policy()?,
+            commit_failure_policy: self.commit_failure_policy()?,
             auto_snapshot: self.flag("auto_snapshot")?.unwrap_or(default.auto_snapshot),
             auto_snapshot_ttl: self.whole_seconds("auto_snapshot_ttl")?,
-            compaction_bytes_per_second: self.throughput()?.unwrap_or(default.compaction_bytes_per_second),
             connections_max: self.count(connections, CONNECTIONS_MAX)?.unwrap_or(default.connections_max),
             connections_per_ip_max: self.count(per_ip, CONNECTIONS_MAX)?.unwrap_or(default.connections_per_ip_max),
             memory_bytes: default.memory_bytes,

@@ -14,6 +14,7 @@ pub mod handshake;
 use crate::admin::Admin;
 use crate::config::Config;
 use crate::data_dir::Refused;
+use crate::disk_policy::{self, Consequence};
 use crate::metrics::Metrics;
 use crate::race::{Either, Signal, race};
 use crate::{ControlPort, Exit, Ready};
@@ -45,6 +46,8 @@ pub enum Control {
     Begin,
     /// The node cannot go on.
     Abort(Exit),
+    /// To shard 0: a disk failed, and a policy wants this.
+    Failed(Consequence),
     /// Shard 0: serve this connection; the port is the shard-aware one.
     Connection(Accepted, u16),
     /// To shard 0: a connection of this client has closed.
@@ -200,16 +203,28 @@ impl Service {
                     None => std::future::pending().await,
                 }
             };
-            match race(race(terminated.as_mut(), asked), shared.control.recv()).await {
+            let told = race(shared.control.recv(), shared.shard.next_fault());
+            let consequence = match race(race(terminated.as_mut(), asked), told).await {
                 Either::Left(Either::Left(())) => break,
                 Either::Left(Either::Right(())) => {
                     self.drain_all(accepting.take()).await;
                     admin.drained.set();
+                    continue;
                 }
-                Either::Right((shard, Control::Closed(address))) => {
+                Either::Right(Either::Left((shard, Control::Closed(address)))) => {
                     shared.balance.borrow_mut().closed(shard.0 as usize, address);
+                    continue;
                 }
-                Either::Right(_) => {}
+                Either::Right(Either::Left((_, Control::Failed(consequence)))) => consequence,
+                Either::Right(Either::Left(_)) => continue,
+                Either::Right(Either::Right(fault)) => disk_policy::decide(&shared.config, &fault),
+            };
+            match consequence {
+                Consequence::Errors => {}
+                Consequence::StopServing => admin.drain.set(),
+                Consequence::Die => {
+                    return Err(Refused { text: "the disk failed".into(), exit: Exit::DiskFailed });
+                }
             }
         }
         stopping.set();
@@ -245,7 +260,15 @@ impl Service {
     pub(crate) async fn follow(&self) -> Result<(), Exit> {
         let shared = &self.shared;
         loop {
-            match shared.control.recv().await.1 {
+            let message = match race(shared.control.recv(), shared.shard.next_fault()).await {
+                Either::Left((_, message)) => message,
+                Either::Right(fault) => {
+                    let consequence = disk_policy::decide(&shared.config, &fault);
+                    shared.control.send(ShardId(0), Control::Failed(consequence)).await;
+                    continue;
+                }
+            };
+            match message {
                 Control::Connection(accepted, shard_aware_port) => {
                     shared.shard_aware_port.set(shard_aware_port);
                     shared.open(accepted);
@@ -257,7 +280,7 @@ impl Service {
                 }
                 Control::Stop => return Ok(()),
                 Control::Abort(exit) => return Err(exit),
-                Control::Begin | Control::Closed(_) | Control::Drained => {}
+                Control::Begin | Control::Closed(_) | Control::Drained | Control::Failed(_) => {}
             }
         }
     }

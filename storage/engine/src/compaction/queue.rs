@@ -4,12 +4,11 @@
 //! whose compaction failed is asked again after its next flush.
 
 use super::run::{self, Done, Job};
-use super::{Candidate, Kind, Moment, Picker, Task, Tracked};
+use super::{Candidate, Kind, Moment, Picker, Task};
 use crate::Error;
 use crate::open_sstable::OpenSstable;
 use crate::sstable_id;
 use crate::store::{Inner, Store};
-use crate::table::TableState;
 use model::TableId;
 use model::compaction::CompactionOptions;
 use runtime::Class;
@@ -31,7 +30,7 @@ impl Store {
             state.view.sstables.iter().filter(|sstable| !sstable.foreign).cloned().collect()
         };
         let job = Job { table, inputs, level: 0, output_bytes_max: u64::MAX, boundaries: Vec::new() };
-        inner.compact(job, Kind::Major).await.map(|_| ())
+        inner.faults.noted(inner.compact(job).await.map(|_| ()))
     }
 }
 
@@ -62,7 +61,7 @@ impl Inner {
                     .await;
                 let (Some(table), Some(inner)) = (wanted, inner.upgrade()) else { return };
                 let Some(_pass) = inner.gate.enter() else { return };
-                if let Err(error) = inner.compact_as_wanted(table).await {
+                if let Err(error) = inner.faults.noted(inner.compact_as_wanted(table).await) {
                     tracing::error!(%error, %table, "compaction failed");
                 }
             }
@@ -76,8 +75,8 @@ impl Inner {
             let Some((task, job)) = self.next_task(table) else { return Ok(()) };
             let inputs: Vec<Candidate> = job.inputs.iter().map(|input| candidate(input, 0)).collect();
             let done = match task.kind {
-                Kind::Expired => self.drop_expired(job).await?,
-                kind => self.compact(job, kind).await?,
+                Kind::Expired => run::drop_expired(self, job).await?,
+                _ => self.compact(job).await?,
             };
             if done == Done::default() {
                 return Ok(());
@@ -99,7 +98,7 @@ impl Inner {
         let mut tables = self.tables.borrow_mut();
         let state = tables.get_mut(&table)?;
         let options = CompactionOptions::of(&state.table.options.compaction);
-        if !options.common.enabled || !state.auto_compaction {
+        if !options.common.enabled {
             return None;
         }
         let now = now_in_seconds();
@@ -134,37 +133,14 @@ impl Inner {
     }
 
     /// Runs a job, if it has inputs. The caller has the turn.
-    pub(crate) async fn compact(self: &Rc<Self>, job: Job, kind: Kind) -> Result<Done, Error> {
+    pub(crate) async fn compact(self: &Rc<Self>, job: Job) -> Result<Done, Error> {
         if job.inputs.is_empty() {
             return Ok(Done::default());
         }
         let (table, inputs) = (job.table, job.inputs.len());
-        let tracked = Tracked::new(self, table, kind, &job.inputs);
-        let outcome = run::run(self, job, now_in_seconds(), &tracked).await;
-        tracked.done(&outcome);
-        let done = outcome?;
+        let done = run::run(self, job, now_in_seconds()).await?;
         tracing::info!(%table, inputs, ?done, "compacted");
         Ok(done)
-    }
-}
-
-impl Inner {
-    async fn drop_expired(self: &Rc<Self>, job: Job) -> Result<Done, Error> {
-        let tracked = Tracked::new(self, job.table, Kind::Expired, &job.inputs);
-        let outcome = run::drop_expired(self, job).await;
-        tracked.done(&outcome);
-        outcome
-    }
-
-    /// How many tasks the strategy of a table expects to have yet.
-    pub(crate) fn pending_of(&self, state: &TableState) -> usize {
-        let Some(picker) = state.picker.as_ref().filter(|_| state.auto_compaction) else { return 0 };
-        let now = now_in_seconds();
-        let gc_before = now - i64::from(state.table.options.gc_grace_seconds);
-        let own = state.view.sstables.iter().filter(|sstable| !sstable.foreign);
-        let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before)).collect();
-        let flush_bytes = self.flushed_bytes.get();
-        picker.pending(&candidates, &Moment { now, gc_before, memtable_min_timestamp: None, flush_bytes })
     }
 }
 

@@ -1,13 +1,14 @@
 //! Damaged SSTables: whatever byte is flipped, opening and reading end, with an error or with rows, and never panic.
 
 use super::archive::Archive;
+
 use super::database::Database;
 use super::schema;
 use super::sstables::{Sstable, sstables};
 use super::written::written;
-use model::Table;
 use model::key::{ShardMap, TokenRange};
 use model::query::Slice;
+use model::{Table, arbitrary};
 use sstable::sidecar::Sidecar;
 use sstable::{Component, Error, Version};
 use std::sync::Arc;
@@ -16,6 +17,26 @@ use std::sync::Arc;
 const TABLES: [&str; 6] = ["key_date", "key_map", "statics", "collections", "range_tombstones", "compression_none"];
 /// Flips per component, spread over its bytes.
 const FLIPS: usize = 60;
+/// The variable that asks for another number; `all`: each byte of each component, and [`RANDOM_FLIPS_ALL`].
+const VARIABLE: &str = "HELENUS_FLIPS";
+/// Flips at random places of a large table.
+const RANDOM_FLIPS: usize = 300;
+const RANDOM_FLIPS_ALL: usize = 100_000;
+
+/// How many flips are asked for: per component, and of the large table.
+fn flips() -> (usize, usize) {
+    match std::env::var(VARIABLE) {
+        Err(_) => (FLIPS, RANDOM_FLIPS),
+        Ok(all) if all == "all" => (usize::MAX, RANDOM_FLIPS_ALL),
+        Ok(number) => number.parse().map(|number| (number, number)).expect("a number of flips, or `all`"),
+    }
+}
+
+/// The places to flip in a component of `len` bytes, with the bit of each.
+fn places(len: usize) -> impl Iterator<Item = (usize, u8)> {
+    let count = flips().0.min(len);
+    (0..count).map(move |step| ((step * len / count).min(len - 1), 1 << (step % 8)))
+}
 
 /// Opens and reads everything, by scan, by key and by slice.
 fn read(sstable: &Sstable<'_>, table: &Arc<Table>, keys: &[model::DecoratedKey]) -> Result<Database, Error> {
@@ -47,13 +68,10 @@ fn flip(version: Version) {
             let keys: Vec<_> = whole.partitions.keys().take(3).cloned().collect();
             for component in Component::ALL {
                 let Some(original) = sstable.part(component.name()) else { continue };
-                for step in 0..FLIPS.min(original.len()) {
-                    let at = (step * original.len() / FLIPS.min(original.len())).min(original.len() - 1);
-                    let mut damaged = original.to_vec();
-                    damaged[at] ^= 1 << (step % 8);
-                    let files = sstable.files.iter().map(|(name, bytes)| (*name, *bytes)).collect();
-                    let mut copy = Sstable { descriptor: sstable.descriptor.clone(), sidecar: None, files };
-                    copy.files.insert(component.name(), &damaged);
+                for (at, bit) in places(original.len()) {
+                    let mut flipped = original.to_vec();
+                    flipped[at] ^= bit;
+                    let copy = damaged(sstable, component, &flipped);
                     let result = read(&copy, &table, &keys);
                     if matches!(component, Component::Data | Component::Statistics) {
                         let same = result.as_ref().is_ok_and(|found| found.partitions == whole.partitions);
@@ -61,11 +79,66 @@ fn flip(version: Version) {
                     }
                 }
                 for len in [0, 1, original.len() / 2, original.len().saturating_sub(1)] {
-                    let files = sstable.files.iter().map(|(name, bytes)| (*name, *bytes)).collect();
-                    let mut copy = Sstable { descriptor: sstable.descriptor.clone(), sidecar: None, files };
-                    copy.files.insert(component.name(), &original[..len.min(original.len())]);
+                    let copy = damaged(sstable, component, &original[..len.min(original.len())]);
                     let _ = read(&copy, &table, &keys);
                 }
+            }
+        }
+    }
+}
+
+/// A copy with a bit of a component flipped.
+fn damaged<'a>(sstable: &Sstable<'a>, component: Component, bytes: &'a [u8]) -> Sstable<'a> {
+    let mut files = sstable.files.clone();
+    files.insert(component.name(), bytes);
+    Sstable { descriptor: sstable.descriptor.clone(), sidecar: None, files }
+}
+
+/// Flips at random places of a large table, each component as likely as it is long: of Cassandra's files and of our own.
+#[test]
+fn random_flips_of_a_large_table_are_found_or_harmless() {
+    const TABLE: &str = "wide";
+    let mut below = arbitrary::generator(1);
+    let per_table = flips().1 / 6;
+    for version in [Version::Da, Version::Oa, Version::Nb] {
+        let tables = Archive::load(version);
+        let opened = sstables(&tables[TABLE]);
+        let original = &opened[0];
+        let table = Arc::new(schema::table(&tables[TABLE], &opened));
+        let (finished, _) = written(TABLE, original, Some((0, ShardMap::new(1))), None);
+        let files = finished.components.iter().map(|(component, bytes)| (component.name(), &bytes[..])).collect();
+        let own = Sstable { descriptor: original.descriptor.clone(), sidecar: None, files };
+        let whole = read(original, &table, &[]).expect("reads");
+        let keys: Vec<_> = whole.partitions.keys().take(1).cloned().collect();
+        for (sstable, is_own) in [(original, false), (&own, true)] {
+            let parts: Vec<(Component, &[u8])> = Component::ALL
+                .into_iter()
+                .filter_map(|component| sstable.part(component.name()).map(|bytes| (component, bytes)))
+                .collect();
+            for _ in 0..per_table {
+                let mut at = below(parts.iter().map(|(_, bytes)| bytes.len() as u64).sum()) as usize;
+                let mut found = parts.iter();
+                let (component, bytes) = loop {
+                    let (component, bytes) = found.next().expect("within the bytes");
+                    match at.checked_sub(bytes.len()) {
+                        Some(rest) => at = rest,
+                        None => break (*component, *bytes),
+                    }
+                };
+                let mut flipped = bytes.to_vec();
+                flipped[at] ^= 1 << below(8);
+                let mut copy = damaged(sstable, component, &flipped);
+                let sidecar = match is_own {
+                    true => Sidecar::open(&copy.descriptor, copy.part("Helenus.db").expect("there")).map(Some),
+                    false => Ok(None),
+                };
+                let result = sidecar.and_then(|sidecar| {
+                    copy.sidecar = sidecar;
+                    read(&copy, &table, &keys)
+                });
+                let same = result.as_ref().is_ok_and(|found| found.partitions == whole.partitions);
+                let must = is_own || matches!(component, Component::Data | Component::Statistics);
+                assert!(result.is_err() || same || !must, "{version:?} {component:?} at {at}, own: {is_own}");
             }
         }
     }
@@ -106,13 +179,10 @@ fn flipped_bytes_of_our_own_are_found() {
                 let keys: Vec<_> = whole.partitions.keys().take(3).cloned().collect();
                 for component in Component::ALL {
                     let Some(bytes) = own.part(component.name()) else { continue };
-                    for step in 0..FLIPS.min(bytes.len()) {
-                        let at = (step * bytes.len() / FLIPS.min(bytes.len())).min(bytes.len() - 1);
-                        let mut damaged = bytes.to_vec();
-                        damaged[at] ^= 1 << (step % 8);
-                        let files = own.files.iter().map(|(name, bytes)| (*name, *bytes)).collect();
-                        let mut copy = Sstable { descriptor: own.descriptor.clone(), sidecar: None, files };
-                        copy.files.insert(component.name(), &damaged);
+                    for (at, bit) in places(bytes.len()) {
+                        let mut flipped = bytes.to_vec();
+                        flipped[at] ^= bit;
+                        let mut copy = damaged(&own, component, &flipped);
                         let found = sidecar(&copy).and_then(|sidecar| {
                             copy.sidecar = sidecar;
                             read(&copy, &table, &keys)

@@ -1,0 +1,86 @@
+//! `sstableutil`: the files of a table.
+//!
+//! Listing alone: what an interrupted compaction or flush left behind is known to the node, which removes it when it
+//! starts, so that temporary files are those that are in no SSTable with a table of contents.
+
+use super::options::{Known, Style, flag, parse};
+use super::tables::{DATA_DIRECTORY, directories, files};
+use super::{Failure, Output};
+use sstable::{Component, Descriptor};
+use std::collections::BTreeSet;
+
+const OPTIONS: &[Known] = &[
+    flag("c", "cleanup"),
+    flag("d", "debug"),
+    flag("h", "help"),
+    flag("o", "oplog"),
+    Known { short: "t", long: "type", values_max: 1 },
+    flag("v", "verbose"),
+    Known { short: "", long: "data-dir", values_max: 1 },
+];
+const USAGE: &str = "\
+usage: sstableutil [options] <keyspace> <column_family>
+--
+List sstable files for the provided table.
+--
+Options are:
+ -c,--cleanup      clean-up any outstanding transactions
+ -d,--debug        display stack traces
+ -h,--help         display this help message
+ -o,--oplog        include operation logs
+ -t,--type <arg>   all (list all files, final or temporary), tmp (list
+                   temporary files only), final (list final files only),
+ -v,--verbose      verbose output
+";
+
+/// Runs the tool; the result is its exit code.
+pub(crate) fn run(arguments: &[String], output: &mut Output<'_>) -> Result<u8, Failure> {
+    let mut usage = |text: &str| {
+        if !text.is_empty() {
+            writeln!(output.err, "{text}")?;
+        }
+        output.out.write_all(USAGE.as_bytes())?;
+        Ok(u8::from(!text.is_empty()))
+    };
+    let given = match parse(OPTIONS, Style::Gnu, arguments) {
+        Ok(given) => given,
+        Err(text) => return usage(&text),
+    };
+    if given.has("h") {
+        return usage("");
+    }
+    let [keyspace, table] = &given.rest[..] else {
+        return usage(if given.rest.len() < 2 { "Missing arguments" } else { "Too many arguments" });
+    };
+    let directories = directories(given.value("data-dir").unwrap_or(DATA_DIRECTORY), keyspace, table)?;
+    if given.has("c") {
+        return Err(Failure("-c is not supported: the node removes what was left behind when it starts".into()));
+    }
+    writeln!(output.out, "Listing files...")?;
+    let kind = given.value("t").unwrap_or("all");
+    for directory in directories {
+        let files = files(&directory)?;
+        let name = |path: &std::path::Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let parsed: Vec<_> = files.iter().map(|path| (path, Descriptor::parse(&name(path)))).collect();
+        let is_whole = |(_, found): &&(_, Option<(Descriptor, Option<Component>)>)| {
+            found.as_ref().is_some_and(|(_, component)| *component == Some(Component::Toc))
+        };
+        let whole: BTreeSet<&Descriptor> =
+            parsed.iter().filter(is_whole).filter_map(|(_, found)| found.as_ref().map(|(found, _)| found)).collect();
+        for (path, found) in &parsed {
+            let is_final = found.as_ref().is_some_and(|(descriptor, _)| whole.contains(descriptor));
+            let is_log = name(path).ends_with(".log");
+            let shown = match kind {
+                _ if is_log => given.has("o"),
+                _ if found.is_none() => false,
+                "tmp" => !is_final,
+                "final" => is_final,
+                _ => true,
+            };
+            if shown {
+                writeln!(output.out, "{}", path.display())?;
+            }
+        }
+    }
+    Ok(0)
+}

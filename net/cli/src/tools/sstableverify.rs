@@ -1,0 +1,210 @@
+//! `sstableverify`: whether the files of a table are sound.
+//!
+//! 1. Each SSTable opens, and its Data.db agrees with its digest.
+//! 2. With `-e` every partition is read to its end, in order, and every block checked.
+
+use super::files::{Location, Opened};
+use super::options::{Known, Style, flag, parse};
+use super::tables::{DATA_DIRECTORY, directories, sstables};
+use super::values::hex;
+use super::{Failure, Output};
+use model::DecoratedKey;
+use sstable::row_codec::raw::Item;
+use sstable::{Component, Version};
+
+/// Bytes of Data.db that are read at once for the digest.
+const READ_BYTES: u64 = 1 << 20;
+const OPTIONS: &[Known] = &[
+    flag("c", "check_version"),
+    flag("", "debug"),
+    flag("e", "extended"),
+    flag("f", "force"),
+    flag("h", "help"),
+    flag("q", "quick"),
+    flag("r", "mutate_repair_status"),
+    Known { short: "t", long: "token_range", values_max: 1 },
+    flag("v", "verbose"),
+    Known { short: "", long: "data-dir", values_max: 1 },
+];
+const USAGE: &str = "\
+usage: sstableverify [options] <keyspace> <column_family> force
+--
+Verify the sstable for the provided table.
+--
+NOTE: There are significant risks associated with using this tool; it
+likely doesn't do what you expect and there are known edge cases. You must
+provide a -f or --force argument in order to allow usage of the tool ->
+see CASSANDRA-9947 and CASSANDRA-17017 for known risks.
+https://issues.apache.org/jira/browse/CASSANDRA-9947
+https://issues.apache.org/jira/browse/CASSANDRA-17017
+--
+Options are:
+ -c,--check_version          make sure sstables are the latest version
+    --debug                  display stack traces
+ -e,--extended               extended verification
+ -f,--force                  force verify - see CASSANDRA-17017
+ -h,--help                   display this help message
+ -q,--quick                  do a quick check, don't read all data
+ -r,--mutate_repair_status   don't mutate repair status
+ -t,--token_range <range>    long token range of the format left,right.
+                             This may be provided multiple times to define
+                             multiple different ranges
+ -v,--verbose                verbose output
+";
+
+/// Runs the tool; the result is its exit code.
+pub(crate) fn run(arguments: &[String], output: &mut Output<'_>) -> Result<u8, Failure> {
+    let mut usage = |text: &str| {
+        if !text.is_empty() {
+            writeln!(output.err, "{text}")?;
+        }
+        output.out.write_all(USAGE.as_bytes())?;
+        Ok(u8::from(!text.is_empty()))
+    };
+    let given = match parse(OPTIONS, Style::Gnu, arguments) {
+        Ok(given) => given,
+        Err(text) => return usage(&text),
+    };
+    if given.has("h") {
+        return usage("");
+    }
+    let [keyspace, table] = &given.rest[..] else {
+        return usage(if given.rest.len() < 2 { "Missing arguments" } else { "Too many arguments" });
+    };
+    if !given.has("f") {
+        return usage("verify will not run without -f or --force. See CASSANDRA-17017 for details.");
+    }
+    for refused in ["c", "r", "t"] {
+        if given.has(refused) {
+            return Err(Failure(format!("-{refused} is not supported")));
+        }
+    }
+    let (extended, verbose) = (given.has("e"), given.has("v"));
+    writeln!(
+        output.out,
+        "sstableverify using the following options: Options{{keyspaceName='{keyspace}', cfName='{table}', \
+         debug={}, verbose={verbose}, extended={extended}, checkVersion=false, mutateRepairStatus=false, quick={}, \
+         tokens=[]}}",
+        given.has("debug"),
+        given.has("q")
+    )?;
+    let directories = directories(given.value("data-dir").unwrap_or(DATA_DIRECTORY), keyspace, table)?;
+    writeln!(
+        output.out,
+        "Running verifier with the following options: Options{{invokeDiskFailurePolicy=false, \
+         extendedVerification={extended}, checkVersion=false, mutateRepairStatus=false, checkOwnsTokens=false, \
+         quick=false}}"
+    )?;
+    let mut sound = true;
+    for directory in directories {
+        for location in sstables(&directory)? {
+            let mut verify = Verify { location: &location, name: name(&location), output, verbose };
+            if let Err(Failure(reason)) = verify.all(extended) {
+                sound = false;
+                writeln!(output.out, "WARNING: {reason}")?;
+                let path = location.path(Component::Data);
+                writeln!(
+                    output.out,
+                    "WARNING: Error verifying {}: java.lang.Exception: Invalid SSTable {}, please force a full repair",
+                    name(&location),
+                    path.display()
+                )?;
+            }
+        }
+    }
+    Ok(u8::from(!sound))
+}
+
+/// As Cassandra names an SSTable that is open.
+fn name(location: &Location) -> String {
+    let class = if location.descriptor.version.is_bti() { "BtiTableReader:bti" } else { "BigTableReader:big" };
+    format!("{class}(path='{}')", location.path(Component::Data).display())
+}
+
+struct Verify<'v, 'o> {
+    location: &'v Location,
+    name: String,
+    output: &'v mut Output<'o>,
+    verbose: bool,
+}
+
+impl Verify<'_, '_> {
+    fn line(&mut self, text: &str) -> Result<(), Failure> {
+        Ok(writeln!(self.output.out, "{text}")?)
+    }
+
+    fn detail(&mut self, text: &str) -> Result<(), Failure> {
+        if self.verbose { self.line(text) } else { Ok(()) }
+    }
+
+    fn all(&mut self, extended: bool) -> Result<(), Failure> {
+        let name = self.name.clone();
+        let opened = self.location.open()?;
+        self.line(&format!("Verifying {name} ({}B)", opened.reader.data_len()))?;
+        self.line(&format!("Deserializing sstable metadata for {name} "))?;
+        if self.location.descriptor.version != Version::Da {
+            for part in ["index summary", "index"] {
+                self.detail(&format!("Deserializing {part} for {name}"))?;
+            }
+        }
+        self.detail(&format!("Deserializing bloom filter for {name}"))?;
+        self.line(&format!("Checking computed hash of {name} "))?;
+        self.digest()?;
+        if extended {
+            self.line("Extended Verify requested, proceeding to inspect values")?;
+            let count = self.partitions(&opened)?;
+            self.line(&format!("Verify of {name} succeeded. All {count} rows read successfully"))?;
+        }
+        Ok(())
+    }
+
+    fn digest(&mut self) -> Result<(), Failure> {
+        let Some(stored) = self.location.read(Component::Digest)? else { return Ok(()) };
+        let path = self.location.path(Component::Data);
+        let file = runtime::blocking::BlockingFile::open(&path)?;
+        let len = file.len()?;
+        let mut crc = crc32fast::Hasher::new();
+        let mut at = 0;
+        while at < len {
+            let bytes = file.read_at(at, READ_BYTES.min(len - at) as usize)?;
+            at += bytes.len() as u64;
+            crc.update(&bytes);
+        }
+        let computed = crc.finalize();
+        let stored = String::from_utf8_lossy(&stored).trim().to_owned();
+        if stored.parse() == Ok(computed) {
+            return Ok(());
+        }
+        let file = path.display();
+        Err(Failure(format!("Corrupted file: integrity check (digest) failed for {file}: {stored} != {computed}")))
+    }
+
+    /// Reads every partition; how many there are.
+    fn partitions(&mut self, opened: &Opened) -> Result<u64, Failure> {
+        let mut pieces = opened.pieces();
+        let (mut count, mut begins, mut previous) = (0u64, 0u64, None::<DecoratedKey>);
+        while let Some(item) = pieces.next()? {
+            match item {
+                Item::Partition { key, start, .. } => {
+                    self.detail(&format!("Reading row at {start}"))?;
+                    let key = DecoratedKey::new(&key);
+                    if previous.as_ref().is_some_and(|previous| *previous >= key) {
+                        return Err(Failure(format!("Key out of order: {}", hex(&key.key))));
+                    }
+                    begins = start;
+                    previous = Some(key);
+                }
+                Item::PartitionEnd(end) => {
+                    count += 1;
+                    let key = previous.as_ref().map(|key| &key.key[..]).unwrap_or_default();
+                    let bytes = end.saturating_sub(begins + 2 + key.len() as u64);
+                    let line = format!("row {} is {bytes}B", hex(key));
+                    self.detail(&line)?;
+                    self.detail(&format!("Row {count} at {begins} valid, moving to next row at {end} "))?;
+                }
+                Item::Row(..) | Item::Marker(..) => {}
+            }
+        }
+        Ok(count)
+    }
+}

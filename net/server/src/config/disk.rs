@@ -1,0 +1,102 @@
+//! What a failing disk leads to: `disk_failure_policy`, `commit_failure_policy`.
+
+use super::{ConfigError, Given, error};
+
+/// `disk_failure_policy`: what a failure of the files of tables leads to while the node serves. A start ends with any.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DiskFailurePolicy {
+    /// The process ends, also for one bad SSTable.
+    Die,
+    /// Clients are served no more, also for one bad SSTable; nodetool still is.
+    StopParanoid,
+    /// Clients are served no more; nodetool still is. A bad SSTable fails the reads that need it.
+    #[default]
+    Stop,
+    /// The requests that meet the failure fail.
+    Ignore,
+}
+
+/// `commit_failure_policy`: what a failure of the commit log leads to. It takes no more writes in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CommitFailurePolicy {
+    /// The process ends.
+    Die,
+    /// Clients are served no more; nodetool still is.
+    #[default]
+    Stop,
+    /// Writes fail, reads are answered.
+    StopCommit,
+    /// The same.
+    Ignore,
+}
+
+impl DiskFailurePolicy {
+    /// Its name in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            DiskFailurePolicy::Die => "die",
+            DiskFailurePolicy::StopParanoid => "stop_paranoid",
+            DiskFailurePolicy::Stop => "stop",
+            DiskFailurePolicy::Ignore => "ignore",
+        }
+    }
+}
+
+impl CommitFailurePolicy {
+    /// Its name in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            CommitFailurePolicy::Die => "die",
+            CommitFailurePolicy::Stop => "stop",
+            CommitFailurePolicy::StopCommit => "stop_commit",
+            CommitFailurePolicy::Ignore => "ignore",
+        }
+    }
+}
+
+impl Given {
+    pub(super) fn disk_failure_policy(&mut self) -> Result<DiskFailurePolicy, ConfigError> {
+        use DiskFailurePolicy::*;
+        let Some(name) = self.text("disk_failure_policy")? else { return Ok(DiskFailurePolicy::default()) };
+        if name == "best_effort" {
+            return error("disk_failure_policy: best_effort is not supported: a node has one data directory");
+        }
+        let known = [Die, StopParanoid, Stop, Ignore].into_iter().find(|policy| policy.name() == name);
+        known.map_or_else(
+            || error(format!("disk_failure_policy: {name} is not one of die, stop_paranoid, stop, ignore")),
+            Ok,
+        )
+    }
+
+    pub(super) fn commit_failure_policy(&mut self) -> Result<CommitFailurePolicy, ConfigError> {
+        use CommitFailurePolicy::*;
+        let Some(name) = self.text("commit_failure_policy")? else { return Ok(CommitFailurePolicy::default()) };
+        let known = [Die, Stop, StopCommit, Ignore].into_iter().find(|policy| policy.name() == name);
+        known.map_or_else(
+            || error(format!("commit_failure_policy: {name} is not one of die, stop, stop_commit, ignore")),
+            Ok,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+
+    #[test]
+    fn policies_by_name() {
+        let read = |file: &str| Config::read(file, &[]).map_err(|error| error.0);
+        let default = read("").expect("reads");
+        assert_eq!(default.disk_failure_policy, DiskFailurePolicy::Stop);
+        assert_eq!(default.commit_failure_policy, CommitFailurePolicy::Stop);
+        let given = read("disk_failure_policy: stop_paranoid\ncommit_failure_policy: stop_commit").expect("reads");
+        assert_eq!(given.disk_failure_policy, DiskFailurePolicy::StopParanoid);
+        assert_eq!(given.commit_failure_policy, CommitFailurePolicy::StopCommit);
+        for wrong in
+            ["disk_failure_policy: best_effort", "disk_failure_policy: no", "commit_failure_policy: best_effort"]
+        {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

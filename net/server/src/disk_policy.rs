@@ -1,0 +1,37 @@
+//! What becomes of the node when a disk fails, as `disk_failure_policy` and `commit_failure_policy` say.
+
+use crate::config::{CommitFailurePolicy, Config, DiskFailurePolicy};
+use shard::{Fault, FaultKind};
+
+/// What a failure leads to, beside the errors of the requests that met it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Consequence {
+    /// Nothing.
+    Errors,
+    /// Clients are served no more.
+    StopServing,
+    /// The process ends.
+    Die,
+}
+
+/// Decides about a failure and says so in the log.
+pub(crate) fn decide(config: &Config, fault: &Fault) -> Consequence {
+    use DiskFailurePolicy as Disk;
+    let (disk, commit) = (config.disk_failure_policy, config.commit_failure_policy);
+    let consequence = match (fault.kind, disk, commit) {
+        (FaultKind::Disk | FaultKind::Sstable, Disk::Die, _) => Consequence::Die,
+        (FaultKind::Disk | FaultKind::Sstable, Disk::StopParanoid, _) => Consequence::StopServing,
+        (FaultKind::Disk, Disk::Stop, _) => Consequence::StopServing,
+        (FaultKind::Disk, Disk::Ignore, _) | (FaultKind::Sstable, Disk::Stop | Disk::Ignore, _) => Consequence::Errors,
+        (FaultKind::Log, _, CommitFailurePolicy::Die) => Consequence::Die,
+        (FaultKind::Log, _, CommitFailurePolicy::Stop) => Consequence::StopServing,
+        (FaultKind::Log, _, CommitFailurePolicy::StopCommit | CommitFailurePolicy::Ignore) => Consequence::Errors,
+    };
+    let policy = if fault.kind == FaultKind::Log { commit.name() } else { disk.name() };
+    match consequence {
+        Consequence::Errors => tracing::error!(policy, "{}: requests that need it fail", fault.text),
+        Consequence::StopServing => tracing::error!(policy, "{}: clients are served no more", fault.text),
+        Consequence::Die => tracing::error!(policy, "{}: the node ends", fault.text),
+    }
+    consequence
+}

@@ -1,0 +1,79 @@
+//! Failures of the disk that are more than the request's that met them: the node's policies decide what follows.
+//!
+//! A disk without room is none: writes are refused until there is some.
+
+use crate::Error;
+use crate::signal::Signal;
+use crate::store::Store;
+use std::cell::{Cell, RefCell};
+use std::io;
+
+/// What failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultKind {
+    /// A call on the files of tables.
+    Disk,
+    /// Bytes of one SSTable are not what was written.
+    Sstable,
+    /// The commit log takes no more writes.
+    Log,
+}
+
+const KINDS: usize = 3;
+
+/// A failure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// What failed.
+    pub kind: FaultKind,
+    /// How, for a log.
+    pub text: String,
+}
+
+/// The first failure of each kind since the start.
+#[derive(Default)]
+pub(crate) struct Faults {
+    seen: [Cell<bool>; KINDS],
+    untold: RefCell<Vec<Fault>>,
+    raised: Signal,
+}
+
+impl Faults {
+    /// Takes note of an error that somebody is told of.
+    #[cold]
+    pub(crate) fn note(&self, error: &Error) {
+        let kind = match error {
+            Error::Io(error) if is_room(error) => return,
+            Error::Io(_) => FaultKind::Disk,
+            Error::BadSstable { .. } => FaultKind::Sstable,
+            Error::LogFailed(error) if is_room(error) => return,
+            Error::LogFailed(_) => FaultKind::Log,
+            _ => return,
+        };
+        if !self.seen[kind as usize].replace(true) {
+            self.untold.borrow_mut().push(Fault { kind, text: error.to_string() });
+            self.raised.notify();
+        }
+    }
+
+    /// The result, noted if it is an error.
+    pub(crate) fn noted<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error) = &result {
+            self.note(error);
+        }
+        result
+    }
+}
+
+/// Whether a call failed for want of room.
+fn is_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+impl Store {
+    /// Waits for the first failure of a kind that was not told before.
+    pub async fn next_fault(&self) -> Fault {
+        let faults = &self.inner().faults;
+        faults.raised.wait(|| faults.untold.borrow_mut().pop()).await
+    }
+}
