@@ -197,3 +197,34 @@ fn tables_of_oa_are_read() {
 fn tables_of_nb_are_read() {
     read_foreign("nb", [3, 1, 4]);
 }
+
+#[test]
+fn what_nb_cannot_say_is_refused_in_the_mode_that_writes_it() {
+    let text = "Request on table ks.t with ttl of 630720000 seconds exceeds maximum supported expiration date of \
+                2038-01-19T03:14:06+00:00. In order to avoid this use a lower TTL, change the expiration date overflow \
+                policy or upgrade to a version where this limitation is fixed. See CASSANDRA-14092 and CASSANDRA-14227 \
+                for more details.";
+    for (mode, refused) in [("CASSANDRA_4", true), ("UPGRADING", false), ("NONE", false)] {
+        let mut world = World::new(1, &[&format!("storage_compatibility_mode={mode}")]);
+        assert!(world.start(1));
+        let statements = [
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE ks.t (k int PRIMARY KEY, v int) WITH default_time_to_live = 630720000",
+            "INSERT INTO ks.t (k, v) VALUES (1, 1) USING TTL 630720000",
+            "INSERT INTO ks.t (k, v) VALUES (2, 1) USING TTL 300000000",
+            "INSERT INTO ks.t (k, v) VALUES (3, 1)",
+            "INSERT INTO ks.t (k, v) VALUES (4, 1) USING TTL 0",
+        ];
+        let answers = world.query(statements.iter().map(|statement| plain(statement)).collect());
+        let said = |at: usize| match &answers[at] {
+            Ok(_) => String::new(),
+            Err(CallError::Failure { text, .. }) => text.clone(),
+            Err(error) => panic!("{error:?}"),
+        };
+        let expected = |text: String| if refused { text } else { String::new() };
+        assert_eq!(said(2), expected(text.to_owned()), "{mode}");
+        assert_eq!(said(4), expected(text.replace("with ttl", "with default ttl")), "{mode}");
+        assert_eq!((said(3), said(5)), (String::new(), String::new()), "{mode}");
+        world.stop();
+    }
+}

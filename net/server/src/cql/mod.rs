@@ -189,10 +189,8 @@ impl Service {
 
         let admin = Admin::new(shared.config.clone(), shared.shard.clone());
         let stopping = Signal::default();
-        let commands = match admin.listen(shared.simulated).await {
-            Some(listener) => Some(runtime::spawn(admin.clone().serve(listener, stopping.clone()))),
-            None => None,
-        };
+        let listener = admin.listen(shared.simulated).await;
+        let commands = listener.map(|listener| runtime::spawn(admin.clone().serve(listener, stopping.clone())));
         let mut terminated = pin!(runtime::signal::terminated());
         let mut drain = pin!(admin.drain.wait());
         let mut accepting = Some(accepting);

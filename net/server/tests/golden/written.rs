@@ -31,9 +31,9 @@ fn statements(directory: &Path, table: &str, version: &str) -> Vec<(String, Quer
     let text = match std::fs::read(&plain) {
         Ok(bytes) => String::from_utf8(bytes).expect("text"),
         Err(_) => {
-            let packed = std::fs::File::open(directory.join(format!("{table}.cql.gz"))).expect("statements");
+            let packed = std::fs::read(directory.join(format!("{table}.cql.gz"))).expect("statements");
             let mut text = String::new();
-            flate2::read::GzDecoder::new(packed).read_to_string(&mut text).expect("text");
+            flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).expect("text");
             text
         }
     };

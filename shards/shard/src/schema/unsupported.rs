@@ -43,3 +43,29 @@ pub(super) fn check_flags(row: RowReader<'_>) -> Result<(), Error> {
     let kind = if flags.iter().any(|flag| flag == "counter") { "counter" } else { "COMPACT STORAGE" };
     Err(Error::Unsupported { what: format!("the {kind} table {keyspace}.{}", row.text("table_name")?) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::rows::system_table;
+    use crate::schema::system_schema;
+
+    fn row(keyspace: &str, name: &str) -> StoredRow {
+        StoredRow { key: keyspace.into(), clustering: vec![name.into()], cells: Vec::new() }
+    }
+
+    #[test]
+    fn what_is_not_served_is_named() {
+        let schema = system_schema();
+        for (name, what) in TABLES {
+            let table = system_table(&schema, "system_schema", name);
+            assert!(refuse(table, what, &[row("system", "paxos"), row("system_auth", "roles")]).is_ok());
+            let refused = refuse(table, what, &[row("system", "paxos"), row("ks", "x")]).expect_err("refused");
+            let text = format!(
+                "the schema has {what} ks.x, which is not supported yet: drop it in Cassandra before this data directory \
+                 is used"
+            );
+            assert_eq!(refused.to_string(), text);
+        }
+    }
+}

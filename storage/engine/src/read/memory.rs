@@ -267,7 +267,7 @@ fn partition_stretch<'a, 'c: 'a>(
             Fragment::PartitionEnd => break,
             Fragment::StaticRow { row } => {
                 if command.wants_static {
-                    live_cells(row, partition.deletion, now, &table, &mut cells.statics);
+                    live_cells(row, partition.deletion, now, table, &mut cells.statics);
                 }
             }
             Fragment::RangeMarker { deletion, .. } => {
@@ -281,7 +281,7 @@ fn partition_stretch<'a, 'c: 'a>(
                 if progress.counts_dead {
                     progress.sink.dead(dead_cells(row, deletion, now));
                 }
-                if let Some(liveness) = live_cells(row, deletion, now, &table, &mut cells.row) {
+                if let Some(liveness) = live_cells(row, deletion, now, table, &mut cells.row) {
                     let (cells, static_cells) = (&*cells.row, &*cells.statics);
                     let static_only = false;
                     let row =
