@@ -99,6 +99,11 @@ pub async fn rename(from: &Path, to: &Path) -> io::Result<()> {
     on_backend!(uring::disk::rename(from, to), sim::disk::rename(from, to))
 }
 
+/// The absolute path without `.`, `..` and symbolic links; `NotFound` if nothing is there.
+pub async fn canonical(path: &Path) -> io::Result<PathBuf> {
+    on_backend!(uring::disk::canonical(path), sim::disk::canonical(path))
+}
+
 /// Gives a file a second name, of which there is none yet; durable after [`sync_dir`] of the new one's directory.
 pub async fn link(from: &Path, to: &Path) -> io::Result<()> {
     on_backend!(uring::disk::link(from, to), sim::disk::link(from, to))

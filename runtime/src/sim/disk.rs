@@ -383,6 +383,18 @@ async fn sync_directory(call: &Call, path: &Path) -> io::Result<()> {
     .await
 }
 
+pub(crate) async fn canonical(path: &Path) -> io::Result<PathBuf> {
+    let call = Call::new();
+    let path = normal(path);
+    call.run(move |_, disk| {
+        let disk = disk.borrow();
+        let is_file = Name::of(&path).is_some_and(|name| disk.visible.get(&name).is_some());
+        let is_there = is_file || disk.visible.directory(&path).is_some();
+        if is_there { Ok(path) } else { Err(os_error(libc::ENOENT)) }
+    })
+    .await
+}
+
 pub(crate) async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
     let call = Call::new();
     let path = path.to_owned();

@@ -375,6 +375,11 @@ pub(super) async fn on_helper<T: Send + 'static>(
     call.await
 }
 
+pub(crate) async fn canonical(path: &Path) -> io::Result<PathBuf> {
+    let path = path.to_path_buf();
+    on_helper(move || std::fs::canonicalize(path)).await
+}
+
 pub(crate) async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
     let path = path.to_path_buf();
     on_helper(move || {

@@ -13,6 +13,8 @@ mod covered;
 mod fault;
 mod flush;
 mod flush_rows;
+pub mod import;
+mod key_files;
 mod load;
 pub mod memtable;
 mod open_sstable;
@@ -31,6 +33,7 @@ mod table;
 mod table_statistics;
 mod tracker;
 pub mod transaction;
+pub mod verify;
 mod write;
 mod writing;
 

@@ -158,7 +158,7 @@ impl Inner {
     }
 }
 
-async fn read_sidecar(directory: &Path, descriptor: &Descriptor) -> Result<Sidecar, Error> {
+pub(crate) async fn read_sidecar(directory: &Path, descriptor: &Descriptor) -> Result<Sidecar, Error> {
     let path = directory.join(descriptor.file_name(Component::Helenus));
     let bytes = read_small(&path, SIDECAR_BYTES_MAX).await.map_err(Error::Io)?;
     Sidecar::open(descriptor, &bytes).map_err(|error| Error::BadSstable { directory: directory.to_owned(), error })

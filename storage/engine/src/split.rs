@@ -115,12 +115,7 @@ impl Store {
         if inner.foreign(table, foreign).is_none() {
             return Ok(None);
         }
-        // An empty record lies between the truncations before and those after.
-        let log = inner.started();
-        let empty = MutationBuilder::new(&[]).finish();
-        let permit = log.admit(empty.bytes().len()).await?;
-        log.append(empty.bytes(), std::iter::empty(), permit)?;
-        log.reach(&log.cut()).await.map(Some)
+        inner.log_place().await.map(Some)
     }
 
     /// Writes the parts of a foreign SSTable, durably; `None` if this shard does not serve it any more. `places` are what
@@ -211,6 +206,16 @@ impl Store {
 }
 
 impl Inner {
+    /// A place in the log behind every truncation so far and before all to come.
+    pub(crate) async fn log_place(&self) -> Result<LogPosition, Error> {
+        // An empty record lies between the truncations before and those after.
+        let log = self.started();
+        let empty = MutationBuilder::new(&[]).finish();
+        let permit = log.admit(empty.bytes().len()).await?;
+        log.append(empty.bytes(), std::iter::empty(), permit)?;
+        log.reach(&log.cut()).await
+    }
+
     /// A foreign SSTable that this shard serves, by its name.
     fn foreign(&self, table: TableId, name: &Descriptor) -> Option<Rc<OpenSstable>> {
         let tables = self.tables.borrow();

@@ -17,6 +17,7 @@ use crate::cache::BlockCache;
 use crate::commitlog::replay::{self, Found};
 use crate::commitlog::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::commitlog::{Log, LogOptions};
+use crate::compaction::{Activity, Throttle};
 use crate::fault::Faults;
 use crate::memtable::{MemoryCounter, Memtable};
 use crate::open_sstable::OpenSstable;
@@ -70,6 +71,14 @@ pub(crate) struct Inner {
     pub(crate) to_compact: RefCell<BTreeSet<TableId>>,
     /// Roused when `to_compact` grows.
     pub(crate) compaction_wanted: Rc<Signal>,
+    /// What compactions do and did.
+    pub(crate) activity: Activity,
+    /// Roused when a compaction is done.
+    pub(crate) compacted: Rc<Signal>,
+    /// How fast compactions may read.
+    pub(crate) throttle: Throttle,
+    /// SSTables that are open and not yet their table's.
+    pub(crate) importing: RefCell<HashMap<TableId, Vec<Rc<OpenSstable>>>>,
     /// Bytes of Data.db of the last flush.
     pub(crate) flushed_bytes: Cell<u64>,
     /// Roused when the flusher may have something to do.
@@ -135,6 +144,10 @@ impl Store {
             compaction_turn: Semaphore::new(1),
             to_compact: RefCell::default(),
             compaction_wanted: Rc::default(),
+            activity: Activity::new(),
+            compacted: Rc::default(),
+            throttle: Throttle::default(),
+            importing: RefCell::default(),
             flushed_bytes: Cell::new(0),
             flush_wanted: Rc::default(),
             flush_failed: Cell::new(false),
@@ -403,6 +416,7 @@ impl Store {
         self.inner.flush_wanted.notify();
         self.inner.compaction_wanted.notify();
         self.inner.foreign_found.notify();
+        self.inner.compacted.notify();
         self.inner.room.notify();
         self.inner.gate.close().await;
         match self.inner.log.get() {
@@ -505,6 +519,11 @@ impl Inner {
         if !view.sstables.is_empty() {
             self.given_up.borrow_mut().entry(table).or_default().extend(view.sstables.iter().cloned());
         }
+    }
+
+    /// The SSTables of a table that [`Inner::give_up`] keeps.
+    pub(crate) fn given_up_of(&self, table: TableId) -> Vec<Rc<OpenSstable>> {
+        self.given_up.borrow().get(&table).cloned().unwrap_or_default()
     }
 
     /// The drop or truncation is durable: the files go.

@@ -38,6 +38,8 @@ pub(crate) struct TableState {
     pub(crate) covered: Vec<Flushed>,
     /// Of the table's strategy, once it was asked.
     pub(crate) picker: Option<Picker>,
+    /// Whether its strategy starts compactions by itself.
+    pub(crate) auto_compaction: bool,
     /// Of a table of batches: bytes in memory after the last shedding, and whether one is under way.
     pub(crate) shed_bytes: Cell<usize>,
     /// See `shed_bytes`.
@@ -76,6 +78,7 @@ impl TableState {
             loaded: false,
             covered: Vec::new(),
             picker: None,
+            auto_compaction: true,
             shed_bytes,
             shedding,
         }

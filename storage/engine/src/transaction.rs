@@ -29,6 +29,8 @@ pub enum Kind {
     Compaction,
     /// They go: the table is dropped or truncated.
     Truncate,
+    /// They come from elsewhere.
+    Import,
 }
 
 impl Kind {
@@ -37,7 +39,7 @@ impl Kind {
         match self {
             Kind::Flush => "flush",
             Kind::Compaction => "compaction",
-            Kind::Truncate => "unknown",
+            Kind::Truncate | Kind::Import => "unknown",
         }
     }
 }
@@ -62,8 +64,15 @@ impl Transaction {
 
     /// Notes a new SSTable, durably: before any file of it is made.
     pub async fn add(&mut self, descriptor: &Descriptor) -> Result<(), Error> {
-        self.added.push(descriptor.clone());
-        self.record("ADD", &self.prefix(descriptor), 0, FILES_OF_ADDED);
+        self.add_all(std::slice::from_ref(descriptor)).await
+    }
+
+    /// Notes new SSTables, as [`Transaction::add`] does.
+    pub async fn add_all(&mut self, descriptors: &[Descriptor]) -> Result<(), Error> {
+        for descriptor in descriptors {
+            self.added.push(descriptor.clone());
+            self.record("ADD", &self.prefix(descriptor), 0, FILES_OF_ADDED);
+        }
         replace_small(&self.path, self.text.as_bytes()).await.map_err(Error::Io)
     }
 
@@ -189,6 +198,35 @@ pub(crate) async fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     }
 }
 
+/// The SSTables in a directory that are there only because a transaction is not over: those that one makes that is not
+/// committed, and those that a committed one removes. With `all` also those that a committed one made.
+pub async fn named(directory: &Path, all: bool) -> Result<HashSet<Descriptor>, Error> {
+    let mut named = HashSet::default();
+    for path in list_dir(directory).await.map_err(Error::Io)? {
+        if !path.file_name().and_then(|name| name.to_str()).is_some_and(is_log) {
+            continue;
+        }
+        let said = match read_log(&path).await {
+            // It ended meanwhile.
+            Err(Error::Io(error)) if error.kind() == io::ErrorKind::NotFound => continue,
+            said => said?,
+        };
+        if all || !said.committed {
+            named.extend(said.added);
+        }
+        if said.committed {
+            named.extend(said.removed);
+        }
+    }
+    Ok(named)
+}
+
+async fn read_log(path: &Path) -> Result<Said, Error> {
+    let bytes = read_small(path, LOG_BYTES_MAX).await.map_err(Error::Io)?;
+    let corrupt = |what| Error::Corrupt { path: path.to_owned(), offset: 0, what };
+    parse(std::str::from_utf8(&bytes).map_err(|_| corrupt("not a text"))?).map_err(corrupt)
+}
+
 /// Finishes or takes back what transactions in a table's directory left. Removes nothing else.
 pub async fn clean(directory: &Path) -> Result<(), Error> {
     for path in entries(directory).await? {
@@ -200,10 +238,7 @@ pub async fn clean(directory: &Path) -> Result<(), Error> {
         if !is_log(name) {
             continue;
         }
-        let bytes = read_small(&path, LOG_BYTES_MAX).await.map_err(Error::Io)?;
-        let corrupt = |what| Error::Corrupt { path: path.clone(), offset: 0, what };
-        let text = std::str::from_utf8(&bytes).map_err(|_| corrupt("not a text"))?;
-        let said = parse(text).map_err(corrupt)?;
+        let said = read_log(&path).await?;
         let gone: HashSet<Descriptor> = if said.committed { said.removed } else { said.added }.into_iter().collect();
         delete(directory, |descriptor| gone.contains(descriptor)).await.map_err(Error::Io)?;
         remove_if_there(&path).await.map_err(Error::Io)?;

@@ -44,6 +44,13 @@ pub struct Error {
     pub problem: Problem,
 }
 
+impl Error {
+    /// A fault of a component.
+    pub fn new(descriptor: &Descriptor, component: Component, offset: u64, problem: Problem) -> Error {
+        Error { file: descriptor.file_name(component), offset, problem }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at offset {}: {}", self.file, self.offset, self.problem)

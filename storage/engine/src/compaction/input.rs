@@ -18,13 +18,15 @@ pub(crate) struct Input {
     cursor: Cursor,
     /// Pages of Data.db and where they begin.
     ahead: (u64, Bytes),
+    /// Bytes of Data.db that were read and not yet told.
+    read_bytes: u64,
 }
 
 impl Input {
     /// All rows of an SSTable.
     pub(crate) fn new(sstable: Rc<OpenSstable>) -> Input {
         let cursor = sstable.reader.scan(TokenRange::FULL);
-        Input { sstable, cursor, ahead: (0, Bytes::new()) }
+        Input { sstable, cursor, ahead: (0, Bytes::new()), read_bytes: 0 }
     }
 
     /// Brings a block that a step needs.
@@ -38,12 +40,18 @@ impl Input {
         Ok(())
     }
 
+    /// Bytes of Data.db that were read since the last call.
+    pub(crate) fn take_read_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.read_bytes)
+    }
+
     async fn data(&mut self, block: BlockId) -> Result<Bytes, Error> {
         let (offset, len) = self.sstable.reader.block_range(block).map_err(|error| self.sstable.bad(error))?;
         let (from, pages) = &self.ahead;
         if offset < *from || offset + len > *from + pages.len() as u64 {
             let wanted = AHEAD_BYTES.max(len).min(self.sstable.data_bytes.saturating_sub(offset)).max(len);
             self.ahead = self.sstable.pages(Component::Data, offset, wanted).await?;
+            self.read_bytes += self.ahead.1.len() as u64;
         }
         self.sstable.decode(block, self.ahead.0, &self.ahead.1)
     }

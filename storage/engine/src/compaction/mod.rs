@@ -9,16 +9,22 @@
 //! Invariants: no SSTable is in two tasks, and none that is busy or suspect is in any; above level 0 of a leveled table
 //! SSTables never overlap, if they did not before; applying tasks ends.
 
+mod activity;
 pub(crate) mod input;
 pub mod leveled;
 mod queue;
 pub(crate) mod run;
 pub mod size_tiered;
+mod throttle;
 pub mod time_window;
 mod tombstones;
 pub mod unified;
 
+pub(crate) use activity::{Activity, Tracked};
+pub use activity::{Compacted, CompactionStatistics, RECORDS_MAX, Running};
+pub(crate) use input::Input;
 pub(crate) use run::remove;
+pub(crate) use throttle::Throttle;
 pub use tombstones::fully_expired;
 
 use model::Token;

@@ -4,11 +4,12 @@
 //! whose compaction failed is asked again after its next flush.
 
 use super::run::{self, Done, Job};
-use super::{Candidate, Kind, Moment, Picker, Task};
+use super::{Candidate, Kind, Moment, Picker, Task, Tracked};
 use crate::Error;
 use crate::open_sstable::OpenSstable;
 use crate::sstable_id;
 use crate::store::{Inner, Store};
+use crate::table::TableState;
 use model::TableId;
 use model::compaction::CompactionOptions;
 use runtime::Class;
@@ -30,7 +31,7 @@ impl Store {
             state.view.sstables.iter().filter(|sstable| !sstable.foreign).cloned().collect()
         };
         let job = Job { table, inputs, level: 0, output_bytes_max: u64::MAX, boundaries: Vec::new() };
-        inner.faults.noted(inner.compact(job).await.map(|_| ()))
+        inner.faults.noted(inner.compact(job, Kind::Major).await.map(|_| ()))
     }
 }
 
@@ -75,8 +76,8 @@ impl Inner {
             let Some((task, job)) = self.next_task(table) else { return Ok(()) };
             let inputs: Vec<Candidate> = job.inputs.iter().map(|input| candidate(input, 0)).collect();
             let done = match task.kind {
-                Kind::Expired => run::drop_expired(self, job).await?,
-                _ => self.compact(job).await?,
+                Kind::Expired => self.drop_expired(job).await?,
+                kind => self.compact(job, kind).await?,
             };
             if done == Done::default() {
                 return Ok(());
@@ -98,7 +99,7 @@ impl Inner {
         let mut tables = self.tables.borrow_mut();
         let state = tables.get_mut(&table)?;
         let options = CompactionOptions::of(&state.table.options.compaction);
-        if !options.common.enabled {
+        if !options.common.enabled || !state.auto_compaction {
             return None;
         }
         let now = now_in_seconds();
@@ -133,14 +134,37 @@ impl Inner {
     }
 
     /// Runs a job, if it has inputs. The caller has the turn.
-    pub(crate) async fn compact(self: &Rc<Self>, job: Job) -> Result<Done, Error> {
+    pub(crate) async fn compact(self: &Rc<Self>, job: Job, kind: Kind) -> Result<Done, Error> {
         if job.inputs.is_empty() {
             return Ok(Done::default());
         }
         let (table, inputs) = (job.table, job.inputs.len());
-        let done = run::run(self, job, now_in_seconds()).await?;
+        let tracked = Tracked::new(self, table, kind, &job.inputs);
+        let outcome = run::run(self, job, now_in_seconds(), &tracked).await;
+        tracked.done(&outcome);
+        let done = outcome?;
         tracing::info!(%table, inputs, ?done, "compacted");
         Ok(done)
+    }
+}
+
+impl Inner {
+    async fn drop_expired(self: &Rc<Self>, job: Job) -> Result<Done, Error> {
+        let tracked = Tracked::new(self, job.table, Kind::Expired, &job.inputs);
+        let outcome = run::drop_expired(self, job).await;
+        tracked.done(&outcome);
+        outcome
+    }
+
+    /// How many tasks the strategy of a table expects to have yet.
+    pub(crate) fn pending_of(&self, state: &TableState) -> usize {
+        let Some(picker) = state.picker.as_ref().filter(|_| state.auto_compaction) else { return 0 };
+        let now = now_in_seconds();
+        let gc_before = now - i64::from(state.table.options.gc_grace_seconds);
+        let own = state.view.sstables.iter().filter(|sstable| !sstable.foreign);
+        let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before)).collect();
+        let flush_bytes = self.flushed_bytes.get();
+        picker.pending(&candidates, &Moment { now, gc_before, memtable_min_timestamp: None, flush_bytes })
     }
 }
 

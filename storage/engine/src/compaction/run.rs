@@ -7,6 +7,7 @@
 //! Invariants: the inputs stay in the view, and on disk, until the outputs are durable; what fails leaves everything as it
 //! was. A tombstone goes only if nothing older of its partition can be in a memtable or an SSTable that is not an input.
 
+use super::Tracked;
 use super::input::Input;
 use crate::open_sstable::OpenSstable;
 use crate::store::Inner;
@@ -53,14 +54,14 @@ pub(crate) struct Done {
 }
 
 /// Runs a job. `now_in_seconds` is what expiry is judged against.
-pub(crate) async fn run(inner: &Rc<Inner>, job: Job, now_in_seconds: i64) -> Result<Done, Error> {
+pub(crate) async fn run(inner: &Rc<Inner>, job: Job, now_in_seconds: i64, tracked: &Tracked) -> Result<Done, Error> {
     let table = {
         let tables = inner.tables.borrow();
         tables.get(&job.table).ok_or(Error::UnknownTable(job.table))?.table.clone()
     };
     let directory = inner.directory_of(&table);
     let mut transaction = Transaction::new(&directory, Kind::Compaction, sstable_id::time_uuid());
-    let outputs = match write(inner, &job, &table, &directory, now_in_seconds, &mut transaction).await {
+    let outputs = match write(inner, &job, &table, &directory, now_in_seconds, &mut transaction, tracked).await {
         Ok(outputs) => outputs,
         Err(error) => {
             if let Err(left) = transaction.abort().await {
@@ -146,6 +147,7 @@ async fn write(
     directory: &Path,
     now_in_seconds: i64,
     transaction: &mut Transaction,
+    tracked: &Tracked,
 ) -> Result<Vec<Rc<OpenSstable>>, Error> {
     let options = options(inner, job, table)?;
     let gc_before = now_in_seconds - i64::from(table.options.gc_grace_seconds);
@@ -164,6 +166,9 @@ async fn write(
                 for need in merge.needs().to_vec() {
                     if let Some(input) = merge.source_mut(need.source) {
                         input.bring(need).await?;
+                        let read_bytes = input.take_read_bytes();
+                        tracked.read(read_bytes);
+                        inner.throttle.read(read_bytes, &inner.gate).await;
                     }
                 }
                 continue;
@@ -171,6 +176,9 @@ async fn write(
             Progress::Fragment => {}
         }
         let Some(fragment) = merge.fragment() else { continue };
+        if matches!(fragment, Fragment::PartitionStart { .. }) {
+            tracked.merged(merge.active());
+        }
         if let Fragment::PartitionStart { token, .. } = fragment {
             let passed = boundaries.iter().take_while(|boundary| **boundary < token).count();
             boundaries = &boundaries[passed..];

@@ -1,0 +1,354 @@
+//! What compactions of this shard are doing and have done: for the tools and tables that show it.
+//!
+//! Records of what is done wait in a queue until somebody keeps them in a table ([`Store::compacted`]); the oldest are
+//! lost when too many wait. The fifteen-minute rate is an exponentially weighted average as Cassandra's metrics library
+//! makes it: ticks of five seconds.
+
+use super::Kind;
+use super::run::Done;
+use crate::Error;
+use crate::open_sstable::OpenSstable;
+use crate::store::{Inner, Store};
+use model::TableId;
+use runtime::Instant;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Most records that wait.
+pub const RECORDS_MAX: usize = 1024;
+/// Length of a tick of the rate.
+const TICK: Duration = Duration::from_secs(5);
+/// What the average covers.
+const WINDOW_SECONDS: f64 = 15.0 * 60.0;
+
+/// A compaction that is done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Compacted {
+    /// A time uuid of its own.
+    pub id: Uuid,
+    /// Of which table.
+    pub keyspace: String,
+    /// See `keyspace`.
+    pub table: String,
+    /// When it was done, milliseconds since 1970.
+    pub at_millis: i64,
+    /// Bytes of Data.db on disk that were read.
+    pub bytes_in: u64,
+    /// Bytes that were written.
+    pub bytes_out: u64,
+    /// How many partitions came from how many SSTables.
+    pub merged: BTreeMap<u32, u64>,
+    /// Whether somebody asked for it.
+    pub major: bool,
+}
+
+/// A compaction under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Running {
+    /// As of [`Compacted`].
+    pub id: Uuid,
+    /// Of which table.
+    pub table: TableId,
+    /// Whether somebody asked for it.
+    pub major: bool,
+    /// SSTables that are read.
+    pub sstables: usize,
+    /// Bytes of their data, uncompressed.
+    pub total_bytes: u64,
+    /// The same as stored.
+    pub stored_bytes: u64,
+    /// Of `total_bytes`, those read so far, about.
+    pub read_bytes: u64,
+}
+
+/// Figures of a shard since its start; those of several shards add up.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct CompactionStatistics {
+    /// Compactions done.
+    pub completed: u64,
+    /// Compactions that failed.
+    pub failed: u64,
+    /// Bytes of the data that were read, uncompressed.
+    pub data_bytes: u64,
+    /// The same as stored.
+    pub stored_bytes: u64,
+    /// Compactions per second, of the last fifteen minutes.
+    pub recent_rate: f64,
+    /// Compactions per second since the start.
+    pub mean_rate: f64,
+    /// How many tasks the tables' strategies expect to have yet, if any.
+    pub pending: BTreeMap<TableId, usize>,
+    /// Those under way.
+    pub running: Vec<Running>,
+}
+
+impl CompactionStatistics {
+    /// Adds those of another shard.
+    pub fn add(&mut self, other: &CompactionStatistics) {
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.data_bytes += other.data_bytes;
+        self.stored_bytes += other.stored_bytes;
+        self.recent_rate += other.recent_rate;
+        self.mean_rate += other.mean_rate;
+        for (table, count) in &other.pending {
+            *self.pending.entry(*table).or_default() += count;
+        }
+        self.running.extend(other.running.iter().cloned());
+    }
+}
+
+/// A compaction while it runs.
+struct Progress {
+    id: Uuid,
+    table: TableId,
+    major: bool,
+    sstables: usize,
+    /// Bytes of the inputs' data, uncompressed and as stored.
+    data_bytes: u64,
+    stored_bytes: u64,
+    /// Of `stored_bytes`.
+    read_bytes: Cell<u64>,
+    /// How many partitions came from how many SSTables.
+    merged: RefCell<BTreeMap<u32, u64>>,
+}
+
+/// A compaction that the shard's [`Activity`] shows until this is dropped.
+pub(crate) struct Tracked {
+    inner: Rc<Inner>,
+    progress: Rc<Progress>,
+}
+
+impl Tracked {
+    pub(crate) fn new(inner: &Rc<Inner>, table: TableId, kind: Kind, inputs: &[Rc<OpenSstable>]) -> Tracked {
+        let progress = Rc::new(Progress {
+            id: crate::sstable_id::time_uuid(),
+            table,
+            major: kind == Kind::Major,
+            sstables: inputs.len(),
+            data_bytes: inputs.iter().map(|input| input.reader.data_len()).sum(),
+            stored_bytes: inputs.iter().map(|input| input.data_bytes).sum(),
+            read_bytes: Cell::new(0),
+            merged: RefCell::default(),
+        });
+        inner.activity.running.borrow_mut().push(progress.clone());
+        Tracked { inner: inner.clone(), progress }
+    }
+
+    /// So many more bytes of Data.db were read.
+    pub(crate) fn read(&self, bytes: u64) {
+        self.progress.read_bytes.set(self.progress.read_bytes.get() + bytes);
+    }
+
+    /// A partition came from so many SSTables.
+    pub(crate) fn merged(&self, sources: usize) {
+        *self.progress.merged.borrow_mut().entry(sources as u32).or_default() += 1;
+    }
+
+    /// How it ended.
+    pub(crate) fn done(self, outcome: &Result<Done, Error>) {
+        let (activity, progress) = (&self.inner.activity, &self.progress);
+        let done = match outcome {
+            // Its table was dropped or truncated meanwhile.
+            Ok(done) if *done == Done::default() => return,
+            Ok(done) => done,
+            Err(_) => {
+                activity.failed.set(activity.failed.get() + 1);
+                return;
+            }
+        };
+        let described = self.inner.tables.borrow().get(&progress.table).map(|state| state.table.clone());
+        let Some(table) = described else { return };
+        activity.data_bytes.set(activity.data_bytes.get() + progress.data_bytes);
+        activity.stored_bytes.set(activity.stored_bytes.get() + progress.stored_bytes);
+        activity.done(Compacted {
+            id: progress.id,
+            keyspace: table.keyspace.clone(),
+            table: table.name.clone(),
+            at_millis: runtime::wall_micros().div_euclid(1000),
+            bytes_in: done.bytes_in,
+            bytes_out: done.bytes_out,
+            merged: progress.merged.take(),
+            major: progress.major,
+        });
+        self.inner.compacted.notify();
+    }
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        self.inner.activity.running.borrow_mut().retain(|running| !Rc::ptr_eq(running, &self.progress));
+    }
+}
+
+impl Progress {
+    fn shown(&self) -> Running {
+        let part = self.read_bytes.get() as f64 / self.stored_bytes.max(1) as f64;
+        Running {
+            id: self.id,
+            table: self.table,
+            major: self.major,
+            sstables: self.sstables,
+            total_bytes: self.data_bytes,
+            stored_bytes: self.stored_bytes,
+            read_bytes: (self.data_bytes as f64 * part.min(1.0)) as u64,
+        }
+    }
+}
+
+/// See the module.
+pub(crate) struct Activity {
+    began: Instant,
+    running: RefCell<Vec<Rc<Progress>>>,
+    records: RefCell<VecDeque<Compacted>>,
+    completed: Cell<u64>,
+    failed: Cell<u64>,
+    data_bytes: Cell<u64>,
+    stored_bytes: Cell<u64>,
+    rate: Cell<Rate>,
+}
+
+impl Activity {
+    pub(crate) fn new() -> Activity {
+        let now = runtime::now();
+        Activity {
+            began: now,
+            running: RefCell::default(),
+            records: RefCell::default(),
+            completed: Cell::new(0),
+            failed: Cell::new(0),
+            data_bytes: Cell::new(0),
+            stored_bytes: Cell::new(0),
+            rate: Cell::new(Rate { ticked: now, uncounted: 0, per_second: None }),
+        }
+    }
+
+    /// Counts a compaction that is done, and keeps its record until somebody asks.
+    fn done(&self, record: Compacted) {
+        self.completed.set(self.completed.get() + 1);
+        let mut rate = self.rate.get();
+        rate.tick(runtime::now());
+        rate.uncounted += 1;
+        self.rate.set(rate);
+        let mut records = self.records.borrow_mut();
+        if records.len() == RECORDS_MAX {
+            records.pop_front();
+        }
+        records.push_back(record);
+    }
+}
+
+/// An exponentially weighted average.
+#[derive(Clone, Copy)]
+struct Rate {
+    ticked: Instant,
+    uncounted: u64,
+    per_second: Option<f64>,
+}
+
+impl Rate {
+    fn tick(&mut self, now: Instant) {
+        let ticks = now.since(self.ticked).as_nanos() / TICK.as_nanos();
+        if ticks == 0 {
+            return;
+        }
+        self.ticked = self.ticked.after(TICK.saturating_mul(ticks.min(u128::from(u32::MAX)) as u32));
+        let alpha = 1.0 - (-TICK.as_secs_f64() / WINDOW_SECONDS).exp();
+        let first = std::mem::take(&mut self.uncounted) as f64 / TICK.as_secs_f64();
+        let after_first = match self.per_second {
+            None => first,
+            Some(rate) => rate + alpha * (first - rate),
+        };
+        self.per_second = Some(after_first * (1.0 - alpha).powf((ticks - 1) as f64));
+    }
+}
+
+impl Store {
+    /// What compactions are doing and have done.
+    pub fn compaction_statistics(&self) -> CompactionStatistics {
+        let inner = self.inner();
+        let activity = &inner.activity;
+        let now = runtime::now();
+        let mut rate = activity.rate.get();
+        rate.tick(now);
+        activity.rate.set(rate);
+        let seconds = now.since(activity.began).as_secs_f64();
+        let completed = activity.completed.get();
+        CompactionStatistics {
+            completed,
+            failed: activity.failed.get(),
+            data_bytes: activity.data_bytes.get(),
+            stored_bytes: activity.stored_bytes.get(),
+            recent_rate: rate.per_second.unwrap_or_default(),
+            mean_rate: if seconds > 0.0 { completed as f64 / seconds } else { 0.0 },
+            pending: inner.pending_compactions(),
+            running: activity.running.borrow().iter().map(|progress| progress.shown()).collect(),
+        }
+    }
+
+    /// Waits for compactions that are done and takes their records; none once the store closes.
+    pub async fn compacted(&self) -> Vec<Compacted> {
+        let inner = self.inner();
+        let signal = inner.compacted.clone();
+        signal
+            .wait(|| {
+                let records: Vec<Compacted> = inner.activity.records.borrow_mut().drain(..).collect();
+                (!records.is_empty() || inner.gate.is_closed()).then_some(records)
+            })
+            .await
+    }
+
+    /// How fast this shard's compactions may read, bytes per second; 0: as fast as it goes.
+    pub fn set_compaction_throughput(&self, bytes_per_second: u64) {
+        self.inner().throttle.set(bytes_per_second);
+    }
+
+    /// Whether the strategy of a table starts compactions by itself, until the next start; `false`: the table is unknown.
+    pub fn set_auto_compaction(&self, table: TableId, on: bool) -> bool {
+        let inner = self.inner();
+        let known = match inner.tables.borrow_mut().get_mut(&table) {
+            Some(state) => {
+                state.auto_compaction = on;
+                true
+            }
+            None => false,
+        };
+        if known && on {
+            inner.want_compaction(table);
+        }
+        known
+    }
+}
+
+impl Inner {
+    /// What the tables' strategies expect to do yet, of those with something.
+    fn pending_compactions(&self) -> BTreeMap<TableId, usize> {
+        let tables = self.tables.borrow();
+        let counted = tables.iter().map(|(id, state)| (*id, self.pending_of(state)));
+        counted.filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_decays_as_the_metrics_library_has_it() {
+        let second = 1_000_000_000;
+        let mut rate = Rate { ticked: Instant(0), uncounted: 0, per_second: None };
+        rate.uncounted = 3;
+        rate.tick(Instant(4 * second));
+        assert_eq!(rate.per_second, None);
+        rate.tick(Instant(5 * second));
+        assert_eq!(rate.per_second, Some(0.6));
+        // `EWMATest.aFifteenMinuteEWMAWithAValueOfThree`: after one minute 0.56130419.
+        rate.tick(Instant(65 * second));
+        assert!((rate.per_second.unwrap_or_default() - 0.561_304_19).abs() < 1e-6, "{:?}", rate.per_second);
+        rate.tick(Instant(905 * second));
+        assert!((rate.per_second.unwrap_or_default() - 0.220_727_66).abs() < 1e-6, "{:?}", rate.per_second);
+    }
+}

@@ -1,0 +1,95 @@
+//! How fast a shard's compactions may read: `compaction_throughput`, this shard's part of it.
+//!
+//! What was read is paid for after the fact: whoever read more than the rate allows waits until it is even, in pieces, so
+//! that a changed rate and a node that stops are seen soon. Time that nobody used is not saved up.
+
+use runtime::Instant;
+use runtime::gate::Gate;
+use std::cell::Cell;
+use std::time::Duration;
+
+/// Longest wait between two looks.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Throttle {
+    /// 0: as fast as it goes.
+    bytes_per_second: Cell<u64>,
+    /// Bytes read and not paid for when somebody last looked.
+    owed_bytes: Cell<u64>,
+    looked_at: Cell<Instant>,
+}
+
+impl Throttle {
+    /// Sets the rate; 0 is none.
+    pub(crate) fn set(&self, bytes_per_second: u64) {
+        self.look();
+        self.bytes_per_second.set(bytes_per_second);
+    }
+
+    /// After `bytes` were read: returns when more may be. At once if the gate is shut.
+    pub(crate) async fn read(&self, bytes: u64, gate: &Gate) {
+        self.look();
+        self.owed_bytes.set(self.owed_bytes.get().saturating_add(bytes));
+        while !gate.is_closed() {
+            let (owed, rate) = (self.owed_bytes.get(), self.bytes_per_second.get());
+            if owed == 0 || rate == 0 {
+                return;
+            }
+            let wait = Duration::from_secs_f64(owed as f64 / rate as f64);
+            runtime::sleep(wait.min(WAIT_MAX)).await;
+            self.look();
+        }
+    }
+
+    /// Pays for the time that has passed.
+    fn look(&self) {
+        let now = runtime::now();
+        let passed = now.since(self.looked_at.replace(now));
+        let rate = self.bytes_per_second.get();
+        let paid = match rate {
+            0 => u64::MAX,
+            rate => (passed.as_secs_f64() * rate as f64).ceil() as u64,
+        };
+        self.owed_bytes.set(self.owed_bytes.get().saturating_sub(paid));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runtime::mesh::NodeId;
+    use runtime::sim::{Options, Sim, Stop};
+    use std::rc::Rc;
+
+    #[test]
+    fn reads_take_as_long_as_the_rate_says() {
+        let mut sim = Sim::new(1, Options::default());
+        let done = Rc::new(Cell::new(false));
+        let finished = done.clone();
+        sim.start_node(NodeId(1), 1, move |_| {
+            let finished = finished.clone();
+            async move {
+                let (throttle, gate) = (Throttle::default(), Gate::new());
+                let took = async |bytes: u64| {
+                    let begun = runtime::now();
+                    throttle.read(bytes, &gate).await;
+                    runtime::now().since(begun)
+                };
+                assert!(took(1 << 40).await < Duration::from_millis(1), "no rate");
+                throttle.set(1 << 20);
+                let whole = took(1 << 20).await + took(1 << 20).await;
+                assert!((1900..2200).contains(&whole.as_millis()), "{whole:?}");
+                // Idle time is not saved up.
+                runtime::sleep(Duration::from_secs(60)).await;
+                let later = took(1 << 20).await;
+                assert!((900..1100).contains(&later.as_millis()), "{later:?}");
+                gate.shut();
+                assert!(took(1 << 40).await < Duration::from_millis(1), "stopping");
+                finished.set(true);
+            }
+        });
+        assert_eq!(sim.run_until(Duration::from_secs(600), || done.get()), Stop::Condition);
+    }
+}

@@ -1,0 +1,361 @@
+//! SSTables that someone put into a directory become a table's: `nodetool import` and `refresh`.
+//!
+//! One shard leads, all open:
+//! 1. [`list`] finds the SSTables of a directory; of the table's own those that are served, or named by a transaction,
+//!    are none of them ([`Store::served`], [`retain_new`]). Each is checked.
+//! 2. [`Import::place`] gives each a new id in the table's directory, under one transaction: files are linked, copied if
+//!    asked for or if they are on another disk, and made durable. Statistics.db is written anew: without what it says of a
+//!    commit log, which is another's; one that a shard owns has a place in that shard's log instead, by which a start
+//!    knows later truncations from earlier ones. Level and repair go too unless they are to stay.
+//! 3. Every shard opens those that it owns, and all that are foreign ([`Store::open_imported`]).
+//! 4. [`Import::commit`]; every shard shows them to its readers ([`Store::end_import`]).
+//! 5. [`Import::finish`] removes the files where they came from, unless they were copied.
+//!
+//! Invariants: a crash before the commit leaves the sources as they were and nothing in the table; one after it leaves
+//! all of them in the table. A start
+//! never takes an imported SSTable for truncated or for records of this node's log.
+
+use crate::commitlog::position::LogPosition;
+use crate::load::{directory_of, read_sidecar};
+use crate::open_sstable::OpenSstable;
+use crate::store::{Inner, Store};
+use crate::transaction::{self, Kind, Transaction};
+use crate::verify::{self, Depth};
+use crate::{Error, sstable_id, tracker};
+use model::{Table, TableId};
+use runtime::file::{OpenOptions, create_dir_all, link, list_dir, read_small, replace_small, sync_dir};
+use runtime::{AlignedBuf, File, HashSet};
+use sstable::sidecar::Pages;
+use sstable::statistics::{self, Metadata};
+use sstable::{Component, Descriptor};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Most SSTables of one import: their transaction's log has a bound.
+pub const SSTABLES_MAX: usize = 1024;
+/// Longest Statistics.db that is written anew, in bytes.
+const STATISTICS_BYTES_MAX: usize = 1 << 30;
+/// Bytes of one read of a copy.
+const COPY_BYTES: usize = 1 << 20;
+
+/// How SSTables are taken in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ImportOptions {
+    /// How they are checked before.
+    pub depth: Depth,
+    /// Whether their level of leveled compaction stays.
+    pub keep_level: bool,
+    /// Whether what they say of repairs stays.
+    pub keep_repaired: bool,
+    /// Whether the files stay where they came from.
+    pub copy: bool,
+}
+
+/// An SSTable in some directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Source {
+    directory: PathBuf,
+    descriptor: Descriptor,
+    components: HashSet<Component>,
+}
+
+/// The SSTables of a directory, by name.
+///
+/// # Errors
+/// There is no such directory; the disk's.
+pub async fn list(directory: &Path) -> Result<Vec<Source>, Error> {
+    // A directory that is none is an error here, and nothing to who lists a table's.
+    list_dir(directory).await.map_err(Error::Io)?;
+    let found = tracker::list(directory).await?;
+    Ok(found
+        .into_iter()
+        .map(|(descriptor, components)| Source { directory: directory.to_owned(), descriptor, components })
+        .collect())
+}
+
+/// Leaves out of what [`list`] found what is gone and what transactions in the directory have not settled. In the table's
+/// `own` directory called twice, before the table is asked what it serves and after: then all that a transaction names goes,
+/// and what is `served`. What was on its way into the table or out of it at first is served by then, or a transaction is
+/// there as long as the files are.
+pub async fn retain_new(
+    directory: &Path,
+    sources: &mut Vec<Source>,
+    served: &HashSet<Descriptor>,
+    own: bool,
+) -> Result<(), Error> {
+    let named = transaction::named(directory, own).await?;
+    let found = tracker::list(directory).await?;
+    sources.retain(|source| {
+        let name = &source.descriptor;
+        !served.contains(name) && !named.contains(name) && found.contains_key(name)
+    });
+    Ok(())
+}
+
+impl Source {
+    /// Its Data.db.
+    pub fn file(&self) -> PathBuf {
+        self.directory.join(self.descriptor.file_name(Component::Data))
+    }
+
+    /// Checks it as one of `table`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub async fn check(&self, table: &Arc<Table>, depth: Depth) -> Result<(), Error> {
+        verify::check(&self.directory, &self.descriptor, &self.components, table, depth).await
+    }
+}
+
+/// SSTables on their way into a table's directory.
+#[derive(Debug)]
+pub struct Import {
+    transaction: Transaction,
+    sources: Vec<Source>,
+    copy: bool,
+    /// What they are called now.
+    pub placed: Vec<Descriptor>,
+}
+
+impl Import {
+    /// Puts `sources` into the directory of a table under the node's data directory, durably, under new ids. Nothing is
+    /// the table's before [`Import::commit`]. `places` are what the shards answered to [`Store::log_place`].
+    ///
+    /// # Errors
+    /// The disk's, or more than [`SSTABLES_MAX`]; everything is as it was.
+    pub async fn place(
+        data: &Path,
+        table: &Table,
+        sources: Vec<Source>,
+        options: &ImportOptions,
+        places: &[LogPosition],
+    ) -> Result<Import, Error> {
+        if sources.len() > SSTABLES_MAX {
+            let text = format!("{} SSTables are too many for one import, at most {SSTABLES_MAX}", sources.len());
+            return Err(Error::Io(io::Error::new(io::ErrorKind::InvalidInput, text)));
+        }
+        let target = directory_of(data, table);
+        create_dir_all(&target).await.map_err(Error::Io)?;
+        let transaction = Transaction::new(&target, Kind::Import, sstable_id::time_uuid());
+        let mut import = Import { transaction, sources, copy: options.copy, placed: Vec::new() };
+        match import.place_all(&target, options, places).await {
+            Ok(()) => Ok(import),
+            Err(error) => {
+                import.abort().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn place_all(&mut self, target: &Path, options: &ImportOptions, places: &[LogPosition]) -> Result<(), Error> {
+        let renamed = |source: &Source| Descriptor { version: source.descriptor.version, id: sstable_id::sstable_id() };
+        self.placed = self.sources.iter().map(renamed).collect();
+        self.transaction.add_all(&self.placed).await?;
+        for (source, descriptor) in self.sources.iter().zip(&self.placed) {
+            place(source, target, descriptor, options, places).await?;
+        }
+        sync_dir(target).await.map_err(Error::Io)
+    }
+
+    /// They are the table's from now on.
+    ///
+    /// # Errors
+    /// The disk's: whether they are is what the next start finds.
+    pub async fn commit(&mut self) -> Result<(), Error> {
+        self.transaction.commit(runtime::wall_micros() as u64 / 1000).await
+    }
+
+    /// After the commit: removes them where they came from.
+    ///
+    /// # Errors
+    /// The disk's: some are there still.
+    pub async fn finish(self) -> Result<(), Error> {
+        if !self.copy {
+            for source in &self.sources {
+                transaction::delete(&source.directory, |name| *name == source.descriptor).await.map_err(Error::Io)?;
+            }
+        }
+        self.transaction.finish().await
+    }
+
+    /// Before the commit: takes everything back.
+    pub async fn abort(self) {
+        if let Err(error) = self.transaction.abort().await {
+            tracing::warn!(%error, "files of an import that failed stay until the next start");
+        }
+    }
+}
+
+/// Puts the files of one SSTable into a table's directory.
+async fn place(
+    source: &Source,
+    target: &Path,
+    descriptor: &Descriptor,
+    options: &ImportOptions,
+    places: &[LogPosition],
+) -> Result<(), Error> {
+    let own = format!("{}-", source.descriptor);
+    for path in list_dir(&source.directory).await.map_err(Error::Io)? {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let Some(component) = name.and_then(|name| name.strip_prefix(&own)) else { continue };
+        if matches!(Component::parse(component), Some(Component::Statistics | Component::Helenus)) {
+            continue;
+        }
+        put(&path, &target.join(format!("{descriptor}-{component}")), options.copy).await.map_err(Error::Io)?;
+    }
+    let path = source.directory.join(source.descriptor.file_name(Component::Statistics));
+    let bytes = read_small(&path, STATISTICS_BYTES_MAX).await.map_err(Error::Io)?;
+    let bad = |error| Error::BadSstable { directory: source.directory.clone(), error };
+    let mut metadata = Metadata::open(&source.descriptor, &bytes).map_err(bad)?;
+    let sidecar = match source.components.contains(&Component::Helenus) {
+        true => Some(read_sidecar(&source.directory, &source.descriptor).await?),
+        false => None,
+    };
+    let shards = places.len();
+    let owner = sidecar.as_ref().filter(|sidecar| usize::from(sidecar.map.shards) == shards);
+    let place = owner.and_then(|sidecar| places.get(usize::from(sidecar.shard))).map(|place| (*place).into());
+    let statistics = &mut metadata.statistics;
+    statistics.log_intervals = place.map(|place| (place, place)).into_iter().collect();
+    let place = place.unwrap_or(statistics::LogPosition::NONE);
+    (statistics.log_lower, statistics.log_upper) = (place, place);
+    if !options.keep_level {
+        statistics.level = 0;
+    }
+    if !options.keep_repaired {
+        (statistics.repaired_at, statistics.pending_repair) = (0, None);
+    }
+    let bytes = metadata.write(descriptor.version);
+    let path = target.join(descriptor.file_name(Component::Statistics));
+    replace_small(&path, &bytes).await.map_err(Error::Io)?;
+    if let Some(mut sidecar) = sidecar {
+        sidecar.components.retain(|pages| pages.component != Component::Statistics);
+        sidecar.components.push(Pages::of(Component::Statistics, &bytes));
+        let path = target.join(descriptor.file_name(Component::Helenus));
+        replace_small(&path, &sidecar.write()).await.map_err(Error::Io)?;
+    }
+    Ok(())
+}
+
+/// Gives a file a second name, or copies it; its bytes are durable then.
+async fn put(from: &Path, to: &Path, is_copied: bool) -> io::Result<()> {
+    if !is_copied {
+        match link(from, to).await {
+            Ok(()) => return File::open(to, OpenOptions::default()).await?.sync().await,
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let source = File::open(from, OpenOptions::default()).await?;
+    let target = File::open(to, OpenOptions { write: true, create: true, exclusive: true }).await?;
+    let len = source.len().await?;
+    let mut offset = 0;
+    while offset < len {
+        let wanted = COPY_BYTES.min((len - offset) as usize);
+        let (read, mut buffer) = source.read_at(AlignedBuf::zeroed(wanted), offset).await;
+        let read = read?.min(wanted);
+        if read < wanted {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        buffer[read..].fill(0);
+        let (written, _) = target.write_at(buffer, offset).await;
+        written?;
+        offset += read as u64;
+    }
+    if len.next_multiple_of(runtime::buffer::ALIGNMENT as u64) > len {
+        target.trim(len).await?;
+    }
+    target.sync().await
+}
+
+impl Store {
+    /// The SSTables of a table that this shard knows, once no flush and no compaction of it is under way: in view, or
+    /// given up and not yet removed.
+    pub async fn served(&self, table: TableId) -> Result<Vec<Descriptor>, Error> {
+        let inner = self.inner();
+        let _pass = inner.gate.enter().ok_or(Error::Closing)?;
+        let _flush = inner.flush_turn.acquire(1).await;
+        let _compaction = inner.compaction_turn.acquire(1).await;
+        let tables = inner.tables.borrow();
+        let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
+        let given_up = inner.given_up_of(table);
+        let known = state.view.sstables.iter().chain(&given_up);
+        Ok(known.map(|sstable| sstable.reader.descriptor().clone()).collect())
+    }
+
+    /// A place in this shard's log for what is imported: behind every truncation so far and before all to come.
+    ///
+    /// # Errors
+    /// The log's.
+    pub async fn log_place(&self) -> Result<LogPosition, Error> {
+        let _pass = self.inner().gate.enter().ok_or(Error::Closing)?;
+        self.inner().log_place().await
+    }
+
+    /// Opens what was placed in a table's directory, as far as this shard serves it, for [`Store::end_import`].
+    ///
+    /// # Errors
+    /// The disk's, and SSTables that cannot be used; nothing is open then.
+    pub async fn open_imported(&self, table: TableId, placed: &[Descriptor]) -> Result<(), Error> {
+        let inner = self.inner();
+        let _pass = inner.gate.enter().ok_or(Error::Closing)?;
+        let (description, local) = {
+            let tables = inner.tables.borrow();
+            let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
+            (state.table.clone(), state.local)
+        };
+        let opened = inner.open_owned(&description, local, placed).await?;
+        inner.importing.borrow_mut().insert(table, opened);
+        Ok(())
+    }
+
+    /// Shows a table's readers what [`Store::open_imported`] opened, or forgets it if the import was not committed.
+    pub fn end_import(&self, table: TableId, committed: bool) {
+        let inner = self.inner();
+        let opened = inner.importing.borrow_mut().remove(&table).unwrap_or_default();
+        if !committed || opened.is_empty() {
+            return;
+        }
+        if let Some(state) = inner.tables.borrow_mut().get_mut(&table) {
+            match state.adapted(&opened) {
+                Ok(opened) => state.view = Rc::new(state.view.replaced(&[], &opened)),
+                // No definition runs meanwhile.
+                Err(error) => tracing::error!(%error, "imported SSTables do not suit their table any more"),
+            }
+        }
+        inner.want_compaction(table);
+        inner.foreign_found.notify();
+    }
+}
+
+impl Inner {
+    async fn open_owned(
+        &self,
+        table: &Arc<Table>,
+        local: bool,
+        placed: &[Descriptor],
+    ) -> Result<Vec<Rc<OpenSstable>>, Error> {
+        let directory = self.directory_of(table);
+        let found = tracker::list(&directory).await?;
+        let mut opened = Vec::new();
+        for descriptor in placed {
+            let components = found.get(descriptor).cloned().unwrap_or_default();
+            let owner = match components.contains(&Component::Helenus) {
+                _ if local => Some(0),
+                true => {
+                    let sidecar = read_sidecar(&directory, descriptor).await?;
+                    Some(sidecar).filter(|sidecar| sidecar.map == self.options.shard_map).map(|sidecar| sidecar.shard)
+                }
+                false => None,
+            };
+            if owner.is_some_and(|owner| owner != self.shard) {
+                continue;
+            }
+            let mut sstable = self.open_sstable(&directory, descriptor, &components, table).await?;
+            sstable.foreign = owner.is_none();
+            opened.push(Rc::new(sstable));
+        }
+        Ok(opened)
+    }
+}

@@ -1,0 +1,57 @@
+//! Which SSTables have a partition: for `nodetool getsstables`.
+
+use crate::Error;
+use crate::open_sstable::OpenSstable;
+use crate::store::Store;
+use model::fragment::{Cursor, Progress};
+use model::query::Slice;
+use model::{DecoratedKey, TableId};
+use sstable::Component;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+impl Store {
+    /// The Data.db and the level of each SSTable that has a partition, if this shard owns it.
+    ///
+    /// # Errors
+    /// The disk's, and an SSTable that cannot be used.
+    pub async fn sstables_with(&self, table: TableId, key: &DecoratedKey) -> Result<Vec<(PathBuf, u32)>, Error> {
+        let inner = self.inner();
+        let _pass = inner.gate.enter().ok_or(Error::Closing)?;
+        let view = {
+            let tables = inner.tables.borrow();
+            tables.get(&table).ok_or(Error::UnknownTable(table))?.view.clone()
+        };
+        let mut found = Vec::new();
+        if !inner.owns(table, key.token) {
+            return Ok(found);
+        }
+        for sstable in &view.sstables {
+            let (first, last) = sstable.tokens();
+            let near = first <= key.token && key.token <= last && sstable.reader.may_contain(&key.key);
+            if near && has(sstable, key).await? {
+                let file = sstable.directory.join(sstable.reader.descriptor().file_name(Component::Data));
+                found.push((file, sstable.reader.metadata().statistics.level));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+}
+
+async fn has(sstable: &Rc<OpenSstable>, key: &DecoratedKey) -> Result<bool, Error> {
+    let mut cursor = sstable.reader.partition(key.clone(), Arc::new([Slice::all()]), false);
+    loop {
+        match Cursor::advance(&mut cursor).map_err(|error| sstable.bad(error))? {
+            Progress::Fragment => return Ok(true),
+            Progress::End => return Ok(false),
+            Progress::Need(need) => {
+                if let Some(block) = cursor.block_of(need) {
+                    let bytes = sstable.load(block).await?;
+                    cursor.supply(block, bytes);
+                }
+            }
+        }
+    }
+}
