@@ -5,6 +5,8 @@
 mod driver;
 #[path = "binary/drivers.rs"]
 mod drivers;
+#[path = "binary/imports.rs"]
+mod imports;
 #[path = "binary/kill.rs"]
 mod kill;
 #[path = "binary/node.rs"]

@@ -9,9 +9,11 @@
 
 mod barrier;
 mod clock;
+pub mod compaction_history;
 mod coordinator;
 mod execute;
 mod held;
+pub mod imports;
 pub mod mailbox;
 pub mod ports;
 pub mod query_trace;
@@ -32,6 +34,8 @@ pub use row_block::RowBlock;
 
 pub use cql::Prepared;
 pub use cql::plan::{BatchKind, ColumnSpec};
+pub use engine::compaction::{Compacted, CompactionStatistics, Running};
+pub use engine::directory_of;
 pub use engine::{Counts, Fault, FaultKind, FlushCompression, SstableOptions, SyncMode, TableStatistics, Version};
 pub use table_verbs::{TableAnswer, TableVerb};
 
@@ -101,6 +105,8 @@ pub struct Config {
     pub auto_snapshot: bool,
     /// `auto_snapshot_ttl`: how long such a snapshot lives; `None`: until someone clears it.
     pub auto_snapshot_ttl: Option<Duration>,
+    /// `compaction_throughput`: bytes per second that compactions of the node may read; 0: as many as they can.
+    pub compaction_bytes_per_second: u64,
     /// Every option with its value, as `system_views.settings` shows them.
     pub settings: Arc<BTreeMap<String, Option<String>>>,
 }

@@ -64,6 +64,7 @@ pub(crate) async fn start(
         }
     });
     batch_log::replay(&shard, &truncations).await.map_err(store_error)?;
+    runtime::spawn_in(Class::Background, crate::compaction_history::keep(shard.clone()));
     if led {
         runtime::spawn_in(Class::Background, crate::snapshots::expire(shard.clone()));
     }
@@ -99,7 +100,9 @@ async fn open(config: &Config) -> Result<Store, StartError> {
         log_bytes_max: config.log_bytes,
         sstables: config.sstables,
     };
-    Store::open(options).await.map_err(store_error)
+    let store = Store::open(options).await.map_err(store_error)?;
+    store.set_compaction_throughput(crate::table_verbs::part_of(config.compaction_bytes_per_second));
+    Ok(store)
 }
 
 async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartError>) -> Result<Begun, StartError> {

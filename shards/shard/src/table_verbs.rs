@@ -2,8 +2,12 @@
 
 use crate::Shard;
 use crate::verbs::{Reply, Request};
-use engine::{Store, TableStatistics};
-use model::{Failure, TableId};
+use engine::compaction::CompactionStatistics;
+use engine::store::LogPosition;
+use engine::verify::{Depth, Invalid};
+use engine::{Descriptor, Store, TableStatistics};
+use model::{DecoratedKey, Failure, TableId};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A request about one table, or all.
@@ -26,6 +30,51 @@ pub enum TableVerb {
         /// Whether what is in memory is written first.
         flush: bool,
     },
+    /// Tell which SSTables of a table are known, once nothing is being written.
+    Served(TableId),
+    /// Give a place in the log for what is imported.
+    LogPlace,
+    /// Open what was placed in a table's directory.
+    OpenImported {
+        /// The table.
+        table: TableId,
+        /// Which SSTables.
+        placed: Vec<Descriptor>,
+    },
+    /// Show what [`TableVerb::OpenImported`] opened, or forget it.
+    EndImport {
+        /// The table.
+        table: TableId,
+        /// Whether the import took place.
+        committed: bool,
+    },
+    /// Check the SSTables of a table.
+    Verify {
+        /// The table.
+        table: TableId,
+        /// How well.
+        depth: Depth,
+        /// Whether an old version is a fault.
+        latest: bool,
+    },
+    /// Find the SSTables that have a partition.
+    SstablesWith {
+        /// The table.
+        table: TableId,
+        /// The partition.
+        key: DecoratedKey,
+    },
+    /// Set how many bytes per second compactions of the node may read; 0: as many as they can.
+    SetThroughput(u64),
+    /// Let the strategy of a table start compactions by itself, or not.
+    SetAutoCompaction {
+        /// The table.
+        table: TableId,
+        /// Whether it shall.
+        on: bool,
+    },
+    /// Tell what compactions do and did.
+    Compactions,
 }
 
 /// What one core answers to a [`TableVerb`].
@@ -37,6 +86,16 @@ pub enum TableAnswer {
     Statistics(Box<TableStatistics>),
     /// Of [`TableVerb::Snapshot`]: names of the Data.db files.
     Linked(Vec<String>),
+    /// Of [`TableVerb::Served`].
+    Served(Vec<Descriptor>),
+    /// Of [`TableVerb::LogPlace`].
+    Place(LogPosition),
+    /// Of [`TableVerb::Verify`]: the first fault.
+    Verified(Option<Invalid>),
+    /// Of [`TableVerb::SstablesWith`]: Data.db and level.
+    Files(Vec<(PathBuf, u32)>),
+    /// Of [`TableVerb::Compactions`].
+    Compactions(Box<CompactionStatistics>),
 }
 
 impl Shard {
@@ -82,6 +141,31 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Linked(Vec::new())),
             Err(error) => Err(Failure::server(error.to_string())),
         },
+        TableVerb::Served(table) => known(store.served(table).await).map(TableAnswer::Served),
+        TableVerb::LogPlace => match store.log_place().await {
+            Ok(place) => Ok(TableAnswer::Place(place)),
+            Err(error) => Err(Failure::server(error.to_string())),
+        },
+        TableVerb::OpenImported { table, placed } => {
+            known(store.open_imported(table, &placed).await).map(|()| TableAnswer::Done)
+        }
+        TableVerb::EndImport { table, committed } => {
+            store.end_import(table, committed);
+            Ok(TableAnswer::Done)
+        }
+        TableVerb::Verify { table, depth, latest } => {
+            known(store.verify(table, depth, latest).await).map(TableAnswer::Verified)
+        }
+        TableVerb::SstablesWith { table, key } => known(store.sstables_with(table, &key).await).map(TableAnswer::Files),
+        TableVerb::SetThroughput(bytes_per_second) => {
+            store.set_compaction_throughput(part_of(bytes_per_second));
+            Ok(TableAnswer::Done)
+        }
+        TableVerb::SetAutoCompaction { table, on } => {
+            store.set_auto_compaction(table, on);
+            Ok(TableAnswer::Done)
+        }
+        TableVerb::Compactions => Ok(TableAnswer::Compactions(Box::new(store.compaction_statistics()))),
         TableVerb::FlushAll => match store.flush_all().await {
             Ok(()) => Ok(TableAnswer::Done),
             Err(error) => Err(Failure::server(error.to_string())),
@@ -94,4 +178,17 @@ async fn snapshot(store: &Store, table: TableId, tag: &str, flush: bool) -> Resu
         store.flush(table).await?;
     }
     store.link_snapshot(table, tag).await
+}
+
+/// A core that does not know a table, which is another core's alone, has nothing of it.
+fn known<T: Default>(result: Result<T, engine::Error>) -> Result<T, Failure> {
+    match result {
+        Err(engine::Error::UnknownTable(_)) => Ok(T::default()),
+        result => result.map_err(|error| Failure::server(error.to_string())),
+    }
+}
+
+/// One core's part of a rate of the node; 0 stays 0.
+pub(crate) fn part_of(bytes_per_second: u64) -> u64 {
+    bytes_per_second.div_ceil(runtime::shard_count() as u64)
 }

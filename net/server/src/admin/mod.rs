@@ -10,6 +10,8 @@
 mod compaction;
 mod figures;
 mod flush;
+mod history;
+mod imports;
 mod node;
 pub mod protocol;
 mod ring;
@@ -23,6 +25,7 @@ use protocol::{Answer, REQUEST_BYTES_MAX, Request};
 use runtime::gate::Semaphore;
 use runtime::{Instant, Listener, Stream};
 use shard::Shard;
+use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -56,6 +59,8 @@ pub(crate) enum Refused {
     Failed(String),
     /// Printed as it is on standard output, with exit code 1.
     Printed(String),
+    /// The same on standard error.
+    Complained(String),
 }
 
 /// The caller's mistake.
@@ -78,17 +83,21 @@ pub(crate) struct Admin {
     pub(crate) drain: Signal,
     /// Set when that is so.
     pub(crate) drained: Signal,
+    /// How many bytes per second compactions may read; 0: as many as they can.
+    pub(crate) compaction_throughput: Cell<u64>,
     commands: Semaphore,
 }
 
 impl Admin {
     pub(crate) fn new(config: Arc<Config>, shard: Shard) -> Rc<Admin> {
+        let throughput = config.compaction_bytes_per_second;
         Rc::new(Admin {
             config,
             shard,
             started: runtime::now(),
             drain: Signal::default(),
             drained: Signal::default(),
+            compaction_throughput: Cell::new(throughput),
             commands: Semaphore::new(CONNECTIONS_MAX),
         })
     }
@@ -158,6 +167,7 @@ impl Admin {
                 Answer { exit: 1, out, err: String::new() }
             }
             Err(Refused::Failed(text)) => Answer { exit: 2, out, err: format!("error: {text}\n") },
+            Err(Refused::Complained(err)) => Answer { exit: 1, out, err },
             Err(Refused::Printed(text)) => Answer { exit: 1, out: out + &text, err: String::new() },
         }
     }
@@ -178,7 +188,16 @@ impl Admin {
             "snapshot" => snapshots::snapshot(self, request, out).await,
             "listsnapshots" => snapshots::list(self, request, out).await,
             "clearsnapshot" => snapshots::clear(self, request, out).await,
-            "getcompactionthroughput" => compaction::throughput(&self.config, request, out),
+            "getcompactionthroughput" => compaction::throughput(self, request, out),
+            "setcompactionthroughput" => compaction::set_throughput(self, request).await,
+            "enableautocompaction" => compaction::set_auto(self, request, true).await,
+            "disableautocompaction" => compaction::set_auto(self, request, false).await,
+            "compactionstats" => compaction::statistics(self, request, out).await,
+            "compactionhistory" => history::history(self, request, out).await,
+            "refresh" => imports::refresh(self, request, out).await,
+            "import" => imports::import(self, request, out).await,
+            "verify" => imports::verify(self, request).await,
+            "getsstables" => imports::get_sstables(self, request, out).await,
             other => Err(Refused::Failed(format!("{other} is not supported"))),
         }
     }

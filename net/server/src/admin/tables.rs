@@ -1,7 +1,7 @@
 //! Commands about what tables hold: `tablestats` and `tablehistograms`.
 //!
 //! A line of Cassandra's whose figure is not counted here (reads, writes and their latencies, what slices found, false
-//! positives of filters, snapshots) is left out rather than shown as zero.
+//! positives of filters) is left out rather than shown as zero.
 
 use super::figures::{double, file_size, memory_size};
 use super::protocol::Request;
@@ -32,6 +32,7 @@ const SORT_KEYS: &[&str] = &[
     "off_heap_memory_used_total",
     "pending_flushes",
     "percent_repaired",
+    "space_used_by_snapshots_total",
     "space_used_live",
     "space_used_total",
     "sstable_compression_ratio",
@@ -67,7 +68,7 @@ struct Measured {
     flushing: u64,
 }
 
-fn figures(s: &TableStatistics) -> Vec<Figure> {
+fn figures(s: &TableStatistics, snapshot_bytes: u64) -> Vec<Figure> {
     use Value::{Count, Float, Memory, Ratio, Raw, RawText, Size};
     let figure = |key, title, value| Figure { key, title, value };
     let percent = if s.data_bytes == 0 { 100.0 } else { s.repaired_bytes as f64 * 100.0 / s.data_bytes as f64 };
@@ -87,6 +88,7 @@ fn figures(s: &TableStatistics) -> Vec<Figure> {
         figure("max_sstable_size", "Max SSTable size", Memory(s.largest_bytes)),
         figure("space_used_live", "Space used (live)", Size(s.disk_bytes)),
         figure("space_used_total", "Space used (total)", Size(s.disk_bytes)),
+        figure("space_used_by_snapshots_total", "Space used by snapshots (total)", Size(snapshot_bytes)),
         figure("off_heap_memory_used_total", "Off heap memory used (total)", Size(s.filter_bytes + s.chunk_bytes)),
         figure("sstable_compression_ratio", "SSTable Compression Ratio", Ratio(compression, false)),
         figure("number_of_partitions_estimate", "Number of partitions (estimate)", Count(s.partitions)),
@@ -196,9 +198,13 @@ pub(crate) async fn table_stats(admin: &Rc<Admin>, request: &Request, out: &mut 
     let tables = chosen(admin, request)?;
     let all = tables.len();
     let mut measured = Vec::with_capacity(all);
+    let snapshots = admin.shard.snapshots().await?;
     for table in tables {
         let statistics = admin.shard.statistics(table.id).await?;
-        measured.push(Measured { table, figures: figures(&statistics), flushing: statistics.flushing });
+        let directory = shard::directory_of(&admin.shard.node_config().directory, &table);
+        let own = snapshots.iter().filter(|found| found.directory.starts_with(&directory));
+        let snapshot_bytes = own.map(|found| found.sstable_bytes).sum();
+        measured.push(Measured { table, figures: figures(&statistics, snapshot_bytes), flushing: statistics.flushing });
     }
     if let Some(key) = sort {
         measured.sort_by(|a, b| compare(key, a, b));

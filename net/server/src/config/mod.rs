@@ -65,6 +65,8 @@ pub struct Config {
     pub auto_snapshot: bool,
     /// `auto_snapshot_ttl`: how long such a snapshot lives; `None`: until someone clears it.
     pub auto_snapshot_ttl: Option<Duration>,
+    /// `compaction_throughput`: bytes per second that compactions may read; 0: as many as they can.
+    pub compaction_bytes_per_second: u64,
     /// `native_transport_max_concurrent_connections`.
     pub connections_max: usize,
     /// `native_transport_max_concurrent_connections_per_ip`.
@@ -118,6 +120,7 @@ impl Default for Config {
             commit_failure_policy: CommitFailurePolicy::default(),
             auto_snapshot: true,
             auto_snapshot_ttl: None,
+            compaction_bytes_per_second: 64 << 20,
             connections_max: CONNECTIONS_MAX,
             connections_per_ip_max: CONNECTIONS_PER_IP_MAX,
             memory_bytes: MEMORY_BYTES_DEFAULT,
@@ -326,6 +329,19 @@ impl Given {
         }
     }
 
+    fn throughput(&mut self) -> Result<Option<u64>, ConfigError> {
+        const NAME: &str = "compaction_throughput";
+        let older = self.number("compaction_throughput_mb_per_sec", 0, 1 << 30)?.map(|megabytes| megabytes << 20);
+        match (older, self.text(NAME)?) {
+            (Some(bytes), _) => Ok(Some(bytes)),
+            (None, None) => Ok(None),
+            (None, Some(text)) => match text.strip_suffix("/s").and_then(units::bytes) {
+                Some(bytes) => Ok(Some(bytes)),
+                None => error(format!("{NAME}: {text} is not a rate such as 64MiB/s")),
+            },
+        }
+    }
+
     fn log_bytes(&mut self) -> Result<Option<u64>, ConfigError> {
         const NAME: &str = "commitlog_total_space";
         let older = self.number("commitlog_total_space_in_mb", 1, 1 << 30)?.map(|megabytes| megabytes << 20);
@@ -406,6 +422,7 @@ impl Given {
             commit_failure_policy: self.commit_failure_policy()?,
             auto_snapshot: self.flag("auto_snapshot")?.unwrap_or(default.auto_snapshot),
             auto_snapshot_ttl: self.whole_seconds("auto_snapshot_ttl")?,
+            compaction_bytes_per_second: self.throughput()?.unwrap_or(default.compaction_bytes_per_second),
             connections_max: self.count(connections, CONNECTIONS_MAX)?.unwrap_or(default.connections_max),
             connections_per_ip_max: self.count(per_ip, CONNECTIONS_MAX)?.unwrap_or(default.connections_per_ip_max),
             memory_bytes: default.memory_bytes,

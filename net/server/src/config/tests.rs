@@ -88,3 +88,21 @@ fn any_bytes_give_a_configuration_or_an_error() {
         let _ = Config::read(&String::from_utf8_lossy(&bytes), &[]);
     }
 }
+
+#[test]
+fn snapshots_and_the_rate_of_compactions_are_configured() {
+    let config = |text: &str| Config::read(text, &[]).expect("valid");
+    let told = config("auto_snapshot: false\nauto_snapshot_ttl: 30d\ncompaction_throughput: 16MiB/s");
+    assert_eq!((told.auto_snapshot, told.compaction_bytes_per_second), (false, 16 << 20));
+    assert_eq!(told.auto_snapshot_ttl, Some(Duration::from_secs(30 * 86_400)));
+    assert_eq!(told.unused, Vec::<String>::new());
+    assert_eq!(config("compaction_throughput: 0MiB/s").compaction_bytes_per_second, 0);
+    assert_eq!(config("compaction_throughput_mb_per_sec: 8").compaction_bytes_per_second, 8 << 20);
+    assert!(failure("auto_snapshot: maybe").contains("neither true nor false"));
+    for wrong in ["0s", "1500ms", "soon"] {
+        assert!(failure(&format!("auto_snapshot_ttl: {wrong}")).contains("is not a duration"), "{wrong}");
+    }
+    for wrong in ["64", "64MiB", "64MB/s", "-1MiB/s"] {
+        assert!(failure(&format!("compaction_throughput: {wrong}")).contains("is not a rate"), "{wrong}");
+    }
+}

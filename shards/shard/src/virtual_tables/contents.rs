@@ -1,13 +1,14 @@
 //! What the virtual tables hold: the virtual schema, the clients of all cores, the settings, what is under way.
 //!
-//! Tables about things that do not exist here are empty: there are no row, key or counter caches and no compactions.
+//! Tables about things that do not exist here are empty: there are no row, key or counter caches.
 
 use super::VirtualRows;
-use crate::Shard;
+use crate::compaction_history::kind_of;
 use crate::ports::{Activity, Client, Observation};
 use crate::schema::cells::frozen_text_map;
 use crate::schema::local::inet;
 use crate::verbs::{Reply, Request};
+use crate::{Shard, TableAnswer, TableVerb};
 use model::{ColumnKind, Failure, Table};
 use std::sync::Arc;
 
@@ -54,7 +55,8 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
             push_pool(rows, REQUESTS, &requests);
             push_pool(rows, DEFINITIONS, &shard.definitions_activity());
         }
-        // Caches and SSTable tasks.
+        ("system_views", "sstable_tasks") => sstable_tasks(shard, rows).await?,
+        // Caches.
         _ => {}
     }
     Ok(())
@@ -63,6 +65,33 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
 /// What every core sees of its clients.
 async fn observe(shard: &Shard) -> Result<Vec<Observation>, Failure> {
     shard.call_all(|| Request::Observe).await.into_iter().map(Reply::observed).collect()
+}
+
+/// The compactions under way on all cores.
+async fn sstable_tasks(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
+    let schema = shard.schema();
+    for answer in shard.on_every_shard(TableVerb::Compactions).await? {
+        let TableAnswer::Compactions(statistics) = answer else { continue };
+        for running in statistics.running {
+            let Some(table) = schema.table_by_id(running.table) else { continue };
+            let ratio = running.read_bytes as f64 / running.total_bytes.max(1) as f64;
+            let directory = engine::directory_of(&shard.config().directory, table);
+            rows.push([
+                ("keyspace_name", text(&table.keyspace)),
+                ("table_name", text(&table.name)),
+                ("task_id", Some(running.id.as_bytes().to_vec())),
+                ("completion_ratio", Some(ratio.to_be_bytes().to_vec())),
+                ("kind", text(&kind_of(running.major).to_lowercase())),
+                ("progress", bigint(running.read_bytes)),
+                ("sstables", int(i32::try_from(running.sstables).unwrap_or(i32::MAX))),
+                ("target_directory", text(&directory.display().to_string())),
+                ("total", bigint(running.total_bytes)),
+                ("total_compressed", bigint(running.stored_bytes)),
+                ("unit", text("bytes")),
+            ]);
+        }
+    }
+    Ok(())
 }
 
 fn virtual_tables(shard: &Shard) -> Vec<Arc<Table>> {

@@ -138,6 +138,7 @@ fn config(memory_bytes: usize) -> Config {
         truncate_timeout: Duration::from_secs(60),
         auto_snapshot: true,
         auto_snapshot_ttl: None,
+        compaction_bytes_per_second: 0,
         settings: Default::default(),
     }
 }

@@ -29,6 +29,7 @@ pub(crate) fn config() -> Config {
         truncate_timeout: Duration::from_secs(60),
         auto_snapshot: true,
         auto_snapshot_ttl: None,
+        compaction_bytes_per_second: 0,
         settings: Default::default(),
     }
 }

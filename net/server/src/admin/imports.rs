@@ -1,0 +1,180 @@
+//! Commands that take SSTables in or look into them: `import`, `refresh`, `verify`, `getsstables`.
+
+use super::protocol::Request;
+use super::table_names::{self, keyspaces};
+use super::{Admin, Refused, usage};
+use model::compaction::Strategy;
+use model::{CqlType, DecoratedKey, Schema, Table};
+use shard::imports::{Depth, ImportOptions, ImportRequest};
+use shard::{TableAnswer, TableVerb};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A table as Cassandra's management interface finds it.
+fn store_of(schema: &Schema, keyspace: &str, table: &str) -> Result<Arc<Table>, Refused> {
+    let found = keyspaces(schema).find(|found| found.name == keyspace);
+    match found.and_then(|keyspace| keyspace.tables.get(table)) {
+        Some(table) => Ok(table.clone()),
+        None => Err(Refused::Complained(format!("ColumnFamilyStore for {keyspace}/{table} not found.\n"))),
+    }
+}
+
+/// `refresh`.
+pub(crate) async fn refresh(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+    out.push_str("nodetool refresh is deprecated, use nodetool import instead\n");
+    let [keyspace, table] = request.arguments.as_slice() else {
+        return usage("refresh requires ks and cf args");
+    };
+    let schema = admin.shard.schema();
+    let Some(keyspace) = keyspaces(&schema).find(|found| found.name == *keyspace) else {
+        return usage(format!("Keyspace {keyspace} does not exist"));
+    };
+    let Some(table) = keyspace.tables.get(table) else {
+        return usage(format!("Unknown keyspace/cf pair ({}.{table})", keyspace.name));
+    };
+    let options = ImportOptions { depth: Depth::Quick, keep_level: false, keep_repaired: true, copy: false };
+    admin.shard.import(table, ImportRequest { directories: Vec::new(), options }).await?;
+    Ok(())
+}
+
+/// `import`.
+pub(crate) async fn import(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+    let [keyspace, table, directories @ ..] = request.arguments.as_slice() else {
+        return usage("import requires keyspace, table name and directories");
+    };
+    if directories.is_empty() {
+        return usage("import requires keyspace, table name and directories");
+    }
+    if request.has("-ri") {
+        return Err(Refused::Failed("import -ri is not supported: there are no indexes attached to SSTables".into()));
+    }
+    let quick = request.has("-q");
+    if quick {
+        out.push_str("Doing a quick import - skipping sstable verification and row cache invalidation\n");
+    }
+    let table = store_of(&admin.shard.schema(), keyspace, table)?;
+    let options = ImportOptions {
+        depth: match (quick || request.has("-v"), request.has("-e")) {
+            (true, _) => Depth::Quick,
+            (false, false) => Depth::Checksums,
+            (false, true) => Depth::Extended,
+        },
+        keep_level: request.has("-l"),
+        keep_repaired: request.has("-r"),
+        copy: request.has("-cd"),
+    };
+    let directories = directories.iter().map(PathBuf::from).collect();
+    let failed = admin.shard.import(&table, ImportRequest { directories, options }).await?;
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let mut text = String::from("Some directories failed to import, check server logs for details:\n");
+    for directory in failed {
+        let _ = writeln!(text, "{}", directory.display());
+    }
+    Err(Refused::Complained(text))
+}
+
+/// `verify`.
+pub(crate) async fn verify(admin: &Rc<Admin>, request: &Request) -> Result<(), Refused> {
+    if !request.has("-f") {
+        let text = "verify is disabled unless a [-f|--force] override flag is provided. See CASSANDRA-9947 and \
+                    CASSANDRA-17017 for details.\n";
+        return Err(Refused::Complained(text.into()));
+    }
+    if request.has("-t") && !request.has("-e") {
+        return Err(Refused::Complained("Token verification requires --extended-verify\n".into()));
+    }
+    // This node owns all tokens: none can be another's.
+    for (option, name) in [("-d", "--dfp"), ("-r", "--rsc")] {
+        if request.has(option) {
+            return Err(Refused::Failed(format!("verify {name} is not supported")));
+        }
+    }
+    let depth = match (request.has("-q"), request.has("-e")) {
+        (true, _) => Depth::Quick,
+        (false, false) => Depth::Checksums,
+        (false, true) => Depth::Extended,
+    };
+    let latest = request.has("-c");
+    for table in table_names::tables(admin, &request.arguments)? {
+        let verb = TableVerb::Verify { table: table.id, depth, latest };
+        for answer in admin.shard.on_every_shard(verb).await? {
+            if let TableAnswer::Verified(Some(invalid)) = answer {
+                let file = invalid.file.display();
+                tracing::error!(%file, fault = %invalid.text, "an SSTable is not good");
+                let text = format!("Invalid SSTable {file}, please force a full repair: {}", invalid.text);
+                return Err(Refused::Failed(text));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `getsstables`.
+pub(crate) async fn get_sstables(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+    let [keyspace, table, key] = request.arguments.as_slice() else {
+        return usage("getsstables requires ks, cf and key args");
+    };
+    let table = store_of(&admin.shard.schema(), keyspace, table)?;
+    let key = match request.has("-hf") {
+        true => match model::text::from_quoted(&CqlType::Blob, key) {
+            Ok(key) => key,
+            Err(error) => return Err(Refused::Failed(error.0)),
+        },
+        false => key_of(&table, key).map_err(Refused::Failed)?,
+    };
+    let options = model::compaction::CompactionOptions::of(&table.options.compaction);
+    let levels = request.has("-l") && matches!(options.strategy, Strategy::Leveled(_));
+    let mut found = Vec::new();
+    let verb = TableVerb::SstablesWith { table: table.id, key: DecoratedKey::new(&key) };
+    for answer in admin.shard.on_every_shard(verb).await? {
+        if let TableAnswer::Files(files) = answer {
+            found.extend(files);
+        }
+    }
+    found.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
+    for (file, level) in found {
+        let file = runtime::file::canonical(&file).await.unwrap_or(file);
+        let _ = match levels {
+            true => writeln!(out, "{level}: {}", file.display()),
+            false => writeln!(out, "{}", file.display()),
+        };
+    }
+    Ok(())
+}
+
+/// The bytes of a partition key written as `nodetool` takes it: components of a compound key apart by colons, which a
+/// backslash makes part of a text.
+fn key_of(table: &Table, text: &str) -> Result<Vec<u8>, String> {
+    let columns = table.partition_key();
+    if let [column] = columns {
+        return model::text::from_quoted(&column.cql_type, text).map_err(|error| error.0);
+    }
+    let (mut parts, mut part) = (Vec::new(), String::new());
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => part.push(characters.next_if_eq(&':').unwrap_or('\\')),
+            ':' => parts.push(std::mem::take(&mut part)),
+            other => part.push(other),
+        }
+    }
+    parts.push(part);
+    if parts.len() != columns.len() {
+        return Err(format!("{text} has {} of the {} components of the partition key", parts.len(), columns.len()));
+    }
+    let mut components = Vec::new();
+    for (column, part) in columns.iter().zip(&parts) {
+        let bytes = model::text::from_quoted(&column.cql_type, part).map_err(|error| error.0)?;
+        if bytes.len() > usize::from(u16::MAX) {
+            return Err(format!("{} bytes are too many for a component of a key", bytes.len()));
+        }
+        components.push(bytes);
+    }
+    let mut key = Vec::new();
+    model::key::push_composite(components.iter().map(Vec::as_slice), &mut key);
+    Ok(key)
+}
