@@ -136,7 +136,8 @@ impl Store {
         let directory = source.directory.clone();
         let files = source.files;
         let mut transaction = Transaction::new(&directory, Kind::Compaction, sstable_id::time_uuid());
-        match inner.write_parts(table, source, &directory, places, &mut transaction).await {
+        let written = inner.write_parts(table, source, &directory, places, &mut transaction).await;
+        match inner.faults.noted(written) {
             Ok(names) => {
                 let names = names.into();
                 Ok(Some(Parts { directory, foreign: foreign.clone(), files, names, transaction }))
@@ -184,7 +185,7 @@ impl Store {
         let part = inner.parts.borrow_mut().remove(&(table, foreign.clone()));
         let Some(gone) = inner.foreign(table, foreign) else {
             let Some(part) = part else { return Ok(()) };
-            return crate::compaction::remove(&part.directory.clone(), vec![part]).await;
+            return inner.faults.noted(crate::compaction::remove(&part.directory.clone(), vec![part]).await);
         };
         if let Some(state) = inner.tables.borrow_mut().get_mut(&table) {
             let added = state.adapted(part.as_slice())?;
