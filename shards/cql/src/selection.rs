@@ -4,22 +4,20 @@
 //! 2. Selectors become expressions over that list; overloads are chosen as for terms.
 //! 3. If every selector is fetched as it stands, there is no projection; counts alone are left to the owning cores.
 
+mod calls;
+mod grouping;
+
 use crate::ast::{self, CellFact, SelectItem};
-use crate::functions::{
-    self, Aggregate, AggregateFunction, Argument, Candidate, Fit, Function, Scalar, aggregates, is_aggregate_name,
-    is_known, is_missing, pick, scalars, term_fit,
-};
-use crate::literal::{Markers, Receiver, Scope, preferred_type, prepare_term};
+use crate::functions::{self, Aggregate, AggregateFunction, Fit, Scalar, pick, term_fit};
+use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::column;
 use crate::parser::unsupported;
-use crate::plan::{ColumnSpec, Expression, Grouping, Projection, Selector, Term, part_type};
-use model::{Column, ColumnKind, CqlType, Failure, json};
+use crate::plan::{ColumnSpec, Expression, Projection, Selector, Term, part_type};
+use calls::Asked;
+use model::{Column, CqlType, Failure, json};
 use std::fmt;
 
 type Result<T> = std::result::Result<T, Failure>;
-
-const GROUP_ORDER: &str =
-    "Group by currently only support groups of columns following their declared order in the PRIMARY KEY";
 
 /// What a timeuuid is to functions that exist for every type.
 pub(crate) const LEGACY_TIMEUUID: &str = "org.apache.cassandra.db.marshal.LegacyTimeUUIDType";
@@ -191,29 +189,6 @@ struct Selecting<'s, 'm, 'n> {
     fetched: Vec<Selector>,
     aggregates: Vec<(AggregateFunction, Option<Expression>)>,
     in_aggregate: bool,
-}
-
-/// A selector as an argument whose fit is asked.
-struct Asked<'a> {
-    selector: &'a ast::Selector,
-    /// Its type, if it has one by itself.
-    cql_type: Option<CqlType>,
-}
-
-impl fmt::Display for Asked<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.selector.fmt(f)
-    }
-}
-
-impl Argument for Asked<'_> {
-    fn fit(&self, wanted: &CqlType, scope: &Scope) -> Result<Fit> {
-        match (&self.cql_type, self.selector.as_term()) {
-            (_, Some(term)) => term_fit(&term, wanted, scope),
-            (Some(cql_type), None) => Ok(Fit::of(wanted, cql_type)),
-            (None, None) => Ok(Fit::Weak),
-        }
-    }
 }
 
 impl Selecting<'_, '_, '_> {
@@ -494,275 +469,6 @@ impl Selecting<'_, '_, '_> {
             });
         }
         Ok((Expression::Composite(cql_type.clone(), expressions), cql_type))
-    }
-
-    fn refuse_nested_aggregate(&self) -> Result<()> {
-        if self.in_aggregate {
-            return Err(Failure::invalid("aggregate functions cannot be used as arguments of aggregate functions"));
-        }
-        Ok(())
-    }
-
-    fn aggregate(&mut self, function: AggregateFunction, argument: Option<Expression>) -> Expression {
-        let entry = (function, argument);
-        match self.aggregates.iter().position(|known| *known == entry) {
-            Some(at) => Expression::Aggregate(at),
-            None => {
-                self.aggregates.push(entry);
-                Expression::Aggregate(self.aggregates.len() - 1)
-            }
-        }
-    }
-
-    fn call(
-        &mut self,
-        keyspace: Option<&str>,
-        name: &str,
-        arguments: &[ast::Selector],
-        wanted: Option<&CqlType>,
-    ) -> Result<(Expression, CqlType)> {
-        let builtin = keyspace.is_none_or(|keyspace| keyspace == "system");
-        if builtin && is_aggregate_name(name) {
-            return self.aggregate_call(keyspace, name, arguments);
-        }
-        if builtin && matches!(name, "fromjson" | "from_json") {
-            return Err(Failure::invalid(format!(
-                "{name}() cannot be used in the selection clause of a SELECT statement"
-            )));
-        }
-        let function = self.choose(keyspace, name, arguments, wanted)?;
-        if name == "token" && self.is_key(arguments) {
-            return Ok((Expression::Fetched(self.fetch(Selector::Token)), CqlType::Bigint));
-        }
-        let mut expressions = Vec::with_capacity(arguments.len());
-        for (argument, wanted) in arguments.iter().zip(&function.arguments) {
-            expressions.push(self.expression(argument, Some(wanted))?.0);
-        }
-        let result = function.result.clone();
-        Ok((Expression::Call(function, expressions), result))
-    }
-
-    /// Whether the arguments are the partition key's columns in their order.
-    fn is_key(&self, arguments: &[ast::Selector]) -> bool {
-        let key = self.scope.table.partition_key();
-        arguments.len() == key.len()
-            && arguments
-                .iter()
-                .zip(key)
-                .all(|(argument, column)| matches!(argument, ast::Selector::Column(name) if *name == column.name))
-    }
-
-    fn aggregate_call(
-        &mut self,
-        keyspace: Option<&str>,
-        name: &str,
-        arguments: &[ast::Selector],
-    ) -> Result<(Expression, CqlType)> {
-        let [argument] = arguments else {
-            if matches!(name, "min" | "max") {
-                return Err(wrong_arguments(name, "any"));
-            }
-            if name != "count" {
-                let mut asked = Vec::with_capacity(arguments.len());
-                for argument in arguments {
-                    asked.push(Asked { selector: argument, cql_type: self.type_of(argument)? });
-                }
-                pick(name, aggregates(name, &CqlType::Int), &asked, None, self.scope)?;
-            }
-            return Err(Failure::invalid(format!(
-                "Invalid number of arguments in call to function system.{name}: 1 required but {} provided",
-                arguments.len()
-            )));
-        };
-        let function = self.choose_aggregate(keyspace, name, argument)?;
-        self.refuse_nested_aggregate()?;
-        self.in_aggregate = true;
-        let expression = self.expression(argument, function.arguments().first());
-        self.in_aggregate = false;
-        let result = function.result.clone();
-        Ok((self.aggregate(function, Some(expression?.0)), result))
-    }
-
-    /// The overload of an aggregate of one argument.
-    fn choose_aggregate(
-        &mut self,
-        keyspace: Option<&str>,
-        name: &str,
-        argument: &ast::Selector,
-    ) -> Result<AggregateFunction> {
-        let Some(argument_type) = self.type_of(argument)? else {
-            return Err(Failure::invalid(format!(
-                "Cannot infer type of argument {argument} in call to function system.{name}(any): use type casts to \
-                 disambiguate"
-            )));
-        };
-        let qualifier = keyspace.map(|keyspace| format!("{keyspace}.")).unwrap_or_default();
-        let asked = [Asked { selector: argument, cql_type: Some(argument_type.clone()) }];
-        pick(&format!("{qualifier}{name}"), aggregates(name, &argument_type), &asked, None, self.scope)
-    }
-
-    /// Finds the functions of a selector, those of arguments first.
-    fn check_functions(&mut self, selector: &ast::Selector) -> Result<()> {
-        match selector {
-            ast::Selector::Function { keyspace, name, arguments } => {
-                arguments.iter().try_for_each(|argument| self.check_functions(argument))?;
-                let builtin = keyspace.as_deref().is_none_or(|keyspace| keyspace == "system");
-                match arguments.as_slice() {
-                    [argument] if builtin && is_aggregate_name(name) => {
-                        self.choose_aggregate(keyspace.as_deref(), name, argument).map(|_| ())
-                    }
-                    _ if builtin && (is_aggregate_name(name) || matches!(name.as_str(), "fromjson" | "from_json")) => {
-                        Ok(())
-                    }
-                    _ => self.choose(keyspace.as_deref(), name, arguments, None).map(|_| ()),
-                }
-            }
-            ast::Selector::Cast(of, _) | ast::Selector::Field(of, _) => self.check_functions(of),
-            ast::Selector::Element(of, _) | ast::Selector::Slice(of, ..) => self.check_functions(of),
-            _ => Ok(()),
-        }
-    }
-
-    /// The overload that a call means.
-    fn choose(
-        &mut self,
-        keyspace: Option<&str>,
-        name: &str,
-        arguments: &[ast::Selector],
-        wanted: Option<&CqlType>,
-    ) -> Result<Function> {
-        let builtin = keyspace.is_none_or(|keyspace| keyspace == "system");
-        if builtin && is_missing(name) {
-            return Err(unsupported(&format!("the function {name}()")));
-        }
-        let qualifier = keyspace.map(|keyspace| format!("{keyspace}.")).unwrap_or_default();
-        if !builtin || !is_known(name) && name != "token" {
-            return Err(Failure::invalid(format!("Unknown function '{qualifier}{name}'")));
-        }
-        let mut asked = Vec::with_capacity(arguments.len());
-        for argument in arguments {
-            asked.push(Asked { selector: argument, cql_type: self.type_of(argument)? });
-        }
-        if matches!(name, "tojson" | "to_json") && arguments.len() != 1 {
-            return Err(wrong_arguments(name, "any"));
-        }
-        let first = asked.first().and_then(|asked| asked.cql_type.as_ref());
-        let candidates = scalars(name, &self.scope.key_types(), first, wanted);
-        if candidates.is_empty() {
-            return Err(match arguments.first() {
-                Some(argument) => Failure::invalid(format!(
-                    "Cannot infer type of argument {argument} in call to function system.{name}(any): use type casts \
-                     to disambiguate"
-                )),
-                None => wrong_arguments(name, "any"),
-            });
-        }
-        pick(&format!("{qualifier}{name}"), candidates, &asked, wanted, self.scope)
-    }
-
-    /// A selector's type without a place; `None` for terms that have none.
-    fn type_of(&mut self, selector: &ast::Selector) -> Result<Option<CqlType>> {
-        let of_all = |parts: &[ast::Selector], selecting: &mut Self| -> Result<Option<Vec<CqlType>>> {
-            let types = parts.iter().map(|part| selecting.type_of(part)).collect::<Result<Vec<_>>>()?;
-            Ok(types.into_iter().collect())
-        };
-        Ok(match selector {
-            ast::Selector::Term(ast::Term::Cast(type_name, _)) | ast::Selector::TypeHint(type_name, _) => {
-                Some(self.scope.resolve(type_name)?)
-            }
-            ast::Selector::Term(ast::Term::Constant(family, text)) => Some(preferred_type(*family, text)),
-            ast::Selector::Term(_) | ast::Selector::Map(_) | ast::Selector::UserType(_) => None,
-            ast::Selector::Column(name) => Some(column(self.scope, name)?.cql_type.clone()),
-            ast::Selector::CellFact(CellFact::Ttl, _) => Some(CqlType::Int),
-            ast::Selector::CellFact(..) | ast::Selector::CountRows => Some(CqlType::Bigint),
-            ast::Selector::Cast(_, type_name) => Some(self.scope.resolve(type_name)?),
-            ast::Selector::Function { keyspace, name, arguments } => {
-                let builtin = keyspace.as_deref().is_none_or(|keyspace| keyspace == "system");
-                match (name.as_str(), arguments.as_slice()) {
-                    ("count", [_]) if builtin => Some(CqlType::Bigint),
-                    ("min" | "max" | "sum" | "avg", [argument]) if builtin => self.type_of(argument)?,
-                    _ => Some(self.choose(keyspace.as_deref(), name, arguments, None)?.result),
-                }
-            }
-            ast::Selector::Field(of, name) => match self.type_of(of)? {
-                Some(CqlType::User { definition, .. }) => {
-                    definition.fields.iter().find(|(field, _)| field == name).map(|(_, field)| field.clone())
-                }
-                _ => None,
-            },
-            ast::Selector::Element(of, _) => match self.type_of(of)? {
-                Some(CqlType::Map { value, .. }) => Some(*value),
-                Some(CqlType::Set { element, .. }) => Some(*element),
-                _ => None,
-            },
-            ast::Selector::Slice(of, ..) => self.type_of(of)?,
-            ast::Selector::List(parts) => {
-                let element = of_all(parts, self)?.and_then(|types| types.into_iter().next());
-                element.map(|element| CqlType::List { element: Box::new(element), frozen: false })
-            }
-            ast::Selector::Set(parts) => {
-                let element = of_all(parts, self)?.and_then(|types| types.into_iter().next());
-                element.map(|element| CqlType::Set { element: Box::new(element), frozen: false })
-            }
-            ast::Selector::Tuple(parts) => of_all(parts, self)?.map(CqlType::Tuple),
-        })
-    }
-
-    /// GROUP BY: a prefix of the primary key; the last may be a function of its column.
-    fn group_by(
-        &mut self,
-        group: &[ast::Selector],
-        distinct: bool,
-        is_equal: &dyn Fn(&Column) -> bool,
-    ) -> Result<Vec<Grouping>> {
-        let mut groupings = Vec::with_capacity(group.len());
-        let key = &self.scope.table.columns[..self.scope.table.primary_key_len()];
-        let mut on_function = false;
-        let mut next = 0;
-        for selector in group {
-            let mut inner = selector;
-            while let ast::Selector::Function { arguments, .. } = inner {
-                let named = arguments.iter().find(|argument| argument.as_term().is_none());
-                inner = named.ok_or_else(|| {
-                    Failure::invalid("GROUP BY functions must have one clustering column name as parameter")
-                })?;
-            }
-            let ast::Selector::Column(name) = inner else {
-                return Err(Failure::invalid(format!("GROUP BY takes columns and functions of one, got {selector}")));
-            };
-            let column = column(self.scope, name)?;
-            let is_function = !matches!(selector, ast::Selector::Column(_));
-            if on_function {
-                return Err(Failure::invalid(
-                    "Functions are only supported on the last element of the GROUP BY clause",
-                ));
-            }
-            on_function = is_function;
-            // A call is checked before its column.
-            let expression = self.expression(selector, None)?.0;
-            if is_function && column.kind != ColumnKind::Clustering {
-                return Err(Failure::invalid("Group by functions are only supported on clustering columns"));
-            }
-            if !column.kind.is_key() {
-                return Err(Failure::invalid(format!(
-                    "Group by is currently only supported on the columns of the PRIMARY KEY, got {name}"
-                )));
-            }
-            // Columns may be left out only where they have one value.
-            let place = self.scope.table.index_of(column.id).unwrap_or(usize::MAX);
-            if key.get(next..place).is_none_or(|skipped| !skipped.iter().all(is_equal)) {
-                return Err(Failure::invalid(GROUP_ORDER));
-            }
-            next = place + 1;
-            groupings.push(Grouping { expression });
-        }
-        if !group.is_empty() && next < self.scope.table.partition_key_len {
-            return Err(Failure::invalid("Group by is not supported on only a part of the partition key"));
-        }
-        if distinct && next > self.scope.table.partition_key_len {
-            return Err(Failure::invalid("Grouping on clustering columns is not allowed for SELECT DISTINCT queries"));
-        }
-        Ok(groupings)
     }
 }
 

@@ -1,0 +1,252 @@
+//! Calls of a selection: which function or aggregate a name and its arguments mean, and the types of selectors that have none
+//! from their place.
+
+use super::{Result, Selecting, wrong_arguments};
+use crate::ast::{self, CellFact};
+use crate::functions::{
+    AggregateFunction, Argument, Candidate, Fit, Function, aggregates, is_aggregate_name, is_known, is_missing, pick,
+    scalars, term_fit,
+};
+use crate::literal::{Scope, preferred_type};
+use crate::names::column;
+use crate::parser::unsupported;
+use crate::plan::{Expression, Selector};
+use model::{CqlType, Failure};
+use std::fmt;
+
+/// A selector as an argument whose fit is asked.
+pub(super) struct Asked<'a> {
+    pub(super) selector: &'a ast::Selector,
+    /// Its type, if it has one by itself.
+    pub(super) cql_type: Option<CqlType>,
+}
+
+impl fmt::Display for Asked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.selector.fmt(f)
+    }
+}
+
+impl Argument for Asked<'_> {
+    fn fit(&self, wanted: &CqlType, scope: &Scope) -> Result<Fit> {
+        match (&self.cql_type, self.selector.as_term()) {
+            (_, Some(term)) => term_fit(&term, wanted, scope),
+            (Some(cql_type), None) => Ok(Fit::of(wanted, cql_type)),
+            (None, None) => Ok(Fit::Weak),
+        }
+    }
+}
+
+impl Selecting<'_, '_, '_> {
+    pub(super) fn refuse_nested_aggregate(&self) -> Result<()> {
+        if self.in_aggregate {
+            return Err(Failure::invalid("aggregate functions cannot be used as arguments of aggregate functions"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn aggregate(&mut self, function: AggregateFunction, argument: Option<Expression>) -> Expression {
+        let entry = (function, argument);
+        match self.aggregates.iter().position(|known| *known == entry) {
+            Some(at) => Expression::Aggregate(at),
+            None => {
+                self.aggregates.push(entry);
+                Expression::Aggregate(self.aggregates.len() - 1)
+            }
+        }
+    }
+
+    pub(super) fn call(
+        &mut self,
+        keyspace: Option<&str>,
+        name: &str,
+        arguments: &[ast::Selector],
+        wanted: Option<&CqlType>,
+    ) -> Result<(Expression, CqlType)> {
+        let builtin = keyspace.is_none_or(|keyspace| keyspace == "system");
+        if builtin && is_aggregate_name(name) {
+            return self.aggregate_call(keyspace, name, arguments);
+        }
+        if builtin && matches!(name, "fromjson" | "from_json") {
+            return Err(Failure::invalid(format!(
+                "{name}() cannot be used in the selection clause of a SELECT statement"
+            )));
+        }
+        let function = self.choose(keyspace, name, arguments, wanted)?;
+        if name == "token" && self.is_key(arguments) {
+            return Ok((Expression::Fetched(self.fetch(Selector::Token)), CqlType::Bigint));
+        }
+        let mut expressions = Vec::with_capacity(arguments.len());
+        for (argument, wanted) in arguments.iter().zip(&function.arguments) {
+            expressions.push(self.expression(argument, Some(wanted))?.0);
+        }
+        let result = function.result.clone();
+        Ok((Expression::Call(function, expressions), result))
+    }
+
+    /// Whether the arguments are the partition key's columns in their order.
+    pub(super) fn is_key(&self, arguments: &[ast::Selector]) -> bool {
+        let key = self.scope.table.partition_key();
+        arguments.len() == key.len()
+            && arguments
+                .iter()
+                .zip(key)
+                .all(|(argument, column)| matches!(argument, ast::Selector::Column(name) if *name == column.name))
+    }
+
+    pub(super) fn aggregate_call(
+        &mut self,
+        keyspace: Option<&str>,
+        name: &str,
+        arguments: &[ast::Selector],
+    ) -> Result<(Expression, CqlType)> {
+        let [argument] = arguments else {
+            if matches!(name, "min" | "max") {
+                return Err(wrong_arguments(name, "any"));
+            }
+            if name != "count" {
+                let mut asked = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    asked.push(Asked { selector: argument, cql_type: self.type_of(argument)? });
+                }
+                pick(name, aggregates(name, &CqlType::Int), &asked, None, self.scope)?;
+            }
+            return Err(Failure::invalid(format!(
+                "Invalid number of arguments in call to function system.{name}: 1 required but {} provided",
+                arguments.len()
+            )));
+        };
+        let function = self.choose_aggregate(keyspace, name, argument)?;
+        self.refuse_nested_aggregate()?;
+        self.in_aggregate = true;
+        let expression = self.expression(argument, function.arguments().first());
+        self.in_aggregate = false;
+        let result = function.result.clone();
+        Ok((self.aggregate(function, Some(expression?.0)), result))
+    }
+
+    /// The overload of an aggregate of one argument.
+    pub(super) fn choose_aggregate(
+        &mut self,
+        keyspace: Option<&str>,
+        name: &str,
+        argument: &ast::Selector,
+    ) -> Result<AggregateFunction> {
+        let Some(argument_type) = self.type_of(argument)? else {
+            return Err(Failure::invalid(format!(
+                "Cannot infer type of argument {argument} in call to function system.{name}(any): use type casts to \
+                 disambiguate"
+            )));
+        };
+        let qualifier = keyspace.map(|keyspace| format!("{keyspace}.")).unwrap_or_default();
+        let asked = [Asked { selector: argument, cql_type: Some(argument_type.clone()) }];
+        pick(&format!("{qualifier}{name}"), aggregates(name, &argument_type), &asked, None, self.scope)
+    }
+
+    /// Finds the functions of a selector, those of arguments first.
+    pub(super) fn check_functions(&mut self, selector: &ast::Selector) -> Result<()> {
+        match selector {
+            ast::Selector::Function { keyspace, name, arguments } => {
+                arguments.iter().try_for_each(|argument| self.check_functions(argument))?;
+                let builtin = keyspace.as_deref().is_none_or(|keyspace| keyspace == "system");
+                match arguments.as_slice() {
+                    [argument] if builtin && is_aggregate_name(name) => {
+                        self.choose_aggregate(keyspace.as_deref(), name, argument).map(|_| ())
+                    }
+                    _ if builtin && (is_aggregate_name(name) || matches!(name.as_str(), "fromjson" | "from_json")) => {
+                        Ok(())
+                    }
+                    _ => self.choose(keyspace.as_deref(), name, arguments, None).map(|_| ()),
+                }
+            }
+            ast::Selector::Cast(of, _) | ast::Selector::Field(of, _) => self.check_functions(of),
+            ast::Selector::Element(of, _) | ast::Selector::Slice(of, ..) => self.check_functions(of),
+            _ => Ok(()),
+        }
+    }
+
+    /// The overload that a call means.
+    pub(super) fn choose(
+        &mut self,
+        keyspace: Option<&str>,
+        name: &str,
+        arguments: &[ast::Selector],
+        wanted: Option<&CqlType>,
+    ) -> Result<Function> {
+        let builtin = keyspace.is_none_or(|keyspace| keyspace == "system");
+        if builtin && is_missing(name) {
+            return Err(unsupported(&format!("the function {name}()")));
+        }
+        let qualifier = keyspace.map(|keyspace| format!("{keyspace}.")).unwrap_or_default();
+        if !builtin || !is_known(name) && name != "token" {
+            return Err(Failure::invalid(format!("Unknown function '{qualifier}{name}'")));
+        }
+        let mut asked = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            asked.push(Asked { selector: argument, cql_type: self.type_of(argument)? });
+        }
+        if matches!(name, "tojson" | "to_json") && arguments.len() != 1 {
+            return Err(wrong_arguments(name, "any"));
+        }
+        let first = asked.first().and_then(|asked| asked.cql_type.as_ref());
+        let candidates = scalars(name, &self.scope.key_types(), first, wanted);
+        if candidates.is_empty() {
+            return Err(match arguments.first() {
+                Some(argument) => Failure::invalid(format!(
+                    "Cannot infer type of argument {argument} in call to function system.{name}(any): use type casts \
+                     to disambiguate"
+                )),
+                None => wrong_arguments(name, "any"),
+            });
+        }
+        pick(&format!("{qualifier}{name}"), candidates, &asked, wanted, self.scope)
+    }
+
+    /// A selector's type without a place; `None` for terms that have none.
+    pub(super) fn type_of(&mut self, selector: &ast::Selector) -> Result<Option<CqlType>> {
+        let of_all = |parts: &[ast::Selector], selecting: &mut Self| -> Result<Option<Vec<CqlType>>> {
+            let types = parts.iter().map(|part| selecting.type_of(part)).collect::<Result<Vec<_>>>()?;
+            Ok(types.into_iter().collect())
+        };
+        Ok(match selector {
+            ast::Selector::Term(ast::Term::Cast(type_name, _)) | ast::Selector::TypeHint(type_name, _) => {
+                Some(self.scope.resolve(type_name)?)
+            }
+            ast::Selector::Term(ast::Term::Constant(family, text)) => Some(preferred_type(*family, text)),
+            ast::Selector::Term(_) | ast::Selector::Map(_) | ast::Selector::UserType(_) => None,
+            ast::Selector::Column(name) => Some(column(self.scope, name)?.cql_type.clone()),
+            ast::Selector::CellFact(CellFact::Ttl, _) => Some(CqlType::Int),
+            ast::Selector::CellFact(..) | ast::Selector::CountRows => Some(CqlType::Bigint),
+            ast::Selector::Cast(_, type_name) => Some(self.scope.resolve(type_name)?),
+            ast::Selector::Function { keyspace, name, arguments } => {
+                let builtin = keyspace.as_deref().is_none_or(|keyspace| keyspace == "system");
+                match (name.as_str(), arguments.as_slice()) {
+                    ("count", [_]) if builtin => Some(CqlType::Bigint),
+                    ("min" | "max" | "sum" | "avg", [argument]) if builtin => self.type_of(argument)?,
+                    _ => Some(self.choose(keyspace.as_deref(), name, arguments, None)?.result),
+                }
+            }
+            ast::Selector::Field(of, name) => match self.type_of(of)? {
+                Some(CqlType::User { definition, .. }) => {
+                    definition.fields.iter().find(|(field, _)| field == name).map(|(_, field)| field.clone())
+                }
+                _ => None,
+            },
+            ast::Selector::Element(of, _) => match self.type_of(of)? {
+                Some(CqlType::Map { value, .. }) => Some(*value),
+                Some(CqlType::Set { element, .. }) => Some(*element),
+                _ => None,
+            },
+            ast::Selector::Slice(of, ..) => self.type_of(of)?,
+            ast::Selector::List(parts) => {
+                let element = of_all(parts, self)?.and_then(|types| types.into_iter().next());
+                element.map(|element| CqlType::List { element: Box::new(element), frozen: false })
+            }
+            ast::Selector::Set(parts) => {
+                let element = of_all(parts, self)?.and_then(|types| types.into_iter().next());
+                element.map(|element| CqlType::Set { element: Box::new(element), frozen: false })
+            }
+            ast::Selector::Tuple(parts) => of_all(parts, self)?.map(CqlType::Tuple),
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! GROUP BY of a selection.
+
+use super::{Result, Selecting};
+use crate::ast;
+use crate::names::column;
+use crate::plan::Grouping;
+use model::{Column, ColumnKind, Failure};
+
+const GROUP_ORDER: &str =
+    "Group by currently only support groups of columns following their declared order in the PRIMARY KEY";
+
+impl Selecting<'_, '_, '_> {
+    /// GROUP BY: a prefix of the primary key; the last may be a function of its column.
+    pub(super) fn group_by(
+        &mut self,
+        group: &[ast::Selector],
+        distinct: bool,
+        is_equal: &dyn Fn(&Column) -> bool,
+    ) -> Result<Vec<Grouping>> {
+        let mut groupings = Vec::with_capacity(group.len());
+        let key = &self.scope.table.columns[..self.scope.table.primary_key_len()];
+        let mut on_function = false;
+        let mut next = 0;
+        for selector in group {
+            let mut inner = selector;
+            while let ast::Selector::Function { arguments, .. } = inner {
+                let named = arguments.iter().find(|argument| argument.as_term().is_none());
+                inner = named.ok_or_else(|| {
+                    Failure::invalid("GROUP BY functions must have one clustering column name as parameter")
+                })?;
+            }
+            let ast::Selector::Column(name) = inner else {
+                return Err(Failure::invalid(format!("GROUP BY takes columns and functions of one, got {selector}")));
+            };
+            let column = column(self.scope, name)?;
+            let is_function = !matches!(selector, ast::Selector::Column(_));
+            if on_function {
+                return Err(Failure::invalid(
+                    "Functions are only supported on the last element of the GROUP BY clause",
+                ));
+            }
+            on_function = is_function;
+            // A call is checked before its column.
+            let expression = self.expression(selector, None)?.0;
+            if is_function && column.kind != ColumnKind::Clustering {
+                return Err(Failure::invalid("Group by functions are only supported on clustering columns"));
+            }
+            if !column.kind.is_key() {
+                return Err(Failure::invalid(format!(
+                    "Group by is currently only supported on the columns of the PRIMARY KEY, got {name}"
+                )));
+            }
+            // Columns may be left out only where they have one value.
+            let place = self.scope.table.index_of(column.id).unwrap_or(usize::MAX);
+            if key.get(next..place).is_none_or(|skipped| !skipped.iter().all(is_equal)) {
+                return Err(Failure::invalid(GROUP_ORDER));
+            }
+            next = place + 1;
+            groupings.push(Grouping { expression });
+        }
+        if !group.is_empty() && next < self.scope.table.partition_key_len {
+            return Err(Failure::invalid("Group by is not supported on only a part of the partition key"));
+        }
+        if distinct && next > self.scope.table.partition_key_len {
+            return Err(Failure::invalid("Grouping on clustering columns is not allowed for SELECT DISTINCT queries"));
+        }
+        Ok(groupings)
+    }
+}
