@@ -2,7 +2,7 @@
 //!
 //! `TABLE/snapshots/TAG/`, as Cassandra lays it out:
 //! 1. Every shard links what it serves ([`Store::link_snapshot`]), after a flush; a view that is held keeps its files.
-//! 2. One shard writes `schema.cql` and, last of all, `manifest.json` ([`write`]). A snapshot without it was cut off.
+//! 2. One shard writes `schema.cql` and, last of all, `manifest.json` ([`write()`]). A snapshot without it was cut off.
 //! 3. [`list`] finds those of all tables, of dropped ones too; [`remove`] takes the manifest first.
 //!
 //! Invariants: no start reads or removes snapshots; linking twice is linking once, so that a snapshot may be taken up

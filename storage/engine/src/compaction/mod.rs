@@ -3,7 +3,7 @@
 //! 1. The caller describes the table's SSTables ([`Candidate`]) and the moment ([`Moment`]).
 //! 2. [`Picker::pick`] gives tasks that may run at the same time; the picker of the table's strategy makes them:
 //!    [`size_tiered`], [`leveled`], [`time_window`] or [`unified`]. [`Picker::major`] gives those of a major compaction.
-//! 3. Without better work an SSTable with many droppable tombstones is compacted alone ([`tombstones`]).
+//! 3. Without better work an SSTable with many droppable tombstones is compacted alone (`tombstones`).
 //! 4. When a task is done, the caller says so ([`Picker::done`]), marks its outputs with the task's level and asks again.
 //!
 //! Invariants: no SSTable is in two tasks, and none that is busy or suspect is in any; above level 0 of a leveled table
