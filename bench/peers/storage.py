@@ -19,6 +19,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -84,6 +85,9 @@ class Peer:
         while os.path.exists(f"/proc/{self.pid}/stat") and self.state() != "Z":
             time.sleep(0.02)
         self.reap()
+        # A process of many threads may hold its port a while longer.
+        while socket.socket().connect_ex((self.address, 9042)) == 0:
+            time.sleep(0.02)
 
     def state(self):
         try:
@@ -201,7 +205,8 @@ def measure(peer, rows, tables, flushes):
     found["memory after that, MB"] = peer.memory() / 1e6
 
     write(session, "r", range(rows // 2))
-    time.sleep(11 if peer.name == "Cassandra" else 1)
+    # Longer than the period after which the log is synced.
+    time.sleep(11)
     session.cluster.shutdown()
     peer.kill()
     began = time.monotonic()
@@ -250,11 +255,14 @@ def main():
         Helenus(arguments.helenus, f"{arguments.directory}/helenus/data", "127.0.0.81", options),
         Cassandra(script, f"{arguments.directory}/cassandra", "127.0.0.82"),
     ]
-    results = [measure(peer, arguments.rows, arguments.tables, arguments.flushes) for peer in peers]
+    results = []
+    for peer in peers:
+        results.append(measure(peer, arguments.rows, arguments.tables, arguments.flushes))
+        print(peer.name, results[-1], file=sys.stderr, flush=True)
     print("| figure | Cassandra | Helenus | ratio |\n|---|---|---|---|")
     for name, ours in results[0].items():
         theirs = results[1][name]
-        print(f"| {name} | {theirs:,.2f} | {ours:,.2f} | {ours / theirs:.2f} |")
+        print(f"| {name} | {theirs:,.2f} | {ours:,.2f} | {ours / theirs:.2f} |" if theirs else f"| {name} | 0 | {ours:,.2f} | |")
 
 
 if __name__ == "__main__":
