@@ -85,11 +85,8 @@ impl Store {
     pub async fn link_snapshot(&self, table: TableId, tag: &str) -> Result<Vec<String>, Error> {
         let inner = self.inner();
         let _pass = inner.gate.enter().ok_or(Error::Closing)?;
-        let (description, view) = {
-            let tables = inner.tables.borrow();
-            let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
-            (state.table.clone(), state.view.clone())
-        };
+        let (memtable, view) = inner.readable(table)?;
+        let description = memtable.table().clone();
         let source = inner.directory_of(&description);
         let target = directory(&inner.options.directory, &description, tag);
         create_dir_all(&target).await.map_err(Error::Io)?;

@@ -462,7 +462,7 @@ impl Inner {
     }
 
     /// What a read of a table merges: the active memtable and what lies beside it.
-    fn readable(&self, table: TableId) -> Result<(Rc<Memtable>, Rc<View>), Error> {
+    pub(crate) fn readable(&self, table: TableId) -> Result<(Rc<Memtable>, Rc<View>), Error> {
         match self.tables.borrow().get(&table) {
             Some(state) => Ok((state.memtable.clone(), state.view.clone())),
             None => Err(Error::UnknownTable(table)),

@@ -55,11 +55,8 @@ impl Store {
     pub async fn verify(&self, table: TableId, depth: Depth, latest: bool) -> Result<Option<Invalid>, Error> {
         let inner = self.inner();
         let _pass = inner.gate.enter().ok_or(Error::Closing)?;
-        let (description, view) = {
-            let tables = inner.tables.borrow();
-            let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
-            (state.table.clone(), state.view.clone())
-        };
+        let (memtable, view) = inner.readable(table)?;
+        let description = memtable.table().clone();
         for sstable in view.sstables.iter().filter(|sstable| !sstable.foreign || inner.shard == 0) {
             let descriptor = sstable.reader.descriptor();
             let file = sstable.directory.join(descriptor.file_name(Component::Data));

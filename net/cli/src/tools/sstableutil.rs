@@ -3,8 +3,8 @@
 //! Listing alone: what an interrupted compaction or flush left behind is known to the node, which removes it when it
 //! starts, so that temporary files are those that are in no SSTable with a table of contents.
 
-use super::options::{Known, Style, flag, parse};
-use super::tables::{DATA_DIRECTORY, directories, files};
+use super::options::{Known, flag};
+use super::tables::{DATA_DIRECTORY, asked, directories, files, usage};
 use super::{Failure, Output};
 use sstable::{Component, Descriptor};
 use std::collections::BTreeSet;
@@ -35,24 +35,11 @@ Options are:
 
 /// Runs the tool; the result is its exit code.
 pub(crate) fn run(arguments: &[String], output: &mut Output<'_>) -> Result<u8, Failure> {
-    let mut usage = |text: &str| {
-        if !text.is_empty() {
-            writeln!(output.err, "{text}")?;
-        }
-        output.out.write_all(USAGE.as_bytes())?;
-        Ok(u8::from(!text.is_empty()))
+    let (given, keyspace, table) = match asked(OPTIONS, arguments) {
+        Ok(asked) => asked,
+        Err(wrong) => return usage(USAGE, &wrong, output),
     };
-    let given = match parse(OPTIONS, Style::Gnu, arguments) {
-        Ok(given) => given,
-        Err(text) => return usage(&text),
-    };
-    if given.has("h") {
-        return usage("");
-    }
-    let [keyspace, table] = &given.rest[..] else {
-        return usage(if given.rest.len() < 2 { "Missing arguments" } else { "Too many arguments" });
-    };
-    let directories = directories(given.value("data-dir").unwrap_or(DATA_DIRECTORY), keyspace, table)?;
+    let directories = directories(given.value("data-dir").unwrap_or(DATA_DIRECTORY), &keyspace, &table)?;
     if given.has("c") {
         return Err(Failure("-c is not supported: the node removes what was left behind when it starts".into()));
     }

@@ -4,8 +4,8 @@
 //! 2. With `-e` every partition is read to its end, in order, and every block checked.
 
 use super::files::{Location, Opened};
-use super::options::{Known, Style, flag, parse};
-use super::tables::{DATA_DIRECTORY, directories, sstables};
+use super::options::{Known, flag};
+use super::tables::{DATA_DIRECTORY, asked, directories, sstables, usage};
 use super::values::hex;
 use super::{Failure, Output};
 use model::DecoratedKey;
@@ -54,25 +54,13 @@ Options are:
 
 /// Runs the tool; the result is its exit code.
 pub(crate) fn run(arguments: &[String], output: &mut Output<'_>) -> Result<u8, Failure> {
-    let mut usage = |text: &str| {
-        if !text.is_empty() {
-            writeln!(output.err, "{text}")?;
-        }
-        output.out.write_all(USAGE.as_bytes())?;
-        Ok(u8::from(!text.is_empty()))
-    };
-    let given = match parse(OPTIONS, Style::Gnu, arguments) {
-        Ok(given) => given,
-        Err(text) => return usage(&text),
-    };
-    if given.has("h") {
-        return usage("");
-    }
-    let [keyspace, table] = &given.rest[..] else {
-        return usage(if given.rest.len() < 2 { "Missing arguments" } else { "Too many arguments" });
+    let (given, keyspace, table) = match asked(OPTIONS, arguments) {
+        Ok(asked) => asked,
+        Err(wrong) => return usage(USAGE, &wrong, output),
     };
     if !given.has("f") {
-        return usage("verify will not run without -f or --force. See CASSANDRA-17017 for details.");
+        let wrong = "verify will not run without -f or --force. See CASSANDRA-17017 for details.";
+        return usage(USAGE, wrong, output);
     }
     for refused in ["c", "r", "t"] {
         if given.has(refused) {
@@ -88,7 +76,7 @@ pub(crate) fn run(arguments: &[String], output: &mut Output<'_>) -> Result<u8, F
         given.has("debug"),
         given.has("q")
     )?;
-    let directories = directories(given.value("data-dir").unwrap_or(DATA_DIRECTORY), keyspace, table)?;
+    let directories = directories(given.value("data-dir").unwrap_or(DATA_DIRECTORY), &keyspace, &table)?;
     writeln!(
         output.out,
         "Running verifier with the following options: Options{{invokeDiskFailurePolicy=false, \

@@ -3,8 +3,9 @@
 //! The data directory is `--data-dir DIR`, else `./data`; a table is `<keyspace>/<table>-<32 hex digits>` in it or in its
 //! directory `data`.
 
-use super::Failure;
 use super::files::Location;
+use super::options::{Given, Known, Style, parse};
+use super::{Failure, Output};
 use runtime::blocking;
 use sstable::{Component, Descriptor};
 use std::collections::BTreeSet;
@@ -12,6 +13,30 @@ use std::path::{Path, PathBuf};
 
 /// The data directory without `--data-dir`.
 pub(crate) const DATA_DIRECTORY: &str = "./data";
+
+/// The options, keyspace and table of a tool's command line.
+///
+/// # Errors
+/// What is wrong with it; nothing if it asks for help. [`usage`] answers both.
+pub(crate) fn asked(known: &[Known], arguments: &[String]) -> Result<(Given, String, String), String> {
+    let mut given = parse(known, Style::Gnu, arguments)?;
+    if given.has("h") {
+        return Err(String::new());
+    }
+    match <[String; 2]>::try_from(std::mem::take(&mut given.rest)) {
+        Ok([keyspace, table]) => Ok((given, keyspace, table)),
+        Err(rest) => Err(if rest.len() < 2 { "Missing arguments" } else { "Too many arguments" }.into()),
+    }
+}
+
+/// Prints how a tool is used, after what was wrong; its exit code.
+pub(crate) fn usage(text: &str, wrong: &str, output: &mut Output<'_>) -> Result<u8, Failure> {
+    if !wrong.is_empty() {
+        writeln!(output.err, "{wrong}")?;
+    }
+    output.out.write_all(text.as_bytes())?;
+    Ok(u8::from(!wrong.is_empty()))
+}
 
 /// The directories of a table: several if it was dropped and made again.
 ///
