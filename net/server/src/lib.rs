@@ -162,6 +162,7 @@ impl Node {
             segment_bytes: config.segment_bytes,
             log_bytes: config.log_bytes / runtime::shard_count() as u64,
             sstables: config.sstables,
+            memtables: config.memtables.clone(),
             memory_bytes: config.memory_bytes / runtime::shard_count(),
             read_timeout: config.read_timeout,
             range_timeout: config.range_timeout,

@@ -25,6 +25,9 @@ const STRATEGIES: [&str; 4] = [
     "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T3'",
 ];
 
+/// The memtables of the tables, two tables each: each of the strategies has both.
+const MEMTABLES: [&str; 2] = ["default", "skiplist"];
+
 /// Columns by number.
 #[expect(missing_docs, reason = "the columns' names")]
 pub mod column {
@@ -83,7 +86,8 @@ impl TestTable {
     /// Its options: each strategy of compactions has some tables, and tombstones are purged within a run.
     fn options(self) -> String {
         let strategy = STRATEGIES[usize::from(self.index) % STRATEGIES.len()];
-        format!("compaction = {{{strategy}}} AND gc_grace_seconds = {GC_GRACE_SECONDS}")
+        let memtable = MEMTABLES[usize::from(self.index) / 2 % MEMTABLES.len()];
+        format!("compaction = {{{strategy}}} AND gc_grace_seconds = {GC_GRACE_SECONDS} AND memtable = '{memtable}'")
     }
 
     /// Whether partitions have rows.

@@ -8,8 +8,9 @@ use crate::define::table_id;
 use crate::lexer::syntax;
 use crate::parser::unsupported;
 use crate::{compaction_options, compression_options};
+use model::memtable::DEFAULT_MEMTABLE;
 use model::schema::TableOptions;
-use model::{Failure, TableId};
+use model::{Failure, Memtables, TableId};
 use std::collections::BTreeMap;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -35,7 +36,7 @@ pub(crate) struct Parsed {
 }
 
 /// Reads all properties. Those that are not written are as in `before`, or have their defaults.
-pub(crate) fn parse(properties: &[Property], before: Option<&TableOptions>) -> Result<Parsed> {
+pub(crate) fn parse(properties: &[Property], before: Option<&TableOptions>, memtables: &Memtables) -> Result<Parsed> {
     let mut options = before.cloned().unwrap_or_default();
     let mut id = None;
     let mut bloom = None;
@@ -70,9 +71,10 @@ pub(crate) fn parse(properties: &[Property], before: Option<&TableOptions>) -> R
             "max_index_interval" => options.max_index_interval = integer_of(property)?,
             "memtable" => {
                 let name = text_of(property)?;
-                if name != "default" {
+                if memtables.get(name).is_none() {
                     return Err(Failure::config(format!("Memtable configuration \"{name}\" not found.")));
                 }
+                options.memtable = Some(name.to_owned()).filter(|name| name != DEFAULT_MEMTABLE);
             }
             "memtable_flush_period_in_ms" => options.memtable_flush_period_in_ms = integer_of(property)?,
             "min_index_interval" => options.min_index_interval = integer_of(property)?,

@@ -3,7 +3,7 @@
 use cql::define::{Applied, ChangeKind, ChangeTarget, KEYSPACES_MAX, Site, TABLES_MAX, TYPE_PARTS_MAX, USER_TYPES_MAX};
 use cql::plan::Plan;
 use model::types::{FIELDS_MAX, TYPE_DEPTH_MAX, UserType};
-use model::{ColumnId, ColumnKind, ErrorCode, Failure, Keyspace, Schema, Table, TableId};
+use model::{ColumnId, ColumnKind, ErrorCode, Failure, Keyspace, Memtables, Schema, Table, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl World {
         let Plan::Define(define) = prepared.plan else { panic!("{text} is no definition") };
         self.next_id += 1;
         let new_id = TableId(self.next_id.to_be_bytes());
-        let site = Site { data_center: "datacenter1", now_micros: 5_000, new_id };
+        let site = Site { data_center: "datacenter1", now_micros: 5_000, new_id, memtables: &Memtables::default() };
         let applied = cql::define::apply(&define, &self.schema, &site)?;
         if let Some(change) = &applied.change {
             match &change.after {

@@ -47,7 +47,7 @@ use held::Held;
 use mailbox::{Mailbox, Message};
 use model::key::Token;
 use model::value::Bound;
-use model::{Consistency, Failure, Schema, ShardMap};
+use model::{Consistency, Failure, Memtables, Schema, ShardMap};
 use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
 use runtime::metrics::Counter;
@@ -91,6 +91,8 @@ pub struct Config {
     pub log_bytes: u64,
     /// How SSTables are written.
     pub sstables: SstableOptions,
+    /// Which memtables tables may name.
+    pub memtables: Arc<Memtables>,
     /// Memory of this shard, bytes; the budgets of decision 22 are shares of it.
     pub memory_bytes: usize,
     /// `read_request_timeout`.

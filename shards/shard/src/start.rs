@@ -99,6 +99,7 @@ async fn open(config: &Config) -> Result<Store, StartError> {
         cache_bytes_max: config.memory_bytes / 20 * 9,
         log_bytes_max: config.log_bytes,
         sstables: config.sstables,
+        memtables: config.memtables.clone(),
     };
     let store = Store::open(options).await.map_err(store_error)?;
     store.set_compaction_throughput(crate::table_verbs::part_of(config.compaction_bytes_per_second));

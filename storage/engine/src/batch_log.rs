@@ -23,7 +23,7 @@
 use crate::Error;
 use crate::commitlog::record::{ColumnList, ListFormat};
 use crate::memtable::Memtable;
-use crate::memtable::tree::From;
+use crate::memtable::partitions::From;
 use crate::renumber::Renumbering;
 use crate::store::{Inner, Store, Truncation};
 use model::key::TokenRange;
@@ -256,7 +256,7 @@ impl Inner {
         }
         let Some(pass) = self.gate.enter() else { return };
         state.shedding.set(true);
-        let fresh = Rc::new(Memtable::new(state.table.clone(), self.counter_of(&state.table)));
+        let fresh = self.new_memtable(&state.table);
         let old = std::mem::replace(&mut state.memtable, fresh.clone());
         drop(tables);
         let inner = self.clone();

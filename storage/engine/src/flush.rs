@@ -71,7 +71,7 @@ impl Inner {
             let is_empty = state.memtable.read().partitions.is_empty();
             // What a batch table sheds is on its way to the active memtable.
             if !state.shedding.get() && (!is_empty || state.pending.is_empty()) {
-                let empty = Rc::new(Memtable::new(state.table.clone(), self.counter_of(&state.table)));
+                let empty = self.new_memtable(&state.table);
                 let memtable = std::mem::replace(&mut state.memtable, empty);
                 state.view = Rc::new(state.view.with_flushing(memtable.clone()));
                 state.pending.push_back(Pending { memtable, cut: log.cut() });
@@ -207,6 +207,11 @@ impl Inner {
     /// The table whose flush helps most, if one has to be flushed.
     fn table_to_flush(&self) -> Option<TableId> {
         let tables = self.tables.borrow();
+        while let Some(table) = self.to_switch.borrow_mut().pop_first() {
+            if tables.contains_key(&table) {
+                return Some(table);
+            }
+        }
         // The counters count memtables too that are on disk and about to be freed.
         let in_memory = |system: bool| {
             let of_kind = tables.iter().filter(move |(_, state)| is_system(&state.table) == system);

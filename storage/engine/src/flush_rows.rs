@@ -7,7 +7,7 @@ use crate::commitlog::position::LogPosition;
 use crate::memtable::Memtable;
 use crate::memtable::cursor::PartitionCursor;
 use crate::memtable::partition::Partition;
-use crate::memtable::tree::From;
+use crate::memtable::partitions::From;
 use crate::output::{Output, WAITING_BYTES_MAX};
 use crate::sstable_options;
 use crate::store::Inner;

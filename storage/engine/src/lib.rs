@@ -47,8 +47,10 @@ pub use sstable_options::{FlushCompression, SstableOptions};
 pub use store::Store;
 pub use table_statistics::{Counts, TableStatistics};
 
+use model::Memtables;
 use model::key::ShardMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// When a write is acknowledged against when it is durable.
@@ -88,6 +90,8 @@ pub struct Options {
     pub log_bytes_max: u64,
     /// How SSTables are written.
     pub sstables: SstableOptions,
+    /// Which memtables tables have.
+    pub memtables: Arc<Memtables>,
 }
 
 /// Why the store refused. Definite unless said otherwise.

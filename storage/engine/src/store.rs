@@ -81,6 +81,8 @@ pub(crate) struct Inner {
     pub(crate) importing: RefCell<HashMap<TableId, Vec<Rc<OpenSstable>>>>,
     /// Bytes of Data.db of the last flush.
     pub(crate) flushed_bytes: Cell<u64>,
+    /// Tables whose memtable is not of the kind that they ask for.
+    pub(crate) to_switch: RefCell<BTreeSet<TableId>>,
     /// Roused when the flusher may have something to do.
     pub(crate) flush_wanted: Rc<Signal>,
     /// Whether the last flush that memory or the log asked for failed.
@@ -149,6 +151,7 @@ impl Store {
             throttle: Throttle::default(),
             importing: RefCell::default(),
             flushed_bytes: Cell::new(0),
+            to_switch: RefCell::default(),
             flush_wanted: Rc::default(),
             flush_failed: Cell::new(false),
             waiting_bytes: Rc::default(),
@@ -193,12 +196,23 @@ impl Store {
                     // Clusterings do not change: the description is not of this table, and reads go on as they are.
                     Some(Err(error)) => tracing::error!(%error, "SSTables do not suit their table"),
                 }
+                // Rows of the other kind of memtable go to an SSTable, and the next writes to one of the new kind.
+                if inner.options.memtables.kind_of(&table.options) != state.memtable.read().partitions.kind() {
+                    inner.to_switch.borrow_mut().insert(table.id);
+                    inner.flush_wanted.notify();
+                }
                 state.table = table;
                 state.local = local;
             }
             None => {
-                let counter = inner.counter_of(&table);
-                tables.insert(table.id, TableState::new(table, local, counter));
+                if let Some(name) = table.options.memtable.as_deref()
+                    && inner.options.memtables.get(name).is_none()
+                {
+                    let table = table.full_name();
+                    tracing::error!(%table, name, "this memtable is not configured: the table gets the default one");
+                }
+                let memtable = inner.new_memtable(&table);
+                tables.insert(table.id, TableState::new(table, local, memtable));
             }
         }
     }
@@ -354,7 +368,7 @@ impl Store {
         let (old, pending, cut) = {
             let mut tables = inner.tables.borrow_mut();
             let state = tables.get_mut(&table).ok_or(Error::UnknownTable(table))?;
-            let empty = Rc::new(Memtable::new(state.table.clone(), inner.counter_of(&state.table)));
+            let empty = inner.new_memtable(&state.table);
             let view = std::mem::take(&mut state.view);
             inner.give_up(table, &view);
             (std::mem::replace(&mut state.memtable, empty), std::mem::take(&mut state.pending), log.cut())
@@ -452,6 +466,12 @@ impl Inner {
 
     pub(crate) fn counter_of(&self, table: &Table) -> MemoryCounter {
         if is_system(table) { self.system_bytes.clone() } else { self.user_bytes.clone() }
+    }
+
+    /// An empty memtable of the kind that a table asks for.
+    pub(crate) fn new_memtable(&self, table: &Arc<Table>) -> Rc<Memtable> {
+        let kind = self.options.memtables.kind_of(&table.options);
+        Rc::new(Memtable::new(table.clone(), kind, self.counter_of(table)))
     }
 
     fn memtable(&self, table: TableId) -> Result<Rc<Memtable>, Error> {

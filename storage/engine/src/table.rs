@@ -6,7 +6,7 @@ use crate::commitlog::record::ColumnList;
 use crate::compaction::Picker;
 use crate::flush::Pending;
 use crate::load::Flushed;
-use crate::memtable::{MemoryCounter, Memtable};
+use crate::memtable::Memtable;
 use crate::open_sstable::OpenSstable;
 use crate::tracker::View;
 use model::schema::SYSTEM_KEYSPACES;
@@ -61,10 +61,9 @@ impl LoggedTable {
 }
 
 impl TableState {
-    /// A table with an empty memtable whose bytes count in `counter`.
-    pub(crate) fn new(table: Arc<Table>, local: bool, counter: MemoryCounter) -> TableState {
+    /// A table with an empty memtable.
+    pub(crate) fn new(table: Arc<Table>, local: bool, memtable: Rc<Memtable>) -> TableState {
         let list = Rc::new(LoggedTable::new(&table));
-        let memtable = Rc::new(Memtable::new(table.clone(), counter));
         let (shed_bytes, shedding) = (Cell::new(0), Cell::new(false));
         TableState {
             table,

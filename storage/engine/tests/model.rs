@@ -257,6 +257,15 @@ fn show(rows: &mut [Row], columns: &[ColumnId]) {
 
 #[test]
 fn random_operations_match_a_model() {
+    random_operations(None);
+}
+
+#[test]
+fn random_operations_on_a_skiplist_match_a_model() {
+    random_operations(Some("skiplist"));
+}
+
+fn random_operations(memtable: Option<&'static str>) {
     for seed in 0..40 {
         let mut sim = Sim::new(
             seed,
@@ -270,7 +279,8 @@ fn random_operations_match_a_model() {
                 let mut rng = Rng::new(seed);
                 // From a cache for nothing to one for everything.
                 let cache_bytes_max = 1 << (10 + 2 * rng.below(7));
-                let store = start(Options { cache_bytes_max, ..options(1, GROUP) }, &[uncompacted(&table(1))]).await;
+                let options = Options { cache_bytes_max, ..options(1, GROUP) };
+                let store = start(options, &[with_memtable(&uncompacted(&table(1)), memtable)]).await;
                 // Some stay in memory alone.
                 let flushes = if seed % 4 == 0 { 0.0 } else { 0.05 };
                 let keys: Vec<Vec<u8>> = (0..1 + rng.below(8) as u8).map(|k| vec![k; 1 + k as usize % 3]).collect();
@@ -308,6 +318,7 @@ fn random_operations_match_a_model() {
 #[test]
 fn a_long_read_sees_partitions_whole_while_they_are_written() {
     for seed in 0..6 {
+        let memtable = (seed % 2 == 1).then_some("skiplist");
         let disk_latency = (Duration::ZERO, Duration::from_micros(1));
         let mut sim = Sim::new(seed, sim::Options { disk_latency, ..sim::Options::default() });
         let done = Rc::new(StdCell::new(false));
@@ -315,7 +326,8 @@ fn a_long_read_sees_partitions_whole_while_they_are_written() {
         sim.start_node(NodeId(1), 1, move |_| {
             let finished = finished.clone();
             async move {
-                let store = start(Options { segment_bytes: 1 << 20, ..options(1, GROUP) }, &[table(1)]).await;
+                let options = Options { segment_bytes: 1 << 20, ..options(1, GROUP) };
+                let store = start(options, &[with_memtable(&table(1), memtable)]).await;
                 read_while_writing(&store).await;
                 finished.set(true);
             }
@@ -403,4 +415,26 @@ fn expired_cells_and_liveness_are_not_given() {
     });
     sim.run_until(Duration::from_secs(60), || done.get());
     assert!(done.get());
+}
+
+#[test]
+fn a_table_that_asks_for_another_memtable_gets_it_at_once() {
+    let mut sim = calm(3);
+    run(&mut sim, || async {
+        let plain = uncompacted(&table(1));
+        let store = start(options(1, GROUP), std::slice::from_ref(&plain)).await;
+        write_rows(&store, 0..20, 10).await;
+        let of = |memtable: Option<&str>| with_memtable(&plain, memtable);
+        // The same kind by another name changes nothing.
+        store.add_table(of(Some("trie")), false);
+        runtime::sleep(Duration::from_secs(1)).await;
+        assert!(store.memory_of(table(1).id) > 0);
+        for (memtable, rows) in [(Some("skiplist"), 20), (None, 30)] {
+            store.add_table(of(memtable), false);
+            runtime::sleep(Duration::from_secs(1)).await;
+            assert_eq!(store.memory_of(table(1).id), 0, "what was in memory is in an SSTable");
+            write_rows(&store, rows..rows + 10, 10).await;
+            assert_eq!(read_all(&store, table(1).id).await.len() as i32, rows + 10);
+        }
+    });
 }

@@ -20,6 +20,7 @@ pub mod fragment;
 pub mod identifier;
 pub mod json;
 pub mod key;
+pub mod memtable;
 pub mod merge;
 pub mod mutation;
 pub mod query;
@@ -31,6 +32,7 @@ pub mod value;
 
 pub use failure::{Consistency, ErrorCode, Failure};
 pub use key::{DecoratedKey, ShardMap, Token};
+pub use memtable::{MemtableKind, Memtables};
 pub use mutation::{Mutation, MutationBuilder};
 pub use schema::{Column, ColumnId, ColumnKind, Keyspace, Schema, Table, TableId};
 pub use types::{CqlType, UserType};

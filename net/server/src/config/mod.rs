@@ -10,16 +10,19 @@
 
 mod disk;
 mod keys;
+mod memtables;
 mod settings;
 pub mod sstables;
 pub mod units;
 
 pub use disk::{CommitFailurePolicy, DiskFailurePolicy};
+use model::Memtables;
 use serde_norway::Value;
 use shard::{SstableOptions, SyncMode};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Everything that a node can be told.
@@ -49,6 +52,8 @@ pub struct Config {
     pub log_bytes: u64,
     /// `sstable`, `storage_compatibility_mode`, `flush_compression`, `column_index_size`.
     pub sstables: SstableOptions,
+    /// `memtable.configurations`.
+    pub memtables: Arc<Memtables>,
     /// `read_request_timeout`.
     pub read_timeout: Duration,
     /// `range_request_timeout`.
@@ -112,6 +117,7 @@ impl Default for Config {
             segment_bytes: 32 << 20,
             log_bytes: 8 << 30,
             sstables: SstableOptions::default(),
+            memtables: Arc::default(),
             read_timeout: Duration::from_secs(5),
             range_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(2),
@@ -406,6 +412,7 @@ impl Given {
             segment_bytes: self.segment_bytes()?.unwrap_or(default.segment_bytes),
             log_bytes: self.log_bytes()?.unwrap_or(default.log_bytes),
             sstables: self.sstables()?,
+            memtables: Arc::new(self.memtables()?),
             read_timeout: self
                 .timeout("read_request_timeout", "read_request_timeout_in_ms")?
                 .unwrap_or(default.read_timeout),

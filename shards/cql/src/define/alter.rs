@@ -11,7 +11,7 @@ pub(super) fn alter(alter: &AlterTable, keyspace: &str, schema: &Schema, site: &
     refuse_system(keyspace, "ALTER", || format!("table {keyspace}.{name}"))?;
     if let TableChange::Options(properties) = &alter.change {
         // Cassandra reads the options before it looks for the table.
-        table_options::parse(properties, None)?;
+        table_options::parse(properties, None, site.memtables)?;
     }
     let found = schema.keyspace(keyspace).and_then(|keyspace| Some((keyspace, keyspace.tables.get(name)?)));
     let Some((before, table)) = found else {
@@ -31,8 +31,8 @@ pub(super) fn alter(alter: &AlterTable, keyspace: &str, schema: &Schema, site: &
         TableChange::Rename(names) => columns::rename(&mut altered, names)?,
         TableChange::Options(properties) => {
             // What does not suit the defaults is refused, whatever the table has, as in Cassandra.
-            table_options::parse(properties, None)?.finish()?;
-            let options = table_options::parse(properties, Some(&table.options))?;
+            table_options::parse(properties, None, site.memtables)?.finish()?;
+            let options = table_options::parse(properties, Some(&table.options), site.memtables)?;
             if let Some(id) = &options.id {
                 id.clone()?;
                 return Err(Failure::config("Cannot alter table id."));

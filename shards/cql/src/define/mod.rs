@@ -20,7 +20,7 @@ use crate::plan::Define;
 use crate::prepare::{Resolver, not_modifiable};
 use model::failure::Detail;
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
-use model::{ErrorCode, Failure, Keyspace, Schema, TableId};
+use model::{ErrorCode, Failure, Keyspace, Memtables, Schema, TableId};
 use std::sync::Arc;
 
 pub(crate) use table::table_id;
@@ -45,6 +45,8 @@ pub struct Site<'a> {
     pub now_micros: i64,
     /// For a table made without an id.
     pub new_id: TableId,
+    /// The memtables that tables may name.
+    pub memtables: &'a Memtables,
 }
 
 /// What a definition does.

@@ -64,7 +64,7 @@ pub(super) fn check_names(create: &CreateTable) -> Result<()> {
 pub(super) fn create(create: &CreateTable, keyspace: &str, schema: &Schema, site: &Site<'_>) -> Result<Applied> {
     let name = &create.table.name;
     refuse_system(keyspace, "CREATE", || format!("all tables in {keyspace}"))?;
-    let options = table_options::parse(&create.properties, None)?;
+    let options = table_options::parse(&create.properties, None, site.memtables)?;
     let before = schema.keyspace(keyspace).ok_or_else(|| no_keyspace(keyspace))?;
     if before.tables.contains_key(name) {
         if create.if_not_exists {

@@ -19,6 +19,7 @@ async fn open() -> Store {
         segment_bytes: config.segment_bytes,
         log_bytes_max: config.log_bytes,
         sstables: config.sstables,
+        memtables: config.memtables,
         memtable_bytes_max: config.memory_bytes,
         cache_bytes_max: config.memory_bytes,
     };

@@ -131,6 +131,7 @@ fn config(memory_bytes: usize) -> Config {
         segment_bytes: 8 << 20,
         log_bytes: 1 << 30,
         sstables: shard::SstableOptions::default(),
+        memtables: Default::default(),
         memory_bytes,
         read_timeout: Duration::from_secs(5),
         range_timeout: Duration::from_secs(10),

@@ -9,7 +9,7 @@
 //! the deletion in force.
 
 use super::cursor::PartitionCursor;
-use super::tree::From;
+use super::partitions::From;
 use super::{Contents, Memtable, Snapshot};
 use model::fragment::{BlockRef, Cursor, Fragment, Progress};
 use model::key::TokenRange;
@@ -277,7 +277,7 @@ mod tests {
     use model::mutation::{ClusteringBound, push_clustering};
     use model::row::RowBuilder;
     use model::schema::TableOptions;
-    use model::{Column, ColumnId, ColumnKind, CqlType, MutationBuilder, Table, TableId};
+    use model::{Column, ColumnId, ColumnKind, CqlType, MemtableKind, MutationBuilder, Table, TableId};
     use runtime::rng::Rng;
 
     fn table() -> Table {
@@ -390,7 +390,8 @@ mod tests {
     fn refills_of_any_size_give_what_one_walk_gives() {
         for seed in 0..300 {
             let mut rng = Rng::new(seed);
-            let memtable = Rc::new(Memtable::new(Arc::new(table()), Rc::default()));
+            let kind = if seed % 2 == 0 { MemtableKind::Tree } else { MemtableKind::Skiplist };
+            let memtable = Rc::new(Memtable::new(Arc::new(table()), kind, Rc::default()));
             (0..rng.below(60)).for_each(|_| write(&mut rng, &memtable));
             let keys: Vec<DecoratedKey> = (0..6).map(|key| DecoratedKey::new(&[key])).collect();
             let slices = slices(&mut rng);
@@ -428,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_refill_holds_no_more_than_its_limits() {
-        let memtable = Rc::new(Memtable::new(Arc::new(table()), Rc::default()));
+        let memtable = Rc::new(Memtable::new(Arc::new(table()), MemtableKind::Tree, Rc::default()));
         for key in 0..=255 {
             let mut builder = MutationBuilder::new(&[key]);
             builder.table(table().id);
@@ -452,7 +453,7 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_partition_is_skipped() {
-        let memtable = Rc::new(Memtable::new(Arc::new(table()), Rc::default()));
+        let memtable = Rc::new(Memtable::new(Arc::new(table()), MemtableKind::Tree, Rc::default()));
         let mut rng = Rng::new(3);
         (0..200).for_each(|_| write(&mut rng, &memtable));
         for refill_bytes in [1, REFILL_BYTES_MAX] {

@@ -1,7 +1,7 @@
-//! Partitions to rows in memory: ordered tree on tokens, copy-on-write partitions, row blobs in an arena.
+//! Partitions to rows in memory: ordered by token, copy-on-write partitions, row blobs in an arena.
 //!
-//! 1. `arena` holds the bytes; `tree` finds a partition by token and key; `partition` is its state; `rows` and
-//!    `tombstones` are its contents; `cursor` reads it, `buffered` across polls.
+//! 1. `arena` holds the bytes; `partitions` finds a partition by token and key, in a `tree` or a `skiplist`; `partition`
+//!    is its state; `rows` and `tombstones` are its contents; `cursor` reads it, `buffered` across polls.
 //! 2. Writes of one mutation are applied in one poll; readers borrow for one poll and hold a [`Snapshot`] across polls.
 //!
 //! Invariants: a borrow of a memtable never lives across an await; bytes that a snapshot can reach do not change;
@@ -11,7 +11,9 @@ pub mod arena;
 pub mod buffered;
 pub mod cursor;
 pub mod partition;
+pub mod partitions;
 pub mod rows;
+pub mod skiplist;
 pub mod tombstones;
 pub mod tree;
 
@@ -20,15 +22,15 @@ use model::comparable::{self, BoundSide};
 use model::merge::merge_rows;
 use model::mutation::{Clustering, ClusteringBound, Operation, TableUpdate};
 use model::row::{Deletion, RowView};
-use model::{Table, Token};
-use partition::{PARTITION_BYTES, Partition};
+use model::{MemtableKind, Table, Token};
+use partition::Partition;
+use partitions::Partitions;
 use rows::{RowEntry, RowKey, Upsert};
 use runtime::gate::{Gate, Pass};
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use tombstones::Bound;
-use tree::PartitionTree;
 
 /// Partitions freed between two questions whether to yield.
 const DISMANTLE_PARTITIONS: usize = 256;
@@ -53,7 +55,7 @@ pub struct Contents {
     /// The bytes.
     pub arena: Arena,
     /// The partitions.
-    pub partitions: PartitionTree,
+    pub partitions: Partitions,
     /// Memory outside the arena.
     structure_bytes: usize,
     /// The shared key of all rows of a table without clustering.
@@ -76,10 +78,11 @@ pub struct Snapshot {
 
 impl Memtable {
     /// An empty memtable whose bytes count in `counter`.
-    pub fn new(table: Arc<Table>, counter: MemoryCounter) -> Memtable {
+    pub fn new(table: Arc<Table>, kind: MemtableKind, counter: MemoryCounter) -> Memtable {
+        let contents = Contents { partitions: Partitions::new(kind), ..Contents::default() };
         Memtable {
             table: RefCell::new(table),
-            contents: RefCell::default(),
+            contents: RefCell::new(contents),
             snapshots: Cell::new(0),
             writes: Gate::new(),
             counter,
@@ -159,11 +162,12 @@ impl Contents {
     fn apply(&mut self, table: &Table, token: Token, key: &[u8], update: &TableUpdate<'_>, shared: bool) {
         let Contents { arena, partitions, structure_bytes, plain_key, scratch } = self;
         let make = |arena: &mut Arena| Partition::new(token, arena.put(&[key]));
+        let bytes_each = partitions.bytes_each();
         let (slot, made) = partitions.get_or_insert(arena, token.prefix(), key, make);
-        if made {
-            *structure_bytes += PARTITION_BYTES;
-        }
         let partition = Rc::make_mut(slot);
+        if made {
+            *structure_bytes += bytes_each;
+        }
         partition.deletion = partition.deletion.max(update.partition_deletion);
         for operation in update.operations() {
             match operation {

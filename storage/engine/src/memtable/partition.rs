@@ -24,8 +24,8 @@ pub struct Partition {
     pub tombstones: Option<Rc<RangeTombstones>>,
 }
 
-/// Memory of a partition beside the arena: itself, its counts, its share of the index.
-pub const PARTITION_BYTES: usize = size_of::<Partition>() + 16 + 48;
+/// Memory of a partition beside the arena: itself and its counts.
+pub const PARTITION_BYTES: usize = size_of::<Partition>() + 16;
 
 impl Partition {
     /// An empty partition.

@@ -13,7 +13,7 @@ use super::progress::{Progress, Reached};
 use crate::Error;
 use crate::memtable::cursor::PartitionCursor;
 use crate::memtable::partition::Partition;
-use crate::memtable::tree::From;
+use crate::memtable::partitions::From;
 use crate::memtable::{Contents, Memtable, Snapshot};
 use model::fragment::Fragment;
 use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink};

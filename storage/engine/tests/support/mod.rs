@@ -31,6 +31,13 @@ pub(crate) fn uncompacted(table: &Table) -> Arc<Table> {
     Arc::new(table)
 }
 
+/// A table with a memtable of this name.
+pub(crate) fn with_memtable(table: &Table, memtable: Option<&str>) -> Arc<Table> {
+    let mut table = table.clone();
+    table.options.memtable = memtable.map(Into::into);
+    Arc::new(table)
+}
+
 pub(crate) fn table_of(keyspace: &str, number: u8, regular: &[&str]) -> Arc<Table> {
     let mut columns = vec![
         ("k", ColumnKind::PartitionKey, 0, CqlType::Blob),
@@ -69,6 +76,7 @@ pub(crate) fn options(shards: u16, sync: SyncMode) -> Options {
         cache_bytes_max: 4 << 20,
         log_bytes_max: 1 << 30,
         sstables: SstableOptions::default(),
+        memtables: Arc::default(),
     }
 }
 

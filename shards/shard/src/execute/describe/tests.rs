@@ -22,6 +22,7 @@ pub(crate) fn config() -> Config {
         segment_bytes: 1 << 20,
         log_bytes: 1 << 30,
         sstables: crate::SstableOptions::default(),
+        memtables: Arc::default(),
         memory_bytes: 1 << 20,
         read_timeout: Duration::from_secs(5),
         range_timeout: Duration::from_secs(10),

@@ -1,0 +1,345 @@
+//! Partitions in ring order, by token prefix and key.
+//!
+//! A prefix is the whole Murmur3 token, so nearly every prefix has one partition. Those that collide are ordered by key
+//! in a tree of their own: keys made to collide cost a logarithm, not a scan. What finds a prefix is `tree` or, for tables
+//! that ask for it, `skiplist`.
+
+use super::arena::Arena;
+use super::partition::{PARTITION_BYTES, Partition};
+use super::skiplist::SkiplistSlots;
+use super::tree::TreeSlots;
+use model::MemtableKind;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::rc::Rc;
+
+/// See the module.
+pub enum Partitions {
+    /// In a tree.
+    Tree(Ordered<TreeSlots>),
+    /// In a skip list.
+    Skiplist(Ordered<SkiplistSlots>),
+}
+
+/// What has the prefixes.
+pub trait Slots: Default {
+    /// Bytes of memory that an entry takes, about.
+    const BYTES_EACH: usize;
+
+    /// The slot of a prefix.
+    fn get(&self, prefix: u64) -> Option<&Slot>;
+
+    /// The slot of a prefix, made if there is none; whether it was made.
+    fn get_or_insert(&mut self, prefix: u64, make: impl FnOnce() -> Slot) -> (&mut Slot, bool);
+
+    /// Slots in order, up to and including that of `until`, which does not lie before `from`.
+    fn range(&self, from: Bound<u64>, until: u64) -> impl Iterator<Item = &Slot>;
+
+    /// Takes the first slot away.
+    fn pop_first(&mut self) -> Option<Slot>;
+}
+
+/// The partitions of one prefix.
+#[derive(Debug)]
+pub enum Slot {
+    /// The only one.
+    One(Rc<Partition>),
+    /// By key.
+    Many(BTreeMap<Box<[u8]>, Rc<Partition>>),
+}
+
+impl Default for Slot {
+    /// A slot that something was taken from.
+    fn default() -> Slot {
+        Slot::Many(BTreeMap::new())
+    }
+}
+
+/// A place among partitions: before the first one of a prefix, or after one.
+#[derive(Clone, Copy, Debug)]
+pub enum From<'a> {
+    /// Before everything.
+    Start,
+    /// After every partition of the prefix.
+    AfterPrefix(u64),
+    /// At this partition, or where it would be.
+    At(u64, &'a [u8]),
+    /// After this partition.
+    After(u64, &'a [u8]),
+}
+
+impl Default for Partitions {
+    fn default() -> Partitions {
+        Partitions::new(MemtableKind::default())
+    }
+}
+
+impl Partitions {
+    /// None.
+    pub fn new(kind: MemtableKind) -> Partitions {
+        match kind {
+            MemtableKind::Tree => Partitions::Tree(Ordered::default()),
+            MemtableKind::Skiplist => Partitions::Skiplist(Ordered::default()),
+        }
+    }
+
+    /// What they are kept in.
+    pub fn kind(&self) -> MemtableKind {
+        match self {
+            Partitions::Tree(_) => MemtableKind::Tree,
+            Partitions::Skiplist(_) => MemtableKind::Skiplist,
+        }
+    }
+
+    /// The partition of a key.
+    pub fn get(&self, arena: &Arena, prefix: u64, key: &[u8]) -> Option<&Rc<Partition>> {
+        match self {
+            Partitions::Tree(ordered) => ordered.get(arena, prefix, key),
+            Partitions::Skiplist(ordered) => ordered.get(arena, prefix, key),
+        }
+    }
+
+    /// The partition of a key, made by `make` if there is none; whether it was made.
+    pub fn get_or_insert(
+        &mut self,
+        arena: &mut Arena,
+        prefix: u64,
+        key: &[u8],
+        make: impl FnOnce(&mut Arena) -> Partition,
+    ) -> (&mut Rc<Partition>, bool) {
+        match self {
+            Partitions::Tree(ordered) => ordered.get_or_insert(arena, prefix, key, make),
+            Partitions::Skiplist(ordered) => ordered.get_or_insert(arena, prefix, key, make),
+        }
+    }
+
+    /// The partitions from a place on, up to and including the prefix `until`.
+    pub fn range<'a>(
+        &'a self,
+        arena: &Arena,
+        from: From<'_>,
+        until: u64,
+    ) -> impl Iterator<Item = &'a Rc<Partition>> + use<'a> {
+        let (tree, skiplist) = match self {
+            Partitions::Tree(ordered) => (Some(ordered.range(arena, from, until)), None),
+            Partitions::Skiplist(ordered) => (None, Some(ordered.range(arena, from, until))),
+        };
+        tree.into_iter().flatten().chain(skiplist.into_iter().flatten())
+    }
+
+    /// Frees the partitions of up to `slots` prefixes; false when none is left.
+    pub fn pop(&mut self, slots: usize) -> bool {
+        match self {
+            Partitions::Tree(ordered) => ordered.pop(slots),
+            Partitions::Skiplist(ordered) => ordered.pop(slots),
+        }
+    }
+
+    /// How many partitions there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Partitions::Tree(ordered) => ordered.len,
+            Partitions::Skiplist(ordered) => ordered.len,
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Memory of one partition beside the arena, about.
+    pub fn bytes_each(&self) -> usize {
+        PARTITION_BYTES
+            + match self {
+                Partitions::Tree(_) => TreeSlots::BYTES_EACH,
+                Partitions::Skiplist(_) => SkiplistSlots::BYTES_EACH,
+            }
+    }
+}
+
+/// Partitions whose prefixes `S` has.
+#[derive(Default, Debug)]
+pub struct Ordered<S> {
+    slots: S,
+    len: usize,
+}
+
+impl<S: Slots> Ordered<S> {
+    fn get(&self, arena: &Arena, prefix: u64, key: &[u8]) -> Option<&Rc<Partition>> {
+        match self.slots.get(prefix)? {
+            Slot::One(partition) => (partition.key(arena) == key).then_some(partition),
+            Slot::Many(partitions) => partitions.get(key),
+        }
+    }
+
+    fn get_or_insert(
+        &mut self,
+        arena: &mut Arena,
+        prefix: u64,
+        key: &[u8],
+        make: impl FnOnce(&mut Arena) -> Partition,
+    ) -> (&mut Rc<Partition>, bool) {
+        use std::collections::btree_map::Entry;
+        let mut make = Some(make);
+        let mut partition = |arena: &mut Arena| {
+            let make = make.take().expect("a partition is made once");
+            Rc::new(make(arena))
+        };
+        let (slot, made) = self.slots.get_or_insert(prefix, || Slot::One(partition(arena)));
+        self.len += usize::from(made);
+        if let Slot::One(partition) = slot
+            && !made
+            && partition.key(arena) != key
+        {
+            *slot = Slot::Many(BTreeMap::from([(partition.key(arena).into(), partition.clone())]));
+        }
+        match slot {
+            Slot::One(partition) => (partition, made),
+            Slot::Many(partitions) => match partitions.entry(key.into()) {
+                Entry::Occupied(occupied) => (occupied.into_mut(), false),
+                Entry::Vacant(vacant) => {
+                    self.len += 1;
+                    (vacant.insert(partition(arena)), true)
+                }
+            },
+        }
+    }
+
+    fn range<'a>(
+        &'a self,
+        arena: &Arena,
+        from: From<'_>,
+        until: u64,
+    ) -> impl Iterator<Item = &'a Rc<Partition>> + use<'a, S> {
+        let (prefix, bound) = match from {
+            From::Start => (None, Bound::Unbounded),
+            From::AfterPrefix(prefix) => (None, Bound::Excluded(prefix)),
+            From::At(prefix, key) => (Some((prefix, Bound::Included(key))), Bound::Excluded(prefix)),
+            From::After(prefix, key) => (Some((prefix, Bound::Excluded(key))), Bound::Excluded(prefix)),
+        };
+        // The slot of the place itself may hold partitions before the place.
+        let mut first_one = None;
+        let mut first_many = None;
+        if let Some((prefix, key)) = prefix.filter(|(prefix, _)| *prefix <= until) {
+            match self.slots.get(prefix) {
+                Some(Slot::One(partition)) => {
+                    first_one = Some(partition).filter(|partition| match key {
+                        Bound::Included(key) => partition.key(arena) >= key,
+                        Bound::Excluded(key) => partition.key(arena) > key,
+                        Bound::Unbounded => true,
+                    });
+                }
+                Some(Slot::Many(partitions)) => first_many = Some(partitions.range::<[u8], _>((key, Bound::Unbounded))),
+                None => {}
+            }
+        }
+        // A range whose start lies at or beyond its end is empty, not a panic of the map.
+        let rest = match bound {
+            Bound::Included(prefix) | Bound::Excluded(prefix) if prefix >= until => None,
+            _ => Some(self.slots.range(bound, until)),
+        };
+        let rest = rest.into_iter().flatten().flat_map(|slot| {
+            let (one, many) = match slot {
+                Slot::One(partition) => (Some(partition), None),
+                Slot::Many(partitions) => (None, Some(partitions.values())),
+            };
+            one.into_iter().chain(many.into_iter().flatten())
+        });
+        let first_many = first_many.into_iter().flatten().map(|(_, partition)| partition);
+        first_one.into_iter().chain(first_many).chain(rest)
+    }
+
+    fn pop(&mut self, slots: usize) -> bool {
+        for _ in 0..slots {
+            match self.slots.pop_first() {
+                None => return false,
+                Some(Slot::One(_)) => self.len -= 1,
+                Some(Slot::Many(partitions)) => self.len -= partitions.len(),
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Token;
+
+    #[test]
+    fn keys_of_one_token_stay_apart_and_ordered() {
+        for kind in [MemtableKind::Tree, MemtableKind::Skiplist] {
+            keys_of_one_token(Partitions::new(kind));
+        }
+    }
+
+    fn keys_of_one_token(mut tree: Partitions) {
+        let mut arena = Arena::new();
+        let mut expected = Vec::new();
+        for prefix in [5u64, 3, 9] {
+            for key in [&b"b"[..], b"a", b"c"] {
+                if prefix == 3 && key != b"b" {
+                    continue;
+                }
+                let token = Token((prefix ^ (1 << 63)) as i64);
+                let (_, made) = tree.get_or_insert(&mut arena, prefix, key, |a| Partition::new(token, a.put(&[key])));
+                assert!(made);
+                let (_, made) = tree.get_or_insert(&mut arena, prefix, key, |_| unreachable!("it is there"));
+                assert!(!made);
+                expected.push((prefix, key));
+            }
+        }
+        expected.sort();
+        assert_eq!(tree.len(), expected.len());
+        let list = |from: From<'_>, until: u64| -> Vec<(u64, &[u8])> {
+            tree.range(&arena, from, until).map(|p| (p.token.prefix(), p.key(&arena))).collect()
+        };
+        assert_eq!(list(From::Start, u64::MAX), expected);
+        for prefix in 0..11 {
+            let from: Vec<_> = expected.iter().copied().filter(|(p, _)| *p > prefix).collect();
+            assert_eq!(list(From::AfterPrefix(prefix), u64::MAX), from);
+            let until: Vec<_> = expected.iter().copied().filter(|(p, _)| *p <= prefix).collect();
+            assert_eq!(list(From::Start, prefix), until);
+            for key in [&b""[..], b"a", b"b", b"bb", b"c", b"d"] {
+                let at: Vec<_> = expected.iter().copied().filter(|e| *e >= (prefix, key) && e.0 <= 9).collect();
+                assert_eq!(list(From::At(prefix, key), 9), at);
+                let after: Vec<_> = expected.iter().copied().filter(|e| *e > (prefix, key) && e.0 <= 8).collect();
+                assert_eq!(list(From::After(prefix, key), 8), after);
+                let found = tree.get(&arena, prefix, key).is_some();
+                assert_eq!(found, expected.contains(&(prefix, key)));
+            }
+        }
+        for left in (0..3).rev() {
+            assert_eq!(tree.pop(1), true);
+            assert_eq!(tree.is_empty(), left == 0);
+        }
+        assert!(!tree.pop(1));
+    }
+
+    #[test]
+    fn a_skiplist_has_what_a_tree_has() {
+        let mut rng = runtime::rng::Rng::new(7);
+        let (mut arena, mut other) = (Arena::new(), Arena::new());
+        let (mut tree, mut list) = (Partitions::new(MemtableKind::Tree), Partitions::new(MemtableKind::Skiplist));
+        for _ in 0..4000 {
+            let prefix = rng.below(900) << 54;
+            let key = [rng.below(3) as u8];
+            let make = |arena: &mut Arena| Partition::new(Token((prefix ^ (1 << 63)) as i64), arena.put(&[&key]));
+            let made = tree.get_or_insert(&mut arena, prefix, &key, make).1;
+            assert_eq!(list.get_or_insert(&mut other, prefix, &key, make).1, made);
+        }
+        assert_eq!(tree.len(), list.len());
+        for _ in 0..300 {
+            let (prefix, until) = (rng.below(900) << 54, rng.below(900) << 54);
+            let key = [rng.below(4) as u8];
+            for from in [From::Start, From::AfterPrefix(prefix), From::At(prefix, &key), From::After(prefix, &key)] {
+                let shown = |partitions: &Partitions, arena: &Arena| -> Vec<(Token, Vec<u8>)> {
+                    partitions.range(arena, from, until).map(|p| (p.token, p.key(arena).to_vec())).collect()
+                };
+                assert_eq!(shown(&tree, &arena), shown(&list, &other), "{from:?} until {until}");
+            }
+            assert_eq!(tree.get(&arena, prefix, &key).is_some(), list.get(&other, prefix, &key).is_some());
+        }
+    }
+}
