@@ -91,6 +91,9 @@ impl Generator {
         let values = self.binds.take().unwrap_or_default();
         let prepared = !values.is_empty() && self.dice.percent(70);
         let page_size = self.dice.use_of("paging", 35).then(|| 1 + self.dice.below(5) as i32);
+        // Cassandra loses its place between groups that have no clustering: pages too long, or a state it refuses itself.
+        let lost = text.contains(" GROUP BY ") && self.of(table, Kind::Clustering).is_empty();
+        let page_size = page_size.filter(|_| !lost);
         Step { text, prepared, values, page_size, timestamp: None }
     }
 

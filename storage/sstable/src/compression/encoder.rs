@@ -2,6 +2,7 @@
 
 use super::{CompressionParams, Compressor};
 use crate::input::Problem;
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use std::fmt;
 use std::io::Read;
 
@@ -10,7 +11,11 @@ const ZSTD_LEVEL: i32 = 3;
 
 enum Codec {
     Noop,
-    Lz4,
+    Lz4 {
+        table: Box<CompressTable>,
+        /// Room for the longest block, kept because filling it with zeros costs as much as a tenth of the codec.
+        block: Vec<u8>,
+    },
     Snappy(Box<snap::raw::Encoder>),
     Deflate,
     Zstd(Box<zstd::bulk::Compressor<'static>>),
@@ -33,7 +38,7 @@ impl ChunkEncoder {
     pub(crate) fn new(params: &CompressionParams) -> ChunkEncoder {
         let codec = match params.compressor {
             Compressor::Noop => Codec::Noop,
-            Compressor::Lz4 => Codec::Lz4,
+            Compressor::Lz4 => Codec::Lz4 { table: Box::default(), block: Vec::new() },
             Compressor::Snappy => Codec::Snappy(Box::new(snap::raw::Encoder::new())),
             Compressor::Deflate => Codec::Deflate,
             Compressor::Zstd => {
@@ -56,13 +61,14 @@ impl ChunkEncoder {
         let start = out.len();
         match &mut self.codec {
             Codec::Noop => out.extend_from_slice(chunk),
-            Codec::Lz4 => {
+            Codec::Lz4 { table, block } => {
+                let len_max = get_maximum_output_size(chunk.len());
+                if block.len() < len_max {
+                    block.resize(len_max, 0);
+                }
+                let len = compress_into_with_table(chunk, block, table).map_err(|_| failed)?;
                 out.extend_from_slice(&(chunk.len() as u32).to_le_bytes());
-                let at = out.len();
-                out.resize(at + lz4_flex::block::get_maximum_output_size(chunk.len()), 0);
-                let block = out.get_mut(at..).unwrap_or_default();
-                let len = lz4_flex::block::compress_into(chunk, block).map_err(|_| failed)?;
-                out.truncate(at + len);
+                out.extend_from_slice(block.get(..len).unwrap_or_default());
             }
             Codec::Snappy(snappy) => {
                 out.resize(start + snap::raw::max_compress_len(chunk.len()), 0);

@@ -288,21 +288,19 @@ fn complete(node: &mut Node, out: &mut Out) {
 /// Writes the branches of a node.
 fn lay_out_children(node: &mut Node, out: &mut Out) {
     let mut left = out.page_left();
-    loop {
-        let largest = |left: usize, node: &Node| {
-            let open =
-                node.children.iter().enumerate().filter(|(_, child)| child.at.is_none() && child.total() <= left);
-            open.max_by_key(|(_, child)| (child.total(), child.byte)).map(|(index, _)| index)
-        };
-        if node.children.iter().all(|child| child.at.is_some()) {
-            break;
-        }
-        let index = largest(left, node).or_else(|| {
+    // The branches that are not written, the largest last; of equal ones that of the largest byte.
+    let unplaced = node.children.iter().enumerate().filter(|(_, child)| child.at.is_none());
+    let mut open: Vec<(usize, usize)> = unplaced.map(|(index, child)| (child.total(), index)).collect();
+    open.sort_unstable();
+    while !open.is_empty() {
+        let mut fitting = open.partition_point(|(len, _)| *len <= left);
+        if fitting == 0 {
             out.pad();
             left = PAGE_BYTES;
-            largest(usize::MAX, node)
-        });
-        let Some(child) = index.and_then(|index| node.children.get_mut(index)) else { break };
+            fitting = open.len();
+        }
+        let (_, index) = open.remove(fitting - 1);
+        let child = &mut node.children[index];
         if child.far_children || child.far_branch {
             let len = child.resize(out.len());
             if len > left {
@@ -310,6 +308,8 @@ fn lay_out_children(node: &mut Node, out: &mut Out) {
                     lay_out_children(child, out);
                     left = out.page_left();
                 }
+                let resized = (child.total(), index);
+                open.insert(open.partition_point(|other| *other < resized), resized);
                 continue;
             }
         }

@@ -22,7 +22,6 @@ struct Compressed {
     offsets: Vec<u64>,
     /// Bytes of chunks without their checksums.
     len: u64,
-    chunk: Vec<u8>,
 }
 
 /// See the module.
@@ -57,8 +56,7 @@ impl Data {
             None => (PLAIN_BLOCK_BYTES, Cut::Plain { crcs: Vec::new() }),
             Some(params) => {
                 let encoder = ChunkEncoder::new(params);
-                let (offsets, len, chunk) = (Vec::new(), 0, Vec::new());
-                let compressed = Compressed { params: params.clone(), encoder, offsets, len, chunk };
+                let compressed = Compressed { params: params.clone(), encoder, offsets: Vec::new(), len: 0 };
                 (params.chunk_len, Cut::Compressed(Box::new(compressed)))
             }
         };
@@ -138,20 +136,22 @@ impl Data {
 impl Compressed {
     fn push(&mut self, chunk: &[u8], out: &mut Out) -> Result<(), Problem> {
         self.offsets.push(out.len());
-        self.chunk.clear();
-        self.encoder.compress(chunk, &mut self.chunk)?;
+        let tail = out.tail();
+        let start = tail.len();
+        self.encoder.compress(chunk, tail)?;
         let len_max = self.params.compressed_len_max as usize;
-        if self.chunk.len() >= len_max {
+        if tail.len() - start >= len_max {
             // As it is, but not shorter than a chunk that is not compressed can be.
-            self.chunk.clear();
-            self.chunk.extend_from_slice(chunk);
-            if self.chunk.len() < len_max {
-                self.chunk.resize(len_max, 0);
+            tail.truncate(start);
+            tail.extend_from_slice(chunk);
+            if chunk.len() < len_max {
+                tail.resize(start + len_max, 0);
             }
         }
-        self.len += self.chunk.len() as u64;
-        out.extend(&self.chunk);
-        out.extend(&crc32fast::hash(&self.chunk).to_be_bytes());
+        let written = tail.get(start..).unwrap_or_default();
+        self.len += written.len() as u64;
+        let crc = crc32fast::hash(written);
+        out.extend(&crc.to_be_bytes());
         Ok(())
     }
 }
