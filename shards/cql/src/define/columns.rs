@@ -85,9 +85,8 @@ pub(super) fn add(
     let is_counter = |column: &&Column| column.cql_type == CqlType::Counter;
     if let Some(counter) = table.data_columns().iter().find(is_counter) {
         return Err(Failure::config(format!(
-            "{}: Cannot have a counter column (\"{}\") in a non counter table",
-            quoted_full_name(&table.keyspace, &table.name),
-            counter.name
+            "{}.{}: Cannot have a counter column (\"{}\") in a non counter table",
+            table.keyspace, table.name, counter.name
         )));
     }
     Ok(())

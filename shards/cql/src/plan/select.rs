@@ -190,6 +190,21 @@ pub enum Filter {
     Refused(&'static str),
 }
 
+impl Filter {
+    /// The columns that it looks at.
+    pub fn columns(&self) -> &[ColumnId] {
+        match self {
+            Filter::Compare { column, .. }
+            | Filter::In { column, .. }
+            | Filter::Contains { column, .. }
+            | Filter::ContainsKey { column, .. }
+            | Filter::Entry { column, .. } => std::slice::from_ref(column),
+            Filter::Tuple { columns, .. } => columns,
+            Filter::Refused(_) => &[],
+        }
+    }
+}
+
 /// SELECT.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Select {
@@ -241,4 +256,17 @@ pub enum Selector {
     Count(ColumnId),
     /// `token(pk...)`: bigint.
     Token,
+}
+
+impl Selector {
+    /// The column that it is of.
+    pub fn column(&self) -> Option<ColumnId> {
+        match self {
+            Selector::Column(column)
+            | Selector::WriteTime(column)
+            | Selector::Ttl(column)
+            | Selector::Count(column) => Some(*column),
+            Selector::CountRows | Selector::Token => None,
+        }
+    }
 }

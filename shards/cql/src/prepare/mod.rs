@@ -7,7 +7,7 @@ mod select;
 use crate::ast::{self, Body, TableName};
 use crate::define;
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
-use crate::plan::{BatchKind, ColumnSpec, Describe, DescribeTarget, Plan, Prepared, Term, timeout_of, ttl_of};
+use crate::plan::{BatchKind, ColumnSpec, Describe, DescribeTarget, Plan, Prepared, Term, timeout_of};
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::{CqlType, ErrorCode, Failure, Schema, Table};
 use std::sync::Arc;
@@ -170,11 +170,7 @@ fn prepare_timestamp(term: Option<&ast::Term>, scope: &Scope, markers: &mut Mark
 }
 
 fn prepare_ttl(term: Option<&ast::Term>, scope: &Scope, markers: &mut Markers<'_>) -> Result<Option<Term>> {
-    let ttl = special(term, "[ttl]", &CqlType::Int, scope, markers)?;
-    if let Some(Term::Constant(bytes)) = &ttl {
-        ttl_of(bytes)?;
-    }
-    Ok(ttl)
+    special(term, "[ttl]", &CqlType::Int, scope, markers)
 }
 
 /// The result columns of DESCRIBE, of a table `system.describe` that does not exist.

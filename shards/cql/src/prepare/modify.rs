@@ -182,14 +182,30 @@ fn prepare_insert(columns: &[String], values: &[ast::Term], scope: &Scope, marke
     Ok(Built { kind: ModifyKind::Insert, keys: choices(keys), clustering, operations, statics, rows })
 }
 
+/// What a batch of statements that are right by themselves may not have.
+fn check_batch(batch: &ast::Batch) -> Result<()> {
+    if batch.using.ttl.is_some() {
+        return Err(Failure::invalid("Global TTL on the BATCH statement is not supported."));
+    }
+    if batch.using.timestamp.is_some() {
+        if batch.kind == BatchKind::Counter {
+            return Err(Failure::invalid("Cannot provide custom timestamp for counter BATCH"));
+        }
+        if batch.statements.iter().any(|statement| statement.using.timestamp.is_some()) {
+            return Err(Failure::invalid("Timestamp must be set either on BATCH or individual statements"));
+        }
+    }
+    match batch.kind {
+        BatchKind::Counter => Err(Failure::invalid("Cannot include non-counter statement in a counter batch")),
+        _ => Ok(()),
+    }
+}
+
 pub(crate) fn prepare_batch(
     batch: &ast::Batch,
     resolver: &Resolver<'_>,
     markers: &mut Markers<'_>,
 ) -> Result<Prepared> {
-    if batch.using.ttl.is_some() {
-        return Err(Failure::invalid("Global TTL on the BATCH statement is not supported."));
-    }
     let mut statements = Vec::with_capacity(batch.statements.len());
     let mut scope: Option<Scope> = None;
     let mut one_table = true;
@@ -204,14 +220,8 @@ pub(crate) fn prepare_batch(
                 scope.insert(resolver.scope_of(table))
             }
         };
-        if batch.using.timestamp.is_some() && modify.using.timestamp.is_some() {
-            return Err(Failure::invalid("Timestamp must be set either on BATCH or individual statements"));
-        }
         if modify.using.timeout.is_some() {
             return Err(Failure::invalid("Timeout must be set on BATCH, not on individual statements"));
-        }
-        if batch.kind == BatchKind::Counter {
-            return Err(Failure::invalid("Cannot include non-counter statement in a counter batch"));
         }
         if !one_table {
             markers.keys.clear();
@@ -228,6 +238,7 @@ pub(crate) fn prepare_batch(
         markers.keys.clear();
     }
     let timeout = prepare_timeout(batch.using.timeout.as_ref(), &scope, markers)?;
+    check_batch(batch)?;
     let plan = Plan::Batch(Batch { kind: batch.kind, statements, timestamp });
     Ok(Prepared { fully_qualified, timeout, ..bare(plan) })
 }

@@ -14,10 +14,10 @@ use crate::row_block::{RowBlock, counted_nothing};
 use crate::row_filter::RowFilter;
 use crate::verbs::Resume;
 use crate::{Parameters, Rows, Shard};
-use cql::plan::{Choice, Limit, PartitionRestriction, Select, Term, Value};
+use cql::plan::{Choice, Limit, PartitionRestriction, Select, Selector, Term, Value};
 use model::key::{Token, TokenRange};
 use model::query::Slice;
-use model::{CqlType, DecoratedKey, Failure};
+use model::{ColumnKind, CqlType, DecoratedKey, Failure};
 use std::sync::Arc;
 
 /// Which partitions a SELECT visits.
@@ -48,7 +48,9 @@ pub(crate) async fn select(
     let filter = RowFilter::of(shard, &select.table, &select.filter, values)?;
     let target = target_of(shard, select, values)?;
     let slices = slices_of(shard, statement, select, values)?;
-    if let (Target::Keys(keys), false) = (&target, slices.is_empty()) {
+    if let Target::Keys(keys) = &target
+        && (!slices.is_empty() || reads_statics_of_no_rows(select))
+    {
         keys.iter().try_for_each(|key| check_key(&key.key))?;
     }
     // A limit of grouped rows counts groups, which the owning cores do not know.
@@ -148,6 +150,20 @@ fn projected(shard: &Shard, select: &Select, block: RowBlock, values: &Values<'_
 fn rows(statement: &Statement, block: RowBlock, paging_state: Option<Vec<u8>>) -> Rows {
     let columns = statement.prepared.result.clone().unwrap_or_else(|| Arc::from([]));
     Rows { columns, result_metadata_id: Some(statement.result_metadata_id), block, paging_state }
+}
+
+/// Whether the partitions of a SELECT that names no rows are looked at all the same: Cassandra reads them for their static
+/// columns, unless the rows are named by bounds or only regular columns are asked for.
+fn reads_statics_of_no_rows(select: &Select) -> bool {
+    let table = &select.table;
+    if table.static_len == 0 || select.clustering.chosen() < table.clustering_len {
+        return false;
+    }
+    let selected = select.selection.iter().filter_map(Selector::column);
+    let asked = selected.chain(select.filter.iter().flat_map(|filter| filter.columns().iter().copied()));
+    let kinds = asked.filter_map(|column| table.column_by_id(column)).map(|column| column.kind);
+    let mut of_data = kinds.filter(|kind| !kind.is_key()).peekable();
+    of_data.peek().is_none() || of_data.any(|kind| kind == ColumnKind::Static)
 }
 
 /// Whether the partition key is restricted by IN.
