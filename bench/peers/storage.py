@@ -8,8 +8,11 @@ peer is set up). Needs the Python driver (net/server/tests/drivers/prepare makes
 process: user and system seconds, bytes read from and written to the disk, memory. The load comes from this process, which is slow:
 rates are not the servers', figures per CPU-second are.
 
+Each kind of work is done on a smaller table first, which is not counted: Cassandra's code is compiled by then.
+
 1. N rows of 1 KiB, half of it random, are written in four parts, each flushed; then merged by one major compaction.
-2. The node is started again with no page of its files in memory: rows at random, each once.
+2. The node is started again with no page of its files in memory: rows at random, each once. Reads of the disk are those of
+   the whole device: nothing else should use it.
 3. Every row is read in pages of 5,000.
 4. N / 2 mutations of 1 KiB are written, the process is killed, and starts again.
 5. Many SSTables of a row each are made, and the node starts again.
@@ -48,6 +51,12 @@ class Peer:
     def io(self, what):
         with open(f"/proc/{self.pid}/io") as file:
             return next(int(line.split()[1]) for line in file if line.startswith(what + ":"))
+
+    def disk_reads(self):
+        device = os.stat(self.directory).st_dev
+        with open("/proc/diskstats") as file:
+            lines = (line.split() for line in file)
+            return next((int(line[3]) for line in lines if (int(line[0]), int(line[1])) == (os.major(device), os.minor(device))), 0)
 
     def memory(self, what="VmRSS"):
         with open(f"/proc/{self.pid}/status") as file:
@@ -161,19 +170,37 @@ def write(session, table, numbers):
     )
 
 
+def write_in_parts(peer, session, table, rows):
+    for part in range(4):
+        write(session, table, range(part * rows // 4, (part + 1) * rows // 4))
+        peer.nodetool("flush", "b", table)
+
+
+def read_at_random(session, table, numbers):
+    select = session.prepare(f"SELECT v FROM b.{table} WHERE k = ?")
+    answers = execute_concurrent_with_args(session, select, ((number,) for number in numbers), concurrency=50)
+    assert all(ok and len(answer.one().v) == ROW_BYTES for ok, answer in answers)
+
+
+def scan(session, table, rows):
+    seen = sum(1 for _ in session.execute(SimpleStatement(f"SELECT k, v FROM b.{table}", fetch_size=5000)))
+    assert seen == rows, seen
+
+
 def measure(peer, rows, tables, flushes):
     found = {}
     peer.start()
     session = peer.connect()
     session.execute("CREATE KEYSPACE b WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
     options = "WITH compaction = {'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}"
-    for table in ["t", "r"]:
+    for table in ["t", "r", "w"]:
         session.execute(f"CREATE TABLE b.{table} (k bigint PRIMARY KEY, v blob) {options}")
-    raw = rows * ROW_BYTES
+    raw, warm = rows * ROW_BYTES, rows // 2
+    for _ in range(2):
+        write_in_parts(peer, session, "w", warm)
+        peer.nodetool("compact", "b", "w")
     written, cpu = peer.io("write_bytes"), peer.cpu()
-    for part in range(4):
-        write(session, "t", range(part * rows // 4, (part + 1) * rows // 4))
-        peer.nodetool("flush", "b", "t")
+    write_in_parts(peer, session, "t", rows)
     found["writes per CPU-second, flushes included"] = rows / (peer.cpu() - cpu)
     cpu, began = peer.cpu(), time.monotonic()
     peer.nodetool("compact", "b", "t")
@@ -189,18 +216,17 @@ def measure(peer, rows, tables, flushes):
     peer.forget_pages()
     peer.start()
     session = peer.connect()
-    select = session.prepare("SELECT v FROM b.t WHERE k = ?")
+    read_at_random(session, "w", random.Random(2).sample(range(warm), warm // 4))
+    scan(session, "w", warm)
     chosen = random.Random(1).sample(range(rows), rows // 10)
-    read, cpu = peer.io("read_bytes"), peer.cpu()
-    answers = execute_concurrent_with_args(session, select, ((number,) for number in chosen), concurrency=50)
-    assert all(ok and len(answer.one().v) == ROW_BYTES for ok, answer in answers)
+    read, reads, cpu = peer.io("read_bytes"), peer.disk_reads(), peer.cpu()
+    read_at_random(session, "t", chosen)
     found["cold reads per CPU-second"] = len(chosen) / (peer.cpu() - cpu)
     found["cold reads, bytes from the disk per row"] = (peer.io("read_bytes") - read) / len(chosen)
+    found["cold reads, reads of the disk per row"] = (peer.disk_reads() - reads) / len(chosen)
 
-    cpu, seen = peer.cpu(), 0
-    for _ in session.execute(SimpleStatement("SELECT k, v FROM b.t", fetch_size=5000)):
-        seen += 1
-    assert seen == rows, seen
+    cpu = peer.cpu()
+    scan(session, "t", rows)
     found["scan, rows per CPU-second"] = rows / (peer.cpu() - cpu)
     found["memory after that, MB"] = peer.memory() / 1e6
 

@@ -195,10 +195,10 @@ fn check_batch(batch: &ast::Batch) -> Result<()> {
             return Err(Failure::invalid("Timestamp must be set either on BATCH or individual statements"));
         }
     }
-    match batch.kind {
-        BatchKind::Counter => Err(Failure::invalid("Cannot include non-counter statement in a counter batch")),
-        _ => Ok(()),
+    if batch.kind == BatchKind::Counter && !batch.statements.is_empty() {
+        return Err(Failure::invalid("Cannot include non-counter statement in a counter batch"));
     }
+    Ok(())
 }
 
 pub(crate) fn prepare_batch(
