@@ -139,6 +139,7 @@ impl Both {
                     }
                     Err(_) => continue,
                     Ok(answers) if judge::agree(judge, &answers[at]) || judge::is_no_guide(judge) => continue,
+                    Ok(answers) if judge::is_better(&answers[at]) => continue,
                     Ok(answers) => {
                         let (judge, ours) = judge::from_difference(judge, &answers[at]);
                         let kind = format!("{} / {}", judge::kind_of(judge), judge::kind_of(ours));

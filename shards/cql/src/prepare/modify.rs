@@ -147,16 +147,24 @@ fn prepare_insert(columns: &[String], values: &[ast::Term], scope: &Scope, marke
     let mut keys: Vec<Option<Term>> = vec![None; table.partition_key_len];
     let mut clustering: Vec<Option<Term>> = vec![None; table.clustering_len];
     let mut operations = Vec::with_capacity(columns.len());
+    let mut of_key = Vec::with_capacity(table.primary_key_len());
     for (name, value) in columns.iter().zip(values) {
         let column = column(scope, name)?;
+        if column.kind.is_key() {
+            of_key.push((column, value));
+            continue;
+        }
         let term = prepare_term(value, &Receiver { scope, name, cql_type: &column.cql_type }, markers)?;
+        operations.push(Operation { column: column.id, change: ColumnChange::Set(term) });
+    }
+    // Cassandra makes a WHERE clause of the key, and looks at that last.
+    for (column, value) in of_key {
+        let receiver = Receiver { scope, name: &column.name, cql_type: &column.cql_type };
+        let term = prepare_term(value, &receiver, markers)?;
+        let position = usize::from(column.position);
         let place = match column.kind {
-            ColumnKind::PartitionKey => keys.get_mut(column.position as usize),
-            ColumnKind::Clustering => clustering.get_mut(column.position as usize),
-            ColumnKind::Static | ColumnKind::Regular => {
-                operations.push(Operation { column: column.id, change: ColumnChange::Set(term) });
-                continue;
-            }
+            ColumnKind::PartitionKey => keys.get_mut(position),
+            _ => clustering.get_mut(position),
         };
         note_key(column, table, &term, markers);
         if let Some(place) = place {

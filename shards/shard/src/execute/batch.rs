@@ -56,11 +56,25 @@ pub(crate) async fn message(
         return Ok(nothing());
     }
     let mut building = Building::new(kind)?;
-    for (statement, entry) in statements.iter().zip(entries) {
-        let Plan::Modify(modify) = &statement.prepared.plan else { continue };
-        building.add(shard, modify, &Values::in_order(&entry.values), parameters, when)?;
+    let parts = statements.iter().zip(entries).filter_map(|(statement, entry)| match &statement.prepared.plan {
+        Plan::Modify(modify) => Some((modify, Values::in_order(&entry.values))),
+        _ => None,
+    });
+    for (modify, values) in parts.clone() {
+        let added = building.add(shard, modify, &values, parameters, when);
+        added.map_err(|failure| keys_first(shard, parts.clone(), failure))?;
     }
     building.write(shard, shard.config().write_timeout).await
+}
+
+/// What is wrong with a key of any statement of a batch that failed, else `failure`: Cassandra looks at all keys first.
+fn keys_first<'m>(shard: &Shard, parts: impl Iterator<Item = (&'m Modify, Values<'m>)>, failure: Failure) -> Failure {
+    for (modify, values) in parts.filter(|(modify, _)| modify.json.is_none()) {
+        if let Err(of_key) = Keys::of(shard, &modify.table, &modify.keys, &values) {
+            return of_key;
+        }
+    }
+    failure
 }
 
 /// The answer to a batch of no statements, of whatever kind.
@@ -83,7 +97,11 @@ pub(crate) async fn statement(
     }
     let mut building = Building::new(batch.kind)?;
     for modify in &batch.statements {
-        building.add(shard, modify, values, parameters, when)?;
+        let added = building.add(shard, modify, values, parameters, when);
+        added.map_err(|failure| {
+            let parts = batch.statements.iter().map(|modify| (modify, Values::in_order(&values.bound)));
+            keys_first(shard, parts, failure)
+        })?;
     }
     building.write(shard, timeout).await
 }

@@ -6,6 +6,7 @@
 //!
 //! Invariants: pieces are sorted as row blobs want them, one per place; what has no collections costs one vector.
 
+use super::MUTATION_BYTES_MAX;
 use super::When;
 use crate::Shard;
 use crate::execute::binding::Values;
@@ -19,6 +20,9 @@ use std::collections::BTreeMap;
 
 /// 2010-01-01 in 100 ns since 1582-10-15: where the times of elements at a list's beginning are mirrored.
 const LIST_REFERENCE_TICKS: i64 = 0x01b2_1dd2_1381_4000 + 1_262_304_000_000 * 10_000;
+
+/// Pieces that take more bytes than a mutation may have: elements of lists have paths of 16.
+const PIECES_MAX: usize = MUTATION_BYTES_MAX / 16;
 
 /// An element of a list.
 #[derive(Clone, Debug)]
@@ -54,6 +58,13 @@ enum What<'a> {
     ColumnReplaced,
 }
 
+/// Whether doing an operation twice adds elements twice.
+fn adds_to_list(table: &Table, operation: &Operation) -> bool {
+    let changes = matches!(operation.change, ColumnChange::Set(_) | ColumnChange::Add(_) | ColumnChange::Prepend(_));
+    let column = table.column_by_id(operation.column);
+    changes && column.is_some_and(|column| matches!(column.cql_type, CqlType::List { frozen: false, .. }))
+}
+
 impl Piece<'_> {
     fn cell(&self, when: When, ttl: i32) -> Cell<'_> {
         let local_deletion_time = when.now_in_seconds;
@@ -79,7 +90,7 @@ impl Piece<'_> {
 }
 
 impl<'a> Cells<'a> {
-    /// What `operations` write.
+    /// What `operations` write when they are done so many times, which is seen where elements are added to a list.
     pub(super) fn of(
         shard: &Shard,
         table: &Table,
@@ -87,10 +98,17 @@ impl<'a> Cells<'a> {
         values: &'a Values<'_>,
         lists: &Lists,
         when: When,
+        times: usize,
     ) -> Result<Cells<'a>, Failure> {
         let mut cells = Cells { pieces: Vec::with_capacity(operations.len()) };
         let mut sorted = true;
-        for operation in operations {
+        let first = operations.iter().take(if times == 0 { 0 } else { usize::MAX });
+        let again = (1..times).flat_map(|_| operations.iter().filter(|operation| adds_to_list(table, operation)));
+        for operation in first.chain(again) {
+            if cells.pieces.len() > PIECES_MAX {
+                // More than a mutation holds: it is refused by its length.
+                break;
+            }
             let cql_type = table.column_by_id(operation.column).map_or(&CqlType::Blob, |column| &column.cql_type);
             match &operation.change {
                 ColumnChange::Set(term) if !cql_type.is_multicell() => match values.evaluate(shard, term, cql_type)? {

@@ -241,6 +241,16 @@ enum Rows {
     Ranges(Vec<[(Vec<u8>, bool); 2]>),
 }
 
+impl Rows {
+    /// How often the static row is changed: as in Cassandra once for every row that is named.
+    fn static_times(&self) -> usize {
+        match self {
+            Rows::These(rows) => rows.len(),
+            Rows::None | Rows::Partition | Rows::Ranges(_) => 1,
+        }
+    }
+}
+
 /// USING TTL, else the table's default.
 fn ttl(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<i32, Failure> {
     let table = &*modify.table;
@@ -272,15 +282,16 @@ impl<'a> Change<'a> {
     fn of(shard: &Shard, modify: &'a Modify, values: &'a Values<'_>, when: When) -> Result<Change<'a>, Failure> {
         let table = &*modify.table;
         let lists = Lists::new();
-        let cells = Cells::of(shard, table, &modify.operations, values, &lists, when)?;
+        let rows = if modify.rows { Change::rows(shard, modify, values)? } else { Rows::None };
+        let ttl = ttl(shard, modify, values)?;
+        let cells = Cells::of(shard, table, &modify.operations, values, &lists, when, 1)?;
         let statics = match modify.statics.is_empty() {
             true => Cells::default(),
-            false => Cells::of(shard, table, &modify.statics, values, &lists, when)?,
+            false => Cells::of(shard, table, &modify.statics, values, &lists, when, rows.static_times())?,
         };
-        let rows = if modify.rows { Change::rows(shard, modify, values)? } else { Rows::None };
         let deletes_rows =
             modify.kind == ModifyKind::Delete && modify.operations.is_empty() && modify.statics.is_empty();
-        Ok(Change { rows, cells, statics, ttl: ttl(shard, modify, values)?, deletes_rows })
+        Ok(Change { rows, cells, statics, ttl, deletes_rows })
     }
 
     /// The rows that a statement names.

@@ -118,17 +118,19 @@ impl ReadingChange {
         let none = Lists::new();
         let lists = |row: Option<&Vec<u8>>| found.get(&(table.id, key.clone(), row.cloned())).unwrap_or(&none);
         let group = mutations.group(table, key, *local);
+        let rows = if modify.rows { Change::rows(shard, modify, &values)? } else { Rows::None };
         if !modify.statics.is_empty() {
-            let cells = Cells::of(shard, table, &modify.statics, &values, lists(None), *when)?;
+            let times = rows.static_times();
+            let cells = Cells::of(shard, table, &modify.statics, &values, lists(None), *when, times)?;
             if !cells.is_empty() {
                 group.table(table.id).static_row(|out| {
                     cells.write(&mut RowBuilder::new(out, None, Deletion::LIVE), *when, ttl);
                 });
             }
         }
-        if let (true, Rows::These(rows)) = (modify.rows, Change::rows(shard, modify, &values)?) {
-            for row in &rows {
-                let cells = Cells::of(shard, table, &modify.operations, &values, lists(Some(row)), *when)?;
+        if let Rows::These(rows) = &rows {
+            for row in rows {
+                let cells = Cells::of(shard, table, &modify.operations, &values, lists(Some(row)), *when, 1)?;
                 if !cells.is_empty() {
                     group.table(table.id).row(Clustering(row), |out| {
                         cells.write(&mut RowBuilder::new(out, None, Deletion::LIVE), *when, ttl);
