@@ -2,7 +2,8 @@
 //!
 //! 1. White space and comments (`--`, `//` to the end of the line, `/* */`) are skipped.
 //! 2. The first byte decides the family; a uuid is tried before a number and a word, because it may start as either.
-//! 3. Numbers take their sign with them when it touches them (`-5`), as Cassandra's lexer does; durations too (`-1h30m`).
+//! 3. Numbers take their sign with them when it touches them (`-5`), as Cassandra's lexer does; durations too (`-1h30m`),
+//!    `-NaN` and `-Infinity`.
 //!
 //! Invariants: every token's text is a slice of the statement; the lexer never goes back; its work is linear in the text.
 //!
@@ -140,6 +141,15 @@ impl<'a> Lexer<'a> {
         if first.is_ascii_digit() || (first == b'-' && self.byte(1).is_some_and(|b| b.is_ascii_digit())) {
             return self.number();
         }
+        if first == b'-'
+            && let Some(word) = self.byte(1).and_then(|letter| match letter | 32 {
+                b'n' => Some("nan"),
+                b'i' => Some("infinity"),
+                _ => None,
+            })
+        {
+            return self.negative_word(word);
+        }
         let minus = (first == b'-') as usize;
         if self.byte(minus).is_some_and(|b| b | 32 == b'p')
             && let Some(len) = iso_duration_len(&self.text.as_bytes()[start + minus..])
@@ -206,8 +216,11 @@ impl<'a> Lexer<'a> {
             match rest {
                 [b' ' | b'\t' | b'\n' | b'\r', ..] => self.at += 1,
                 [b'-', b'-', ..] | [b'/', b'/', ..] => {
-                    let end = rest.iter().position(|b| matches!(b, b'\n' | b'\r'));
-                    self.at += end.unwrap_or(rest.len());
+                    // Such a comment ends with its line, not with the text.
+                    let Some(end) = rest.iter().position(|b| matches!(b, b'\n' | b'\r')) else {
+                        return Err(self.mismatched_character(self.text.len()));
+                    };
+                    self.at += end;
                 }
                 [b'/', b'*', ..] => {
                     let Some(end) = rest[2..].windows(2).position(|pair| pair == b"*/") else {
@@ -294,6 +307,24 @@ impl<'a> Lexer<'a> {
             kind = Kind::Duration;
         }
         Ok(self.take(kind, len))
+    }
+
+    /// `-NaN` or `-Infinity`: a sign before these first letters can be nothing else.
+    fn negative_word(&mut self, word: &str) -> Result<Token<'a>, Failure> {
+        let letters = self.text.as_bytes().get(self.at + 1..).unwrap_or_default();
+        let same = word.bytes().zip(letters).take_while(|(wanted, given)| *wanted == **given | 32).count();
+        if same < word.len() {
+            return Err(self.mismatched_character(self.at + 1 + same));
+        }
+        Ok(self.take(Kind::Float, 1 + word.len()))
+    }
+
+    fn mismatched_character(&self, at: usize) -> Failure {
+        let place = self.position(at);
+        match self.text.get(at..).and_then(|rest| rest.chars().next()) {
+            Some(c) => syntax(format!("{place} mismatched character '{c}' expecting set null")),
+            None => syntax(format!("{place} mismatched character '<EOF>' expecting set null")),
+        }
     }
 
     fn bad_character(&self, at: usize) -> Failure {

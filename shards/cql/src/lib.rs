@@ -33,6 +33,8 @@ pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
 pub const RELATIONS_MAX: usize = 100;
 /// Deepest nesting of expressions and types.
 pub const DEPTH_MAX: usize = 12;
+/// Most arithmetic operators of one expression.
+pub const OPERATORS_MAX: usize = 64;
 /// Most columns of a table.
 pub const COLUMNS_MAX: usize = 8192;
 /// Longest text of an error, bytes; what quotes more of the statement is cut there.

@@ -41,6 +41,11 @@ impl Scope {
         term.qualified(&self.keyspace)
     }
 
+    /// The same for a selector.
+    pub(crate) fn qualified_selector(&self, selector: &ast::Selector) -> ast::Selector {
+        selector.qualified(&self.keyspace)
+    }
+
     /// The types of the partition key.
     pub(crate) fn key_types(&self) -> Vec<CqlType> {
         self.table.partition_key().iter().map(|column| column.cql_type.clone()).collect()
@@ -157,7 +162,8 @@ pub(crate) fn suits(family: Constant, cql_type: &CqlType) -> bool {
         Constant::Uuid => matches!(cql_type, Uuid | Timeuuid),
         Constant::Float => matches!(cql_type, Decimal | Double | Float),
         Constant::Boolean => matches!(cql_type, Boolean),
-        Constant::Hex => matches!(cql_type, Blob),
+        // To Cassandra a blob without a place is a tinyint.
+        Constant::Hex => matches!(cql_type, Blob | Tinyint),
         Constant::Duration => matches!(cql_type, Duration),
     }
 }
@@ -194,7 +200,7 @@ pub(crate) fn preferred_type(family: Constant, text: &str) -> CqlType {
             _ => CqlType::Double,
         },
         Constant::Boolean => CqlType::Boolean,
-        Constant::Hex => CqlType::Blob,
+        Constant::Hex => CqlType::Tinyint,
         Constant::Duration => CqlType::Duration,
     }
 }

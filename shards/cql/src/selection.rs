@@ -8,7 +8,7 @@ mod calls;
 mod grouping;
 
 use crate::ast::{self, CellFact, SelectItem};
-use crate::functions::{self, Aggregate, AggregateFunction, Fit, Scalar, pick, term_fit};
+use crate::functions::{self, Aggregate, AggregateFunction, Argument, Fit, Scalar, pick, term_fit};
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::column;
 use crate::parser::unsupported;
@@ -207,7 +207,7 @@ impl Selecting<'_, '_, '_> {
         let name = match (&item.alias, &item.selector) {
             (Some(alias), _) => alias.clone(),
             (None, ast::Selector::CountRows) => "count".to_owned(),
-            (None, selector) => self.without_idle_casts(selector)?.to_string(),
+            (None, selector) => self.scope.qualified_selector(&self.without_idle_casts(selector)?).to_string(),
         };
         Ok((name, expression, cql_type))
     }
@@ -249,9 +249,17 @@ impl Selecting<'_, '_, '_> {
 
     /// The expression of a selector and its type. `wanted` is the type of its place, for terms that have none themselves.
     fn expression(&mut self, selector: &ast::Selector, wanted: Option<&CqlType>) -> Result<(Expression, CqlType)> {
-        if let Some(term) = selector.as_term()
-            && !matches!(selector, ast::Selector::Function { .. })
+        if let ast::Selector::Tuple(parts) = selector
+            && let [part] = parts.as_slice()
         {
+            // A tuple of one only where a tuple is wanted; without a place it could be either.
+            match wanted {
+                Some(CqlType::Tuple(_)) => {}
+                Some(_) => return self.expression(part, wanted),
+                None => return Err(cannot_infer(selector)),
+            }
+        }
+        if let Some(term) = selector.as_literal() {
             return self.term(&term, wanted);
         }
         match selector {
@@ -271,19 +279,16 @@ impl Selecting<'_, '_, '_> {
                 };
                 Ok((self.aggregate(function, None), CqlType::Bigint))
             }
-            ast::Selector::Function { keyspace, name, arguments } => {
-                self.call(keyspace.as_deref(), name, arguments, wanted)
-            }
+            ast::Selector::Function { keyspace, name, arguments } => self.call(keyspace.as_deref(), name, arguments),
             ast::Selector::Cast(of, type_name) => self.cast(of, type_name),
             ast::Selector::TypeHint(type_name, of) => {
                 let hinted = self.scope.resolve(type_name)?;
-                let (expression, given) = self.expression(of, Some(&hinted))?;
-                if Fit::of(&hinted, &given) == Fit::No {
+                if self.asked(of)?.fit(&hinted, self.scope)? == Fit::No {
                     return Err(Failure::invalid(format!(
                         "Cannot assign value {selector} to {selector} of type {hinted}"
                     )));
                 }
-                Ok((expression, hinted))
+                Ok((self.expression(of, Some(&hinted))?.0, hinted))
             }
             ast::Selector::Field(of, name) => self.field(of, name),
             ast::Selector::Element(of, key) => {
@@ -384,13 +389,18 @@ impl Selecting<'_, '_, '_> {
             return Err(Failure::invalid(format!("{shown} cannot be cast to {type_name}")));
         }
         let shown = format!("system.cast_as_{to}");
-        let asked = [Asked { selector: of, cql_type: Some(from) }];
+        let asked = [Asked { cql_type: Some(from), ..self.asked(of)? }];
         let function = pick(&shown, candidates, &asked, Some(&to), self.scope)?;
         Ok((Expression::Call(function, vec![expression]), to))
     }
 
     fn field(&mut self, of: &ast::Selector, name: &str) -> Result<(Expression, CqlType)> {
-        let (expression, cql_type) = self.expression(of, None)?;
+        // Of something in parentheses a field can be asked only if it is no tuple.
+        let own = match of {
+            ast::Selector::Tuple(parts) if parts.len() == 1 => self.type_of(&parts[0])?,
+            _ => None,
+        };
+        let (expression, cql_type) = self.expression(of, own.as_ref())?;
         let CqlType::User { definition, .. } = &cql_type else {
             return Err(Failure::invalid(format!(
                 "Invalid field selection: {of} of type {cql_type} is not a user type"
@@ -435,7 +445,7 @@ impl Selecting<'_, '_, '_> {
         if let Some(wanted) = wanted {
             return Ok(wanted.clone());
         }
-        self.type_of(selector)?.ok_or_else(|| cannot_infer(selector))
+        self.exact_type(selector)?.ok_or_else(|| cannot_infer(selector))
     }
 
     fn composite<'e>(

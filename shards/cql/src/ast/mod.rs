@@ -119,7 +119,7 @@ impl fmt::Display for Term {
             Term::Marker(_) => f.write_str("?"),
             Term::Function { keyspace, name, arguments } => {
                 // Built-in functions are shown with the keyspace they live in.
-                write!(f, "{}.{name}(", keyspace.as_deref().unwrap_or("system"))?;
+                write!(f, "{}.{}(", keyspace.as_deref().unwrap_or(SYSTEM), Quoted(name))?;
                 for (at, argument) in arguments.iter().enumerate() {
                     write!(f, "{}{argument}", if at > 0 { ", " } else { "" })?;
                 }
@@ -259,6 +259,19 @@ impl TypeName {
 impl fmt::Display for TypeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+/// A function's name as texts show it: in quotes if it must be quoted in CQL.
+pub(crate) struct Quoted<'n>(pub(crate) &'n str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            // A reserved word that is a function's name.
+            "token" => f.write_str(self.0),
+            name => f.write_str(&model::identifier::quoted(name)),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a SELECT asks for, as written.
 
-use super::{Term, TypeName, write_list};
+use super::{Quoted, Term, TypeName, write_list};
 use std::fmt;
 
 /// One selector with its alias.
@@ -54,6 +54,55 @@ pub enum Selector {
     Term(Term),
 }
 
+/// The keyspace of everything that is built in.
+pub(crate) const SYSTEM: &str = "system";
+/// The function that a sign is.
+pub(crate) const NEGATION: &str = "_negate";
+
+/// Arithmetic operators. Each is a function by another name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "named as what they do")]
+pub enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+}
+
+impl Arithmetic {
+    /// All of them.
+    pub(crate) const ALL: [Arithmetic; 5] =
+        [Arithmetic::Add, Arithmetic::Subtract, Arithmetic::Multiply, Arithmetic::Divide, Arithmetic::Modulo];
+
+    /// The name of its function.
+    pub(crate) fn function_name(self) -> &'static str {
+        match self {
+            Arithmetic::Add => "_add",
+            Arithmetic::Subtract => "_substract",
+            Arithmetic::Multiply => "_multiply",
+            Arithmetic::Divide => "_divide",
+            Arithmetic::Modulo => "_modulo",
+        }
+    }
+
+    /// The operator of a function's name.
+    pub(crate) fn of_function(name: &str) -> Option<Arithmetic> {
+        Arithmetic::ALL.into_iter().find(|operator| operator.function_name() == name)
+    }
+
+    /// As written.
+    pub(crate) fn symbol(self) -> char {
+        match self {
+            Arithmetic::Add => '+',
+            Arithmetic::Subtract => '-',
+            Arithmetic::Multiply => '*',
+            Arithmetic::Divide => '/',
+            Arithmetic::Modulo => '%',
+        }
+    }
+}
+
 /// Facts about a cell beside its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as in CQL")]
@@ -98,6 +147,36 @@ impl Selector {
         }
     }
 
+    /// The selector with the keyspace in which its types were found before the names of user types.
+    pub(crate) fn qualified(&self, keyspace: &str) -> Selector {
+        let one = |of: &Selector| Box::new(of.qualified(keyspace));
+        let all = |parts: &[Selector]| parts.iter().map(|part| part.qualified(keyspace)).collect::<Vec<_>>();
+        match self {
+            Selector::Column(_) | Selector::CellFact(..) | Selector::CountRows => self.clone(),
+            Selector::Function { keyspace: own, name, arguments } => {
+                Selector::Function { keyspace: own.clone(), name: name.clone(), arguments: all(arguments) }
+            }
+            Selector::Cast(of, type_name) => Selector::Cast(one(of), type_name.clone()),
+            Selector::TypeHint(type_name, of) => Selector::TypeHint(type_name.qualified(keyspace), one(of)),
+            Selector::Field(of, name) => Selector::Field(one(of), name.clone()),
+            Selector::Element(of, key) => Selector::Element(one(of), key.qualified(keyspace)),
+            Selector::Slice(of, from, to) => {
+                let end = |term: &Option<Term>| term.as_ref().map(|term| term.qualified(keyspace));
+                Selector::Slice(one(of), end(from), end(to))
+            }
+            Selector::List(parts) => Selector::List(all(parts)),
+            Selector::Set(parts) => Selector::Set(all(parts)),
+            Selector::Tuple(parts) => Selector::Tuple(all(parts)),
+            Selector::Map(entries) => Selector::Map(
+                entries.iter().map(|(key, value)| (key.qualified(keyspace), value.qualified(keyspace))).collect(),
+            ),
+            Selector::UserType(fields) => Selector::UserType(
+                fields.iter().map(|(name, value)| (name.clone(), value.qualified(keyspace))).collect(),
+            ),
+            Selector::Term(term) => Selector::Term(term.qualified(keyspace)),
+        }
+    }
+
     /// The selector as a term, if it names no column.
     pub(crate) fn as_term(&self) -> Option<Term> {
         let all = |selectors: &[Selector]| selectors.iter().map(Selector::as_term).collect::<Option<Vec<_>>>();
@@ -123,6 +202,25 @@ impl Selector {
     }
 }
 
+impl Selector {
+    /// The selector as a term, if it is made of nothing but literals.
+    pub(crate) fn as_literal(&self) -> Option<Term> {
+        if self.calls() { None } else { self.as_term() }
+    }
+
+    /// Whether a function is called in it.
+    fn calls(&self) -> bool {
+        match self {
+            Selector::Function { .. } => true,
+            Selector::TypeHint(_, of) => of.calls(),
+            Selector::List(parts) | Selector::Set(parts) | Selector::Tuple(parts) => parts.iter().any(Selector::calls),
+            Selector::Map(entries) => entries.iter().any(|(key, value)| key.calls() || value.calls()),
+            Selector::UserType(fields) => fields.iter().any(|(_, value)| value.calls()),
+            _ => false,
+        }
+    }
+}
+
 /// As error texts and result columns show selectors.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -132,9 +230,18 @@ impl fmt::Display for Selector {
             Selector::CellFact(fact, of) => write!(f, "{}({of})", fact.name()),
             Selector::CountRows => f.write_str("count"),
             Selector::Function { keyspace, name, arguments } => {
-                // Built-in functions are shown with the keyspace they live in.
-                write!(f, "{}.{name}", keyspace.as_deref().unwrap_or("system"))?;
-                write_list(f, ["(", ")"], arguments, shown)
+                // Built-in functions are shown with the keyspace they live in, operators as they are written.
+                let keyspace = keyspace.as_deref().unwrap_or(SYSTEM);
+                match arguments.as_slice() {
+                    [left, right] if let (SYSTEM, Some(operator)) = (keyspace, Arithmetic::of_function(name)) => {
+                        write!(f, "{left} {} {right}", operator.symbol())
+                    }
+                    [of] if keyspace == SYSTEM && name == NEGATION => write!(f, "-{of}"),
+                    _ => {
+                        write!(f, "{keyspace}.{}", Quoted(name))?;
+                        write_list(f, ["(", ")"], arguments, shown)
+                    }
+                }
             }
             Selector::Cast(of, type_name) => write!(f, "cast({of} as {type_name})"),
             Selector::TypeHint(type_name, of) => write!(f, "({type_name}){of}"),

@@ -3,6 +3,9 @@
 //! Names are in lower case; most have two (`todate`, `to_date`), and results show the one that was written.
 
 use super::AggregateFunction;
+use super::factories::factory;
+use super::operators;
+use crate::ast::{Arithmetic, NEGATION};
 use model::CqlType;
 use std::sync::Arc;
 
@@ -40,6 +43,20 @@ pub enum Scalar {
     ToBlob,
     FromBlob,
     Cast,
+    Operation(Arithmetic),
+    Negation,
+    Similarity(Similarity),
+}
+
+/// How near vectors are to each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Similarity {
+    /// By the angle between them.
+    Cosine,
+    /// By their distance.
+    Euclidean,
+    /// By their dot product.
+    DotProduct,
 }
 
 /// What an aggregate does.
@@ -90,7 +107,7 @@ const BLOB_TYPES: [(&str, CqlType); 20] = [
     ("varint", CqlType::Varint),
 ];
 
-fn function(name: &str, arguments: Vec<CqlType>, result: CqlType, body: Scalar) -> Function {
+pub(super) fn function(name: &str, arguments: Vec<CqlType>, result: CqlType, body: Scalar) -> Function {
     Function { name: format!("system.{name}").into(), arguments, result, body }
 }
 
@@ -139,6 +156,8 @@ pub(crate) fn scalars(name: &str, key: &[CqlType], first: Option<&CqlType>, want
             Some(wanted) => vec![function("from_json", vec![Text], wanted.clone(), Scalar::FromJson)],
             None => Vec::new(),
         },
+        NEGATION => operators::negations(),
+        _ if let Some(operator) = Arithmetic::of_function(name) => operators::overloads(operator),
         _ => match name.strip_prefix("cast_as_").and_then(cast_target) {
             Some(to) => cast(&to),
             None => blob_functions(name).into_iter().collect(),
@@ -158,7 +177,9 @@ fn blob_functions(name: &str) -> Option<Function> {
 
 /// Whether there is a scalar function of this name for some types.
 pub(crate) fn is_known(name: &str) -> bool {
-    matches!(name, "to_json" | "tojson" | "from_json" | "fromjson") || !scalars(name, &[], None, None).is_empty()
+    matches!(name, "to_json" | "tojson" | "from_json" | "fromjson")
+        || factory(name).is_some()
+        || !scalars(name, &[], None, None).is_empty()
 }
 
 /// Whether Cassandra has a built-in function of this name that Helenus has not.
@@ -177,7 +198,7 @@ pub(crate) fn is_missing(name: &str) -> bool {
         "map_values",
         "round",
     ];
-    MISSING.contains(&name) || name.starts_with("mask_") || name.starts_with("similarity_")
+    MISSING.contains(&name) || name.starts_with("mask_")
 }
 
 /// The native types that values may be cast between, by `from`: every number to every number and to text; times to each

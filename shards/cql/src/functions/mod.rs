@@ -7,15 +7,19 @@ mod aggregates;
 mod blobs;
 mod catalogue;
 mod conversions;
+mod factories;
 mod json;
 pub(crate) mod numbers;
+mod operators;
 mod resolve;
+mod similarity;
 mod times;
 
 pub use aggregates::AggregateFunction;
 pub(crate) use aggregates::State as AggregateState;
 pub use catalogue::{Aggregate, Function, Scalar};
 pub(crate) use catalogue::{aggregates, cast, is_aggregate_name, is_known, is_missing, scalars};
+pub(crate) use factories::factory;
 pub(crate) use resolve::{Argument, Candidate, Fit, call, pick, term_fit};
 
 use crate::plan::{Context, Term, Value};
@@ -40,12 +44,7 @@ impl Call {
             arguments.push(match term.evaluate(cql_type, values, context)? {
                 Value::Null => None,
                 Value::Bytes(bytes) => Some(bytes),
-                Value::Unset => {
-                    return Err(Failure::invalid(format!(
-                        "Invalid unset value for argument in call to function {}",
-                        self.function.name.strip_prefix("system.").unwrap_or(&self.function.name)
-                    )));
-                }
+                Value::Unset => return Err(self.function.unset_argument()),
             });
         }
         self.function.evaluate(&arguments, context)
@@ -53,6 +52,12 @@ impl Call {
 }
 
 impl Function {
+    /// What a call says of an argument that is unset.
+    pub(crate) fn unset_argument(&self) -> Failure {
+        let name = self.name.strip_prefix("system.").unwrap_or(&self.name);
+        Failure::invalid(format!("Invalid unset value for argument in call to function {name}"))
+    }
+
     /// The function's value for encoded arguments of its types; `None` is null.
     pub fn evaluate(
         &self,
@@ -80,6 +85,9 @@ impl Function {
             Scalar::ToBlob => Ok(arguments.first().map(|value| value.to_vec())),
             Scalar::FromBlob => blobs::from_blob(self, &arguments),
             Scalar::Cast => conversions::cast(self, &arguments),
+            Scalar::Operation(operator) => operators::evaluate(self, operator, &arguments),
+            Scalar::Negation => operators::negate(self, &arguments),
+            Scalar::Similarity(measure) => similarity::evaluate(self, measure, &arguments),
         }
     }
 }

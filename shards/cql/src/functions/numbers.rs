@@ -55,6 +55,109 @@ impl Decimal {
         Ok(&self.unscaled / power_of_ten(self.scale.into())?)
     }
 
+    pub(crate) fn is_zero(&self) -> bool {
+        self.unscaled == BigInt::ZERO
+    }
+
+    /// The sum, rounded to `digits` digits (halves up). Numbers too far apart to change each other are not lined up.
+    pub(crate) fn sum(&self, other: &Decimal, digits: i64) -> Result<Decimal, Failure> {
+        let (big, small) = if self.scale <= other.scale { (self, other) } else { (other, self) };
+        if self.is_zero() || other.is_zero() {
+            return Decimal::sum_with_zero(self, other, digits);
+        }
+        // The place of the last digit that counts, and of the smaller number's first.
+        let last = i64::from(big.scale) - decimal_digits(&big.unscaled) + digits;
+        let first = i64::from(small.scale) - decimal_digits(&small.unscaled) + 1;
+        if first > i64::from(big.scale) + 2 && first > last + 2 {
+            let scale = saturated(i64::from(big.scale).max(last) + 3);
+            let small = Decimal { unscaled: BigInt::from(if small.is_negative() { -1 } else { 1 }), scale };
+            return Ok(big.add(&small)?.rounded(digits));
+        }
+        Ok(self.add(other)?.rounded(digits))
+    }
+
+    /// The same if one of the two is zero: the other, with the larger scale if its digits allow that.
+    fn sum_with_zero(&self, other: &Decimal, digits: i64) -> Result<Decimal, Failure> {
+        let scale = self.scale.max(other.scale);
+        let kept = if self.is_zero() { other } else { self };
+        if kept.is_zero() {
+            return Ok(Decimal { unscaled: BigInt::ZERO, scale });
+        }
+        let kept = kept.rounded(digits);
+        let room = digits - decimal_digits(&kept.unscaled);
+        let more = (i64::from(scale) - i64::from(kept.scale)).min(room).max(0);
+        let scale = saturated(i64::from(kept.scale) + more);
+        Ok(Decimal { unscaled: kept.unscaled_at(scale)?, scale })
+    }
+
+    fn is_negative(&self) -> bool {
+        self.unscaled.sign() == num_bigint::Sign::Minus
+    }
+
+    /// With at most `digits` digits, halves away from zero.
+    pub(crate) fn rounded(&self, digits: i64) -> Decimal {
+        let surplus = decimal_digits(&self.unscaled) - digits;
+        if surplus <= 0 {
+            return self.clone();
+        }
+        let unscaled = divide_half_up(&self.unscaled, &BigInt::from(10).pow(surplus as u32));
+        let rounded = Decimal { unscaled, scale: saturated(i64::from(self.scale) - surplus) };
+        // 99.9 becomes 100, which has one digit more.
+        if decimal_digits(&rounded.unscaled) > digits { rounded.rounded(digits) } else { rounded }
+    }
+
+    /// The product, rounded to `digits` digits; `None` if its scale is none.
+    pub(crate) fn product(&self, other: &Decimal, digits: i64) -> Option<Decimal> {
+        let unscaled = &self.unscaled * &other.unscaled;
+        let scale = i64::from(self.scale) + i64::from(other.scale);
+        let scale = if unscaled == BigInt::ZERO { saturated(scale) } else { i32::try_from(scale).ok()? };
+        Some(Decimal { unscaled, scale }.rounded(digits))
+    }
+
+    /// The quotient with `scale` places, halves away from zero. The divisor is not zero.
+    pub(crate) fn quotient(&self, by: &Decimal, scale: i32) -> Result<Decimal, Failure> {
+        let shift = i64::from(scale) - i64::from(self.scale) + i64::from(by.scale);
+        let unscaled = match shift {
+            _ if self.is_zero() => BigInt::ZERO,
+            0.. => divide_half_up(&(&self.unscaled * power_of_ten(shift)?), &by.unscaled),
+            _ => divide_half_up(&self.unscaled, &(&by.unscaled * power_of_ten(-shift)?)),
+        };
+        Ok(Decimal { unscaled, scale })
+    }
+
+    /// What is left after the divisor was taken away as often as it goes, with the sign of the dividend. The divisor is not
+    /// zero.
+    pub(crate) fn remainder(&self, by: &Decimal) -> Result<Decimal, Failure> {
+        let scale = self.scale.max(by.scale);
+        let (number, divisor) = (self.unscaled_at(scale)?, by.unscaled_at(scale)?);
+        let times = &number / &divisor;
+        let rest = Decimal { unscaled: number % divisor, scale };
+        // The scale is the dividend's, but for a divisor with more places, which the zeros of the quotient make up for.
+        let wanted = match times == BigInt::ZERO {
+            true => i64::from(self.scale),
+            false => i64::from(self.scale).max(i64::from(by.scale) - trailing_zeros(&times)),
+        };
+        Ok(rest.with_fewer_places(saturated(wanted)))
+    }
+
+    /// The same number with `scale` places, of those that it has more as many as are zeros taken away.
+    fn with_fewer_places(mut self, scale: i32) -> Decimal {
+        if self.is_zero() {
+            return Decimal { unscaled: BigInt::ZERO, scale };
+        }
+        let zeros = trailing_zeros(&self.unscaled).min(i64::from(self.scale) - i64::from(scale)).max(0);
+        self.unscaled /= BigInt::from(10).pow(zeros as u32);
+        Decimal { scale: saturated(i64::from(self.scale) - zeros), ..self }
+    }
+
+    /// Without zeros at its end; zero has no places.
+    pub(crate) fn without_zeros(self) -> Decimal {
+        if self.is_zero() {
+            return Decimal { unscaled: BigInt::ZERO, scale: 0 };
+        }
+        self.with_fewer_places(i32::MIN)
+    }
+
     /// Divided by a count, at its own scale, halves to the even neighbour.
     pub(crate) fn divided(&self, count: i64) -> Decimal {
         Decimal { unscaled: divide_half_even(&self.unscaled, &BigInt::from(count)), scale: self.scale }
@@ -67,6 +170,61 @@ fn power_of_ten(exponent: i64) -> Result<BigInt, Failure> {
         _ => {
             Err(Failure::invalid(format!("A number with more than {NUMBER_DIGITS_MAX} digits cannot be computed with")))
         }
+    }
+}
+
+/// How many decimal digits a number has; zero has one.
+pub(crate) fn decimal_digits(number: &BigInt) -> i64 {
+    let bits = number.bits();
+    if bits <= 63 {
+        let magnitude = number.magnitude().iter_u64_digits().next().unwrap_or(0);
+        return magnitude.checked_ilog10().map_or(1, |log| i64::from(log) + 1);
+    }
+    // 10^n has n * log2(10) bits: one comparison settles which of two counts it is.
+    let least = ((bits - 1) as f64 * std::f64::consts::LOG10_2).floor() as u32;
+    let magnitude = number.magnitude();
+    let mut power = num_bigint::BigUint::from(10u8).pow(least);
+    let mut digits = i64::from(least);
+    while power <= *magnitude {
+        power *= 10u8;
+        digits += 1;
+    }
+    digits
+}
+
+/// The zeros at a number's end; zero has none.
+fn trailing_zeros(number: &BigInt) -> i64 {
+    if *number == BigInt::ZERO {
+        return 0;
+    }
+    // Each is a factor of 2 as well, so an odd number ends the search at once.
+    let most = number.trailing_zeros().unwrap_or(0) as i64;
+    let (mut zeros, mut rest) = (0, number.clone());
+    let mut step = 1i64;
+    while step > 0 {
+        let power = BigInt::from(10).pow(step as u32);
+        if zeros + step <= most && &rest % &power == BigInt::ZERO {
+            rest /= power;
+            zeros += step;
+            step *= 2;
+        } else {
+            step /= 2;
+        }
+    }
+    zeros
+}
+
+fn saturated(scale: i64) -> i32 {
+    scale.clamp(i32::MIN.into(), i32::MAX.into()) as i32
+}
+
+fn divide_half_up(number: &BigInt, by: &BigInt) -> BigInt {
+    let (quotient, rest) = (number / by, number % by);
+    let up = rest.magnitude() * 2u8 >= *by.magnitude();
+    match (up, (number.sign() == num_bigint::Sign::Minus) != (by.sign() == num_bigint::Sign::Minus)) {
+        (false, _) => quotient,
+        (true, false) => quotient + 1,
+        (true, true) => quotient - 1,
     }
 }
 
@@ -180,7 +338,20 @@ impl Number {
         })
     }
 
-    fn to_float(&self) -> f32 {
+    /// The value as an operand of decimals: integers of fixed size go by way of a double, as in Cassandra.
+    pub(crate) fn to_operand(&self) -> Result<Decimal, &'static str> {
+        match self {
+            Number::Decimal(decimal) => Ok(decimal.clone()),
+            Number::Big(number) => Ok(Decimal { unscaled: number.clone(), scale: 0 }),
+            other => match other.to_double() {
+                double if double.is_nan() => Err("A NaN cannot be converted into a decimal"),
+                double if double.is_infinite() => Err("An infinite number cannot be converted into a decimal"),
+                double => Number::Double(double).to_decimal().map_err(|_| "A number that is no decimal"),
+            },
+        }
+    }
+
+    pub(crate) fn to_float(&self) -> f32 {
         match self {
             Number::Long(number) => *number as f32,
             Number::Float(number) => *number,

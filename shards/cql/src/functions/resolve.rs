@@ -1,8 +1,10 @@
 //! Which overload a call means, as Cassandra chooses: the only one there is, checked; or the first that fits exactly; or
 //! the only one that fits at all.
 
+use super::factories::factory;
+use super::operators::{OPERANDS, operator_of};
 use super::{Call, Function, Scalar, is_known, is_missing, scalars};
-use crate::ast;
+use crate::ast::{self, Arithmetic, NEGATION, Quoted, SYSTEM};
 use crate::literal::{
     Markers, Receiver, Scope, assignable, in_parentheses, not_a_list, preferred_type, prepare_term,
     refuse_unknown_fields, suits,
@@ -32,6 +34,10 @@ impl Fit {
         let mut worst = Fit::Exact;
         for fit in fits {
             worst = worst.min(fit?);
+            // What comes after a part that does not fit is not looked at.
+            if worst == Fit::No {
+                break;
+            }
         }
         Ok(worst)
     }
@@ -76,12 +82,90 @@ impl Candidate for Function {
 pub(crate) trait Argument: Display {
     /// How it fits a type.
     fn fit(&self, wanted: &CqlType, scope: &Scope) -> Result<Fit>;
+    /// Whether it is a bind marker.
+    fn is_marker(&self) -> bool;
+    /// The type that it has without a place.
+    fn known_type(&self, scope: &Scope) -> Result<Option<CqlType>>;
+    /// How many elements it has, if it is `[...]` in a selection.
+    fn list_len(&self) -> Option<usize>;
 }
 
 impl Argument for ast::Term {
     fn fit(&self, wanted: &CqlType, scope: &Scope) -> Result<Fit> {
         term_fit(self, wanted, scope)
     }
+
+    fn is_marker(&self) -> bool {
+        matches!(self, ast::Term::Marker(_))
+    }
+
+    fn known_type(&self, scope: &Scope) -> Result<Option<CqlType>> {
+        known_type(self, scope)
+    }
+
+    fn list_len(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// A term whose fit to every type that an operand may have is known.
+struct Operand<'t> {
+    term: &'t ast::Term,
+    /// One for each of [`OPERANDS`].
+    fits: Vec<Result<Fit>>,
+}
+
+impl Display for Operand<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.term.fmt(f)
+    }
+}
+
+impl Argument for Operand<'_> {
+    fn fit(&self, wanted: &CqlType, scope: &Scope) -> Result<Fit> {
+        match OPERANDS.iter().position(|operand| operand == wanted) {
+            Some(at) => self.fits[at].clone(),
+            None => term_fit(self.term, wanted, scope),
+        }
+    }
+
+    fn is_marker(&self) -> bool {
+        self.term.is_marker()
+    }
+
+    fn known_type(&self, scope: &Scope) -> Result<Option<CqlType>> {
+        known_type(self.term, scope)
+    }
+
+    fn list_len(&self) -> Option<usize> {
+        None
+    }
+}
+
+impl<'t> Operand<'t> {
+    /// Asks a term once for each type, those of an operation from below: asking it for one type after the other would ask
+    /// its operands again each time.
+    fn of(term: &'t ast::Term, scope: &Scope) -> Operand<'t> {
+        let fits = match term {
+            ast::Term::Tuple(terms) if terms.len() == 1 => Operand::of(&terms[0], scope).fits,
+            ast::Term::Function { keyspace, name, arguments } if is_operation(keyspace.as_deref(), name) => {
+                let overloads = scalars(name, &[], None, None);
+                let operands: Vec<Operand<'_>> = arguments.iter().map(|term| Operand::of(term, scope)).collect();
+                let fit = |wanted| match pick_place("", &overloads, &operands, Some(wanted), scope) {
+                    Ok(at) => Ok(Fit::of(wanted, &overloads[at].result)),
+                    Err(_) => Ok(Fit::Weak),
+                };
+                OPERANDS.iter().map(fit).collect()
+            }
+            _ => OPERANDS.iter().map(|wanted| term_fit(term, wanted, scope)).collect(),
+        };
+        Operand { term, fits }
+    }
+}
+
+/// Whether a function is an operator or the sign.
+fn is_operation(keyspace: Option<&str>, name: &str) -> bool {
+    keyspace.is_none_or(|keyspace| keyspace == SYSTEM) && (name == NEGATION || Arithmetic::of_function(name).is_some())
 }
 
 /// Chooses among overloads (at least one). `shown` is the name as it was written; `wanted` the type of the place, if the
@@ -93,10 +177,21 @@ pub(crate) fn pick<C: Candidate>(
     wanted: Option<&CqlType>,
     scope: &Scope,
 ) -> Result<C> {
-    if candidates.len() == 1 {
-        let only = candidates.remove(0);
-        check_arguments(&only, arguments, scope)?;
-        return Ok(only);
+    let at = pick_place(shown, &candidates, arguments, wanted, scope)?;
+    Ok(candidates.swap_remove(at))
+}
+
+/// The place of the overload that is meant.
+fn pick_place<C: Candidate>(
+    shown: &str,
+    candidates: &[C],
+    arguments: &[impl Argument],
+    wanted: Option<&CqlType>,
+    scope: &Scope,
+) -> Result<usize> {
+    if let [only] = candidates {
+        check_arguments(only, arguments, scope)?;
+        return Ok(0);
     }
     let signatures = |candidates: &[&C]| {
         let signatures: Vec<String> = candidates.iter().map(|candidate| signature(*candidate)).collect();
@@ -110,18 +205,38 @@ pub(crate) fn pick<C: Candidate>(
         }
         let fits = arguments.iter().zip(candidate.arguments()).map(|(argument, wanted)| argument.fit(wanted, scope));
         match Fit::all(fits)? {
-            Fit::Exact => return Ok(candidates.swap_remove(at)),
+            Fit::Exact => return Ok(at),
             Fit::Weak => weak.push(at),
             Fit::No => {}
         }
     }
-    match weak.as_slice() {
-        [] => Err(Failure::invalid(format!(
+    let name = candidates.first().map_or("", Candidate::name);
+    let operator = operator_of(name).map(Arithmetic::symbol);
+    match (weak.as_slice(), operator, arguments) {
+        ([only], ..) => Ok(*only),
+        ([], Some(symbol), [left, right]) => {
+            Err(Failure::invalid(format!("the '{symbol}' operation is not supported between {left} and {right}")))
+        }
+        ([], ..) => Err(Failure::invalid(format!(
             "Invalid call to function {shown}, none of its type signatures match (known type signatures: {})",
             signatures(&candidates.iter().collect::<Vec<_>>())
         ))),
-        [only] => Ok(candidates.swap_remove(*only)),
-        several => Err(Failure::invalid(format!(
+        (several, Some(symbol), [left, right]) => {
+            // What goes to a place is computed in the place's own type.
+            let of_place = several.iter().find(|at| {
+                let of_place = |of: &CqlType| wanted.is_some_and(|wanted| of == wanted);
+                candidates[**at].arguments().iter().all(of_place)
+            });
+            match of_place {
+                Some(at) if !left.is_marker() && !right.is_marker() => Ok(*at),
+                _ => Err(Failure::invalid(format!(
+                    "Ambiguous '{symbol}' operation with args {left} and {right}: use type hint to disambiguate, \
+                     example '(int) ?'"
+                ))),
+            }
+        }
+        _ if name == "system._negate" => Err(Failure::invalid("Ambiguous negation: use type casts to disambiguate")),
+        (several, ..) => Err(Failure::invalid(format!(
             "Ambiguous call to function {shown} (can be matched by following signatures: {}): use type casts to \
              disambiguate",
             signatures(&several.iter().map(|at| &candidates[*at]).collect::<Vec<_>>())
@@ -132,7 +247,8 @@ pub(crate) fn pick<C: Candidate>(
 /// `system.todate : (timeuuid) -> date`
 fn signature(candidate: &impl Candidate) -> String {
     let arguments: Vec<String> = candidate.arguments().iter().map(CqlType::to_string).collect();
-    format!("{} : ({}) -> {}", candidate.name(), arguments.join(", "), candidate.result())
+    let (keyspace, name) = candidate.name().split_once('.').unwrap_or((SYSTEM, candidate.name()));
+    format!("{keyspace}.{} : ({}) -> {}", Quoted(name), arguments.join(", "), candidate.result())
 }
 
 fn check_arguments(candidate: &impl Candidate, arguments: &[impl Argument], scope: &Scope) -> Result<()> {
@@ -174,8 +290,10 @@ pub(crate) fn term_fit(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Res
                 return Ok(Fit::Weak);
             }
             match choose(keyspace.as_deref(), name, arguments, Some(wanted), scope) {
+                // What is made for its arguments says nothing about its place.
+                Ok(_) if factory(name).is_some() => Fit::Weak,
                 Ok(function) => Fit::of(wanted, &function.result),
-                Err(_) => Fit::No,
+                Err(_) => Fit::Weak,
             }
         }
         ast::Term::List(terms) => match wanted {
@@ -271,6 +389,10 @@ fn choose(
             )));
         }
     }
+    if let Some(factory) = factory(name) {
+        let made = factory.build(arguments, wanted, scope)?;
+        return pick(&format!("{qualifier}{name}"), vec![made], arguments, wanted, scope);
+    }
     let first = arguments.first().map(|argument| known_type(argument, scope)).transpose()?.flatten();
     let candidates = scalars(name, &scope.key_types(), first.as_ref(), wanted);
     if candidates.is_empty() {
@@ -282,7 +404,12 @@ fn choose(
             None => wrong_arguments(name, "any"),
         });
     }
-    pick(&format!("{qualifier}{name}"), candidates, arguments, wanted, scope)
+    let shown = format!("{qualifier}{name}");
+    if is_operation(keyspace, name) {
+        let operands: Vec<Operand<'_>> = arguments.iter().map(|term| Operand::of(term, scope)).collect();
+        return pick(&shown, candidates, &operands, wanted, scope);
+    }
+    pick(&shown, candidates, arguments, wanted, scope)
 }
 
 /// A call as a term for a place. Markers among its arguments are called `argN(system.name)`, or what `marker_name` says.

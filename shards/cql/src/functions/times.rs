@@ -163,3 +163,34 @@ fn plus_months(millis: i64, months: i64) -> i64 {
     let day_of_month = day_of_month.min(calendar::days_of_month(year, month));
     calendar::day_number(year, month, day_of_month) * MILLIS_PER_DAY + time
 }
+
+/// A date or timestamp `duration` later, or earlier with `back`; null for an empty one. Fails with a text if the duration has
+/// what the type has not.
+pub(super) fn shifted(
+    cql_type: &CqlType,
+    time: &[u8],
+    duration_bytes: &[u8],
+    back: bool,
+) -> Result<Option<Vec<u8>>, String> {
+    let (Some(millis), Some(duration)) = (millis_of(cql_type, time), Duration::read(duration_bytes)) else {
+        return Ok(None);
+    };
+    let shown = || to_literal(&CqlType::Duration, duration_bytes);
+    if *cql_type == CqlType::Date && duration.nanoseconds != 0 {
+        return Err(format!("The duration must have a day precision. Was: {}", shown()));
+    }
+    if duration.nanoseconds % NANOS_PER_MILLI != 0 {
+        return Err(format!("The duration must have a millisecond precision. Was: {}", shown()));
+    }
+    let sign = if back { -1 } else { 1 };
+    let month = match duration.months {
+        0 => millis,
+        months => plus_months(millis, sign * i64::from(months)),
+    };
+    let fixed = i64::from(duration.days) * MILLIS_PER_DAY + duration.nanoseconds / NANOS_PER_MILLI;
+    let moved = month.wrapping_add(sign * fixed);
+    Ok(Some(match cql_type {
+        CqlType::Date => date_of(moved),
+        _ => moved.to_be_bytes().to_vec(),
+    }))
+}

@@ -18,7 +18,7 @@ mod type_name;
 
 use crate::ast::{Body, Constant, Statement, TableName};
 use crate::lexer::{Kind, Lexer, Token, syntax};
-use crate::{DEPTH_MAX, MARKERS_MAX, STATEMENT_BYTES_MAX};
+use crate::{DEPTH_MAX, MARKERS_MAX, OPERATORS_MAX, STATEMENT_BYTES_MAX};
 use model::{CqlType, ErrorCode, Failure};
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -56,13 +56,15 @@ pub(crate) struct Parser<'a> {
     pub(crate) token: Token<'a>,
     markers: Vec<Option<String>>,
     depth: usize,
+    /// Arithmetic operators of the outermost expression that is being read.
+    operators: usize,
 }
 
 impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Result<Parser<'a>> {
         let mut lexer = Lexer::new(text);
         let token = lexer.next()?;
-        Ok(Parser { lexer, token, markers: Vec::new(), depth: 0 })
+        Ok(Parser { lexer, token, markers: Vec::new(), depth: 0, operators: 0 })
     }
 
     fn statement(&mut self) -> Result<Body> {
@@ -169,6 +171,22 @@ impl<'a> Parser<'a> {
         result
     }
 
+    /// Begins an expression: the operators of an outermost one are counted anew.
+    pub(crate) fn begin_expression(&mut self) {
+        if self.depth == 0 {
+            self.operators = 0;
+        }
+    }
+
+    /// Steps over an operator, unless the expression has too many.
+    pub(crate) fn pass_operator(&mut self) -> Result<()> {
+        if self.operators == OPERATORS_MAX {
+            return Err(Failure::invalid(format!("An expression takes at most {OPERATORS_MAX} arithmetic operators")));
+        }
+        self.operators += 1;
+        self.advance().map(|_| ())
+    }
+
     // Names.
 
     /// A name: a word that is not reserved, in lower case, or a quoted name.
@@ -250,29 +268,26 @@ impl<'a> Parser<'a> {
             Kind::String => (Constant::String, unquote(token.text, "''", "'")),
             Kind::DollarString => (Constant::String, token.text.to_owned()),
             Kind::Integer => (Constant::Integer, token.text.to_owned()),
-            Kind::Float => (Constant::Float, token.text.to_owned()),
+            Kind::Float => (Constant::Float, canonical_float(token.text)),
             Kind::Hex => (Constant::Hex, token.text.to_owned()),
             Kind::Uuid => (Constant::Uuid, token.text.to_owned()),
             Kind::Duration => (Constant::Duration, token.text.to_owned()),
             Kind::Word if token.is("true") || token.is("false") => (Constant::Boolean, token.text.to_owned()),
             Kind::Word if token.is("nan") => (Constant::Float, "NaN".to_owned()),
             Kind::Word if token.is("infinity") => (Constant::Float, "Infinity".to_owned()),
-            Kind::Minus => {
-                let next = self.peek()?;
-                let constant = match next.kind {
-                    Kind::Word if next.is("nan") => (Constant::Float, "-NaN".to_owned()),
-                    Kind::Word if next.is("infinity") => (Constant::Float, "-Infinity".to_owned()),
-                    Kind::Integer if !next.text.starts_with('-') => (Constant::Integer, format!("-{}", next.text)),
-                    Kind::Float if !next.text.starts_with('-') => (Constant::Float, format!("-{}", next.text)),
-                    _ => return Ok(None),
-                };
-                self.advance()?;
-                constant
-            }
             _ => return Ok(None),
         };
         self.advance()?;
         Ok(Some(constant))
+    }
+}
+
+/// `-NaN` and `-Infinity` as Cassandra shows them, whatever the case they were written in.
+fn canonical_float(text: &str) -> String {
+    match text.as_bytes() {
+        [b'-', b'n' | b'N', ..] => "-NaN".to_owned(),
+        [b'-', b'i' | b'I', ..] => "-Infinity".to_owned(),
+        _ => text.to_owned(),
     }
 }
 

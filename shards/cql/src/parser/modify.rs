@@ -98,11 +98,11 @@ impl Parser<'_> {
                     // A number takes its sign along: `v -1` is `v + -1`.
                     let minus = self.accept(Kind::Minus)?;
                     self.accept(Kind::Plus)?;
-                    let amount = self.simple_term()?;
+                    let amount = self.term()?;
                     if minus { Assignment::Subtract(amount) } else { Assignment::Add(amount) }
                 } else {
-                    let term = self.simple_term()?;
-                    if self.token.kind == Kind::Plus && self.at_name_after()? {
+                    let term = self.sum(true)?;
+                    if self.token.kind == Kind::Plus {
                         self.advance()?;
                         if self.name()? != name {
                             return Err(syntax(
@@ -111,7 +111,7 @@ impl Parser<'_> {
                         }
                         Assignment::Prepend(term)
                     } else {
-                        self.refuse_operator()?;
+                        self.refuse_constant()?;
                         Assignment::Value(term)
                     }
                 }
@@ -147,7 +147,7 @@ impl Parser<'_> {
     }
 
     /// Whether a name, not a call, follows the current token.
-    fn at_name_after(&self) -> Result<bool> {
+    pub(super) fn at_name_after(&self) -> Result<bool> {
         let mut lexer = self.lexer;
         let next = lexer.next()?;
         let named = match next.kind {

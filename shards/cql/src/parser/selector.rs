@@ -1,7 +1,7 @@
-//! What a SELECT asks for: columns and parts of them, calls, casts, literals.
+//! What a SELECT asks for: columns and parts of them, calls, casts, literals, and arithmetic on them.
 
-use super::{Parser, unsupported};
-use crate::ast::{CellFact, SelectItem, Selector, Term};
+use super::Parser;
+use crate::ast::{Arithmetic, CellFact, NEGATION, SYSTEM, SelectItem, Selector, Term};
 use crate::lexer::Kind;
 use model::Failure;
 
@@ -9,13 +9,48 @@ type Result<T> = std::result::Result<T, Failure>;
 
 impl Parser<'_> {
     pub(crate) fn select_item(&mut self) -> Result<SelectItem> {
-        let selector = self.selector()?;
-        self.refuse_arithmetic()?;
+        let selector = self.argument()?;
         let alias = if self.accept_word("as")? { Some(self.name()?) } else { None };
         Ok(SelectItem { selector, alias })
     }
 
+    /// A selector, perhaps an arithmetic expression.
     pub(crate) fn selector(&mut self) -> Result<Selector> {
+        self.begin_expression();
+        let mut left = self.selector_product()?;
+        loop {
+            let operator = match self.token.kind {
+                Kind::Plus => Arithmetic::Add,
+                Kind::Minus => Arithmetic::Subtract,
+                _ => return Ok(left),
+            };
+            self.pass_operator()?;
+            left = operation(operator, left, self.selector_product()?);
+        }
+    }
+
+    fn selector_product(&mut self) -> Result<Selector> {
+        let mut left = self.signed_selector()?;
+        loop {
+            let operator = match self.token.kind {
+                Kind::Star => Arithmetic::Multiply,
+                Kind::Slash => Arithmetic::Divide,
+                Kind::Percent => Arithmetic::Modulo,
+                _ => return Ok(left),
+            };
+            self.pass_operator()?;
+            left = operation(operator, left, self.signed_selector()?);
+        }
+    }
+
+    /// A selector with its parts, perhaps after signs.
+    fn signed_selector(&mut self) -> Result<Selector> {
+        if self.token.kind == Kind::Minus {
+            self.pass_operator()?;
+            let of = self.nested(Self::signed_selector)?;
+            let name = NEGATION.to_owned();
+            return Ok(Selector::Function { keyspace: Some(SYSTEM.to_owned()), name, arguments: vec![of] });
+        }
         let plain = self.plain_selector()?;
         self.selector_parts(plain)
     }
@@ -55,18 +90,17 @@ impl Parser<'_> {
         match self.token.kind {
             Kind::ParenOpen if self.at_type_hint()? => {
                 let type_name = self.type_hint()?;
-                let of = self.nested(Self::selector)?;
-                Ok(match of.as_term() {
+                let of = self.nested(Self::plain_selector)?;
+                Ok(match of.as_literal() {
                     Some(term) => Selector::Term(Term::Cast(type_name, Box::new(term))),
                     None => Selector::TypeHint(type_name, Box::new(of)),
                 })
             }
             Kind::ParenOpen => {
                 self.advance()?;
-                let mut parts = self.nested(|parser| parser.list(Self::argument))?;
+                let parts = self.nested(|parser| parser.list(Self::argument))?;
                 self.expect(Kind::ParenClose, "')'")?;
-                // One selector in parentheses is that selector.
-                Ok(if parts.len() == 1 { parts.remove(0) } else { Selector::Tuple(parts) })
+                Ok(Selector::Tuple(parts))
             }
             Kind::BracketOpen => {
                 self.advance()?;
@@ -120,10 +154,6 @@ impl Parser<'_> {
                     self.named_selector()
                 }
             }
-            Kind::Minus => match self.constant()? {
-                Some((family, text)) => Ok(Selector::Term(Term::Constant(family, text))),
-                None => Err(unsupported("arithmetic operations")),
-            },
             _ => Ok(Selector::Term(self.simple_term()?)),
         }
     }
@@ -205,7 +235,7 @@ impl Parser<'_> {
 
     fn argument(&mut self) -> Result<Selector> {
         let argument = self.selector()?;
-        self.refuse_arithmetic()?;
+        self.refuse_constant()?;
         Ok(argument)
     }
 
@@ -219,4 +249,10 @@ impl Parser<'_> {
         self.expect(Kind::ParenClose, "')'")?;
         Ok(Selector::Function { keyspace, name, arguments })
     }
+}
+
+/// `left operator right` as the call that it is.
+fn operation(operator: Arithmetic, left: Selector, right: Selector) -> Selector {
+    let name = operator.function_name().to_owned();
+    Selector::Function { keyspace: Some(SYSTEM.to_owned()), name, arguments: vec![left, right] }
 }

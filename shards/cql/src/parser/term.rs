@@ -1,43 +1,67 @@
-//! Values: constants, markers, calls, collections, tuples, user types, type hints.
+//! Values: constants, markers, calls, collections, tuples, user types, type hints, and arithmetic on them.
 
-use super::{Parser, unsupported};
-use crate::ast::{Constant, Term, TypeName};
+use super::{Parser, is_reserved};
+use crate::ast::{Arithmetic, Constant, NEGATION, SYSTEM, Term, TypeName};
 use crate::lexer::Kind;
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
 
 impl Parser<'_> {
-    /// A value.
+    /// A value, perhaps an arithmetic expression.
     pub(crate) fn term(&mut self) -> Result<Term> {
-        let term = self.simple_term()?;
-        self.refuse_operator()?;
+        let term = self.sum(false)?;
+        self.refuse_constant()?;
         Ok(term)
     }
 
-    /// The same after a value, where a column cannot follow.
-    pub(crate) fn refuse_operator(&mut self) -> Result<()> {
-        let operator = matches!(self.token.kind, Kind::Plus | Kind::Minus | Kind::Star | Kind::Slash | Kind::Percent);
-        let next = self.peek()?;
-        if operator && matches!(next.kind, Kind::Word | Kind::QuotedName) && !next.is("null") && !next.is("cast") {
-            self.advance()?;
-            self.advance()?;
-            if !matches!(self.token.kind, Kind::ParenOpen | Kind::Dot) {
-                return Err(self.no_viable());
-            }
-            return Err(unsupported("arithmetic operations"));
+    /// The same before what may be `+ column`: with `before_name` the sum ends there.
+    pub(crate) fn sum(&mut self, before_name: bool) -> Result<Term> {
+        self.begin_expression();
+        let mut left = self.product()?;
+        loop {
+            let operator = match self.token.kind {
+                Kind::Plus if before_name && self.at_name_after()? => return Ok(left),
+                Kind::Plus => Arithmetic::Add,
+                Kind::Minus => Arithmetic::Subtract,
+                _ => return Ok(left),
+            };
+            self.pass_operator()?;
+            left = operation(operator, left, self.product()?);
         }
-        self.refuse_arithmetic()
     }
 
-    /// Fails if an arithmetic operator follows.
-    pub(crate) fn refuse_arithmetic(&self) -> Result<()> {
-        let operator = match self.token.kind {
-            Kind::Plus | Kind::Minus | Kind::Star | Kind::Slash | Kind::Percent => true,
-            Kind::Integer | Kind::Float | Kind::Duration => self.token.text.starts_with('-'),
-            _ => false,
-        };
-        if operator { Err(unsupported("arithmetic operations")) } else { Ok(()) }
+    fn product(&mut self) -> Result<Term> {
+        let mut left = self.signed_term()?;
+        loop {
+            let operator = match self.token.kind {
+                Kind::Star => Arithmetic::Multiply,
+                Kind::Slash => Arithmetic::Divide,
+                Kind::Percent => Arithmetic::Modulo,
+                _ => return Ok(left),
+            };
+            self.pass_operator()?;
+            left = operation(operator, left, self.signed_term()?);
+        }
+    }
+
+    /// A term, perhaps after one sign.
+    fn signed_term(&mut self) -> Result<Term> {
+        if self.token.kind != Kind::Minus {
+            return self.simple_term();
+        }
+        self.pass_operator()?;
+        let of = self.nested(Self::simple_term)?;
+        Ok(Term::Function { keyspace: Some(SYSTEM.to_owned()), name: NEGATION.to_owned(), arguments: vec![of] })
+    }
+
+    /// Fails at a constant that follows an expression: `3 -2` has no operator.
+    pub(crate) fn refuse_constant(&self) -> Result<()> {
+        let constant = matches!(
+            self.token.kind,
+            Kind::Integer | Kind::Float | Kind::Duration | Kind::String | Kind::DollarString | Kind::Hex | Kind::Uuid
+        );
+        if constant { Err(self.no_viable()) } else { Ok(()) }
     }
 
     /// A value that is no arithmetic expression.
@@ -55,11 +79,6 @@ impl Parser<'_> {
             }
             Kind::Word if self.token.is("cast") && self.peek()?.kind == Kind::ParenOpen => self.cast_term(),
             Kind::Word | Kind::QuotedName => self.function_term(),
-            Kind::Minus => {
-                self.advance()?;
-                self.nested(Self::simple_term)?;
-                Err(unsupported("arithmetic operations"))
-            }
             Kind::ParenOpen if self.at_type_hint()? => {
                 let type_name = self.type_hint()?;
                 let term = self.nested(Self::simple_term)?;
@@ -165,7 +184,8 @@ impl Parser<'_> {
         Ok((Some(first), self.name()?))
     }
 
-    /// Whether `(type)` begins here: a parenthesis, a type's name, and then what only a type has.
+    /// Whether `(type)` begins here: a parenthesis, a type's name, and then what only a type has. A name alone in
+    /// parentheses is a type only before the value that it hints at.
     pub(crate) fn at_type_hint(&self) -> Result<bool> {
         let mut lexer = self.lexer;
         let mut word = lexer.next()?;
@@ -178,7 +198,20 @@ impl Parser<'_> {
             after = lexer.next()?;
         }
         let constant = ["null", "true", "false", "nan", "infinity"].iter().any(|constant| word.is(constant));
-        Ok(!constant && matches!(after.kind, Kind::ParenClose | Kind::Less))
+        if constant || after.kind != Kind::ParenClose {
+            return Ok(!constant && after.kind == Kind::Less);
+        }
+        let value = lexer.next()?;
+        Ok(match value.kind {
+            Kind::Word if value.is("as") => false,
+            Kind::Word => {
+                !is_reserved(value.text) || ["null", "token", "nan", "infinity"].iter().any(|word| value.is(word))
+            }
+            Kind::Plus | Kind::Minus | Kind::Star | Kind::Slash | Kind::Percent => false,
+            Kind::ParenClose | Kind::BracketClose | Kind::BraceClose | Kind::Comma | Kind::Dot | Kind::DotDot => false,
+            Kind::End | Kind::Semicolon => false,
+            _ => true,
+        })
     }
 
     pub(crate) fn type_hint(&mut self) -> Result<TypeName> {
@@ -209,4 +242,10 @@ impl Parser<'_> {
         }
         Ok(Term::Constant(Constant::Duration, self.advance()?.text.to_owned()))
     }
+}
+
+/// `left operator right` as the call that it is.
+fn operation(operator: Arithmetic, left: Term, right: Term) -> Term {
+    let name = operator.function_name().to_owned();
+    Term::Function { keyspace: Some(SYSTEM.to_owned()), name, arguments: vec![left, right] }
 }

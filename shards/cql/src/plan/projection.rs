@@ -79,7 +79,16 @@ impl Expression {
             Expression::Call(function, arguments) => {
                 let mut evaluated = Vec::with_capacity(arguments.len());
                 for argument in arguments {
-                    evaluated.push(argument.evaluate(row, context)?);
+                    evaluated.push(match argument {
+                        Expression::Term(term @ Term::Marker(_), cql_type) => {
+                            match term.evaluate(cql_type, row.values, context)? {
+                                Value::Bytes(bytes) => Some(Cow::Owned(bytes.into_owned())),
+                                Value::Null => None,
+                                Value::Unset => return Err(function.unset_argument()),
+                            }
+                        }
+                        other => other.evaluate(row, context)?,
+                    });
                 }
                 function.evaluate(&evaluated, context)?.map(Cow::Owned)
             }

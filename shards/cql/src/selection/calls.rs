@@ -4,8 +4,8 @@
 use super::{Result, Selecting, wrong_arguments};
 use crate::ast::{self, CellFact};
 use crate::functions::{
-    AggregateFunction, Argument, Candidate, Fit, Function, aggregates, is_aggregate_name, is_known, is_missing, pick,
-    scalars, term_fit,
+    AggregateFunction, Argument, Candidate, Fit, Function, aggregates, factory, is_aggregate_name, is_known,
+    is_missing, pick, scalars, term_fit,
 };
 use crate::literal::{Scope, preferred_type};
 use crate::names::column;
@@ -19,6 +19,8 @@ pub(super) struct Asked<'a> {
     pub(super) selector: &'a ast::Selector,
     /// Its type, if it has one by itself.
     pub(super) cql_type: Option<CqlType>,
+    /// What is in its parentheses.
+    pub(super) parts: Option<Vec<Asked<'a>>>,
 }
 
 impl fmt::Display for Asked<'_> {
@@ -29,10 +31,32 @@ impl fmt::Display for Asked<'_> {
 
 impl Argument for Asked<'_> {
     fn fit(&self, wanted: &CqlType, scope: &Scope) -> Result<Fit> {
-        match (&self.cql_type, self.selector.as_term()) {
+        if let ast::Selector::Tuple(parts) = self.selector
+            && let ([part], Some([asked])) = (parts.as_slice(), self.parts.as_deref())
+            && !matches!(wanted, CqlType::Tuple(_))
+        {
+            debug_assert!(std::ptr::eq(part, asked.selector), "the part that is asked");
+            return asked.fit(wanted, scope);
+        }
+        match (&self.cql_type, self.selector.as_literal()) {
             (_, Some(term)) => term_fit(&term, wanted, scope),
             (Some(cql_type), None) => Ok(Fit::of(wanted, cql_type)),
             (None, None) => Ok(Fit::Weak),
+        }
+    }
+
+    fn is_marker(&self) -> bool {
+        matches!(self.selector, ast::Selector::Term(ast::Term::Marker(_)))
+    }
+
+    fn known_type(&self, _scope: &Scope) -> Result<Option<CqlType>> {
+        Ok(self.cql_type.clone())
+    }
+
+    fn list_len(&self) -> Option<usize> {
+        match self.selector {
+            ast::Selector::List(parts) => Some(parts.len()),
+            _ => None,
         }
     }
 }
@@ -61,7 +85,6 @@ impl Selecting<'_, '_, '_> {
         keyspace: Option<&str>,
         name: &str,
         arguments: &[ast::Selector],
-        wanted: Option<&CqlType>,
     ) -> Result<(Expression, CqlType)> {
         let builtin = keyspace.is_none_or(|keyspace| keyspace == "system");
         if builtin && is_aggregate_name(name) {
@@ -72,7 +95,8 @@ impl Selecting<'_, '_, '_> {
                 "{name}() cannot be used in the selection clause of a SELECT statement"
             )));
         }
-        let function = self.choose(keyspace, name, arguments, wanted)?;
+        // An overload is chosen by its arguments alone, whatever the place.
+        let function = self.choose(keyspace, name, arguments)?;
         if name == "token" && self.is_key(arguments) {
             return Ok((Expression::Fetched(self.fetch(Selector::Token)), CqlType::Bigint));
         }
@@ -107,7 +131,7 @@ impl Selecting<'_, '_, '_> {
             if name != "count" {
                 let mut asked = Vec::with_capacity(arguments.len());
                 for argument in arguments {
-                    asked.push(Asked { selector: argument, cql_type: self.type_of(argument)? });
+                    asked.push(self.asked(argument)?);
                 }
                 pick(name, aggregates(name, &CqlType::Int), &asked, None, self.scope)?;
             }
@@ -139,7 +163,7 @@ impl Selecting<'_, '_, '_> {
             )));
         };
         let qualifier = keyspace.map(|keyspace| format!("{keyspace}.")).unwrap_or_default();
-        let asked = [Asked { selector: argument, cql_type: Some(argument_type.clone()) }];
+        let asked = [Asked { cql_type: Some(argument_type.clone()), ..self.asked(argument)? }];
         pick(&format!("{qualifier}{name}"), aggregates(name, &argument_type), &asked, None, self.scope)
     }
 
@@ -156,7 +180,7 @@ impl Selecting<'_, '_, '_> {
                     _ if builtin && (is_aggregate_name(name) || matches!(name.as_str(), "fromjson" | "from_json")) => {
                         Ok(())
                     }
-                    _ => self.choose(keyspace.as_deref(), name, arguments, None).map(|_| ()),
+                    _ => self.choose(keyspace.as_deref(), name, arguments).map(|_| ()),
                 }
             }
             ast::Selector::Cast(of, _) | ast::Selector::Field(of, _) => self.check_functions(of),
@@ -171,7 +195,6 @@ impl Selecting<'_, '_, '_> {
         keyspace: Option<&str>,
         name: &str,
         arguments: &[ast::Selector],
-        wanted: Option<&CqlType>,
     ) -> Result<Function> {
         let builtin = keyspace.is_none_or(|keyspace| keyspace == "system");
         if builtin && is_missing(name) {
@@ -183,13 +206,17 @@ impl Selecting<'_, '_, '_> {
         }
         let mut asked = Vec::with_capacity(arguments.len());
         for argument in arguments {
-            asked.push(Asked { selector: argument, cql_type: self.type_of(argument)? });
+            asked.push(self.asked(argument)?);
         }
         if matches!(name, "tojson" | "to_json") && arguments.len() != 1 {
             return Err(wrong_arguments(name, "any"));
         }
         let first = asked.first().and_then(|asked| asked.cql_type.as_ref());
-        let candidates = scalars(name, &self.scope.key_types(), first, wanted);
+        if let Some(factory) = factory(name) {
+            let made = factory.build(&asked, None, self.scope)?;
+            return pick(&format!("{qualifier}{name}"), vec![made], &asked, None, self.scope);
+        }
+        let candidates = scalars(name, &self.scope.key_types(), first, None);
         if candidates.is_empty() {
             return Err(match arguments.first() {
                 Some(argument) => Failure::invalid(format!(
@@ -199,7 +226,44 @@ impl Selecting<'_, '_, '_> {
                 None => wrong_arguments(name, "any"),
             });
         }
-        pick(&format!("{qualifier}{name}"), candidates, &asked, wanted, self.scope)
+        pick(&format!("{qualifier}{name}"), candidates, &asked, None, self.scope)
+    }
+
+    /// A selector with what is known of it.
+    pub(super) fn asked<'a>(&mut self, selector: &'a ast::Selector) -> Result<Asked<'a>> {
+        let parts = match selector {
+            ast::Selector::Tuple(parts) if parts.len() == 1 => {
+                Some(parts.iter().map(|part| self.asked(part)).collect::<Result<_>>()?)
+            }
+            _ => None,
+        };
+        Ok(Asked { selector, cql_type: self.type_of(selector)?, parts })
+    }
+
+    /// The type of a literal with columns: what the first part that has a type tells of lists and sets, all of them of tuples.
+    pub(super) fn exact_type(&mut self, selector: &ast::Selector) -> Result<Option<CqlType>> {
+        let boxed = |element: CqlType| Box::new(element);
+        Ok(match selector {
+            ast::Selector::Term(ast::Term::Cast(type_name, _)) => Some(self.scope.resolve(type_name)?),
+            ast::Selector::Term(_) => None,
+            ast::Selector::List(parts) | ast::Selector::Set(parts) => {
+                let mut element = None;
+                for part in parts {
+                    if element.is_none() {
+                        element = self.exact_type(part)?;
+                    }
+                }
+                element.map(|element| match selector {
+                    ast::Selector::List(_) => CqlType::List { element: boxed(element), frozen: false },
+                    _ => CqlType::Set { element: boxed(element), frozen: false },
+                })
+            }
+            ast::Selector::Tuple(parts) if parts.len() > 1 => {
+                let types = parts.iter().map(|part| self.exact_type(part)).collect::<Result<Option<Vec<_>>>>()?;
+                types.map(CqlType::Tuple)
+            }
+            other => self.type_of(other)?,
+        })
     }
 
     /// A selector's type without a place; `None` for terms that have none.
@@ -223,7 +287,7 @@ impl Selecting<'_, '_, '_> {
                 match (name.as_str(), arguments.as_slice()) {
                     ("count", [_]) if builtin => Some(CqlType::Bigint),
                     ("min" | "max" | "sum" | "avg", [argument]) if builtin => self.type_of(argument)?,
-                    _ => Some(self.choose(keyspace.as_deref(), name, arguments, None)?.result),
+                    _ => Some(self.choose(keyspace.as_deref(), name, arguments)?.result),
                 }
             }
             ast::Selector::Field(of, name) => match self.type_of(of)? {
@@ -235,6 +299,8 @@ impl Selecting<'_, '_, '_> {
             ast::Selector::Element(of, _) => match self.type_of(of)? {
                 Some(CqlType::Map { value, .. }) => Some(*value),
                 Some(CqlType::Set { element, .. }) => Some(*element),
+                // No element of a list is ever given.
+                Some(CqlType::List { .. }) => Some(CqlType::Timeuuid),
                 _ => None,
             },
             ast::Selector::Slice(of, ..) => self.type_of(of)?,
@@ -246,6 +312,8 @@ impl Selecting<'_, '_, '_> {
                 let element = of_all(parts, self)?.and_then(|types| types.into_iter().next());
                 element.map(|element| CqlType::Set { element: Box::new(element), frozen: false })
             }
+            // It may be a tuple of one or something in parentheses.
+            ast::Selector::Tuple(parts) if parts.len() == 1 => None,
             ast::Selector::Tuple(parts) => of_all(parts, self)?.map(CqlType::Tuple),
         })
     }

@@ -43,7 +43,9 @@ impl Selecting<'_, '_, '_> {
             // A call is checked before its column.
             let expression = self.expression(selector, None)?.0;
             if is_function && column.kind != ColumnKind::Clustering {
-                return Err(Failure::invalid("Group by functions are only supported on clustering columns"));
+                return Err(Failure::invalid(format!(
+                    "Group by functions are only supported on clustering columns, got {name}"
+                )));
             }
             if !column.kind.is_key() {
                 return Err(Failure::invalid(format!(
