@@ -481,7 +481,7 @@ mod tests {
     #[test]
     fn blanks_and_comments() {
         assert_eq!(
-            kinds(" a -- b\n c // d\r e /* f\n*/ g /**/ -- h"),
+            kinds(" a -- b\n c // d\r e /* f\n*/ g /**/ -- h\n"),
             [(Kind::Word, "a"), (Kind::Word, "c"), (Kind::Word, "e"), (Kind::Word, "g")]
         );
     }

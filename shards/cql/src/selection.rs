@@ -5,13 +5,13 @@
 //! 3. If every selector is fetched as it stands, there is no projection; counts alone are left to the owning cores.
 
 mod calls;
+mod cell_facts;
 mod grouping;
 
-use crate::ast::{self, CellFact, SelectItem};
+use crate::ast::{self, SelectItem};
 use crate::functions::{self, Aggregate, AggregateFunction, Argument, Fit, Scalar, pick, term_fit};
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::column;
-use crate::parser::unsupported;
 use crate::plan::{ColumnSpec, Expression, Projection, Selector, Term, part_type};
 use calls::Asked;
 use model::{Column, CqlType, Failure, json};
@@ -123,7 +123,9 @@ fn class_of(
     aggregates: &[(AggregateFunction, Option<Expression>)],
 ) -> Option<&'static str> {
     let (result, is_of_any_type) = match output {
-        Expression::Call(function, _) => (&function.result, function.body == Scalar::FromBlob),
+        Expression::Call(function, _) => {
+            (&function.result, matches!(function.body, Scalar::FromBlob | Scalar::Mask(_)))
+        }
         Expression::Aggregate(at) => {
             let (function, argument) = aggregates.get(*at)?;
             let column = match argument {
@@ -346,27 +348,6 @@ impl Selecting<'_, '_, '_> {
         };
         let prepared = prepare_term(inner, &receiver, self.markers)?;
         Ok((Expression::Term(prepared, cql_type.clone()), cql_type.clone()))
-    }
-
-    fn cell_fact(&mut self, fact: CellFact, of: &ast::Selector) -> Result<(Expression, CqlType)> {
-        let ast::Selector::Column(name) = of else {
-            return Err(unsupported(&format!("{}() of parts of columns", fact.name())));
-        };
-        let column = column(self.scope, name)?;
-        if column.kind.is_key() {
-            return Err(Failure::invalid(format!(
-                "Cannot use selection function {} on PRIMARY KEY part {name}",
-                fact.name()
-            )));
-        }
-        if column.cql_type.is_multicell() {
-            return Err(unsupported(&format!("{}() of a collection", fact.name())));
-        }
-        let (selector, cql_type) = match fact {
-            CellFact::WriteTime | CellFact::MaxWriteTime => (Selector::WriteTime(column.id), CqlType::Bigint),
-            CellFact::Ttl => (Selector::Ttl(column.id), CqlType::Int),
-        };
-        Ok((Expression::Fetched(self.fetch(selector)), cql_type))
     }
 
     fn cast(&mut self, of: &ast::Selector, type_name: &ast::TypeName) -> Result<(Expression, CqlType)> {

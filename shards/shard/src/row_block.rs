@@ -107,6 +107,9 @@ enum Source<'a> {
     StaticCollection(ColumnId, &'a CqlType),
     WriteTime(DataColumn),
     Ttl(DataColumn),
+    /// Of a column of several cells.
+    WriteTimes(DataColumn, &'a CqlType),
+    Ttls(DataColumn, &'a CqlType),
     CountRows,
     /// Of a clustering column: partitions that have static content alone have none.
     CountClustering,
@@ -133,10 +136,15 @@ impl DataColumn {
         DataColumn { id, is_static }
     }
 
+    /// The column's cells.
+    fn cells<'c, 'r>(self, row: &'c LiveRow<'r>) -> &'c [Cell<'r>] {
+        let cells = if self.is_static { row.static_cells } else { row.cells };
+        advance(cells, cells, self.id)
+    }
+
     /// The column's first live cell.
     fn first<'c, 'r>(self, row: &'c LiveRow<'r>) -> Option<&'c Cell<'r>> {
-        let cells = if self.is_static { row.static_cells } else { row.cells };
-        first(advance(cells, cells, self.id), self.id)
+        first(self.cells(row), self.id)
     }
 }
 
@@ -247,13 +255,17 @@ impl<'a> RowBlockSink<'a> {
                     push_element(out, timestamp.as_ref().map(|bytes| &bytes[..]));
                 }
                 Source::Ttl(column) => {
-                    let left = column.first(row).and_then(|cell| match cell.content {
-                        CellContent::Expiring { local_deletion_time, .. } => {
-                            Some(local_deletion_time.saturating_sub(self.now_in_seconds) as i32)
-                        }
-                        _ => None,
-                    });
+                    let left = column.first(row).and_then(|cell| seconds_left(cell, self.now_in_seconds));
                     push_element(out, left.map(i32::to_be_bytes).as_ref().map(|bytes| &bytes[..]));
+                }
+                Source::WriteTimes(column, cql_type) => {
+                    let cells = live_cells(cql_type, column.cells(row), column.id, self.now_in_seconds);
+                    push_facts(out, cql_type, &cells, |cell| Some(cell.timestamp.to_be_bytes()));
+                }
+                Source::Ttls(column, cql_type) => {
+                    let now = self.now_in_seconds;
+                    let cells = live_cells(cql_type, column.cells(row), column.id, now);
+                    push_facts(out, cql_type, &cells, |cell| seconds_left(cell, now).map(i32::to_be_bytes));
                 }
                 Source::Token => push_element(out, Some(&row.token.0.to_be_bytes())),
                 Source::CountRows | Source::CountClustering | Source::Count(_) => push_element(out, None),
@@ -276,6 +288,8 @@ impl<'a> RowBlockSink<'a> {
                 | Source::StaticCollection(..)
                 | Source::WriteTime(_)
                 | Source::Ttl(_)
+                | Source::WriteTimes(..)
+                | Source::Ttls(..)
                 | Source::Token => {}
             }
         }
@@ -335,8 +349,14 @@ fn source<'a>(table: &'a Table, selector: &'a Selector) -> Source<'a> {
             },
             None => Source::Cell(*id),
         },
-        Selector::WriteTime(id) => Source::WriteTime(DataColumn::of(table, *id)),
-        Selector::Ttl(id) => Source::Ttl(DataColumn::of(table, *id)),
+        Selector::WriteTime(id) => match multicell(table, *id) {
+            Some(cql_type) => Source::WriteTimes(DataColumn::of(table, *id), cql_type),
+            None => Source::WriteTime(DataColumn::of(table, *id)),
+        },
+        Selector::Ttl(id) => match multicell(table, *id) {
+            Some(cql_type) => Source::Ttls(DataColumn::of(table, *id), cql_type),
+            None => Source::Ttl(DataColumn::of(table, *id)),
+        },
         Selector::CountRows => Source::CountRows,
         Selector::Count(id) => match table.column_by_id(*id) {
             Some(column) if column.kind == ColumnKind::Clustering => Source::CountClustering,
@@ -362,31 +382,91 @@ fn first<'c, 'r>(cells: &'c [Cell<'r>], id: ColumnId) -> Option<&'c Cell<'r>> {
     cells.first().filter(|cell| cell.column == id)
 }
 
-/// Appends a multi-cell collection; one without elements is null.
-fn push_collection(out: &mut Vec<u8>, cql_type: &CqlType, cells: &[Cell<'_>], id: ColumnId, now: i64) {
+/// The type of a column, if it has several cells.
+fn multicell(table: &Table, id: ColumnId) -> Option<&CqlType> {
+    table.column_by_id(id).map(|column| &column.cql_type).filter(|cql_type| cql_type.is_multicell())
+}
+
+/// The seconds until a cell expires, if it does.
+fn seconds_left(cell: &Cell<'_>, now: i64) -> Option<i32> {
+    match cell.content {
+        CellContent::Expiring { local_deletion_time, .. } => Some(local_deletion_time.saturating_sub(now) as i32),
+        _ => None,
+    }
+}
+
+/// The live cells of a multi-cell column in the order of its value's parts, with their paths and values; `cells` begins with
+/// the column's.
+fn live_cells<'c, 'r>(
+    cql_type: &CqlType,
+    cells: &'c [Cell<'r>],
+    id: ColumnId,
+    now: i64,
+) -> Vec<(&'c Cell<'r>, &'c [u8], &'c [u8])> {
     let path_type = match cql_type {
         CqlType::Set { element, .. } => element,
         CqlType::Map { key, .. } => key,
         // A list's elements are in the order of their paths, which are timeuuids.
         _ => &CqlType::Timeuuid,
     };
-    let mut elements: Vec<(&[u8], &[u8])> = cells
+    let mut elements: Vec<(&Cell<'_>, &[u8], &[u8])> = cells
         .iter()
         .take_while(|cell| cell.column == id)
         .filter(|cell| !matches!(cell.content, CellContent::ColumnDeletion { .. }))
-        .filter_map(|cell| Some((cell.path?, cell.value_at(now)?)))
+        .filter_map(|cell| Some((cell, cell.path?, cell.value_at(now)?)))
         .collect();
+    // The order of fields is that of their numbers.
+    if !matches!(cql_type, CqlType::User { .. }) {
+        elements.sort_by(|a, b| value::compare(path_type, a.1, b.1));
+    }
+    elements
+}
+
+/// Appends a list of what each cell of a multi-cell column tells; null without cells.
+fn push_facts<const N: usize>(
+    out: &mut Vec<u8>,
+    cql_type: &CqlType,
+    cells: &[(&Cell<'_>, &[u8], &[u8])],
+    fact: impl Fn(&Cell<'_>) -> Option<[u8; N]>,
+) {
+    if cells.is_empty() {
+        return push_element(out, None);
+    }
+    let mut list = Vec::with_capacity(4 + (4 + N) * cells.len());
+    let mut push = |cell: Option<&Cell<'_>>| {
+        push_element(&mut list, cell.and_then(&fact).as_ref().map(|bytes| &bytes[..]));
+    };
+    let count = match cql_type {
+        CqlType::User { definition, .. } => {
+            for field in 0..definition.fields.len() {
+                let path = (field as u16).to_be_bytes();
+                push(cells.iter().find(|(_, at, _)| **at == path).map(|(cell, ..)| *cell));
+            }
+            definition.fields.len()
+        }
+        _ => {
+            cells.iter().for_each(|(cell, ..)| push(Some(cell)));
+            cells.len()
+        }
+    };
+    out.extend_from_slice(&(4 + list.len() as i32).to_be_bytes());
+    out.extend_from_slice(&(count as i32).to_be_bytes());
+    out.extend_from_slice(&list);
+}
+
+/// Appends a multi-cell collection; one without elements is null.
+fn push_collection(out: &mut Vec<u8>, cql_type: &CqlType, cells: &[Cell<'_>], id: ColumnId, now: i64) {
+    let elements = live_cells(cql_type, cells, id, now);
     if elements.is_empty() {
         return push_element(out, None);
     }
     if let CqlType::User { definition, .. } = cql_type {
         return push_user_type(out, definition.fields.len(), &elements);
     }
-    elements.sort_by(|a, b| value::compare(path_type, a.0, b.0));
     let length_at = out.len();
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&(elements.len() as i32).to_be_bytes());
-    for (path, value) in elements {
+    for (_, path, value) in elements {
         match cql_type {
             CqlType::Set { .. } => push_element(out, Some(path)),
             CqlType::Map { .. } => {
@@ -401,12 +481,12 @@ fn push_collection(out: &mut Vec<u8>, cql_type: &CqlType, cells: &[Cell<'_>], id
 }
 
 /// Appends a user type of `fields` fields; the path of a field's cell is its number, two bytes.
-fn push_user_type(out: &mut Vec<u8>, fields: usize, cells: &[(&[u8], &[u8])]) {
+fn push_user_type(out: &mut Vec<u8>, fields: usize, cells: &[(&Cell<'_>, &[u8], &[u8])]) {
     let length_at = out.len();
     out.extend_from_slice(&[0; 4]);
     for field in 0..fields {
         let path = (field as u16).to_be_bytes();
-        push_element(out, cells.iter().find(|(at, _)| **at == path).map(|(_, value)| *value));
+        push_element(out, cells.iter().find(|(_, at, _)| **at == path).map(|(.., value)| *value));
     }
     let len = (out.len() - length_at - 4) as i32;
     out[length_at..length_at + 4].copy_from_slice(&len.to_be_bytes());

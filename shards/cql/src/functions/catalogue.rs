@@ -2,9 +2,9 @@
 //!
 //! Names are in lower case; most have two (`todate`, `to_date`), and results show the one that was written.
 
-use super::AggregateFunction;
 use super::factories::factory;
 use super::operators;
+use super::{AggregateFunction, Mask, Math, OfCollection};
 use crate::ast::{Arithmetic, NEGATION};
 use model::CqlType;
 use std::sync::Arc;
@@ -46,6 +46,9 @@ pub enum Scalar {
     Operation(Arithmetic),
     Negation,
     Similarity(Similarity),
+    Math(Math),
+    OfCollection(OfCollection),
+    Mask(Mask),
 }
 
 /// How near vectors are to each other.
@@ -157,6 +160,10 @@ pub(crate) fn scalars(name: &str, key: &[CqlType], first: Option<&CqlType>, want
             None => Vec::new(),
         },
         NEGATION => operators::negations(),
+        _ if let Some(math) = Math::of_name(name) => {
+            let numbers: Vec<CqlType> = NUMBERS.into_iter().chain([Counter]).collect();
+            of_each(&numbers, &Clone::clone, Scalar::Math(math))
+        }
         _ if let Some(operator) = Arithmetic::of_function(name) => operators::overloads(operator),
         _ => match name.strip_prefix("cast_as_").and_then(cast_target) {
             Some(to) => cast(&to),
@@ -180,25 +187,6 @@ pub(crate) fn is_known(name: &str) -> bool {
     matches!(name, "to_json" | "tojson" | "from_json" | "fromjson")
         || factory(name).is_some()
         || !scalars(name, &[], None, None).is_empty()
-}
-
-/// Whether Cassandra has a built-in function of this name that Helenus has not.
-pub(crate) fn is_missing(name: &str) -> bool {
-    const MISSING: [&str; 12] = [
-        "abs",
-        "collection_avg",
-        "collection_count",
-        "collection_max",
-        "collection_min",
-        "collection_sum",
-        "exp",
-        "log",
-        "log10",
-        "map_keys",
-        "map_values",
-        "round",
-    ];
-    MISSING.contains(&name) || name.starts_with("mask_")
 }
 
 /// The native types that values may be cast between, by `from`: every number to every number and to text; times to each

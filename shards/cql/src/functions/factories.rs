@@ -7,8 +7,8 @@
 //! 3. The types make the overload; the arguments are then checked like those of any other function.
 
 use super::catalogue::{Scalar, Similarity};
-use super::resolve::Argument;
-use super::{Function, catalogue::function};
+use super::resolve::{Argument, Fit};
+use super::{Aggregate, Function, Mask, OfCollection, catalogue::function};
 use crate::literal::Scope;
 use model::{CqlType, Failure};
 
@@ -19,6 +19,34 @@ type Result<T> = std::result::Result<T, Failure>;
 pub(crate) enum Parameter {
     /// A vector of floats; of an unknown type that of the other argument at this place.
     FloatVector { like: usize },
+    /// Anything whose type is known.
+    Any,
+    /// Anything; of an unknown type that of the place of the call.
+    AnyOfPlace,
+    /// The type of the first argument.
+    LikeFirst,
+    /// A text.
+    String,
+    /// A number.
+    Int,
+    /// A text that may be left out.
+    OptionalText,
+    /// A map.
+    Map,
+    /// A collection.
+    Collection,
+    /// A set or list.
+    SetOrList,
+    /// A set or list of numbers.
+    NumericSetOrList,
+}
+
+/// What is made for the types of a call.
+#[derive(Clone, Copy, Debug)]
+enum Product {
+    Similarity(Similarity),
+    OfCollection(OfCollection),
+    Mask(Mask),
 }
 
 /// A function for whatever types it is called with.
@@ -26,14 +54,41 @@ pub(crate) struct Factory {
     /// In lower case.
     name: &'static str,
     parameters: &'static [Parameter],
+    product: Product,
 }
 
-const VECTORS: [Parameter; 2] = [Parameter::FloatVector { like: 1 }, Parameter::FloatVector { like: 0 }];
+const VECTORS: &[Parameter] = &[Parameter::FloatVector { like: 1 }, Parameter::FloatVector { like: 0 }];
+const PARTS: &[Parameter] = &[Parameter::String, Parameter::Int, Parameter::Int, Parameter::OptionalText];
 
-const FACTORIES: [Factory; 3] = [
-    Factory { name: "similarity_cosine", parameters: &VECTORS },
-    Factory { name: "similarity_euclidean", parameters: &VECTORS },
-    Factory { name: "similarity_dot_product", parameters: &VECTORS },
+const fn similarity(name: &'static str, measure: Similarity) -> Factory {
+    Factory { name, parameters: VECTORS, product: Product::Similarity(measure) }
+}
+
+const fn of_collection(name: &'static str, parameters: &'static [Parameter], what: OfCollection) -> Factory {
+    Factory { name, parameters, product: Product::OfCollection(what) }
+}
+
+const fn mask(name: &'static str, parameters: &'static [Parameter], mask: Mask) -> Factory {
+    Factory { name, parameters, product: Product::Mask(mask) }
+}
+
+const FACTORIES: [Factory; 16] = [
+    similarity("similarity_cosine", Similarity::Cosine),
+    similarity("similarity_euclidean", Similarity::Euclidean),
+    similarity("similarity_dot_product", Similarity::DotProduct),
+    of_collection("map_keys", &[Parameter::Map], OfCollection::Keys),
+    of_collection("map_values", &[Parameter::Map], OfCollection::Values),
+    of_collection("collection_count", &[Parameter::Collection], OfCollection::Count),
+    of_collection("collection_min", &[Parameter::SetOrList], OfCollection::Aggregate(Aggregate::Min)),
+    of_collection("collection_max", &[Parameter::SetOrList], OfCollection::Aggregate(Aggregate::Max)),
+    of_collection("collection_sum", &[Parameter::NumericSetOrList], OfCollection::Aggregate(Aggregate::Sum)),
+    of_collection("collection_avg", &[Parameter::NumericSetOrList], OfCollection::Aggregate(Aggregate::Avg)),
+    mask("mask_null", &[Parameter::Any], Mask::Null),
+    mask("mask_default", &[Parameter::Any], Mask::Default),
+    mask("mask_replace", &[Parameter::AnyOfPlace, Parameter::LikeFirst], Mask::Replace),
+    mask("mask_inner", PARTS, Mask::Inner),
+    mask("mask_outer", PARTS, Mask::Outer),
+    mask("mask_hash", &[Parameter::Any, Parameter::OptionalText], Mask::Hash),
 ];
 
 /// The factory of a name.
@@ -45,6 +100,13 @@ impl Parameter {
     fn shown(self) -> &'static str {
         match self {
             Parameter::FloatVector { .. } => "vector<float, n>",
+            Parameter::Any | Parameter::AnyOfPlace | Parameter::LikeFirst => "any",
+            Parameter::String => "[text|varchar|ascii]",
+            Parameter::Int => "int",
+            Parameter::OptionalText => "[text]",
+            Parameter::Map => "map",
+            Parameter::Collection => "collection",
+            Parameter::SetOrList | Parameter::NumericSetOrList => "numeric_set_or_list",
         }
     }
 
@@ -64,6 +126,16 @@ impl Parameter {
                 let own = argument.known_type(scope)?;
                 Ok(own.or_else(|| place.cloned()).or_else(|| known.get(like).cloned().flatten()))
             }
+            Parameter::AnyOfPlace => Ok(argument.known_type(scope)?.or_else(|| place.cloned())),
+            Parameter::LikeFirst => match known.first().cloned().flatten() {
+                Some(first) => Ok(Some(first)),
+                None => argument.known_type(scope),
+            },
+            Parameter::String | Parameter::OptionalText => {
+                Ok(Some(argument.known_type(scope)?.unwrap_or(CqlType::Text)))
+            }
+            Parameter::Int => Ok(Some(argument.known_type(scope)?.unwrap_or(CqlType::Int))),
+            _ => argument.known_type(scope),
         }
     }
 
@@ -73,6 +145,24 @@ impl Parameter {
             Parameter::FloatVector { .. } => {
                 let is_float_vector = matches!(given, CqlType::Vector { element, .. } if **element == CqlType::Float);
                 (is_float_vector, "a float vector argument")
+            }
+            Parameter::Any | Parameter::AnyOfPlace | Parameter::LikeFirst => return Ok(()),
+            Parameter::String => {
+                (Fit::of(&CqlType::Text, given) != Fit::No, "an argument of type [text|varchar|ascii]")
+            }
+            Parameter::OptionalText => (Fit::of(&CqlType::Text, given) != Fit::No, "an argument of type text"),
+            Parameter::Int => (Fit::of(&CqlType::Int, given) != Fit::No, "an argument of type int"),
+            Parameter::Map => (matches!(given, CqlType::Map { .. }), "a map argument"),
+            Parameter::Collection => (given.is_collection(), "a collection argument"),
+            Parameter::SetOrList => {
+                (matches!(given, CqlType::List { .. } | CqlType::Set { .. }), "a set or list argument")
+            }
+            Parameter::NumericSetOrList => {
+                let numeric = match given {
+                    CqlType::List { element, .. } | CqlType::Set { element, .. } => is_number(element),
+                    _ => false,
+                };
+                (numeric, "a numeric set/list argument")
             }
         };
         if fits {
@@ -98,7 +188,9 @@ impl Factory {
         place: Option<&CqlType>,
         scope: &Scope,
     ) -> Result<Function> {
-        if arguments.len() != self.parameters.len() {
+        let optional = self.parameters.iter().filter(|parameter| matches!(parameter, Parameter::OptionalText)).count();
+        let most = self.parameters.len();
+        if arguments.len() > most || arguments.len() < most - optional {
             return Err(Failure::invalid(format!("Invalid number of arguments for function {}", self.shown())));
         }
         let mut known = Vec::with_capacity(arguments.len());
@@ -120,15 +212,38 @@ impl Factory {
         self.made(types)
     }
 
-    fn made(&self, types: Vec<CqlType>) -> Result<Function> {
-        let measure = match self.name {
-            "similarity_cosine" => Similarity::Cosine,
-            "similarity_euclidean" => Similarity::Euclidean,
-            _ => Similarity::DotProduct,
+    fn made(&self, mut types: Vec<CqlType>) -> Result<Function> {
+        let (result, body) = match self.product {
+            Product::Similarity(measure) => {
+                if types.first() != types.last() {
+                    return Err(Failure::invalid("All arguments must have the same vector dimensions"));
+                }
+                (CqlType::Float, Scalar::Similarity(measure))
+            }
+            Product::OfCollection(what) => {
+                (types.first().map_or(CqlType::Int, |of| what.result(of)), Scalar::OfCollection(what))
+            }
+            Product::Mask(mask) => {
+                // What says how to mask has types of its own.
+                for (given, parameter) in types.iter_mut().zip(self.parameters).skip(1) {
+                    match parameter {
+                        Parameter::Int => *given = CqlType::Int,
+                        Parameter::OptionalText => *given = CqlType::Text,
+                        _ => {}
+                    }
+                }
+                let result = match (mask, types.first()) {
+                    (Mask::Hash, _) | (_, None) => CqlType::Blob,
+                    (_, Some(first)) => first.clone(),
+                };
+                (result, Scalar::Mask(mask))
+            }
         };
-        if types.first() != types.last() {
-            return Err(Failure::invalid("All arguments must have the same vector dimensions"));
-        }
-        Ok(function(self.name, types, CqlType::Float, Scalar::Similarity(measure)))
+        Ok(function(self.name, types, result, body))
     }
+}
+
+fn is_number(cql_type: &CqlType) -> bool {
+    use CqlType::*;
+    matches!(cql_type, Tinyint | Smallint | Int | Bigint | Varint | Decimal | Float | Double | Counter)
 }

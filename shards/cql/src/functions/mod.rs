@@ -1,14 +1,18 @@
 //! Functions: what there is, which of several overloads a call means, and what a call gives.
 //!
-//! A [`Function`] is one overload with its types. Its body works on encoded values; every function but `to_json` gives null
-//! when an argument is null.
+//! A [`Function`] is one overload with its types. Its body works on encoded values; every function but `to_json` and masks gives
+//! null when an argument is null.
 
 mod aggregates;
 mod blobs;
 mod catalogue;
+mod collections;
 mod conversions;
 mod factories;
 mod json;
+mod logarithms;
+mod masking;
+mod math;
 pub(crate) mod numbers;
 mod operators;
 mod resolve;
@@ -17,10 +21,13 @@ mod times;
 
 pub use aggregates::AggregateFunction;
 pub(crate) use aggregates::State as AggregateState;
-pub use catalogue::{Aggregate, Function, Scalar};
-pub(crate) use catalogue::{aggregates, cast, is_aggregate_name, is_known, is_missing, scalars};
+pub use catalogue::{Aggregate, Function, Scalar, Similarity};
+pub(crate) use catalogue::{aggregates, cast, is_aggregate_name, is_known, scalars};
+pub use collections::OfCollection;
 pub(crate) use factories::factory;
-pub(crate) use resolve::{Argument, Candidate, Fit, call, pick, term_fit};
+pub use masking::Mask;
+pub use math::Math;
+pub(crate) use resolve::{Argument, Candidate, Fit, call, pick, signature_of, term_fit};
 
 use crate::plan::{Context, Term, Value};
 use model::value::Bound;
@@ -58,12 +65,21 @@ impl Function {
         Failure::invalid(format!("Invalid unset value for argument in call to function {name}"))
     }
 
+    /// Whether larger arguments never give smaller values: rows that are sorted by the argument are sorted by the value too.
+    pub(crate) fn is_monotonic(&self) -> bool {
+        matches!(self.body, Scalar::ToDate | Scalar::ToTimestamp | Scalar::ToUnixTimestamp | Scalar::Floor)
+    }
+
     /// The function's value for encoded arguments of its types; `None` is null.
     pub fn evaluate(
         &self,
         arguments: &[Option<Cow<'_, [u8]>>],
         context: &mut dyn Context,
     ) -> Result<Option<Vec<u8>>, Failure> {
+        if let Scalar::Mask(mask) = self.body {
+            let arguments: Vec<Option<&[u8]>> = arguments.iter().map(Option::as_deref).collect();
+            return masking::evaluate(self, mask, &arguments);
+        }
         if self.body == Scalar::ToJson {
             return Ok(Some(json::to_json(self, arguments.first().and_then(Option::as_deref))));
         }
@@ -80,7 +96,9 @@ impl Function {
             Scalar::ToDate | Scalar::ToTimestamp | Scalar::ToUnixTimestamp => times::convert(self, &arguments),
             Scalar::MinTimeuuid | Scalar::MaxTimeuuid => times::bound_timeuuid(self.body, &arguments),
             Scalar::Floor => times::floor(self, &arguments),
-            Scalar::ToJson => Ok(None),
+            Scalar::ToJson | Scalar::Mask(_) => Ok(None),
+            Scalar::Math(math) => math::evaluate(self, math, &arguments),
+            Scalar::OfCollection(what) => collections::evaluate(self, what, &arguments),
             Scalar::FromJson => json::from_json(self, &arguments),
             Scalar::ToBlob => Ok(arguments.first().map(|value| value.to_vec())),
             Scalar::FromBlob => blobs::from_blob(self, &arguments),

@@ -14,7 +14,12 @@ pub(crate) struct Decimal {
 }
 
 impl Decimal {
-    fn read(bytes: &[u8]) -> Option<Decimal> {
+    /// One, without places.
+    pub(crate) fn one() -> Decimal {
+        Decimal { unscaled: BigInt::from(1), scale: 0 }
+    }
+
+    pub(super) fn read(bytes: &[u8]) -> Option<Decimal> {
         let (scale, unscaled) = bytes.split_first_chunk()?;
         Some(Decimal { unscaled: BigInt::from_signed_bytes_be(unscaled), scale: i32::from_be_bytes(*scale) })
     }
@@ -44,7 +49,7 @@ impl Decimal {
     }
 
     /// The integer part.
-    fn truncated(&self) -> Result<BigInt, Failure> {
+    pub(super) fn truncated(&self) -> Result<BigInt, Failure> {
         if self.scale <= 0 {
             return self.unscaled_at(0);
         }
@@ -141,7 +146,7 @@ impl Decimal {
     }
 
     /// The same number with `scale` places, of those that it has more as many as are zeros taken away.
-    fn with_fewer_places(mut self, scale: i32) -> Decimal {
+    pub(super) fn with_fewer_places(mut self, scale: i32) -> Decimal {
         if self.is_zero() {
             return Decimal { unscaled: BigInt::ZERO, scale };
         }

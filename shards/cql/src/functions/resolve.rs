@@ -3,13 +3,12 @@
 
 use super::factories::factory;
 use super::operators::{OPERANDS, operator_of};
-use super::{Call, Function, Scalar, is_known, is_missing, scalars};
+use super::{Call, Function, Scalar, is_known, scalars};
 use crate::ast::{self, Arithmetic, NEGATION, Quoted, SYSTEM};
 use crate::literal::{
     Markers, Receiver, Scope, assignable, in_parentheses, not_a_list, preferred_type, prepare_term,
     refuse_unknown_fields, suits,
 };
-use crate::parser::unsupported;
 use crate::plan::Term;
 use crate::selection::{LEGACY_TIMEUUID, wrong_arguments};
 use model::{CqlType, Failure};
@@ -246,7 +245,14 @@ fn pick_place<C: Candidate>(
 
 /// `system.todate : (timeuuid) -> date`
 fn signature(candidate: &impl Candidate) -> String {
-    let arguments: Vec<String> = candidate.arguments().iter().map(CqlType::to_string).collect();
+    signature_of(candidate, |_| false)
+}
+
+/// The same; an argument that is a constant says so.
+pub(crate) fn signature_of(candidate: &impl Candidate, is_constant: impl Fn(usize) -> bool) -> String {
+    let constant = |at| if is_constant(at) { "(constant)" } else { "" };
+    let arguments = candidate.arguments().iter().enumerate();
+    let arguments: Vec<String> = arguments.map(|(at, argument)| format!("{argument}{}", constant(at))).collect();
     let (keyspace, name) = candidate.name().split_once('.').unwrap_or((SYSTEM, candidate.name()));
     format!("{keyspace}.{} : ({}) -> {}", Quoted(name), arguments.join(", "), candidate.result())
 }
@@ -275,6 +281,7 @@ pub(crate) fn term_fit(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Res
     let parts =
         |terms: &[ast::Term], wanted: &CqlType| Fit::all(terms.iter().map(|term| term_fit(term, wanted, scope)));
     Ok(match term {
+        ast::Term::Null if *wanted == CqlType::Counter => Fit::No,
         ast::Term::Null | ast::Term::Marker(_) => Fit::Weak,
         // A text may be a whole tuple.
         ast::Term::Constant(..) if matches!(wanted, CqlType::Tuple(_)) => Fit::Weak,
@@ -357,7 +364,7 @@ fn known_type(term: &ast::Term, scope: &Scope) -> Result<Option<CqlType>> {
 
 /// Whether there is no function of the name.
 fn is_unknown(keyspace: Option<&str>, name: &str) -> bool {
-    keyspace.is_some_and(|keyspace| keyspace != "system") || !is_known(name) && !is_missing(name) && name != "token"
+    keyspace.is_some_and(|keyspace| keyspace != "system") || !is_known(name) && name != "token"
 }
 
 /// The overload that a call of terms means.
@@ -368,11 +375,7 @@ fn choose(
     wanted: Option<&CqlType>,
     scope: &Scope,
 ) -> Result<Function> {
-    let builtin = keyspace.is_none_or(|keyspace| keyspace == "system");
     let qualifier = keyspace.map(|keyspace| format!("{keyspace}.")).unwrap_or_default();
-    if builtin && is_missing(name) {
-        return Err(unsupported(&format!("the function {name}()")));
-    }
     if is_unknown(keyspace, name) {
         return Err(Failure::invalid(format!("Unknown function {qualifier}{name} called")));
     }

@@ -1,5 +1,6 @@
 //! What a statement means once its names are resolved: everything but the values.
 
+mod cell_facts;
 mod composite;
 mod define;
 mod json_insert;

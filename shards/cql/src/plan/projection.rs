@@ -6,7 +6,7 @@
 //!    row's.
 
 use super::composite::{encode, part_type};
-use super::{Context, Term, Value};
+use super::{Context, Term, Value, cell_facts};
 use crate::functions::{AggregateFunction, AggregateState, Function};
 use model::value::{self, Bound, TupleElements, push_element};
 use model::{CqlType, Failure, json};
@@ -56,22 +56,33 @@ pub enum Expression {
     Element(Box<Expression>, CqlType, Term),
     /// The part of a set or map between two keys, both inclusive.
     Slice(Box<Expression>, CqlType, Option<Term>, Option<Term>),
+    /// A write time or remaining life of a part of a column.
+    CellFact {
+        /// The column or a part of it.
+        of: Box<Expression>,
+        /// Where the column's facts were fetched to.
+        facts: usize,
+        /// Whether the column has several cells: its facts are then a list.
+        multicell: bool,
+        /// Whether the result is a list, not the greatest or only one.
+        several: bool,
+    },
     /// The result of an aggregate, by its place.
     Aggregate(usize),
 }
 
-type Result<T> = std::result::Result<T, Failure>;
-type MaybeValue<'a> = Option<Cow<'a, [u8]>>;
+pub(super) type Result<T> = std::result::Result<T, Failure>;
+pub(super) type MaybeValue<'a> = Option<Cow<'a, [u8]>>;
 
 /// What expressions are evaluated against.
-struct Row<'r, 'v> {
+pub(super) struct Row<'r, 'v> {
     fetched: &'r [Option<&'r [u8]>],
     aggregated: &'r [Option<Vec<u8>>],
     values: &'r [Bound<'v>],
 }
 
 impl Expression {
-    fn evaluate<'r>(&'r self, row: &Row<'r, '_>, context: &mut dyn Context) -> Result<MaybeValue<'r>> {
+    pub(super) fn evaluate<'r>(&'r self, row: &Row<'r, '_>, context: &mut dyn Context) -> Result<MaybeValue<'r>> {
         Ok(match self {
             Expression::Fetched(at) => row.fetched.get(*at).copied().flatten().map(Cow::Borrowed),
             Expression::Aggregate(at) => row.aggregated.get(*at).and_then(Option::as_deref).map(Cow::Borrowed),
@@ -91,6 +102,10 @@ impl Expression {
                     });
                 }
                 function.evaluate(&evaluated, context)?.map(Cow::Owned)
+            }
+            Expression::CellFact { of, facts, multicell, several } => {
+                let facts = row.fetched.get(*facts).copied().flatten();
+                cell_facts::evaluate(of, facts, (*multicell, *several), row, context)?
             }
             Expression::Composite(cql_type, parts) => {
                 let mut evaluated = Vec::with_capacity(parts.len());
@@ -133,7 +148,7 @@ impl Expression {
     }
 }
 
-fn term_value<'r>(
+pub(super) fn term_value<'r>(
     term: &'r Term,
     cql_type: &CqlType,
     row: &Row<'r, '_>,
@@ -146,7 +161,7 @@ fn term_value<'r>(
     })
 }
 
-fn element<'b>(cql_type: &CqlType, bytes: &'b [u8], key: &[u8]) -> Option<&'b [u8]> {
+pub(super) fn element<'b>(cql_type: &CqlType, bytes: &'b [u8], key: &[u8]) -> Option<&'b [u8]> {
     let is_map = matches!(cql_type, CqlType::Map { .. });
     let key_type = part_type(cql_type, 0)?;
     let mut parts = value::elements(bytes, is_map);
@@ -159,7 +174,15 @@ fn element<'b>(cql_type: &CqlType, bytes: &'b [u8], key: &[u8]) -> Option<&'b [u
     None
 }
 
-fn slice(cql_type: &CqlType, bytes: &[u8], from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Vec<u8>> {
+/// The place of the element of a set or the entry of a map.
+pub(super) fn element_place(cql_type: &CqlType, bytes: &[u8], key: &[u8]) -> Option<usize> {
+    let is_map = matches!(cql_type, CqlType::Map { .. });
+    let key_type = part_type(cql_type, 0)?;
+    let mut keys = value::elements(bytes, is_map).step_by(if is_map { 2 } else { 1 });
+    keys.position(|found| value::compare(key_type, found, key) == Ordering::Equal)
+}
+
+pub(super) fn slice(cql_type: &CqlType, bytes: &[u8], from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Vec<u8>> {
     let is_map = matches!(cql_type, CqlType::Map { .. });
     let mut kept = Vec::new();
     if let Some(key_type) = part_type(cql_type, 0) {

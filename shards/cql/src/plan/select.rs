@@ -246,9 +246,10 @@ pub struct Select {
 pub enum Selector {
     /// A column.
     Column(ColumnId),
-    /// `writetime(c)`: bigint.
+    /// `writetime(c)`: bigint; of a column of several cells a list of them, in the order of the elements of its value, null
+    /// for fields that have none.
     WriteTime(ColumnId),
-    /// `ttl(c)`: int, the seconds left.
+    /// `ttl(c)`: int, the seconds left; of several cells a list like that of write times, null for cells that do not expire.
     Ttl(ColumnId),
     /// `count(*)` or `count(1)`: bigint.
     CountRows,

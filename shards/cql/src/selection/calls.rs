@@ -2,14 +2,13 @@
 //! from their place.
 
 use super::{Result, Selecting, wrong_arguments};
-use crate::ast::{self, CellFact};
+use crate::ast;
 use crate::functions::{
-    AggregateFunction, Argument, Candidate, Fit, Function, aggregates, factory, is_aggregate_name, is_known,
-    is_missing, pick, scalars, term_fit,
+    AggregateFunction, Argument, Candidate, Fit, Function, aggregates, factory, is_aggregate_name, is_known, pick,
+    scalars, term_fit,
 };
 use crate::literal::{Scope, preferred_type};
 use crate::names::column;
-use crate::parser::unsupported;
 use crate::plan::{Expression, Selector};
 use model::{CqlType, Failure};
 use std::fmt;
@@ -197,9 +196,6 @@ impl Selecting<'_, '_, '_> {
         arguments: &[ast::Selector],
     ) -> Result<Function> {
         let builtin = keyspace.is_none_or(|keyspace| keyspace == "system");
-        if builtin && is_missing(name) {
-            return Err(unsupported(&format!("the function {name}()")));
-        }
         let qualifier = keyspace.map(|keyspace| format!("{keyspace}.")).unwrap_or_default();
         if !builtin || !is_known(name) && name != "token" {
             return Err(Failure::invalid(format!("Unknown function '{qualifier}{name}'")));
@@ -279,8 +275,8 @@ impl Selecting<'_, '_, '_> {
             ast::Selector::Term(ast::Term::Constant(family, text)) => Some(preferred_type(*family, text)),
             ast::Selector::Term(_) | ast::Selector::Map(_) | ast::Selector::UserType(_) => None,
             ast::Selector::Column(name) => Some(column(self.scope, name)?.cql_type.clone()),
-            ast::Selector::CellFact(CellFact::Ttl, _) => Some(CqlType::Int),
-            ast::Selector::CellFact(..) | ast::Selector::CountRows => Some(CqlType::Bigint),
+            ast::Selector::CellFact(fact, of) => Some(self.fact_type(*fact, of)?),
+            ast::Selector::CountRows => Some(CqlType::Bigint),
             ast::Selector::Cast(_, type_name) => Some(self.scope.resolve(type_name)?),
             ast::Selector::Function { keyspace, name, arguments } => {
                 let builtin = keyspace.as_deref().is_none_or(|keyspace| keyspace == "system");

@@ -2,12 +2,43 @@
 
 use super::{Result, Selecting};
 use crate::ast;
+use crate::functions::{is_aggregate_name, signature_of};
 use crate::names::column;
-use crate::plan::Grouping;
+use crate::plan::{Expression, Grouping};
 use model::{Column, ColumnKind, Failure};
 
 const GROUP_ORDER: &str =
     "Group by currently only support groups of columns following their declared order in the PRIMARY KEY";
+
+/// The argument of a grouping function that is no constant.
+fn grouped_argument(arguments: &[ast::Selector]) -> Result<&ast::Selector> {
+    let mut named: Vec<&ast::Selector> = Vec::new();
+    for argument in arguments.iter().filter(|argument| argument.as_term().is_none()) {
+        if !named.contains(&argument) {
+            named.push(argument);
+        }
+    }
+    match named.as_slice() {
+        [] => Err(Failure::invalid("GROUP BY functions must have one clustering column name as parameter")),
+        [only] => Ok(only),
+        several => {
+            let shown: Vec<String> = several.iter().map(|argument| argument.to_string()).collect();
+            Err(Failure::invalid(format!(
+                "GROUP BY functions accept only one clustering column as parameter, got: {}",
+                shown.join(",")
+            )))
+        }
+    }
+}
+
+/// The innermost function that does not keep its argument's order, as errors show it.
+fn not_monotonic(expression: &Expression) -> Option<String> {
+    let Expression::Call(function, arguments) = expression else { return None };
+    arguments.iter().find_map(not_monotonic).or_else(|| {
+        let is_constant = |at: usize| matches!(arguments.get(at), Some(Expression::Term(..)));
+        (!function.is_monotonic()).then(|| signature_of(function, is_constant))
+    })
+}
 
 impl Selecting<'_, '_, '_> {
     /// GROUP BY: a prefix of the primary key; the last may be a function of its column.
@@ -23,11 +54,13 @@ impl Selecting<'_, '_, '_> {
         let mut next = 0;
         for selector in group {
             let mut inner = selector;
-            while let ast::Selector::Function { arguments, .. } = inner {
-                let named = arguments.iter().find(|argument| argument.as_term().is_none());
-                inner = named.ok_or_else(|| {
-                    Failure::invalid("GROUP BY functions must have one clustering column name as parameter")
-                })?;
+            while let ast::Selector::Function { keyspace, name, arguments } = inner {
+                if keyspace.as_deref().is_none_or(|keyspace| keyspace == "system") && is_aggregate_name(name) {
+                    return Err(Failure::invalid(format!(
+                        "Aggregate functions are not supported within the GROUP BY clause, got: system.{name}"
+                    )));
+                }
+                inner = grouped_argument(arguments)?;
             }
             let ast::Selector::Column(name) = inner else {
                 return Err(Failure::invalid(format!("GROUP BY takes columns and functions of one, got {selector}")));
@@ -50,6 +83,11 @@ impl Selecting<'_, '_, '_> {
             if !column.kind.is_key() {
                 return Err(Failure::invalid(format!(
                     "Group by is currently only supported on the columns of the PRIMARY KEY, got {name}"
+                )));
+            }
+            if let Some(signature) = not_monotonic(&expression) {
+                return Err(Failure::invalid(format!(
+                    "Only monotonic functions are supported in the GROUP BY clause. Got: {signature} "
                 )));
             }
             // Columns may be left out only where they have one value.

@@ -1,0 +1,69 @@
+//! Functions of one collection: its keys, values and size, and what aggregates make of its elements.
+
+use super::{Aggregate, AggregateFunction, AggregateState, Function};
+use crate::plan::encode_composite;
+use model::value::elements;
+use model::{CqlType, Failure};
+use std::borrow::Cow;
+
+/// What is made of a collection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OfCollection {
+    /// The set of a map's keys.
+    Keys,
+    /// The list of a map's values.
+    Values,
+    /// How many elements or entries there are.
+    Count,
+    /// What an aggregate gives for the elements.
+    Aggregate(Aggregate),
+}
+
+impl OfCollection {
+    /// The type of the result for a collection of a type that suits.
+    pub(super) fn result(self, of: &CqlType) -> CqlType {
+        match (self, of) {
+            (OfCollection::Keys, CqlType::Map { key, .. }) => CqlType::Set { element: key.clone(), frozen: true },
+            (OfCollection::Values, CqlType::Map { value, .. }) => {
+                CqlType::List { element: value.clone(), frozen: true }
+            }
+            (OfCollection::Aggregate(_), CqlType::List { element, .. } | CqlType::Set { element, .. }) => {
+                (**element).clone()
+            }
+            _ => CqlType::Int,
+        }
+    }
+}
+
+/// The value for a collection.
+pub(super) fn evaluate(
+    function: &Function,
+    what: OfCollection,
+    arguments: &[&[u8]],
+) -> Result<Option<Vec<u8>>, Failure> {
+    let ([of], [of_type]) = (arguments, function.arguments.as_slice()) else { return Ok(None) };
+    let is_map = matches!(of_type, CqlType::Map { .. });
+    let parts = elements(of, is_map);
+    let every_second = |first: usize| elements(of, true).skip(first).step_by(2).map(|part| Some(Cow::Borrowed(part)));
+    match what {
+        OfCollection::Keys => encode_composite(&function.result, every_second(0).collect()).map(Some),
+        OfCollection::Values => encode_composite(&function.result, every_second(1).collect()).map(Some),
+        OfCollection::Count => {
+            let count = parts.count() as i32;
+            Ok(Some((if is_map { count / 2 } else { count }).to_be_bytes().to_vec()))
+        }
+        OfCollection::Aggregate(aggregate) => {
+            let of_elements = AggregateFunction {
+                name: function.name.to_string(),
+                aggregate,
+                argument: [function.result.clone()],
+                result: function.result.clone(),
+            };
+            let mut state = AggregateState::new(&of_elements);
+            for element in parts {
+                state.add(&of_elements, Some(element))?;
+            }
+            state.finish(&of_elements)
+        }
+    }
+}

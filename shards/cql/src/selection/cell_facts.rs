@@ -1,0 +1,65 @@
+//! `writetime`, `maxwritetime` and `ttl` of columns and of parts of them.
+
+use super::{Result, Selecting};
+use crate::ast::{self, CellFact};
+use crate::names::column;
+use crate::plan::{Expression, Selector};
+use model::{Column, CqlType, Failure};
+
+/// The column of which something is a part.
+fn root(of: &ast::Selector) -> Option<&str> {
+    match of {
+        ast::Selector::Column(name) => Some(name),
+        ast::Selector::Field(of, _) | ast::Selector::Element(of, _) | ast::Selector::Slice(of, ..) => root(of),
+        _ => None,
+    }
+}
+
+/// Whether something is a column or a run of its cells, not one of them.
+fn is_run(of: &ast::Selector) -> bool {
+    match of {
+        ast::Selector::Slice(of, ..) => is_run(of),
+        other => matches!(other, ast::Selector::Column(_)),
+    }
+}
+
+impl Selecting<'_, '_, '_> {
+    /// The type of a fact: one for each cell of several, but the greatest write time is one.
+    pub(super) fn fact_type(&self, fact: CellFact, of: &ast::Selector) -> Result<CqlType> {
+        let one = match fact {
+            CellFact::WriteTime | CellFact::MaxWriteTime => CqlType::Bigint,
+            CellFact::Ttl => CqlType::Int,
+        };
+        let several = fact != CellFact::MaxWriteTime && is_run(of) && self.fact_column(of)?.cql_type.is_multicell();
+        Ok(if several { CqlType::List { element: Box::new(one), frozen: true } } else { one })
+    }
+
+    fn fact_column(&self, of: &ast::Selector) -> Result<&Column> {
+        let name = root(of).ok_or_else(|| Failure::invalid(format!("{of} is no part of a column")))?;
+        column(self.scope, name)
+    }
+
+    pub(super) fn cell_fact(&mut self, fact: CellFact, of: &ast::Selector) -> Result<(Expression, CqlType)> {
+        let column = self.fact_column(of)?;
+        if column.kind.is_key() {
+            return Err(Failure::invalid(format!(
+                "Cannot use selection function {} on PRIMARY KEY part {}",
+                fact.name(),
+                column.name
+            )));
+        }
+        let (id, multicell) = (column.id, column.cql_type.is_multicell());
+        let fetched = match fact {
+            CellFact::WriteTime | CellFact::MaxWriteTime => Selector::WriteTime(id),
+            CellFact::Ttl => Selector::Ttl(id),
+        };
+        let cql_type = self.fact_type(fact, of)?;
+        if matches!(of, ast::Selector::Column(_)) && (!multicell || fact != CellFact::MaxWriteTime) {
+            return Ok((Expression::Fetched(self.fetch(fetched)), cql_type));
+        }
+        let of = Box::new(self.expression(of, None)?.0);
+        let facts = self.fetch(fetched);
+        let several = matches!(cql_type, CqlType::List { .. });
+        Ok((Expression::CellFact { of, facts, multicell, several }, cql_type))
+    }
+}
