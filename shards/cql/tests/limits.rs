@@ -3,7 +3,7 @@
 mod fixture;
 
 use cql::plan::Plan;
-use cql::{COLUMNS_MAX, DEPTH_MAX, ERROR_BYTES_MAX, MARKERS_MAX, RELATIONS_MAX, STATEMENT_BYTES_MAX};
+use cql::{COLUMNS_MAX, DEPTH_MAX, ERROR_BYTES_MAX, MARKERS_MAX, OPERATORS_MAX, RELATIONS_MAX, STATEMENT_BYTES_MAX};
 use fixture::{apply, schema, summary};
 use model::ErrorCode;
 
@@ -70,6 +70,18 @@ fn depth() {
     };
     assert!(outcome(&types(DEPTH_MAX)).unwrap_err().starts_with("Non-frozen collections are not allowed"));
     assert!(outcome(&types(DEPTH_MAX + 1)).unwrap_err().contains(error));
+}
+
+#[test]
+fn operators() {
+    let error = "An expression takes at most 64 arithmetic operators";
+    let select = |count: usize| format!("SELECT v{} FROM t", " + v".repeat(count));
+    check(&select(OPERATORS_MAX), &select(OPERATORS_MAX + 1), error);
+    let insert = |count: usize| format!("INSERT INTO t (pk, v) VALUES (1, 1{})", " * 1".repeat(count));
+    check(&insert(OPERATORS_MAX), &insert(OPERATORS_MAX + 1), error);
+    // Each expression is counted for itself.
+    let many = format!("SELECT {} FROM t", ["v + v"; OPERATORS_MAX + 1].join(", "));
+    assert_eq!(outcome(&many), Ok(()));
 }
 
 #[test]

@@ -132,6 +132,13 @@ pub enum TableChange {
     Options(Vec<Property>),
     /// ALTER column TYPE type, which is no longer possible.
     Type,
+    /// ALTER column DROP MASKED: no column has a mask.
+    Unmask {
+        /// IF EXISTS, of the column.
+        if_exists: bool,
+        /// The column.
+        column: String,
+    },
     /// DROP COMPACT STORAGE.
     DropCompactStorage,
 }

@@ -40,6 +40,11 @@ pub(super) fn alter(alter: &AlterTable, keyspace: &str, schema: &Schema, site: &
             altered.options = options.finish()?;
         }
         TableChange::Type => return Err(Failure::invalid("Altering column types is no longer supported")),
+        TableChange::Unmask { if_exists, column } => {
+            if !*if_exists && altered.column(column).is_none() {
+                return Err(Failure::invalid(format!("Column with name '{column}' doesn't exist on table '{name}'")));
+            }
+        }
         TableChange::DropCompactStorage => {
             return Err(Failure::invalid("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE"));
         }

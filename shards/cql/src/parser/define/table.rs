@@ -3,7 +3,7 @@
 use super::define;
 use crate::ast::{AlterTable, Body, ColumnDefinition, CreateTable, Definition, TableChange};
 use crate::lexer::{Kind, syntax};
-use crate::parser::{Parser, unsupported};
+use crate::parser::Parser;
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -74,9 +74,30 @@ impl Parser<'_> {
         let type_name = self.type_name()?;
         let is_static = self.accept_word("static")?;
         if self.token.is("masked") {
-            return Err(unsupported("dynamic data masking"));
+            return Err(self.mask()?);
         }
         Ok(ColumnDefinition { name, type_name, is_static })
+    }
+
+    /// `MASKED WITH DEFAULT` or `MASKED WITH function(arguments)`, and what a server says on which masks of columns are
+    /// switched off, as they are in Cassandra unless its configuration says otherwise.
+    fn mask(&mut self) -> Result<Failure> {
+        self.expect_word("masked")?;
+        self.expect_word("with")?;
+        if !self.accept_word("default")? {
+            self.function_name()?;
+            if !self.accept(Kind::ParenOpen)? {
+                return Err(self.no_viable());
+            }
+            if self.token.kind != Kind::ParenClose {
+                self.list(Self::term)?;
+            }
+            self.expect(Kind::ParenClose, "')'")?;
+        }
+        Ok(Failure::invalid(
+            "Cannot mask columns because dynamic data masking is not enabled. You can enable it with the \
+             dynamic_data_masking_enabled property on cassandra.yaml",
+        ))
     }
 
     fn table_property(&mut self, create: &mut CreateTable) -> Result<()> {
@@ -130,14 +151,20 @@ impl Parser<'_> {
     }
 
     fn alter_column(&mut self) -> Result<TableChange> {
-        self.if_exists()?;
-        self.name()?;
+        let if_exists = self.if_exists()?;
+        let column = self.name()?;
         if self.accept_word("type")? {
             self.type_name()?;
             return Ok(TableChange::Type);
         }
-        let masked = self.token.is("masked") || self.token.is("drop") && self.peek()?.is("masked");
-        Err(if masked { unsupported("dynamic data masking") } else { self.no_viable() })
+        if self.token.is("masked") {
+            return Err(self.mask()?);
+        }
+        if self.accept_word("drop")? {
+            self.expect_word("masked")?;
+            return Ok(TableChange::Unmask { if_exists, column });
+        }
+        Err(self.no_viable())
     }
 
     fn drop_columns(&mut self) -> Result<TableChange> {
