@@ -201,11 +201,8 @@ fn quotient(left: &Decimal, right: &Decimal, wrong: &dyn Fn(&str) -> Failure) ->
     }
     let places = |of: &Decimal| decimal_digits(&of.unscaled) - i64::from(of.scale);
     let first_digit = places(left) - places(right);
-    let scale = (QUOTIENT_DIGITS_MIN - first_digit)
-        .max(i64::from(left.scale))
-        .max(i64::from(right.scale))
-        .max(QUOTIENT_DIGITS_MIN)
-        .min(QUOTIENT_SCALE_MAX);
+    let least = i64::from(left.scale.max(right.scale)).max(QUOTIENT_DIGITS_MIN);
+    let scale = least.max(QUOTIENT_DIGITS_MIN - first_digit).min(QUOTIENT_SCALE_MAX);
     left.quotient(right, scale as i32).map(Decimal::without_zeros)
 }
 
