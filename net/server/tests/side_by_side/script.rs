@@ -252,6 +252,13 @@ impl Generator {
             3 => format!("({}) {literal}", other.cql()),
             // Cassandra takes tuples for user types, and then fails inside.
             _ if literal.starts_with('(') && matches!(cql_type, Type::User(..)) => "null".into(),
+            // Cassandra reads the collections of such a tuple as bytes, without looking at them.
+            _ if literal.starts_with('\'')
+                && matches!(cql_type, Type::Tuple(_))
+                && cql_type.cql().contains("frozen") =>
+            {
+                "null".into()
+            }
             // Cassandra takes bytes of any length for a tinyint, and then cannot read them.
             _ if literal.starts_with("0x") && cql_type.cql().contains("tinyint") => "null".into(),
             _ => literal,

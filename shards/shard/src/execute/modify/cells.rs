@@ -15,7 +15,6 @@ use model::row::{Cell, CellContent, RowBuilder};
 use model::value::{TupleElements, compare, elements};
 use model::{ColumnId, CqlType, Failure, Table, merge};
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// 2010-01-01 in 100 ns since 1582-10-15: where the times of elements at a list's beginning are mirrored.
@@ -288,11 +287,11 @@ impl<'a> Cells<'a> {
                 self.push(column, Some(Cow::Owned(at(list, index)?.to_vec())), What::Deleted);
             }
             ColumnChange::RemoveValues(term) => {
-                let CqlType::List { element, .. } = cql_type else { return Ok(()) };
                 if let Value::Bytes(bytes) = values.evaluate(shard, term, cql_type)? {
                     let unwanted = split(&bytes, false);
                     for found in list {
-                        if unwanted.iter().any(|value| compare(element, value, &found.value) == Ordering::Equal) {
+                        // By their bytes, as in Cassandra: 1.0 does not remove 1.00.
+                        if unwanted.iter().any(|value| *value == found.value) {
                             self.push(column, Some(Cow::Owned(found.path.clone())), What::Deleted);
                         }
                     }
