@@ -109,7 +109,7 @@ impl Constant {
     }
 }
 
-/// As names and error texts show terms: `'a'`, `-5`, `?`, `:name` as `?`, `system.now()`, `(int)1`.
+/// As names and error texts show terms: `'a'`, `-5`, `?`, `:name` as `?`, `now()` as it was written, `(int)1`.
 impl fmt::Display for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -118,8 +118,8 @@ impl fmt::Display for Term {
             Term::Constant(_, text) => f.write_str(text),
             Term::Marker(_) => f.write_str("?"),
             Term::Function { keyspace, name, arguments } => {
-                // Built-in functions are shown with the keyspace they live in.
-                write!(f, "{}.{}(", keyspace.as_deref().unwrap_or(SYSTEM), Quoted(name))?;
+                keyspace.iter().try_for_each(|keyspace| write!(f, "{keyspace}."))?;
+                write!(f, "{}(", Quoted(name))?;
                 for (at, argument) in arguments.iter().enumerate() {
                     write!(f, "{}{argument}", if at > 0 { ", " } else { "" })?;
                 }
