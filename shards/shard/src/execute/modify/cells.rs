@@ -399,6 +399,7 @@ fn mirrored(uuid: [u8; 16]) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cmp::Ordering;
 
     #[test]
     fn mirrored_timeuuids_descend_and_stay_before_others() {
