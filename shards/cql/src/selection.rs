@@ -242,7 +242,7 @@ impl Selecting<'_, '_, '_> {
         Ok(!self.descends(of) && self.type_of(of)?.as_ref() == Some(&to))
     }
 
-    fn descends(&self, selector: &ast::Selector) -> bool {
+    pub(crate) fn descends(&self, selector: &ast::Selector) -> bool {
         match selector {
             ast::Selector::Column(name) => column(self.scope, name).is_ok_and(|column| column.descending),
             _ => false,

@@ -101,14 +101,15 @@ fn rows_agree(columns: &[Column], a: &[Option<Vec<u8>>], b: &[Option<Vec<u8>>]) 
         })
 }
 
-/// JSON without the numbers that are times to live; those of collections stay, in their brackets.
+/// JSON without the numbers that are times to live, of cells and of collections.
 fn without_ttls(json: String) -> String {
     const TTL_END: &str = ")\": ";
     let mut out = String::new();
     let mut rest = json.as_str();
     while let Some(at) = rest.find("ttl(").and_then(|at| Some(at + rest[at..].find(TTL_END)? + TTL_END.len())) {
         out.push_str(&rest[..at]);
-        rest = rest[at..].trim_start_matches(|c: char| c.is_ascii_digit());
+        let of_parts = rest[at..].starts_with('[');
+        rest = rest[at..].trim_start_matches(|c: char| c.is_ascii_digit() || of_parts && "[, ".contains(c));
     }
     out + rest
 }

@@ -165,7 +165,8 @@ impl Parameter {
                 (numeric, "a numeric set/list argument")
             }
         };
-        if fits {
+        let by_shape = !matches!(self, Parameter::String | Parameter::OptionalText | Parameter::Int);
+        if fits && !(by_shape && argument.descends()) {
             return Ok(());
         }
         Err(Failure::invalid(format!(

@@ -87,6 +87,10 @@ pub(crate) trait Argument: Display {
     fn known_type(&self, scope: &Scope) -> Result<Option<CqlType>>;
     /// How many elements it has, if it is `[...]` in a selection.
     fn list_len(&self) -> Option<usize>;
+    /// Whether it is a clustering column that descends, whose type is one of its own: no collection and no vector.
+    fn descends(&self) -> bool {
+        false
+    }
 }
 
 impl Argument for ast::Term {

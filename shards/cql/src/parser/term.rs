@@ -205,7 +205,8 @@ impl Parser<'_> {
         Ok(match value.kind {
             Kind::Word if value.is("as") => false,
             Kind::Word => {
-                !is_reserved(value.text) || ["null", "token", "nan", "infinity"].iter().any(|word| value.is(word))
+                !is_reserved(value.text)
+                    || ["null", "true", "false", "token", "nan", "infinity"].iter().any(|word| value.is(word))
             }
             Kind::Plus | Kind::Minus | Kind::Star | Kind::Slash | Kind::Percent => false,
             Kind::ParenClose | Kind::BracketClose | Kind::BraceClose | Kind::Comma | Kind::Dot | Kind::DotDot => false,

@@ -18,6 +18,8 @@ pub(super) struct Asked<'a> {
     pub(super) selector: &'a ast::Selector,
     /// Its type, if it has one by itself.
     pub(super) cql_type: Option<CqlType>,
+    /// See [`Argument::descends`].
+    pub(super) descends: bool,
     /// What is in its parentheses.
     pub(super) parts: Option<Vec<Asked<'a>>>,
 }
@@ -40,6 +42,8 @@ impl Argument for Asked<'_> {
         match (&self.cql_type, self.selector.as_literal()) {
             (_, Some(term)) => term_fit(&term, wanted, scope),
             (Some(cql_type), None) => Ok(Fit::of(wanted, cql_type)),
+            // A field that is not there.
+            (None, None) if matches!(self.selector, ast::Selector::Field(..)) => Ok(Fit::No),
             (None, None) => Ok(Fit::Weak),
         }
     }
@@ -57,6 +61,10 @@ impl Argument for Asked<'_> {
             ast::Selector::List(parts) => Some(parts.len()),
             _ => None,
         }
+    }
+
+    fn descends(&self) -> bool {
+        self.descends
     }
 }
 
@@ -233,7 +241,7 @@ impl Selecting<'_, '_, '_> {
             }
             _ => None,
         };
-        Ok(Asked { selector, cql_type: self.type_of(selector)?, parts })
+        Ok(Asked { selector, cql_type: self.type_of(selector)?, descends: self.descends(selector), parts })
     }
 
     /// The type of a literal with columns: what the first part that has a type tells of lists and sets, all of them of tuples.

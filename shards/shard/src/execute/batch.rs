@@ -6,7 +6,7 @@
 use super::batch_reading;
 use super::binding::{Keys, Values, wrong_count_in_batch};
 use super::modify::reading::ReadingChange;
-use super::modify::{Mutations, When};
+use super::modify::{Mutations, When, json};
 use super::prepared::{self, Statement};
 use super::{Told, plan_text, timeout_of};
 use crate::coordinator::batch_log::write_logged;
@@ -69,8 +69,16 @@ pub(crate) async fn message(
 
 /// What is wrong with a key of any statement of a batch that failed, else `failure`: Cassandra looks at all keys first.
 fn keys_first<'m>(shard: &Shard, parts: impl Iterator<Item = (&'m Modify, Values<'m>)>, failure: Failure) -> Failure {
-    for (modify, values) in parts.filter(|(modify, _)| modify.json.is_none()) {
-        if let Err(of_key) = Keys::of(shard, &modify.table, &modify.keys, &values) {
+    let checked = |modify: &Modify, values: &Values<'_>| {
+        let Some(json) = &modify.json else {
+            return Keys::of(shard, &modify.table, &modify.keys, values).map(|_| ());
+        };
+        let parts = json::values(&modify.table, json, values)?;
+        let bound = json::bound(values, &parts);
+        Keys::of(shard, &modify.table, &modify.keys, &Values::in_order(&bound)).map(|_| ())
+    };
+    for (modify, values) in parts {
+        if let Err(of_key) = checked(modify, &values) {
             return of_key;
         }
     }

@@ -4,7 +4,7 @@
 //! so that they are applied together.
 
 mod cells;
-mod json;
+pub(super) mod json;
 pub(crate) mod reading;
 
 use super::batch;
