@@ -23,6 +23,7 @@ mod read;
 mod renumber;
 mod restore;
 pub mod row_lock;
+mod shares;
 mod signal;
 pub mod snapshot;
 mod split;
