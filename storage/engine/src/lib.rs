@@ -34,6 +34,7 @@ mod table;
 mod table_statistics;
 mod tracker;
 pub mod transaction;
+mod truncated;
 pub mod verify;
 mod write;
 mod writing;

@@ -560,6 +560,9 @@ impl Inner {
         let millis = runtime::wall_micros() as u64 / 1000;
         gone.iter().for_each(|sstable| transaction.remove(sstable.reader.descriptor(), millis, sstable.files));
         transaction.commit(millis).await?;
+        if gone.iter().any(|sstable| sstable.foreign) {
+            crate::truncated::forget(&first.directory).await?;
+        }
         tracker::retire(gone, transaction);
         Ok(())
     }
