@@ -169,6 +169,25 @@ impl File {
         sync(&self.state, types::FsyncFlags::DATASYNC).await
     }
 
+    #[expect(unsafe_code, reason = "see Core::single")]
+    pub(crate) async fn allocate(&self, len: u64) -> io::Result<()> {
+        self.usable()?;
+        loop {
+            let payload = Syncing { state: self.state.clone(), _permit: permit().await };
+            // SAFETY: the payload keeps the descriptor open.
+            let allocate = unsafe {
+                self.state.descriptor.core().single(payload, |p| {
+                    opcode::Fallocate::new(p.state.descriptor.target(), len).offset(0).mode(0).build()
+                })
+            };
+            match allocate.await.result {
+                e if is_passing(e) => {}
+                e if e < 0 => return Err(io::Error::from_raw_os_error(-e)),
+                _ => return Ok(()),
+            }
+        }
+    }
+
     #[expect(unsafe_code, reason = "the descriptor is registered by number")]
     pub(crate) async fn trim(&self, len: u64) -> io::Result<()> {
         self.usable()?;
