@@ -158,6 +158,10 @@ fn a_longer_backlog_gives_compactions_more_of_the_core() {
         let statistics = store.compaction_statistics();
         let pending: usize = statistics.pending.values().sum();
         assert!(pending >= tables.len() && statistics.running.len() == 1, "{statistics:?}");
+        let running = &statistics.running[0];
+        assert!(!running.major && running.sstables >= 4, "{running:?}");
+        assert!(running.read_bytes <= running.total_bytes && running.stored_bytes > 0, "{running:?}");
+        assert_eq!(statistics.completed, 0);
         let backlog = share();
         assert!(backlog >= 500, "{backlog} of {pending} tasks");
         // The fewer tasks there are, the less of the core they get.
