@@ -9,6 +9,7 @@
 
 use crate::context;
 use crate::mesh::{NodeId, ShardId};
+use crate::shares::Shares;
 use crate::time::Instant;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -26,17 +27,18 @@ pub enum Class {
     /// Client requests and everything they wait for: 1000 shares.
     #[default]
     Foreground,
-    /// Commit log and flush: 500 shares.
+    /// Commit log: 500 shares.
     Log,
+    /// Flush: 500 shares, more when memory runs out.
+    Flush,
     /// Streaming: 200 shares.
     Streaming,
-    /// Compaction and other maintenance: 100 shares.
+    /// Compaction and other maintenance: 100 shares, more when it lags behind.
     Background,
 }
 
-const CLASSES: usize = 4;
-/// Polls in a row that a class gets before the next one that has work is asked.
-const QUANTUM: [u32; CLASSES] = [100, 50, 20, 10];
+/// How many classes there are.
+pub(crate) const CLASSES: usize = 5;
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -75,7 +77,7 @@ pub(crate) struct Executor {
     slots: RefCell<Vec<Slot>>,
     free: RefCell<Vec<u32>>,
     ready: RefCell<[VecDeque<u32>; CLASSES]>,
-    turn: Cell<(usize, u32)>,
+    pub(crate) shares: Shares,
     timers: RefCell<BTreeMap<(Instant, u64), Waker>>,
     next_timer: Cell<u64>,
     inbox: Arc<Inbox>,
@@ -107,7 +109,7 @@ impl Executor {
             slots: RefCell::default(),
             free: RefCell::default(),
             ready: RefCell::default(),
-            turn: Cell::new((0, QUANTUM[0])),
+            shares: Shares::default(),
             timers: RefCell::default(),
             next_timer: Cell::new(0),
             inbox,
@@ -143,7 +145,7 @@ impl Executor {
         slot.future = Some(future);
         slot.live = true;
         slot.queued = true;
-        self.ready.borrow_mut()[class as usize].push_back(index);
+        self.enqueue(class, index);
     }
 
     fn wake(&self, slot: u32, generation: u32) {
@@ -151,8 +153,16 @@ impl Executor {
         let Some(entry) = slots.get_mut(slot as usize) else { return };
         if entry.generation == generation && entry.live && !entry.queued {
             entry.queued = true;
-            self.ready.borrow_mut()[entry.class as usize].push_back(slot);
+            self.enqueue(entry.class, slot);
         }
+    }
+
+    fn enqueue(&self, class: Class, slot: u32) {
+        let queue = &mut self.ready.borrow_mut()[class as usize];
+        if queue.is_empty() {
+            self.shares.roused(class as usize);
+        }
+        queue.push_back(slot);
     }
 
     /// Moves wake-ups from other threads to the ready queues. Cheap when there are none.
@@ -184,33 +194,24 @@ impl Executor {
         self.ready.borrow().iter().map(VecDeque::len).sum()
     }
 
-    /// Polls the next ready task, weighted by class; false when none is ready. The caller has entered this shard.
+    /// Polls the next ready task, weighted by class; false when none is ready. The caller has entered this shard, and
+    /// says with [`Executor::charge`] how long it took.
     pub(crate) fn poll_one(&self) -> bool {
         let index = {
             let mut ready = self.ready.borrow_mut();
-            let (mut class, mut left) = self.turn.get();
-            if left == 0 {
-                class = (class + 1) % CLASSES;
-                left = QUANTUM[class];
-            }
-            let mut found = None;
-            for _ in 0..CLASSES {
-                if let Some(index) = ready[class].pop_front() {
-                    found = Some(index);
-                    left -= 1;
-                    break;
-                }
-                class = (class + 1) % CLASSES;
-                left = QUANTUM[class];
-            }
-            self.turn.set((class, left));
-            match found {
+            let class = self.shares.pick(|class| !ready[class].is_empty());
+            match class.and_then(|class| ready[class].pop_front()) {
                 Some(index) => index,
                 None => return false,
             }
         };
         self.poll_slot(index);
         true
+    }
+
+    /// The task polled last took so long: its class has had that much of its share.
+    pub(crate) fn charge(&self, nanos: u64) {
+        self.shares.charge(self.polled.get().class, nanos);
     }
 
     /// Polls the `n`th ready task over all classes.
@@ -420,6 +421,19 @@ fn wake_word(word: u64) {
     }
 }
 
+/// Gives a class other shares of the current core's time, from [`SHARES_MIN`] to [`SHARES_MAX`].
+///
+/// [`SHARES_MIN`]: crate::shares::SHARES_MIN
+/// [`SHARES_MAX`]: crate::shares::SHARES_MAX
+pub fn set_shares(class: Class, shares: u32) {
+    context::with(|c| c.executor.shares.set(class, shares));
+}
+
+/// The shares that a class has of the current core's time.
+pub fn shares_of(class: Class) -> u32 {
+    context::with(|c| c.executor.shares.get(class))
+}
+
 /// Starts `future` on the current shard as foreground work. Dropping the handle lets it run on.
 pub fn spawn<T: 'static>(future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
     spawn_in(Class::Foreground, future)
@@ -481,5 +495,87 @@ pub async fn yield_now() {
 pub async fn yield_if_needed() {
     if context::with(|c| c.monotonic() >= c.executor.slice_end.get()) {
         yield_now().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs an executor for so many milliseconds of a clock of its own, in slices of half of one; each poll says in `cost`
+    /// how many nanoseconds it took. `at_turn` is called before every slice with the time.
+    fn run(executor: &Executor, millis: u64, cost: &Cell<u64>, mut at_turn: impl FnMut(u64)) {
+        let mut now = 0;
+        while now < millis * 1_000_000 {
+            at_turn(now);
+            executor.drain_inbox();
+            let end = now + 500_000;
+            executor.slice_end.set(Instant(end));
+            while now < end {
+                cost.set(0);
+                if !executor.poll_one() {
+                    now = end;
+                    break;
+                }
+                executor.charge(cost.get());
+                now += cost.get();
+                executor.drain_inbox();
+            }
+        }
+    }
+
+    /// A task that always has something to do and takes `nanos` per poll; what it got is counted.
+    fn busy(executor: &Executor, class: Class, nanos: u64, cost: &Rc<Cell<u64>>) -> Rc<Cell<u64>> {
+        let (counted, cost) = (Rc::new(Cell::new(0)), cost.clone());
+        let shared = counted.clone();
+        let task = async move {
+            loop {
+                cost.set(nanos);
+                shared.set(shared.get() + nanos);
+                yield_now().await;
+            }
+        };
+        executor.spawn(class, Box::pin(task));
+        counted
+    }
+
+    fn executor() -> Executor {
+        Executor::new(NodeId(1), ShardId(0), 1, || {})
+    }
+
+    #[test]
+    fn background_work_gets_what_its_shares_say_beside_busy_requests() {
+        let mut parts = Vec::new();
+        for shares in [100, 400, 1000] {
+            let (executor, cost) = (executor(), Rc::new(Cell::new(0)));
+            let requests = busy(&executor, Class::Foreground, 5_000, &cost);
+            let compaction = busy(&executor, Class::Background, 500_000, &cost);
+            executor.shares.set(Class::Background, shares);
+            run(&executor, 10_000, &cost, |_| {});
+            parts.push(compaction.get() * 1000 / (compaction.get() + requests.get()));
+        }
+        assert_eq!(parts, [90, 285, 499], "per mille: less the head start of requests");
+    }
+
+    #[test]
+    fn a_request_that_comes_runs_next_whatever_else_is_busy() {
+        let (executor, cost) = (executor(), Rc::new(Cell::new(0)));
+        executor.shares.set(Class::Background, 1000);
+        for class in [Class::Flush, Class::Streaming, Class::Background, Class::Background] {
+            busy(&executor, class, 500_000, &cost);
+        }
+        let served = Rc::new(Cell::new(0));
+        let mut asked = 0;
+        run(&executor, 2_000, &cost, |now| {
+            assert_eq!(served.get(), asked, "a request of the slice before waits at {now}");
+            asked += 1;
+            let (served, cost) = (served.clone(), cost.clone());
+            let request = async move {
+                cost.set(5_000);
+                served.set(served.get() + 1);
+            };
+            executor.spawn(Class::Foreground, Box::pin(request));
+        });
+        assert!(asked > 1000);
     }
 }

@@ -76,6 +76,16 @@ impl File {
         }
     }
 
+    /// Sees to it that there is room for the first `len` bytes, a multiple of [`crate::buffer::ALIGNMENT`]: the file is at
+    /// least as long then, and what was never written reads as zeros. Durable after [`File::sync`]. `Unsupported` where
+    /// the file system cannot tell.
+    pub async fn allocate(&self, len: u64) -> io::Result<()> {
+        match &self.0 {
+            FileInner::Uring(f) => f.allocate(len).await,
+            FileInner::Sim(f) => f.allocate(len).await,
+        }
+    }
+
     /// Cuts off what filled up the last page: `len` lies less than [`crate::buffer::ALIGNMENT`] below the length. Durable
     /// after [`File::sync`].
     pub async fn trim(&self, len: u64) -> io::Result<()> {

@@ -34,6 +34,7 @@ pub mod machine;
 pub mod mesh;
 pub mod metrics;
 pub mod rng;
+pub mod shares;
 pub mod signal;
 pub mod sim;
 pub mod socket;
@@ -41,7 +42,7 @@ pub mod time;
 pub mod uring;
 
 pub use buffer::AlignedBuf;
-pub use executor::{Class, JoinHandle, spawn, spawn_in, yield_if_needed, yield_now};
+pub use executor::{Class, JoinHandle, set_shares, shares_of, spawn, spawn_in, yield_if_needed, yield_now};
 pub use file::File;
 pub use hash::{HashMap, HashSet, hash64};
 pub use mesh::{Endpoint, Mesh, NodeId, ShardId, current_node, current_shard, shard_count};

@@ -1,21 +1,37 @@
-//! An operator at work: asks the node for flushes, compactions and snapshots while clients use it.
+//! An operator at work: asks the node for flushes, compactions, snapshots and imports while clients use it.
+//!
+//! What is imported is a copy of a snapshot of the same table, taken a moment before: every cell is in the history with
+//! the timestamp that it was written with, so that readers must see what they would see without it, whatever was written,
+//! deleted, compacted or lost meanwhile. Tombstones live longer than such a snapshot waits. Tables that are truncated or
+//! dropped have none imported: what was gone would come back, as it should.
 
 use crate::tables::TestTable;
 use crate::workload::SharedWorld;
 use runtime::rng;
 use server::admin::{self, protocol::Request};
 use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
 
 /// Longest wait between two commands.
 const PAUSE_MICROS_MAX: u64 = 60_000;
+/// Oldest snapshot that is imported: less than the grace of tombstones, with the time that an import may take.
+const SNAPSHOT_AGE_MAX: Duration = Duration::from_secs(2);
+/// Longest that an import may take from the moment of its snapshot on.
+const IMPORT_AGE_MAX: Duration = Duration::from_secs(4);
 /// Longest that a command may take, virtual time.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The kind that is an import.
+const IMPORT: u64 = 8;
+/// The first kinds.
+const EARLY: [u64; 5] = [5, 6, IMPORT, 7, 9];
 
 /// Commands one after the other until the world stops. A command that the node refuses breaks a rule; one that it does
 /// not answer was cut off by a crash.
 pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
     let mut asked = 0;
+    let mut fresh: Option<(String, runtime::Instant)> = None;
     while !world.borrow().stop {
         runtime::sleep(Duration::from_micros(rng::below(PAUSE_MICROS_MAX))).await;
         if world.borrow().paused {
@@ -24,18 +40,42 @@ pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
         let request = {
             let world = world.borrow();
             // Each kind comes early, whatever the seed.
-            let kind = if asked < 3 { 5 + asked } else { rng::below(10) };
-            command(kind, TestTable { index: rng::below(2 + u64::from(clients)) as u8 }, world.snapshots.first())
+            let kind = EARLY.get(asked).copied().unwrap_or_else(|| rng::below(10));
+            let table = TestTable { index: rng::below(2 + u64::from(clients)) as u8 };
+            match kind {
+                IMPORT => None,
+                _ => Some(command(kind, table, world.snapshots.first())),
+            }
         };
         asked += 1;
+        let request = match request {
+            Some(request) => request,
+            None => {
+                let recent = fresh.take().filter(|(_, taken)| runtime::now().since(*taken) < SNAPSHOT_AGE_MAX);
+                let Some((tag, taken)) = recent else { continue };
+                let Some(request) = import(address, &tag).await else { continue };
+                if runtime::now().since(taken) > SNAPSHOT_AGE_MAX {
+                    continue;
+                }
+                request
+            }
+        };
+        let asked_at = runtime::now();
         if request.command == "clearsnapshot" {
             // It may be gone from now on.
             world.borrow_mut().snapshots.retain(|tag| Some(tag.as_str()) != request.option("-t"));
         }
         let answer = runtime::timeout(PATIENCE, admin::ask(address, &request)).await;
         let mut world = world.borrow_mut();
+        if request.command == "import" && runtime::now().since(asked_at) > IMPORT_AGE_MAX {
+            world.violation.get_or_insert(format!("{request:?} took too long for the model"));
+            return;
+        }
         match answer {
             Some(Ok(answer)) if answer.exit == 0 => {
+                if request.command == "snapshot" {
+                    fresh = request.option("-t").map(|tag| (tag.to_owned(), asked_at));
+                }
                 *world.commands.entry(request.command.clone()).or_default() += 1;
                 let tag = request.option("-t").map(str::to_owned);
                 world.snapshots.extend(tag.filter(|_| request.command == "snapshot"));
@@ -54,6 +94,22 @@ pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
             }
         }
     }
+}
+
+/// The import of a snapshot of one of the tables that only grow; `None` if none of its SSTables is found.
+async fn import(address: IpAddr, tag: &str) -> Option<Request> {
+    let table = TestTable { index: rng::below(2) as u8 };
+    let (keyspace, name) = table.keyspace_and_name();
+    let key = rng::below(crate::tables::PARTITIONS as u64).to_string();
+    let arguments = vec![keyspace.clone(), name.clone(), key];
+    let find = Request { command: "getsstables".into(), options: Vec::new(), arguments };
+    let found = runtime::timeout(PATIENCE, admin::ask(address, &find)).await?.ok()?;
+    let directory = Path::new(found.out.lines().next()?).parent()?.join("snapshots").join(tag);
+    let options = [("-cd", 1), ("-e", 2), ("-l", 2), ("-q", 4)];
+    let options = options.into_iter().filter(|(_, one_in)| rng::below(*one_in) == 0);
+    let options = options.map(|(name, _)| (name.to_owned(), String::new())).collect();
+    let arguments = vec![keyspace, name, directory.to_string_lossy().into_owned()];
+    Some(Request { command: "import".into(), options, arguments })
 }
 
 fn command(kind: u64, table: TestTable, oldest_snapshot: Option<&String>) -> Request {

@@ -7,7 +7,10 @@ fn break_no_rule(first: u64) {
     assert!(swept.broken.is_empty(), "{:#?}", swept.broken);
     assert!(swept.crashes > 100 && swept.reads_checked > 10_000, "{swept:?}");
     let commands: Vec<&str> = swept.commands.keys().map(String::as_str).collect();
-    assert!(["compact", "flush", "snapshot"].iter().all(|command| commands.contains(command)), "{commands:?}");
+    assert!(
+        ["compact", "flush", "import", "snapshot"].iter().all(|command| commands.contains(command)),
+        "{commands:?}"
+    );
 }
 
 // Two tests, for two cores.

@@ -189,6 +189,20 @@ impl File {
         sync(&call, &self.opened).await
     }
 
+    /// Writes the zeros that a real disk only promises.
+    pub(crate) async fn allocate(&self, len: u64) -> io::Result<()> {
+        check_alignment(len as usize, 0);
+        let now = self.len().await?;
+        if now >= len {
+            return Ok(());
+        }
+        let zeros = AlignedBuf::zeroed((len - now / PAGE as u64 * PAGE as u64) as usize);
+        if !now.is_multiple_of(PAGE as u64) {
+            return Err(os_error(libc::EINVAL));
+        }
+        self.write_at(zeros, now, false).await.0
+    }
+
     pub(crate) async fn trim(&self, len: u64) -> io::Result<()> {
         let call = Call::new();
         let opened = self.opened.clone();

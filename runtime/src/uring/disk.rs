@@ -9,6 +9,7 @@ use super::reactor;
 use super::socket::Descriptor;
 use crate::buffer::{ALIGNMENT, AlignedBuf};
 use crate::context;
+use crate::executor::CLASSES;
 use crate::file::OpenOptions;
 use crate::gate::{Permit, Semaphore};
 use io_uring::{opcode, types};
@@ -25,9 +26,9 @@ const FILE_MODE: libc::mode_t = 0o644;
 const DIRECTORY_MODE: libc::mode_t = 0o755;
 /// Bytes of one read or write; what is left follows in the next.
 const TRANSFER_BYTES_MAX: usize = 1 << 30;
-/// Reads, writes and syncs under way at once per shard and class (foreground, log, streaming, background); more wait in
-/// line, so that background work cannot fill the device's queue.
-const IN_FLIGHT_MAX: [u64; 4] = [256, 64, 32, 32];
+/// Reads, writes and syncs under way at once per shard and class (foreground, log, flush, streaming, background); more
+/// wait in line, so that background work cannot fill the device's queue.
+const IN_FLIGHT_MAX: [u64; CLASSES] = [256, 64, 32, 32, 32];
 
 pub(crate) struct File {
     state: Rc<FileState>,
@@ -55,7 +56,7 @@ struct Syncing {
 impl Payload for Syncing {}
 
 /// The line per class that operations wait in.
-pub(super) struct Admission([Semaphore; 4]);
+pub(super) struct Admission([Semaphore; CLASSES]);
 
 impl Default for Admission {
     fn default() -> Admission {
@@ -166,6 +167,25 @@ impl File {
     pub(crate) async fn sync(&self) -> io::Result<()> {
         self.usable()?;
         sync(&self.state, types::FsyncFlags::DATASYNC).await
+    }
+
+    #[expect(unsafe_code, reason = "see Core::single")]
+    pub(crate) async fn allocate(&self, len: u64) -> io::Result<()> {
+        self.usable()?;
+        loop {
+            let payload = Syncing { state: self.state.clone(), _permit: permit().await };
+            // SAFETY: the payload keeps the descriptor open.
+            let allocate = unsafe {
+                self.state.descriptor.core().single(payload, |p| {
+                    opcode::Fallocate::new(p.state.descriptor.target(), len).offset(0).mode(0).build()
+                })
+            };
+            match allocate.await.result {
+                e if is_passing(e) => {}
+                e if e < 0 => return Err(io::Error::from_raw_os_error(-e)),
+                _ => return Ok(()),
+            }
+        }
     }
 
     #[expect(unsafe_code, reason = "the descriptor is registered by number")]

@@ -171,6 +171,7 @@ fn run_slice(executor: &Executor) {
     executor.slice_end.set(end);
     while before < end && executor.poll_one() {
         let after = monotonic();
+        executor.charge(after.since(before).as_nanos() as u64);
         if !cfg!(debug_assertions) && after.since(before) > STALL {
             let micros = after.since(before).as_micros() as u64;
             tracing::warn!(shard = %executor.shard(), micros, "{} held its core", executor.last_polled());

@@ -138,6 +138,28 @@ pub(crate) async fn a_file_has_two_names(world: World) {
     assert_eq!(File::open(&b, READ).await.unwrap().read_at(filled(1, 0), 0).await.1[0], 7);
 }
 
+pub(crate) async fn room_that_was_promised_reads_as_zeros(world: World) {
+    let path = world.directory.join("room");
+    let file = File::open(&path, NEW).await.unwrap();
+    let len = 16 * ALIGNMENT as u64;
+    match file.allocate(len).await {
+        // Not every file system can.
+        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return,
+        allocated => allocated.unwrap(),
+    }
+    assert_eq!(file.len().await.unwrap(), len);
+    let mut page = AlignedBuf::zeroed(ALIGNMENT);
+    page.fill(7);
+    file.write_durable(page, 3 * ALIGNMENT as u64).await.0.unwrap();
+    // What is there stays.
+    file.allocate(len).await.unwrap();
+    file.allocate(ALIGNMENT as u64).await.unwrap();
+    let (read, buffer) = file.read_at(AlignedBuf::zeroed(len as usize), 0).await;
+    assert_eq!(read.unwrap(), len as usize);
+    let written = 3 * ALIGNMENT..4 * ALIGNMENT;
+    assert!(buffer.iter().enumerate().all(|(at, byte)| *byte == if written.contains(&at) { 7 } else { 0 }));
+}
+
 pub(crate) async fn a_trim_cuts_the_last_page(world: World) {
     let path = world.directory.join("a");
     let file = File::open(&path, NEW).await.unwrap();

@@ -61,7 +61,7 @@ pub(crate) async fn a_busy_class_does_not_starve_another(_: World) {
             }
         }));
     }
-    for class in [Class::Log, Class::Streaming, Class::Background] {
+    for class in [Class::Log, Class::Flush, Class::Streaming, Class::Background] {
         spawn_in(class, async {
             for _ in 0..50 {
                 yield_now().await;

@@ -8,10 +8,14 @@ use engine::store::LogPosition;
 use engine::{Descriptor, PartNames};
 use model::{Failure, TableId};
 use runtime::Class;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Before a foreign SSTable that not all cores serve, because it is being truncated, is looked at again.
+/// Before a foreign SSTable that not all cores serve, because it is being truncated, is looked at again; and the first wait
+/// after a failure.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
+/// Longest wait after a failure; each is twice as long as the one before.
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// A core's share in the end of a foreign SSTable.
 #[derive(Clone, Debug)]
@@ -38,21 +42,56 @@ pub(crate) fn start(shard: &Shard, released: bool) {
     shard.store().begin_splitting(released);
     let shard = shard.clone();
     runtime::spawn_in(Class::Background, async move {
+        let mut waits: BTreeMap<(TableId, Descriptor), Duration> = BTreeMap::new();
         while let Some((table, foreign)) = shard.store().next_foreign().await {
+            let name = (table, foreign.clone());
             match lead(&shard, table, &foreign).await {
-                Ok(true) => tracing::info!(%table, sstable = %foreign, "split a foreign SSTable between the cores"),
+                Ok(true) => {
+                    waits.remove(&name);
+                    tracing::info!(%table, sstable = %foreign, "split a foreign SSTable between the cores");
+                }
                 Ok(false) => runtime::sleep(RETRY_WAIT).await,
-                Err(failure) => {
-                    tracing::warn!(%failure, %table, sstable = %foreign, "a foreign SSTable stays as it is");
+                Err(Failed { failure, retry }) => {
                     shard.store().leave_foreign(table, &foreign);
+                    if !retry {
+                        tracing::warn!(
+                            %failure, %table, sstable = %foreign,
+                            "whether a foreign SSTable was split is for the next start to find out"
+                        );
+                        continue;
+                    }
+                    let wait = waits.get(&name).map_or(RETRY_WAIT, |wait| (*wait * 2).min(RETRY_WAIT_MAX));
+                    waits.insert(name, wait);
+                    tracing::warn!(
+                        %failure, %table, sstable = %foreign, seconds = wait.as_secs(),
+                        "a foreign SSTable could not be split, to be tried again"
+                    );
+                    let shard = shard.clone();
+                    runtime::spawn_in(Class::Background, async move {
+                        runtime::sleep(wait).await;
+                        shard.store().retry_foreign(table, &foreign);
+                    });
                 }
             }
         }
     });
 }
 
+/// A split that did not come to its end.
+struct Failed {
+    failure: Failure,
+    /// Whether everything is as it was.
+    retry: bool,
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Failed {
+        Failed { failure, retry: true }
+    }
+}
+
 /// Leads the end of one; whether it is over. `false`: some core does not serve it.
-async fn lead(shard: &Shard, table: TableId, foreign: &Descriptor) -> Result<bool, Failure> {
+async fn lead(shard: &Shard, table: TableId, foreign: &Descriptor) -> Result<bool, Failed> {
     let ask = |step: PartStep| {
         let request = PartRequest { table, foreign: foreign.clone(), step };
         shard.call_all(move || Request::Part(Box::new(request.clone())))
@@ -72,18 +111,22 @@ async fn lead(shard: &Shard, table: TableId, foreign: &Descriptor) -> Result<boo
     if let Some(failure) = opened.into_iter().find_map(|reply| reply.part().err()) {
         ask(PartStep::Drop).await;
         parts.abort().await.map_err(failed)?;
-        return Err(failure);
+        return Err(failure.into());
     }
     // What fails from here on is for the next start to find out, which sees the parts or the foreign SSTable.
     if let Err(error) = parts.commit().await {
         ask(PartStep::Drop).await;
-        return Err(failed(error));
+        return Err(Failed { failure: failed(error), retry: false });
     }
+    let mut adopted = Ok(());
     for reply in ask(PartStep::Adopt).await {
-        reply.part()?;
+        adopted = adopted.and(reply.part().map(|_| ()));
     }
-    parts.finish().await.map_err(failed)?;
-    Ok(true)
+    let ended = match adopted {
+        Ok(()) => parts.finish().await.map_err(failed),
+        Err(failure) => Err(failure),
+    };
+    ended.map(|()| true).map_err(|failure| Failed { failure, retry: false })
 }
 
 /// Takes this core's part in a step.

@@ -42,8 +42,13 @@ impl Store {
     /// # Errors
     /// The disk's; the data stays where it was.
     pub async fn flush(&self, table: TableId) -> Result<(), Error> {
-        let _pass = self.inner().gate.enter().ok_or(Error::Closing)?;
-        self.inner().faults.noted(self.inner().flush(table).await)
+        let pass = self.inner().gate.enter().ok_or(Error::Closing)?;
+        let inner = self.inner().clone();
+        let flush = async move {
+            let _pass = pass;
+            inner.faults.noted(inner.flush(table).await)
+        };
+        runtime::spawn_in(Class::Flush, flush).await
     }
 
     /// [`Store::flush`] of every table, as a drain does. Goes on after an error, which it returns.
@@ -181,7 +186,7 @@ impl Inner {
     /// Starts the task that flushes when memory or the log asks for it.
     pub(crate) fn start_flusher(self: &Rc<Self>) {
         let inner = Rc::downgrade(self);
-        runtime::spawn_in(Class::Log, async move {
+        runtime::spawn_in(Class::Flush, async move {
             loop {
                 let Some(signal) = inner.upgrade().map(|inner| inner.flush_wanted.clone()) else { return };
                 let wanted = signal

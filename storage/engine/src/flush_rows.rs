@@ -54,6 +54,7 @@ pub(crate) async fn write(
     let mut rows = Rows::new(memtable);
     let mut more = true;
     while more {
+        inner.weigh_flushes();
         more = rows.stretch(|fragment| {
             builder.fragment(fragment);
             Ok(builder.waiting() < WAITING_BYTES_MAX)

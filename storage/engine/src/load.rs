@@ -6,7 +6,8 @@
 //!    ([`crate::split`]).
 //! 3. Replay leaves out the records that an SSTable stands for.
 //!
-//! Invariants: nothing is removed but what a transaction or a truncation gave up.
+//! Invariants: nothing is removed but what a transaction or a truncation gave up ([`crate::truncated`] says how that is
+//! known of foreign ones).
 
 use crate::Error;
 use crate::commitlog::position::{LogPosition, Truncation};
@@ -132,6 +133,7 @@ impl Inner {
         let map = self.options.shard_map;
         let needed = |(_, upper): &(LogPosition, LogPosition)| self.old.borrow().is_anything_before(*upper);
         covered.extend(crate::covered::load(&directory, self.shard == 0, needed).await?);
+        let taken = crate::truncated::load(&directory, truncation, self.shard == 0).await?;
         for (descriptor, components) in tracker::list(&directory).await? {
             let sidecar = match components.contains(&Component::Helenus) {
                 true => Some(read_sidecar(&directory, &descriptor).await?),
@@ -146,7 +148,7 @@ impl Inner {
             sstable.foreign = owner.is_none();
             let flushed = Flushed::of(&sstable);
             let truncated = flushed.as_ref().zip(truncation).is_some_and(|(flushed, cut)| flushed.is_truncated(cut));
-            if truncated {
+            if truncated || (sstable.foreign && taken.contains(&descriptor)) {
                 // Not yet: other shards are still looking at what lies there.
                 self.given_up.borrow_mut().entry(table.id).or_default().push(Rc::new(sstable));
                 continue;

@@ -13,13 +13,14 @@
 use crate::Error;
 use crate::commitlog::position::{LogPosition, Truncation};
 use crate::commitlog::record::{self, ColumnList, Record, records};
-use crate::commitlog::replay::{self, Found, SegmentReader};
+use crate::commitlog::replay::{self, Found, SegmentReader, Windows};
 use crate::commitlog::segment::{HEADER_BYTES, Header, shard_of};
 use crate::load::Flushed;
 use crate::memtable::Memtable;
 use crate::renumber::Renumbering;
 use crate::store::{Inner, ReplayStats};
-use model::{Mutation, Table, TableId};
+use model::mutation::{MutationView, tables_of};
+use model::{Table, TableId};
 use runtime::{HashMap, HashSet};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -119,6 +120,7 @@ pub(crate) async fn replay(inner: &Inner, truncations: &[(TableId, Truncation)])
     let map = inner.options.shard_map;
     let mut ends = BTreeMap::new();
     let mut recorded_ends = Vec::new();
+    let windows = Windows::default();
     for header in headers.iter().filter(|header| replay::may_concern(header, inner.shard, map)) {
         let mut scan = Scan {
             inner,
@@ -126,6 +128,8 @@ pub(crate) async fn replay(inner: &Inner, truncations: &[(TableId, Truncation)])
             header: *header,
             lists: HashMap::default(),
             tables: BTreeMap::new(),
+            last: None,
+            windows: &windows,
             recorded_ends: &mut recorded_ends,
             stats: &mut stats,
         };
@@ -161,13 +165,16 @@ struct Scan<'s> {
     /// What the segment says of its tables.
     lists: HashMap<TableId, Renumbering>,
     tables: BTreeMap<TableId, u32>,
+    /// What was put there last.
+    last: Option<(TableId, u32)>,
+    windows: &'s Windows,
     recorded_ends: &'s mut Vec<(u64, u32)>,
     stats: &'s mut ReplayStats,
 }
 
 impl Scan<'_> {
     async fn run(&mut self) -> Result<Scanned, Error> {
-        let mut reader = SegmentReader::open(&self.inner.directory, self.header).await?;
+        let mut reader = SegmentReader::open(&self.inner.directory, self.header, self.windows).await?;
         let mut since_yield = 0;
         loop {
             let group = match reader.next_group().await? {
@@ -190,8 +197,7 @@ impl Scan<'_> {
             }
             for record in records(reader.payload(group)) {
                 let Record::Mutation(body) = record.map_err(corrupt)? else { continue };
-                let mutation = Mutation::decode(body.to_vec()).map_err(|_| corrupt("malformed mutation"))?;
-                let applied = self.apply(&mutation, group.offset).map_err(corrupt)?;
+                let applied = self.apply(body, group.offset).map_err(corrupt)?;
                 self.stats.applied += u64::from(applied);
                 self.stats.skipped += u64::from(!applied);
                 since_yield += 1;
@@ -212,14 +218,29 @@ impl Scan<'_> {
     }
 
     /// Applies what of a mutation belongs here; whether that was anything.
-    fn apply(&mut self, mutation: &Mutation, offset: u32) -> Result<bool, &'static str> {
+    fn apply(&mut self, body: &[u8], offset: u32) -> Result<bool, &'static str> {
+        let mut concerned = false;
+        for table in tables_of(body) {
+            if !self.lists.contains_key(&table) {
+                return Err("mutation of a table whose columns are not listed");
+            }
+            if self.last != Some((table, offset)) {
+                self.last = Some((table, offset));
+                self.tables.insert(table, offset);
+            }
+            concerned |= self.destinations.contains_key(&table);
+        }
+        // What belongs to tables that are not known yet, or no longer, is not looked at.
+        if !concerned {
+            return Ok(false);
+        }
+        let mutation = MutationView::decode(body).map_err(|_| "malformed mutation")?;
         let position = LogPosition { segment: self.header.id, offset };
         let owner = self.inner.options.shard_map.owner(mutation.token());
         let mut applied = false;
         for update in mutation.updates() {
-            let columns = self.lists.get(&update.table).ok_or("mutation of a table whose columns are not listed")?;
-            self.tables.insert(update.table, offset);
             let Some(destination) = self.destinations.get(&update.table) else { continue };
+            let Some(columns) = self.lists.get(&update.table) else { continue };
             let truncated = destination.truncation.as_ref().is_some_and(|truncation| truncation.covers(position));
             let owner = if destination.local { 0 } else { owner };
             let token = mutation.token();
@@ -344,6 +365,8 @@ async fn scan_tables(inner: &Inner, header: Header) -> Result<Scanned, Error> {
         header,
         lists: HashMap::default(),
         tables: BTreeMap::new(),
+        last: None,
+        windows: &Windows::default(),
         recorded_ends: &mut Vec::new(),
         stats: &mut ReplayStats::default(),
     };

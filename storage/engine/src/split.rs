@@ -100,9 +100,17 @@ impl Store {
             .await
     }
 
-    /// A foreign SSTable whose end failed stays as it is until the next start.
+    /// A foreign SSTable whose end failed stays as it is until [`Store::retry_foreign`] or the next start.
     pub fn leave_foreign(&self, table: TableId, foreign: &Descriptor) {
         self.inner().left_foreign.borrow_mut().insert((table, foreign.clone()));
+    }
+
+    /// A foreign SSTable whose end failed is to be given by [`Store::next_foreign`] once more.
+    pub fn retry_foreign(&self, table: TableId, foreign: &Descriptor) {
+        let inner = self.inner();
+        if inner.left_foreign.borrow_mut().remove(&(table, foreign.clone())) {
+            inner.foreign_found.notify();
+        }
     }
 
     /// A place in this shard's log for its part of a foreign SSTable; `None` if the shard does not serve that.

@@ -69,6 +69,8 @@ pub(crate) struct Inner {
     pub(crate) compaction_turn: Semaphore,
     /// Tables whose SSTables have changed since their strategy was asked.
     pub(crate) to_compact: RefCell<BTreeSet<TableId>>,
+    /// How many tasks the tables' strategies expect to have, of those with some.
+    pub(crate) waiting_tasks: RefCell<BTreeMap<TableId, usize>>,
     /// Roused when `to_compact` grows.
     pub(crate) compaction_wanted: Rc<Signal>,
     /// What compactions do and did.
@@ -145,6 +147,7 @@ impl Store {
             flush_turn: Semaphore::new(1),
             compaction_turn: Semaphore::new(1),
             to_compact: RefCell::default(),
+            waiting_tasks: RefCell::default(),
             compaction_wanted: Rc::default(),
             activity: Activity::new(),
             compacted: Rc::default(),
@@ -222,6 +225,7 @@ impl Store {
     pub fn drop_table(&self, table: TableId) {
         let state = self.inner.tables.borrow_mut().remove(&table);
         if let Some(state) = state {
+            self.inner.weigh_compactions(table);
             self.inner.give_up(table, &state.view);
             self.inner.discard(state.memtable);
             state.pending.into_iter().for_each(|pending| self.inner.discard(pending.memtable));
@@ -556,6 +560,9 @@ impl Inner {
         let millis = runtime::wall_micros() as u64 / 1000;
         gone.iter().for_each(|sstable| transaction.remove(sstable.reader.descriptor(), millis, sstable.files));
         transaction.commit(millis).await?;
+        if gone.iter().any(|sstable| sstable.foreign) {
+            crate::truncated::forget(&first.directory).await?;
+        }
         tracker::retire(gone, transaction);
         Ok(())
     }

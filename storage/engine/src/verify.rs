@@ -13,7 +13,7 @@ use crate::store::Store;
 use model::fragment::{Cursor, Fragment, Progress};
 use model::{Table, TableId, Token};
 use runtime::file::{OpenOptions, read_small};
-use runtime::{AlignedBuf, File, HashSet};
+use runtime::{AlignedBuf, Class, File, HashSet};
 use sstable::{BlockId, Component, Descriptor, Problem};
 use std::path::Path;
 use std::rc::Rc;
@@ -53,6 +53,11 @@ impl Store {
     /// # Errors
     /// The disk's.
     pub async fn verify(&self, table: TableId, depth: Depth, latest: bool) -> Result<Option<Invalid>, Error> {
+        let store = self.clone();
+        runtime::spawn_in(Class::Background, async move { store.check(table, depth, latest).await }).await
+    }
+
+    async fn check(&self, table: TableId, depth: Depth, latest: bool) -> Result<Option<Invalid>, Error> {
         let inner = self.inner();
         let _pass = inner.gate.enter().ok_or(Error::Closing)?;
         let (memtable, view) = inner.readable(table)?;

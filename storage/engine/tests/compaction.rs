@@ -138,3 +138,41 @@ fn s5_a_kept_tombstone_still_shadows_after_a_compaction() {
         assert_eq!(xs(&store).await, [0, 2]);
     });
 }
+
+#[test]
+fn a_longer_backlog_gives_compactions_more_of_the_core() {
+    let mut sim = calm(3);
+    run(&mut sim, || async {
+        let share = || runtime::shares_of(runtime::Class::Background);
+        let tables: Vec<Arc<Table>> = (1..=6).map(table).collect();
+        let store = start(small(), &tables).await;
+        assert_eq!(share(), 100, "nothing to do");
+        // Eight SSTables of a size in each table, which nobody may compact yet.
+        store.set_compaction_throughput(1);
+        for table in &tables {
+            for round in 0..8 {
+                store.apply(insert(table.id, b"p", round, 0, 1, &[b'x'; 100]), false).await.expect("apply");
+                store.flush(table.id).await.expect("flush");
+            }
+        }
+        let statistics = store.compaction_statistics();
+        let pending: usize = statistics.pending.values().sum();
+        assert!(pending >= tables.len() && statistics.running.len() == 1, "{statistics:?}");
+        let running = &statistics.running[0];
+        assert!(!running.major && running.sstables >= 4, "{running:?}");
+        assert!(running.read_bytes <= running.total_bytes && running.stored_bytes > 0, "{running:?}");
+        assert_eq!(statistics.completed, 0);
+        let backlog = share();
+        assert!(backlog >= 500, "{backlog} of {pending} tasks");
+        // The fewer tasks there are, the less of the core they get.
+        store.drop_table(tables[5].id);
+        store.drop_table(tables[4].id);
+        assert!(share() < backlog);
+        store.set_compaction_throughput(0);
+        while !store.compaction_statistics().pending.is_empty() || !store.compaction_statistics().running.is_empty() {
+            runtime::sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(share(), 100);
+        assert_eq!(runtime::shares_of(runtime::Class::Foreground), 1000);
+    });
+}

@@ -9,8 +9,9 @@ use engine::{Descriptor, Error, Options, Store};
 use model::{ShardMap, Table, Token};
 use runtime::HashSet;
 use runtime::file::{create_dir_all, link, list_dir, read_small, replace_small};
-use runtime::sim::{self, Sim, Stop};
+use runtime::sim::{self, DiskCall, Sim, Stop};
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -109,6 +110,52 @@ fn imported_rows_are_there_and_stay_and_their_files_are_moved() {
         let rows = run(&mut sim, || async { numbers(&reopened(&[]).await).await });
         assert_eq!(rows, (0..5).chain(10..20).collect::<Vec<_>>(), "copy {copy}");
     }
+}
+
+/// Files on another disk get no second name there: they are copied, and removed where they were unless they were to stay.
+#[test]
+fn files_of_another_disk_are_copied() {
+    for copy in [false, true] {
+        let mut sim = calm(1);
+        let links = Rc::new(Cell::new(0));
+        let counted = links.clone();
+        sim.set_disk_fault(NODE, move |call, path| {
+            let is_link = call == DiskCall::Link && path.starts_with(own());
+            counted.set(counted.get() + u32::from(is_link));
+            is_link.then(|| io::Error::from(io::ErrorKind::CrossesDevices))
+        });
+        run(&mut sim, move || async move {
+            fill_inbox(10..20).await;
+            let store = start(small(), &[uncompacted(&table(1))]).await;
+            let options = ImportOptions { copy, ..how() };
+            assert_eq!(take_in(&store, Path::new(INBOX), &uncompacted(&table(1)), &options).await.expect("in"), 1);
+            assert_eq!(numbers(&store).await, (10..20).collect::<Vec<_>>());
+            assert_eq!(names(Path::new(INBOX), "-Data.db").await.len(), usize::from(copy));
+            let checked = store.verify(table(1).id, Depth::Extended, false).await.expect("read");
+            assert_eq!(checked, None, "a copy is what was copied");
+        });
+        assert_eq!(links.get() > 0, !copy);
+        sim.crash(NODE);
+        let rows = run(&mut sim, || async { numbers(&reopened(&[]).await).await });
+        assert_eq!(rows, (10..20).collect::<Vec<_>>(), "copy {copy}");
+    }
+}
+
+/// Any other failure of a link is one of the import, which leaves nothing.
+#[test]
+fn files_that_cannot_be_linked_stay_where_they_are() {
+    let mut sim = calm(1);
+    sim.set_disk_fault(NODE, |call, path| {
+        (call == DiskCall::Link && path.starts_with(own())).then(|| io::ErrorKind::StorageFull.into())
+    });
+    run(&mut sim, || async {
+        fill_inbox(10..20).await;
+        let store = start(small(), &[uncompacted(&table(1))]).await;
+        take_in(&store, Path::new(INBOX), &uncompacted(&table(1)), &how()).await.expect_err("no room");
+        assert!(numbers(&store).await.is_empty());
+        assert_eq!(names(Path::new(INBOX), "-Data.db").await.len(), 1);
+        assert!(names(&own(), "-Data.db").await.is_empty());
+    });
 }
 
 /// The records that an SSTable of another node stands for are that node's: this one replays its own.

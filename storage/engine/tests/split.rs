@@ -114,6 +114,63 @@ fn expected() -> usize {
     KEYS as usize * 8
 }
 
+/// A crash after a truncation was recorded and before its SSTables are gone, and one just before it was recorded.
+#[test]
+fn a_truncation_cut_short_takes_foreign_sstables_too_or_nothing() {
+    for recorded in [true, false] {
+        let mut sim = disk_of_two_shards(1, Version::Da);
+        let truncation = run(&mut sim, || async {
+            let store = open(options_of(1), &[]).await;
+            assert_eq!(store.foreign_count(), 4);
+            let position = store.truncate(table(1).id).await.expect("truncate");
+            store.note_truncation(table(1).id, 77).await.expect("noted");
+            Truncation { counter_floor: store.counter_floor(), positions: vec![position], at_millis: 77 }
+        });
+        sim.crash(NODE);
+        assert_eq!((files(&sim, "-Data.db").len(), files(&sim, "truncated-77").len()), (4, 1));
+        let rows = run(&mut sim, move || {
+            let truncations: Vec<_> = recorded.then(|| (table(1).id, truncation.clone())).into_iter().collect();
+            async move {
+                let store = open(options_of(1), &truncations).await;
+                let rows = read_all(&store, table(1).id).await.len();
+                runtime::sleep(Duration::from_secs(60)).await;
+                rows
+            }
+        });
+        let expected = if recorded { (0, 0) } else { (expected(), 4) };
+        assert_eq!((rows, files(&sim, "-Data.db").len()), expected, "recorded: {recorded}");
+        assert!(files(&sim, "truncated-77").is_empty());
+    }
+}
+
+#[test]
+fn a_split_that_failed_is_given_again_when_it_is_asked_for() {
+    let mut sim = disk_of_two_shards(1, Version::Da);
+    run(&mut sim, || async {
+        let store = open(options_of(1), &[]).await;
+        store.begin_splitting(true);
+        let wait = Duration::from_millis(1);
+        let mut left = Vec::new();
+        while let Some(Some((table, name))) = runtime::timeout(wait, store.next_foreign()).await {
+            store.leave_foreign(table, &name);
+            left.push((table, name));
+        }
+        assert_eq!(left.len(), 4);
+        let (table, name) = left[2].clone();
+        let (waiting, again) = (store.clone(), (table, name.clone()));
+        let next = runtime::spawn(async move { waiting.next_foreign().await });
+        runtime::sleep(wait).await;
+        store.retry_foreign(table, &name);
+        assert_eq!(next.await, Some(again));
+        // One that nobody left is given once.
+        store.leave_foreign(table, &name);
+        let gone = engine::Descriptor::parse("da-77-bti-Data.db").expect("a name").0;
+        store.retry_foreign(table, &gone);
+        assert!(runtime::timeout(wait, store.next_foreign()).await.is_none());
+        assert_eq!(read_all(&store, table).await.len(), expected());
+    });
+}
+
 #[test]
 fn s4_a_split_interrupted_at_any_step_loses_nothing() {
     let steps = {

@@ -43,18 +43,62 @@ impl Mutation {
 
     /// The changes, one per table.
     pub fn updates(&self) -> impl Iterator<Item = TableUpdate<'_>> {
-        let mut tables = codec::split_key(&self.bytes).map_or(Reader { rest: &[] }, |(_, tables)| tables);
-        std::iter::from_fn(move || {
-            let (table, body) = codec::next_table(&mut tables)?;
-            let mut body = Reader { rest: body };
-            let partition_deletion = codec::partition_deletion(&mut body)?;
-            Some(TableUpdate { table, partition_deletion, body })
-        })
+        updates(&self.bytes)
     }
 
     /// The encoded form, without a copy.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
+    }
+}
+
+fn updates(bytes: &[u8]) -> impl Iterator<Item = TableUpdate<'_>> {
+    let mut tables = codec::split_key(bytes).map_or(Reader { rest: &[] }, |(_, tables)| tables);
+    std::iter::from_fn(move || {
+        let (table, body) = codec::next_table(&mut tables)?;
+        let mut body = Reader { rest: body };
+        let partition_deletion = codec::partition_deletion(&mut body)?;
+        Some(TableUpdate { table, partition_deletion, body })
+    })
+}
+
+/// The tables of a mutation whose bytes nobody has checked: all of them, if it is well-formed.
+pub fn tables_of(bytes: &[u8]) -> impl Iterator<Item = TableId> + '_ {
+    let mut tables = codec::split_key(bytes).map_or(Reader { rest: &[] }, |(_, tables)| tables);
+    std::iter::from_fn(move || codec::next_table(&mut tables).map(|(table, _)| table))
+}
+
+/// A well-formed mutation in bytes that somebody else has.
+#[derive(Clone, Copy, Debug)]
+pub struct MutationView<'a> {
+    token: Token,
+    key: &'a [u8],
+    bytes: &'a [u8],
+}
+
+impl<'a> MutationView<'a> {
+    /// Checks bytes to their end.
+    ///
+    /// # Errors
+    /// They are not a mutation.
+    pub fn decode(bytes: &'a [u8]) -> Result<MutationView<'a>, DecodeError> {
+        let key = codec::check(bytes)?;
+        Ok(MutationView { token: Token::of(key), key, bytes })
+    }
+
+    /// The partition's token.
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
+    /// The serialised partition key.
+    pub fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// The changes, one per table.
+    pub fn updates(&self) -> impl Iterator<Item = TableUpdate<'a>> + use<'a> {
+        updates(self.bytes)
     }
 }
 

@@ -373,9 +373,9 @@ impl Shared {
         let connection = Rc::new(Connection::new(self.clone(), stream));
         self.connections.borrow_mut().insert(id, connection.clone());
         self.events.add(&connection);
+        let known = Known { shared: self, id, connection: &connection };
         connection.serve().await;
-        self.connections.borrow_mut().remove(&id);
-        self.events.forget(&connection);
+        drop(known);
     }
 
     /// Lets no request begin, waits for those under way, sends what is queued, closes every connection.
@@ -392,6 +392,20 @@ impl Shared {
         }
         let connections = self.connections.borrow().values().cloned().collect::<Vec<_>>();
         connections.iter().for_each(|connection| connection.shutdown());
+    }
+}
+
+/// A connection that its shard knows until this is dropped, be it with a task that ends in the middle: each has the other.
+struct Known<'s> {
+    shared: &'s Shared,
+    id: u64,
+    connection: &'s Rc<Connection>,
+}
+
+impl Drop for Known<'_> {
+    fn drop(&mut self) {
+        self.shared.connections.borrow_mut().remove(&self.id);
+        self.shared.events.forget(self.connection);
     }
 }
 

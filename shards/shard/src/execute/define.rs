@@ -172,6 +172,8 @@ impl<'s> Definition<'s> {
                 positions: positions?,
                 at_millis: self.now_micros.div_euclid(1_000),
             };
+            let noted = self.shard.store().note_truncation(table, truncation.at_millis).await;
+            noted.map_err(|error| Failure::server(error.to_string()))?;
             records.push((table, truncation));
         }
         self.apply(local::truncated(&self.schema, &records, timestamp)).await?;

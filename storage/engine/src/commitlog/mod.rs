@@ -1,4 +1,4 @@
-//! Group commit: durable records in recycled, pre-written segments.
+//! Group commit: durable records in recycled segments.
 //!
 //! 1. `Log::append` copies a record into the group that collects; a full one waits in line.
 //! 2. The log's task (`writer`) takes one group at a time, adds the column lists that the segment lacks, and writes it

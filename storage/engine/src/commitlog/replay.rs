@@ -2,7 +2,8 @@
 //!
 //! 1. `list` names the segments. Cassandra's own segments are refused if anything is in them.
 //! 2. `SegmentReader` gives a segment's groups one by one through a window of [`WINDOW_BYTES`] (more only for a single
-//!    group that is larger), so that replay needs little memory however much there is.
+//!    group that is larger), so that replay needs little memory however much there is. While the groups of a window are
+//!    used, the one that follows is being read.
 //! 3. A segment ends at its first block that is not a valid group. If a valid group follows, or another segment knows
 //!    that this one was longer, bytes were damaged: [`Error::Corrupt`], never a silent end.
 //!
@@ -15,12 +16,17 @@ use super::segment::{
 use crate::Error;
 use model::ShardMap;
 use runtime::file::{OpenOptions, list_dir, remove, sync_dir};
-use runtime::{AlignedBuf, File};
+use runtime::{AlignedBuf, File, JoinHandle};
+use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-/// Bytes of a segment held in memory at a time.
-pub const WINDOW_BYTES: usize = 512 << 10;
+/// Bytes of a segment held in memory at a time, and as many that are on their way: two of the largest groups that small
+/// mutations make.
+pub const WINDOW_BYTES: usize = 2 << 20;
+/// Windows kept for the next segment.
+const SPARE_WINDOWS_MAX: usize = 2;
 
 /// What is in the log's directory.
 #[derive(Debug, Default)]
@@ -126,29 +132,63 @@ pub struct SegmentEnd {
     pub torn: bool,
 }
 
+/// Windows that no segment uses: filling new ones with zeros would take as long as reading them.
+#[derive(Clone, Default)]
+pub(crate) struct Windows(Rc<RefCell<Vec<AlignedBuf>>>);
+
+impl Windows {
+    fn take(&self, bytes: usize) -> AlignedBuf {
+        let spare = if bytes <= WINDOW_BYTES { self.0.borrow_mut().pop() } else { None };
+        spare.unwrap_or_else(|| AlignedBuf::zeroed(bytes.max(WINDOW_BYTES)))
+    }
+
+    fn give(&self, window: AlignedBuf) {
+        let mut spare = self.0.borrow_mut();
+        if window.capacity() == WINDOW_BYTES && spare.len() < SPARE_WINDOWS_MAX {
+            spare.push(window);
+        }
+    }
+}
+
+/// A stretch of a segment that is being read.
+struct Ahead {
+    start: u32,
+    reading: JoinHandle<(io::Result<usize>, AlignedBuf)>,
+}
+
 /// Reads one segment.
 pub(crate) struct SegmentReader {
     path: PathBuf,
     header: Header,
-    file: File,
+    file: Rc<File>,
+    windows: Windows,
     window: Option<AlignedBuf>,
     /// Where the window begins, and its bytes.
     start: u32,
     filled: usize,
+    ahead: Option<Ahead>,
     next: u32,
 }
 
+impl Drop for SegmentReader {
+    fn drop(&mut self) {
+        self.window.take().into_iter().for_each(|window| self.windows.give(window));
+    }
+}
+
 impl SegmentReader {
-    pub(crate) async fn open(directory: &Path, header: Header) -> Result<SegmentReader, Error> {
+    pub(crate) async fn open(directory: &Path, header: Header, windows: &Windows) -> Result<SegmentReader, Error> {
         let path = path_of(directory, header.id);
         let file = File::open(&path, OpenOptions::default()).await.map_err(Error::Io)?;
         Ok(SegmentReader {
             path,
             header,
-            file,
-            window: Some(AlignedBuf::zeroed(WINDOW_BYTES)),
+            file: Rc::new(file),
+            windows: windows.clone(),
+            window: None,
             start: 0,
             filled: 0,
+            ahead: None,
             next: HEADER_BYTES,
         })
     }
@@ -210,19 +250,55 @@ impl SegmentReader {
         if offset >= self.start && end <= self.start as usize + self.filled {
             return Ok(());
         }
-        let needed = (end - offset as usize).next_multiple_of(BLOCK_BYTES as usize);
-        let mut window = match self.window.take() {
-            Some(window) if window.capacity() >= needed && window.capacity() <= WINDOW_BYTES.max(needed) => window,
-            _ => AlignedBuf::zeroed(needed.max(WINDOW_BYTES)),
-        };
-        let left = self.header.segment_bytes as usize - offset as usize;
-        window.set_len(window.capacity().min(left));
         self.filled = 0;
-        let (read, window) = self.file.read_at(window, u64::from(offset)).await;
+        self.window.take().into_iter().for_each(|window| self.windows.give(window));
+        if let Some(Ahead { start, reading }) = self.ahead.take() {
+            let (read, window) = reading.await;
+            if let Ok(read) = read
+                && offset >= start
+                && end <= start as usize + read
+            {
+                (self.window, self.start, self.filled) = (Some(window), start, read);
+                self.read_ahead(offset);
+                return Ok(());
+            }
+            self.windows.give(window);
+        }
+        let needed = (end - offset as usize).next_multiple_of(BLOCK_BYTES as usize);
+        let (read, window) = self.read(offset, needed).await;
         self.window = Some(window);
         self.filled = read.map_err(Error::Io)?;
         self.start = offset;
+        self.read_ahead(offset);
         Ok(())
+    }
+
+    /// A window from `offset`, of at least `bytes` if the segment has them.
+    fn read(&self, offset: u32, bytes: usize) -> impl Future<Output = (io::Result<usize>, AlignedBuf)> + 'static {
+        let mut window = self.windows.take(bytes);
+        let left = self.header.segment_bytes as usize - offset as usize;
+        window.set_len(window.capacity().min(left));
+        let file = self.file.clone();
+        async move { file.read_at(window, u64::from(offset)).await }
+    }
+
+    /// Begins to read from the first group on that does not lie in the window, if groups reach that far.
+    fn read_ahead(&mut self, from: u32) {
+        let mut offset = from;
+        loop {
+            let bytes = self.at(offset);
+            if bytes.len() < BLOCK_BYTES as usize {
+                break;
+            }
+            let Some(frame) = GroupFrame::read(&self.header, offset, bytes) else { return };
+            if frame.bytes() > bytes.len() {
+                break;
+            }
+            offset = frame.next_offset(offset);
+        }
+        if offset > self.start && offset < self.header.segment_bytes {
+            self.ahead = Some(Ahead { start: offset, reading: runtime::spawn(self.read(offset, WINDOW_BYTES)) });
+        }
     }
 }
 

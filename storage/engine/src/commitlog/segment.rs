@@ -1,7 +1,7 @@
 //! One segment file: its header, the frame of a group, and how a file becomes a segment.
 //! Byte map: `docs/commitlog.md`.
 //!
-//! 1. A file is made under a temporary name, written in full once, given its header, synced, then renamed to its id. A
+//! 1. A file is made under a temporary name, given all of its room and its header, synced, then renamed to its id. A
 //!    recycled one keeps its contents: it moves to the temporary name, gets a new header, and moves on.
 //! 2. Checksums are seeded with the segment's nonce and id and the group's offset, so what an earlier use left behind, or
 //!    a client made up, never validates.
@@ -10,8 +10,8 @@
 
 use runtime::AlignedBuf;
 use runtime::File;
-use runtime::buffer::ALIGNMENT;
 use runtime::file::{OpenOptions, remove, rename, sync_dir};
+use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -196,6 +196,9 @@ pub fn temporary_path_of(directory: &Path, id: u64) -> PathBuf {
 pub(crate) struct Segment {
     pub(crate) header: Header,
     pub(crate) file: Rc<File>,
+    /// Up to where blocks were written before: beyond, a durable write makes the file system keep accounts, which takes
+    /// as long as the write itself.
+    pub(crate) written: Cell<u32>,
 }
 
 /// Makes a segment of a new file. On an error nothing is left but, if the disk does not even take that, a temporary file.
@@ -210,24 +213,36 @@ pub(crate) async fn create(directory: &Path, header: Header) -> io::Result<Segme
 
 async fn create_at(directory: &Path, temporary: &Path, header: Header) -> io::Result<Segment> {
     let file = File::open(temporary, OpenOptions { write: true, create: true, exclusive: false }).await?;
-    let mut buffer = AlignedBuf::zeroed(FILL_BYTES.min(header.segment_bytes as usize));
-    header.encode(&mut buffer);
+    let written = match file.allocate(u64::from(header.segment_bytes)).await {
+        Ok(()) => HEADER_BYTES,
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            fill(&file, header.segment_bytes).await?;
+            header.segment_bytes
+        }
+        Err(error) => return Err(error),
+    };
+    let mut block = AlignedBuf::zeroed(HEADER_BYTES as usize);
+    header.encode(&mut block);
+    file.write_at(block, 0).await.0?;
+    file.sync().await?;
+    rename(temporary, &path_of(directory, header.id)).await?;
+    sync_dir(directory).await?;
+    Ok(Segment { header, file: Rc::new(file), written: Cell::new(written) })
+}
+
+/// Writes zeros to all of a file, where room cannot be had otherwise.
+async fn fill(file: &File, len: u32) -> io::Result<()> {
+    let mut buffer = AlignedBuf::zeroed(FILL_BYTES.min(len as usize));
     let mut offset = 0;
-    while offset < u64::from(header.segment_bytes) {
-        let piece = (u64::from(header.segment_bytes) - offset).min(FILL_BYTES as u64);
+    while offset < u64::from(len) {
+        let piece = (u64::from(len) - offset).min(FILL_BYTES as u64);
         buffer.set_len(piece as usize);
         let (written, returned) = file.write_at(buffer, offset).await;
         written?;
         buffer = returned;
-        if offset == 0 {
-            buffer[..ALIGNMENT].fill(0);
-        }
         offset += piece;
     }
-    file.sync().await?;
-    rename(temporary, &path_of(directory, header.id)).await?;
-    sync_dir(directory).await?;
-    Ok(Segment { header, file: Rc::new(file) })
+    Ok(())
 }
 
 /// Makes a segment of the file of `old`, whose records are no longer needed. Its length must be the header's.
@@ -243,7 +258,7 @@ pub(crate) async fn recycle(directory: &Path, old: u64, header: Header) -> io::R
     written?;
     rename(&temporary, &path_of(directory, header.id)).await?;
     sync_dir(directory).await?;
-    Ok(Segment { header, file: Rc::new(file) })
+    Ok(Segment { header, file: Rc::new(file), written: Cell::new(header.segment_bytes) })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use super::group::{Group, Outcome, Waiting};
 use super::position::LogPosition;
 use super::record::{END_BYTES, RECORD_HEADER_BYTES, push_ends};
-use super::segment::{self, HEADER_BYTES, Header, id_of};
+use super::segment::{self, HEADER_BYTES, Header, Segment, id_of};
 use super::{Active, Blocked, Closed, LogOptions, Next, Shared};
 use crate::{Error, SyncMode};
 use runtime::{Class, Instant, now};
@@ -17,8 +17,12 @@ use std::time::Duration;
 
 /// Time between two attempts to prepare a segment after one failed.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(100);
-/// The next segment is prepared once this share of the active one is used.
-const PREPARE_AT: (u32, u32) = (1, 4);
+/// The next segment is prepared once this share of the active one is used: late, for by then a flush may have freed one.
+const PREPARE_AT: (u32, u32) = (3, 4);
+/// Groups shorter than this have room written for those behind them.
+const SHORT_GROUP_BYTES: u32 = 64 << 10;
+/// Zeros written behind a short group, bytes.
+const ZEROS_BYTES: u32 = 256 << 10;
 /// Most segments whose ends are recorded at start: the newest.
 pub(crate) const ENDS_MAX: usize = 512;
 
@@ -30,6 +34,21 @@ pub(crate) fn new_header(options: &LogOptions, counter: u64) -> Header {
         segment_bytes: options.segment_bytes,
         shard_map: options.shard_map,
     }
+}
+
+/// How many zeros to write behind a group of so many bytes at `offset`, in the same write.
+///
+/// The first write of a block costs the file system an entry in its journal, which doubles the time of a short group and
+/// does not matter to a long one. So a short group that comes to such blocks pays for those of the next ones as well; under
+/// load, when groups are long, nothing is written twice.
+fn zeros_behind(segment: &Segment, offset: u32, blocks: u32) -> u32 {
+    let end = offset + blocks;
+    if end <= segment.written.get() {
+        return 0;
+    }
+    let zeros = if blocks < SHORT_GROUP_BYTES { ZEROS_BYTES.min(segment.header.segment_bytes - end) } else { 0 };
+    segment.written.set(end + zeros);
+    zeros
 }
 
 /// The task.
@@ -123,7 +142,7 @@ impl Shared {
             (active.segment.clone(), active.offset)
         };
         let blocks = group.block_bytes();
-        let (bytes, waiting) = group.into_bytes(&segment.header, offset);
+        let (bytes, waiting) = group.into_bytes(&segment.header, offset, zeros_behind(&segment, offset, blocks));
         let (written, bytes) = segment.file.write_durable(bytes, u64::from(offset)).await;
         self.buffers.give(bytes);
         self.in_flight.borrow_mut().take();
@@ -234,7 +253,7 @@ impl Shared {
         Ok(())
     }
 
-    async fn prepare(&self) -> io::Result<segment::Segment> {
+    async fn prepare(&self) -> io::Result<Segment> {
         let counter = self.next_counter.get();
         self.next_counter.set(counter + 1);
         let header = new_header(&self.options, counter);
@@ -260,7 +279,7 @@ impl Shared {
             (active.segment.clone(), active.offset)
         };
         let blocks = group.block_bytes();
-        let (bytes, _) = group.into_bytes(&segment.header, offset);
+        let (bytes, _) = group.into_bytes(&segment.header, offset, 0);
         let (written, bytes) = segment.file.write_durable(bytes, u64::from(offset)).await;
         self.buffers.give(bytes);
         written.map_err(Error::Io)?;

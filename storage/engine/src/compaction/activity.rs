@@ -226,6 +226,11 @@ impl Activity {
         }
     }
 
+    /// How many of those under way somebody asked for.
+    pub(crate) fn asked_for(&self) -> usize {
+        self.running.borrow().iter().filter(|running| running.major).count()
+    }
+
     /// Counts a compaction that is done, and keeps its record until somebody asks.
     fn done(&self, record: Compacted) {
         self.completed.set(self.completed.get() + 1);

@@ -21,9 +21,20 @@ impl Store {
     /// # Errors
     /// The disk's, or an SSTable that cannot be read: everything stays as it was.
     pub async fn compact(&self, table: TableId) -> Result<(), Error> {
-        let inner = self.inner();
-        let _pass = inner.gate.enter().ok_or(Error::Closing)?;
-        inner.flush(table).await?;
+        let pass = self.inner().gate.enter().ok_or(Error::Closing)?;
+        self.flush(table).await?;
+        let inner = self.inner().clone();
+        let compaction = async move {
+            let _pass = pass;
+            inner.compact_all(table).await
+        };
+        runtime::spawn_in(Class::Background, compaction).await
+    }
+}
+
+impl Inner {
+    async fn compact_all(self: &Rc<Self>, table: TableId) -> Result<(), Error> {
+        let inner = self;
         let _turn = inner.compaction_turn.acquire(1).await;
         let inputs: Vec<_> = {
             let tables = inner.tables.borrow();
@@ -44,6 +55,7 @@ impl Inner {
     /// A table's SSTables have changed.
     pub(crate) fn want_compaction(&self, table: TableId) {
         self.to_compact.borrow_mut().insert(table);
+        self.weigh_compactions(table);
         self.compaction_wanted.notify();
     }
 
@@ -73,7 +85,9 @@ impl Inner {
     async fn compact_as_wanted(self: &Rc<Self>, table: TableId) -> Result<(), Error> {
         while !self.gate.is_closed() {
             let _turn = self.compaction_turn.acquire(1).await;
-            let Some((task, job)) = self.next_task(table) else { return Ok(()) };
+            let next = self.next_task(table);
+            self.weigh_compactions(table);
+            let Some((task, job)) = next else { return Ok(()) };
             let inputs: Vec<Candidate> = job.inputs.iter().map(|input| candidate(input, 0)).collect();
             let done = match task.kind {
                 Kind::Expired => self.drop_expired(job).await?,
@@ -140,8 +154,10 @@ impl Inner {
         }
         let (table, inputs) = (job.table, job.inputs.len());
         let tracked = Tracked::new(self, table, kind, &job.inputs);
+        self.weigh_compactions(table);
         let outcome = run::run(self, job, now_in_seconds(), &tracked).await;
         tracked.done(&outcome);
+        self.weigh_compactions(table);
         let done = outcome?;
         tracing::info!(%table, inputs, ?done, "compacted");
         Ok(done)
@@ -151,8 +167,10 @@ impl Inner {
 impl Inner {
     async fn drop_expired(self: &Rc<Self>, job: Job) -> Result<Done, Error> {
         let tracked = Tracked::new(self, job.table, Kind::Expired, &job.inputs);
+        let table = job.table;
         let outcome = run::drop_expired(self, job).await;
         tracked.done(&outcome);
+        self.weigh_compactions(table);
         outcome
     }
 
