@@ -1,6 +1,6 @@
 //! Plans of INSERT, UPDATE, DELETE and BATCH.
 
-use super::{Choice, ClusteringRestriction, JsonInsert, Term};
+use super::{Choice, ClusteringRestriction, Conditions, JsonInsert, Term};
 use model::{ColumnId, Table};
 use std::sync::Arc;
 
@@ -39,6 +39,8 @@ pub struct Modify {
     /// INSERT JSON of a marker: keys and operations name markers that follow the statement's own, one per column of the
     /// table, whose values come out of the text.
     pub json: Option<JsonInsert>,
+    /// IF.
+    pub conditions: Conditions,
 }
 
 /// What is done to one column.
@@ -100,6 +102,11 @@ impl Operation {
 }
 
 impl Modify {
+    /// Whether it has an IF.
+    pub fn is_conditional(&self) -> bool {
+        !matches!(self.conditions, Conditions::None)
+    }
+
     /// Whether an operation reads before it writes.
     pub fn reads(&self) -> bool {
         self.operations.iter().chain(&self.statics).any(Operation::reads)
@@ -124,6 +131,8 @@ pub struct Batch {
     pub kind: BatchKind,
     /// The statements.
     pub statements: Vec<Modify>,
+    /// Whether one of them has an IF.
+    pub conditional: bool,
     /// USING TIMESTAMP of the whole.
     pub timestamp: Option<Term>,
 }

@@ -6,7 +6,11 @@ use model::value::Bound;
 use model::{Failure, Table};
 
 /// The values of all columns in the bound text.
-pub(super) fn values(table: &Table, json: &JsonInsert, values: &Values<'_>) -> Result<Vec<JsonValue>, Failure> {
+pub(in crate::execute) fn values(
+    table: &Table,
+    json: &JsonInsert,
+    values: &Values<'_>,
+) -> Result<Vec<JsonValue>, Failure> {
     match values.bound.get(usize::from(json.marker)) {
         Some(Bound::Bytes(text)) => json_values(table, &String::from_utf8_lossy(text), json.default_unset),
         // An unset text is an empty one.
@@ -16,7 +20,7 @@ pub(super) fn values(table: &Table, json: &JsonInsert, values: &Values<'_>) -> R
 }
 
 /// What was bound, then the text's values.
-pub(super) fn bound<'v>(values: &'v Values<'_>, parts: &'v [JsonValue]) -> Vec<Bound<'v>> {
+pub(in crate::execute) fn bound<'v>(values: &'v Values<'_>, parts: &'v [JsonValue]) -> Vec<Bound<'v>> {
     let parts = parts.iter().map(|part| match part {
         JsonValue::Unset => Bound::Unset,
         JsonValue::Null => Bound::Null,
