@@ -26,6 +26,8 @@ use std::rc::Rc;
 /// How far a round has come, for who gives up waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Progress {
+    /// Others have the lock.
+    Waiting,
     /// Nothing was proposed.
     Preparing,
     /// The change may have been accepted.
@@ -55,13 +57,15 @@ pub(crate) async fn decide(shard: &Shard, request: Conditional) -> Result<Decide
 /// Decides a request about a partition of this core, within its time.
 pub(crate) async fn at_owner(shard: &Shard, request: Conditional) -> Result<Decided, Failure> {
     let terms = request.terms;
-    let (progress, contentions) = (Rc::new(Cell::new(Progress::Preparing)), Rc::new(Cell::new(0)));
+    let (progress, contentions) = (Rc::new(Cell::new(Progress::Waiting)), Rc::new(Cell::new(0)));
     let mut running = Box::pin(round(shard.clone(), request, progress.clone(), contentions.clone()));
     match runtime::timeout(terms.timeout, running.as_mut()).await {
         Some(result) => result,
         None => {
             // What is under way must be decided before the lock is let go: it goes on without its client.
-            runtime::spawn(running);
+            if progress.get() != Progress::Waiting {
+                runtime::spawn(running);
+            }
             Err(timed_out(&terms, progress.get(), contentions.get()))
         }
     }
@@ -78,6 +82,7 @@ async fn round(
     let table = request.table.clone();
     let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
     let _guard = shard.store().lock(table.id, &key).await.map_err(failed)?;
+    progress.set(Progress::Preparing);
     let acceptor = StoredAcceptor::new(&shard, &table, &key);
     let scope = match request.serial {
         Consistency::LocalSerial => Scope::Local,
@@ -166,7 +171,7 @@ fn ballot(shard: &Shard, scope: Scope, above: Option<Ballot>) -> Ballot {
 fn timed_out(terms: &Terms, progress: Progress, contentions: u16) -> Failure {
     let block_for = terms.block_for as i32;
     match progress {
-        Progress::Preparing => {
+        Progress::Waiting | Progress::Preparing => {
             let detail =
                 Detail::CasWriteTimeout { consistency: terms.consistency, received: 0, block_for, contentions };
             let text = format!(
