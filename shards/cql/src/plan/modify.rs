@@ -1,6 +1,7 @@
 //! Plans of INSERT, UPDATE, DELETE and BATCH.
 
 use super::{Choice, ClusteringRestriction, Conditions, JsonInsert, Term};
+use crate::functions::Function;
 use model::{ColumnId, Table};
 use std::sync::Arc;
 
@@ -89,9 +90,21 @@ pub enum ColumnChange {
     DeleteIndex(Term),
     /// `c = c - [..]` of a list: reads first.
     RemoveValues(Term),
+    /// `c = c + x` of a number or a text, in a conditional change, which knows what there is: null stays null.
+    Increase {
+        /// The sum of two values of the column's type.
+        sum: Function,
+        /// What is added.
+        by: Term,
+    },
 }
 
 impl Operation {
+    /// Whether it adds to a number or a text.
+    pub fn increases(&self) -> bool {
+        matches!(self.change, ColumnChange::Increase { .. })
+    }
+
     /// Whether what it writes depends on what is there.
     pub fn reads(&self) -> bool {
         matches!(

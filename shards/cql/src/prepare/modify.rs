@@ -49,7 +49,7 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
                 if column.kind.is_key() {
                     return Err(Failure::invalid(format!("PRIMARY KEY part {name} found in SET part")));
                 }
-                operations.push(operation::assign(column, assignment, scope, markers)?);
+                operations.push(operation::assign(column, assignment, conditional, scope, markers)?);
             }
             let (statics, operations) = by_kind(operations, &table);
             let only_statics = operations.is_empty() && !statics.is_empty() && !asks_rows;

@@ -9,6 +9,7 @@
 //! microsecond before it, so that what a batch deletes and writes is written.
 
 use super::request::{Conditional, Part};
+use super::sums;
 use crate::execute::binding::Values;
 use crate::execute::modify::reading::{self, ReadingChange};
 use crate::execute::modify::{Mutations, When, named_row};
@@ -62,6 +63,7 @@ pub(crate) async fn decide(
     let mut mutations = Mutations::of_batch();
     for (Part { modify, .. }, bound) in request.parts.iter().zip(&bound) {
         let values = Values::in_order(bound);
+        let modify = &*sums::summed(shard, &asked, &found, modify, &values)?;
         if modify.reads() {
             let change = ReadingChange::new(modify, &values, &request.key, request.local, when);
             let lists = reading::read(shard, &change.wants(shard)?).await?;
@@ -88,7 +90,7 @@ enum Wanted<'c> {
 }
 
 /// What the statements ask for together.
-struct Asked<'c> {
+pub(super) struct Asked<'c> {
     table: &'c Table,
     statics: Option<Wanted<'c>>,
     /// By comparable form: the clustering and what is wanted of its row.
@@ -193,7 +195,9 @@ impl<'c> Asked<'c> {
                 modifies().any(|modify| {
                     let operations = modify.operations.iter().chain(&modify.statics);
                     modify.conditions.columns().iter().any(|condition| condition.column == *id)
-                        || operations.into_iter().any(|operation| operation.reads() && operation.column == *id)
+                        || operations
+                            .into_iter()
+                            .any(|operation| operation.column == *id && (operation.reads() || operation.increases()))
                 })
             };
             self.columns = data.map(|column| column.id).filter(looked_at).collect();
@@ -241,7 +245,7 @@ impl<'c> Asked<'c> {
     }
 
     /// A column's value in a row that was read.
-    fn value<'r>(&self, row: &'r Found, column: ColumnId) -> Option<&'r [u8]> {
+    pub(super) fn value<'r>(&self, row: &'r Found, column: ColumnId) -> Option<&'r [u8]> {
         let keys = self.table.primary_key_len();
         let at = match self.table.index_of(column) {
             Some(at) if at < keys => at,
@@ -263,16 +267,16 @@ fn mixed(before: &Wanted<'_>, now: &Wanted<'_>, word: &str) -> Result<(), Failur
 }
 
 /// The comparable form of a whole clustering.
-fn comparable_of(table: &Table, clustering: &[u8]) -> Vec<u8> {
+pub(super) fn comparable_of(table: &Table, clustering: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     comparable::bound(table, Clustering(clustering).components(), BoundSide::Before, &mut out);
     out
 }
 
 /// A row that was read.
-struct Found {
+pub(super) struct Found {
     /// The comparable form of its clustering. `None`: of a partition that has static content alone.
-    place: Option<Vec<u8>>,
+    pub(super) place: Option<Vec<u8>>,
     /// The primary key's columns and then those read, in their order.
     values: Vec<Option<Vec<u8>>>,
 }

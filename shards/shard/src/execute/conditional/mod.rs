@@ -7,6 +7,7 @@
 
 pub(crate) mod decision;
 pub(crate) mod request;
+mod sums;
 
 use super::binding::{Keys, Values};
 use super::modify::{json, reading};

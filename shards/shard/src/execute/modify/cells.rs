@@ -298,6 +298,8 @@ impl<'a> Cells<'a> {
                     }
                 }
             }
+            // A conditional change knows what there is, and sets what comes of it.
+            ColumnChange::Increase { .. } => {}
             ColumnChange::DeleteField(field) => {
                 self.push(column, Some(Cow::Owned(field.to_be_bytes().to_vec())), What::Deleted);
             }
