@@ -42,6 +42,7 @@ pub struct QueryOptions {
     pub paging_state: Option<Vec<u8>>,
     pub timestamp: Option<i64>,
     pub now_in_seconds: Option<i32>,
+    pub serial_consistency: Option<Consistency>,
     pub skip_metadata: bool,
 }
 
@@ -54,6 +55,7 @@ impl Default for QueryOptions {
             paging_state: None,
             timestamp: None,
             now_in_seconds: None,
+            serial_consistency: None,
             skip_metadata: false,
         }
     }
@@ -67,6 +69,7 @@ impl QueryOptions {
             paging_state: self.paging_state.as_deref(),
             timestamp: self.timestamp,
             now_in_seconds: self.now_in_seconds,
+            serial_consistency: self.serial_consistency,
             skip_metadata: self.skip_metadata,
             ..QueryParameters::new(self.consistency)
         }

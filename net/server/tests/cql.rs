@@ -7,7 +7,7 @@
 //!   blob literal as raw bytes);
 //! * `@prepare`: only prepare, the answer is the metadata;
 //! * `@page n`: rows per page; every page is fetched;
-//! * `@consistency LEVEL`, `@timestamp micros`, `@now seconds` (since 1970).
+//! * `@consistency LEVEL`, `@serial LEVEL` (of conditional changes), `@timestamp micros`, `@now seconds` (since 1970).
 //!
 //! The answer follows as lines that begin with `-> `. Without further ado the cases run on a simulated node and must give
 //! the recorded answers. With `HELENUS_ORACLE=1` they run on real Cassandra, started by the script that `CASSANDRA` names,

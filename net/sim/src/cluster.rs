@@ -41,6 +41,8 @@ pub struct Report {
     pub answered: u64,
     /// Partition reads checked.
     pub reads_checked: u64,
+    /// Conditional changes and SERIAL reads answered.
+    pub decisions: u64,
     /// Commands of the operator that were carried out.
     pub commands: u64,
     /// Crashes and orderly stops.
@@ -89,6 +91,7 @@ pub fn run(seed: u64) -> Report {
         seed,
         answered: world.answered,
         reads_checked: world.reads_checked,
+        decisions: world.registers.answered,
         commands: world.commands.values().sum(),
         rounds: run.rounds,
         events: run.sim.steps(),
@@ -135,6 +138,7 @@ impl Run {
             self.start_server()?;
             let now = self.sim.now().0;
             self.world.borrow_mut().history.restarted(now, lossy_since);
+            self.world.borrow_mut().registers.restarted();
             self.check("a restart")?;
         }
         self.finish()

@@ -7,9 +7,11 @@
 
 pub mod cluster;
 pub mod history;
+pub mod linearizable;
 pub mod operator;
 pub mod oracle;
 mod reads;
+pub mod registers;
 pub mod sweep;
 pub mod tables;
 pub mod workload;

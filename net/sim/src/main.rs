@@ -43,11 +43,12 @@ fn main() -> ExitCode {
     if let Some(last) = arguments.sweep {
         return sweep(&arguments, last);
     }
-    let (mut broken, mut answered, mut reads, mut commands, mut rounds, mut events) = (0, 0, 0, 0, 0, 0);
+    let (mut broken, mut answered, mut reads, mut decisions, mut commands, mut rounds, mut events) = (0, 0, 0, 0, 0, 0, 0);
     for seed in arguments.first..arguments.first + arguments.count {
         let report = sim::run(seed);
         answered += report.answered;
         reads += report.reads_checked;
+        decisions += report.decisions;
         commands += report.commands;
         rounds += report.rounds;
         events += report.events;
@@ -61,7 +62,7 @@ fn main() -> ExitCode {
     }
     println!(
         "{} seeds, {broken} broken; {rounds} restarts, {answered} statements, {reads} reads checked, \
-         {commands} commands, {events} events",
+         {decisions} decisions, {commands} commands, {events} events",
         arguments.count
     );
     if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

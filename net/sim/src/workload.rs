@@ -5,6 +5,7 @@
 
 use crate::history::{Effects, Fate, History, Violation, WriteId};
 use crate::reads::{self, Scan};
+use crate::registers::{self, Registers};
 use crate::tables::column::C;
 use crate::tables::{CREATE_TYPE, PARTITIONS, TestTable};
 use crate::writes::{self, Manner, TIMESTAMP_STEP};
@@ -49,6 +50,8 @@ pub struct World {
     pub busy: usize,
     /// Whether a client's own table has column `c`; nothing if nobody can tell.
     pub(crate) columns_c: BTreeMap<u8, Option<bool>>,
+    /// What conditional changes did.
+    pub registers: Registers,
 }
 
 impl World {
@@ -133,6 +136,9 @@ pub async fn client(number: u8, servers: Vec<SocketAddr>, world: SharedWorld) {
 }
 
 async fn step(number: u8, client: &mut Client, world: &SharedWorld, scan: &mut Option<Scan>) -> Result<(), Broken> {
+    if rng::below(5) == 0 {
+        return registers::step(client, world).await;
+    }
     let own = TestTable::own(number);
     let table = match rng::below(6) {
         0 => TestTable::PLAIN,
@@ -330,6 +336,7 @@ pub async fn create_schema(client: &mut Client, clients: u8) -> Result<(), CallE
         )
         .await?;
     client.query(CREATE_TYPE, &options).await?;
+    client.query(registers::CREATE, &options).await?;
     for index in 0..2 + clients {
         client.query(&TestTable { index }.create(), &options).await?;
     }
@@ -347,6 +354,13 @@ pub async fn check_all(client: &mut Client, clients: u8, world: &SharedWorld) ->
                     world.borrow_mut().violation.get_or_insert(violation.0);
                 }
             }
+        }
+    }
+    match registers::check_all(client, world).await {
+        Ok(()) => {}
+        Err(Broken::Connection) => return Err("the connection broke".into()),
+        Err(Broken::Rule(violation)) => {
+            world.borrow_mut().violation.get_or_insert(violation.0);
         }
     }
     let broken = world.borrow().history.check_groups();

@@ -85,10 +85,14 @@ pub fn refusal(out: &mut Vec<u8>, address: Address, failure: &Failure) {
     }
 }
 
+/// The write type of conditional changes.
+const CAS: &str = "CAS";
+
 fn put_error(out: &mut Vec<u8>, version: Version, failure: &Failure) {
     let (code, text) = match failure.code {
         ErrorCode::ReadFailure if version < Version::V4 => (ErrorCode::ReadTimeout, timed_out(failure)),
         ErrorCode::WriteFailure if version < Version::V4 => (ErrorCode::WriteTimeout, timed_out(failure)),
+        ErrorCode::CasWriteUnknown if version < Version::V5 => (ErrorCode::WriteTimeout, timed_out(failure)),
         code => (code, failure.text.clone()),
     };
     put_int(out, code as i32);
@@ -103,6 +107,19 @@ fn put_error(out: &mut Vec<u8>, version: Version, failure: &Failure) {
         Detail::WriteTimeout { consistency, received, block_for, write_type } => {
             put_acks(out, *consistency, *received, *block_for);
             put_string(out, write_type);
+        }
+        Detail::CasWriteTimeout { consistency, received, block_for, contentions } => {
+            put_acks(out, *consistency, *received, *block_for);
+            put_string(out, CAS);
+            if version >= Version::V5 {
+                put_short(out, *contentions);
+            }
+        }
+        Detail::CasWriteUnknown { consistency, received, block_for } => {
+            put_acks(out, *consistency, *received, *block_for);
+            if version < Version::V5 {
+                put_string(out, CAS);
+            }
         }
         Detail::ReadTimeout { consistency, received, block_for, data_present } => {
             put_acks(out, *consistency, *received, *block_for);
@@ -134,7 +151,9 @@ fn put_error(out: &mut Vec<u8>, version: Version, failure: &Failure) {
 /// What version 3 is told instead of a failure of replicas.
 fn timed_out(failure: &Failure) -> Cow<'static, str> {
     match failure.detail {
-        Detail::ReadFailure { received, .. } | Detail::WriteFailure { received, .. } => {
+        Detail::ReadFailure { received, .. }
+        | Detail::WriteFailure { received, .. }
+        | Detail::CasWriteUnknown { received, .. } => {
             format!("Operation timed out - received only {received} responses.").into()
         }
         _ => failure.text.clone(),

@@ -207,6 +207,26 @@ fn errors_carry_their_detail() {
     assert_eq!(body(failure(ErrorCode::Unprepared).with(unprepared)), (0x2500, b"\0\x02ab".to_vec()));
 }
 
+/// An unknown outcome of a conditional change has a code of its own from version 5 on, and a time-out tells how often the
+/// change had to begin again.
+#[test]
+fn failures_of_conditional_changes_by_version() {
+    let body =
+        |version, failure: &Failure| match answer(version, |out, to| response::error(out, to, &[], failure)).response {
+            client::Response::Error { code, detail, .. } => (code, detail),
+            other => panic!("{other:?}"),
+        };
+    let (consistency, received, block_for) = (Consistency::Serial, 1, 2);
+    let detail = Detail::CasWriteUnknown { consistency, received, block_for };
+    let unknown = Failure::new(ErrorCode::CasWriteUnknown, "text").with(detail);
+    assert_eq!(body(Version::V5, &unknown), (0x1700, b"\0\x08\0\0\0\x01\0\0\0\x02".to_vec()));
+    assert_eq!(body(Version::V4, &unknown), (0x1100, b"\0\x08\0\0\0\x01\0\0\0\x02\0\x03CAS".to_vec()));
+    let detail = Detail::CasWriteTimeout { consistency, received, block_for, contentions: 3 };
+    let timeout = Failure::new(ErrorCode::WriteTimeout, "text").with(detail);
+    assert_eq!(body(Version::V5, &timeout), (0x1100, b"\0\x08\0\0\0\x01\0\0\0\x02\0\x03CAS\0\x03".to_vec()));
+    assert_eq!(body(Version::V4, &timeout), (0x1100, b"\0\x08\0\0\0\x01\0\0\0\x02\0\x03CAS".to_vec()));
+}
+
 /// Which replicas failed, and why, is known from version 5 on; version 3 knows only time-outs.
 #[test]
 fn failures_of_replicas_by_version() {

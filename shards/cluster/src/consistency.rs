@@ -1,7 +1,7 @@
 //! Consistency level and replication to the number of acks.
 //!
-//! There is one data centre, so the LOCAL_ and EACH_ levels need what the plain ones need. Nothing can be written
-//! conditionally yet, so a read at SERIAL has no proposal to finish and is a read at QUORUM.
+//! There is one data centre, so the LOCAL_ and EACH_ levels need what the plain ones need. What is decided at SERIAL needs
+//! a majority: errors speak of QUORUM.
 
 use crate::replication::replication_factor;
 use model::failure::Detail;
@@ -32,7 +32,44 @@ pub fn for_write(level: Consistency, replication: &Replication, alive: usize) ->
     require(level, replication, alive)
 }
 
+/// The same for a conditional change: `serial` is the level at which it is decided, `commit` the one at which it is told
+/// of. How many replicas live is asked for the decision alone.
+pub fn for_cas(
+    serial: Consistency,
+    commit: Consistency,
+    replication: &Replication,
+    alive: usize,
+) -> Result<Requirement, Failure> {
+    if !serial.is_serial() {
+        return Err(Failure::invalid(
+            "Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL",
+        ));
+    }
+    match commit {
+        Consistency::Serial | Consistency::LocalSerial => {
+            let name = commit.name();
+            return Err(Failure::invalid(format!(
+                "{name} is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is \
+                 accepted but I don't care how many replicas commit it for non-SERIAL reads\""
+            )));
+        }
+        Consistency::EachQuorum if !replication.class.ends_with("NetworkTopologyStrategy") => {
+            let class = &replication.class;
+            return Err(Failure::invalid(format!(
+                "consistency level EACH_QUORUM not compatible with replication strategy ({class})"
+            )));
+        }
+        _ => {}
+    }
+    require(serial, replication, alive)
+}
+
 fn require(level: Consistency, replication: &Replication, alive: usize) -> Result<Requirement, Failure> {
+    let level = match level {
+        Consistency::Serial => Consistency::Quorum,
+        Consistency::LocalSerial => Consistency::LocalQuorum,
+        other => other,
+    };
     let factor = replication_factor(replication);
     let block_for = match level {
         // The coordinator itself may take the write for a replica that is down.
@@ -98,6 +135,23 @@ mod tests {
         }
         assert_eq!(for_read(Consistency::One, &simple("3"), 1), Ok(Requirement { block_for: 1 }));
         assert_eq!(for_read(Consistency::Quorum, &simple("3"), 2), Ok(Requirement { block_for: 2 }));
+    }
+
+    #[test]
+    fn conditional_changes_need_a_majority() {
+        use Consistency::*;
+        for commit in [Any, One, Two, Three, Quorum, All, LocalQuorum, LocalOne] {
+            assert_eq!(for_cas(Serial, commit, &simple("1"), 1), Ok(Requirement { block_for: 1 }), "{commit:?}");
+        }
+        let unavailable = for_cas(LocalSerial, One, &simple("3"), 1).unwrap_err();
+        assert_eq!(unavailable.text, "Cannot achieve consistency level LOCAL_QUORUM");
+        let text = |serial, commit| for_cas(serial, commit, &simple("1"), 1).unwrap_err().text.into_owned();
+        assert_eq!(
+            text(Quorum, One),
+            "Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL"
+        );
+        assert!(text(Serial, LocalSerial).starts_with("LOCAL_SERIAL is not supported as conditional update commit"));
+        assert!(text(Serial, EachQuorum).starts_with("consistency level EACH_QUORUM not compatible with"));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 pub mod ast;
 mod compaction_options;
 mod compression_options;
+pub mod conditions;
 pub mod define;
 pub mod functions;
 mod lexer;

@@ -49,6 +49,12 @@ fn relations() {
 }
 
 #[test]
+fn conditions() {
+    let many = |count: usize| format!("UPDATE t SET v = 1 WHERE pk = 1 IF {}", vec!["v = 1"; count].join(" AND "));
+    check(&many(RELATIONS_MAX), &many(RELATIONS_MAX + 1), "An IF clause takes at most 100 conditions");
+}
+
+#[test]
 fn depth() {
     let error = "nest at most 12 levels deep";
     let nest = |open: &str, close: &str, depth: usize| format!("{}{}", open.repeat(depth), close.repeat(depth));

@@ -15,6 +15,7 @@ mod execute;
 mod held;
 pub mod imports;
 pub mod mailbox;
+mod paxos;
 pub mod ports;
 pub mod query_trace;
 mod replica;
@@ -25,6 +26,7 @@ pub mod snapshots;
 mod split;
 mod start;
 pub mod table_verbs;
+mod truncations;
 pub mod verbs;
 mod virtual_tables;
 
@@ -60,6 +62,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
+use truncations::Truncations;
 use verbs::{Reply, Request};
 
 /// What a shard needs to know of its node. The same on all shards.
@@ -256,6 +259,8 @@ struct Inner {
     barrier: Barrier,
     /// Locks that requests hold from one message to another.
     held: Held<engine::RowGuard>,
+    /// When tables were emptied.
+    truncations: Truncations,
     /// Requests of clients under way.
     gate: Gate,
     /// Traces being written.
@@ -396,6 +401,7 @@ impl Shard {
             snapshots_expire_at: Cell::new(None),
             barrier: Barrier::default(),
             held: Held::default(),
+            truncations: Truncations::default(),
             gate: Gate::new(),
             trace_writes: Semaphore::new(query_trace::WRITES_MAX),
             config,
@@ -473,6 +479,10 @@ impl Shard {
 
     pub(crate) fn held(&self) -> &Held<engine::RowGuard> {
         &self.inner.held
+    }
+
+    pub(crate) fn truncations(&self) -> &Truncations {
+        &self.inner.truncations
     }
 
     pub(crate) fn prepared(&self) -> &RefCell<StatementCache> {

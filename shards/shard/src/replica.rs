@@ -36,6 +36,7 @@ pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
     match request {
         Request::Mutate { mutation, system } => Reply::Done(mutate(shard, mutation, system).await),
         Request::Change(change) => Reply::Done(Box::pin(crate::execute::modify::reading::apply(shard, &change)).await),
+        Request::Decide(request) => Reply::Decided(Box::pin(crate::coordinator::cas::at_owner(shard, *request)).await),
         Request::Hold(hold) => Reply::Held(Box::pin(crate::held::hold(shard, &hold)).await),
         Request::LetGo(ticket) => {
             shard.held().let_go(ticket);
@@ -46,6 +47,7 @@ pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
         Request::Define(define) => Reply::Defined(Box::pin(crate::execute::define::define(shard, *define)).await),
         Request::Truncate(table) => Reply::Done(Box::pin(crate::execute::define::truncate(shard, table)).await),
         Request::TruncateLocal(table) => {
+            shard.truncations().note(table, shard.clock().timestamp());
             let result = shard.store().truncate(table).await;
             Reply::Truncated(result.map_err(|error| failure(&shard.schema(), None, error)))
         }

@@ -63,6 +63,10 @@ pub(crate) async fn start(
             receiver.receive(from, message);
         }
     });
+    for (table, truncation) in &truncations {
+        // Of a time in milliseconds, all of its microseconds.
+        shard.truncations().note(*table, truncation.at_millis.saturating_mul(1000).saturating_add(999));
+    }
     batch_log::replay(&shard, &truncations).await.map_err(store_error)?;
     runtime::spawn_in(Class::Background, crate::compaction_history::keep(shard.clone()));
     if led {

@@ -1,6 +1,8 @@
 //! Requests between cores (later: between nodes) and their replies.
 
 use crate::execute::batch_reading::{Hold, Holding};
+use crate::execute::conditional::decision::Decided;
+use crate::execute::conditional::request::Conditional;
 use crate::execute::modify::reading::ReadingChange;
 use crate::ports::{Observation, SchemaChange};
 use crate::query_trace::Events;
@@ -27,6 +29,8 @@ pub enum Request {
     },
     /// Change what the receiver owns, depending on what is there.
     Change(Box<ReadingChange>),
+    /// Decide about a partition that the receiver owns.
+    Decide(Box<Conditional>),
     /// Lock a partition that the receiver owns until [`Request::LetGo`], and read lists of it.
     Hold(Box<Hold>),
     /// Let go of the lock with this ticket.
@@ -131,6 +135,8 @@ pub struct Defined {
 pub enum Reply {
     /// Done.
     Done(Result<(), Failure>),
+    /// Of a decision.
+    Decided(Result<Decided, Failure>),
     /// Of a lock.
     Held(Result<Holding, Failure>),
     /// Of a read.
@@ -166,6 +172,14 @@ impl Reply {
     pub(crate) fn done(self) -> Result<(), Failure> {
         match self {
             Reply::Done(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The answer to what is decided.
+    pub(crate) fn decided(self) -> Result<Decided, Failure> {
+        match self {
+            Reply::Decided(result) => result,
             _ => Err(unexpected()),
         }
     }

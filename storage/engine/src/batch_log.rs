@@ -160,6 +160,20 @@ impl Store {
     }
 }
 
+impl Store {
+    /// A mutation as it may be kept on disk, for any later start: in the form of an element of `mutations`. Fails for
+    /// tables that are not known.
+    pub fn portable(&self, mutation: &Mutation) -> Result<Vec<u8>, Error> {
+        self.inner().element(mutation)
+    }
+
+    /// The mutation that [`Store::portable`] was given, with the columns of now. `None` for bytes that it did not make;
+    /// `Some(None)`: its tables are gone.
+    pub fn from_portable(&self, bytes: &[u8]) -> Option<Option<Mutation>> {
+        self.inner().mutation_of(bytes, |_| false)
+    }
+}
+
 /// Columns of `system.batches`.
 #[derive(Clone, Copy)]
 struct Columns {

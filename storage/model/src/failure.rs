@@ -21,6 +21,7 @@ pub enum ErrorCode {
     ReadFailure = 0x1300,
     FunctionFailure = 0x1400,
     WriteFailure = 0x1500,
+    CasWriteUnknown = 0x1700,
     Syntax = 0x2000,
     Unauthorized = 0x2100,
     Invalid = 0x2200,
@@ -75,6 +76,26 @@ pub enum Detail {
         block_for: i32,
         /// `SIMPLE`, `BATCH`, `UNLOGGED_BATCH`, ...
         write_type: &'static str,
+    },
+    /// [`ErrorCode::WriteTimeout`] of a conditional change, before anything was proposed.
+    CasWriteTimeout {
+        /// The level asked.
+        consistency: Consistency,
+        /// Replicas that answered.
+        received: i32,
+        /// Replicas needed.
+        block_for: i32,
+        /// How often it had to begin again.
+        contentions: u16,
+    },
+    /// [`ErrorCode::CasWriteUnknown`].
+    CasWriteUnknown {
+        /// The level asked.
+        consistency: Consistency,
+        /// Replicas that accepted.
+        received: i32,
+        /// Replicas needed.
+        block_for: i32,
     },
     /// [`ErrorCode::ReadTimeout`].
     ReadTimeout {
@@ -227,6 +248,11 @@ impl Consistency {
         const ALL: [Consistency; 12] =
             [Any, One, Two, Three, Quorum, All, LocalQuorum, EachQuorum, Serial, LocalSerial, LocalOne, NodeLocal];
         ALL.get(code as usize).copied()
+    }
+
+    /// Whether it is one of the levels at which conditional changes are decided.
+    pub fn is_serial(self) -> bool {
+        matches!(self, Consistency::Serial | Consistency::LocalSerial)
     }
 
     /// The name in error texts: `LOCAL_QUORUM`.

@@ -209,6 +209,12 @@ impl MutationBuilder {
         MutationBuilder { token: Token::of(key), tables_start: bytes.len(), body_start: None, bytes }
     }
 
+    /// A mutation that goes on: with all changes of `mutation`, and more tables to come.
+    pub fn continuing(mutation: Mutation) -> MutationBuilder {
+        let tables_start = 1 + 2 + mutation.key().len();
+        MutationBuilder { token: mutation.token, tables_start, body_start: None, bytes: mutation.bytes }
+    }
+
     /// The partition's token.
     pub fn token(&self) -> Token {
         self.token

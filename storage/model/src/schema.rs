@@ -324,9 +324,9 @@ impl Keyspace {
     }
 
     /// Whether a table of this keyspace lives whole on shard 0: local ones do, but `system.batches`, whose rows belong to
-    /// the shards that coordinate them.
+    /// the shards that coordinate them, and `system.paxos`, whose rows belong to those of the partitions they are of.
     pub fn lives_on_shard_0(&self, table: &str) -> bool {
-        self.is_local() && !(self.name == "system" && table == "batches")
+        self.is_local() && !(self.name == "system" && matches!(table, "batches" | "paxos"))
     }
 }
 

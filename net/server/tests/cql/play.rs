@@ -69,10 +69,8 @@ async fn play_step(client: &mut Client, step: &Step) -> Vec<String> {
             "page" => options.page_size = Some(rest.parse().expect("rows per page")),
             "timestamp" => options.timestamp = Some(rest.parse().expect("microseconds")),
             "now" => options.now_in_seconds = Some(rest.parse().expect("seconds")),
-            "consistency" => {
-                let level = (0..12).filter_map(Consistency::from_code).find(|level| level.name() == rest);
-                options.consistency = level.expect("a consistency level");
-            }
+            "consistency" => options.consistency = level(rest),
+            "serial" => options.serial_consistency = Some(level(rest)),
             other => panic!("unknown directive @{other}"),
         }
     }
@@ -115,6 +113,11 @@ async fn play_step(client: &mut Client, step: &Step) -> Vec<String> {
             }
         }
     }
+}
+
+fn level(name: &str) -> Consistency {
+    let level = (0..12).filter_map(Consistency::from_code).find(|level| level.name() == name);
+    level.expect("a consistency level")
 }
 
 /// Splits at commas outside quotes and brackets.

@@ -5,11 +5,13 @@
 //! What Helenus does not do yet never gets here: the parser names it and stops. What Cassandra itself refuses once it
 //! knows the columns (`CONTAINS` on an int, `v = v + 1`) is kept far enough to give Cassandra's text.
 
+mod condition;
 mod define;
 mod modify;
 mod select;
 mod selector;
 
+pub use condition::*;
 pub use define::*;
 pub use modify::*;
 pub use select::*;

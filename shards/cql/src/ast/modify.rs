@@ -1,6 +1,6 @@
 //! INSERT, UPDATE, DELETE and BATCH as written.
 
-use super::{Relation, TableName, Term};
+use super::{Conditions, Relation, TableName, Term};
 
 /// INSERT, UPDATE, DELETE.
 #[derive(Clone, PartialEq, Debug)]
@@ -11,6 +11,8 @@ pub struct Modify {
     pub table: TableName,
     /// USING.
     pub using: Using,
+    /// IF.
+    pub conditions: Conditions,
 }
 
 /// What differs between INSERT, UPDATE and DELETE.

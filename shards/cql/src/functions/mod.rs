@@ -29,10 +29,18 @@ pub use masking::Mask;
 pub use math::Math;
 pub(crate) use resolve::{Argument, Candidate, Fit, call, pick, signature_of, term_fit};
 
+use crate::ast::Arithmetic;
 use crate::plan::{Context, Term, Value};
 use model::value::Bound;
 use model::{CqlType, Failure};
 use std::borrow::Cow;
+
+/// The sum of two values of a type that is one of the type, if there is one.
+pub(crate) fn sum_of(cql_type: &CqlType) -> Option<Function> {
+    let all = operators::overloads(Arithmetic::Add).into_iter();
+    let mut fitting = all.filter(|sum| sum.result == *cql_type && sum.arguments.iter().all(|one| one == cql_type));
+    fitting.next().filter(|_| *cql_type != CqlType::Counter)
+}
 
 /// A function with the terms of its arguments.
 #[derive(Clone, PartialEq, Debug)]

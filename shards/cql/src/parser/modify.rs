@@ -1,15 +1,12 @@
 //! INSERT, UPDATE, DELETE and BATCH.
 
-use super::{Parser, is_reserved, unsupported};
-use crate::ast::{Assignment, Batch, Body, DeletePart, Modify, ModifyBody, TableName, Term, Using};
+use super::{Parser, is_reserved};
+use crate::ast::{Assignment, Batch, Body, Conditions, DeletePart, Modify, ModifyBody, TableName, Term, Using};
 use crate::lexer::{Kind, syntax};
 use crate::plan::BatchKind;
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
-
-/// Lightweight transactions, as errors name them.
-const CONDITIONS: &str = "lightweight transactions (IF)";
 
 impl Parser<'_> {
     pub(crate) fn modify(&mut self) -> Result<Modify> {
@@ -38,11 +35,9 @@ impl Parser<'_> {
         self.expect(Kind::ParenOpen, "'('")?;
         let values = self.list(Self::term)?;
         self.expect(Kind::ParenClose, "')'")?;
-        if self.if_not_exists()? {
-            return Err(unsupported(CONDITIONS));
-        }
+        let conditions = self.insert_conditions()?;
         let using = self.using()?;
-        Ok(Modify { kind: ModifyBody::Insert { columns, values }, table, using })
+        Ok(Modify { kind: ModifyBody::Insert { columns, values }, table, using, conditions })
     }
 
     /// What follows `INSERT INTO t JSON`.
@@ -59,11 +54,9 @@ impl Parser<'_> {
                 self.expect_word("null")?;
             }
         }
-        if self.if_not_exists()? {
-            return Err(unsupported(CONDITIONS));
-        }
+        let conditions = self.insert_conditions()?;
         let using = self.using()?;
-        Ok(Modify { kind: ModifyBody::InsertJson { json, default_unset }, table, using })
+        Ok(Modify { kind: ModifyBody::InsertJson { json, default_unset }, table, using, conditions })
     }
 
     fn update(&mut self) -> Result<Modify> {
@@ -76,13 +69,13 @@ impl Parser<'_> {
         let assignments = self.list(Self::assignment)?;
         self.expect_word("where")?;
         let relations = self.relations()?;
-        self.refuse_conditions()?;
+        let conditions = self.conditions()?;
         for (at, (name, assignment)) in assignments.iter().enumerate() {
             if assignments[..at].iter().any(|(other, before)| other == name && !assignment.goes_with(before)) {
                 return Err(syntax(format!("Multiple incompatible setting of column {name}")));
             }
         }
-        Ok(Modify { kind: ModifyBody::Update { assignments, relations }, table, using })
+        Ok(Modify { kind: ModifyBody::Update { assignments, relations }, table, using, conditions })
     }
 
     fn assignment(&mut self) -> Result<(String, Assignment)> {
@@ -202,18 +195,13 @@ impl Parser<'_> {
         }
         self.expect_word("where")?;
         let relations = self.relations()?;
-        self.refuse_conditions()?;
-        Ok(Modify { kind: ModifyBody::Delete { columns, relations }, table, using })
+        let conditions = self.conditions()?;
+        Ok(Modify { kind: ModifyBody::Delete { columns, relations }, table, using, conditions })
     }
 
-    fn refuse_conditions(&mut self) -> Result<()> {
-        if !self.accept_word("if")? {
-            return Ok(());
-        }
-        if self.accept_word("exists")? || self.name().is_ok() {
-            return Err(unsupported(CONDITIONS));
-        }
-        Err(self.no_viable())
+    /// What an INSERT may ask for.
+    fn insert_conditions(&mut self) -> Result<Conditions> {
+        Ok(if self.if_not_exists()? { Conditions::NotExists } else { Conditions::None })
     }
 
     /// `USING TIMESTAMP x AND TTL y AND TIMEOUT z`, in any order; of what is given twice the last counts, as in

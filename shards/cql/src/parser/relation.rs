@@ -125,7 +125,7 @@ impl Parser<'_> {
         Ok(TupleValue::Terms(terms))
     }
 
-    fn operator(&mut self) -> Result<Operator> {
+    pub(crate) fn operator(&mut self) -> Result<Operator> {
         let operator = match self.token.kind {
             Kind::Equal => Operator::Equal,
             Kind::Less => Operator::Less,

@@ -2,6 +2,7 @@
 
 mod cell_facts;
 mod composite;
+mod condition;
 mod define;
 mod json_insert;
 mod modify;
@@ -10,6 +11,7 @@ mod select;
 mod term;
 
 pub use composite::{Composite, encode as encode_composite, part_type, rewritten};
+pub use condition::*;
 pub use define::*;
 pub use json_insert::{JsonInsert, JsonValue, json_values};
 pub use modify::*;

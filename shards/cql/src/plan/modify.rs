@@ -1,6 +1,7 @@
 //! Plans of INSERT, UPDATE, DELETE and BATCH.
 
-use super::{Choice, ClusteringRestriction, JsonInsert, Term};
+use super::{Choice, ClusteringRestriction, Conditions, JsonInsert, Term};
+use crate::functions::Function;
 use model::{ColumnId, Table};
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ pub struct Modify {
     /// INSERT JSON of a marker: keys and operations name markers that follow the statement's own, one per column of the
     /// table, whose values come out of the text.
     pub json: Option<JsonInsert>,
+    /// IF.
+    pub conditions: Conditions,
 }
 
 /// What is done to one column.
@@ -87,9 +90,21 @@ pub enum ColumnChange {
     DeleteIndex(Term),
     /// `c = c - [..]` of a list: reads first.
     RemoveValues(Term),
+    /// `c = c + x` of a number or a text, in a conditional change, which knows what there is: null stays null.
+    Increase {
+        /// The sum of two values of the column's type.
+        sum: Function,
+        /// What is added.
+        by: Term,
+    },
 }
 
 impl Operation {
+    /// Whether it adds to a number or a text.
+    pub fn increases(&self) -> bool {
+        matches!(self.change, ColumnChange::Increase { .. })
+    }
+
     /// Whether what it writes depends on what is there.
     pub fn reads(&self) -> bool {
         matches!(
@@ -100,6 +115,11 @@ impl Operation {
 }
 
 impl Modify {
+    /// Whether it has an IF.
+    pub fn is_conditional(&self) -> bool {
+        !matches!(self.conditions, Conditions::None)
+    }
+
     /// Whether an operation reads before it writes.
     pub fn reads(&self) -> bool {
         self.operations.iter().chain(&self.statics).any(Operation::reads)
@@ -124,6 +144,8 @@ pub struct Batch {
     pub kind: BatchKind,
     /// The statements.
     pub statements: Vec<Modify>,
+    /// Whether one of them has an IF.
+    pub conditional: bool,
     /// USING TIMESTAMP of the whole.
     pub timestamp: Option<Term>,
 }

@@ -2,11 +2,12 @@
 
 use super::{Resolver, bare, operation, prepare_timeout, prepare_timestamp, prepare_ttl};
 use crate::ast::{self, ModifyBody, Using};
+use crate::conditions;
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::column;
 use crate::plan::{
-    Batch, BatchKind, Choice, ClusteringRestriction, ColumnChange, JsonInsert, JsonValue, Modify, ModifyKind,
-    Operation, Plan, Prepared, Term, json_values,
+    Batch, BatchKind, Choice, ClusteringRestriction, ColumnChange, Conditions, JsonInsert, JsonValue, Modify,
+    ModifyKind, Operation, Plan, Prepared, Term, json_values,
 };
 use crate::restrictions::{Purpose, Restrictions, join, note_key};
 use model::{ColumnKind, CqlType, Failure, Table};
@@ -15,11 +16,24 @@ use std::sync::Arc;
 
 type Result<T> = std::result::Result<T, Failure>;
 
+/// A conditional batch is decided in one partition of one table.
+const SEVERAL_TABLES: &str = "Batch with conditions cannot span multiple tables";
+
 pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut Markers<'_>) -> Result<Modify> {
     let Using { timestamp, ttl, .. } = &modify.using;
     let timestamp = prepare_timestamp(timestamp.as_ref(), scope, markers)?;
     let ttl = prepare_ttl(ttl.as_ref(), scope, markers)?;
     let table = scope.table.clone();
+    let conditions = conditions::prepare(&modify.conditions, scope, markers)?;
+    let conditional = conditions != Conditions::None;
+    if conditional && table.columns.iter().any(|column| column.cql_type == CqlType::Counter) {
+        return Err(Failure::invalid("Conditional updates are not supported on counter tables"));
+    }
+    if conditional && modify.using.timestamp.is_some() {
+        return Err(Failure::invalid("Cannot provide custom timestamp for conditional updates"));
+    }
+    // A condition on a row needs the row's name, even if nothing of it is changed.
+    let asks_rows = conditions.columns().iter().any(|condition| !condition.is_static);
     let mut json = None;
     let built = match &modify.kind {
         ModifyBody::Insert { columns, values } => prepare_insert(columns, values, scope, markers)?,
@@ -35,10 +49,10 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
                 if column.kind.is_key() {
                     return Err(Failure::invalid(format!("PRIMARY KEY part {name} found in SET part")));
                 }
-                operations.push(operation::assign(column, assignment, scope, markers)?);
+                operations.push(operation::assign(column, assignment, conditional, scope, markers)?);
             }
             let (statics, operations) = by_kind(operations, &table);
-            let only_statics = operations.is_empty() && !statics.is_empty();
+            let only_statics = operations.is_empty() && !statics.is_empty() && !asks_rows;
             let restrictions = Restrictions::read(Purpose::Update, relations, scope, markers)?;
             let (keys, clustering) = restrictions.modify(true, only_statics)?;
             Built { kind: ModifyKind::Update, keys, clustering, operations, statics, rows: !only_statics }
@@ -56,14 +70,30 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
             }
             let named_columns = !operations.is_empty();
             let (statics, operations) = by_kind(operations, &table);
-            let only_statics = operations.is_empty() && !statics.is_empty();
+            let only_statics = operations.is_empty() && !statics.is_empty() && !asks_rows;
+            let changes_rows = statics.is_empty() || !operations.is_empty();
             let restrictions = Restrictions::read(Purpose::Delete, relations, scope, markers)?;
-            let (keys, clustering) = restrictions.modify(named_columns, only_statics)?;
+            // With a condition a missing part of the key has a text of its own, below.
+            let (keys, clustering) = restrictions.modify(named_columns && !conditional, only_statics)?;
+            if conditional && !only_statics && !names_one_row(&clustering, &table) {
+                let purpose = match changes_rows {
+                    true => "delete non static columns",
+                    false => "use IF condition on non static columns",
+                };
+                return Err(Failure::invalid(format!(
+                    "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to {purpose}"
+                )));
+            }
             Built { kind: ModifyKind::Delete, keys, clustering, operations, statics, rows: !only_statics }
         }
     };
     let Built { kind, keys, clustering, operations, statics, rows } = built;
-    Ok(Modify { kind, table, keys, clustering, operations, statics, rows, timestamp, ttl, json })
+    Ok(Modify { kind, table, keys, clustering, operations, statics, rows, timestamp, ttl, json, conditions })
+}
+
+/// Whether every clustering column has a choice.
+fn names_one_row(clustering: &ClusteringRestriction, table: &Table) -> bool {
+    !clustering.is_slice() && clustering.chosen() == table.clustering_len
 }
 
 /// The parts of a plan that depend on the kind of statement.
@@ -191,11 +221,14 @@ fn prepare_insert(columns: &[String], values: &[ast::Term], scope: &Scope, marke
 }
 
 /// What a batch of statements that are right by themselves may not have.
-fn check_batch(batch: &ast::Batch) -> Result<()> {
+fn check_batch(batch: &ast::Batch, conditional: bool) -> Result<()> {
     if batch.using.ttl.is_some() {
         return Err(Failure::invalid("Global TTL on the BATCH statement is not supported."));
     }
     if batch.using.timestamp.is_some() {
+        if conditional {
+            return Err(Failure::invalid("Cannot provide custom timestamp for conditional BATCH"));
+        }
         if batch.kind == BatchKind::Counter {
             return Err(Failure::invalid("Cannot provide custom timestamp for counter BATCH"));
         }
@@ -218,6 +251,7 @@ pub(crate) fn prepare_batch(
     let mut scope: Option<Scope> = None;
     let mut one_table = true;
     let mut fully_qualified = true;
+    let mut conditional = false;
     for modify in &batch.statements {
         let table = resolver.batched_table(&modify.table, batch.kind)?;
         fully_qualified &= modify.table.keyspace.is_some();
@@ -231,6 +265,7 @@ pub(crate) fn prepare_batch(
         if modify.using.timeout.is_some() {
             return Err(Failure::invalid("Timeout must be set on BATCH, not on individual statements"));
         }
+        conditional |= modify.conditions != ast::Conditions::None;
         if !one_table {
             markers.keys.clear();
         }
@@ -246,7 +281,10 @@ pub(crate) fn prepare_batch(
         markers.keys.clear();
     }
     let timeout = prepare_timeout(batch.using.timeout.as_ref(), &scope, markers)?;
-    check_batch(batch)?;
-    let plan = Plan::Batch(Batch { kind: batch.kind, statements, timestamp });
+    check_batch(batch, conditional)?;
+    if conditional && !one_table {
+        return Err(Failure::invalid(SEVERAL_TABLES));
+    }
+    let plan = Plan::Batch(Batch { kind: batch.kind, statements, conditional, timestamp });
     Ok(Prepared { fully_qualified, timeout, ..bare(plan) })
 }

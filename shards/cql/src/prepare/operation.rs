@@ -1,16 +1,18 @@
 //! What SET and DELETE do to one column.
 
 use crate::ast::{Assignment, DeletePart, Term as Written};
+use crate::functions;
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::plan::{ColumnChange, Operation, Term};
 use model::{Column, CqlType, Failure};
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// The operation of one assignment.
+/// The operation of one assignment. `conditional`: of a statement with IF.
 pub(crate) fn assign(
     column: &Column,
     assignment: &Assignment,
+    conditional: bool,
     scope: &Scope,
     markers: &mut Markers<'_>,
 ) -> Result<Operation> {
@@ -22,6 +24,19 @@ pub(crate) fn assign(
     let own = Receiver { scope, name, cql_type };
     let change = match assignment {
         Assignment::Value(term) => ColumnChange::Set(prepare_term(term, &own, markers)?),
+        Assignment::Add(term)
+            if conditional
+                && !cql_type.is_collection()
+                && !matches!(cql_type, CqlType::Tuple(_) | CqlType::User { .. }) =>
+        {
+            let Some(sum) = functions::sum_of(cql_type) else {
+                let shown = assignment.shown(name);
+                return Err(Failure::invalid(format!(
+                    "Invalid operation ({shown}) for non-numeric and non-text type {name}"
+                )));
+            };
+            ColumnChange::Increase { sum, by: prepare_term(term, &own, markers)? }
+        }
         Assignment::Add(_) | Assignment::Subtract(_) if !cql_type.is_collection() => {
             return match (cql_type, assignment) {
                 (CqlType::Tuple(_) | CqlType::User { .. }, Assignment::Add(_)) => refused("tuple"),

@@ -13,6 +13,7 @@ mod relation;
 mod rule;
 mod select;
 
+pub(crate) use relation::has_duration;
 pub(crate) use select::SelectedRows;
 
 use crate::ast::Relation;

@@ -342,7 +342,7 @@ fn refuse_durations(cql_type: &CqlType) -> Result<()> {
     }))
 }
 
-fn has_duration(cql_type: &CqlType) -> bool {
+pub(crate) fn has_duration(cql_type: &CqlType) -> bool {
     // Cassandra does not look into vectors.
     *cql_type == CqlType::Duration
         || !matches!(cql_type, CqlType::Vector { .. }) && cql_type.parts().into_iter().any(has_duration)

@@ -7,6 +7,7 @@
 //! Invariants: a request that this core owns sends no message; one for another core sends one and gets one back.
 
 pub(crate) mod batch_log;
+pub(crate) mod cas;
 pub(crate) mod read;
 pub(crate) mod scan;
 pub(crate) mod write;
@@ -57,6 +58,21 @@ pub(crate) fn write_terms(
     let keyspace = schema.keyspace(&table.keyspace).ok_or_else(|| no_keyspace(&table.keyspace))?;
     let required = cluster::consistency::for_write(consistency, &keyspace.replication, ALIVE)?;
     Ok((keyspace.lives_on_shard_0(&table.name), Terms { consistency, block_for: required.block_for, timeout }))
+}
+
+/// The same for a conditional change: `serial` is the level at which it is decided, `commit` that at which it is told of.
+pub(crate) fn cas_terms(
+    shard: &Shard,
+    table: &Table,
+    serial: Consistency,
+    commit: Consistency,
+    timeout: Duration,
+) -> Result<(bool, Terms), Failure> {
+    let schema = shard.schema_ref();
+    let keyspace = schema.keyspace(&table.keyspace).ok_or_else(|| no_keyspace(&table.keyspace))?;
+    let required = cluster::consistency::for_cas(serial, commit, &keyspace.replication, ALIVE)?;
+    let terms = Terms { consistency: serial, block_for: required.block_for, timeout };
+    Ok((keyspace.lives_on_shard_0(&table.name), terms))
 }
 
 fn no_keyspace(name: &str) -> Failure {

@@ -5,6 +5,7 @@
 
 use super::batch_reading;
 use super::binding::{Keys, Values, wrong_count_in_batch};
+use super::conditional;
 use super::modify::reading::ReadingChange;
 use super::modify::{Mutations, When, json};
 use super::prepared::{self, Statement};
@@ -56,6 +57,21 @@ pub(crate) async fn message(
         return Ok(nothing());
     }
     let mut building = Building::new(kind)?;
+    let conditional = |statement: &Rc<Statement>| match &statement.prepared.plan {
+        Plan::Modify(modify) => modify.is_conditional(),
+        _ => false,
+    };
+    if statements.iter().any(conditional) {
+        let values: Vec<Values<'_>> = entries.iter().map(|entry| Values::in_order(&entry.values)).collect();
+        let modifies =
+            statements.iter().zip(&values).filter_map(|(statement, values)| match &statement.prepared.plan {
+                Plan::Modify(modify) => Some((modify, values)),
+                _ => None,
+            });
+        let modifies: Vec<(&Modify, &Values<'_>)> = modifies.collect();
+        let timeout = shard.config().write_timeout;
+        return Box::pin(conditional::several(shard, &modifies, parameters, timeout)).await;
+    }
     let parts = statements.iter().zip(entries).filter_map(|(statement, entry)| match &statement.prepared.plan {
         Plan::Modify(modify) => Some((modify, Values::in_order(&entry.values))),
         _ => None,

@@ -7,6 +7,7 @@
 pub(crate) mod batch;
 pub(crate) mod batch_reading;
 pub(crate) mod binding;
+pub(crate) mod conditional;
 pub(crate) mod define;
 pub(crate) mod describe;
 pub(crate) mod modify;
@@ -164,12 +165,18 @@ async fn run(
     let mut warnings = prepared.warnings.clone();
     let response = match &prepared.plan {
         Plan::Select(plan) => Response::Rows(select::select(shard, statement, plan, values, parameters).await?),
+        Plan::Modify(plan) if plan.is_conditional() => {
+            Response::Rows(Box::pin(conditional::modify(shard, statement, plan, values, parameters)).await?)
+        }
         Plan::Modify(plan) => {
             modify::modify(shard, statement, plan, values, parameters).await?;
             Response::Void
         }
         Plan::Batch(plan) => {
-            let answer = Box::pin(batch::statement(shard, statement, plan, values, parameters)).await?;
+            let answer = match plan.conditional {
+                true => Box::pin(conditional::batch(shard, statement, plan, values, parameters)).await?,
+                false => Box::pin(batch::statement(shard, statement, plan, values, parameters)).await?,
+            };
             warnings.extend(answer.warnings);
             answer.response
         }

@@ -1,6 +1,7 @@
 //! SELECT: bound values to a read plan, a page of rows to an answer.
 
 use super::binding::{Keys, Values, check_key};
+use super::conditional::finish_rounds;
 use super::paging::{PagingState, invalid_state};
 use super::prepared::Statement;
 use super::project::{self, GroupLimits, groups};
@@ -17,6 +18,7 @@ use crate::{Parameters, Rows, Shard};
 use cql::plan::{Choice, Limit, PartitionRestriction, Select, Selector, Term, Value};
 use model::key::{Token, TokenRange};
 use model::query::Slice;
+use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::{ColumnKind, CqlType, DecoratedKey, Failure};
 use std::sync::Arc;
 
@@ -52,6 +54,15 @@ pub(crate) async fn select(
         && (!slices.is_empty() || reads_statics_of_no_rows(select))
     {
         keys.iter().try_for_each(|key| check_key(&key.key))?;
+    }
+    if let (Target::Keys(keys), true) = (&target, terms.consistency.is_serial() && may_be_conditional(select)) {
+        // A paged read goes from one partition to the next.
+        if keys.len() > 1 && page_rows(parameters).is_none_or(|rows| limit <= rows) {
+            return Err(Failure::invalid(
+                "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time",
+            ));
+        }
+        Box::pin(finish_rounds(shard, &select.table, local, keys, terms)).await?;
     }
     // A limit of grouped rows counts groups, which the owning cores do not know.
     let grouped = select.projection.as_ref().is_some_and(|projection| projection.grouped);
@@ -125,6 +136,12 @@ pub(crate) async fn select(
     let stopped_at = page.stopped_at.filter(|_| page_rows.is_some() && remaining > 0);
     let state = stopped_at.map(|resume| PagingState { fingerprint: statement.fingerprint, remaining, resume }.encode());
     Ok(rows(statement, projected(shard, select, page.block, values)?, state))
+}
+
+/// Whether a table takes conditional changes.
+fn may_be_conditional(select: &Select) -> bool {
+    let keyspace = select.table.keyspace.as_str();
+    !SYSTEM_KEYSPACES.contains(&keyspace) && !VIRTUAL_KEYSPACES.contains(&keyspace)
 }
 
 /// Rows per page, if the request is paged.

@@ -152,7 +152,7 @@ impl<'a> Cells<'a> {
     /// Brings the pieces into order; of several for one place the one stays that would win by its content.
     fn sort(&mut self) {
         self.pieces.sort_by(|a, b| a.place().cmp(&b.place()));
-        let when = When { timestamp: 1, now_in_seconds: 0 };
+        let when = When { timestamp: 1, ranges_deleted_at: 1, now_in_seconds: 0 };
         self.pieces.dedup_by(|next, kept| {
             let same = next.place() == kept.place();
             if same {
@@ -297,6 +297,8 @@ impl<'a> Cells<'a> {
                     }
                 }
             }
+            // A conditional change knows what there is, and sets what comes of it.
+            ColumnChange::Increase { .. } => {}
             ColumnChange::DeleteField(field) => {
                 self.push(column, Some(Cow::Owned(field.to_be_bytes().to_vec())), What::Deleted);
             }

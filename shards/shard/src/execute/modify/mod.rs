@@ -4,7 +4,7 @@
 //! so that they are applied together.
 
 mod cells;
-pub(super) mod json;
+pub(in crate::execute) mod json;
 pub(crate) mod reading;
 
 use super::batch;
@@ -78,6 +78,8 @@ async fn modify_reading(
 pub(crate) struct When {
     /// Microseconds.
     pub(crate) timestamp: i64,
+    /// The timestamp of what deletes partitions and ranges: `timestamp`, or just before it in a conditional change.
+    ranges_deleted_at: i64,
     /// Seconds since 1970.
     pub(crate) now_in_seconds: i64,
 }
@@ -110,11 +112,20 @@ impl When {
             (None, Some(timestamp)) => timestamp,
             (None, None) => shard.clock().timestamp(),
         };
-        Ok(When { timestamp, now_in_seconds: parameters.now_in_seconds() })
+        Ok(When { timestamp, ranges_deleted_at: timestamp, now_in_seconds: parameters.now_in_seconds() })
+    }
+
+    /// Of a conditional change: what it writes wins over the partitions and ranges that it deletes, as in Cassandra.
+    pub(crate) fn of_ballot(timestamp: i64, now_in_seconds: i64) -> When {
+        When { timestamp, ranges_deleted_at: timestamp.saturating_sub(1), now_in_seconds }
     }
 
     fn deletion(&self) -> Deletion {
         Deletion { timestamp: self.timestamp, local_deletion_time: self.now_in_seconds }
+    }
+
+    fn deletion_of_ranges(&self) -> Deletion {
+        Deletion { timestamp: self.ranges_deleted_at, local_deletion_time: self.now_in_seconds }
     }
 }
 
@@ -333,7 +344,7 @@ impl<'a> Change<'a> {
         match &self.rows {
             Rows::None => {}
             Rows::Partition => {
-                group.table(table.id).delete_partition(when.deletion());
+                group.table(table.id).delete_partition(when.deletion_of_ranges());
             }
             Rows::Ranges(ranges) => {
                 for range in ranges {
@@ -341,7 +352,7 @@ impl<'a> Change<'a> {
                         prefix: Clustering(prefix),
                         inclusive: *inclusive,
                     });
-                    group.table(table.id).delete_range(start, end, when.deletion());
+                    group.table(table.id).delete_range(start, end, when.deletion_of_ranges());
                 }
             }
             Rows::These(rows) => {
@@ -371,6 +382,16 @@ impl Group {
         }
         &mut self.builder
     }
+}
+
+/// The one row that a statement with all clustering columns names; `None` if it is about static columns alone.
+pub(crate) fn named_row(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<Option<Vec<u8>>, Failure> {
+    if !modify.rows {
+        return Ok(None);
+    }
+    let prefixes = values.prefixes(shard, modify.table.clustering(), &modify.clustering.choices)?;
+    let row = prefixes.iter().next().map(|row| encode_clustering(row.iter().map(|value| &**value)));
+    row.transpose()
 }
 
 /// A clustering or the first values of one.

@@ -28,11 +28,32 @@ pub struct ReadingChange {
     when: When,
 }
 
+/// A bound value that leaves its request.
 #[derive(Clone, Debug)]
-enum OwnedBound {
+pub(crate) enum OwnedBound {
     Null,
     Unset,
     Bytes(Vec<u8>),
+}
+
+/// Values that leave their request.
+pub(crate) fn owned(bound: &[Bound<'_>]) -> Vec<OwnedBound> {
+    let owned = bound.iter().map(|value| match value {
+        Bound::Null => OwnedBound::Null,
+        Bound::Unset => OwnedBound::Unset,
+        Bound::Bytes(bytes) => OwnedBound::Bytes(bytes.to_vec()),
+    });
+    owned.collect()
+}
+
+/// Such values as a request has them.
+pub(crate) fn borrowed(bound: &[OwnedBound]) -> Vec<Bound<'_>> {
+    let borrowed = bound.iter().map(|value| match value {
+        OwnedBound::Null => Bound::Null,
+        OwnedBound::Unset => Bound::Unset,
+        OwnedBound::Bytes(bytes) => Bound::Bytes(bytes),
+    });
+    borrowed.collect()
 }
 
 /// A row, or a partition's static row, some of whose lists a change reads.
@@ -52,21 +73,11 @@ pub(crate) type Found = BTreeMap<(TableId, Vec<u8>, Option<Vec<u8>>), Lists>;
 impl ReadingChange {
     /// The part of `key`.
     pub(crate) fn new(modify: &Modify, values: &Values<'_>, key: &[u8], local: bool, when: When) -> ReadingChange {
-        let bound = values.bound.iter().map(|value| match value {
-            Bound::Null => OwnedBound::Null,
-            Bound::Unset => OwnedBound::Unset,
-            Bound::Bytes(bytes) => OwnedBound::Bytes(bytes.to_vec()),
-        });
-        ReadingChange { modify: modify.clone(), bound: bound.collect(), key: key.to_vec(), local, when }
+        ReadingChange { modify: modify.clone(), bound: owned(&values.bound), key: key.to_vec(), local, when }
     }
 
     fn bound(&self) -> Vec<Bound<'_>> {
-        let bound = self.bound.iter().map(|value| match value {
-            OwnedBound::Null => Bound::Null,
-            OwnedBound::Unset => Bound::Unset,
-            OwnedBound::Bytes(bytes) => Bound::Bytes(bytes),
-        });
-        bound.collect()
+        borrowed(&self.bound)
     }
 
     /// The table changed.

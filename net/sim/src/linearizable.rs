@@ -1,0 +1,330 @@
+//! Whether conditional changes and SERIAL reads of a partition took effect one after another, each between its request
+//! and its answer.
+//!
+//! 1. A partition is a few registers. An operation looks at some of them and, if all are as it expects, writes some.
+//! 2. All orders in which the operations may have taken effect are followed at once, as a set of possibilities: the
+//!    registers, and which operations without an answer have taken effect, with what they saw.
+//! 3. An answer keeps the possibilities in which its operation has taken effect and saw what was answered: it is placed
+//!    after some of the others that have no answer yet. None left: the history has no order.
+//! 4. What failed for certain has not taken effect in any. What is unknown stays open, until the node has started again and
+//!    has answered about the partition: what had not taken effect by then never does.
+//!
+//! Invariants: values are written once, so that a register names its last write.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Registers of a partition.
+pub const REGISTERS: usize = 3;
+/// Most possibilities that are followed.
+const POSSIBILITIES_MAX: usize = 100_000;
+
+/// The registers' values.
+pub type State = [Option<i64>; REGISTERS];
+/// An operation's number within its partition.
+pub type OperationId = u64;
+
+/// What a register must be for an operation to write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expected {
+    /// This value, or none.
+    Value(Option<i64>),
+    /// Any value.
+    Some,
+}
+
+/// A conditional change; without writes a read.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Operation {
+    /// What must be.
+    pub expects: Vec<(usize, Expected)>,
+    /// What is written then.
+    pub writes: Vec<(usize, Option<i64>)>,
+}
+
+impl Operation {
+    fn applies(&self, state: &State) -> bool {
+        self.expects.iter().all(|(register, expected)| match expected {
+            Expected::Value(value) => state[*register] == *value,
+            Expected::Some => state[*register].is_some(),
+        })
+    }
+
+    fn after(&self, mut state: State) -> State {
+        if self.applies(&state) {
+            self.writes.iter().for_each(|(register, value)| state[*register] = *value);
+        }
+        state
+    }
+}
+
+/// What an answer said.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// Whether it was applied; reads are.
+    pub applied: bool,
+    /// Registers that were shown.
+    pub shown: Vec<(usize, Option<i64>)>,
+}
+
+impl Answer {
+    /// Whether an operation that took effect on `before` answers this.
+    fn suits(&self, operation: &Operation, before: &State) -> bool {
+        operation.applies(before) == self.applied
+            && self.shown.iter().all(|(register, value)| before[*register] == *value)
+    }
+}
+
+/// What became of an operation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It was answered.
+    Answered(Answer),
+    /// It failed for certain.
+    Failed,
+    /// It may have taken effect, or may do so later.
+    Unknown,
+}
+
+/// One way in which things may have happened.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+struct Possibility {
+    state: State,
+    /// Operations without an answer that have taken effect, and on what.
+    done: BTreeMap<OperationId, State>,
+}
+
+#[derive(Debug)]
+struct Open {
+    operation: Operation,
+    /// Of which run of the node.
+    epoch: u64,
+    unknown: bool,
+}
+
+/// The history of one partition.
+#[derive(Debug)]
+pub struct Partition {
+    possibilities: BTreeSet<Possibility>,
+    open: BTreeMap<OperationId, Open>,
+    next: OperationId,
+    epoch: u64,
+}
+
+impl Default for Partition {
+    fn default() -> Partition {
+        Partition { possibilities: [Possibility::default()].into(), open: BTreeMap::new(), next: 0, epoch: 0 }
+    }
+}
+
+impl Partition {
+    /// An operation is sent.
+    pub fn begin(&mut self, operation: Operation) -> OperationId {
+        let id = self.next;
+        self.next += 1;
+        self.open.insert(id, Open { operation, epoch: self.epoch, unknown: false });
+        id
+    }
+
+    /// The node has started again: what it had not taken in is lost.
+    pub fn restarted(&mut self) {
+        self.epoch += 1;
+    }
+
+    /// An operation has ended.
+    pub fn finish(&mut self, id: OperationId, fate: Fate) -> Result<(), String> {
+        match fate {
+            Fate::Failed => {
+                self.open.remove(&id);
+                self.possibilities.retain(|possibility| !possibility.done.contains_key(&id));
+            }
+            Fate::Unknown => match self.open.get_mut(&id) {
+                // A read that nobody saw is none.
+                Some(open) if open.operation.writes.is_empty() => {
+                    self.open.remove(&id);
+                    self.possibilities = std::mem::take(&mut self.possibilities)
+                        .into_iter()
+                        .map(|mut possibility| {
+                            possibility.done.remove(&id);
+                            possibility
+                        })
+                        .collect();
+                }
+                Some(open) => open.unknown = true,
+                None => {}
+            },
+            Fate::Answered(answer) => return self.answered(id, &answer),
+        }
+        match self.possibilities.is_empty() {
+            true => Err(format!("operation {id} failed for certain and was seen")),
+            false => Ok(()),
+        }
+    }
+
+    fn answered(&mut self, id: OperationId, answer: &Answer) -> Result<(), String> {
+        let Some(own) = self.open.remove(&id) else { return Err(format!("operation {id} ended twice")) };
+        let before = std::mem::take(&mut self.possibilities);
+        let mut kept = BTreeSet::new();
+        let mut seen: BTreeSet<Possibility> = BTreeSet::new();
+        let mut stack: Vec<Possibility> = before.iter().cloned().collect();
+        while let Some(possibility) = stack.pop() {
+            if !seen.insert(possibility.clone()) {
+                continue;
+            }
+            if seen.len() > POSSIBILITIES_MAX {
+                return Err(format!("more than {POSSIBILITIES_MAX} orders are possible"));
+            }
+            if let Some(saw) = possibility.done.get(&id) {
+                if answer.suits(&own.operation, saw) {
+                    let mut next = possibility.clone();
+                    next.done.remove(&id);
+                    kept.insert(next);
+                }
+                continue;
+            }
+            if answer.suits(&own.operation, &possibility.state) {
+                kept.insert(Possibility {
+                    state: own.operation.after(possibility.state),
+                    done: possibility.done.clone(),
+                });
+            }
+            for (other, open) in &self.open {
+                let state = possibility.state;
+                // What is unknown and changes nothing may as well not have happened.
+                let idle = open.unknown && open.operation.after(state) == state;
+                if possibility.done.contains_key(other) || idle {
+                    continue;
+                }
+                let mut next = Possibility { state: open.operation.after(state), done: possibility.done.clone() };
+                next.done.insert(*other, state);
+                stack.push(next);
+            }
+        }
+        if kept.is_empty() {
+            let states: BTreeSet<State> = before.iter().map(|possibility| possibility.state).collect();
+            return Err(format!(
+                "{:?} answered {answer:?}, which no order allows; before it {states:?}, open {:?}",
+                own.operation, self.open
+            ));
+        }
+        self.possibilities = kept;
+        if own.epoch == self.epoch {
+            self.forget_lost();
+        }
+        Ok(())
+    }
+
+    /// Operations of earlier runs of the node have taken effect by now, or never will.
+    fn forget_lost(&mut self) {
+        let lost: Vec<OperationId> = self
+            .open
+            .iter()
+            .filter(|(_, open)| open.unknown && open.epoch < self.epoch)
+            .map(|(id, _)| *id)
+            .collect();
+        if lost.is_empty() {
+            return;
+        }
+        for id in &lost {
+            self.open.remove(id);
+        }
+        self.possibilities = std::mem::take(&mut self.possibilities)
+            .into_iter()
+            .map(|mut possibility| {
+                lost.iter().for_each(|id| {
+                    possibility.done.remove(id);
+                });
+                possibility
+            })
+            .collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cas(register: usize, from: Option<i64>, to: i64) -> Operation {
+        Operation { expects: vec![(register, Expected::Value(from))], writes: vec![(register, Some(to))] }
+    }
+
+    fn answer(applied: bool, shown: &[(usize, Option<i64>)]) -> Fate {
+        Fate::Answered(Answer { applied, shown: shown.to_vec() })
+    }
+
+    fn read(partition: &mut Partition, value: Option<i64>) -> Result<(), String> {
+        let id = partition.begin(Operation::default());
+        partition.finish(id, answer(true, &[(0, value)]))
+    }
+
+    #[test]
+    fn one_after_another() {
+        let mut partition = Partition::default();
+        let first = partition.begin(cas(0, None, 1));
+        assert_eq!(partition.finish(first, answer(true, &[])), Ok(()));
+        let second = partition.begin(cas(0, None, 2));
+        assert_eq!(partition.finish(second, answer(false, &[(0, Some(1))])), Ok(()));
+        assert_eq!(read(&mut partition, Some(1)), Ok(()));
+        assert!(read(&mut partition, None).is_err());
+    }
+
+    #[test]
+    fn two_at_the_same_time_cannot_both_win() {
+        let begin = || {
+            let mut partition = Partition::default();
+            let ids = [partition.begin(cas(0, None, 1)), partition.begin(cas(0, None, 2))];
+            (partition, ids)
+        };
+        let (mut partition, [first, second]) = begin();
+        assert_eq!(partition.finish(second, answer(false, &[(0, Some(1))])), Ok(()));
+        assert_eq!(partition.finish(first, answer(true, &[])), Ok(()));
+        let (mut partition, [first, second]) = begin();
+        assert_eq!(partition.finish(first, answer(true, &[])), Ok(()));
+        assert!(partition.finish(second, answer(true, &[])).is_err());
+    }
+
+    #[test]
+    fn what_is_unknown_stays_open_until_the_node_has_answered_after_a_start() {
+        let begin = || {
+            let mut partition = Partition::default();
+            let id = partition.begin(cas(0, None, 1));
+            partition.finish(id, Fate::Unknown).expect("possible");
+            partition
+        };
+        let mut partition = begin();
+        assert_eq!(read(&mut partition, None), Ok(()));
+        assert_eq!(read(&mut partition, Some(1)), Ok(()), "it came late");
+        assert!(read(&mut partition, None).is_err(), "and stays");
+        let mut partition = begin();
+        partition.restarted();
+        assert_eq!(read(&mut partition, None), Ok(()));
+        assert!(read(&mut partition, Some(1)).is_err(), "it was not there after the start");
+        let mut partition = begin();
+        partition.restarted();
+        assert_eq!(read(&mut partition, Some(1)), Ok(()));
+    }
+
+    #[test]
+    fn what_failed_for_certain_is_never_seen() {
+        let mut partition = Partition::default();
+        let id = partition.begin(cas(0, None, 1));
+        assert_eq!(partition.finish(id, Fate::Failed), Ok(()));
+        assert!(read(&mut partition, Some(1)).is_err());
+        let mut partition = Partition::default();
+        let id = partition.begin(cas(0, None, 1));
+        assert_eq!(read(&mut partition, Some(1)), Ok(()));
+        assert!(partition.finish(id, Fate::Failed).is_err());
+    }
+
+    #[test]
+    fn several_registers_change_together() {
+        let mut partition = Partition::default();
+        let both = Operation {
+            expects: vec![(0, Expected::Value(None)), (1, Expected::Value(None))],
+            writes: vec![(0, Some(1)), (1, Some(1))],
+        };
+        let id = partition.begin(both);
+        let other = partition.begin(Operation::default());
+        assert!(partition.finish(other, answer(true, &[(0, Some(1)), (1, None)])).is_err());
+        let _ = id;
+    }
+}

@@ -1,0 +1,195 @@
+//! Conditional changes and reads at SERIAL: decisions by Paxos, one partition at a time.
+//!
+//! 1. The core that owns the partition runs the round: it is the replica, and its clock gives the ballots.
+//! 2. It holds the partition's lock from the first promise to the commit, so that rounds of one node wait for each other
+//!    instead of starting again, and so that what reads before it writes (elements of lists) comes before or after.
+//! 3. [`proposer`] says what to do next; every answer of the acceptor is durable before the proposer hears of it.
+//!
+//! Invariants: the lock is held until the round's last write is decided, whoever still waits for it; an accepted proposal
+//! is committed by its own round or by the next one, also after a crash; what a client is told failed never happens.
+
+pub(crate) mod proposer;
+
+use super::{Terms, too_many_calls};
+use crate::execute::conditional::decision::{self, Decided};
+use crate::execute::conditional::request::Conditional;
+use crate::paxos::ballot::{Ballot, Scope};
+use crate::paxos::stored::{StoredAcceptor, Update};
+use crate::verbs::Request;
+use crate::{Shard, replica};
+use model::failure::{Detail, Outcome};
+use model::{Consistency, DecoratedKey, ErrorCode, Failure};
+use proposer::{Command, Over, Proposer};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// How far a round has come, for who gives up waiting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Progress {
+    /// Others have the lock.
+    Waiting,
+    /// Nothing was proposed.
+    Preparing,
+    /// The change may have been accepted.
+    Proposing,
+    /// It is decided and on its way.
+    Committing,
+}
+
+/// Brings a request to the core that decides it.
+pub(crate) async fn decide(shard: &Shard, request: Conditional) -> Result<Decided, Failure> {
+    let key = DecoratedKey::new(&request.key);
+    let to = shard.route(request.local, key.token);
+    if to == shard.id() {
+        return at_owner(shard, request).await;
+    }
+    if !shard.mailbox().has_room() {
+        return Err(too_many_calls());
+    }
+    let terms = request.terms;
+    let call = shard.mailbox().call(to, Request::Decide(Box::new(request)));
+    match runtime::timeout(terms.timeout, call).await {
+        Some(reply) => reply.decided(),
+        None => Err(timed_out(&terms, Progress::Preparing, 0)),
+    }
+}
+
+/// Decides a request about a partition of this core, within its time.
+pub(crate) async fn at_owner(shard: &Shard, request: Conditional) -> Result<Decided, Failure> {
+    let terms = request.terms;
+    let (progress, contentions) = (Rc::new(Cell::new(Progress::Waiting)), Rc::new(Cell::new(0)));
+    let mut running = Box::pin(round(shard.clone(), request, progress.clone(), contentions.clone()));
+    match runtime::timeout(terms.timeout, running.as_mut()).await {
+        Some(result) => result,
+        None => {
+            // What is under way must be decided before the lock is let go: it goes on without its client.
+            if progress.get() != Progress::Waiting {
+                runtime::spawn(running);
+            }
+            Err(timed_out(&terms, progress.get(), contentions.get()))
+        }
+    }
+}
+
+/// Takes the partition's lock and decides. Must run to its end.
+async fn round(
+    shard: Shard,
+    request: Conditional,
+    progress: Rc<Cell<Progress>>,
+    contentions: Rc<Cell<u16>>,
+) -> Result<Decided, Failure> {
+    let key = DecoratedKey::new(&request.key);
+    let table = request.table.clone();
+    let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
+    let _guard = shard.store().lock(table.id, &key).await.map_err(failed)?;
+    progress.set(Progress::Preparing);
+    let acceptor = StoredAcceptor::new(&shard, &table, &key);
+    let scope = match request.serial {
+        Consistency::LocalSerial => Scope::Local,
+        _ => Scope::Global,
+    };
+    let terms = request.terms;
+    let (mut proposer, mut command) = Proposer::<Update>::begin(1, 1, ballot(&shard, scope, None));
+    let mut at = Ballot::new(0, scope, 0);
+    let mut decided = Decided::unchanged();
+    // The change that this request asks for is on its way, not one that it found.
+    let mut own = false;
+    let mut error: Option<Failure> = None;
+    loop {
+        let next = match command {
+            Command::Prepare(ballot) => {
+                (at, own) = (ballot, false);
+                progress.set(Progress::Preparing);
+                match acceptor.prepare(ballot).await {
+                    Ok(promise) => proposer.promised(0, ballot, promise),
+                    Err(failure) => {
+                        error = Some(failure);
+                        proposer.failed(ballot)
+                    }
+                }
+            }
+            Command::Read => {
+                let (update, found) = decision::decide(&shard, &request, &key, at.micros()).await?;
+                (decided, own) = (found, update.is_some());
+                proposer.decided(update)
+            }
+            Command::Propose(proposal) => {
+                if own {
+                    progress.set(Progress::Proposing);
+                }
+                match acceptor.accept(&proposal).await {
+                    Ok(answer) => proposer.accepted(proposal.ballot, answer),
+                    Err(failure) => {
+                        error = Some(failure);
+                        proposer.failed(proposal.ballot)
+                    }
+                }
+            }
+            Command::Commit { proposal, .. } => {
+                if own {
+                    progress.set(Progress::Committing);
+                }
+                match acceptor.commit(&proposal).await {
+                    Ok(()) => proposer.committed(proposal.ballot),
+                    Err(failure) => {
+                        tracing::warn!(%failure, "a decided change waits for the next round of its partition");
+                        proposer.failed(proposal.ballot)
+                    }
+                }
+            }
+            Command::Begin(above) => {
+                contentions.set(proposer.contentions());
+                Some(proposer.prepare(ballot(&shard, scope, Some(above))))
+            }
+            Command::Over(Over::Applied | Over::Unchanged) => return Ok(decided),
+            Command::Over(over) => {
+                // What the replica refused for certain is told as it is.
+                if let Some(failure) = error.filter(|failure| failure.outcome == Outcome::NotApplied) {
+                    return Err(failure);
+                }
+                return Err(match over {
+                    Over::Unknown { accepted } => unknown(&terms, accepted),
+                    Over::Uncommitted { .. } => timed_out(&terms, Progress::Committing, proposer.contentions()),
+                    _ => timed_out(&terms, Progress::Preparing, proposer.contentions()),
+                });
+            }
+        };
+        // One replica has answered, so there is always a next step.
+        command = next.ok_or_else(|| Failure::server("a round of Paxos came to a halt").unknown())?;
+    }
+}
+
+/// A ballot of this moment, above `above`. One that had to be ahead of the clock leaves the clock where it is, so that a
+/// node of the future does not take the others along.
+fn ballot(shard: &Shard, scope: Scope, above: Option<Ballot>) -> Ballot {
+    let now = shard.clock().timestamp();
+    let micros = above.map_or(now, |above| now.max(above.micros().saturating_add(1)));
+    Ballot::new(micros, scope, runtime::rng::u64())
+}
+
+/// The failure of a round that took too long.
+fn timed_out(terms: &Terms, progress: Progress, contentions: u16) -> Failure {
+    let block_for = terms.block_for as i32;
+    match progress {
+        Progress::Waiting | Progress::Preparing => {
+            let detail =
+                Detail::CasWriteTimeout { consistency: terms.consistency, received: 0, block_for, contentions };
+            let text = format!(
+                "CAS operation timed out: received 0 of {block_for} required responses after {contentions} contention \
+                 retries"
+            );
+            Failure::new(ErrorCode::WriteTimeout, text).unknown().with(detail)
+        }
+        Progress::Proposing => unknown(terms, 0),
+        // The decision stands, and only the replicas do not all have it.
+        Progress::Committing => super::timed_out(terms, "SIMPLE"),
+    }
+}
+
+/// A proposal that may have been accepted.
+fn unknown(terms: &Terms, accepted: usize) -> Failure {
+    let (received, block_for) = (accepted as i32, terms.block_for as i32);
+    let text = format!("CAS operation result is unknown - proposal accepted by {received} but not a quorum.");
+    let detail = Detail::CasWriteUnknown { consistency: terms.consistency, received, block_for };
+    Failure::new(ErrorCode::CasWriteUnknown, text).unknown().with(detail)
+}

@@ -1,0 +1,321 @@
+//! The proposer of Paxos: brings one decision about a partition to a majority of its replicas. Pure: answers go in, what
+//! is to be sent comes out.
+//!
+//! 1. Prepare: a ballot is sent to all replicas until a majority has promised it.
+//! 2. Repair: what an earlier round left accepted is proposed and committed under this ballot, and the work begins anew
+//!    with the next one. Replicas that miss the last commit are sent it.
+//! 3. Read: the caller reads and decides, knowing that nothing was decided since the promise.
+//! 4. Propose: the change, or the empty one when nothing is to be changed, so that what an earlier round left with a
+//!    minority cannot come back behind this decision. One replica needs no empty proposal: it knows all rounds.
+//! 5. Commit: what a majority has accepted is sent to all.
+//!
+//! Invariants: an answer to another ballot or step is ignored; a proposal of which one replica may have taken note and no
+//! majority has is unknown, never said to have failed.
+
+use crate::paxos::ballot::Ballot;
+use crate::paxos::{Acceptance, Promise, Proposal};
+
+/// What the caller does next. Answers come back through the methods of [`Proposer`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Command<U> {
+    /// Ask every replica for a promise.
+    Prepare(Ballot),
+    /// Ask every replica to accept.
+    Propose(Proposal<U>),
+    /// Send a commit to these replicas.
+    Commit {
+        /// What was decided.
+        proposal: Proposal<U>,
+        /// To whom, by number.
+        to: Vec<usize>,
+    },
+    /// Read at a majority and decide.
+    Read,
+    /// Begin again with a ballot above this one.
+    Begin(Ballot),
+    /// It is over.
+    Over(Over),
+}
+
+/// How a decision ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Over {
+    /// The change was committed.
+    Applied,
+    /// There was nothing to change.
+    Unchanged,
+    /// Too few replicas answered before anything was proposed.
+    Unprepared,
+    /// So many replicas have accepted the change, which is no majority: it may be applied one day.
+    Unknown {
+        /// Replicas that accepted.
+        accepted: usize,
+    },
+    /// The change is decided and will be applied; so many replicas have it now, which is less than was asked for.
+    Uncommitted {
+        /// Replicas that have it.
+        committed: usize,
+    },
+}
+
+/// Why something is proposed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Purpose {
+    /// To change what the caller wants.
+    Own,
+    /// To end the round of another one.
+    Finish,
+    /// To be in order.
+    Order,
+}
+
+enum Phase<U> {
+    Preparing { promised: Vec<(usize, Option<Ballot>)>, accepted: Option<Proposal<U>>, committed: Option<Proposal<U>> },
+    Repairing { ballot: Ballot, have: usize, left: usize },
+    Reading,
+    Proposing { proposal: Proposal<U>, purpose: Purpose, accepted: usize },
+    Committing { proposal: Proposal<U>, purpose: Purpose, committed: usize },
+    Over,
+}
+
+/// See the module.
+pub(crate) struct Proposer<U> {
+    replicas: usize,
+    /// Replicas that must have a commit before it is answered.
+    commits_wanted: usize,
+    ballot: Ballot,
+    /// Replicas that did not do what this step wants.
+    lost: usize,
+    failed: usize,
+    /// The highest ballot that stood in the way.
+    highest: Ballot,
+    /// Rounds that had to begin again.
+    contentions: u16,
+    phase: Phase<U>,
+}
+
+impl<U: Clone> Proposer<U> {
+    /// For `replicas` replicas, of which `commits_wanted` must have a commit before it is answered; and what is done
+    /// first.
+    pub(crate) fn begin(replicas: usize, commits_wanted: usize, ballot: Ballot) -> (Proposer<U>, Command<U>) {
+        let mut proposer = Proposer {
+            replicas,
+            commits_wanted: commits_wanted.min(replicas),
+            ballot,
+            lost: 0,
+            failed: 0,
+            highest: ballot,
+            contentions: 0,
+            phase: Phase::Over,
+        };
+        let command = proposer.prepare(ballot);
+        (proposer, command)
+    }
+
+    /// After [`Command::Begin`]: the new ballot.
+    pub(crate) fn prepare(&mut self, ballot: Ballot) -> Command<U> {
+        self.ballot = ballot;
+        self.highest = self.highest.max(ballot);
+        self.enter(Phase::Preparing { promised: Vec::new(), accepted: None, committed: None });
+        Command::Prepare(ballot)
+    }
+
+    /// How often it had to begin again.
+    pub(crate) fn contentions(&self) -> u16 {
+        self.contentions
+    }
+
+    fn enter(&mut self, phase: Phase<U>) {
+        (self.lost, self.failed, self.phase) = (0, 0, phase);
+    }
+
+    fn majority(&self) -> usize {
+        self.replicas / 2 + 1
+    }
+
+    /// Whether so many of the replicas that are left cannot be `wanted` any more.
+    fn out_of_reach(&self, wanted: usize) -> bool {
+        self.replicas - self.lost < wanted
+    }
+
+    /// `replica` answered [`Command::Prepare`].
+    pub(crate) fn promised(&mut self, replica: usize, ballot: Ballot, answer: Promise<U>) -> Option<Command<U>> {
+        let majority = self.majority();
+        let Phase::Preparing { promised, accepted, committed } = &mut self.phase else { return None };
+        if ballot != self.ballot {
+            return None;
+        }
+        match answer {
+            Promise::Refused(latest) => {
+                self.highest = self.highest.max(latest);
+                return self.lost_one();
+            }
+            Promise::Promised { accepted: theirs, committed: last } => {
+                promised.push((replica, last.as_ref().map(|proposal| proposal.ballot)));
+                *accepted = later(accepted.take(), theirs);
+                *committed = later(committed.take(), last);
+            }
+        }
+        if promised.len() < majority {
+            return None;
+        }
+        let (accepted, committed, promised) = (accepted.take(), committed.take(), std::mem::take(promised));
+        let last = committed.as_ref().map(|proposal| proposal.ballot);
+        // What was accepted and may have been decided comes first.
+        if let Some(update) = accepted.filter(|proposal| Some(proposal.ballot) > last).and_then(|left| left.update) {
+            return Some(self.propose(Some(update), Purpose::Finish));
+        }
+        let missing: Vec<usize> =
+            promised.iter().filter(|(_, known)| *known < last).map(|(replica, _)| *replica).collect();
+        if let (Some(proposal), false) = (committed, missing.is_empty()) {
+            let (have, left) = (promised.len() - missing.len(), missing.len());
+            self.enter(Phase::Repairing { ballot: proposal.ballot, have, left });
+            return Some(Command::Commit { proposal, to: missing });
+        }
+        self.enter(Phase::Reading);
+        Some(Command::Read)
+    }
+
+    /// After [`Command::Read`]: the change, or `None` if nothing is to be changed.
+    pub(crate) fn decided(&mut self, update: Option<U>) -> Option<Command<U>> {
+        let Phase::Reading = self.phase else { return None };
+        Some(match update {
+            Some(update) => self.propose(Some(update), Purpose::Own),
+            None if self.replicas == 1 => self.over(Over::Unchanged),
+            None => self.propose(None, Purpose::Order),
+        })
+    }
+
+    fn propose(&mut self, update: Option<U>, purpose: Purpose) -> Command<U> {
+        let proposal = Proposal { ballot: self.ballot, update };
+        self.enter(Phase::Proposing { proposal: proposal.clone(), purpose, accepted: 0 });
+        Command::Propose(proposal)
+    }
+
+    /// A replica answered [`Command::Propose`].
+    pub(crate) fn accepted(&mut self, ballot: Ballot, answer: Acceptance) -> Option<Command<U>> {
+        let majority = self.majority();
+        let Phase::Proposing { accepted, .. } = &mut self.phase else { return None };
+        if ballot != self.ballot {
+            return None;
+        }
+        match answer {
+            Acceptance::Accepted => *accepted += 1,
+            Acceptance::Refused(latest) => {
+                self.highest = self.highest.max(latest);
+                return self.lost_one();
+            }
+        }
+        let done = *accepted;
+        if done < majority {
+            // The last answer of those that were waited for.
+            let unknown = self.out_of_reach(majority);
+            return unknown.then(|| self.over(Over::Unknown { accepted: done }));
+        }
+        let Phase::Proposing { proposal, purpose, .. } = std::mem::replace(&mut self.phase, Phase::Over) else {
+            return None;
+        };
+        if purpose == Purpose::Order {
+            return Some(self.over(Over::Unchanged));
+        }
+        self.enter(Phase::Committing { proposal: proposal.clone(), purpose, committed: 0 });
+        Some(Command::Commit { proposal, to: (0..self.replicas).collect() })
+    }
+
+    /// A replica has the commit of `ballot`.
+    pub(crate) fn committed(&mut self, ballot: Ballot) -> Option<Command<U>> {
+        let majority = self.majority();
+        match &mut self.phase {
+            Phase::Repairing { ballot: of, have, left } if *of == ballot => {
+                *have += 1;
+                *left -= 1;
+                if *have < majority {
+                    return None;
+                }
+                self.enter(Phase::Reading);
+                Some(Command::Read)
+            }
+            Phase::Committing { proposal, purpose, committed } if proposal.ballot == ballot => {
+                *committed += 1;
+                let (done, purpose) = (*committed, *purpose);
+                match purpose {
+                    Purpose::Own if done >= self.commits_wanted => Some(self.over(Over::Applied)),
+                    Purpose::Finish if done >= majority => Some(self.again()),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// A replica did not answer what was sent with `ballot`, and will not.
+    pub(crate) fn failed(&mut self, ballot: Ballot) -> Option<Command<U>> {
+        let majority = self.majority();
+        if let Phase::Repairing { ballot: of, have, left } = &mut self.phase {
+            if *of == ballot {
+                *left -= 1;
+            }
+            return (*have + *left < majority).then(|| self.over(Over::Unprepared));
+        }
+        if ballot != self.ballot {
+            return None;
+        }
+        self.failed += 1;
+        self.lost_one()
+    }
+
+    /// One more replica will not do what this step wants.
+    fn lost_one(&mut self) -> Option<Command<U>> {
+        self.lost += 1;
+        let wanted = match &self.phase {
+            Phase::Committing { purpose: Purpose::Own, .. } => self.commits_wanted,
+            _ => self.majority(),
+        };
+        if !self.out_of_reach(wanted) {
+            return None;
+        }
+        Some(match &self.phase {
+            Phase::Preparing { .. } if self.replicas - self.failed < self.majority() => self.over(Over::Unprepared),
+            Phase::Preparing { .. } => self.again(),
+            // Refused by every replica it stays without effect; what one has accepted may win one day.
+            Phase::Proposing { purpose: Purpose::Own, accepted, .. } if *accepted > 0 || self.failed > 0 => {
+                let accepted = *accepted;
+                self.over(Over::Unknown { accepted })
+            }
+            Phase::Proposing { .. } if self.replicas - self.failed < self.majority() => self.over(Over::Unprepared),
+            // Replicas that have not answered yet may still accept it.
+            Phase::Proposing { purpose: Purpose::Own, .. } if self.lost < self.replicas => return None,
+            Phase::Proposing { .. } => self.again(),
+            Phase::Committing { purpose: Purpose::Own, committed, .. } => {
+                let committed = *committed;
+                self.over(Over::Uncommitted { committed })
+            }
+            Phase::Committing { .. } => self.again(),
+            Phase::Repairing { .. } | Phase::Reading | Phase::Over => return None,
+        })
+    }
+
+    fn again(&mut self) -> Command<U> {
+        self.contentions = self.contentions.saturating_add(1);
+        self.enter(Phase::Over);
+        Command::Begin(self.highest)
+    }
+
+    fn over(&mut self, how: Over) -> Command<U> {
+        self.enter(Phase::Over);
+        Command::Over(how)
+    }
+}
+
+/// The one of the higher ballot.
+fn later<U>(one: Option<Proposal<U>>, other: Option<Proposal<U>>) -> Option<Proposal<U>> {
+    match (&one, &other) {
+        (Some(a), Some(b)) if b.ballot > a.ballot => other,
+        (None, _) => other,
+        _ => one,
+    }
+}
+
+#[cfg(test)]
+#[path = "proposer_tests.rs"]
+mod tests;

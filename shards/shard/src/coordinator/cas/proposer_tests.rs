@@ -1,0 +1,275 @@
+//! The proposer alone, and several of them against acceptors whose messages are lost, late and out of order.
+
+use super::*;
+use crate::paxos::Acceptor;
+use crate::paxos::ballot::Scope;
+
+fn at(micros: i64) -> Ballot {
+    Ballot::new(micros, Scope::Global, 0)
+}
+
+fn fresh<U>() -> Promise<U> {
+    Promise::Promised { accepted: None, committed: None }
+}
+
+#[test]
+fn one_replica_goes_straight_through() {
+    let (mut proposer, command) = Proposer::begin(1, 1, at(5));
+    assert_eq!(command, Command::Prepare(at(5)));
+    assert_eq!(proposer.promised(0, at(5), fresh()), Some(Command::Read));
+    let proposal = Proposal { ballot: at(5), update: Some(7) };
+    assert_eq!(proposer.decided(Some(7)), Some(Command::Propose(proposal.clone())));
+    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), Some(Command::Commit { proposal, to: vec![0] }));
+    assert_eq!(proposer.committed(at(5)), Some(Command::Over(Over::Applied)));
+    assert_eq!(proposer.contentions(), 0);
+}
+
+#[test]
+fn nothing_to_change_is_proposed_to_several_alone() {
+    let (mut proposer, _) = Proposer::<u32>::begin(1, 1, at(5));
+    proposer.promised(0, at(5), fresh());
+    assert_eq!(proposer.decided(None), Some(Command::Over(Over::Unchanged)));
+    let (mut proposer, _) = Proposer::<u32>::begin(3, 2, at(5));
+    assert_eq!(proposer.promised(0, at(5), fresh()), None);
+    assert_eq!(proposer.promised(2, at(5), fresh()), Some(Command::Read));
+    assert_eq!(proposer.decided(None), Some(Command::Propose(Proposal { ballot: at(5), update: None })));
+    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), None);
+    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), Some(Command::Over(Over::Unchanged)));
+}
+
+#[test]
+fn what_was_left_is_finished_first() {
+    let (mut proposer, _) = Proposer::begin(1, 1, at(5));
+    let left = Proposal { ballot: at(4), update: Some(3) };
+    let promise = Promise::Promised { accepted: Some(left), committed: None };
+    let again = Proposal { ballot: at(5), update: Some(3) };
+    assert_eq!(proposer.promised(0, at(5), promise), Some(Command::Propose(again.clone())));
+    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), Some(Command::Commit { proposal: again, to: vec![0] }));
+    assert_eq!(proposer.committed(at(5)), Some(Command::Begin(at(5))));
+    assert_eq!(proposer.prepare(at(6)), Command::Prepare(at(6)));
+    assert_eq!(proposer.promised(0, at(5), fresh()), None, "an answer to the ballot before");
+    assert_eq!(proposer.promised(0, at(6), fresh()), Some(Command::Read));
+}
+
+#[test]
+fn an_empty_proposal_is_not_worth_finishing() {
+    let (mut proposer, _) = Proposer::<u32>::begin(1, 1, at(5));
+    let accepted = Some(Proposal { ballot: at(4), update: None });
+    let promise = Promise::Promised { accepted, committed: None };
+    assert_eq!(proposer.promised(0, at(5), promise), Some(Command::Read));
+}
+
+#[test]
+fn who_misses_the_last_commit_gets_it() {
+    let (mut proposer, _) = Proposer::begin(3, 2, at(5));
+    let last = Proposal { ballot: at(3), update: Some(1) };
+    let knows = Promise::Promised { accepted: None, committed: Some(last.clone()) };
+    assert_eq!(proposer.promised(1, at(5), knows), None);
+    assert_eq!(proposer.promised(2, at(5), fresh()), Some(Command::Commit { proposal: last, to: vec![2] }));
+    assert_eq!(proposer.committed(at(2)), None);
+    assert_eq!(proposer.committed(at(3)), Some(Command::Read));
+    let (mut proposer, _) = Proposer::begin(3, 2, at(5));
+    let last = Proposal { ballot: at(3), update: Some(1) };
+    proposer.promised(1, at(5), Promise::Promised { accepted: None, committed: Some(last) });
+    proposer.promised(2, at(5), fresh());
+    assert_eq!(proposer.failed(at(3)), Some(Command::Over(Over::Unprepared)));
+}
+
+#[test]
+fn a_refusal_asks_for_a_higher_ballot() {
+    let (mut proposer, _) = Proposer::<u32>::begin(1, 1, at(5));
+    assert_eq!(proposer.promised(0, at(5), Promise::Refused(at(9))), Some(Command::Begin(at(9))));
+    assert_eq!(proposer.contentions(), 1);
+}
+
+#[test]
+fn a_proposal_that_some_accepted_is_unknown() {
+    let proposing = || {
+        let (mut proposer, _) = Proposer::begin(3, 2, at(5));
+        proposer.promised(0, at(5), fresh());
+        proposer.promised(1, at(5), fresh());
+        proposer.decided(Some(1));
+        proposer
+    };
+    let refused = || Acceptance::Refused(at(8));
+    let mut proposer = proposing();
+    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), None);
+    assert_eq!(proposer.accepted(at(5), refused()), None);
+    assert_eq!(proposer.accepted(at(5), refused()), Some(Command::Over(Over::Unknown { accepted: 1 })));
+    let mut proposer = proposing();
+    assert_eq!(proposer.accepted(at(5), refused()), None);
+    assert_eq!(proposer.accepted(at(5), refused()), None, "the third may accept it");
+    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), Some(Command::Over(Over::Unknown { accepted: 1 })));
+    let mut proposer = proposing();
+    proposer.accepted(at(5), refused());
+    proposer.accepted(at(5), refused());
+    assert_eq!(proposer.accepted(at(5), refused()), Some(Command::Begin(at(8))), "refused by all");
+    let mut proposer = proposing();
+    assert_eq!(proposer.failed(at(5)), None);
+    assert_eq!(proposer.failed(at(5)), Some(Command::Over(Over::Unknown { accepted: 0 })));
+}
+
+#[test]
+fn too_few_answers_change_nothing() {
+    let (mut proposer, _) = Proposer::<u32>::begin(3, 2, at(5));
+    assert_eq!(proposer.failed(at(5)), None);
+    assert_eq!(proposer.failed(at(5)), Some(Command::Over(Over::Unprepared)));
+}
+
+/// Counters on three replicas: each proposer adds one to what it reads.
+const REPLICAS: usize = 3;
+
+/// Small random numbers.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+#[derive(Default)]
+struct Replica {
+    acceptor: Acceptor<u32>,
+    /// The value with the ballot of its write.
+    value: (Option<Ballot>, u32),
+}
+
+#[derive(Clone)]
+enum Message {
+    Prepare(Ballot),
+    Propose(Proposal<u32>),
+    Commit(Proposal<u32>),
+}
+
+/// A client that reads the counter, or adds one to it.
+struct Client {
+    proposer: Proposer<u32>,
+    adds: bool,
+    /// What it read.
+    read: u32,
+    began: usize,
+}
+
+/// One run: clients come one after another and at the same time, their messages are lost and late.
+fn run(seed: u64) {
+    let mut dice = Dice(seed * 2 + 1);
+    let mut replicas: [Replica; REPLICAS] = Default::default();
+    let (mut clients, mut messages): (Vec<Option<Client>>, Vec<(usize, usize, Message)>) = (Vec::new(), Vec::new());
+    let (mut applied, mut committed, mut unknown, mut clock) = (Vec::new(), 0, 0, 1);
+    // Reads and additions that have ended: when, and what they showed.
+    let mut seen: Vec<(usize, u32)> = Vec::new();
+    let loss = dice.below(4);
+    for step in 0..400 {
+        let mut commands = Vec::new();
+        if step % 9 == 0 && step < 250 {
+            clock += 1 + dice.below(3) as i64;
+            let ballot = Ballot::new(clock - dice.below(2) as i64, Scope::Global, (step as u64) << 8);
+            let (proposer, command) = Proposer::begin(REPLICAS, 2, ballot);
+            clients.push(Some(Client { proposer, adds: dice.below(3) > 0, read: 0, began: step }));
+            commands.push((clients.len() - 1, command));
+        }
+        if !messages.is_empty() {
+            let (client, to, message) = messages.swap_remove(dice.below(messages.len() as u64) as usize);
+            let lost = dice.below(10) < loss;
+            let half = dice.below(2) == 0;
+            let replica = &mut replicas[to];
+            let ballot = match &message {
+                Message::Prepare(ballot) => *ballot,
+                Message::Propose(proposal) | Message::Commit(proposal) => proposal.ballot,
+            };
+            // Lost on the way there, or on the way back.
+            let delivered = (!lost || half).then(|| match message {
+                Message::Prepare(ballot) => (Some(replica.acceptor.prepare(ballot)), None),
+                Message::Propose(proposal) => (None, Some(replica.acceptor.accept(proposal))),
+                Message::Commit(proposal) => {
+                    if let Some(update) = proposal.update
+                        && Some(proposal.ballot) > replica.value.0
+                    {
+                        replica.value = (Some(proposal.ballot), update);
+                    }
+                    replica.acceptor.commit(proposal);
+                    (None, None)
+                }
+            });
+            let answer = delivered.filter(|_| !lost);
+            let Some(Some(asker)) = clients.get_mut(client) else { continue };
+            let proposer = &mut asker.proposer;
+            let command = match answer {
+                None => proposer.failed(ballot),
+                Some((Some(promise), _)) => proposer.promised(to, ballot, promise),
+                Some((_, Some(acceptance))) => proposer.accepted(ballot, acceptance),
+                Some((None, None)) => proposer.committed(ballot),
+            };
+            commands.extend(command.map(|command| (client, command)));
+        }
+        while let Some((client, command)) = commands.pop() {
+            let Some(asker) = clients[client].as_mut() else { continue };
+            match command {
+                Command::Prepare(ballot) => {
+                    messages.extend((0..REPLICAS).map(|to| (client, to, Message::Prepare(ballot))));
+                }
+                Command::Propose(proposal) => {
+                    messages.extend((0..REPLICAS).map(|to| (client, to, Message::Propose(proposal.clone()))));
+                }
+                Command::Commit { proposal, to } => {
+                    messages.extend(to.into_iter().map(|to| (client, to, Message::Commit(proposal.clone()))));
+                }
+                Command::Read => {
+                    // At a majority, of its choice.
+                    let without = dice.below(REPLICAS as u64) as usize;
+                    let read = (0..REPLICAS).filter(|replica| *replica != without).map(|at| replicas[at].value).max();
+                    asker.read = read.map_or(0, |(_, value)| value);
+                    let update = asker.adds.then_some(asker.read + 1);
+                    commands.extend(asker.proposer.decided(update).map(|command| (client, command)));
+                }
+                Command::Begin(above) => {
+                    clock = clock.max(above.micros()) + 1;
+                    let command = asker.proposer.prepare(Ballot::new(clock, Scope::Global, (client as u64) << 8));
+                    commands.push((client, command));
+                }
+                Command::Over(over) => {
+                    let shows = asker.read + u32::from(asker.adds);
+                    match over {
+                        Over::Applied => {
+                            applied.push(shows);
+                            committed = shows.max(committed);
+                        }
+                        // Decided, and perhaps on no replica yet.
+                        Over::Uncommitted { .. } => applied.push(shows),
+                        Over::Unchanged => {}
+                        Over::Unknown { .. } => unknown += 1,
+                        Over::Unprepared => {}
+                    }
+                    if matches!(over, Over::Applied | Over::Unchanged) {
+                        // Nothing that ended before this began shows more.
+                        let newest =
+                            seen.iter().filter(|(ended, _)| *ended < asker.began).map(|(_, value)| *value).max();
+                        let before = asker.read;
+                        assert!(newest.unwrap_or(0) <= shows, "seed {seed}: {newest:?} then {shows}");
+                        assert!(newest.unwrap_or(0) <= before || !asker.adds, "seed {seed}: {newest:?} then {before}");
+                        seen.push((step, shows));
+                    }
+                    clients[client] = None;
+                }
+            }
+        }
+    }
+    // Each addition made a value of its own.
+    let count = applied.len();
+    applied.sort_unstable();
+    applied.dedup();
+    assert_eq!(applied.len(), count, "seed {seed}: two additions made the same value");
+    let last = replicas.iter().map(|replica| replica.value).max().map_or(0, |(_, value)| value);
+    let open = clients.iter().flatten().filter(|client| client.adds).count();
+    assert!(last as usize <= count + unknown + open, "seed {seed}: {last} of {count} and {unknown} unknown");
+    assert!(committed <= last, "seed {seed}: {committed} of {applied:?} but {last}");
+}
+
+#[test]
+fn decisions_of_many_proposers_are_in_one_order_whatever_is_lost() {
+    (0..3000).for_each(run);
+}

@@ -1,0 +1,362 @@
+//! Reading what conditions ask for, judging it, and building the change.
+//!
+//! As in Cassandra: conditions on static columns look at the partition, others at their row. What is read is the rows that
+//! have conditions, or the partition's first row if only static columns have. Of these rows columns are shown that
+//! conditions look at, or all that the statements are about when one asks for existence; a partition that has static
+//! content alone counts as a row if static columns are looked at.
+//!
+//! Invariants: runs under the partition's lock, after the promise; the change carries the ballot's time, deletions the
+//! microsecond before it, so that what a batch deletes and writes is written.
+
+use super::request::{Conditional, Part};
+use super::sums;
+use crate::execute::binding::Values;
+use crate::execute::modify::reading::{self, ReadingChange};
+use crate::execute::modify::{Mutations, When, named_row};
+use crate::paxos::stored::Update;
+use crate::row_block::{RowBlock, RowBlockSink, cells_of};
+use crate::verbs::ReadRequest;
+use crate::{Shard, replica};
+use cql::conditions::BoundCondition;
+use cql::plan::{Conditions, Selector};
+use model::comparable::{self, BoundSide};
+use model::mutation::{Clustering, push_clustering};
+use model::query::{Partitions, ReadCommand, Slice};
+use model::value::{Bound, push_element};
+use model::{ColumnId, ColumnKind, DecoratedKey, Failure, Table};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What was decided.
+#[derive(Debug)]
+pub struct Decided {
+    /// Whether the change is made.
+    pub(crate) applied: bool,
+    /// What stood against it: `false` and the columns shown, of each row looked at. None if none was there.
+    pub(crate) rows: RowBlock,
+}
+
+impl Decided {
+    /// A read, and a change that changes nothing.
+    pub(crate) fn unchanged() -> Decided {
+        Decided { applied: true, rows: RowBlock::default() }
+    }
+}
+
+/// Decides: the change to be proposed, if there is one, and the answer. `timestamp`: the ballot's, microseconds.
+pub(crate) async fn decide(
+    shard: &Shard,
+    request: &Conditional,
+    key: &DecoratedKey,
+    timestamp: i64,
+) -> Result<(Option<Update>, Decided), Failure> {
+    if request.parts.is_empty() {
+        return Ok((None, Decided::unchanged()));
+    }
+    let bound: Vec<Vec<Bound<'_>>> = request.parts.iter().map(|part| reading::borrowed(&part.bound)).collect();
+    let asked = Asked::of(shard, request, &bound)?;
+    let found = read(shard, request, key, &asked).await?;
+    if !asked.holds(&found)? {
+        return Ok((None, Decided { applied: false, rows: shown(request, &asked, &found) }));
+    }
+    let when = When::of_ballot(timestamp, request.now_in_seconds);
+    let mut mutations = Mutations::of_batch();
+    for (Part { modify, .. }, bound) in request.parts.iter().zip(&bound) {
+        let values = Values::in_order(bound);
+        let modify = &*sums::summed(shard, &asked, &found, modify, &values)?;
+        if modify.reads() {
+            let change = ReadingChange::new(modify, &values, &request.key, request.local, when);
+            let lists = reading::read(shard, &change.wants(shard)?).await?;
+            change.build(shard, &lists, &mut mutations)?;
+        } else {
+            mutations.add(shard, modify, &values, request.local, when)?;
+        }
+    }
+    let update = match mutations.finish()?.pop() {
+        None => None,
+        Some(routed) => {
+            let stored = shard.store().portable(&routed.mutation);
+            Some(stored.map_err(|error| replica::failure(&shard.schema(), Some(request.table.id), error))?)
+        }
+    };
+    Ok((update, Decided::unchanged()))
+}
+
+/// What the statements ask of one row, or of the static row.
+enum Wanted<'c> {
+    Exists,
+    NotExists,
+    Columns(Vec<(ColumnId, BoundCondition<'c>)>),
+}
+
+/// What the statements ask for together.
+pub(super) struct Asked<'c> {
+    table: &'c Table,
+    statics: Option<Wanted<'c>>,
+    /// By comparable form: the clustering and what is wanted of its row.
+    rows: BTreeMap<Vec<u8>, (Vec<u8>, Wanted<'c>)>,
+    /// The static and regular columns that are read.
+    columns: Vec<ColumnId>,
+    reads_statics: bool,
+}
+
+impl<'c> Asked<'c> {
+    fn of(shard: &Shard, request: &'c Conditional, bound: &'c [Vec<Bound<'c>>]) -> Result<Asked<'c>, Failure> {
+        let table = &*request.table;
+        let mut asked =
+            Asked { table, statics: None, rows: BTreeMap::new(), columns: Vec::new(), reads_statics: false };
+        for (Part { modify, .. }, bound) in request.parts.iter().zip(bound) {
+            let values = Values::in_order(bound);
+            match &modify.conditions {
+                Conditions::None => {}
+                Conditions::Exists | Conditions::NotExists => {
+                    let wanted = match modify.conditions {
+                        Conditions::Exists => Wanted::Exists,
+                        _ => Wanted::NotExists,
+                    };
+                    let row = named_row(shard, modify, &values)?;
+                    asked.want_existence(row, wanted)?;
+                }
+                Conditions::Columns(conditions) => {
+                    for condition in conditions {
+                        let condition_bound = condition.bind(table, bound, &mut shard.evaluation())?;
+                        let row = match condition.is_static {
+                            true => None,
+                            false => named_row(shard, modify, &values)?,
+                        };
+                        asked.want_column(row, condition.column, condition_bound)?;
+                    }
+                }
+            }
+        }
+        asked.choose_columns(request);
+        Ok(asked)
+    }
+
+    fn want_existence(&mut self, row: Option<Vec<u8>>, wanted: Wanted<'c>) -> Result<(), Failure> {
+        let word = if matches!(wanted, Wanted::NotExists) { "NOT EXISTS" } else { "EXISTS" };
+        let place = match row {
+            None => &mut self.statics,
+            Some(row) => {
+                let place = comparable_of(self.table, &row);
+                match self.rows.get_mut(&place) {
+                    None => {
+                        self.rows.insert(place, (row, wanted));
+                        return Ok(());
+                    }
+                    Some((_, before)) => return mixed(before, &wanted, word),
+                }
+            }
+        };
+        match place {
+            None => *place = Some(wanted),
+            Some(before) => return mixed(before, &wanted, word),
+        }
+        Ok(())
+    }
+
+    fn want_column(
+        &mut self,
+        row: Option<Vec<u8>>,
+        column: ColumnId,
+        condition: BoundCondition<'c>,
+    ) -> Result<(), Failure> {
+        let none = || Wanted::Columns(Vec::new());
+        let place = match row {
+            None => self.statics.get_or_insert_with(none),
+            Some(row) => {
+                let place = comparable_of(self.table, &row);
+                &mut self.rows.entry(place).or_insert_with(|| (row, none())).1
+            }
+        };
+        match place {
+            Wanted::Columns(conditions) => {
+                conditions.push((column, condition));
+                Ok(())
+            }
+            Wanted::Exists | Wanted::NotExists => {
+                Err(Failure::invalid("Cannot mix IF conditions and IF NOT EXISTS for the same row"))
+            }
+        }
+    }
+
+    /// The columns to read: those that conditions look at, or all of the kinds of rows that are written when one asks for
+    /// existence.
+    fn choose_columns(&mut self, request: &Conditional) {
+        let modifies = || request.parts.iter().map(|part| &part.modify).filter(|modify| modify.is_conditional());
+        let data = self.table.data_columns().iter();
+        let statics = modifies().any(|modify| !modify.statics.is_empty());
+        if modifies().any(|modify| modify.conditions.ask_for_existence()) {
+            let rows = modifies().any(|modify| self.table.clustering_len == 0 || !modify.clustering.is_empty());
+            let wanted = data.filter(|column| if column.kind == ColumnKind::Static { statics } else { rows });
+            self.columns = wanted.map(|column| column.id).collect();
+        } else {
+            let looked_at = |id: &ColumnId| {
+                modifies().any(|modify| {
+                    let operations = modify.operations.iter().chain(&modify.statics);
+                    modify.conditions.columns().iter().any(|condition| condition.column == *id)
+                        || operations
+                            .into_iter()
+                            .any(|operation| operation.column == *id && (operation.reads() || operation.increases()))
+                })
+            };
+            self.columns = data.map(|column| column.id).filter(looked_at).collect();
+        }
+        let is_static = |id: &ColumnId| self.table.statics().iter().any(|column| column.id == *id);
+        // Who writes static columns sees whether there are any.
+        self.reads_statics = statics || self.columns.iter().any(is_static);
+    }
+
+    /// Whether all that is wanted is so.
+    fn holds(&self, found: &[Found]) -> Result<bool, Failure> {
+        if let Some(wanted) = &self.statics {
+            let holder = found.first();
+            let exists = holder.is_some_and(|row| {
+                let mut statics = self.table.statics().iter();
+                statics.any(|column| self.value(row, column.id).is_some())
+            });
+            if !self.holds_in(wanted, exists, holder)? {
+                return Ok(false);
+            }
+        }
+        for (place, (_, wanted)) in &self.rows {
+            let row = found.iter().find(|row| row.place.as_ref() == Some(place));
+            if !self.holds_in(wanted, row.is_some(), row)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn holds_in(&self, wanted: &Wanted<'_>, exists: bool, row: Option<&Found>) -> Result<bool, Failure> {
+        Ok(match wanted {
+            Wanted::Exists => exists,
+            Wanted::NotExists => !exists,
+            Wanted::Columns(conditions) => {
+                for (column, condition) in conditions {
+                    let value = row.and_then(|row| self.value(row, *column));
+                    if !condition.holds(value)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+        })
+    }
+
+    /// A column's value in a row that was read.
+    pub(super) fn value<'r>(&self, row: &'r Found, column: ColumnId) -> Option<&'r [u8]> {
+        let keys = self.table.primary_key_len();
+        let at = match self.table.index_of(column) {
+            Some(at) if at < keys => at,
+            _ => keys + self.columns.iter().position(|read| *read == column)?,
+        };
+        row.values.get(at)?.as_deref()
+    }
+}
+
+/// Two conditions on one row, one of them on its existence.
+fn mixed(before: &Wanted<'_>, now: &Wanted<'_>, word: &str) -> Result<(), Failure> {
+    match (before, now) {
+        (Wanted::Exists, Wanted::Exists) | (Wanted::NotExists, Wanted::NotExists) => Ok(()),
+        (Wanted::Columns(_), _) => {
+            Err(Failure::invalid(format!("Cannot mix IF conditions and IF {word} for the same row")))
+        }
+        _ => Err(Failure::invalid("Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row")),
+    }
+}
+
+/// The comparable form of a whole clustering.
+pub(super) fn comparable_of(table: &Table, clustering: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    comparable::bound(table, Clustering(clustering).components(), BoundSide::Before, &mut out);
+    out
+}
+
+/// A row that was read.
+pub(super) struct Found {
+    /// The comparable form of its clustering. `None`: of a partition that has static content alone.
+    pub(super) place: Option<Vec<u8>>,
+    /// The primary key's columns and then those read, in their order.
+    values: Vec<Option<Vec<u8>>>,
+}
+
+/// Reads the rows that are asked about, in the order of the table.
+async fn read(
+    shard: &Shard,
+    request: &Conditional,
+    key: &DecoratedKey,
+    asked: &Asked<'_>,
+) -> Result<Vec<Found>, Failure> {
+    let table = &*request.table;
+    let slice = |(clustering, _): &(Vec<u8>, Wanted<'_>)| {
+        if table.clustering_len == 0 {
+            return Slice::all();
+        }
+        let bound = |side| {
+            let mut out = Vec::new();
+            comparable::bound(table, Clustering(clustering).components(), side, &mut out);
+            out.into_boxed_slice()
+        };
+        Slice { start: bound(BoundSide::Before), end: bound(BoundSide::After) }
+    };
+    let by_name = !asked.rows.is_empty();
+    let slices: Arc<[Slice]> = match by_name {
+        true => asked.rows.values().map(slice).collect(),
+        // Whether the partition is there at all.
+        false => Arc::from([Slice::all()]),
+    };
+    let keys = table.primary_key_len();
+    let columns = table.columns[..keys].iter().map(|column| column.id).chain(asked.columns.iter().copied());
+    let selection: Vec<Selector> = columns.map(Selector::Column).collect();
+    let width = selection.len();
+    let command = ReadCommand {
+        table: table.id,
+        now_in_seconds: request.now_in_seconds,
+        partitions: Partitions::Key(key.clone()),
+        slices,
+        reversed: false,
+        rows_max: if by_name { u64::MAX } else { 1 },
+        per_partition_max: u64::MAX,
+        visits_max: u64::MAX,
+        resume: None,
+        resume_partition_rows: 0,
+        static_only: asked.reads_statics,
+        wants_static: asked.reads_statics,
+        row_columns: None,
+    };
+    let read = ReadRequest { command, selection: selection.into(), filter: None, bytes_max: usize::MAX, places: false };
+    let mut sink = RowBlockSink::new(table, &read);
+    let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
+    let end = shard.store().read(&read.command, &mut sink).await.map_err(failed)?;
+    let block = sink.finish(end).block;
+    let mut values = cells_of(&block.bytes).map(|value| value.map(<[u8]>::to_vec));
+    let mut found = Vec::with_capacity(block.rows as usize);
+    for _ in 0..block.rows {
+        let values: Vec<Option<Vec<u8>>> = values.by_ref().take(width).collect();
+        let clustering = values.get(table.partition_key_len..keys).unwrap_or_default();
+        let components: Option<Vec<&Vec<u8>>> = clustering.iter().map(Option::as_ref).collect();
+        let place = components.map(|components| {
+            let mut out = Vec::new();
+            components.into_iter().for_each(|component| push_clustering(&mut out, component));
+            comparable_of(table, &out)
+        });
+        found.push(Found { place, values });
+    }
+    Ok(found)
+}
+
+/// The rows that were looked at, each with `false` before it.
+fn shown(request: &Conditional, asked: &Asked<'_>, found: &[Found]) -> RowBlock {
+    let mut block = RowBlock::default();
+    let mut bytes = Vec::new();
+    for row in found {
+        bytes.clear();
+        push_element(&mut bytes, Some(&[0]));
+        for column in request.shown.iter() {
+            push_element(&mut bytes, asked.value(row, *column));
+        }
+        block.push_row(&bytes);
+    }
+    block
+}

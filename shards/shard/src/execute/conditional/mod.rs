@@ -1,0 +1,233 @@
+//! Modifications with IF, and batches with such: what is asked of the core that decides, and its decision as an answer.
+//!
+//! 1. The statements' keys are evaluated: a decision is made in one partition.
+//! 2. [`request`] carries statements and values to the core that owns the partition; the coordinator's `cas` has it decide.
+//! 3. [`decision`] reads there what the conditions ask for and builds the change.
+//! 4. The answer is a row with `[applied]`, and of what stood against it the rows that were looked at.
+
+pub(crate) mod decision;
+pub(crate) mod request;
+mod sums;
+
+use super::binding::{Keys, Values};
+use super::modify::{json, reading};
+use super::prepared::Statement;
+use super::timeout_of;
+use crate::coordinator::{Terms, cas, cas_terms};
+use crate::row_block::RowBlock;
+use crate::{Answer, ColumnSpec, Parameters, Response, Rows, Shard};
+use cql::plan::{Batch, Choice, Modify, ModifyKind};
+use decision::Decided;
+use model::failure::Detail;
+use model::{ColumnId, Consistency, CqlType, DecoratedKey, ErrorCode, Failure, Table};
+use request::{Conditional, Part};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Runs an INSERT, UPDATE or DELETE with IF.
+pub(crate) async fn modify(
+    shard: &Shard,
+    statement: &Statement,
+    modify: &Modify,
+    values: &Values<'_>,
+    parameters: &Parameters<'_>,
+) -> Result<Rows, Failure> {
+    let timeout = timeout_of(shard, &statement.prepared, values, shard.config().write_timeout)?;
+    let part = part(modify, values)?;
+    let key = only_key(shard, &part, Alone::Yes)?;
+    let table = &modify.table;
+    let shown = match modify.conditions.ask_for_existence() {
+        true => table.columns.iter().map(|column| column.id).collect(),
+        false => modify.conditions.shown(table),
+    };
+    decide(shard, table, key, vec![part], shown, parameters, timeout).await
+}
+
+/// Runs a BEGIN BATCH with IF.
+pub(crate) async fn batch(
+    shard: &Shard,
+    statement: &Statement,
+    batch: &Batch,
+    values: &Values<'_>,
+    parameters: &Parameters<'_>,
+) -> Result<Answer, Failure> {
+    let timeout = timeout_of(shard, &statement.prepared, values, shard.config().write_timeout)?;
+    let statements: Vec<(&Modify, &Values<'_>)> = batch.statements.iter().map(|modify| (modify, values)).collect();
+    several(shard, &statements, parameters, timeout).await
+}
+
+/// Runs the statements of a batch, at least one of them with IF.
+pub(crate) async fn several(
+    shard: &Shard,
+    statements: &[(&Modify, &Values<'_>)],
+    parameters: &Parameters<'_>,
+    timeout: Duration,
+) -> Result<Answer, Failure> {
+    let Some(((first, _), _)) = statements.split_first() else {
+        return Ok(Answer { response: Response::Void, warnings: Vec::new() });
+    };
+    let table = &first.table;
+    if statements.iter().any(|(modify, _)| modify.table.id != table.id) {
+        return Err(Failure::invalid("Batch with conditions cannot span multiple tables"));
+    }
+    let mut shown: Vec<ColumnId> = table.columns[..table.primary_key_len()].iter().map(|column| column.id).collect();
+    let mut key: Option<Vec<u8>> = None;
+    let mut parts = Vec::with_capacity(statements.len());
+    for (modify, values) in statements {
+        let part = part(modify, values)?;
+        let found = only_key(shard, &part, Alone::No)?;
+        if key.get_or_insert_with(|| found.clone()) != &found {
+            return Err(Failure::invalid("Batch with conditions cannot span multiple partitions"));
+        }
+        for column in modify.conditions.shown(table) {
+            if !shown.contains(&column) {
+                shown.push(column);
+            }
+        }
+        parts.push(part);
+    }
+    if statements.iter().any(|(modify, _)| modify.conditions.ask_for_existence()) {
+        shown = table.columns.iter().map(|column| column.id).collect();
+    }
+    let rows = decide(shard, table, key.unwrap_or_default(), parts, shown, parameters, timeout).await?;
+    Ok(Answer { response: Response::Rows(rows), warnings: Vec::new() })
+}
+
+/// Before a read at SERIAL or LOCAL_SERIAL: what earlier rounds left accepted in these partitions is committed.
+pub(crate) async fn finish_rounds(
+    shard: &Shard,
+    table: &Arc<Table>,
+    local: bool,
+    keys: &[DecoratedKey],
+    terms: Terms,
+) -> Result<(), Failure> {
+    for key in keys {
+        let request = Conditional {
+            table: table.clone(),
+            key: key.key.to_vec(),
+            parts: Vec::new(),
+            shown: Arc::from([]),
+            local,
+            serial: terms.consistency,
+            now_in_seconds: 0,
+            terms,
+        };
+        cas::decide(shard, request).await.map_err(|failure| match failure.code {
+            ErrorCode::WriteTimeout | ErrorCode::CasWriteUnknown => read_timed_out(&terms),
+            _ => failure,
+        })?;
+    }
+    Ok(())
+}
+
+/// To a reader a round that took too long is a read that did.
+fn read_timed_out(terms: &Terms) -> Failure {
+    let detail = Detail::ReadTimeout {
+        consistency: terms.consistency,
+        received: 0,
+        block_for: terms.block_for as i32,
+        data_present: false,
+    };
+    Failure::new(ErrorCode::ReadTimeout, "Operation timed out - received only 0 responses.").with(detail)
+}
+
+async fn decide(
+    shard: &Shard,
+    table: &Arc<Table>,
+    key: Vec<u8>,
+    parts: Vec<Part>,
+    shown: Vec<ColumnId>,
+    parameters: &Parameters<'_>,
+    timeout: Duration,
+) -> Result<Rows, Failure> {
+    let serial = parameters.serial_consistency.unwrap_or(Consistency::Serial);
+    let (local, terms) = cas_terms(shard, table, serial, parameters.consistency, timeout)?;
+    let shown: Arc<[ColumnId]> = shown.into();
+    let now_in_seconds = parameters.now_in_seconds();
+    let request =
+        Conditional { table: table.clone(), key, parts, shown: shown.clone(), local, serial, now_in_seconds, terms };
+    let decided = cas::decide(shard, request).await?;
+    Ok(answer(table, &shown, decided))
+}
+
+/// `[applied]`, and the rows that stood against it.
+fn answer(table: &Table, shown: &[ColumnId], decided: Decided) -> Rows {
+    let spec = |name: &str, cql_type: &CqlType| ColumnSpec {
+        keyspace: table.keyspace.as_str().into(),
+        table: table.name.as_str().into(),
+        name: name.into(),
+        cql_type: cql_type.clone(),
+        class: None,
+    };
+    let mut columns = vec![spec("[applied]", &CqlType::Boolean)];
+    let mut block = decided.rows;
+    if block.rows == 0 {
+        let mut row = Vec::with_capacity(5);
+        model::value::push_element(&mut row, Some(&[u8::from(decided.applied)]));
+        block = RowBlock::default();
+        block.push_row(&row);
+    } else {
+        let shown = shown.iter().filter_map(|id| table.column_by_id(*id));
+        columns.extend(shown.map(|column| spec(&column.name, &column.cql_type)));
+    }
+    // The columns depend on what was found: they have no id.
+    Rows { columns: columns.into(), result_metadata_id: None, block, paging_state: None }
+}
+
+/// Whether a statement stands outside of a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Alone {
+    Yes,
+    No,
+}
+
+/// The one partition that a statement names; it must name one row as well, unless it deletes more than that.
+fn only_key(shard: &Shard, part: &Part, alone: Alone) -> Result<Vec<u8>, Failure> {
+    let modify = &part.modify;
+    let bound = reading::borrowed(&part.bound);
+    let values = Values::in_order(&bound);
+    let key = match Keys::of(shard, &modify.table, &modify.keys, &values)? {
+        Keys::One(key) => Some(key.into_owned()),
+        Keys::Many(_) => None,
+    };
+    let word = match modify.kind {
+        ModifyKind::Insert | ModifyKind::Update => "updates",
+        ModifyKind::Delete => "deletions",
+    };
+    let (Some(key), false) = (key, modify.keys.iter().any(is_in)) else {
+        return Err(Failure::invalid(match alone {
+            Alone::Yes => format!("IN on the partition key is not supported with conditional {word}"),
+            Alone::No => {
+                "Batch with conditions cannot span multiple partitions (you cannot use IN on the partition key)"
+                    .to_owned()
+            }
+        }));
+    };
+    if modify.clustering.choices.iter().any(is_in) {
+        return Err(Failure::invalid(format!(
+            "IN on the clustering key columns is not supported with conditional {word}"
+        )));
+    }
+    Ok(key)
+}
+
+/// Whether a choice was written as IN and may be of several values.
+fn is_in(choice: &Choice) -> bool {
+    match choice {
+        Choice::One(_) => false,
+        Choice::Tuples { tuples, .. } => tuples.len() != 1,
+        Choice::Many(_) | Choice::Marker(_) | Choice::TuplesMarker { .. } => true,
+    }
+}
+
+/// A statement with its values, on its own.
+fn part(modify: &Modify, values: &Values<'_>) -> Result<Part, Failure> {
+    let bound = match &modify.json {
+        None => reading::owned(&values.bound),
+        Some(insert) => {
+            let parts = json::values(&modify.table, insert, values)?;
+            reading::owned(&json::bound(values, &parts))
+        }
+    };
+    Ok(Part { modify: Modify { json: None, ..modify.clone() }, bound })
+}

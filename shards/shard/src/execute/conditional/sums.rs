@@ -1,0 +1,54 @@
+//! `c = c + x` of numbers and texts: what is there is known under the promise, so that the sum is a value to be set.
+
+use super::decision::{Asked, Found, comparable_of};
+use crate::Shard;
+use crate::execute::binding::Values;
+use crate::execute::modify::named_row;
+use cql::plan::{ColumnChange, Modify, Operation, Term, Value};
+use model::{ColumnId, CqlType, Failure};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// The statement with sums in the place of additions.
+pub(super) fn summed<'m>(
+    shard: &Shard,
+    asked: &Asked<'_>,
+    found: &[Found],
+    modify: &'m Modify,
+    values: &Values<'_>,
+) -> Result<Cow<'m, Modify>, Failure> {
+    if !modify.operations.iter().chain(&modify.statics).any(Operation::increases) {
+        return Ok(Cow::Borrowed(modify));
+    }
+    let place = named_row(shard, modify, values)?.map(|row| comparable_of(&modify.table, &row));
+    let row = found.iter().find(|row| place.is_some() && row.place == place);
+    let mut modify = modify.clone();
+    let table = modify.table.clone();
+    let type_of = |id: ColumnId| table.column_by_id(id).map_or(CqlType::Blob, |column| column.cql_type.clone());
+    for (operations, row) in [(&mut modify.operations, row), (&mut modify.statics, found.first())] {
+        let mut sums: BTreeMap<ColumnId, Option<Vec<u8>>> = BTreeMap::new();
+        for operation in operations.iter() {
+            let ColumnChange::Increase { sum, by } = &operation.change else { continue };
+            let there = match sums.remove(&operation.column) {
+                Some(sum) => sum,
+                None => row.and_then(|row| asked.value(row, operation.column)).map(<[u8]>::to_vec),
+            };
+            let result = match (there, values.evaluate(shard, by, &type_of(operation.column))?) {
+                (_, Value::Null) => return Err(Failure::invalid("Invalid null value for an addition")),
+                (_, Value::Unset) => return Err(Failure::invalid("Invalid unset value for an addition")),
+                (None, Value::Bytes(_)) => None,
+                (Some(there), Value::Bytes(by)) => {
+                    sum.evaluate(&[Some(Cow::Borrowed(&there)), Some(by)], &mut shard.evaluation())?
+                }
+            };
+            sums.insert(operation.column, result);
+        }
+        operations.retain(|operation| !operation.increases());
+        operations.extend(sums.into_iter().filter_map(|(column, sum)| {
+            let change = ColumnChange::Set(Term::Constant(sum?.into()));
+            Some(Operation { column, change })
+        }));
+        operations.sort_by_key(|operation| operation.column);
+    }
+    Ok(Cow::Owned(modify))
+}

@@ -1,0 +1,155 @@
+//! The acceptor of Paxos: what a replica promises, accepts and commits for one partition of one table. Pure; its state is
+//! kept by [`stored`].
+//!
+//! 1. A ballot above all that the replica has heard of is promised: from then on nothing below it is accepted. The answer
+//!    tells what was accepted and not committed, and what was committed last.
+//! 2. A proposal is accepted unless a higher ballot was promised.
+//! 3. A commit, which a majority has accepted, is applied and remembered; what was accepted up to it is done with.
+//!
+//! Invariants: the highest ballot heard of never goes down; an answer is given only when the state it tells of is durable.
+
+pub(crate) mod ballot;
+pub(crate) mod stored;
+
+use ballot::Ballot;
+
+/// What a round wants to write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Proposal<U> {
+    /// The round.
+    pub(crate) ballot: Ballot,
+    /// The change; `None`: none, of a round that only had to be in order.
+    pub(crate) update: Option<U>,
+}
+
+/// What a replica remembers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Acceptor<U> {
+    /// The highest ballot promised.
+    pub(crate) promised: Option<Ballot>,
+    /// The proposal accepted last.
+    pub(crate) accepted: Option<Proposal<U>>,
+    /// The proposal committed last.
+    pub(crate) committed: Option<Proposal<U>>,
+}
+
+impl<U> Default for Acceptor<U> {
+    fn default() -> Acceptor<U> {
+        Acceptor { promised: None, accepted: None, committed: None }
+    }
+}
+
+/// The answer to a ballot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Promise<U> {
+    /// Nothing below it will be accepted.
+    Promised {
+        /// What was accepted after the last commit, if anything.
+        accepted: Option<Proposal<U>>,
+        /// What was committed last.
+        committed: Option<Proposal<U>>,
+    },
+    /// This ballot, not below it, was heard of before.
+    Refused(Ballot),
+}
+
+/// The answer to a proposal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Acceptance {
+    /// It will be told of to every later ballot, until it or something later is committed.
+    Accepted,
+    /// This ballot, above it, was promised.
+    Refused(Ballot),
+}
+
+impl<U: Clone> Acceptor<U> {
+    /// The highest ballot heard of.
+    fn latest(&self) -> Option<Ballot> {
+        let accepted = self.accepted.as_ref().map(|proposal| proposal.ballot);
+        let committed = self.committed.as_ref().map(|proposal| proposal.ballot);
+        self.promised.max(accepted).max(committed)
+    }
+
+    /// Asks for a promise.
+    pub(crate) fn prepare(&mut self, ballot: Ballot) -> Promise<U> {
+        if let Some(latest) = self.latest().filter(|latest| *latest >= ballot) {
+            return Promise::Refused(latest);
+        }
+        self.promised = Some(ballot);
+        let committed = self.committed.clone();
+        let since = committed.as_ref().map(|proposal| proposal.ballot);
+        let accepted = self.accepted.clone().filter(|proposal| Some(proposal.ballot) > since);
+        Promise::Promised { accepted, committed }
+    }
+
+    /// Asks to accept.
+    pub(crate) fn accept(&mut self, proposal: Proposal<U>) -> Acceptance {
+        if let Some(latest) = self.latest().filter(|latest| *latest > proposal.ballot) {
+            return Acceptance::Refused(latest);
+        }
+        self.promised = Some(proposal.ballot);
+        self.accepted = Some(proposal);
+        Acceptance::Accepted
+    }
+
+    /// Tells of a commit; whether it is the latest. An earlier one is applied as well: its timestamp keeps it in order.
+    pub(crate) fn commit(&mut self, proposal: Proposal<U>) -> bool {
+        let ballot = proposal.ballot;
+        if self.committed.as_ref().is_some_and(|committed| committed.ballot >= ballot) {
+            return false;
+        }
+        if self.accepted.as_ref().is_some_and(|accepted| accepted.ballot <= ballot) {
+            self.accepted = None;
+        }
+        self.committed = Some(proposal);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ballot::Scope;
+    use super::*;
+
+    fn at(micros: i64) -> Ballot {
+        Ballot::new(micros, Scope::Global, 0)
+    }
+
+    fn proposal(micros: i64, update: u32) -> Proposal<u32> {
+        Proposal { ballot: at(micros), update: Some(update) }
+    }
+
+    #[test]
+    fn a_promise_binds() {
+        let mut acceptor = Acceptor::default();
+        assert_eq!(acceptor.prepare(at(5)), Promise::Promised { accepted: None, committed: None });
+        assert_eq!(acceptor.prepare(at(5)), Promise::Refused(at(5)));
+        assert_eq!(acceptor.prepare(at(4)), Promise::Refused(at(5)));
+        assert_eq!(acceptor.accept(proposal(4, 1)), Acceptance::Refused(at(5)));
+        assert_eq!(acceptor.accept(proposal(5, 1)), Acceptance::Accepted);
+        let accepted = Some(proposal(5, 1));
+        assert_eq!(acceptor.prepare(at(6)), Promise::Promised { accepted, committed: None });
+        assert_eq!(acceptor.accept(proposal(5, 1)), Acceptance::Refused(at(6)));
+    }
+
+    #[test]
+    fn a_commit_ends_what_was_accepted_up_to_it() {
+        let mut acceptor = Acceptor::default();
+        acceptor.accept(proposal(5, 1));
+        assert!(acceptor.commit(proposal(5, 1)));
+        let committed = Some(proposal(5, 1));
+        assert_eq!(acceptor.prepare(at(6)), Promise::Promised { accepted: None, committed: committed.clone() });
+        acceptor.accept(proposal(6, 2));
+        assert!(!acceptor.commit(proposal(4, 9)), "an old commit changes nothing");
+        assert_eq!(acceptor.prepare(at(7)), Promise::Promised { accepted: Some(proposal(6, 2)), committed });
+        assert_eq!(acceptor.prepare(at(3)), Promise::Refused(at(7)));
+    }
+
+    #[test]
+    fn a_commit_alone_refuses_what_is_not_above_it() {
+        let mut acceptor = Acceptor::default();
+        acceptor.commit(proposal(5, 1));
+        assert_eq!(acceptor.prepare(at(5)), Promise::Refused(at(5)));
+        assert_eq!(acceptor.accept(proposal(4, 2)), Acceptance::Refused(at(5)));
+    }
+}

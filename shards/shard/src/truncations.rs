@@ -1,0 +1,37 @@
+//! When tables were emptied, for what is kept outside of them and must not come back: proposals of Paxos.
+
+use model::{HashMap, TableId};
+use std::cell::RefCell;
+
+/// The last truncation of each table that had one.
+#[derive(Default)]
+pub(crate) struct Truncations(RefCell<HashMap<TableId, i64>>);
+
+impl Truncations {
+    /// A table was emptied at `micros` (since 1970).
+    pub(crate) fn note(&self, table: TableId, micros: i64) {
+        let mut known = self.0.borrow_mut();
+        let last = known.entry(table).or_insert(micros);
+        *last = micros.max(*last);
+    }
+
+    /// Whether what was written at `micros` was in the table when it was emptied.
+    pub(crate) fn covers(&self, table: TableId, micros: i64) -> bool {
+        self.0.borrow().get(&table).is_some_and(|last| micros <= *last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_truncation_counts() {
+        let (table, other) = (TableId([1; 16]), TableId([2; 16]));
+        let truncations = Truncations::default();
+        assert!(!truncations.covers(table, 0));
+        truncations.note(table, 9);
+        truncations.note(table, 5);
+        assert!(truncations.covers(table, 9) && !truncations.covers(table, 10) && !truncations.covers(other, 1));
+    }
+}
