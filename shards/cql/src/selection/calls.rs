@@ -164,6 +164,11 @@ impl Selecting<'_, '_, '_> {
         argument: &ast::Selector,
     ) -> Result<AggregateFunction> {
         let Some(argument_type) = self.type_of(argument)? else {
+            if name == "count" && matches!(argument, ast::Selector::Field(..)) {
+                return Err(Failure::invalid(format!(
+                    "Type error: {argument} cannot be passed as argument 0 of function system.count of type blob"
+                )));
+            }
             return Err(Failure::invalid(format!(
                 "Cannot infer type of argument {argument} in call to function system.{name}(any): use type casts to \
                  disambiguate"
