@@ -64,6 +64,7 @@ pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
         if request.command == "clearsnapshot" {
             // It may be gone from now on.
             world.borrow_mut().snapshots.retain(|tag| Some(tag.as_str()) != request.option("-t"));
+            fresh = fresh.filter(|(tag, _)| Some(tag.as_str()) != request.option("-t"));
         }
         let answer = runtime::timeout(PATIENCE, admin::ask(address, &request)).await;
         let mut world = world.borrow_mut();
