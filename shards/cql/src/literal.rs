@@ -360,7 +360,11 @@ fn tuple(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>
 
 /// Fails for a field that the type has not, even when only asked whether the literal fits.
 pub(crate) fn refuse_unknown_fields<T>(fields: &[(String, T)], definition: &UserType) -> Result<()> {
-    match fields.iter().find(|(field, _)| definition.field_index(field).is_none()) {
+    let is_unknown = |(field, _): &&(String, T)| definition.field_index(field).is_none();
+    if !fields.iter().any(|field| is_unknown(&field)) {
+        return Ok(());
+    }
+    match ast::in_hash_order(fields).into_iter().find(is_unknown) {
         Some((unknown, _)) => Err(Failure::invalid(format!(
             "Unknown field '{unknown}' in value of user defined type {}",
             definition.name

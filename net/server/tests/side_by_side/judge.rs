@@ -103,7 +103,7 @@ fn rows_agree(columns: &[Column], a: &[Option<Vec<u8>>], b: &[Option<Vec<u8>>]) 
 
 /// JSON without the numbers that are times to live, of cells and of collections.
 fn without_ttls(json: String) -> String {
-    const TTL_END: &str = ")\": ";
+    const TTL_END: &str = "\": ";
     let mut out = String::new();
     let mut rest = json.as_str();
     while let Some(at) = rest.find("ttl(").and_then(|at| Some(at + rest[at..].find(TTL_END)? + TTL_END.len())) {

@@ -142,9 +142,9 @@ impl fmt::Display for Term {
 
 /// Fields in the order in which Cassandra shows them: that of a hash table of the bytes of their names, which begins with 16
 /// places and doubles when it is three quarters full.
-fn in_hash_order(fields: &[(String, Term)]) -> Vec<&(String, Term)> {
+pub(crate) fn in_hash_order<T>(fields: &[(String, T)]) -> Vec<&(String, T)> {
     // Of a field given twice the last counts, at the place of the first.
-    let mut once: Vec<&(String, Term)> = Vec::with_capacity(fields.len());
+    let mut once: Vec<&(String, T)> = Vec::with_capacity(fields.len());
     for field in fields {
         match once.iter_mut().find(|(name, _)| *name == field.0) {
             Some(before) => *before = field,

@@ -11,9 +11,14 @@ pub(super) fn from_blob(function: &Function, arguments: &[&[u8]]) -> Result<Opti
         Ok(()) => Ok(Some(bytes.to_vec())),
         Err(_) => {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            // The one place where the type has the name that is not shown elsewhere.
+            let wanted = match function.name.ends_with("varchar") {
+                true => "varchar".to_owned(),
+                false => function.result.to_string(),
+            };
             Err(Failure::invalid(format!(
-                "In call to function {}, value 0x{hex} is not a valid binary representation for type {}",
-                function.name, function.result
+                "In call to function {}, value 0x{hex} is not a valid binary representation for type {wanted}",
+                function.name
             )))
         }
     }
