@@ -74,6 +74,41 @@ fn s5_sstables_become_one_with_the_last_write_of_each_cell() {
     });
 }
 
+/// A table of leveled compaction, with SSTables of a MiB, not compressed.
+fn leveled() -> Arc<Table> {
+    let mut leveled = (*uncompacted(&table(1))).clone();
+    let text =
+        |pairs: &[(&str, &str)]| pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    leveled.options.compaction =
+        text(&[("class", "LeveledCompactionStrategy"), ("sstable_size_in_mb", "1"), ("enabled", "false")]);
+    leveled.options.compression = text(&[("enabled", "false")]);
+    Arc::new(leveled)
+}
+
+#[test]
+fn a_major_compaction_lays_out_what_the_strategy_wants() {
+    let mut sim = calm(9);
+    run(&mut sim, || async {
+        let store = start(options(1, GROUP), &[leveled()]).await;
+        for part in 0..4u32 {
+            for key in 0..800u32 {
+                let key = (part * 400 + key).to_be_bytes();
+                store
+                    .apply(insert(table(1).id, &key, 0, 0, i64::from(part), &[part as u8; 1500]), false)
+                    .await
+                    .expect("apply");
+            }
+            store.flush(table(1).id).await.expect("flush");
+        }
+        let before = read_all(&store, table(1).id).await;
+        store.compact(table(1).id).await.expect("compact");
+        assert_eq!(read_all(&store, table(1).id).await, before);
+        runtime::sleep(Duration::from_secs(1)).await;
+    });
+    // 2,000 rows of 1.5 KB.
+    assert_eq!(data_files(&sim), 3);
+}
+
 #[test]
 fn s5_tombstones_go_after_their_grace_and_not_while_older_data_may_be_elsewhere() {
     let mut sim = calm(2);

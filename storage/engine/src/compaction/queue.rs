@@ -16,10 +16,11 @@ use runtime::Class;
 use std::rc::Rc;
 
 impl Store {
-    /// Merges all SSTables of a table into one, after a flush: a major compaction. Foreign ones stay as they are.
+    /// Merges all SSTables of a table, after a flush, as its strategy lays them out: a major compaction. Foreign ones and
+    /// those with bytes that cannot be used stay as they are.
     ///
     /// # Errors
-    /// The disk's, or an SSTable that cannot be read: everything stays as it was.
+    /// The disk's, or an SSTable that cannot be read: what was not merged by then stays as it was.
     pub async fn compact(&self, table: TableId) -> Result<(), Error> {
         let pass = self.inner().gate.enter().ok_or(Error::Closing)?;
         self.flush(table).await?;
@@ -34,15 +35,20 @@ impl Store {
 
 impl Inner {
     async fn compact_all(self: &Rc<Self>, table: TableId) -> Result<(), Error> {
-        let inner = self;
-        let _turn = inner.compaction_turn.acquire(1).await;
-        let inputs: Vec<_> = {
-            let tables = inner.tables.borrow();
-            let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
-            state.view.sstables.iter().filter(|sstable| !sstable.foreign).cloned().collect()
+        let _turn = self.compaction_turn.acquire(1).await;
+        let tasks = {
+            let mut tables = self.tables.borrow_mut();
+            let state = tables.get_mut(&table).ok_or(Error::UnknownTable(table))?;
+            let options = CompactionOptions::of(&state.table.options.compaction);
+            let (candidates, moment) = self.moment_of(state);
+            picker_of(state, options, &moment).major(&candidates, &moment, false)
         };
-        let job = Job { table, inputs, level: 0, output_bytes_max: u64::MAX, boundaries: Vec::new() };
-        inner.faults.noted(inner.compact(job, Kind::Major).await.map(|_| ()))
+        for task in tasks {
+            let job = self.tables.borrow().get(&table).map(|state| job_of(state, &task));
+            let Some(job) = job else { return Ok(()) };
+            self.faults.noted(self.compact(job, Kind::Major).await.map(|_| ()))?;
+        }
+        Ok(())
     }
 }
 
@@ -116,6 +122,14 @@ impl Inner {
         if !options.common.enabled || !state.auto_compaction {
             return None;
         }
+        let (candidates, moment) = self.moment_of(state);
+        let task = picker_of(state, options, &moment).pick(&candidates, &moment, 1).pop()?;
+        let job = job_of(state, &task);
+        Some((task, job))
+    }
+
+    /// What a picker of a table chooses from, and when.
+    fn moment_of(&self, state: &TableState) -> (Vec<Candidate>, Moment) {
         let now = now_in_seconds();
         let gc_before = now - i64::from(state.table.options.gc_grace_seconds);
         let own = state.view.sstables.iter().filter(|sstable| !sstable.foreign);
@@ -132,19 +146,7 @@ impl Inner {
             memtable_min_timestamp: if in_memory > 0 { Some(i64::MIN) } else { oldest_foreign },
             flush_bytes: self.flushed_bytes.get(),
         };
-        if state.picker.as_ref().is_none_or(|picker| *picker.options() != options) {
-            state.picker = Some(Picker::new(options, now));
-        }
-        let task = state.picker.as_mut()?.pick(&candidates, &moment, 1).pop()?;
-        let is_input = |sstable: &&Rc<OpenSstable>| task.inputs.contains(&sstable.number);
-        let job = Job {
-            table,
-            inputs: state.view.sstables.iter().filter(is_input).cloned().collect(),
-            level: task.output_level,
-            output_bytes_max: task.output_bytes_max.unwrap_or(u64::MAX),
-            boundaries: task.output_boundaries.clone(),
-        };
-        Some((task, job))
+        (candidates, moment)
     }
 
     /// Runs a job, if it has inputs. The caller has the turn.
@@ -183,6 +185,26 @@ impl Inner {
         let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before)).collect();
         let flush_bytes = self.flushed_bytes.get();
         picker.pending(&candidates, &Moment { now, gc_before, memtable_min_timestamp: None, flush_bytes })
+    }
+}
+
+/// The picker of a table's options, made anew when they have changed.
+fn picker_of<'s>(state: &'s mut TableState, options: CompactionOptions, moment: &Moment) -> &'s mut Picker {
+    if state.picker.as_ref().is_some_and(|picker| *picker.options() != options) {
+        state.picker = None;
+    }
+    state.picker.get_or_insert_with(|| Picker::new(options, moment.now))
+}
+
+/// A task with its inputs.
+fn job_of(state: &TableState, task: &Task) -> Job {
+    let is_input = |sstable: &&Rc<OpenSstable>| task.inputs.contains(&sstable.number);
+    Job {
+        table: state.table.id,
+        inputs: state.view.sstables.iter().filter(is_input).cloned().collect(),
+        level: task.output_level,
+        output_bytes_max: task.output_bytes_max.unwrap_or(u64::MAX),
+        boundaries: task.output_boundaries.clone(),
     }
 }
 
