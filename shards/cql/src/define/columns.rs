@@ -238,11 +238,8 @@ fn with_tuples(cql_type: &CqlType) -> CqlType {
 /// serialization. Values of both have the same length if one of them has a fixed length.
 fn reads_cells_of(new: &CqlType, old: &CqlType) -> bool {
     let parts = match (new, old) {
-        (CqlType::List { element: new, .. }, CqlType::List { element: old, .. })
-        | (CqlType::Set { element: new, .. }, CqlType::Set { element: old, .. }) => reads_cells_of(new, old),
-        (CqlType::Map { key, value, .. }, CqlType::Map { key: old_key, value: old_value, .. }) => {
-            reads_cells_of(key, old_key) && reads_cells_of(value, old_value)
-        }
+        (CqlType::List { element: new, .. }, CqlType::List { element: old, .. }) => reads_cells_of(new, old),
+        (CqlType::Map { value: new, .. }, CqlType::Map { value: old, .. }) => reads_cells_of(new, old),
         _ => true,
     };
     new.is_multicell() == old.is_multicell() && reads_values_of(new, old) && cell_len(new) == cell_len(old) && parts
@@ -283,6 +280,11 @@ fn sorts_like(new: &CqlType, old: &CqlType) -> bool {
         }
         (Tuple(new), Tuple(old)) => {
             new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| sorts_like(new, old))
+        }
+        // As which dropped columns keep user types.
+        (User { definition, .. }, Tuple(old)) => {
+            let fields = definition.field_types();
+            definition.fields.len() >= old.len() && fields.zip(old).all(|(new, old)| sorts_like(new, old))
         }
         _ => new == old,
     }
