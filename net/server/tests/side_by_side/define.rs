@@ -102,7 +102,8 @@ impl Generator {
         let at = self.dice.below(self.types.len());
         let name = ident(&self.types[at].name);
         // Vectors of a type do not see in Cassandra that it was changed.
-        let in_vector = |column: &Column| column.cql_type.cql().contains("vector") && column.cql_type.cql().contains(&name);
+        let in_vector =
+            |column: &Column| column.cql_type.cql().contains("vector") && column.cql_type.cql().contains(&name);
         if self.tables.iter().any(|table| table.columns.iter().any(in_vector)) {
             return format!("ALTER TYPE {name} RENAME nosuch TO other");
         }

@@ -54,7 +54,7 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
             let (statics, operations) = by_kind(operations, &table);
             let only_statics = operations.is_empty() && !statics.is_empty() && !asks_rows;
             let restrictions = Restrictions::read(Purpose::Update, relations, scope, markers)?;
-            let (keys, clustering) = restrictions.modify(true, only_statics)?;
+            let (keys, clustering) = restrictions.modify(only_statics)?;
             Built { kind: ModifyKind::Update, keys, clustering, operations, statics, rows: !only_statics }
         }
         ModifyBody::Delete { columns, relations } => {
@@ -68,13 +68,11 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
                 }
                 operations.push(operation::delete(column, part, scope, markers)?);
             }
-            let named_columns = !operations.is_empty();
             let (statics, operations) = by_kind(operations, &table);
             let only_statics = operations.is_empty() && !statics.is_empty() && !asks_rows;
             let changes_rows = statics.is_empty() || !operations.is_empty();
             let restrictions = Restrictions::read(Purpose::Delete, relations, scope, markers)?;
-            // With a condition a missing part of the key has a text of its own, below.
-            let (keys, clustering) = restrictions.modify(named_columns && !conditional, only_statics)?;
+            let (keys, clustering) = restrictions.modify(only_statics)?;
             if conditional && !only_statics && !names_one_row(&clustering, &table) {
                 let purpose = match changes_rows {
                     true => "delete non static columns",

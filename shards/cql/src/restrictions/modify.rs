@@ -6,10 +6,9 @@ use crate::plan::{Choice, ClusteringRestriction};
 use model::Failure;
 
 impl Restrictions<'_> {
-    /// The partitions and rows of an UPDATE or DELETE. `rows`: every clustering column must have a choice, because cells
-    /// are written; for DELETE that means that columns were named. `only_statics`: only static columns are written, and
-    /// rows cannot be named.
-    pub(crate) fn modify(mut self, rows: bool, only_statics: bool) -> Result<(Vec<Choice>, ClusteringRestriction)> {
+    /// The partitions and rows of an UPDATE or DELETE. `only_statics`: only static columns are written, and rows cannot be
+    /// named.
+    pub(crate) fn modify(mut self, only_statics: bool) -> Result<(Vec<Choice>, ClusteringRestriction)> {
         let table = self.scope.table.clone();
         let statement = self.purpose.name();
         let update = self.purpose == Purpose::Update;
@@ -61,9 +60,6 @@ impl Restrictions<'_> {
                 "Non PRIMARY KEY columns found in where clause: {} ",
                 join(columns.into_iter())
             )));
-        }
-        if rows && !only_statics && (sliced || incomplete) {
-            return Err(Failure::invalid("Range deletions are not supported for specific columns"));
         }
         let mut clustering = ClusteringRestriction::default();
         for Entry { is_tuple, rule, .. } in std::mem::take(&mut self.clustering) {

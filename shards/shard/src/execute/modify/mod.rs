@@ -329,6 +329,10 @@ impl<'a> Change<'a> {
             }
             return Ok(Rows::Ranges(ranges));
         }
+        let names_columns = modify.kind == ModifyKind::Delete && !modify.operations.is_empty();
+        if names_columns && (sliced || restriction.chosen() < table.clustering_len) {
+            return Err(Failure::invalid("Range deletions are not supported for specific columns"));
+        }
         let prefixes = values.prefixes(shard, table.clustering(), &restriction.choices)?;
         let rows = prefixes.iter().map(|row| encode_clustering(row.iter().map(|value| &**value)));
         let rows = rows.collect::<Result<_, _>>()?;
