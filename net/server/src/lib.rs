@@ -167,6 +167,7 @@ impl Node {
             read_timeout: config.read_timeout,
             range_timeout: config.range_timeout,
             write_timeout: config.write_timeout,
+            counter_write_timeout: config.counter_write_timeout,
             truncate_timeout: config.truncate_timeout,
             auto_snapshot: config.auto_snapshot,
             auto_snapshot_ttl: config.auto_snapshot_ttl,

@@ -137,8 +137,7 @@ impl Run {
             let lossy_since = self.end_server()?;
             self.start_server()?;
             let now = self.sim.now().0;
-            self.world.borrow_mut().history.restarted(now, lossy_since);
-            self.world.borrow_mut().registers.restarted();
+            self.world.borrow_mut().restarted(now, lossy_since);
             self.check("a restart")?;
         }
         self.finish()

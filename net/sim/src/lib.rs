@@ -6,6 +6,7 @@
 //! at the end faults stop, and the node must serve and hold all that it acknowledged.
 
 pub mod cluster;
+pub mod counters;
 pub mod history;
 pub mod linearizable;
 pub mod operator;

@@ -78,8 +78,7 @@ fn crash_at(seed: u64, call: u64, image: u64) -> Result<(u64, BTreeMap<String, u
     run.rng = Rng::new(call ^ image << 32);
     run.start_server()?;
     let now = run.sim.now().0;
-    run.world.borrow_mut().history.restarted(now, None);
-    run.world.borrow_mut().registers.restarted();
+    run.world.borrow_mut().restarted(now, None);
     run.check("the crash")?;
     if !began {
         run.start_clients();

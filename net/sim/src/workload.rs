@@ -3,6 +3,7 @@
 //! Every write carries USING TIMESTAMP of its own number, so the winner of each cell is known. Besides they change the
 //! schema under their own traffic: comments and idle columns of shared tables, column `c` of their own one.
 
+use crate::counters::{self, Counters};
 use crate::history::{Effects, Fate, History, Violation, WriteId};
 use crate::reads::{self, Scan};
 use crate::registers::{self, Registers};
@@ -28,6 +29,8 @@ const NAP_SECONDS_MAX: u64 = 4;
 pub struct World {
     /// What happened.
     pub history: History,
+    /// What was counted.
+    pub counters: Counters,
     /// The first broken rule.
     pub violation: Option<String>,
     /// Clients finish their current request and leave.
@@ -55,6 +58,13 @@ pub struct World {
 }
 
 impl World {
+    /// See [`History::restarted`].
+    pub fn restarted(&mut self, now: u64, may_lose_since: Option<u64>) {
+        self.history.restarted(now, may_lose_since);
+        self.counters.restarted(now, may_lose_since);
+        self.registers.restarted();
+    }
+
     /// Whether column `c` of an own table is there for sure.
     pub fn has_c(&self, table: TestTable) -> bool {
         // A table begins with it.
@@ -65,7 +75,7 @@ impl World {
 /// A world shared on one thread.
 pub type SharedWorld = Rc<RefCell<World>>;
 
-fn fate_of(result: &Result<Outcome, CallError>) -> Fate {
+pub(crate) fn fate_of(result: &Result<Outcome, CallError>) -> Fate {
     match result {
         Ok(_) => Fate::Acknowledged,
         Err(CallError::Failure { code, .. }) => match *code {
@@ -148,7 +158,8 @@ async fn step(number: u8, client: &mut Client, world: &SharedWorld, scan: &mut O
     let wide = if table.is_wide() { table } else { TestTable::WIDE };
     let pk = rng::below(PARTITIONS as u64) as i64;
     match rng::below(200) {
-        0..=84 => modify(client, world, table, pk).await,
+        0..=69 => modify(client, world, table, pk).await,
+        70..=84 => counters::step(client, world).await,
         85..=109 => batch(client, world, pk).await,
         110..=169 => reads::partition(client, world, table, pk, false).await,
         170..=181 => reads::derived(client, world, wide, pk).await,
@@ -337,6 +348,7 @@ pub async fn create_schema(client: &mut Client, clients: u8) -> Result<(), CallE
         .await?;
     client.query(CREATE_TYPE, &options).await?;
     client.query(registers::CREATE, &options).await?;
+    counters::create(client).await?;
     for index in 0..2 + clients {
         client.query(&TestTable { index }.create(), &options).await?;
     }
@@ -357,6 +369,13 @@ pub async fn check_all(client: &mut Client, clients: u8, world: &SharedWorld) ->
         }
     }
     match registers::check_all(client, world).await {
+        Ok(()) => {}
+        Err(Broken::Connection) => return Err("the connection broke".into()),
+        Err(Broken::Rule(violation)) => {
+            world.borrow_mut().violation.get_or_insert(violation.0);
+        }
+    }
+    match counters::check_all(client, world).await {
         Ok(()) => {}
         Err(Broken::Connection) => return Err("the connection broke".into()),
         Err(Broken::Rule(violation)) => {

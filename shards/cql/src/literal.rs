@@ -209,6 +209,9 @@ pub(crate) fn preferred_type(family: Constant, text: &str) -> CqlType {
 pub(crate) fn prepare_term(term: &ast::Term, receiver: &Receiver<'_>, markers: &mut Markers<'_>) -> Result<Term> {
     let Receiver { scope, name, cql_type } = *receiver;
     match term {
+        ast::Term::Null if *cql_type == CqlType::Counter => {
+            Err(Failure::invalid("Invalid null value for counter increment/decrement"))
+        }
         ast::Term::Null => Ok(Term::Null),
         ast::Term::Constant(family, text) => constant(*family, text, receiver),
         ast::Term::Marker(marker) => {

@@ -11,6 +11,7 @@ mod barrier;
 mod clock;
 pub mod compaction_history;
 mod coordinator;
+mod counter;
 mod execute;
 mod held;
 pub mod imports;
@@ -104,6 +105,8 @@ pub struct Config {
     pub range_timeout: Duration,
     /// `write_request_timeout`.
     pub write_timeout: Duration,
+    /// `counter_write_request_timeout`.
+    pub counter_write_timeout: Duration,
     /// `truncate_request_timeout`.
     pub truncate_timeout: Duration,
     /// `auto_snapshot`: whether what is dropped or truncated is kept as a snapshot.

@@ -35,6 +35,7 @@ pub(crate) fn receive(shard: &Shard, from: ShardId, id: u64, request: Request) {
 pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
     match request {
         Request::Mutate { mutation, system } => Reply::Done(mutate(shard, mutation, system).await),
+        Request::Count(mutation) => Reply::Done(Box::pin(crate::counter::apply(shard, mutation)).await),
         Request::Change(change) => Reply::Done(Box::pin(crate::execute::modify::reading::apply(shard, &change)).await),
         Request::Decide(request) => Reply::Decided(Box::pin(crate::coordinator::cas::at_owner(shard, *request)).await),
         Request::Hold(hold) => Reply::Held(Box::pin(crate::held::hold(shard, &hold)).await),
@@ -196,7 +197,7 @@ pub(crate) fn read_now(shard: &Shard, request: &ReadRequest) -> Option<Result<Re
 }
 
 /// The table, once this core knows it: the message may be ahead of the schema.
-async fn wait_for_table(shard: &Shard, id: TableId) -> Result<Arc<Table>, Failure> {
+pub(crate) async fn wait_for_table(shard: &Shard, id: TableId) -> Result<Arc<Table>, Failure> {
     let known = |schema: &Schema| schema.table_by_id(id).cloned();
     if let Some(table) = known(&shard.schema_ref()) {
         return Ok(table);

@@ -11,6 +11,7 @@
 use crate::row_filter::RowFilter;
 use crate::verbs::{ReadReply, ReadRequest, Resume};
 use cql::plan::Selector;
+use model::counter::Context;
 use model::key::Token;
 use model::query::{LiveRow, Partitions, Position, ReadEnd, RowSink, SinkState};
 use model::row::{Cell, CellContent};
@@ -236,7 +237,7 @@ impl<'a> RowBlockSink<'a> {
                 Source::Clustering(n) => push_element(out, row.clustering.components().nth(n)),
                 Source::Cell(id) => {
                     cells = advance(row.cells, cells, id);
-                    push_element(out, first(cells, id).and_then(|cell| cell.value_at(self.now_in_seconds)));
+                    push_cell(out, first(cells, id), self.now_in_seconds);
                 }
                 Source::Collection(id, cql_type) => {
                     cells = advance(row.cells, cells, id);
@@ -244,7 +245,7 @@ impl<'a> RowBlockSink<'a> {
                 }
                 Source::StaticCell(id) => {
                     let cells = advance(row.static_cells, row.static_cells, id);
-                    push_element(out, first(cells, id).and_then(|cell| cell.value_at(self.now_in_seconds)));
+                    push_cell(out, first(cells, id), self.now_in_seconds);
                 }
                 Source::StaticCollection(id, cql_type) => {
                     let cells = advance(row.static_cells, row.static_cells, id);
@@ -380,6 +381,17 @@ fn advance<'c, 'r>(row: &'c [Cell<'r>], rest: &'c [Cell<'r>], id: ColumnId) -> &
 
 fn first<'c, 'r>(cells: &'c [Cell<'r>], id: ColumnId) -> Option<&'c Cell<'r>> {
     cells.first().filter(|cell| cell.column == id)
+}
+
+/// Appends the value of a cell, of a counter its total.
+#[inline]
+fn push_cell(out: &mut Vec<u8>, cell: Option<&Cell<'_>>, now: i64) {
+    match cell.map(|cell| cell.content) {
+        Some(CellContent::Counter(context)) => {
+            push_element(out, Some(&Context::trusted(context).total().to_be_bytes()));
+        }
+        _ => push_element(out, cell.and_then(|cell| cell.value_at(now))),
+    }
 }
 
 /// The type of a column, if it has several cells.

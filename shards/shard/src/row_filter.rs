@@ -9,9 +9,10 @@
 use crate::Shard;
 use crate::execute::binding::Values;
 use cql::plan::{Choice, Comparison, Filter, Term, Tuple, Value};
+use model::counter::Context;
 use model::key::components;
 use model::query::LiveRow;
-use model::row::Cell;
+use model::row::{Cell, CellContent};
 use model::value::{self, compare};
 use model::{Column, ColumnId, ColumnKind, CqlType, Failure, Table};
 use std::cmp::Ordering;
@@ -78,8 +79,12 @@ impl RowFilter {
             if column.cql_type.is_multicell() {
                 return condition.test.holds_for_cells(&column.cql_type, cells_of(cells, column.id), now);
             }
-            let value = cells_of(cells, column.id).next().and_then(|cell| cell.value_at(now));
-            condition.test.holds(&column.cql_type, value)
+            let cell = cells_of(cells, column.id).next();
+            if let Some(CellContent::Counter(context)) = cell.map(|cell| cell.content) {
+                let total = Context::trusted(context).total().to_be_bytes();
+                return condition.test.holds(&column.cql_type, Some(&total));
+            }
+            condition.test.holds(&column.cql_type, cell.and_then(|cell| cell.value_at(now)))
         })
     }
 }

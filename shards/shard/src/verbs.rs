@@ -27,6 +27,8 @@ pub enum Request {
         /// Of a system keyspace: may exceed the memtable budget.
         system: bool,
     },
+    /// Apply a mutation of a counter table that the receiver owns, with amounts in the place of counters.
+    Count(Mutation),
     /// Change what the receiver owns, depending on what is there.
     Change(Box<ReadingChange>),
     /// Decide about a partition that the receiver owns.

@@ -5,6 +5,8 @@ mod world;
 
 #[path = "requests/alterations.rs"]
 mod alterations;
+#[path = "requests/counters.rs"]
+mod counters;
 #[path = "requests/definitions.rs"]
 mod definitions;
 #[path = "requests/list_batches.rs"]

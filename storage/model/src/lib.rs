@@ -14,6 +14,7 @@ pub mod arbitrary;
 pub mod codec;
 pub mod compaction;
 pub mod comparable;
+pub mod counter;
 mod decimal;
 pub mod failure;
 pub mod fragment;

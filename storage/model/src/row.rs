@@ -8,18 +8,19 @@
 //! [deletion]          timestamp i64, local deletion time i64
 //! cells               until the end of the blob, sorted by (column, path), a column's deletion before its cells:
 //!   column u16
-//!   flags u8          1 deleted, 2 expiring, 4 has path, 8 column deletion (no value)
+//!   flags u8          1 deleted, 2 expiring, 4 has path, 8 column deletion (no value), 16 a counter (alone)
 //!   timestamp i64
 //!   [deleted, expiring or column deletion]  local deletion time i64 (seconds)
 //!   [expiring]        ttl i32
 //!   [has path]        length u32, path
-//!   [neither deleted nor column deletion]   length u32, value
+//!   [neither deleted nor column deletion]   length u32, value; of a counter its context
 //! ```
 //! Paths sort by memcmp, whatever the type of the element: who shows a collection sorts it by [`crate::value::compare`].
 //!
-//! Invariants: a blob that [`RowView::parse`] accepted is well formed to its end; views iterate without checks that can
-//! panic.
+//! Invariants: a blob that [`RowView::parse`] accepted is well formed to its end, contexts of counters included; views
+//! iterate without checks that can panic.
 
+use crate::counter::Context;
 use crate::schema::ColumnId;
 
 /// The timestamp of something that was never written.
@@ -90,6 +91,8 @@ pub struct Cell<'a> {
 pub enum CellContent<'a> {
     /// A value.
     Live(&'a [u8]),
+    /// A counter's context ([`crate::counter`]).
+    Counter(&'a [u8]),
     /// A value until a second, and the time to live it was written with.
     Expiring {
         /// The value.
@@ -112,10 +115,10 @@ pub enum CellContent<'a> {
 }
 
 impl<'a> Cell<'a> {
-    /// The value if the cell is live at `now` (seconds since 1970).
+    /// The value if the cell is live at `now` (seconds since 1970); of a counter the context.
     pub fn value_at(&self, now: i64) -> Option<&'a [u8]> {
         match self.content {
-            CellContent::Live(value) => Some(value),
+            CellContent::Live(value) | CellContent::Counter(value) => Some(value),
             CellContent::Expiring { value, local_deletion_time, .. } if now < local_deletion_time => Some(value),
             _ => None,
         }
@@ -139,6 +142,7 @@ const CELL_DELETED: u8 = 1;
 const CELL_EXPIRING: u8 = 2;
 const CELL_PATH: u8 = 4;
 const CELL_COLUMN_DELETION: u8 = 8;
+const CELL_COUNTER: u8 = 16;
 
 /// A well-formed row blob.
 #[derive(Clone, Copy, Debug)]
@@ -165,6 +169,7 @@ impl<'a> RowView<'a> {
         for cell in cells.by_ref() {
             if previous.is_some_and(|previous| previous.place() >= cell.place())
                 || matches!(cell.content, CellContent::ColumnDeletion { .. }) && cell.timestamp == NO_TIMESTAMP
+                || matches!(cell.content, CellContent::Counter(context) if Context::parse(context).is_err())
             {
                 return Err(Malformed);
             }
@@ -277,6 +282,8 @@ impl<'a> Iterator for Cells<'a> {
         let (content, path) = if flags & !CELL_PATH == 0 {
             let path = if flags != 0 { Some(take_bytes(&mut rest)?) } else { None };
             (CellContent::Live(take_bytes(&mut rest)?), path)
+        } else if flags == CELL_COUNTER {
+            (CellContent::Counter(take_bytes(&mut rest)?), None)
         } else {
             let local_deletion_time = take_i64(&mut rest)?;
             let ttl = if flags & CELL_EXPIRING != 0 { take_i32(&mut rest)? } else { 0 };
@@ -324,11 +331,15 @@ impl<'o> RowBuilder<'o> {
         RowBuilder { out }
     }
 
-    /// Appends a cell. A column deletion carries no path: one that is given is not written.
+    /// Appends a cell. Column deletions and counters carry no path: one that is given is not written.
     pub fn cell(&mut self, cell: &Cell<'_>) {
         let mut path = cell.path;
         let (kind, value, local_deletion_time, ttl) = match cell.content {
             CellContent::Live(value) => (0, Some(value), None, None),
+            CellContent::Counter(context) => {
+                path = None;
+                (CELL_COUNTER, Some(context), None, None)
+            }
             CellContent::Expiring { value, ttl, local_deletion_time } => {
                 (CELL_EXPIRING, Some(value), Some(local_deletion_time), Some(ttl))
             }
@@ -351,6 +362,15 @@ impl<'o> RowBuilder<'o> {
             self.out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
             self.out.extend_from_slice(bytes);
         }
+    }
+
+    /// Appends the cell of a counter whose context `write` appends.
+    pub(crate) fn counter(&mut self, column: ColumnId, timestamp: i64, write: impl FnOnce(&mut Vec<u8>)) {
+        self.cell(&Cell { column, timestamp, content: CellContent::Counter(&[]), path: None });
+        let start = self.out.len();
+        write(self.out);
+        let len = (self.out.len() - start) as u32;
+        self.out[start - 4..start].copy_from_slice(&len.to_le_bytes());
     }
 
     /// Appends cells that are encoded already.

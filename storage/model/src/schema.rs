@@ -139,6 +139,14 @@ impl Table {
         &self.columns[self.primary_key_len()..]
     }
 
+    /// Whether it holds counters: all columns beside its keys do, or did those that it has no longer.
+    pub fn is_counter(&self) -> bool {
+        match self.data_columns().last() {
+            Some(column) => column.cql_type == CqlType::Counter,
+            None => self.dropped.iter().any(|dropped| dropped.cql_type == CqlType::Counter),
+        }
+    }
+
     /// The column of a name.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)

@@ -1,8 +1,9 @@
 //! Laws of merging rows.
 
 use model::arbitrary::{self, generator};
+use model::counter::global;
 use model::merge::{filter_row, merge_rows, reconcile};
-use model::row::{Cell, CellContent, Deletion, RowView};
+use model::row::{Cell, CellContent, Deletion, RowBuilder, RowView};
 use model::{ColumnId, Table};
 
 fn row(table: &Table, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
@@ -92,4 +93,46 @@ fn the_winner_is_cassandras() {
             assert_eq!(reconcile(*a, *b), ladder[i.max(j)], "{a:?} {b:?}");
         }
     }
+}
+
+/// A row with one counter.
+fn counted(column: u16, timestamp: i64, content: CellContent<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let cell = Cell { column: ColumnId(column), timestamp, content, path: None };
+    RowBuilder::new(&mut out, None, Deletion::LIVE).cell(&cell);
+    out
+}
+
+#[test]
+fn counters_merge_by_shard_whatever_their_timestamps() {
+    let mut below = generator(4);
+    for _ in 0..6000 {
+        let [a, b, c] = [(); 3].map(|()| {
+            let context = global([below(3) as u8; 16], below(3) as i64, below(3) as i64);
+            counted(below(2) as u16, below(3) as i64, CellContent::Counter(&context))
+        });
+        let live = Deletion::LIVE;
+        let ab = merge(&a, &b, live);
+        assert_eq!(ab, merge(&b, &a, live), "{a:02x?} {b:02x?}");
+        assert_eq!(merge(&ab, &c, live), merge(&a, &merge(&b, &c, live), live), "{a:02x?} {b:02x?} {c:02x?}");
+        assert_eq!(merge(&ab, &ab, live), ab);
+        let deleted = counted(0, 0, CellContent::Deleted { local_deletion_time: 9 });
+        let left = merge(&ab, &deleted, live);
+        assert_eq!(left, merge(&deleted, &ab, live));
+        let first = RowView::trusted(&left).cells().next().expect("a cell");
+        assert!(matches!(first.content, CellContent::Deleted { .. }), "{first:?}");
+        // What a deletion shadows is in no sum.
+        let deletion = Deletion { timestamp: 1, local_deletion_time: 1 };
+        let kept = merge(&filter(&a, deletion), &filter(&b, deletion), live);
+        assert_eq!(merge(&a, &b, deletion), kept);
+    }
+}
+
+#[test]
+fn rows_with_broken_counters_are_not_rows() {
+    let context = global([1; 16], 2, 3);
+    let good = counted(1, 1, CellContent::Counter(&context));
+    assert!(RowView::parse(&good).is_ok());
+    let bad = counted(1, 1, CellContent::Counter(&context[..35]));
+    assert!(RowView::parse(&bad).is_err());
 }

@@ -24,7 +24,9 @@ pub(crate) use encode::Encoder;
 use crate::descriptor::Version;
 use crate::input::{Fault, Input, Problem};
 use crate::statistics::{FieldType, Header, HeaderColumn, read_values};
+use model::CqlType;
 use model::comparable::{self, BoundSide};
+use model::counter::Context;
 use model::mutation::{CLUSTERING_BYTES_MAX, push_clustering};
 use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
 use model::schema::{ColumnId, ColumnKind, Table};
@@ -134,6 +136,8 @@ impl BoundKind {
 pub(crate) struct Place {
     pub(crate) fixed_len: Option<usize>,
     pub(crate) complex: bool,
+    /// Whether its cells hold contexts of counters.
+    pub(crate) counter: bool,
     /// Its id and, of a column that was dropped and added again, the timestamp up to which cells are gone; `None`: the
     /// table does not have it.
     pub(crate) target: Option<(ColumnId, i64)>,
@@ -181,6 +185,7 @@ pub(crate) struct Scratch {
 #[derive(Clone, Copy, Debug)]
 enum RawContent {
     Live,
+    Counter,
     Expiring { ttl: i32, end: i64 },
     Deleted { time: i64 },
     ColumnDeletion { time: i64 },
@@ -204,6 +209,7 @@ impl RawCell {
             timestamp: self.timestamp,
             content: match self.content {
                 RawContent::Live => CellContent::Live(value),
+                RawContent::Counter => CellContent::Counter(value),
                 RawContent::Expiring { ttl, end } => CellContent::Expiring { value, ttl, local_deletion_time: end },
                 RawContent::Deleted { time } => CellContent::Deleted { local_deletion_time: time },
                 RawContent::ColumnDeletion { time } => CellContent::ColumnDeletion { local_deletion_time: time },
@@ -447,6 +453,8 @@ impl Codec {
         } else if expiring {
             let end = self.local_deletion_time(input)?;
             RawContent::Expiring { ttl: self.ttl(input)?, end }
+        } else if place.counter {
+            RawContent::Counter
         } else {
             RawContent::Live
         };
@@ -457,10 +465,14 @@ impl Codec {
             None
         };
         let value = match place.fixed_len {
-            _ if flags & CELL_EMPTY != 0 => 0,
-            Some(len) => input.bytes(len)?.len(),
-            None => input.vint_bytes()?.len(),
+            _ if flags & CELL_EMPTY != 0 => &[][..],
+            Some(len) => input.bytes(len)?,
+            None => input.vint_bytes()?,
         };
+        if matches!(content, RawContent::Counter) && Context::parse(value).is_err() {
+            return start.invalid("a counter's context");
+        }
+        let value = value.len();
         Ok(RawCell { column: ColumnId(0), timestamp, content, path, value: at(input) - value..at(input) })
     }
 }
@@ -528,7 +540,8 @@ fn places(columns: &[HeaderColumn], kind: ColumnKind, table: &Table) -> Vec<Plac
             let dropped = table.dropped.iter().filter(|dropped| dropped.name == name).map(|dropped| dropped.dropped_at);
             Some((found.id, dropped.max().unwrap_or(NO_TIMESTAMP)))
         });
-        Place { fixed_len: column.field.fixed_len, complex, target }
+        let counter = column.field.cql_type == CqlType::Counter;
+        Place { fixed_len: column.field.fixed_len, complex, counter, target }
     };
     columns.iter().map(place).collect()
 }

@@ -24,8 +24,8 @@ use sstable::Version;
 use sstable::filter::{Filter, KeyHash};
 use std::sync::Arc;
 
-/// Tables whose rows CQL cannot show: cells are counter contexts, rows of compact tables, a boolean without a value.
-const NO_ROWS: [&str; 3] = ["counters", "compact_storage", "empty_boolean"];
+/// Tables whose rows CQL cannot show: those of compact tables, a boolean without a value.
+const NO_ROWS: [&str; 2] = ["compact_storage", "empty_boolean"];
 
 fn read_all(version: Version) {
     let tables = Archive::load(version);

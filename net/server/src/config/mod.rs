@@ -60,6 +60,8 @@ pub struct Config {
     pub range_timeout: Duration,
     /// `write_request_timeout`.
     pub write_timeout: Duration,
+    /// `counter_write_request_timeout`.
+    pub counter_write_timeout: Duration,
     /// `truncate_request_timeout`.
     pub truncate_timeout: Duration,
     /// `disk_failure_policy`.
@@ -121,6 +123,7 @@ impl Default for Config {
             read_timeout: Duration::from_secs(5),
             range_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(2),
+            counter_write_timeout: Duration::from_secs(5),
             truncate_timeout: Duration::from_secs(60),
             disk_failure_policy: DiskFailurePolicy::default(),
             commit_failure_policy: CommitFailurePolicy::default(),
@@ -422,6 +425,9 @@ impl Given {
             write_timeout: self
                 .timeout("write_request_timeout", "write_request_timeout_in_ms")?
                 .unwrap_or(default.write_timeout),
+            counter_write_timeout: self
+                .timeout("counter_write_request_timeout", "counter_write_request_timeout_in_ms")?
+                .unwrap_or(default.counter_write_timeout),
             truncate_timeout: self
                 .timeout("truncate_request_timeout", "truncate_request_timeout_in_ms")?
                 .unwrap_or(default.truncate_timeout),

@@ -76,6 +76,7 @@ impl Config {
             ("read_request_timeout", self.read_timeout),
             ("range_request_timeout", self.range_timeout),
             ("write_request_timeout", self.write_timeout),
+            ("counter_write_request_timeout", self.counter_write_timeout),
             ("truncate_request_timeout", self.truncate_timeout),
         ];
         for (name, timeout) in timeouts {

@@ -38,6 +38,9 @@ pub(super) fn alter(alter: &AlterTable, keyspace: &str, schema: &Schema, site: &
                 return Err(Failure::config("Cannot alter table id."));
             }
             altered.options = options.finish()?;
+            if altered.is_counter() && altered.options.default_time_to_live > 0 {
+                return Err(super::table::no_time_to_live());
+            }
         }
         TableChange::Type => return Err(Failure::invalid("Altering column types is no longer supported")),
         TableChange::Unmask { if_exists, column } => {

@@ -78,15 +78,17 @@ pub(super) fn add(
     definitions: &[ColumnDefinition],
     schema: &Schema,
 ) -> Result<()> {
+    let counts = table.is_counter();
     for definition in definitions {
         add_column(table, if_not_exists, definition, schema)?;
     }
     check_count(table.columns.len())?;
-    let is_counter = |column: &&Column| column.cql_type == CqlType::Counter;
-    if let Some(counter) = table.data_columns().iter().find(is_counter) {
+    let stranger = |column: &&Column| (column.cql_type == CqlType::Counter) != counts;
+    if let Some(column) = table.data_columns().iter().find(stranger) {
+        let (has, is) = if counts { ("non counter", "counter") } else { ("counter", "non counter") };
         return Err(Failure::config(format!(
-            "{}.{}: Cannot have a counter column (\"{}\") in a non counter table",
-            table.keyspace, table.name, counter.name
+            "{}.{}: Cannot have a {has} column (\"{}\") in a {is} table",
+            table.keyspace, table.name, column.name
         )));
     }
     Ok(())
@@ -122,6 +124,9 @@ fn add_column(table: &mut Table, if_not_exists: bool, definition: &ColumnDefinit
                 kind_name(kind),
                 kind_name(dropped.kind)
             )));
+        }
+        if table.is_counter() {
+            return Err(Failure::invalid(format!("Cannot re-add previously dropped counter column {name}")));
         }
     }
     let id = table.next_column_id(name);

@@ -5,7 +5,7 @@ use super::{
     Applied, ChangeKind, ChangeTarget, Result, Site, TABLES_MAX, already_exists, changed, is_plain, no_keyspace,
     refuse_system,
 };
-use crate::ast::{ColumnDefinition, CreateTable, DropTable, TableName};
+use crate::ast::{ColumnDefinition, CreateTable, DropTable, TableName, TypeKind};
 use crate::parser::unsupported;
 use crate::table_options;
 use model::{Column, ColumnId, ColumnKind, CqlType, Failure, Keyspace, Schema, Table, TableId};
@@ -180,7 +180,9 @@ fn add_columns(table: &mut Table, create: &CreateTable, schema: &Schema) -> Resu
             "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
         ));
     }
-    check_counters(types.values(), table.options.default_time_to_live)?;
+    let is_class =
+        |name: &str| definitions.get(name).is_some_and(|definition| definition.type_name.kind == TypeKind::Custom);
+    check_counters(table, types.iter().map(|(name, cql_type)| (*name, cql_type, is_class(name))))?;
 
     let descends = |name: &str| create.clustering_order.iter().any(|(other, descends)| other == name && *descends);
     let mut add = |name: &str, kind, position, cql_type| {
@@ -248,20 +250,32 @@ fn check_clustering_order(create: &CreateTable, clustering: &[String]) -> Result
     Ok(())
 }
 
-/// Checks the types of the columns outside of the primary key.
-fn check_counters<'t>(types: impl ExactSizeIterator<Item = &'t CqlType>, time_to_live: i32) -> Result<()> {
-    let columns = types.len();
-    let counters = types.filter(|cql_type| **cql_type == CqlType::Counter).count();
-    if counters > 0 && counters < columns {
+/// Checks the columns outside of the primary key: name, type, and whether it was given as a class, which makes no counter
+/// table, as in Cassandra.
+fn check_counters<'t>(
+    table: &Table,
+    columns: impl ExactSizeIterator<Item = (&'t str, &'t CqlType, bool)> + Clone,
+) -> Result<()> {
+    let is_counter = |column: &(&str, &CqlType, bool)| *column.1 == CqlType::Counter;
+    let counters = columns.clone().filter(|column| is_counter(column) && !column.2).count();
+    if counters > 0 && counters < columns.len() {
         return Err(Failure::invalid("Cannot mix counter and non counter columns in the same table"));
     }
-    if counters > 0 && time_to_live > 0 {
-        return Err(Failure::invalid("Cannot set default_time_to_live on a table with counters"));
+    if counters > 0 && table.options.default_time_to_live > 0 {
+        return Err(no_time_to_live());
     }
-    if counters > 0 {
-        return Err(unsupported("counter columns"));
+    match columns.clone().find(is_counter) {
+        Some((name, ..)) if counters == 0 => Err(Failure::config(format!(
+            "{}.{}: Cannot have a counter column (\"{name}\") in a non counter table",
+            table.keyspace, table.name
+        ))),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// `default_time_to_live` of a counter table.
+pub(super) fn no_time_to_live() -> Failure {
+    Failure::invalid("Cannot set default_time_to_live on a table with counters")
 }
 
 /// The id of `WITH ID`: a uuid, quoted or not.

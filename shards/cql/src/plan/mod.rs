@@ -3,6 +3,7 @@
 mod cell_facts;
 mod composite;
 mod condition;
+mod counter;
 mod define;
 mod json_insert;
 mod modify;
@@ -12,6 +13,8 @@ mod term;
 
 pub use composite::{Composite, encode as encode_composite, part_type, rewritten};
 pub use condition::*;
+pub use counter::check_kinds;
+pub(crate) use counter::no_insert;
 pub use define::*;
 pub use json_insert::{JsonInsert, JsonValue, json_values};
 pub use modify::*;

@@ -53,7 +53,8 @@ pub struct Operation {
     pub change: ColumnChange,
 }
 
-/// What is done to a column's value. All but the first two are for collections and user types that are not frozen.
+/// What is done to a column's value. Counters have the last two and `Delete`, collections and user types that are not
+/// frozen the others, and all else the first two.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ColumnChange {
     /// A new value; null deletes.
@@ -97,6 +98,10 @@ pub enum ColumnChange {
         /// What is added.
         by: Term,
     },
+    /// `c = c + n` of a counter.
+    Increment(Term),
+    /// `c = c - n` of a counter.
+    Decrement(Term),
 }
 
 impl Operation {

@@ -99,7 +99,9 @@ pub(crate) fn prepare(statement: &ast::Statement, session: Option<&str>, schema:
         Body::Modify(modify) => {
             let scope = resolver.scope_of(resolver.writable_table(&modify.table)?);
             let timeout = prepare_timeout(modify.using.timeout.as_ref(), &scope, &mut markers)?;
-            let plan = Plan::Modify(prepare_modify(modify, &scope, &mut markers)?);
+            let modify_plan = prepare_modify(modify, &scope, &mut markers)?;
+            modify_plan.check_counters()?;
+            let plan = Plan::Modify(modify_plan);
             Prepared { timeout, fully_qualified: modify.table.keyspace.is_some(), ..bare(plan) }
         }
         Body::Batch(batch) => prepare_batch(batch, &resolver, &mut markers)?,

@@ -7,7 +7,7 @@ use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::column;
 use crate::plan::{
     Batch, BatchKind, Choice, ClusteringRestriction, ColumnChange, Conditions, JsonInsert, JsonValue, Modify,
-    ModifyKind, Operation, Plan, Prepared, Term, json_values,
+    ModifyKind, Operation, Plan, Prepared, Term, json_values, no_insert,
 };
 use crate::restrictions::{Purpose, Restrictions, join, note_key};
 use model::{ColumnKind, CqlType, Failure, Table};
@@ -26,7 +26,10 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
     let table = scope.table.clone();
     let conditions = conditions::prepare(&modify.conditions, scope, markers)?;
     let conditional = conditions != Conditions::None;
-    if conditional && table.columns.iter().any(|column| column.cql_type == CqlType::Counter) {
+    if table.is_counter() && matches!(modify.kind, ModifyBody::Insert { .. } | ModifyBody::InsertJson { .. }) {
+        return Err(no_insert());
+    }
+    if conditional && table.is_counter() {
         return Err(Failure::invalid("Conditional updates are not supported on counter tables"));
     }
     if conditional && modify.using.timestamp.is_some() {
@@ -234,9 +237,6 @@ fn check_batch(batch: &ast::Batch, conditional: bool) -> Result<()> {
             return Err(Failure::invalid("Timestamp must be set either on BATCH or individual statements"));
         }
     }
-    if batch.kind == BatchKind::Counter && !batch.statements.is_empty() {
-        return Err(Failure::invalid("Cannot include non-counter statement in a counter batch"));
-    }
     Ok(())
 }
 
@@ -283,6 +283,8 @@ pub(crate) fn prepare_batch(
     if conditional && !one_table {
         return Err(Failure::invalid(SEVERAL_TABLES));
     }
-    let plan = Plan::Batch(Batch { kind: batch.kind, statements, conditional, timestamp });
+    let planned = Batch { kind: batch.kind, statements, conditional, timestamp };
+    planned.check_counters()?;
+    let plan = Plan::Batch(planned);
     Ok(Prepared { fully_qualified, timeout, ..bare(plan) })
 }

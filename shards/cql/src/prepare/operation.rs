@@ -23,7 +23,21 @@ pub(crate) fn assign(
     let cql_type = &column.cql_type;
     let own = Receiver { scope, name, cql_type };
     let change = match assignment {
-        Assignment::Value(term) => ColumnChange::Set(prepare_term(term, &own, markers)?),
+        Assignment::Value(term) => {
+            let term = prepare_term(term, &own, markers)?;
+            if *cql_type == CqlType::Counter {
+                return Err(Failure::invalid(format!(
+                    "Cannot set the value of counter column {name} (counters can only be incremented/decremented, not set)"
+                )));
+            }
+            ColumnChange::Set(term)
+        }
+        Assignment::Add(term) if *cql_type == CqlType::Counter => {
+            ColumnChange::Increment(prepare_term(term, &own, markers)?)
+        }
+        Assignment::Subtract(term) if *cql_type == CqlType::Counter => {
+            ColumnChange::Decrement(prepare_term(term, &own, markers)?)
+        }
         Assignment::Add(term)
             if conditional
                 && !cql_type.is_collection()

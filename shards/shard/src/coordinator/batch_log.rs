@@ -84,7 +84,7 @@ pub(crate) async fn replay(shard: &Shard, truncations: &[(TableId, Truncation)])
     let table = system_table(&shard.schema_ref(), "system", "batches").clone();
     for batch in shard.store().stored_batches(&table, truncations).await? {
         tracing::info!(mutations = batch.mutations.len(), "a batch of an earlier run is applied");
-        let routed = batch.mutations.into_iter().map(|mutation| Routed { mutation, local: false });
+        let routed = batch.mutations.into_iter().map(|mutation| Routed { mutation, local: false, counts: false });
         let mutations: Vec<Routed> = routed.collect();
         let terms = Terms { consistency: Consistency::One, block_for: 1, timeout: shard.config().write_timeout };
         let applied = apply(shard, mutations.clone(), &terms).await;

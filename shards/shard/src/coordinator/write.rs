@@ -2,7 +2,7 @@
 
 use super::{Terms, join_all, too_many_calls};
 use crate::verbs::Request;
-use crate::{Shard, replica};
+use crate::{Shard, counter, replica};
 use model::failure::{Detail, Outcome};
 use model::{ErrorCode, Failure, Mutation};
 use std::future::Future;
@@ -15,6 +15,8 @@ pub(crate) struct Routed {
     pub(crate) mutation: Mutation,
     /// See [`Shard::route`].
     pub(crate) local: bool,
+    /// Whether its table holds counters.
+    pub(crate) counts: bool,
 }
 
 /// Writes all of `mutations` at the same time. One that fails definitely, while another may have taken effect, makes the
@@ -28,7 +30,11 @@ pub(crate) fn write(shard: &Shard, mutations: Vec<Routed>, terms: &Terms) -> imp
 
 /// The same of a batch whose replicas were told already.
 pub(crate) async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &Terms) -> Result<(), Failure> {
-    let write_type = if mutations.len() > 1 { "UNLOGGED_BATCH" } else { "SIMPLE" };
+    let write_type = match mutations.first() {
+        Some(routed) if routed.counts => "COUNTER",
+        _ if mutations.len() > 1 => "UNLOGGED_BATCH",
+        _ => "SIMPLE",
+    };
     let result = match mutations.len() {
         0 => return Ok(()),
         1 => {
@@ -49,14 +55,23 @@ async fn write_one(shard: &Shard, routed: Routed, terms: &Terms) -> Result<(), F
         if !shard.mailbox().has_room() {
             return Err(too_many_calls());
         }
-        let call = shard.mailbox().call(to, Request::Mutate { mutation: routed.mutation, system: false });
+        let request = match routed.counts {
+            true => Request::Count(routed.mutation),
+            false => Request::Mutate { mutation: routed.mutation, system: false },
+        };
+        let call = shard.mailbox().call(to, request);
         return match Box::pin(runtime::timeout(terms.timeout, call)).await {
             Some(reply) => reply.done(),
             None => Err(timed_out()),
         };
     }
     let owner = shard.clone();
-    let mut applying: Pin<Box<_>> = Box::pin(async move { replica::mutate(&owner, routed.mutation, false).await });
+    let mut applying: Pin<Box<_>> = Box::pin(async move {
+        match routed.counts {
+            true => Box::pin(counter::apply(&owner, routed.mutation)).await,
+            false => replica::mutate(&owner, routed.mutation, false).await,
+        }
+    });
     match runtime::timeout(terms.timeout, applying.as_mut()).await {
         Some(result) => result,
         None => {

@@ -14,7 +14,7 @@ use crate::coordinator::batch_log::write_logged;
 use crate::coordinator::write::write;
 use crate::coordinator::{Terms, timed_out, write_terms};
 use crate::{Answer, BatchEntry, BatchKind, BatchStatement, Parameters, Response, Session, Shard};
-use cql::plan::{Batch, Modify, Plan};
+use cql::plan::{Batch, Modify, Plan, check_kinds};
 use model::{Consistency, Failure};
 use std::rc::Rc;
 use std::time::Duration;
@@ -56,7 +56,12 @@ pub(crate) async fn message(
     if entries.is_empty() {
         return Ok(nothing());
     }
-    let mut building = Building::new(kind)?;
+    let parts = statements.iter().zip(entries).filter_map(|(statement, entry)| match &statement.prepared.plan {
+        Plan::Modify(modify) => Some((modify, Values::in_order(&entry.values))),
+        _ => None,
+    });
+    let plans = || parts.clone().map(|(modify, _)| modify);
+    check_kinds(kind, false, plans())?;
     let conditional = |statement: &Rc<Statement>| match &statement.prepared.plan {
         Plan::Modify(modify) => modify.is_conditional(),
         _ => false,
@@ -72,15 +77,13 @@ pub(crate) async fn message(
         let timeout = shard.config().write_timeout;
         return Box::pin(conditional::several(shard, &modifies, parameters, timeout)).await;
     }
-    let parts = statements.iter().zip(entries).filter_map(|(statement, entry)| match &statement.prepared.plan {
-        Plan::Modify(modify) => Some((modify, Values::in_order(&entry.values))),
-        _ => None,
-    });
+    let timeout = timeout_by_default(shard, plans());
+    let mut building = Building::new(kind);
     for (modify, values) in parts.clone() {
         let added = building.add(shard, modify, &values, parameters, when);
         added.map_err(|failure| keys_first(shard, parts.clone(), failure))?;
     }
-    building.write(shard, shard.config().write_timeout).await
+    building.write(shard, timeout).await
 }
 
 /// What is wrong with a key of any statement of a batch that failed, else `failure`: Cassandra looks at all keys first.
@@ -114,12 +117,13 @@ pub(crate) async fn statement(
     values: &Values<'_>,
     parameters: &Parameters<'_>,
 ) -> Result<Answer, Failure> {
-    let timeout = timeout_of(shard, &statement.prepared, values, shard.config().write_timeout)?;
+    let timeout = timeout_by_default(shard, batch.statements.iter());
+    let timeout = timeout_of(shard, &statement.prepared, values, timeout)?;
     let when = When::of(shard, batch.timestamp.as_ref(), values, parameters)?;
     if batch.statements.is_empty() {
         return Ok(nothing());
     }
-    let mut building = Building::new(batch.kind)?;
+    let mut building = Building::new(batch.kind);
     for modify in &batch.statements {
         let added = building.add(shard, modify, values, parameters, when);
         added.map_err(|failure| {
@@ -128,6 +132,15 @@ pub(crate) async fn statement(
         })?;
     }
     building.write(shard, timeout).await
+}
+
+/// How long a batch of these statements may take.
+fn timeout_by_default<'m>(shard: &Shard, mut statements: impl Iterator<Item = &'m Modify>) -> Duration {
+    let config = shard.config();
+    match statements.any(|modify| modify.table.is_counter()) {
+        true => config.counter_write_timeout,
+        false => config.write_timeout,
+    }
 }
 
 /// Writes the parts of one statement that reads before it writes, all or none of them.
@@ -152,12 +165,9 @@ pub(super) struct Building {
 }
 
 impl Building {
-    fn new(kind: BatchKind) -> Result<Building, Failure> {
-        if kind == BatchKind::Counter {
-            return Err(Failure::invalid("Cannot include non-counter statement in a counter batch"));
-        }
+    fn new(kind: BatchKind) -> Building {
         let kind = Some(kind);
-        Ok(Building { kind, mutations: Mutations::of_batch(), readings: Vec::new(), terms: None, tables: Vec::new() })
+        Building { kind, mutations: Mutations::of_batch(), readings: Vec::new(), terms: None, tables: Vec::new() }
     }
 
     fn add(
@@ -235,7 +245,7 @@ impl Building {
             }
         }
         match kind {
-            Some(BatchKind::Unlogged) if partitions > UNLOGGED_PARTITIONS_WARN => warnings.push(format!(
+            Some(BatchKind::Unlogged | BatchKind::Counter) if partitions > UNLOGGED_PARTITIONS_WARN => warnings.push(format!(
                 "Unlogged batch covering {partitions} partitions detected against table{} [{names}]. You should use a \
                  logged batch for atomicity, or asynchronous writes for performance.",
                 if tables.len() == 1 { "" } else { "s" }

@@ -118,7 +118,8 @@ impl Statement {
 /// The regular columns that a SELECT of single rows looks at, if it is one and none of them is multi-cell.
 fn row_columns(select: &Select) -> Option<Arc<[ColumnId]>> {
     let names_rows = select.clustering.chosen() == select.table.clustering_len && !select.clustering.is_slice();
-    if !names_rows || !select.filter.is_empty() || !select.order.is_empty() {
+    // Counters are the sum of what all sources have.
+    if select.table.is_counter() || !names_rows || !select.filter.is_empty() || !select.order.is_empty() {
         return None;
     }
     let shown = select.selection.iter().filter_map(|selector| match selector {

@@ -136,6 +136,7 @@ fn config(memory_bytes: usize) -> Config {
         read_timeout: Duration::from_secs(5),
         range_timeout: Duration::from_secs(10),
         write_timeout: Duration::from_secs(2),
+        counter_write_timeout: Duration::from_secs(5),
         truncate_timeout: Duration::from_secs(60),
         auto_snapshot: true,
         auto_snapshot_ttl: None,

@@ -79,7 +79,7 @@ impl Purge {
             || row.cells().any(|cell| {
                 self.is_dropped(&cell)
                     || match cell.content {
-                        CellContent::Live(_) => false,
+                        CellContent::Live(_) | CellContent::Counter(_) => false,
                         CellContent::Expiring { local_deletion_time, .. } => local_deletion_time <= self.now_in_seconds,
                         CellContent::Deleted { local_deletion_time }
                         | CellContent::ColumnDeletion { local_deletion_time } => local_deletion_time < self.gc_before,

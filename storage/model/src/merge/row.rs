@@ -5,14 +5,20 @@
 //! `Cells.reconcile`; what it leaves open (equal expiring cells with different times to live) goes to the smaller time
 //! to live, the later write.
 //!
-//! Invariants: merging is commutative, associative and idempotent; nothing is allocated but the output.
+//! Counters do not replace each other: of two that nothing shadows the contexts merge and the timestamp is the larger, and
+//! a deleted cell wins whatever the timestamps, as Cassandra 5's `Cells.resolveCounter`.
+//!
+//! Invariants: merging is commutative, associative and idempotent, but for counters: local shards of one node add up, and
+//! a deletion of the row must be known before counters merge, or what it deletes stays in their sum. Who merges more than
+//! two rows begins with the one of the newest deletion. Nothing is allocated but the output.
 
+use crate::counter;
 use crate::row::{Cell, CellContent, Cells, Deletion, Liveness, RowBuilder, RowView};
 use crate::schema::ColumnId;
 use std::cmp::{Ordering, Reverse};
 use std::ops::Range;
 
-/// The winner of two cells of the same column and path.
+/// The winner of two cells of the same column and path, neither of them a counter's.
 pub fn reconcile<'a>(a: Cell<'a>, b: Cell<'a>) -> Cell<'a> {
     if wins(&b, &a) { b } else { a }
 }
@@ -25,7 +31,7 @@ fn wins(a: &Cell<'_>, b: &Cell<'_>) -> bool {
 /// What decides between cells of one timestamp, the stronger is larger: kind, local deletion time, value, time to live.
 fn strength<'a>(content: &CellContent<'a>) -> (u8, i64, &'a [u8], Reverse<i32>) {
     match *content {
-        CellContent::Live(value) => (0, 0, value, Reverse(0)),
+        CellContent::Live(value) | CellContent::Counter(value) => (0, 0, value, Reverse(0)),
         CellContent::Expiring { value, ttl, local_deletion_time } => (1, local_deletion_time, value, Reverse(ttl)),
         CellContent::Deleted { local_deletion_time } => (2, local_deletion_time, &[], Reverse(0)),
         CellContent::ColumnDeletion { local_deletion_time } => (3, local_deletion_time, &[], Reverse(0)),
@@ -117,6 +123,29 @@ impl<'o, 'a> Filter<'o, 'a> {
         !self.shadow.deletes(cell.timestamp)
     }
 
+    /// Takes the next cells of two sources that are of one place, one of them a counter's.
+    #[cold]
+    fn take_counter(&mut self, a: &Source<'a>, b: &Source<'a>) {
+        let (Some(left), Some(right)) = (a.next, b.next) else { return };
+        match (self.keeps(&left), self.keeps(&right)) {
+            (false, false) => {}
+            (true, false) => self.take(a),
+            (false, true) => self.take(b),
+            (true, true) => match (left.content, right.content) {
+                (CellContent::Counter(own), CellContent::Counter(other)) => {
+                    self.flush();
+                    self.pending = 0..0;
+                    let timestamp = left.timestamp.max(right.timestamp);
+                    self.out.counter(left.column, timestamp, |out| counter::merge(own, other, out));
+                }
+                (CellContent::Counter(_), CellContent::Deleted { .. }) => self.take(b),
+                (CellContent::Deleted { .. }, CellContent::Counter(_)) => self.take(a),
+                // Of a column that was of another type in one of the sources.
+                _ => self.take(if wins(&right, &left) { b } else { a }),
+            },
+        }
+    }
+
     fn flush(&mut self) {
         self.out.encoded(&self.blob[self.pending.clone()]);
     }
@@ -139,10 +168,13 @@ pub fn merge_rows(a: RowView<'_>, b: RowView<'_>, deletion: Deletion, out: &mut 
         match order {
             Ordering::Less => filter.take(&a),
             Ordering::Greater => filter.take(&b),
-            Ordering::Equal => {
-                let b_wins = a.next.zip(b.next).is_some_and(|(a, b)| wins(&b, &a));
-                filter.take(if b_wins { &b } else { &a });
-            }
+            Ordering::Equal => match (a.next.map(|cell| cell.content), b.next.map(|cell| cell.content)) {
+                (Some(CellContent::Counter(_)), _) | (_, Some(CellContent::Counter(_))) => filter.take_counter(&a, &b),
+                _ => {
+                    let b_wins = a.next.zip(b.next).is_some_and(|(a, b)| wins(&b, &a));
+                    filter.take(if b_wins { &b } else { &a });
+                }
+            },
         }
         if order.is_le() {
             a.advance();

@@ -17,7 +17,7 @@ use super::purge::Purge;
 use super::row::{filter_row, merge_rows};
 use crate::fragment::{BlockRef, Cursor, Fragment, Progress};
 use crate::key::Token;
-use crate::row::{Deletion, RowView};
+use crate::row::{Deletion, NO_TIMESTAMP, RowView};
 use std::cmp::Ordering;
 
 /// See the module.
@@ -358,6 +358,9 @@ impl<C: Cursor> Merge<C> {
     /// Merges the rows of the sources that are at one place; `None` if nothing is left.
     fn merge(&mut self, deletion: Deletion) -> Option<Place> {
         let Merge { sources, equal, row: out, spare, purge, token, key, .. } = self;
+        if equal.len() > 2 {
+            newest_deletion_first(sources, equal);
+        }
         let mut rows = equal.iter().filter_map(|number| match sources.get(*number)?.cursor.fragment()? {
             Fragment::Row { row, .. } | Fragment::StaticRow { row } => Some(row),
             _ => None,
@@ -390,6 +393,16 @@ impl<C: Cursor> Merge<C> {
         let left = if merged { RowView::trusted(out) } else { first };
         (!left.is_empty()).then_some(Place { source, merged })
     }
+}
+
+/// Puts the source whose row has the newest deletion first: counters must not merge before it is known.
+fn newest_deletion_first<C: Cursor>(sources: &[Source<C>], equal: &mut [usize]) {
+    let deleted_at = |number: &usize| match sources.get(*number).and_then(|source| source.cursor.fragment()) {
+        Some(Fragment::Row { row, .. }) => row.deletion().timestamp,
+        _ => NO_TIMESTAMP,
+    };
+    let newest = equal.iter().enumerate().max_by_key(|(_, number)| deleted_at(number)).map_or(0, |(at, _)| at);
+    equal.swap(0, newest);
 }
 
 /// Which of two fragments of a partition comes first.

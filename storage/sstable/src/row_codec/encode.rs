@@ -285,7 +285,7 @@ impl Encoder {
 
     fn push_cell(&mut self, cell: &Cell<'_>, liveness: Option<Liveness>, fixed_len: Option<usize>) {
         let (value, expiry, deleted) = match cell.content {
-            CellContent::Live(value) => (value, None, None),
+            CellContent::Live(value) | CellContent::Counter(value) => (value, None, None),
             CellContent::Expiring { value, ttl, local_deletion_time } => {
                 (value, Some((ttl, local_deletion_time)), None)
             }

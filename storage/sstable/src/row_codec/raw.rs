@@ -334,7 +334,7 @@ fn read_body(codec: &Codec, flags: u8, is_static: bool, mut input: Input<'_>, ro
         for _ in 0..count {
             let cell = codec.read_cell(&mut input, bytes.len(), place, row.liveness)?;
             let (ttl, local_deletion_time) = match cell.content {
-                RawContent::Live => (0, NO_DELETION_TIME),
+                RawContent::Live | RawContent::Counter => (0, NO_DELETION_TIME),
                 RawContent::Expiring { ttl, end } => (ttl, end),
                 RawContent::Deleted { time } | RawContent::ColumnDeletion { time } => (0, time),
             };

@@ -8,6 +8,7 @@ use super::{Covered, CoveredBound, Header, Histogram, LogPosition, Metadata, Sta
 use crate::descriptor::Version;
 use crate::row_codec::BoundKind;
 use crate::writer::Options;
+use model::counter::Context;
 use model::mutation::Clustering;
 use model::row::{Cell, CellContent, Deletion, Liveness};
 
@@ -148,6 +149,10 @@ impl Collector {
         self.cells_of_partition += 1;
         match cell.content {
             CellContent::Live(_) => self.times(cell.timestamp, None),
+            CellContent::Counter(context) => {
+                self.times(cell.timestamp, None);
+                self.legacy_counter_shards |= Context::trusted(context).has_legacy_shards();
+            }
             CellContent::Expiring { ttl, local_deletion_time, .. } => {
                 self.times(cell.timestamp, Some((ttl, local_deletion_time)));
             }

@@ -49,7 +49,7 @@ impl EncodingStats {
         for cell in row.cells() {
             self.timestamp(cell.timestamp);
             match cell.content {
-                CellContent::Live(_) => {}
+                CellContent::Live(_) | CellContent::Counter(_) => {}
                 CellContent::Expiring { ttl, local_deletion_time, .. } => {
                     self.ttl(ttl);
                     self.local_deletion_time(local_deletion_time);

@@ -6,11 +6,12 @@
 //!
 //! Invariants: pieces are sorted as row blobs want them, one per place; what has no collections costs one vector.
 
-use super::MUTATION_BYTES_MAX;
-use super::When;
+use super::counter::{amount, negated};
+use super::{MUTATION_BYTES_MAX, When};
 use crate::Shard;
 use crate::execute::binding::Values;
 use cql::plan::{ColumnChange, Context, Operation, Value};
+use model::counter::{self, change};
 use model::row::{Cell, CellContent, RowBuilder};
 use model::value::{TupleElements, compare, elements};
 use model::{ColumnId, CqlType, Failure, Table, merge};
@@ -51,14 +52,19 @@ struct Piece<'a> {
 enum What<'a> {
     Value(Cow<'a, [u8]>),
     Deleted,
+    /// The context of a change of a counter.
+    Counted(Vec<u8>),
     /// The whole collection, up to the write.
     ColumnDeleted,
     /// The whole collection, before the write.
     ColumnReplaced,
 }
 
-/// Whether doing an operation twice adds elements twice.
-fn adds_to_list(table: &Table, operation: &Operation) -> bool {
+/// Whether doing an operation twice counts or adds elements twice.
+fn adds(table: &Table, operation: &Operation) -> bool {
+    if matches!(operation.change, ColumnChange::Increment(_) | ColumnChange::Decrement(_)) {
+        return true;
+    }
     let changes = matches!(operation.change, ColumnChange::Set(_) | ColumnChange::Add(_) | ColumnChange::Prepend(_));
     let column = table.column_by_id(operation.column);
     changes && column.is_some_and(|column| matches!(column.cql_type, CqlType::List { frozen: false, .. }))
@@ -74,6 +80,7 @@ impl Piece<'_> {
             }
             What::Value(value) => (when.timestamp, CellContent::Live(value)),
             What::Deleted => (when.timestamp, CellContent::Deleted { local_deletion_time }),
+            What::Counted(context) => (when.timestamp, CellContent::Counter(context)),
             What::ColumnDeleted => (when.timestamp, CellContent::ColumnDeletion { local_deletion_time }),
             What::ColumnReplaced => {
                 (when.timestamp.saturating_sub(1), CellContent::ColumnDeletion { local_deletion_time })
@@ -89,7 +96,8 @@ impl Piece<'_> {
 }
 
 impl<'a> Cells<'a> {
-    /// What `operations` write when they are done so many times, which is seen where elements are added to a list.
+    /// What `operations` write when they are done so many times, which is seen where elements are added to a list and where
+    /// something is counted.
     pub(super) fn of(
         shard: &Shard,
         table: &Table,
@@ -102,7 +110,7 @@ impl<'a> Cells<'a> {
         let mut cells = Cells { pieces: Vec::with_capacity(operations.len()) };
         let mut sorted = true;
         let first = operations.iter().take(if times == 0 { 0 } else { usize::MAX });
-        let again = (1..times).flat_map(|_| operations.iter().filter(|operation| adds_to_list(table, operation)));
+        let again = (1..times).flat_map(|_| operations.iter().filter(|operation| adds(table, operation)));
         for operation in first.chain(again) {
             if cells.pieces.len() > PIECES_MAX {
                 // More than a mutation holds: it is refused by its length.
@@ -115,6 +123,16 @@ impl<'a> Cells<'a> {
                     Value::Null => cells.push(operation.column, None, What::Deleted),
                     Value::Unset => {}
                 },
+                ColumnChange::Increment(term) => {
+                    if let Some(found) = amount(values.evaluate(shard, term, cql_type)?)? {
+                        cells.count(operation.column, found);
+                    }
+                }
+                ColumnChange::Decrement(term) => {
+                    if let Some(found) = amount(values.evaluate(shard, term, cql_type)?)? {
+                        cells.count(operation.column, negated(found)?);
+                    }
+                }
                 ColumnChange::Delete if !cql_type.is_multicell() => {
                     cells.push(operation.column, None, What::Deleted);
                 }
@@ -147,6 +165,18 @@ impl<'a> Cells<'a> {
 
     fn push(&mut self, column: ColumnId, path: Option<Cow<'a, [u8]>>, what: What<'a>) {
         self.pieces.push(Piece { column, path, what });
+    }
+
+    /// Adds to a counter, which may have been added to before.
+    fn count(&mut self, column: ColumnId, amount: i64) {
+        let own = self.pieces.iter_mut().find(|piece| piece.column == column);
+        match own.map(|piece| &mut piece.what) {
+            Some(What::Counted(context)) => {
+                let before = counter::Context::trusted(context).total();
+                *context = change(before.wrapping_add(amount)).to_vec();
+            }
+            _ => self.push(column, None, What::Counted(change(amount).to_vec())),
+        }
     }
 
     /// Brings the pieces into order; of several for one place the one stays that would win by its content.
@@ -297,8 +327,8 @@ impl<'a> Cells<'a> {
                     }
                 }
             }
-            // A conditional change knows what there is, and sets what comes of it.
-            ColumnChange::Increase { .. } => {}
+            // Of what is no collection, or of a conditional change, which knows what there is and sets what comes of it.
+            ColumnChange::Increment(_) | ColumnChange::Decrement(_) | ColumnChange::Increase { .. } => {}
             ColumnChange::DeleteField(field) => {
                 self.push(column, Some(Cow::Owned(field.to_be_bytes().to_vec())), What::Deleted);
             }

@@ -4,6 +4,7 @@
 //! so that they are applied together.
 
 mod cells;
+mod counter;
 pub(in crate::execute) mod json;
 pub(crate) mod reading;
 
@@ -20,7 +21,7 @@ use cells::{Cells, Lists};
 use cql::plan::{Modify, ModifyKind, Term, Value, ttl_of};
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
 use model::row::{Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
-use model::{CqlType, Failure, HashMap, MutationBuilder, Table, TableId};
+use model::{Consistency, CqlType, Failure, HashMap, MutationBuilder, Table, TableId};
 use reading::ReadingChange;
 use std::sync::Arc;
 
@@ -32,7 +33,13 @@ pub(crate) async fn modify(
     values: &Values<'_>,
     parameters: &Parameters<'_>,
 ) -> Result<(), Failure> {
-    let timeout = timeout_of(shard, &statement.prepared, values, shard.config().write_timeout)?;
+    let counts = modify.table.is_counter();
+    let config = shard.config();
+    let timeout = if counts { config.counter_write_timeout } else { config.write_timeout };
+    let timeout = timeout_of(shard, &statement.prepared, values, timeout)?;
+    if counts {
+        check_counter_level(parameters.consistency, &modify.table)?;
+    }
     let (local, terms) = write_terms(shard, &modify.table, parameters.consistency, timeout)?;
     let when = When::of(shard, modify.timestamp.as_ref(), values, parameters)?;
     if modify.reads() {
@@ -41,6 +48,20 @@ pub(crate) async fn modify(
     let mut mutations = Mutations::default();
     mutations.add(shard, modify, values, local, when)?;
     write(shard, mutations.finish()?, &terms).await
+}
+
+/// Refuses levels that changes of counters do not take.
+fn check_counter_level(consistency: Consistency, table: &Table) -> Result<(), Failure> {
+    match consistency {
+        Consistency::Any => Err(Failure::invalid(format!(
+            "Consistency level ANY is not yet supported for counter table {}",
+            table.name
+        ))),
+        Consistency::Serial | Consistency::LocalSerial => {
+            Err(Failure::invalid("Counter operations are inherently non-serializable"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Runs a statement that reads before it writes on the cores that own its partitions.
@@ -222,7 +243,7 @@ impl Mutations {
                 if mutation.bytes().len() > MUTATION_BYTES_MAX {
                     return Err(replica::oversized(mutation.bytes().len(), &group.table.keyspace, &group.table.name));
                 }
-                Ok(Routed { mutation, local: group.local })
+                Ok(Routed { mutation, local: group.local, counts: group.table.is_counter() })
             })
             .collect()
     }

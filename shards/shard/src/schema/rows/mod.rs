@@ -205,9 +205,10 @@ impl Changes<'_> {
     fn options(&mut self, table: &Table, before: Option<&Table>) {
         let tables = system_table(self.schema, "system_schema", "tables");
         let options = &table.options;
-        // Every table that CQL makes is of this one kind.
-        let mut flags = 1i32.to_be_bytes().to_vec();
-        push_element(&mut flags, Some(b"compound"));
+        // Every table that CQL makes is compound; some are of counters.
+        let names: &[&[u8]] = if table.is_counter() { &[b"compound", b"counter"] } else { &[b"compound"] };
+        let mut flags = (names.len() as i32).to_be_bytes().to_vec();
+        names.iter().for_each(|name| push_element(&mut flags, Some(name)));
         let times = drop_times::encode(&table.dropped);
         let mut extensions: BTreeMap<&str, &[u8]> =
             options.extensions.iter().map(|(key, value)| (key.as_str(), value.as_slice())).collect();
