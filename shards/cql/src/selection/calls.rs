@@ -246,7 +246,12 @@ impl Selecting<'_, '_, '_> {
             }
             _ => None,
         };
-        Ok(Asked { selector, cql_type: self.type_of(selector)?, descends: self.descends(selector), parts })
+        let cql_type = match selector {
+            // A field of a key that descends is known only where it is selected by itself.
+            ast::Selector::Field(of, _) if self.descends(of) => None,
+            _ => self.type_of(selector)?,
+        };
+        Ok(Asked { selector, cql_type, descends: self.descends(selector), parts })
     }
 
     /// The type of a literal with columns: what the first part that has a type tells of lists and sets, all of them of tuples.

@@ -54,7 +54,8 @@ pub(crate) struct RangeEnd<'b> {
 
 impl<'a> Bounds<'a> {
     /// Evaluates a restriction. Null sorts before every value, as on Cassandra: at the start of a range it is no bound,
-    /// and at the end it gives `None`, for no row is before it. A deletion ([`NullBound::Refused`]) takes neither.
+    /// and at the end it gives `None`, for no row is before it. A deletion ([`NullBound::Refused`]) takes the second only,
+    /// and only of a range with two ends.
     pub(crate) fn of(
         shard: &Shard,
         table: &Table,
@@ -68,9 +69,15 @@ impl<'a> Bounds<'a> {
         let descending = columns.first().is_some_and(|column| column.descending);
         for (limit, is_lower) in [(&restriction.lower, true), (&restriction.upper, false)] {
             let Some(limit) = limit else { continue };
-            let nulls = if restriction.tuples { NullBound::Refused } else { nulls };
+            let at_end = is_lower == descending;
+            let other = if is_lower { &restriction.upper } else { &restriction.lower };
+            let nulls = match nulls {
+                _ if restriction.tuples => NullBound::Refused,
+                _ if at_end && other.is_some() => NullBound::SortsFirst,
+                nulls => nulls,
+            };
             let edge = edge(shard, limit, columns, values, nulls)?;
-            if edge.is_none() && is_lower == descending {
+            if edge.is_none() && at_end {
                 return Ok(None);
             }
             *(if is_lower { &mut bounds.lower } else { &mut bounds.upper }) = edge;
