@@ -215,12 +215,8 @@ impl Partition {
 
     /// Operations of earlier runs of the node have taken effect by now, or never will.
     fn forget_lost(&mut self) {
-        let lost: Vec<OperationId> = self
-            .open
-            .iter()
-            .filter(|(_, open)| open.unknown && open.epoch < self.epoch)
-            .map(|(id, _)| *id)
-            .collect();
+        let lost: Vec<OperationId> =
+            self.open.iter().filter(|(_, open)| open.unknown && open.epoch < self.epoch).map(|(id, _)| *id).collect();
         if lost.is_empty() {
             return;
         }

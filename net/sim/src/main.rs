@@ -43,7 +43,8 @@ fn main() -> ExitCode {
     if let Some(last) = arguments.sweep {
         return sweep(&arguments, last);
     }
-    let (mut broken, mut answered, mut reads, mut decisions, mut commands, mut rounds, mut events) = (0, 0, 0, 0, 0, 0, 0);
+    let (mut broken, mut answered, mut reads, mut decisions, mut commands, mut rounds, mut events) =
+        (0, 0, 0, 0, 0, 0, 0);
     for seed in arguments.first..arguments.first + arguments.count {
         let report = sim::run(seed);
         answered += report.answered;

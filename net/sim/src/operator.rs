@@ -68,7 +68,9 @@ pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
         }
         let answer = runtime::timeout(PATIENCE, admin::ask(address, &request)).await;
         let mut world = world.borrow_mut();
-        if request.command == "import" && runtime::now().since(asked_at) > IMPORT_AGE_MAX {
+        // What a crash cut off is taken back by the start, however late the asking side sees it.
+        let answered = matches!(answer, Some(Ok(_)));
+        if request.command == "import" && answered && runtime::now().since(asked_at) > IMPORT_AGE_MAX {
             world.violation.get_or_insert(format!("{request:?} took too long for the model"));
             return;
         }
