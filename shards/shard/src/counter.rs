@@ -22,6 +22,7 @@ use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState, Slice};
 use model::row::{Cell, CellContent, RowBuilder, RowView};
 use model::{ColumnId, DecoratedKey, Failure, Mutation, MutationBuilder, Table, TableId};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// This node's part of a counter.
 #[derive(Clone, Copy, Default)]
@@ -68,10 +69,10 @@ async fn read(shard: &Shard, key: &DecoratedKey, mutation: &Mutation) -> Result<
                 _ => continue,
             };
             let place = (update.table, row);
-            if !counts.contains_key(&place) {
+            if let Entry::Vacant(unread) = counts.entry(place) {
                 let table = replica::wait_for_table(shard, update.table).await?;
-                let own = read_row(shard, &table, key, place.1.as_deref()).await?;
-                counts.insert(place, own);
+                let own = read_row(shard, &table, key, unread.key().1.as_deref()).await?;
+                unread.insert(own);
             }
         }
     }

@@ -158,7 +158,8 @@ struct Client {
 fn run(seed: u64) {
     let mut dice = Dice(seed * 2 + 1);
     let mut replicas: [Replica; REPLICAS] = Default::default();
-    let (mut clients, mut messages): (Vec<Option<Client>>, Vec<(usize, usize, Message)>) = (Vec::new(), Vec::new());
+    let mut clients: Vec<Option<Client>> = Vec::new();
+    let mut messages: Vec<(usize, usize, Message)> = Vec::new();
     let (mut applied, mut committed, mut unknown, mut clock) = (Vec::new(), 0, 0, 1);
     // Reads and additions that have ended: when, and what they showed.
     let mut seen: Vec<(usize, u32)> = Vec::new();
