@@ -2,7 +2,7 @@
 //!
 //! 1. Every class has spent a virtual time: what its polls took, divided by its shares.
 //! 2. The class with ready tasks that has spent least runs next; of equals the one that comes first in [`Class`].
-//!    Requests go first until they are [`HEAD_START`] ahead of all others: only who keeps the core busy waits.
+//!    Requests go first until they are `HEAD_START` ahead of all others: only who keeps the core busy waits.
 //! 3. A class that had nothing to do is not owed the time: it goes on from the least that a class with ready tasks had
 //!    spent when one was picked last.
 //!
