@@ -14,8 +14,8 @@
 //! Invariants: two changes of a counter never start from the same count; the clock of a later change is larger, also after
 //! a restart and when the outcome of an earlier one is unknown; amounts never reach the log.
 
+use crate::execute::slices::slice_of;
 use crate::{Shard, replica};
-use model::comparable::{self, BoundSide};
 use model::counter::{Context, global};
 use model::mutation::{Clustering, Operation};
 use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState, Slice};
@@ -87,14 +87,7 @@ async fn read_row(
     row: Option<&[u8]>,
 ) -> Result<BTreeMap<ColumnId, Own>, Failure> {
     let slice = match row {
-        Some(row) if table.clustering_len > 0 => {
-            let bound = |side| {
-                let mut out = Vec::new();
-                comparable::bound(table, Clustering(row).components(), side, &mut out);
-                out.into_boxed_slice()
-            };
-            Slice { start: bound(BoundSide::Before), end: bound(BoundSide::After) }
-        }
+        Some(row) if table.clustering_len > 0 => slice_of(table, Clustering(row).components()),
         _ => Slice::all(),
     };
     let command = ReadCommand {

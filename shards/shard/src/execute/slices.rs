@@ -17,6 +17,16 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+/// All rows that begin with some values, one at least: the one row, if all clustering columns have one.
+pub(crate) fn slice_of<'v>(table: &Table, values: impl Iterator<Item = &'v [u8]> + Clone) -> Slice {
+    let bound = |side| {
+        let mut out = Vec::new();
+        comparable::bound(table, values.clone(), side, &mut out);
+        out.into_boxed_slice()
+    };
+    Slice { start: bound(BoundSide::Before), end: bound(BoundSide::After) }
+}
+
 /// A restriction with its values.
 pub(crate) struct Bounds<'a> {
     /// Values of the first clustering columns.
@@ -90,14 +100,9 @@ impl<'a> Bounds<'a> {
         let mut prefixes = self.prefixes.iter();
         if let (None, None, Some(prefix), None) = (&self.lower, &self.upper, prefixes.next(), prefixes.next()) {
             // Most reads name one row: its slice is made without anything around it.
-            let bound = |side| {
-                let mut out = Vec::new();
-                comparable::bound(table, prefix.iter().map(|value| &**value), side, &mut out);
-                out.into_boxed_slice()
-            };
             return match prefix {
                 [] => Arc::from([Slice::all()]),
-                _ => Arc::from([Slice { start: bound(BoundSide::Before), end: bound(BoundSide::After) }]),
+                _ => Arc::from([slice_of(table, prefix.iter().map(|value| &**value))]),
             };
         }
         self.ranges(table).into_iter().map(|(_, slice)| slice).collect()

@@ -13,6 +13,7 @@ use super::sums;
 use crate::execute::binding::Values;
 use crate::execute::modify::reading::{self, ReadingChange};
 use crate::execute::modify::{Mutations, When, named_row};
+use crate::execute::slices::slice_of;
 use crate::paxos::stored::Update;
 use crate::row_block::{RowBlock, RowBlockSink, cells_of};
 use crate::verbs::ReadRequest;
@@ -289,16 +290,9 @@ async fn read(
     asked: &Asked<'_>,
 ) -> Result<Vec<Found>, Failure> {
     let table = &*request.table;
-    let slice = |(clustering, _): &(Vec<u8>, Wanted<'_>)| {
-        if table.clustering_len == 0 {
-            return Slice::all();
-        }
-        let bound = |side| {
-            let mut out = Vec::new();
-            comparable::bound(table, Clustering(clustering).components(), side, &mut out);
-            out.into_boxed_slice()
-        };
-        Slice { start: bound(BoundSide::Before), end: bound(BoundSide::After) }
+    let slice = |(clustering, _): &(Vec<u8>, Wanted<'_>)| match table.clustering_len {
+        0 => Slice::all(),
+        _ => slice_of(table, Clustering(clustering).components()),
     };
     let by_name = !asked.rows.is_empty();
     let slices: Arc<[Slice]> = match by_name {

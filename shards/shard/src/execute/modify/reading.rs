@@ -7,9 +7,9 @@
 use super::cells::{Cells, Element, Lists};
 use super::{Change, Mutations, Rows, When, ttl};
 use crate::execute::binding::Values;
+use crate::execute::slices::slice_of;
 use crate::{Shard, replica};
 use cql::plan::{Modify, Operation};
-use model::comparable::{self, BoundSide};
 use model::mutation::Clustering;
 use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState, Slice};
 use model::row::{Deletion, RowBuilder};
@@ -182,14 +182,7 @@ pub(crate) async fn read(shard: &Shard, wants: &[Wanted]) -> Result<Found, Failu
 async fn lists(shard: &Shard, wanted: &Wanted) -> Result<Lists, Failure> {
     let Wanted { table, key, row, columns, now_in_seconds } = wanted;
     let slice = match row {
-        Some(row) if table.clustering_len > 0 => {
-            let bound = |side| {
-                let mut out = Vec::new();
-                comparable::bound(table, Clustering(row).components(), side, &mut out);
-                out.into_boxed_slice()
-            };
-            Slice { start: bound(BoundSide::Before), end: bound(BoundSide::After) }
-        }
+        Some(row) if table.clustering_len > 0 => slice_of(table, Clustering(row).components()),
         _ => Slice::all(),
     };
     let command = ReadCommand {
