@@ -171,6 +171,7 @@ impl Node {
             truncate_timeout: config.truncate_timeout,
             auto_snapshot: config.auto_snapshot,
             auto_snapshot_ttl: config.auto_snapshot_ttl,
+            drop_compact_storage: config.drop_compact_storage,
             compaction_bytes_per_second: config.compaction_bytes_per_second,
             settings: self.settings.clone(),
         }

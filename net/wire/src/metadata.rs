@@ -71,7 +71,7 @@ fn native_id(cql_type: &CqlType) -> Option<(u16, Version)> {
         Smallint => (0x13, Version::V4),
         Tinyint => (0x14, Version::V4),
         Duration => (0x15, Version::V5),
-        List { .. } | Set { .. } | Map { .. } | Tuple(_) | Vector { .. } | User { .. } => return None,
+        Empty | List { .. } | Set { .. } | Map { .. } | Tuple(_) | Vector { .. } | User { .. } => return None,
     })
 }
 

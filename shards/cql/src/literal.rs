@@ -61,6 +61,7 @@ impl Scope {
             partition_key_len: 0,
             clustering_len: 0,
             static_len: 0,
+            layout: model::schema::Layout::Plain,
             dropped: Vec::new(),
             options: TableOptions::default(),
         };

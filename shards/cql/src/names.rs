@@ -2,24 +2,31 @@
 
 use crate::literal::Scope;
 use crate::parser::is_reserved;
-use model::{Column, Failure};
+use model::{Column, Failure, Table};
 use std::borrow::Cow;
 
 /// The column of a name, or Cassandra's error. Statements may name thousands of columns: data columns, sorted by name,
 /// are searched in halves.
 pub(crate) fn column<'s>(scope: &'s Scope, name: &str) -> Result<&'s Column, Failure> {
     let table = &scope.table;
+    find(table, name).filter(|column| !table.is_hidden(column)).ok_or_else(|| undefined(table, name))
+}
+
+fn find<'t>(table: &'t Table, name: &str) -> Option<&'t Column> {
     let keys = table.columns.get(..table.partition_key_len + table.clustering_len).unwrap_or_default();
     if let Some(column) = keys.iter().find(|column| column.name == name) {
-        return Ok(column);
+        return Some(column);
     }
     if let Ok(at) = table.regular().binary_search_by(|column| column.name.as_str().cmp(name)) {
-        return Ok(&table.regular()[at]);
+        return Some(&table.regular()[at]);
     }
-    table.column(name).ok_or_else(|| {
-        let (keyspace, table) = (shown(&table.keyspace), shown(&table.name));
-        Failure::invalid(format!("Undefined column name {} in table {keyspace}.{table}", shown(name)))
-    })
+    table.column(name)
+}
+
+/// What is said of a column that a table does not have, or does not show.
+pub(crate) fn undefined(table: &Table, name: &str) -> Failure {
+    let (keyspace, table) = (shown(&table.keyspace), shown(&table.name));
+    Failure::invalid(format!("Undefined column name {} in table {keyspace}.{table}", shown(name)))
 }
 
 /// A name as Cassandra's errors show it: quoted if it could not be written without quotes.

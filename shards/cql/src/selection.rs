@@ -65,7 +65,7 @@ pub(crate) fn select(
     let mut outputs = Vec::new();
     match &select.items {
         None => {
-            for column in &scope.table.columns {
+            for column in scope.table.visible_columns() {
                 let at = selecting.fetch(Selector::Column(column.id));
                 outputs.push((column.name.clone(), Expression::Fetched(at), column.cql_type.clone()));
             }

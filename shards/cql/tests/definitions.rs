@@ -26,7 +26,13 @@ impl World {
         let Plan::Define(define) = prepared.plan else { panic!("{text} is no definition") };
         self.next_id += 1;
         let new_id = TableId(self.next_id.to_be_bytes());
-        let site = Site { data_center: "datacenter1", now_micros: 5_000, new_id, memtables: &Memtables::default() };
+        let site = Site {
+            data_center: "datacenter1",
+            now_micros: 5_000,
+            new_id,
+            memtables: &Memtables::default(),
+            drop_compact_storage: true,
+        };
         let applied = cql::define::apply(&define, &self.schema, &site)?;
         if let Some(change) = &applied.change {
             match &change.after {

@@ -14,7 +14,7 @@
 //! Invariants: two changes of a counter never start from the same count; the clock of a later change is larger, also after
 //! a restart and when the outcome of an earlier one is unknown; amounts never reach the log.
 
-use crate::execute::slices::slice_of;
+use crate::execute::slices::row_slice;
 use crate::{Shard, replica};
 use model::counter::{Context, global};
 use model::mutation::{Clustering, Operation};
@@ -87,7 +87,7 @@ async fn read_row(
     row: Option<&[u8]>,
 ) -> Result<BTreeMap<ColumnId, Own>, Failure> {
     let slice = match row {
-        Some(row) if table.clustering_len > 0 => slice_of(table, Clustering(row).components()),
+        Some(row) if table.clustering_len > 0 => row_slice(table, Clustering(row)),
         _ => Slice::all(),
     };
     let command = ReadCommand {

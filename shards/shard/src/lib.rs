@@ -113,6 +113,8 @@ pub struct Config {
     pub auto_snapshot: bool,
     /// `auto_snapshot_ttl`: how long such a snapshot lives; `None`: until someone clears it.
     pub auto_snapshot_ttl: Option<Duration>,
+    /// `drop_compact_storage_enabled`: whether ALTER TABLE DROP COMPACT STORAGE is switched on.
+    pub drop_compact_storage: bool,
     /// `compaction_throughput`: bytes per second that compactions of the node may read; 0: as many as they can.
     pub compaction_bytes_per_second: u64,
     /// Every option with its value, as `system_views.settings` shows them.

@@ -113,14 +113,14 @@ enum Source<'a> {
     Ttls(DataColumn, &'a CqlType),
     CountRows,
     /// Of a clustering column: partitions that have static content alone have none.
-    CountClustering,
+    CountClustering(usize),
     Count(DataColumn),
     Token,
 }
 
 impl Source<'_> {
     fn is_count(&self) -> bool {
-        matches!(self, Source::CountRows | Source::CountClustering | Source::Count(_))
+        matches!(self, Source::CountRows | Source::CountClustering(_) | Source::Count(_))
     }
 }
 
@@ -269,7 +269,7 @@ impl<'a> RowBlockSink<'a> {
                     push_facts(out, cql_type, &cells, |cell| seconds_left(cell, now).map(i32::to_be_bytes));
                 }
                 Source::Token => push_element(out, Some(&row.token.0.to_be_bytes())),
-                Source::CountRows | Source::CountClustering | Source::Count(_) => push_element(out, None),
+                Source::CountRows | Source::CountClustering(_) | Source::Count(_) => push_element(out, None),
             }
         }
     }
@@ -279,7 +279,10 @@ impl<'a> RowBlockSink<'a> {
         for (source, count) in self.sources.iter().zip(counts) {
             match *source {
                 Source::CountRows => *count += 1,
-                Source::CountClustering => *count += u64::from(!row.static_only),
+                Source::CountClustering(n) => {
+                    let has_value = !row.static_only && row.clustering.components().nth(n).is_some();
+                    *count += u64::from(has_value);
+                }
                 Source::Count(column) => *count += u64::from(column.first(row).is_some()),
                 Source::KeyComponent(_)
                 | Source::Clustering(_)
@@ -360,7 +363,7 @@ fn source<'a>(table: &'a Table, selector: &'a Selector) -> Source<'a> {
         },
         Selector::CountRows => Source::CountRows,
         Selector::Count(id) => match table.column_by_id(*id) {
-            Some(column) if column.kind == ColumnKind::Clustering => Source::CountClustering,
+            Some(column) if column.kind == ColumnKind::Clustering => Source::CountClustering(column.position.into()),
             Some(column) if !column.kind.is_key() => Source::Count(DataColumn::of(table, *id)),
             // Partition keys are never null.
             _ => Source::CountRows,
@@ -509,7 +512,7 @@ fn counted_row(sources: &[Source<'_>], counts: &[u64], first_row: &[u8]) -> RowB
     let mut block = RowBlock { rows: 1, ..RowBlock::default() };
     for ((source, count), value) in sources.iter().zip(counts).zip(cells_of(first_row)) {
         match source {
-            Source::CountRows | Source::CountClustering | Source::Count(_) => {
+            Source::CountRows | Source::CountClustering(_) | Source::Count(_) => {
                 push_element(&mut block.bytes, Some(&count.to_be_bytes()));
             }
             _ => push_element(&mut block.bytes, value),

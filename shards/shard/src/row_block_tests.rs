@@ -37,6 +37,7 @@ fn table() -> Table {
         partition_key_len: 2,
         clustering_len: 1,
         static_len: 0,
+        layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         options: TableOptions::default(),
     }

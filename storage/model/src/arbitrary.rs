@@ -166,6 +166,7 @@ pub fn value(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> 
             [&pick(&scales, below).to_be_bytes()[..], &varint(below)].concat()
         }
         Duration => duration(below),
+        Empty => Vec::new(),
         Inet => (0..*pick(&[4, 16], below)).map(|_| *pick(&[0, 1, 127, 255], below)).collect(),
         Uuid => uuid(*pick(&[1, 1, 4, 7], below), below).into(),
         Timeuuid => uuid(1, below).into(),
@@ -280,6 +281,7 @@ pub fn table(keyspace: &str, name: &str, below: &mut impl FnMut(u64) -> u64) -> 
         partition_key_len: partition_key_len as usize,
         clustering_len: clustering_len as usize,
         static_len: 0,
+        layout: crate::schema::Layout::Plain,
         dropped: Vec::new(),
         options: TableOptions::default(),
     }

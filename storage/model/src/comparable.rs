@@ -3,6 +3,7 @@
 //! Source: Cassandra's `ByteComparable.md` (version OSS50), so that tries of the `da` format use the same bytes.
 //! A clustering is, per component, a separator and the component's form, then a terminator (`0x38`). A bound ends
 //! instead with `0x20` (before everything with this prefix) or `0x60` (after everything with this prefix).
+//! * A null at the end of a clustering: `0x3e` alone, before every value, in reversed order as well.
 //! * Separators: `0x40` before a form; `0x3f` alone for an empty value of a type whose empty value has no form;
 //!   `0x41` for such a value in reversed order; inside of collections and tuples `0x3e` for it and for null.
 //! * Text, ascii, blob, inet, duration: the bytes, a run of zeros as `00 fe.. ff`, at the end `00` (after zeros `fe`).
@@ -29,7 +30,7 @@ const NEXT: u8 = 0x40;
 const NEXT_EMPTY: u8 = 0x3f;
 /// The same in reversed order.
 const NEXT_EMPTY_REVERSED: u8 = 0x41;
-/// A null, or an empty value without a form, inside of a collection or tuple.
+/// A null: of a clustering, whatever its order. Inside of a collection or tuple also an empty value without a form.
 const NEXT_NULL: u8 = 0x3e;
 /// The end of a clustering, collection or tuple.
 pub const TERMINATOR: u8 = 0x38;
@@ -62,19 +63,38 @@ pub enum BoundSide {
     After,
 }
 
-/// Appends the form of a full clustering (`components`: all clustering values in table order).
+impl BoundSide {
+    /// What ends a bound's form.
+    fn end(self) -> u8 {
+        match self {
+            BoundSide::Before => BEFORE,
+            BoundSide::After => AFTER,
+        }
+    }
+}
+
+/// Appends the form of a row's clustering (`components`: its values in table order; the last ones of a compact table may
+/// be left out, and are null).
 pub fn clustering<'a>(table: &Table, components: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
-    push_components(table.clustering(), components, out);
+    push_row(table, components, out);
     out.push(TERMINATOR);
+}
+
+/// Appends the form of a bound before or after one row, whose clustering is given as to [`clustering`].
+pub fn row_bound<'a>(table: &Table, components: impl Iterator<Item = &'a [u8]>, side: BoundSide, out: &mut Vec<u8>) {
+    push_row(table, components, out);
+    out.push(side.end());
+}
+
+fn push_row<'a>(table: &Table, components: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    let given = push_components(table.clustering(), components, out);
+    out.extend(std::iter::repeat_n(NEXT_NULL, table.clustering_len.saturating_sub(given)));
 }
 
 /// Appends the form of a bound: a prefix of the clustering, possibly empty.
 pub fn bound<'a>(table: &Table, prefix: impl Iterator<Item = &'a [u8]>, side: BoundSide, out: &mut Vec<u8>) {
     push_components(table.clustering(), prefix, out);
-    out.push(match side {
-        BoundSide::Before => BEFORE,
-        BoundSide::After => AFTER,
-    });
+    out.push(side.end());
 }
 
 /// The side of a bound's form; `None` for the form of a clustering, or for none.
@@ -86,10 +106,14 @@ pub fn side(bound: &[u8]) -> Option<BoundSide> {
     }
 }
 
-fn push_components<'a>(columns: &[Column], components: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+/// Appends the forms of values, and says how many there were.
+fn push_components<'a>(columns: &[Column], components: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) -> usize {
+    let mut count = 0;
     for (column, component) in columns.iter().zip(components) {
         push_component(&column.cql_type, component, column.descending, out);
+        count += 1;
     }
+    count
 }
 
 /// Appends separator and form of one clustering value.
@@ -118,6 +142,7 @@ fn push_typed(cql_type: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Option<()>
     use CqlType::*;
     match cql_type {
         Ascii | Text | Blob | Inet | Duration => push_escaped(value, out),
+        Empty => {}
         Bigint | Counter => push_bigint(i64::from_be_bytes(value.try_into().ok()?), out),
         Timestamp => push_fixed(value, out, |bytes| (i64::from_be_bytes(bytes) ^ i64::MIN).to_be_bytes())?,
         Int => push_fixed(value, out, |bytes| (i32::from_be_bytes(bytes) ^ i32::MIN).to_be_bytes())?,

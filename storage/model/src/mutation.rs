@@ -146,7 +146,8 @@ pub enum Operation<'a> {
     },
 }
 
-/// Clustering values: `[u16 length][bytes]` (little-endian) per component, in table order.
+/// Clustering values: `[u16 length][bytes]` (little-endian) per component, in table order. A row of a compact table may
+/// have less than its table has clustering columns: the others are null.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Clustering<'a>(pub &'a [u8]);
 

@@ -85,6 +85,20 @@ pub struct DroppedColumn {
     pub dropped_at: i64,
 }
 
+/// What a table's rows are made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Layout {
+    /// Rows that exist by themselves, as CQL has them.
+    #[default]
+    Plain,
+    /// WITH COMPACT STORAGE and without a clustering: the columns are stored as static ones beside a clustering column and
+    /// a column of values that clients do not see, and whose rows they do not see either.
+    StaticCompact,
+    /// WITH COMPACT STORAGE and a clustering, whose last values a row may lack: one column of values, without which there
+    /// is no row. It is of type [`CqlType::Empty`] and hidden where the table was made without one.
+    DenseCompact,
+}
+
 /// A table: partition key, clustering, static and regular columns (the last two each sorted by name).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {
@@ -104,6 +118,8 @@ pub struct Table {
     pub static_len: usize,
     /// Columns that were dropped, also those that were added again since.
     pub dropped: Vec<DroppedColumn>,
+    /// What its rows are made of.
+    pub layout: Layout,
     /// The options, every one with a value.
     pub options: TableOptions,
 }
@@ -145,6 +161,30 @@ impl Table {
             Some(column) => column.cql_type == CqlType::Counter,
             None => self.dropped.iter().any(|dropped| dropped.cql_type == CqlType::Counter),
         }
+    }
+
+    /// Whether it was made WITH COMPACT STORAGE.
+    pub fn is_compact(&self) -> bool {
+        self.layout != Layout::Plain
+    }
+
+    /// Whether a column is of the storage alone: clients can neither name nor see it.
+    pub fn is_hidden(&self, column: &Column) -> bool {
+        match self.layout {
+            Layout::Plain => false,
+            Layout::StaticCompact => matches!(column.kind, ColumnKind::Clustering | ColumnKind::Regular),
+            Layout::DenseCompact => column.kind == ColumnKind::Regular && column.cql_type == CqlType::Empty,
+        }
+    }
+
+    /// The columns that clients see, in `SELECT *` order.
+    pub fn visible_columns(&self) -> impl Iterator<Item = &Column> + Clone {
+        self.columns.iter().filter(|column| !self.is_hidden(column))
+    }
+
+    /// The clustering columns that clients see.
+    pub fn visible_clustering(&self) -> &[Column] {
+        if self.layout == Layout::StaticCompact { &[] } else { self.clustering() }
     }
 
     /// The column of a name.

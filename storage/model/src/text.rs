@@ -70,6 +70,8 @@ pub fn from_quoted(cql_type: &CqlType, text: &str) -> Result<Vec<u8>, ValueError
             duration::parse(text)?.push(&mut out);
             Ok(out)
         }
+        Empty if text.is_empty() => Ok(Vec::new()),
+        Empty => fail(format!("'{text}' is not empty")),
         Inet => inet::parse(text),
         Uuid => match parse_uuid(text) {
             Some(uuid) => Ok(uuid.to_vec()),
@@ -168,6 +170,7 @@ fn push_typed(cql_type: &CqlType, bytes: &[u8], out: &mut String) -> Option<()> 
         Time => push_quoted(&time::format(i64::from_be_bytes(fixed(bytes)?)), out),
         Timestamp => push_quoted(&timestamp::format(i64::from_be_bytes(fixed(bytes)?)), out),
         Duration => duration::push(&crate::value::Duration::read(bytes)?, out),
+        Empty => return None,
         Inet => push_quoted(&inet::format(bytes)?, out),
         Uuid | Timeuuid => push(out, uuid::Uuid::from_bytes(fixed(bytes)?)),
         List { element, .. } => push_elements(&[element], bytes, ['[', ']'], out),

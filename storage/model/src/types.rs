@@ -23,6 +23,8 @@ pub enum CqlType {
     Decimal,
     Double,
     Duration,
+    /// The type that has one value, of no bytes: what dense compact tables without a column of values hold.
+    Empty,
     Float,
     Inet,
     Int,
@@ -34,12 +36,28 @@ pub enum CqlType {
     Tinyint,
     Uuid,
     Varint,
-    List { element: Box<CqlType>, frozen: bool },
-    Set { element: Box<CqlType>, frozen: bool },
-    Map { key: Box<CqlType>, value: Box<CqlType>, frozen: bool },
+    List {
+        element: Box<CqlType>,
+        frozen: bool,
+    },
+    Set {
+        element: Box<CqlType>,
+        frozen: bool,
+    },
+    Map {
+        key: Box<CqlType>,
+        value: Box<CqlType>,
+        frozen: bool,
+    },
     Tuple(Vec<CqlType>),
-    Vector { element: Box<CqlType>, dimension: u32 },
-    User { definition: Arc<UserType>, frozen: bool },
+    Vector {
+        element: Box<CqlType>,
+        dimension: u32,
+    },
+    User {
+        definition: Arc<UserType>,
+        frozen: bool,
+    },
 }
 
 /// A user type as CREATE TYPE defines it.
@@ -122,7 +140,7 @@ impl CqlType {
     /// Whether an empty value is legal but means nothing, as of an int: functions take it for null.
     pub fn is_empty_meaningless(&self) -> bool {
         use CqlType::*;
-        self.allows_empty() && !matches!(self, Ascii | Blob | Text | Tuple(_) | User { .. })
+        self.allows_empty() && !matches!(self, Ascii | Blob | Empty | Text | Tuple(_) | User { .. })
     }
 
     /// Parts of the type one level below it; the fields of a user type.

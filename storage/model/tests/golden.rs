@@ -108,6 +108,7 @@ fn clustered_table(columns: &str) -> Table {
         clustering_len: columns.len() - 1,
         columns,
         static_len: 0,
+        layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         options: TableOptions::default(),
     }

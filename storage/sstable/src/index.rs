@@ -15,11 +15,12 @@
 use crate::descriptor::{Component, Version};
 use crate::input::{Fault, Input, Problem};
 use crate::reader::{Blocks, Stop};
+use crate::row_codec::read_components;
 use crate::row_codec::{BoundKind, read_deletion};
-use crate::statistics::{FieldType, read_values};
+use crate::statistics::FieldType;
 use crate::trie::RowBlock;
 use model::comparable;
-use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, push_clustering};
+use model::mutation::Clustering;
 use model::row::Deletion;
 use model::schema::Table;
 use model::{DecoratedKey, Token};
@@ -236,14 +237,7 @@ fn clustering(input: &mut Input<'_>, fields: &[FieldType], table: &Table) -> Res
     let count = if kind == KIND_CLUSTERING { fields.len() } else { input.u16()?.into() };
     let Some(fields) = fields.get(..count) else { return start.invalid("a count of clustering values") };
     let mut values = Vec::new();
-    read_values(input, fields.iter().map(|field| field.fixed_len), |value| {
-        let value = value.unwrap_or_default();
-        if value.len() > CLUSTERING_BYTES_MAX {
-            return start.fail(Problem::Limit("CLUSTERING_BYTES_MAX"));
-        }
-        push_clustering(&mut values, value);
-        Ok(())
-    })?;
+    read_components(input, fields, kind == KIND_CLUSTERING, &mut values)?;
     let mut out = Vec::new();
     let components = Clustering(&values).components();
     if kind == KIND_CLUSTERING {

@@ -219,6 +219,34 @@ impl RawCell {
     }
 }
 
+/// The values of a row's clustering or of a bound, in the form of [`model::mutation::Clustering`]. Nulls stand in rows of
+/// compact tables: those at the end are left out; any other, which CQL does not write, reads as the empty value.
+pub(crate) fn read_components(
+    input: &mut Input<'_>,
+    fields: &[FieldType],
+    of_row: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let start = *input;
+    let mut nulls = 0;
+    read_values(input, fields.iter().map(|field| field.fixed_len), |value| {
+        let Some(value) = value else {
+            nulls += 1;
+            return Ok(());
+        };
+        if value.len() > CLUSTERING_BYTES_MAX {
+            return start.fail(Problem::Limit("CLUSTERING_BYTES_MAX"));
+        }
+        (0..std::mem::take(&mut nulls)).for_each(|_| push_clustering(out, &[]));
+        push_clustering(out, value);
+        Ok(())
+    })?;
+    if !of_row {
+        (0..nulls).for_each(|_| push_clustering(out, &[]));
+    }
+    Ok(())
+}
+
 impl Codec {
     pub(crate) fn new(version: Version, header: &Header, table: &Table) -> Codec {
         Codec {
@@ -267,7 +295,7 @@ impl Codec {
         }
         let is_static = extended & EXTENDED_STATIC != 0;
         if !is_static {
-            self.read_clustering(input, self.clustering.len(), scratch)?;
+            self.read_clustering(input, self.clustering.len(), true, scratch)?;
             let clustering = model::mutation::Clustering(&scratch.clustering);
             comparable::clustering(table, clustering.components(), &mut scratch.comparable);
         }
@@ -281,26 +309,22 @@ impl Codec {
         Ok(if is_static { Unfiltered::Static } else { Unfiltered::Row })
     }
 
-    fn read_clustering(&self, input: &mut Input<'_>, count: usize, scratch: &mut Scratch) -> Result<(), Fault> {
-        let start = *input;
-        let Some(fields) = self.clustering.get(..count) else { return start.invalid("a count of clustering values") };
-        let out = &mut scratch.clustering;
-        read_values(input, fields.iter().map(|field| field.fixed_len), |value| {
-            // Null stands in compact tables only; it sorts and reads as the empty value.
-            let value = value.unwrap_or_default();
-            if value.len() > CLUSTERING_BYTES_MAX {
-                return start.fail(Problem::Limit("CLUSTERING_BYTES_MAX"));
-            }
-            push_clustering(out, value);
-            Ok(())
-        })
+    fn read_clustering(
+        &self,
+        input: &mut Input<'_>,
+        count: usize,
+        of_row: bool,
+        scratch: &mut Scratch,
+    ) -> Result<(), Fault> {
+        let Some(fields) = self.clustering.get(..count) else { return input.invalid("a count of clustering values") };
+        read_components(input, fields, of_row, &mut scratch.clustering)
     }
 
     fn read_marker(&self, table: &Table, input: &mut Input<'_>, scratch: &mut Scratch) -> Result<Unfiltered, Fault> {
         let start = *input;
         let Some(kind) = BoundKind::from_number(input.u8()?) else { return start.invalid("the kind of a bound") };
         let count = input.u16()?;
-        self.read_clustering(input, count.into(), scratch)?;
+        self.read_clustering(input, count.into(), false, scratch)?;
         let clustering = model::mutation::Clustering(&scratch.clustering);
         comparable::bound(table, clustering.components(), kind.side(), &mut scratch.comparable);
         let len = input.len()?;

@@ -72,6 +72,8 @@ pub struct Config {
     pub auto_snapshot: bool,
     /// `auto_snapshot_ttl`: how long such a snapshot lives; `None`: until someone clears it.
     pub auto_snapshot_ttl: Option<Duration>,
+    /// `drop_compact_storage_enabled`: whether ALTER TABLE DROP COMPACT STORAGE is switched on.
+    pub drop_compact_storage: bool,
     /// `compaction_throughput`: bytes per second that compactions may read; 0: as many as they can.
     pub compaction_bytes_per_second: u64,
     /// `native_transport_max_concurrent_connections`.
@@ -129,6 +131,7 @@ impl Default for Config {
             commit_failure_policy: CommitFailurePolicy::default(),
             auto_snapshot: true,
             auto_snapshot_ttl: None,
+            drop_compact_storage: false,
             compaction_bytes_per_second: 64 << 20,
             connections_max: CONNECTIONS_MAX,
             connections_per_ip_max: CONNECTIONS_PER_IP_MAX,
@@ -435,6 +438,10 @@ impl Given {
             commit_failure_policy: self.commit_failure_policy()?,
             auto_snapshot: self.flag("auto_snapshot")?.unwrap_or(default.auto_snapshot),
             auto_snapshot_ttl: self.whole_seconds("auto_snapshot_ttl")?,
+            drop_compact_storage: self
+                .flag("drop_compact_storage_enabled")?
+                .or(self.flag("enable_drop_compact_storage")?)
+                .unwrap_or(default.drop_compact_storage),
             compaction_bytes_per_second: self.throughput()?.unwrap_or(default.compaction_bytes_per_second),
             connections_max: self.count(connections, CONNECTIONS_MAX)?.unwrap_or(default.connections_max),
             connections_per_ip_max: self.count(per_ip, CONNECTIONS_MAX)?.unwrap_or(default.connections_per_ip_max),

@@ -30,6 +30,7 @@ where
         &[
             format!("listen_address={ip}"),
             format!("rpc_address={ip}"),
+            "drop_compact_storage_enabled=true".into(),
             // Small, for runs that start thousands of nodes.
             "commitlog_segment_size=2MiB".into(),
         ],

@@ -1,6 +1,6 @@
 //! ALTER TABLE: which table, and what of it.
 
-use super::{Applied, ChangeKind, ChangeTarget, Result, Site, changed, columns, refuse_system};
+use super::{Applied, ChangeKind, ChangeTarget, Result, Site, changed, columns, compact, refuse_system};
 use crate::ast::{AlterTable, TableChange};
 use crate::table_options;
 use model::{Failure, Keyspace, Schema, Table};
@@ -49,7 +49,7 @@ pub(super) fn alter(alter: &AlterTable, keyspace: &str, schema: &Schema, site: &
             }
         }
         TableChange::DropCompactStorage => {
-            return Err(Failure::invalid("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE"));
+            compact::drop(&mut altered, site.drop_compact_storage)?;
         }
     }
     if altered == **table {

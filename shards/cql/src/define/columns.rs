@@ -103,6 +103,9 @@ fn add_column(table: &mut Table, if_not_exists: bool, definition: &ColumnDefinit
         }
         return Err(Failure::invalid(format!("Column with name '{name}' already exists")));
     }
+    if table.is_compact() {
+        return Err(Failure::invalid("Cannot add new column to a COMPACT STORAGE table"));
+    }
     if *is_static && table.clustering_len == 0 {
         return Err(Failure::invalid(
             "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
@@ -169,6 +172,10 @@ pub(super) fn drop(
         if column.kind.is_key() {
             return Err(Failure::invalid(format!("Cannot drop PRIMARY KEY column {name}")));
         }
+        if table.is_compact() && column.kind == ColumnKind::Regular {
+            // Cassandra fails at this with an exception of its own.
+            return Err(Failure::invalid(format!("Cannot drop column {name} of a COMPACT STORAGE table")));
+        }
         if column.cql_type.is_user_type() && column.cql_type.is_multicell() {
             let cql_type = &column.cql_type;
             return Err(Failure::invalid(format!("Cannot drop non-frozen column {name} of user type {cql_type}")));
@@ -196,7 +203,8 @@ pub(super) fn rename(table: &mut Table, names: &[(String, String)]) -> Result<()
     let full_name = quoted_full_name(&table.keyspace, &table.name);
     let mut renamed: Vec<(usize, &String)> = Vec::new();
     for (old, new) in names {
-        let Some(at) = table.columns.iter().position(|column| column.name == *old) else {
+        let found = table.columns.iter().position(|column| column.name == *old);
+        let Some(at) = found.filter(|at| !table.is_hidden(&table.columns[*at])) else {
             return Err(Failure::invalid(format!("Undefined column name {old} in table {full_name}")));
         };
         if !table.columns[at].kind.is_key() {

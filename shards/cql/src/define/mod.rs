@@ -11,6 +11,7 @@
 
 mod alter;
 mod columns;
+mod compact;
 mod keyspace;
 mod table;
 mod user_type;
@@ -47,6 +48,8 @@ pub struct Site<'a> {
     pub new_id: TableId,
     /// The memtables that tables may name.
     pub memtables: &'a Memtables,
+    /// Whether ALTER TABLE DROP COMPACT STORAGE is switched on.
+    pub drop_compact_storage: bool,
 }
 
 /// What a definition does.

@@ -1,12 +1,12 @@
 //! CREATE and DROP TABLE.
 
 use super::columns::{check_count, column_type, refuse_nested_collections};
+use super::compact;
 use super::{
     Applied, ChangeKind, ChangeTarget, Result, Site, TABLES_MAX, already_exists, changed, is_plain, no_keyspace,
     refuse_system,
 };
 use crate::ast::{ColumnDefinition, CreateTable, DropTable, TableName, TypeKind};
-use crate::parser::unsupported;
 use crate::table_options;
 use model::{Column, ColumnId, ColumnKind, CqlType, Failure, Keyspace, Schema, Table, TableId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,15 +83,13 @@ pub(super) fn create(create: &CreateTable, keyspace: &str, schema: &Schema, site
         partition_key_len: 0,
         clustering_len: 0,
         static_len: 0,
+        layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         options,
     };
     add_columns(&mut table, create, schema)?;
     let given_id = given_id.transpose()?;
     check_name(keyspace, name)?;
-    if create.compact {
-        return Err(unsupported("COMPACT STORAGE"));
-    }
     if schema.tables.len() >= TABLES_MAX {
         return Err(Failure::invalid(format!("Cannot have more than {TABLES_MAX} tables")));
     }
@@ -175,6 +173,9 @@ fn add_columns(table: &mut Table, create: &CreateTable, schema: &Schema) -> Resu
         keys.push((key, kind, position as u16, cql_type));
     }
     check_clustering_order(create, clustering)?;
+    if create.compact {
+        compact::check(create, clustering, &types)?;
+    }
     if clustering.is_empty() && create.columns.iter().any(|definition| definition.is_static) {
         return Err(Failure::invalid(
             "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
@@ -196,6 +197,9 @@ fn add_columns(table: &mut Table, create: &CreateTable, schema: &Schema) -> Resu
     statics.into_iter().for_each(|(name, cql_type)| add(name, ColumnKind::Static, 0, cql_type));
     regular.into_iter().for_each(|(name, cql_type)| add(name, ColumnKind::Regular, 0, cql_type));
     (table.partition_key_len, table.clustering_len, table.static_len) = (partition.len(), clustering.len(), static_len);
+    if create.compact {
+        compact::make(table);
+    }
     Ok(())
 }
 

@@ -4,12 +4,13 @@ use super::{Resolver, bare, operation, prepare_timeout, prepare_timestamp, prepa
 use crate::ast::{self, ModifyBody, Using};
 use crate::conditions;
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
-use crate::names::column;
+use crate::names::{column, undefined};
 use crate::plan::{
     Batch, BatchKind, Choice, ClusteringRestriction, ColumnChange, Conditions, JsonInsert, JsonValue, Modify,
     ModifyKind, Operation, Plan, Prepared, Term, json_values, no_insert,
 };
-use crate::restrictions::{Purpose, Restrictions, join, note_key};
+use crate::restrictions::{Purpose, Restrictions, gap, join, note_key};
+use model::schema::Layout;
 use model::{ColumnKind, CqlType, Failure, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -144,6 +145,10 @@ fn prepare_insert_json(
         }
         _ => return Err(Failure::invalid("Got null for INSERT JSON values")),
     };
+    if let (Layout::StaticCompact, Some(column)) = (table.layout, table.clustering().first()) {
+        // Cassandra asks for the column that it hides: there is no such INSERT.
+        return Err(undefined(table, &column.name));
+    }
     let mut choices = Vec::with_capacity(table.primary_key_len());
     let mut operations = Vec::new();
     for (column, term) in table.columns.iter().zip(terms) {
@@ -213,12 +218,35 @@ fn prepare_insert(columns: &[String], values: &[ast::Term], scope: &Scope, marke
     let (statics, operations) = by_kind(operations, table);
     let only_statics = operations.is_empty() && !statics.is_empty() && clustering.iter().all(Option::is_none);
     if !missing_clustering.is_empty() && !only_statics {
-        return Err(Failure::invalid(format!("Some clustering keys are missing: {missing_clustering}")));
+        if table.layout != Layout::DenseCompact || clustering.iter().all(Option::is_none) {
+            return Err(Failure::invalid(format!("Some clustering keys are missing: {missing_clustering}")));
+        }
+        refuse_gap(&clustering, table)?;
     }
+    let operations = match operations.is_empty() {
+        true => hidden_value(table).into_iter().collect(),
+        false => operations,
+    };
     let choices = |terms: Vec<Option<Term>>| terms.into_iter().flatten().map(Choice::One).collect();
     let clustering = ClusteringRestriction { choices: choices(clustering), ..ClusteringRestriction::default() };
     let rows = !only_statics || table.clustering_len == 0;
     Ok(Built { kind: ModifyKind::Insert, keys: choices(keys), clustering, operations, statics, rows })
+}
+
+/// Refuses values of clustering columns behind one that has none: only the last may be left out.
+fn refuse_gap(clustering: &[Option<Term>], table: &Table) -> Result<()> {
+    let free = clustering.iter().position(Option::is_none).unwrap_or(clustering.len());
+    match clustering.iter().skip(free).position(Option::is_some) {
+        None => Ok(()),
+        Some(behind) => Err(gap(&table.clustering()[free + behind], &table.clustering()[free])),
+    }
+}
+
+/// A dense table without a column of values has a hidden one, which says that a row is there.
+fn hidden_value(table: &Table) -> Option<Operation> {
+    let column = table.regular().first().filter(|_| table.layout == Layout::DenseCompact)?;
+    let empty = Term::Constant(Vec::new().into());
+    table.is_hidden(column).then(|| Operation { column: column.id, change: ColumnChange::Set(empty) })
 }
 
 /// What a batch of statements that are right by themselves may not have.

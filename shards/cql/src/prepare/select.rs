@@ -123,7 +123,7 @@ fn check_distinct(select: &ast::Select, scope: &Scope, order: &[(&Column, bool)]
         ));
     }
     let mut columns: Vec<&Column> = match select.items {
-        None => scope.table.columns.iter().collect(),
+        None => scope.table.visible_columns().collect(),
         Some(_) => named_columns(select, scope),
     };
     if rows.key_in {

@@ -181,15 +181,19 @@ impl<'s> Restrictions<'s> {
         let restricted = self.clustering.iter().flat_map(|entry| entry.columns.iter().copied());
         for (column, restricted) in self.clustering_places().zip(restricted) {
             if column != restricted {
-                return Err(Failure::invalid(format!(
-                    "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{}\" is not restricted",
-                    self.column(restricted).name,
-                    self.column(column).name
-                )));
+                return Err(gap(self.column(restricted), self.column(column)));
             }
         }
         Ok(())
     }
+}
+
+/// What is said of a clustering column that has a value while one before it has none.
+pub(crate) fn gap(restricted: &Column, free: &Column) -> Failure {
+    Failure::invalid(format!(
+        "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{}\" is not restricted",
+        restricted.name, free.name
+    ))
 }
 
 /// A column's place in its table.

@@ -4,6 +4,7 @@ use super::rule::{Entry, Rule};
 use super::{Purpose, Restrictions, Result, join};
 use crate::plan::{Choice, ClusteringRestriction};
 use model::Failure;
+use model::schema::Layout;
 
 impl Restrictions<'_> {
     /// The partitions and rows of an UPDATE or DELETE. `only_statics`: only static columns are written, and rows cannot be
@@ -44,7 +45,12 @@ impl Restrictions<'_> {
                     "Slice restrictions are not supported on the clustering columns in UPDATE statements",
                 ));
             }
-            if incomplete && !only_statics {
+            // The last values of a row of a dense table may be left out.
+            if table.layout == Layout::DenseCompact && !self.clustering.is_empty() {
+                if self.clustering_needs_filtering() {
+                    self.refuse_gap()?;
+                }
+            } else if incomplete && !only_statics {
                 return Err(Failure::invalid(format!(
                     "Some clustering keys are missing: {}",
                     join(missing.into_iter())

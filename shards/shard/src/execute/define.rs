@@ -86,7 +86,13 @@ impl<'s> Definition<'s> {
         // Times of drops are stored in milliseconds: this one is whole, and over before anything else is written.
         let now_micros = timestamp.saturating_add(MICROS_PER_MILLI - 1).div_euclid(MICROS_PER_MILLI) * MICROS_PER_MILLI;
         let config = self.shard.config();
-        let site = Site { data_center: &config.data_center, now_micros, new_id, memtables: &config.memtables };
+        let site = Site {
+            data_center: &config.data_center,
+            now_micros,
+            new_id,
+            memtables: &config.memtables,
+            drop_compact_storage: config.drop_compact_storage,
+        };
         let Applied { change, warnings } = cql::define::apply(define, &self.schema, &site)?;
         let Some(change) = change else {
             return Ok(Defined { change: None, warnings });

@@ -86,8 +86,9 @@ impl Place {
         }
         let mut comparable = Vec::new();
         // A partition that has nothing but static columns has a row without clustering.
-        if clustering.iter().all(|at| value(at).is_some()) {
-            let components = clustering.iter().map(|at| value(at).unwrap_or_default());
+        // The last values of a row of a compact table may be null.
+        if clustering.first().is_none_or(|at| value(at).is_some()) {
+            let components = clustering.iter().map_while(value);
             comparable::clustering(table, components, &mut comparable);
         }
         Place { key: serialised, comparable }

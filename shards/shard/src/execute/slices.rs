@@ -11,6 +11,7 @@ use super::binding::{Prefixes, Values};
 use crate::Shard;
 use cql::plan::{ClusteringRestriction, RowLimit, Tuple, Value};
 use model::comparable::{self, BoundSide};
+use model::mutation::Clustering;
 use model::query::Slice;
 use model::{Column, Failure, Table, value};
 use std::borrow::Cow;
@@ -22,6 +23,16 @@ pub(crate) fn slice_of<'v>(table: &Table, values: impl Iterator<Item = &'v [u8]>
     let bound = |side| {
         let mut out = Vec::new();
         comparable::bound(table, values.clone(), side, &mut out);
+        out.into_boxed_slice()
+    };
+    Slice { start: bound(BoundSide::Before), end: bound(BoundSide::After) }
+}
+
+/// One row, by its clustering.
+pub(crate) fn row_slice(table: &Table, clustering: Clustering<'_>) -> Slice {
+    let bound = |side| {
+        let mut out = Vec::new();
+        comparable::row_bound(table, clustering.components(), side, &mut out);
         out.into_boxed_slice()
     };
     Slice { start: bound(BoundSide::Before), end: bound(BoundSide::After) }

@@ -29,6 +29,7 @@ fn table(descending: [bool; COLUMNS]) -> Table {
         partition_key_len: 1,
         clustering_len: COLUMNS,
         static_len: 0,
+        layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         options: TableOptions::default(),
     }

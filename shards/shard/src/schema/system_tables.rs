@@ -104,6 +104,7 @@ fn empty_table(keyspace: &str, name: &str) -> Table {
         partition_key_len: 0,
         clustering_len: 0,
         static_len: 0,
+        layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         options: TableOptions::default(),
     }

@@ -93,6 +93,7 @@ pub(super) fn sample() -> Keyspace {
         partition_key_len: 2,
         clustering_len: 2,
         static_len: 1,
+        layout: model::schema::Layout::Plain,
         dropped: vec![dropped("gone", Static, "frozen<tuple<int>>", 5_000), dropped("t", Regular, "ascii", -3_000)],
         options: TableOptions {
             allow_auto_snapshot: Some(false),

@@ -2,7 +2,7 @@
 //! let it rot.
 
 use super::Error;
-use super::cells::{RowReader, StoredRow};
+use super::cells::StoredRow;
 use model::Table;
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 
@@ -31,16 +31,6 @@ pub(super) fn refuse(table: &Table, what: &str, rows: &[StoredRow]) -> Result<()
         }
     }
     Ok(())
-}
-
-/// Refuses a table that CQL does not make: with COMPACT STORAGE.
-pub(super) fn check_flags(row: RowReader<'_>) -> Result<(), Error> {
-    let keyspace = row.text("keyspace_name")?;
-    let flags = row.text_list("flags")?;
-    if is_system(&keyspace) || flags == ["compound"] || flags == ["compound", "counter"] {
-        return Ok(());
-    }
-    Err(Error::Unsupported { what: format!("the COMPACT STORAGE table {keyspace}.{}", row.text("table_name")?) })
 }
 
 #[cfg(test)]

@@ -140,6 +140,7 @@ fn config(memory_bytes: usize) -> Config {
         truncate_timeout: Duration::from_secs(60),
         auto_snapshot: true,
         auto_snapshot_ttl: None,
+        drop_compact_storage: true,
         compaction_bytes_per_second: 0,
         settings: Default::default(),
     }

@@ -293,6 +293,7 @@ mod tests {
             partition_key_len: 1,
             clustering_len: 1,
             static_len: 0,
+            layout: model::schema::Layout::Plain,
             dropped: Vec::new(),
             options: TableOptions::default(),
         }

@@ -61,6 +61,7 @@ pub(crate) fn table_of(keyspace: &str, number: u8, regular: &[&str]) -> Arc<Tabl
         partition_key_len: 1,
         clustering_len: 2,
         static_len: 0,
+        layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         options: TableOptions::default(),
     })

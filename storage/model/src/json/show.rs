@@ -61,7 +61,7 @@ fn push_typed(cql_type: &CqlType, bytes: &[u8], out: &mut String) -> Option<()> 
     }
     match cql_type {
         Ascii | Text => push_string(&String::from_utf8_lossy(bytes), out),
-        Blob => return None,
+        Blob | Empty => return None,
         Float => {
             let number = f32::from_be_bytes(bytes.try_into().ok()?);
             if number.is_finite() { floating::push_float(number, out) } else { out.push_str("null") }

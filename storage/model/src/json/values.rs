@@ -65,6 +65,10 @@ fn value_of(cql_type: &CqlType, json: &Json) -> Result<Vec<u8>, ValueError> {
         Date => from_string(cql_type, json, "a string representation of a date value"),
         Time => from_string(cql_type, json, "a string representation of a time value"),
         Duration => from_string(cql_type, json, "a string representation of a duration"),
+        Empty => match json {
+            Json::String(text) => text::from_quoted(cql_type, text),
+            json => Err(ValueError(format!("Expected an empty string, but got: {json}"))),
+        },
         Inet => from_string(cql_type, json, "a string representation of an inet value"),
         Uuid => from_string(cql_type, json, "a string representation of a uuid"),
         Timeuuid => from_string(cql_type, json, "a string representation of a timeuuid"),

@@ -11,7 +11,7 @@ use std::fmt::Write;
 const MARSHAL: &str = "org.apache.cassandra.db.marshal.";
 
 /// The native types by class.
-const NATIVES: [(&str, CqlType); 21] = [
+const NATIVES: [(&str, CqlType); 22] = [
     ("AsciiType", CqlType::Ascii),
     ("LongType", CqlType::Bigint),
     ("BytesType", CqlType::Blob),
@@ -21,6 +21,7 @@ const NATIVES: [(&str, CqlType); 21] = [
     ("DecimalType", CqlType::Decimal),
     ("DoubleType", CqlType::Double),
     ("DurationType", CqlType::Duration),
+    ("EmptyType", CqlType::Empty),
     ("FloatType", CqlType::Float),
     ("InetAddressType", CqlType::Inet),
     ("Int32Type", CqlType::Int),
@@ -37,8 +38,7 @@ const NATIVES: [(&str, CqlType); 21] = [
 ];
 
 /// Classes that Cassandra knows and that no CQL type stands for.
-const UNSUPPORTED: [&str; 5] =
-    ["CompositeType", "DynamicCompositeType", "EmptyType", "LexicalUUIDType", "PartitionerDefinedOrder"];
+const UNSUPPORTED: [&str; 4] = ["CompositeType", "DynamicCompositeType", "LexicalUUIDType", "PartitionerDefinedOrder"];
 
 impl CqlType {
     /// The fully qualified marshal class, as result metadata ids hash it and DESCRIBE tools expect it:

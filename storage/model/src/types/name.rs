@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The native types by name; `varchar` after `text`, so that `text` is what is written.
-const NATIVES: [(&str, CqlType); 21] = [
+const NATIVES: [(&str, CqlType); 22] = [
     ("ascii", CqlType::Ascii),
     ("bigint", CqlType::Bigint),
     ("blob", CqlType::Blob),
@@ -23,6 +23,7 @@ const NATIVES: [(&str, CqlType); 21] = [
     ("decimal", CqlType::Decimal),
     ("double", CqlType::Double),
     ("duration", CqlType::Duration),
+    ("empty", CqlType::Empty),
     ("float", CqlType::Float),
     ("inet", CqlType::Inet),
     ("int", CqlType::Int),

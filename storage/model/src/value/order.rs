@@ -15,7 +15,7 @@ pub fn compare(cql_type: &CqlType, a: &[u8], b: &[u8]) -> Ordering {
     // `None`: neither is a valid value, or the type's order is memcmp.
     let order = match cql_type {
         // Dates and times are unsigned, or never negative.
-        Ascii | Blob | Text | Date | Time | Duration | Inet => None,
+        Ascii | Blob | Text | Date | Time | Duration | Empty | Inet => None,
         Bigint | Counter | Timestamp => fixed(a, b, i64::from_be_bytes),
         Boolean => fixed(a, b, |[byte]: [u8; 1]| byte != 0),
         Decimal => valid_first(Scientific::read(a), Scientific::read(b)),

@@ -21,6 +21,7 @@ pub fn validate(cql_type: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
         Decimal if len != 0 && len < 4 => fail(format!("Expected 0 or at least 4 bytes ({len})")),
         Double if len != 8 && len != 0 => fail(format!("Expected 8 or 0 byte value for a double ({len})")),
         Duration => validate_duration(bytes),
+        Empty if len != 0 => fail("EmptyType only accept empty values".into()),
         Float if len != 4 && len != 0 => fail(format!("Expected 4 or 0 byte value for a float ({len})")),
         Inet if !matches!(len, 0 | 4 | 16) => {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

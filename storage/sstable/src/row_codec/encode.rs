@@ -68,6 +68,13 @@ impl Encoder {
         push_values(out, lens, clustering.components().map(Some));
     }
 
+    /// A row's clustering; what it lacks is null.
+    fn push_row_clustering(&self, clustering: Clustering<'_>, out: &mut Vec<u8>) {
+        let lens = self.codec.clustering.iter().map(|field| field.fixed_len);
+        let values = clustering.components().map(Some).chain(std::iter::repeat(None));
+        push_values(out, lens, values.take(self.codec.clustering.len()));
+    }
+
     fn timestamp(&mut self, timestamp: i64) {
         push_vint(&mut self.body, timestamp.wrapping_sub(self.codec.min_timestamp) as u64);
     }
@@ -203,7 +210,7 @@ impl Encoder {
         );
         match clustering {
             None => out.push(EXTENDED_STATIC),
-            Some(clustering) => self.push_clustering(clustering, out),
+            Some(clustering) => self.push_row_clustering(clustering, out),
         }
         self.body.clear();
         if let Some(Liveness { timestamp, expiry }) = liveness {

@@ -1,6 +1,6 @@
 //! What a header says before any row is written: the smallest values, and the columns of a table.
 
-use super::header::{COMPOSITE_TYPE, DELETION_TIME_EPOCH, FieldType, Header, HeaderColumn, TIMESTAMP_EPOCH};
+use super::header::{COMPOSITE_TYPE, DELETION_TIME_EPOCH, FieldType, Header, HeaderColumn, TIMESTAMP_EPOCH, fixed_len};
 use model::row::{CellContent, Deletion, RowView};
 use model::schema::{Column, Table};
 
@@ -82,7 +82,7 @@ impl FieldType {
             class,
             cql_type: column.cql_type.clone(),
             descending: column.descending,
-            fixed_len: column.cql_type.fixed_len(),
+            fixed_len: fixed_len(&column.cql_type),
         }
     }
 }

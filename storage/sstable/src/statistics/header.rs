@@ -53,7 +53,7 @@ pub struct HeaderColumn {
 pub struct FieldType {
     /// The marshal class.
     pub class: String,
-    /// The type; blob for `EmptyType`.
+    /// The type.
     pub cql_type: CqlType,
     /// Whether it is reversed.
     pub descending: bool,
@@ -64,17 +64,17 @@ pub struct FieldType {
 impl FieldType {
     /// The type of a class; `None` if it is not known.
     pub fn parse(class: &str) -> Option<FieldType> {
-        if class == EMPTY_TYPE {
-            let (class, cql_type) = (class.to_owned(), CqlType::Blob);
-            return Some(FieldType { class, cql_type, descending: false, fixed_len: Some(0) });
-        }
         let (cql_type, descending) = CqlType::parse_class(class).ok()?;
-        let fixed_len = cql_type.fixed_len();
+        let fixed_len = fixed_len(&cql_type);
         Some(FieldType { class: class.to_owned(), cql_type, descending, fixed_len })
     }
 }
 
-const EMPTY_TYPE: &str = "org.apache.cassandra.db.marshal.EmptyType";
+/// The length that values are written without: values of the empty type have none.
+pub(super) fn fixed_len(cql_type: &CqlType) -> Option<usize> {
+    if *cql_type == CqlType::Empty { Some(0) } else { cql_type.fixed_len() }
+}
+
 pub(super) const COMPOSITE_TYPE: &str = "org.apache.cassandra.db.marshal.CompositeType";
 
 impl Header {
@@ -134,6 +134,7 @@ impl Header {
             partition_key_len: keys.len(),
             clustering_len: self.clustering.len(),
             static_len: self.statics.len(),
+            layout: model::schema::Layout::Plain,
             dropped: Vec::new(),
             options: TableOptions::default(),
         };

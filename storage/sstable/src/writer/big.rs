@@ -39,13 +39,18 @@ impl Name {
     fn push(&self, lens: &[Option<usize>], out: &mut Vec<u8>) {
         let values = Clustering(&self.clustering);
         match self.kind {
-            None => out.push(KIND_CLUSTERING),
+            None => {
+                out.push(KIND_CLUSTERING);
+                // What a row's clustering lacks is null.
+                let components = values.components().map(Some).chain(std::iter::repeat(None));
+                push_values(out, lens.iter().copied(), components.take(lens.len()));
+            }
             Some(kind) => {
                 out.push(kind.number());
                 out.extend_from_slice(&(values.components().count() as u16).to_be_bytes());
+                push_values(out, lens.iter().copied(), values.components().map(Some));
             }
         }
-        push_values(out, lens.iter().copied(), values.components().map(Some));
     }
 }
 

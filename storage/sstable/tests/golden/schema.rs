@@ -134,6 +134,7 @@ pub(crate) fn table(files: &Files, sstables: &[Sstable<'_>]) -> Table {
         partition_key_len: partition_key.len(),
         clustering_len: clustering.len(),
         static_len: columns.iter().filter(|column| column.kind == ColumnKind::Static).count(),
+        layout: model::schema::Layout::Plain,
         columns,
         dropped,
         options: TableOptions::default(),

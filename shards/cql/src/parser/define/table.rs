@@ -107,6 +107,10 @@ impl Parser<'_> {
             create.compact = true;
             return Ok(());
         }
+        if self.token.is("compact") && self.peek()?.kind != Kind::Equal {
+            self.advance()?;
+            return Err(self.no_viable());
+        }
         if self.token.is("clustering") && self.peek()?.is("order") {
             self.advance()?;
             self.advance()?;

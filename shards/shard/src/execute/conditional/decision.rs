@@ -13,7 +13,7 @@ use super::sums;
 use crate::execute::binding::Values;
 use crate::execute::modify::reading::{self, ReadingChange};
 use crate::execute::modify::{Mutations, When, named_row};
-use crate::execute::slices::slice_of;
+use crate::execute::slices::row_slice;
 use crate::paxos::stored::Update;
 use crate::row_block::{RowBlock, RowBlockSink, cells_of};
 use crate::verbs::ReadRequest;
@@ -292,7 +292,7 @@ async fn read(
     let table = &*request.table;
     let slice = |(clustering, _): &(Vec<u8>, Wanted<'_>)| match table.clustering_len {
         0 => Slice::all(),
-        _ => slice_of(table, Clustering(clustering).components()),
+        _ => row_slice(table, Clustering(clustering)),
     };
     let by_name = !asked.rows.is_empty();
     let slices: Arc<[Slice]> = match by_name {
@@ -329,10 +329,12 @@ async fn read(
     for _ in 0..block.rows {
         let values: Vec<Option<Vec<u8>>> = values.by_ref().take(width).collect();
         let clustering = values.get(table.partition_key_len..keys).unwrap_or_default();
-        let components: Option<Vec<&Vec<u8>>> = clustering.iter().map(Option::as_ref).collect();
-        let place = components.map(|components| {
+        // The last values of a row of a compact table may be null.
+        let components = || clustering.iter().map_while(Option::as_deref);
+        let has_row = clustering.is_empty() || clustering.first().is_some_and(Option::is_some);
+        let place = has_row.then(|| {
             let mut out = Vec::new();
-            components.into_iter().for_each(|component| push_clustering(&mut out, component));
+            components().for_each(|component| push_clustering(&mut out, component));
             comparable_of(table, &out)
         });
         found.push(Found { place, values });

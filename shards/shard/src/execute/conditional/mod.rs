@@ -37,7 +37,7 @@ pub(crate) async fn modify(
     let key = only_key(shard, &part, Alone::Yes)?;
     let table = &modify.table;
     let shown = match modify.conditions.ask_for_existence() {
-        true => table.columns.iter().map(|column| column.id).collect(),
+        true => table.visible_columns().map(|column| column.id).collect(),
         false => modify.conditions.shown(table),
     };
     decide(shard, table, key, vec![part], shown, parameters, timeout).await
@@ -70,6 +70,7 @@ pub(crate) async fn several(
     if statements.iter().any(|(modify, _)| modify.table.id != table.id) {
         return Err(Failure::invalid("Batch with conditions cannot span multiple tables"));
     }
+    // As in Cassandra a batch shows the whole key, also what a compact table hides of it.
     let mut shown: Vec<ColumnId> = table.columns[..table.primary_key_len()].iter().map(|column| column.id).collect();
     let mut key: Option<Vec<u8>> = None;
     let mut parts = Vec::with_capacity(statements.len());
@@ -87,7 +88,7 @@ pub(crate) async fn several(
         parts.push(part);
     }
     if statements.iter().any(|(modify, _)| modify.conditions.ask_for_existence()) {
-        shown = table.columns.iter().map(|column| column.id).collect();
+        shown = table.visible_columns().map(|column| column.id).collect();
     }
     let rows = decide(shard, table, key.unwrap_or_default(), parts, shown, parameters, timeout).await?;
     Ok(Answer { response: Response::Rows(rows), warnings: Vec::new() })

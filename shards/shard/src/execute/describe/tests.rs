@@ -31,6 +31,7 @@ pub(crate) fn config() -> Config {
         truncate_timeout: Duration::from_secs(60),
         auto_snapshot: true,
         auto_snapshot_ttl: None,
+        drop_compact_storage: true,
         compaction_bytes_per_second: 0,
         settings: Default::default(),
     }
@@ -103,6 +104,7 @@ fn sample() -> Schema {
         partition_key_len: 2,
         clustering_len: 1,
         static_len: 0,
+        layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         options,
     };
@@ -121,6 +123,7 @@ fn sample() -> Schema {
         partition_key_len: 1,
         clustering_len: 0,
         static_len: 0,
+        layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         options: TableOptions::default(),
     };

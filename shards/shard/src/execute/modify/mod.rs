@@ -21,6 +21,7 @@ use cells::{Cells, Lists};
 use cql::plan::{Modify, ModifyKind, Term, Value, ttl_of};
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
 use model::row::{Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
+use model::schema::Layout;
 use model::{Consistency, CqlType, Failure, HashMap, MutationBuilder, Table, TableId};
 use reading::ReadingChange;
 use std::sync::Arc;
@@ -315,6 +316,12 @@ impl<'a> Change<'a> {
         let table = &*modify.table;
         let lists = Lists::new();
         let rows = if modify.rows { Change::rows(shard, modify, values)? } else { Rows::None };
+        if let (Layout::DenseCompact, ModifyKind::Insert, true, [value, ..]) =
+            (table.layout, modify.kind, modify.operations.is_empty(), table.regular())
+        {
+            // Such a row is nothing but its value.
+            return Err(Failure::invalid(format!("Column {} is mandatory for this COMPACT STORAGE table", value.name)));
+        }
         let ttl = ttl(shard, modify, values)?;
         let cells = Cells::of(shard, table, &modify.operations, values, &lists, when, 1)?;
         let statics = match modify.statics.is_empty() {
@@ -356,7 +363,13 @@ impl<'a> Change<'a> {
         }
         let prefixes = values.prefixes(shard, table.clustering(), &restriction.choices)?;
         let rows = prefixes.iter().map(|row| encode_clustering(row.iter().map(|value| &**value)));
-        let rows = rows.collect::<Result<_, _>>()?;
+        let rows: Vec<Vec<u8>> = rows.collect::<Result<_, _>>()?;
+        if let (Layout::DenseCompact, [column]) = (table.layout, table.clustering())
+            && rows.iter().any(|row| Clustering(row).components().all(<[u8]>::is_empty))
+        {
+            // Cassandra stored such a row under the clustering alone, which could not be empty.
+            return Err(Failure::invalid(format!("Invalid empty or null value for column {}", column.name)));
+        }
         Ok(Rows::These(rows))
     }
 
@@ -383,6 +396,8 @@ impl<'a> Change<'a> {
             Rows::These(rows) => {
                 let inserted = kind == ModifyKind::Insert;
                 let deleted = self.deletes_rows;
+                // A row of a compact table is there as long as its value is.
+                let inserted = inserted && !table.is_compact();
                 if !inserted && !deleted && self.cells.is_empty() {
                     return;
                 }

@@ -7,7 +7,7 @@
 use super::cells::{Cells, Element, Lists};
 use super::{Change, Mutations, Rows, When, ttl};
 use crate::execute::binding::Values;
-use crate::execute::slices::slice_of;
+use crate::execute::slices::row_slice;
 use crate::{Shard, replica};
 use cql::plan::{Modify, Operation};
 use model::mutation::Clustering;
@@ -182,7 +182,7 @@ pub(crate) async fn read(shard: &Shard, wants: &[Wanted]) -> Result<Found, Failu
 async fn lists(shard: &Shard, wanted: &Wanted) -> Result<Lists, Failure> {
     let Wanted { table, key, row, columns, now_in_seconds } = wanted;
     let slice = match row {
-        Some(row) if table.clustering_len > 0 => slice_of(table, Clustering(row).components()),
+        Some(row) if table.clustering_len > 0 => row_slice(table, Clustering(row)),
         _ => Slice::all(),
     };
     let command = ReadCommand {

@@ -177,7 +177,7 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
     if let Some(times) = extensions.remove(drop_times::EXTENSION) {
         drop_times::apply(&times, &mut dropped);
     }
-    crate::schema::unsupported::check_flags(row)?;
+    let layout = super::layout::of(row, clustering_len)?;
     let options = TableOptions {
         additional_write_policy: row.text("additional_write_policy")?,
         allow_auto_snapshot: row.optional_boolean("allow_auto_snapshot")?,
@@ -207,6 +207,7 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         partition_key_len,
         clustering_len,
         static_len,
+        layout,
         dropped,
         options,
     };

@@ -7,6 +7,7 @@
 //! numbers of columns.
 
 mod drop_times;
+mod layout;
 mod load;
 
 pub(crate) use load::{SchemaRows, load};
@@ -182,7 +183,7 @@ impl Changes<'_> {
     /// Both have the same name.
     fn alter_table(&mut self, before: &Table, after: &Table) {
         let times = |table: &Table| drop_times::encode(&table.dropped);
-        if before.options != after.options || times(before) != times(after) {
+        if (&before.options, before.layout, times(before)) != (&after.options, after.layout, times(after)) {
             self.options(after, Some(before));
         }
         for column in before.columns.iter().filter(|column| after.column(&column.name).is_none()) {
@@ -205,10 +206,7 @@ impl Changes<'_> {
     fn options(&mut self, table: &Table, before: Option<&Table>) {
         let tables = system_table(self.schema, "system_schema", "tables");
         let options = &table.options;
-        // Every table that CQL makes is compound; some are of counters.
-        let names: &[&[u8]] = if table.is_counter() { &[b"compound", b"counter"] } else { &[b"compound"] };
-        let mut flags = (names.len() as i32).to_be_bytes().to_vec();
-        names.iter().for_each(|name| push_element(&mut flags, Some(name)));
+        let flags = frozen_list(&layout::flags(table));
         let times = drop_times::encode(&table.dropped);
         let mut extensions: BTreeMap<&str, &[u8]> =
             options.extensions.iter().map(|(key, value)| (key.as_str(), value.as_slice())).collect();
