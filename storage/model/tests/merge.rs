@@ -2,9 +2,9 @@
 
 use model::arbitrary::{self, generator};
 use model::counter::global;
-use model::merge::{filter_row, merge_rows, reconcile};
+use model::merge::{EqualKeys, filter_row, merge_rows, reconcile};
 use model::row::{Cell, CellContent, Deletion, RowBuilder, RowView};
-use model::{ColumnId, Table};
+use model::{ColumnId, CqlType, Table};
 
 fn row(table: &Table, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
     let mut out = Vec::new();
@@ -135,4 +135,45 @@ fn rows_with_broken_counters_are_not_rows() {
     assert!(RowView::parse(&good).is_ok());
     let bad = counted(1, 1, CellContent::Counter(&context[..35]));
     assert!(RowView::parse(&bad).is_err());
+}
+
+/// A decimal by its digits and how many of them stand behind the point.
+fn decimal(digits: i8, scale: i32) -> Vec<u8> {
+    [&scale.to_be_bytes()[..], &digits.to_be_bytes()].concat()
+}
+
+#[test]
+fn of_keys_equal_by_type_one_cell_remains() {
+    let mut below = generator(4);
+    let mut table = arbitrary::table("k", "t", &mut below);
+    let decimals = CqlType::Set { element: Box::new(CqlType::Decimal), frozen: false };
+    let column = table.columns.last_mut().unwrap();
+    column.cql_type = decimals;
+    let id = column.id;
+    let keys = EqualKeys::of(&table);
+    assert!(!keys.is_empty());
+    let with = |cells: &[(Vec<u8>, i64)]| {
+        let mut cells = cells.to_vec();
+        cells.sort();
+        let mut out = Vec::new();
+        let mut row = RowBuilder::new(&mut out, None, Deletion::LIVE);
+        for (path, timestamp) in &cells {
+            let content = CellContent::Live(&[]);
+            row.cell(&Cell { column: id, timestamp: *timestamp, content, path: Some(path) });
+        }
+        out
+    };
+    let (one, one_0, one_00, two) = (decimal(1, 0), decimal(10, 1), decimal(100, 2), decimal(2, 0));
+    let unify = |row: &[u8]| {
+        let mut room = Vec::new();
+        keys.one_per_key(RowView::trusted(row), &mut room).blob().to_vec()
+    };
+    let all = with(&[(one.clone(), 5), (one_0.clone(), 7), (one_00.clone(), 6), (two.clone(), 1)]);
+    assert_eq!(unify(&all), with(&[(one_0.clone(), 7), (two.clone(), 1)]));
+    let tie = with(&[(one.clone(), 5), (one_0.clone(), 5)]);
+    assert_eq!(unify(&tie), with(&[(one, 5)]), "the first by bytes, whatever the order of merging");
+    let apart = with(&[(one_0, 5), (two, 5)]);
+    assert_eq!(unify(&apart), apart);
+    table.columns.last_mut().unwrap().cql_type = CqlType::Decimal;
+    assert!(EqualKeys::of(&table).is_empty(), "a value, or a frozen collection, is no key of a cell");
 }

@@ -15,7 +15,7 @@ use crate::transaction::{Kind, Transaction};
 use crate::writing::Writing;
 use crate::{Error, sstable_id, sstable_options, tracker};
 use model::fragment::{Fragment, Progress};
-use model::merge::{Merge, Purge};
+use model::merge::{EqualKeys, Merge, Purge};
 use model::{Table, TableId, Token};
 use runtime::HashSet;
 use sstable::statistics::{EncodingStats, LogPosition};
@@ -153,7 +153,7 @@ async fn write(
     let gc_before = now_in_seconds - i64::from(table.options.gc_grace_seconds);
     let purge = Purge::new(now_in_seconds, gc_before, &table.dropped, max_purgeable(inner, job));
     let inputs = job.inputs.iter().cloned().map(Input::new).collect();
-    let mut merge = Merge::new(inputs, false).with_purge(purge);
+    let mut merge = Merge::new(inputs, false).with_keys(EqualKeys::of(table)).with_purge(purge);
     let mut writing: Option<Writing> = None;
     let mut outputs = Vec::new();
     let mut boundaries = &job.boundaries[..];

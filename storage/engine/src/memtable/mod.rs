@@ -19,7 +19,7 @@ pub mod tree;
 
 use arena::{Arena, Span};
 use model::comparable::{self, BoundSide};
-use model::merge::merge_rows;
+use model::merge::{EqualKeys, merge_rows};
 use model::mutation::{Clustering, ClusteringBound, Operation, TableUpdate};
 use model::row::{Deletion, RowView};
 use model::{MemtableKind, Table, Token};
@@ -60,6 +60,7 @@ pub struct Contents {
     structure_bytes: usize,
     /// The shared key of all rows of a table without clustering.
     plain_key: Option<RowKey>,
+    equal_keys: EqualKeys,
     scratch: Scratch,
 }
 
@@ -68,6 +69,8 @@ struct Scratch {
     comparable: Vec<u8>,
     end: Vec<u8>,
     blob: Vec<u8>,
+    spare: Vec<u8>,
+    unified: Vec<u8>,
 }
 
 /// A partition as it was when it was taken, for readers that yield.
@@ -79,7 +82,8 @@ pub struct Snapshot {
 impl Memtable {
     /// An empty memtable whose bytes count in `counter`.
     pub fn new(table: Arc<Table>, kind: MemtableKind, counter: MemoryCounter) -> Memtable {
-        let contents = Contents { partitions: Partitions::new(kind), ..Contents::default() };
+        let equal_keys = EqualKeys::of(&table);
+        let contents = Contents { partitions: Partitions::new(kind), equal_keys, ..Contents::default() };
         Memtable {
             table: RefCell::new(table),
             contents: RefCell::new(contents),
@@ -91,12 +95,18 @@ impl Memtable {
 
     /// Replaces the description of the table.
     pub fn set_table(&self, table: Arc<Table>) {
+        self.contents.borrow_mut().equal_keys = EqualKeys::of(&table);
         *self.table.borrow_mut() = table;
     }
 
     /// The description of the table, for the rest of this poll.
     pub fn table(&self) -> Ref<'_, Arc<Table>> {
         self.table.borrow()
+    }
+
+    /// The keys of collections that its table compares by type.
+    pub fn equal_keys(&self) -> EqualKeys {
+        self.contents.borrow().equal_keys.clone()
     }
 
     /// Counts a write that will be applied; `None` once the memtable was switched.
@@ -160,7 +170,7 @@ impl Contents {
     }
 
     fn apply(&mut self, table: &Table, token: Token, key: &[u8], update: &TableUpdate<'_>, shared: bool) {
-        let Contents { arena, partitions, structure_bytes, plain_key, scratch } = self;
+        let Contents { arena, partitions, structure_bytes, plain_key, equal_keys, scratch } = self;
         let make = |arena: &mut Arena| Partition::new(token, arena.put(&[key]));
         let bytes_each = partitions.bytes_each();
         let (slot, made) = partitions.get_or_insert(arena, token.prefix(), key, make);
@@ -169,9 +179,12 @@ impl Contents {
             *structure_bytes += bytes_each;
         }
         partition.deletion = partition.deletion.max(update.partition_deletion);
+        let mut rows = RowMerge { keys: equal_keys, merged: &mut scratch.blob, spare: &mut scratch.spare, shared };
+        let unified = &mut scratch.unified;
         for operation in update.operations() {
             match operation {
                 Operation::Row { clustering, row } => {
+                    let row = rows.keys.one_per_key(row, unified);
                     scratch.comparable.clear();
                     comparable::clustering(table, clustering.components(), &mut scratch.comparable);
                     let plain = table.clustering_len == 0;
@@ -185,13 +198,13 @@ impl Contents {
                             key
                         }
                     };
-                    *structure_bytes +=
-                        upsert(arena, partition, &scratch.comparable, row, row_key, &mut scratch.blob, shared);
+                    *structure_bytes += upsert(arena, partition, &scratch.comparable, row, row_key, &mut rows);
                 }
                 Operation::StaticRow { row } => {
+                    let row = rows.keys.one_per_key(row, unified);
                     partition.static_row = Some(match partition.static_row {
                         None => arena.put_blob(row.blob()),
-                        Some(old) => merge_blob(arena, old, row, partition.deletion, &mut scratch.blob, shared),
+                        Some(old) => rows.merge(arena, old, row, partition.deletion),
                     });
                 }
                 Operation::RangeDeletion { start, end, deletion } => {
@@ -216,39 +229,44 @@ fn upsert(
     comparable: &[u8],
     row: RowView<'_>,
     key: impl FnOnce(&mut Arena, &[u8]) -> RowKey,
-    scratch: &mut Vec<u8>,
-    shared: bool,
+    rows: &mut RowMerge<'_>,
 ) -> usize {
     let make = |arena: &mut Arena| RowEntry { key: key(arena, comparable), blob: arena.put_blob(row.blob()) };
     match partition.rows.upsert(arena, comparable, make) {
         Upsert::Added(bytes) => bytes,
         Upsert::Found(blob) => {
-            *blob = merge_blob(arena, *blob, row, partition.deletion, scratch, shared);
+            *blob = rows.merge(arena, *blob, row, partition.deletion);
             0
         }
     }
 }
 
-/// Merges `row` into the row of a blob; where the result is. A blob that a snapshot may share is not changed.
-fn merge_blob(
-    arena: &mut Arena,
-    old: Span,
-    row: RowView<'_>,
-    deletion: Deletion,
-    scratch: &mut Vec<u8>,
+/// What merging rows in the arena needs.
+struct RowMerge<'a> {
+    keys: &'a EqualKeys,
+    /// Room for a merged row, and for what is left of it.
+    merged: &'a mut Vec<u8>,
+    spare: &'a mut Vec<u8>,
+    /// Whether a snapshot may share the blobs.
     shared: bool,
-) -> Span {
-    scratch.clear();
-    merge_rows(RowView::trusted(arena.get(old)), row, deletion, scratch);
-    if shared {
-        arena.abandon(old);
-        return arena.put_blob(scratch);
+}
+
+impl RowMerge<'_> {
+    /// Merges `row` into the row of a blob; where the result is. A blob that a snapshot may share is not changed.
+    fn merge(&mut self, arena: &mut Arena, old: Span, row: RowView<'_>, deletion: Deletion) -> Span {
+        self.merged.clear();
+        merge_rows(RowView::trusted(arena.get(old)), row, deletion, self.merged);
+        let merged = self.keys.one_per_key(RowView::trusted(self.merged), self.spare).blob();
+        if self.shared {
+            arena.abandon(old);
+            return arena.put_blob(merged);
+        }
+        if arena.fits(old, merged) {
+            return arena.replace(old, merged);
+        }
+        arena.release(old);
+        arena.put_blob(merged)
     }
-    if arena.fits(old, scratch) {
-        return arena.replace(old, scratch);
-    }
-    arena.release(old);
-    arena.put_blob(scratch)
 }
 
 /// Appends the comparable form of the place where a range begins.

@@ -153,7 +153,8 @@ struct Reading<'r> {
 
 impl<'r> Reading<'r> {
     fn new(sources: &'r Sources<'r>, found: Vec<Source>, reversed: bool, scans: bool) -> Reading<'r> {
-        let merge = Merge::new(found, reversed);
+        let keys = sources.memtable.equal_keys();
+        let merge = Merge::new(found, reversed).with_keys(keys);
         Reading { sources, merge, scans, inside: false, static_row: Vec::new(), cells: Vec::new() }
     }
 

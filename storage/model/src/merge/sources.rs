@@ -5,7 +5,7 @@
 //! 2. Of the active sources' fragments the first in order is next. Static rows and rows of one place are merged, and lose
 //!    what the partition's deletion and the range deletions in force shadow. A range marker is given when the newest
 //!    deletion in force changes by it, [`Deletion::LIVE`] standing for one that the partition's deletion supersedes.
-//! 3. With a [`Purge`] a partition is given only if something of it is left.
+//! 3. With [`EqualKeys`] a merged row keeps one cell per key of a collection. With a [`Purge`] a partition is given only if something of it is left.
 //!
 //! A source that needs a block is named, the others that need one too in [`Merge::needs`]; the step is repeated once the
 //! blocks are there.
@@ -13,6 +13,7 @@
 //! Invariants: a row that one source alone has and nothing shadows is not copied; merged rows go to buffers that are used
 //! again; the result does not depend on the order of the sources.
 
+use super::keys::EqualKeys;
 use super::purge::Purge;
 use super::row::{filter_row, merge_rows};
 use crate::fragment::{BlockRef, Cursor, Fragment, Progress};
@@ -24,6 +25,7 @@ use std::cmp::Ordering;
 pub struct Merge<C> {
     sources: Vec<Source<C>>,
     reversed: bool,
+    keys: EqualKeys,
     purge: Option<Purge>,
     /// Sources to step before anything else.
     behind: Vec<usize>,
@@ -85,6 +87,7 @@ impl<C: Cursor> Merge<C> {
             behind: (0..sources.len()).collect(),
             sources,
             reversed,
+            keys: EqualKeys::default(),
             purge: None,
             needs: Vec::new(),
             failed: None,
@@ -106,6 +109,11 @@ impl<C: Cursor> Merge<C> {
     /// Leaves out what `purge` says.
     pub fn with_purge(self, purge: Purge) -> Merge<C> {
         Merge { purge: Some(purge), ..self }
+    }
+
+    /// Compares keys of collections by their types where `keys` says so.
+    pub fn with_keys(self, keys: EqualKeys) -> Merge<C> {
+        Merge { keys, ..self }
     }
 
     /// The sources in the order they were given.
@@ -357,7 +365,7 @@ impl<C: Cursor> Merge<C> {
 
     /// Merges the rows of the sources that are at one place; `None` if nothing is left.
     fn merge(&mut self, deletion: Deletion) -> Option<Place> {
-        let Merge { sources, equal, row: out, spare, purge, token, key, .. } = self;
+        let Merge { sources, equal, row: out, spare, keys, purge, token, key, .. } = self;
         if equal.len() > 2 {
             newest_deletion_first(sources, equal);
         }
@@ -380,6 +388,9 @@ impl<C: Cursor> Merge<C> {
                 for row in rows {
                     spare.clear();
                     merge_rows(RowView::trusted(out), row, deletion, spare);
+                    std::mem::swap(out, spare);
+                }
+                if !keys.is_empty() && keys.unify(RowView::trusted(out), spare) {
                     std::mem::swap(out, spare);
                 }
             }
