@@ -128,9 +128,10 @@ impl Both {
     }
 
     /// The steps that answer differently, with both answers in words from where they differ.
-    fn differences(&self) -> Vec<Difference> {
+    fn differences(&self, steps: &[Step]) -> Vec<Difference> {
         let mut found = Vec::new();
         for (at, judge) in self.judge.iter().enumerate() {
+            let statement = &*steps[at].text;
             for ours in &self.ours {
                 let difference = match ours {
                     Err(panic) if at + 1 == self.judge.len() => {
@@ -138,10 +139,12 @@ impl Both {
                         Difference { at, kind, judge: judge::show(judge), ours }
                     }
                     Err(_) => continue,
-                    Ok(answers) if judge::agree(judge, &answers[at]) || judge::is_no_guide(judge) => continue,
+                    Ok(answers) if judge::agree(statement, judge, &answers[at]) || judge::is_no_guide(judge) => {
+                        continue;
+                    }
                     Ok(answers) if judge::is_better(&answers[at]) => continue,
                     Ok(answers) => {
-                        let (judge, ours) = judge::from_difference(judge, &answers[at]);
+                        let (judge, ours) = judge::from_difference(statement, judge, &answers[at]);
                         let kind = format!("{} / {}", judge::kind_of(judge), judge::kind_of(ours));
                         Difference { at, kind, judge: judge::show(judge), ours: judge::show(ours) }
                     }
@@ -181,7 +184,7 @@ fn a_sample_agrees_with_itself() {
         let [one, three] = [1, 3].map(|shards| on_simulated_node(&steps, shards).expect("no panic"));
         for (at, step) in steps.iter().enumerate() {
             let words = || format!("seed {seed}: {step:?}\n  {}\n  {}", judge::show(&one[at]), judge::show(&three[at]));
-            assert!(judge::agree(&one[at], &three[at]), "one and three shards differ: {}", words());
+            assert!(judge::agree(&step.text, &one[at], &three[at]), "one and three shards differ: {}", words());
             if step.page_size.is_none() {
                 continue;
             }
@@ -275,7 +278,7 @@ fn compare(address: IpAddr) -> BTreeMap<String, usize> {
         compared += steps.len() as u64;
         no_guide += both.judge.iter().filter(|replies| judge::is_no_guide(replies)).count();
         errors += both.judge.iter().flatten().filter(|reply| matches!(reply, Reply::Error { .. })).count();
-        for difference in both.differences() {
+        for difference in both.differences(&steps) {
             let count = kinds.entry(difference.kind.clone()).or_default();
             *count += 1;
             if *count <= EXAMPLES_MAX && kinds.len() <= REPORTED_MAX {
@@ -324,10 +327,10 @@ fn report(seed: u64, difference: Difference, steps: &[Step], address: IpAddr) {
         return;
     }
     let short = minimise::minimise(&steps[..=difference.at], |steps| {
-        let last = Both::of(steps, address).differences().pop();
+        let last = Both::of(steps, address).differences(steps).pop();
         last.is_some_and(|last| last.at + 1 == steps.len() && last.kind == kind)
     });
-    let mut found = Both::of(&short, address).differences();
+    let mut found = Both::of(&short, address).differences(&short);
     if let Some(first) = found.first().filter(|first| first.at + 1 < short.len()) {
         println!("-- seed {seed}: {kind}: follows from {}", short[first.at].text);
         return;

@@ -1,7 +1,8 @@
 //! A shard's write timestamps and unique ids.
 //!
 //! Invariants: timestamps that a shard gives out strictly increase, also when the wall clock stands still; so do the
-//! times of its version 1 uuids. They are above those of every change of the schema before, also over restarts.
+//! times of its version 1 uuids. Timestamps are above those of every change of the schema and of every durable write
+//! before, also over restarts: if the wall clock was set back meanwhile they run ahead of it, on all shards alike.
 
 use cql::plan::Context;
 use std::cell::Cell;
@@ -12,6 +13,8 @@ const GREGORIAN_OFFSET: u64 = 0x01b2_1dd2_1381_4000;
 /// See the module.
 pub(crate) struct Clock {
     last_timestamp: Cell<i64>,
+    /// Microseconds by which timestamps are ahead of the wall clock.
+    ahead: Cell<i64>,
     last_uuid_time: Cell<u64>,
     /// Clock sequence and node of version 1 uuids: random per shard and start, with the bit of a made-up node.
     uuid_tail: [u8; 8],
@@ -22,7 +25,15 @@ impl Clock {
         let mut uuid_tail = runtime::rng::u64().to_be_bytes();
         uuid_tail[0] = uuid_tail[0] & 0x3f | 0x80;
         uuid_tail[2] |= 1;
-        Clock { last_timestamp: Cell::new(0), last_uuid_time: Cell::new(0), uuid_tail }
+        Clock { last_timestamp: Cell::new(0), ahead: Cell::new(0), last_uuid_time: Cell::new(0), uuid_tail }
+    }
+
+    /// Goes on after `floor`, which earlier runs reached; by how many microseconds timestamps are then ahead of the wall
+    /// clock.
+    pub(crate) fn start_after(&self, floor: i64) -> i64 {
+        let ahead = (floor.saturating_add(1)).saturating_sub(runtime::wall_micros()).max(0);
+        self.ahead.set(ahead);
+        ahead
     }
 
     /// Lets every timestamp from now on be above `floor`: that of a change of the schema, which may be ahead of a clock
@@ -33,7 +44,8 @@ impl Clock {
 
     /// A write timestamp, microseconds.
     pub(crate) fn timestamp(&self) -> i64 {
-        let timestamp = runtime::wall_micros().max(self.last_timestamp.get() + 1);
+        let now = runtime::wall_micros().saturating_add(self.ahead.get());
+        let timestamp = now.max(self.last_timestamp.get() + 1);
         self.last_timestamp.set(timestamp);
         timestamp
     }

@@ -61,8 +61,8 @@ pub(crate) enum StartStep {
         /// Above every segment counter of the node.
         counter_floor: u64,
     },
-    /// To 0: the SSTables are open and the log is replayed.
-    Replayed(Result<(), StepError>),
+    /// To 0: the SSTables are open and the log is replayed. The time that it recorded.
+    Replayed(Result<Option<i64>, StepError>),
     /// From 0: every shard has looked for SSTables; new ones may be made.
     Begin,
     /// To 0: the store takes writes; whether all that was replayed is in SSTables.
@@ -73,7 +73,7 @@ pub(crate) enum StartStep {
         identity: crate::schema::local::Identity,
         /// Prepared statements.
         statements: Arc<[StoredStatement]>,
-        /// Of the last change of the schema, microseconds, or later.
+        /// Of the last change of the schema and of the writes of earlier runs, microseconds, or later.
         timestamp: i64,
     },
     /// To 0: serving.

@@ -15,10 +15,14 @@ use crate::schema::prepared::StoredStatement;
 use crate::{Config, Notifier, Shard, StartError, schema, split};
 use engine::Store;
 use engine::store::Truncation;
+use model::row::NO_TIMESTAMP;
 use model::{Schema, ShardMap, TableId};
 use runtime::{Class, ShardId};
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// A clock that was set back by less is no news.
+const CLOCK_TOLERANCE_MICROS: i64 = 1_000_000;
 
 /// Runs the steps on the current shard.
 pub(crate) async fn start(
@@ -41,7 +45,11 @@ pub(crate) async fn start(
     };
     let Begun { store, schema, identity, statements, truncations, timestamp, released } = begun;
     let shard = Shard::new(config, store, schema, identity, steps.mailbox.clone(), notifier);
-    shard.clock().raise(timestamp);
+    let ahead = shard.clock().start_after(timestamp);
+    shard.store().set_clock_ahead(ahead);
+    if led && ahead > CLOCK_TOLERANCE_MICROS {
+        tracing::warn!(ahead_micros = ahead, "the clock was set back: write timestamps go on from where they were");
+    }
     crate::execute::prepared::install_stored(&shard, &statements);
     let released = if led {
         steps.broadcast(|| shard_ready(&shard, &statements, timestamp)).await;
@@ -83,7 +91,7 @@ struct Begun {
     identity: Identity,
     statements: Arc<[StoredStatement]>,
     truncations: Vec<(TableId, Truncation)>,
-    /// Of the last change of the schema, or later.
+    /// Of the last change of the schema and of the writes of earlier runs, or later.
     timestamp: i64,
     /// Whether what was replayed is in SSTables and no segment of an earlier run is left; known on shard 0.
     released: bool,
@@ -140,8 +148,10 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
             _ => None,
         })
         .await?;
-    own?;
-    others.into_iter().collect::<Result<(), StepError>>().map_err(start_error)?;
+    let mut recorded = own?;
+    for other in others {
+        recorded = recorded.max(other.map_err(start_error)?);
+    }
     steps.broadcast(|| StartStep::Begin).await;
     let own = begin(&store, counter_floor).await;
     let others = steps
@@ -159,7 +169,7 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
     }
     let identity = schema::settle(config, &store, &loaded).await?;
     // Drops of columns are stored in whole milliseconds, rounded up.
-    let timestamp = loaded.last_timestamp.saturating_add(1_000);
+    let timestamp = loaded.last_timestamp.saturating_add(1_000).max(recorded.unwrap_or(NO_TIMESTAMP));
     let schema::Loaded { schema, truncations, prepared, .. } = loaded;
     let statements = prepared.into();
     Ok(Begun { store, schema, identity, statements, truncations, timestamp, released: flushed })
@@ -206,13 +216,17 @@ fn add_tables(store: &Store, schema: &Schema) {
     }
 }
 
-/// Opens the SSTables and replays the log over them.
-async fn replay(store: &Store, schema: &Schema, truncations: &[(TableId, Truncation)]) -> Result<(), StartError> {
+/// Opens the SSTables and replays the log over them. The time that the log recorded.
+async fn replay(
+    store: &Store,
+    schema: &Schema,
+    truncations: &[(TableId, Truncation)],
+) -> Result<Option<i64>, StartError> {
     add_tables(store, schema);
     store.load(truncations).await.map_err(store_error)?;
     let stats = store.replay(truncations).await.map_err(store_error)?;
     tracing::info!(?stats, "replayed the commit log");
-    Ok(())
+    Ok(store.recorded_time())
 }
 
 /// Lets the store take writes and flushes what replay brought; whether all of it is in SSTables. No shard does before every

@@ -5,6 +5,8 @@ mod world;
 
 #[path = "requests/alterations.rs"]
 mod alterations;
+#[path = "requests/clock.rs"]
+mod clock;
 #[path = "requests/counters.rs"]
 mod counters;
 #[path = "requests/definitions.rs"]

@@ -192,6 +192,10 @@ impl Scan<'_> {
                         self.add_list(&list);
                     }
                     Record::Ends(body) => self.recorded_ends.extend(record::ends(body).map_err(corrupt)?),
+                    Record::Timestamp(timestamp) => {
+                        let recorded = &self.inner.clock.recorded;
+                        recorded.set(recorded.get().max(timestamp));
+                    }
                     Record::Mutation(_) => {}
                 }
             }

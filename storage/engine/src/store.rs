@@ -16,7 +16,7 @@ pub use crate::commitlog::position::{LogPosition, Truncation};
 use crate::cache::BlockCache;
 use crate::commitlog::replay::{self, Found};
 use crate::commitlog::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
-use crate::commitlog::{Log, LogOptions};
+use crate::commitlog::{Log, LogOptions, WriteClock};
 use crate::compaction::{Activity, Throttle};
 use crate::fault::Faults;
 use crate::memtable::{MemoryCounter, Memtable};
@@ -31,6 +31,7 @@ use crate::transaction::{Kind, Transaction};
 use crate::write::{Reserved, Target, Targets, Undecided, Write};
 use crate::{Error, Options, sstable_id};
 use model::query::{ReadCommand, ReadEnd, RowSink};
+use model::row::NO_TIMESTAMP;
 use model::{DecoratedKey, Mutation, Table, TableId, Token};
 use runtime::file::{create_dir_all, sync_dir};
 use runtime::gate::{Gate, Semaphore};
@@ -63,6 +64,7 @@ pub(crate) struct Inner {
     pub(crate) gate: Gate,
     pub(crate) log: OnceCell<Log>,
     pub(crate) floor: Cell<u64>,
+    pub(crate) clock: Rc<WriteClock>,
     /// One flush runs at a time.
     pub(crate) flush_turn: Semaphore,
     /// One compaction runs at a time.
@@ -144,6 +146,7 @@ impl Store {
             gate,
             log: OnceCell::new(),
             floor: Cell::new(0),
+            clock: Rc::new(WriteClock::new()),
             flush_turn: Semaphore::new(1),
             compaction_turn: Semaphore::new(1),
             to_compact: RefCell::default(),
@@ -253,6 +256,7 @@ impl Store {
             segment_bytes: inner.options.segment_bytes,
             shard: inner.shard,
             shard_map: inner.options.shard_map,
+            clock: inner.clock.clone(),
         };
         let log = Log::start(options, first, recyclable, &ends, inner.flush_wanted.clone()).await?;
         assert!(inner.log.set(log).is_ok(), "a store starts once");
@@ -265,6 +269,17 @@ impl Store {
         let tables: Vec<TableId> = inner.tables.borrow().keys().copied().collect();
         tables.into_iter().for_each(|table| inner.want_compaction(table));
         Ok(())
+    }
+
+    /// The latest time, microseconds since 1970, that the log of the shard recorded in earlier runs: no durable write has
+    /// a later timestamp that a node gave it. Known after [`Store::replay`]; `None` if there is none.
+    pub fn recorded_time(&self) -> Option<i64> {
+        Some(self.inner.clock.recorded.get()).filter(|recorded| *recorded != NO_TIMESTAMP)
+    }
+
+    /// Says that write timestamps are `micros` ahead of the wall clock, which was set back over a restart.
+    pub fn set_clock_ahead(&self, micros: i64) {
+        self.inner.clock.ahead.set(micros);
     }
 
     /// Tells who the node is: SSTables that it writes name it.

@@ -28,25 +28,26 @@ pub(crate) fn is_better(ours: &[Reply]) -> bool {
         if text.starts_with("Invalid HEX constant") && text.ends_with("of type tinyint"))
 }
 
-/// Whether two answers to one step are the same.
-pub(crate) fn agree(a: &[Reply], b: &[Reply]) -> bool {
+/// Whether two answers to a statement are the same.
+pub(crate) fn agree(statement: &str, a: &[Reply], b: &[Reply]) -> bool {
     // Cassandra counts static rows that it then leaves out, so that a page may be empty and not the last.
     let told = |replies: &[Reply]| {
         let empty = |reply: &&Reply| matches!(reply, Reply::Rows(rows) if rows.rows.is_empty() && rows.more);
         replies.iter().filter(|reply| !empty(reply)).cloned().collect::<Vec<_>>()
     };
     let (a, b) = (told(a), told(b));
-    a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| replies_agree(a, b))
+    a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| replies_agree(statement, a, b))
 }
 
-fn replies_agree(a: &Reply, b: &Reply) -> bool {
+fn replies_agree(statement: &str, a: &Reply, b: &Reply) -> bool {
+    let has_ttls = statement.contains("ttl(");
     match (a, b) {
         (Reply::Rows(a), Reply::Rows(b)) => {
             columns_agree(&a.columns, &b.columns)
                 && a.more == b.more
                 && a.warnings == b.warnings
                 && a.rows.len() == b.rows.len()
-                && a.rows.iter().zip(&b.rows).all(|(x, y)| rows_agree(&a.columns, x, y))
+                && a.rows.iter().zip(&b.rows).all(|(x, y)| rows_agree(has_ttls, &a.columns, x, y))
         }
         (Reply::Error { code: a, text: x }, Reply::Error { code: b, text: y }) => {
             a == b && words(*a, x) == words(*b, y)
@@ -88,15 +89,17 @@ fn words(code: u32, text: &str) -> String {
     text.split([' ', '\n']).take(2).collect::<Vec<_>>().join(" ")
 }
 
-fn rows_agree(columns: &[Column], a: &[Option<Vec<u8>>], b: &[Option<Vec<u8>>]) -> bool {
+/// `has_ttls`: columns may be times to live behind any name.
+fn rows_agree(has_ttls: bool, columns: &[Column], a: &[Option<Vec<u8>>], b: &[Option<Vec<u8>>]) -> bool {
     a.len() == b.len()
         && a.iter().zip(b).enumerate().all(|(at, (a, b))| {
-            let column = columns.get(at).map_or("", |column| &column.name);
+            let (column, cql_type) = columns.get(at).map_or(("", ""), |column| (&*column.name, &*column.cql_type));
+            let is_ttl = has_ttls && ["int", "list<int>"].contains(&cql_type);
             let text = |cell: &Option<Vec<u8>>| {
                 cell.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok()).map(one_name)
             };
             a == b
-                || column.contains("ttl(") && ttls_agree(a.as_deref(), b.as_deref())
+                || is_ttl && ttls_agree(a.as_deref(), b.as_deref())
                 || column == "[json]" && text(a).is_some() && text(a).map(without_ttls) == text(b).map(without_ttls)
         })
 }
@@ -140,8 +143,12 @@ pub(crate) fn whole(replies: &[Reply]) -> Option<Vec<Vec<Option<Vec<u8>>>>> {
 }
 
 /// The replies from the first on that differs, of both.
-pub(crate) fn from_difference<'a>(judge: &'a [Reply], ours: &'a [Reply]) -> (&'a [Reply], &'a [Reply]) {
-    let same = judge.iter().zip(ours).take_while(|(a, b)| replies_agree(a, b)).count();
+pub(crate) fn from_difference<'a>(
+    statement: &str,
+    judge: &'a [Reply],
+    ours: &'a [Reply],
+) -> (&'a [Reply], &'a [Reply]) {
+    let same = judge.iter().zip(ours).take_while(|(a, b)| replies_agree(statement, a, b)).count();
     (&judge[same..], &ours[same..])
 }
 

@@ -11,6 +11,8 @@ use std::borrow::Cow;
 pub enum Term {
     /// `null`.
     Null,
+    /// A column that the text of INSERT JSON DEFAULT UNSET leaves out.
+    Unset,
     /// A literal, encoded and validated for its place.
     Constant(Box<[u8]>),
     /// A bind marker.
@@ -53,6 +55,7 @@ impl Term {
     ) -> Result<Value<'a>, Failure> {
         match self {
             Term::Null => Ok(Value::Null),
+            Term::Unset => Ok(Value::Unset),
             Term::Constant(bytes) => Ok(Value::Bytes(Cow::Borrowed(bytes))),
             Term::Marker(marker) => match values.get(*marker as usize) {
                 Some(Bound::Null) => Ok(Value::Null),
@@ -74,7 +77,7 @@ impl Term {
     /// Whether the value depends on what is bound.
     pub fn has_marker(&self) -> bool {
         match self {
-            Term::Null | Term::Constant(_) => false,
+            Term::Null | Term::Unset | Term::Constant(_) => false,
             Term::Marker(_) => true,
             Term::Composite(composite) => composite.parts.iter().any(Term::has_marker),
             Term::Call(call) => call.arguments.iter().any(|(argument, _)| argument.has_marker()),

@@ -128,18 +128,18 @@ fn prepare_insert_json(
 ) -> Result<(Built, Option<JsonInsert>)> {
     let table = &scope.table;
     let receiver = Receiver { scope, name: "[json]", cql_type: &CqlType::Text };
-    let (terms, insert): (Vec<Option<Term>>, _) = match prepare_term(text, &receiver, markers)? {
+    let (terms, insert): (Vec<Term>, _) = match prepare_term(text, &receiver, markers)? {
         Term::Marker(marker) => {
             let first = markers.len();
-            let terms = (0..table.columns.len()).map(|at| Some(Term::Marker((first + at) as u16)));
+            let terms = (0..table.columns.len()).map(|at| Term::Marker((first + at) as u16));
             (terms.collect(), Some(JsonInsert { marker, default_unset }))
         }
         Term::Constant(text) => {
             let values = json_values(table, &String::from_utf8_lossy(&text), default_unset)?;
             let terms = values.into_iter().map(|value| match value {
-                JsonValue::Unset => None,
-                JsonValue::Null => Some(Term::Null),
-                JsonValue::Bytes(bytes) => Some(Term::Constant(bytes.into())),
+                JsonValue::Unset => Term::Unset,
+                JsonValue::Null => Term::Null,
+                JsonValue::Bytes(bytes) => Term::Constant(bytes.into()),
             });
             (terms.collect(), None)
         }
@@ -149,27 +149,19 @@ fn prepare_insert_json(
         // Cassandra asks for the column that it hides: there is no such INSERT.
         return Err(undefined(table, &column.name));
     }
-    let mut choices = Vec::with_capacity(table.primary_key_len());
+    let mut keys = Vec::with_capacity(table.primary_key_len());
     let mut operations = Vec::new();
     for (column, term) in table.columns.iter().zip(terms) {
         match (column.kind.is_key(), term) {
-            (true, Some(term)) => choices.push(Some(term)),
-            (true, None) => choices.push(None),
-            (false, Some(term)) => operations.push(Operation { column: column.id, change: ColumnChange::Set(term) }),
-            (false, None) => {}
+            (true, term) => keys.push(Choice::One(term)),
+            (false, Term::Unset) => {}
+            (false, term) => operations.push(Operation { column: column.id, change: ColumnChange::Set(term) }),
         }
     }
     let (statics, operations) = by_kind(operations, table);
-    let mut terms = Vec::with_capacity(choices.len());
-    for (column, choice) in table.columns.iter().zip(choices) {
-        let Some(term) = choice else {
-            return Err(Failure::invalid(format!("Invalid unset value for column {}", column.name)));
-        };
-        terms.push(Choice::One(term));
-    }
-    let clustering = terms.split_off(table.partition_key_len);
+    let clustering = keys.split_off(table.partition_key_len);
     let clustering = ClusteringRestriction { choices: clustering, ..ClusteringRestriction::default() };
-    Ok((Built { kind: ModifyKind::Insert, keys: terms, clustering, operations, statics, rows: true }, insert))
+    Ok((Built { kind: ModifyKind::Insert, keys, clustering, operations, statics, rows: true }, insert))
 }
 
 fn prepare_insert(columns: &[String], values: &[ast::Term], scope: &Scope, markers: &mut Markers<'_>) -> Result<Built> {

@@ -22,7 +22,7 @@ fn read(record: Record<'_>) {
                 mutation.updates().for_each(|update| update.operations().for_each(drop));
             }
         }
-        Record::Ends(_) => {}
+        Record::Ends(_) | Record::Timestamp(_) => {}
     }
 }
 

@@ -24,9 +24,10 @@ use crate::signal::Signal;
 use crate::table::LoggedTable;
 use crate::{Error, SyncMode};
 use group::{Buffers, GROUP_BYTES_MAX, Group, GroupState, Outcome};
+use model::row::NO_TIMESTAMP;
 use model::{ShardMap, TableId};
 use position::LogPosition;
-use record::{END_BYTES, RECORD_HEADER_BYTES};
+use record::{END_BYTES, RECORD_HEADER_BYTES, TIMESTAMP_BYTES};
 use runtime::gate::{Gate, Permit, Semaphore};
 use runtime::{HashMap, Instant, JoinHandle};
 use segment::{GROUP_HEADER_BYTES, HEADER_BYTES, Segment};
@@ -49,6 +50,27 @@ pub(crate) struct LogOptions {
     /// The shard that writes.
     pub(crate) shard: u16,
     pub(crate) shard_map: ShardMap,
+    pub(crate) clock: Rc<WriteClock>,
+}
+
+/// What write timestamps are made of, as the log keeps it.
+#[derive(Debug)]
+pub(crate) struct WriteClock {
+    /// The latest time that earlier runs recorded, microseconds; [`NO_TIMESTAMP`] if they recorded none.
+    pub(crate) recorded: Cell<i64>,
+    /// Microseconds by which write timestamps are ahead of the wall clock.
+    pub(crate) ahead: Cell<i64>,
+}
+
+impl WriteClock {
+    pub(crate) fn new() -> WriteClock {
+        WriteClock { recorded: Cell::new(NO_TIMESTAMP), ahead: Cell::new(0) }
+    }
+
+    /// What a group records: no write timestamp given out so far is later.
+    pub(crate) fn now(&self) -> i64 {
+        runtime::wall_micros().saturating_add(self.ahead.get()).max(self.recorded.get())
+    }
 }
 
 /// The log of one shard, for writing. Cloning shares it.
@@ -149,7 +171,7 @@ const RECYCLABLE_MAX: usize = 2;
 
 /// The most records that a group may hold, in bytes, so that it fits an empty segment with what the writer adds.
 fn group_room(segment_bytes: u32) -> usize {
-    (segment_bytes - HEADER_BYTES) as usize - RECORD_HEADER_BYTES - END_BYTES
+    (segment_bytes - HEADER_BYTES) as usize - RECORD_HEADER_BYTES - END_BYTES - TIMESTAMP_BYTES
 }
 
 impl Log {
@@ -164,7 +186,9 @@ impl Log {
     ) -> Result<Log, Error> {
         let header = writer::new_header(&options, counter);
         let mut recyclable = recyclable;
-        let segment = match recyclable.pop() {
+        // The last one may hold the time that earlier runs reached, until the new segment does.
+        let first = if recyclable.len() > 1 { Some(recyclable.remove(0)) } else { None };
+        let segment = match first {
             Some(old) => segment::recycle(&options.directory, old, header).await,
             None => segment::create(&options.directory, header).await,
         };

@@ -14,6 +14,10 @@ pub const KIND_MUTATION: u8 = 2;
 pub const KIND_ENDS: u8 = 3;
 /// A table's columns.
 pub const KIND_COLUMNS: u8 = 4;
+/// A time that write timestamps have reached.
+pub const KIND_TIMESTAMP: u8 = 5;
+/// Bytes of a [`KIND_TIMESTAMP`] record.
+pub const TIMESTAMP_BYTES: usize = RECORD_HEADER_BYTES + 8;
 /// Bytes of one entry of [`KIND_ENDS`]: segment id u64, end u32.
 pub const END_BYTES: usize = 12;
 
@@ -26,6 +30,8 @@ pub enum Record<'a> {
     Mutation(&'a [u8]),
     /// See [`ends`].
     Ends(&'a [u8]),
+    /// A time, microseconds since 1970: the node gave no mutation of this group or an earlier one a later write timestamp.
+    Timestamp(i64),
 }
 
 /// How a [`ColumnList`] is encoded.
@@ -70,9 +76,20 @@ fn split_record(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), &'static str> {
         KIND_COLUMNS => Record::ColumnList(body, ListFormat::WithKinds),
         KIND_MUTATION => Record::Mutation(body),
         KIND_ENDS => Record::Ends(body),
+        KIND_TIMESTAMP => Record::Timestamp(timestamp(body)?),
         _ => return Err("record of an unknown kind"),
     };
     Ok((record, rest))
+}
+
+/// Appends a [`KIND_TIMESTAMP`] record.
+pub fn push_timestamp(out: &mut Vec<u8>, timestamp: i64) {
+    out.extend_from_slice(&record_header(KIND_TIMESTAMP, 8));
+    out.extend_from_slice(&timestamp.to_le_bytes());
+}
+
+fn timestamp(body: &[u8]) -> Result<i64, &'static str> {
+    Ok(i64::from_le_bytes(body.try_into().map_err(|_| "timestamp of a wrong length")?))
 }
 
 /// Appends a [`KIND_ENDS`] record.
@@ -237,8 +254,14 @@ mod tests {
         payload.extend_from_slice(&record_header(KIND_MUTATION, 2));
         payload.extend_from_slice(b"mm");
         push_ends(&mut payload, &[(1 << 16, 4096), (9, 8192)]);
+        push_timestamp(&mut payload, -7);
         let found: Vec<_> = records(&payload).map(Result::unwrap).collect();
-        let [Record::ColumnList(found_list, format), Record::Mutation(b"mm"), Record::Ends(found_ends)] = found[..]
+        let [
+            Record::ColumnList(found_list, format),
+            Record::Mutation(b"mm"),
+            Record::Ends(found_ends),
+            Record::Timestamp(-7),
+        ] = found[..]
         else {
             panic!("{found:?}");
         };
@@ -257,6 +280,7 @@ mod tests {
         assert_eq!(records(&[1, 0]).next(), Some(Err("record header cut short")));
         assert_eq!(records(&[9, 0, 0, 0, 2, 1]).next(), Some(Err("record longer than its group")));
         assert_eq!(records(&[0, 0, 0, 0, 99]).next(), Some(Err("record of an unknown kind")));
+        assert_eq!(records(&[1, 0, 0, 0, 5, 1]).next(), Some(Err("timestamp of a wrong length")));
         assert!(ends(&[0; 13]).is_err());
     }
 }

@@ -6,10 +6,11 @@
 
 use super::group::{Group, Outcome, Waiting};
 use super::position::LogPosition;
-use super::record::{END_BYTES, RECORD_HEADER_BYTES, push_ends};
+use super::record::{END_BYTES, RECORD_HEADER_BYTES, TIMESTAMP_BYTES, push_ends, push_timestamp};
 use super::segment::{self, HEADER_BYTES, Header, Segment, id_of};
 use super::{Active, Blocked, Closed, LogOptions, Next, Shared};
 use crate::{Error, SyncMode};
+use model::row::NO_TIMESTAMP;
 use runtime::{Class, Instant, now};
 use std::io;
 use std::rc::Rc;
@@ -139,6 +140,7 @@ impl Shared {
                 push_ends(&mut record, &[previous]);
                 group.push_encoded(&record);
             }
+            self.push_timestamp(&mut group);
             (active.segment.clone(), active.offset)
         };
         let blocks = group.block_bytes();
@@ -162,6 +164,13 @@ impl Shared {
         }
     }
 
+    /// Adds what the write timestamps of the next run must be above.
+    fn push_timestamp(&self, group: &mut Group) {
+        let mut record = Vec::with_capacity(TIMESTAMP_BYTES);
+        push_timestamp(&mut record, self.options.clock.now());
+        group.push_encoded(&record);
+    }
+
     /// Poisons the log and ends everything that waits.
     fn fail(&self, written: Waiting, error: &io::Error) {
         tracing::error!(%error, "the commit log could not be written; it takes no more writes");
@@ -178,7 +187,7 @@ impl Shared {
 
     /// Moves on to the next segment if the group does not fit the active one.
     async fn make_room(self: &Rc<Self>, group: &Group) -> io::Result<()> {
-        let needed = group.bytes_max() + RECORD_HEADER_BYTES + END_BYTES;
+        let needed = group.bytes_max() + RECORD_HEADER_BYTES + END_BYTES + TIMESTAMP_BYTES;
         let fits = {
             let active = self.active.borrow();
             let left = (self.options.segment_bytes - active.offset) as usize;
@@ -264,16 +273,19 @@ impl Shared {
         }
     }
 
-    /// Records where segments found at start end: the first group of a run.
+    /// Records where segments found at start end, and the time that write timestamps had reached: the first group of a run.
     pub(super) async fn write_ends(&self, ends: &[(u64, u32)]) -> Result<(), Error> {
         let ends = ends.get(ends.len().saturating_sub(ENDS_MAX)..).unwrap_or_default();
-        if ends.is_empty() {
+        if ends.is_empty() && self.options.clock.recorded.get() == NO_TIMESTAMP {
             return Ok(());
         }
-        let mut record = Vec::new();
-        push_ends(&mut record, ends);
         let mut group = Group::new(&self.buffers);
-        group.push_encoded(&record);
+        if !ends.is_empty() {
+            let mut record = Vec::new();
+            push_ends(&mut record, ends);
+            group.push_encoded(&record);
+        }
+        self.push_timestamp(&mut group);
         let (segment, offset) = {
             let active = self.active.borrow();
             (active.segment.clone(), active.offset)
