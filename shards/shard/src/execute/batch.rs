@@ -80,14 +80,35 @@ pub(crate) async fn message(
     let timeout = timeout_by_default(shard, plans());
     let mut building = Building::new(kind);
     for (modify, values) in parts.clone() {
-        let added = building.add(shard, modify, &values, parameters, when);
-        added.map_err(|failure| keys_first(shard, parts.clone(), failure))?;
+        if let Err(failure) = building.add(shard, modify, &values, parameters, when) {
+            return Err(first_failure(shard, parts.clone(), building, failure).await);
+        }
     }
     building.write(shard, timeout).await
 }
 
-/// What is wrong with a key of any statement of a batch that failed, else `failure`: Cassandra looks at all keys first.
-fn keys_first<'m>(shard: &Shard, parts: impl Iterator<Item = (&'m Modify, Values<'m>)>, failure: Failure) -> Failure {
+/// What Cassandra says of a batch when `failure` is wrong with the statement after those of `building`: it looks at the keys
+/// of all statements first, then runs one statement after another, those among them that read.
+async fn first_failure<'m>(
+    shard: &Shard,
+    parts: impl Iterator<Item = (&'m Modify, Values<'m>)>,
+    building: Building,
+    failure: Failure,
+) -> Failure {
+    if let Some(of_key) = failure_of_keys(shard, parts) {
+        return of_key;
+    }
+    if building.readings.is_empty() {
+        return failure;
+    }
+    // Locks must be let go, whatever becomes of the client.
+    let shard = shard.clone();
+    let found = runtime::spawn(async move { batch_reading::check(&shard, building).await }).await;
+    found.err().unwrap_or(failure)
+}
+
+/// What is wrong with a key of any statement of a batch.
+fn failure_of_keys<'m>(shard: &Shard, parts: impl Iterator<Item = (&'m Modify, Values<'m>)>) -> Option<Failure> {
     let checked = |modify: &Modify, values: &Values<'_>| {
         let Some(json) = &modify.json else {
             return Keys::of(shard, &modify.table, &modify.keys, values).map(|_| ());
@@ -96,12 +117,7 @@ fn keys_first<'m>(shard: &Shard, parts: impl Iterator<Item = (&'m Modify, Values
         let bound = json::bound(values, &parts);
         Keys::of(shard, &modify.table, &modify.keys, &Values::in_order(&bound)).map(|_| ())
     };
-    for (modify, values) in parts {
-        if let Err(of_key) = checked(modify, &values) {
-            return of_key;
-        }
-    }
-    failure
+    parts.into_iter().find_map(|(modify, values)| checked(modify, &values).err())
 }
 
 /// The answer to a batch of no statements, of whatever kind.
@@ -125,11 +141,10 @@ pub(crate) async fn statement(
     }
     let mut building = Building::new(batch.kind);
     for modify in &batch.statements {
-        let added = building.add(shard, modify, values, parameters, when);
-        added.map_err(|failure| {
+        if let Err(failure) = building.add(shard, modify, values, parameters, when) {
             let parts = batch.statements.iter().map(|modify| (modify, Values::in_order(&values.bound)));
-            keys_first(shard, parts, failure)
-        })?;
+            return Err(first_failure(shard, parts, building, failure).await);
+        }
     }
     building.write(shard, timeout).await
 }

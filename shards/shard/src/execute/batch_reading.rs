@@ -41,10 +41,23 @@ pub(super) async fn write(shard: Shard, mut building: Building, timeout: Duratio
         Ok(()) => building.send(&shard, timeout).await,
         Err(failure) => Err(failure),
     };
+    let_go(&shard, tickets).await?;
+    result
+}
+
+/// Whether the mutations can be built from what is there now; nothing is written. Must run to its end.
+pub(super) async fn check(shard: &Shard, mut building: Building) -> Result<(), Failure> {
+    let mut tickets = Vec::new();
+    let built = hold_and_build(shard, &mut building, &mut tickets).await;
+    let_go(shard, tickets).await?;
+    built
+}
+
+async fn let_go(shard: &Shard, tickets: Vec<(ShardId, u64)>) -> Result<(), Failure> {
     for (to, ticket) in tickets {
         shard.call(to, Request::LetGo(ticket)).await.done()?;
     }
-    result
+    Ok(())
 }
 
 async fn hold_and_build(

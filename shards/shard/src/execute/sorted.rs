@@ -105,11 +105,12 @@ async fn read(shard: &Shard, plan: &ReadPlan, keys: &[DecoratedKey], limit: u64)
 fn compare(columns: &[&Column], reversed: bool, a: &[Option<&[u8]>], b: &[Option<&[u8]>]) -> Ordering {
     let each = columns.iter().zip(a.iter().zip(b));
     let mut orders = each.map(|(column, (a, b))| {
-        let order = match (a, b) {
-            (Some(a), Some(b)) => value::compare(&column.cql_type, a, b),
-            (a, b) => a.is_some().cmp(&b.is_some()),
+        let (order, turned) = match (a, b) {
+            (Some(a), Some(b)) => (value::compare(&column.cql_type, a, b), column.descending != reversed),
+            // Null is first in the table's order, be it descending.
+            (a, b) => (a.is_some().cmp(&b.is_some()), reversed),
         };
-        if column.descending != reversed { order.reverse() } else { order }
+        if turned { order.reverse() } else { order }
     });
     orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
