@@ -142,7 +142,7 @@ impl Both {
                     Ok(answers) if judge::agree(statement, judge, &answers[at]) || judge::is_no_guide(judge) => {
                         continue;
                     }
-                    Ok(answers) if judge::is_better(&answers[at]) => continue,
+                    Ok(answers) if judge::is_better(statement, &answers[at]) => continue,
                     Ok(answers) => {
                         let (judge, ours) = judge::from_difference(statement, judge, &answers[at]);
                         let kind = format!("{} / {}", judge::kind_of(judge), judge::kind_of(ours));

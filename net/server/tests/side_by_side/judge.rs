@@ -22,10 +22,19 @@ pub(crate) fn is_no_guide(judge: &[Reply]) -> bool {
     })
 }
 
-/// Whether Helenus refuses on purpose what Cassandra takes by mistake: bytes of any length for a tinyint.
-pub(crate) fn is_better(ours: &[Reply]) -> bool {
-    matches!(ours.last(), Some(Reply::Error { text, .. })
-        if text.starts_with("Invalid HEX constant") && text.ends_with("of type tinyint"))
+/// Whether Helenus does on purpose what Cassandra does not, by mistake: it refuses bytes of any length for a tinyint, and does
+/// not name user types, which may be dropped, in the types of dropped columns that are vectors.
+pub(crate) fn is_better(statement: &str, ours: &[Reply]) -> bool {
+    match ours.last() {
+        Some(Reply::Error { text, .. }) => {
+            text.starts_with("Invalid HEX constant") && text.ends_with("of type tinyint")
+        }
+        Some(Reply::Rows(Rows { rows, .. })) if statement.contains("system_schema.dropped_columns") => {
+            let has = |cell: &Vec<u8>| String::from_utf8_lossy(cell).contains("vector<frozen<tuple<");
+            rows.iter().flatten().flatten().any(has)
+        }
+        _ => false,
+    }
 }
 
 /// Whether two answers to a statement are the same.
@@ -84,7 +93,9 @@ fn one_name(text: &str) -> String {
 fn words(code: u32, text: &str) -> String {
     const SYNTAX: u32 = 0x2000;
     if code != SYNTAX {
-        return text.split("(known type signatures").next().unwrap_or_default().to_string();
+        let listed = ["(known type signatures", "(can be matched by following signatures"];
+        let end = listed.iter().filter_map(|list| text.find(list)).min().unwrap_or(text.len());
+        return text[..end].to_string();
     }
     text.split([' ', '\n']).take(2).collect::<Vec<_>>().join(" ")
 }

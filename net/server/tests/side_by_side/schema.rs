@@ -127,7 +127,8 @@ pub(crate) fn table(dice: &mut Dice, types: &[UserType], index: usize) -> Table 
     let mut columns = Vec::new();
     let mut push = |dice: &mut Dice, name: String, cql_type: Type, kind: Kind| {
         let name = if dice.one_in(12) { name.to_uppercase() } else { name };
-        let descending = kind == Kind::Clustering && dice.use_of("descending", 35);
+        // Cassandra stores sets and maps that are bound to a descending column as they come, out of order.
+        let descending = kind == Kind::Clustering && dice.use_of("descending", 35) && !cql_type.has_order(types);
         columns.push(Column { name, cql_type, kind, descending });
     };
     for at in 0..1 + dice.weighted(&[7, 2, 1]) {

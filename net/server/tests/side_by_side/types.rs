@@ -103,15 +103,28 @@ impl Type {
 
     /// Whether a `duration` stands anywhere in it: such types have no order.
     pub(crate) fn has_duration(&self, types: &[UserType]) -> bool {
+        self.has(types, &|part| matches!(part, Type::Native("duration")))
+    }
+
+    /// Whether a set or map stands anywhere in it: their bytes have an order, which those of a bound value may not have.
+    pub(crate) fn has_order(&self, types: &[UserType]) -> bool {
+        self.has(types, &|part| matches!(part, Type::Set(..) | Type::Map(..)))
+    }
+
+    /// Whether it is what is sought, or a type in it.
+    fn has(&self, types: &[UserType], sought: &dyn Fn(&Type) -> bool) -> bool {
+        if sought(self) {
+            return true;
+        }
         match self {
-            Type::Native(name) => *name == "duration",
-            Type::List(element, _) | Type::Set(element, _) | Type::Vector(element, _) => element.has_duration(types),
-            Type::Map(key, value, _) => key.has_duration(types) || value.has_duration(types),
-            Type::Tuple(elements) => elements.iter().any(|element| element.has_duration(types)),
+            Type::Native(_) => false,
+            Type::List(element, _) | Type::Set(element, _) | Type::Vector(element, _) => element.has(types, sought),
+            Type::Map(key, value, _) => key.has(types, sought) || value.has(types, sought),
+            Type::Tuple(elements) => elements.iter().any(|element| element.has(types, sought)),
             Type::User(name, _) => types
                 .iter()
                 .filter(|known| known.name == *name)
-                .any(|known| known.fields.iter().any(|(_, field)| field.has_duration(types))),
+                .any(|known| known.fields.iter().any(|(_, field)| field.has(types, sought))),
         }
     }
 }
