@@ -37,9 +37,12 @@ pub use row_block::RowBlock;
 
 pub use cql::Prepared;
 pub use cql::plan::{BatchKind, ColumnSpec};
-pub use engine::compaction::{Compacted, CompactionStatistics, Running};
+pub use engine::compaction::{Chosen, Compacted, CompactionStatistics, Running};
 pub use engine::directory_of;
-pub use engine::{Counts, Fault, FaultKind, FlushCompression, SstableOptions, SyncMode, TableStatistics, Version};
+pub use engine::{
+    Component, Counts, Descriptor, Fault, FaultKind, FlushCompression, SstableOptions, SyncMode, TableStatistics,
+    Version,
+};
 pub use table_verbs::{TableAnswer, TableVerb};
 
 use barrier::Barrier;

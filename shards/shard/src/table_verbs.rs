@@ -2,7 +2,7 @@
 
 use crate::Shard;
 use crate::verbs::{Reply, Request};
-use engine::compaction::CompactionStatistics;
+use engine::compaction::{Chosen, CompactionStatistics};
 use engine::store::LogPosition;
 use engine::verify::{Depth, Invalid};
 use engine::{Descriptor, Store, TableStatistics};
@@ -19,8 +19,13 @@ pub enum TableVerb {
     Flush(TableId),
     /// The same of all tables.
     FlushAll,
-    /// Flush a table and merge its SSTables into one.
-    Compact(TableId),
+    /// Merge SSTables of a table.
+    Compact {
+        /// The table.
+        table: TableId,
+        /// Which ones.
+        chosen: Chosen,
+    },
     /// Give the files of a table second names in a snapshot.
     Snapshot {
         /// The table.
@@ -132,7 +137,7 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             Ok(()) | Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),
             Err(error) => Err(Failure::server(error.to_string())),
         },
-        TableVerb::Compact(table) => match store.compact(table).await {
+        TableVerb::Compact { table, chosen } => match store.compact(table, chosen).await {
             Ok(()) | Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),
             Err(error) => Err(Failure::server(error.to_string())),
         },

@@ -44,7 +44,7 @@ pub use fault::{Fault, FaultKind};
 pub use load::directory_of;
 pub use row_lock::RowGuard;
 pub use split::{PartNames, Parts};
-pub use sstable::{Descriptor, Version};
+pub use sstable::{Component, Descriptor, Version};
 pub use sstable_options::{FlushCompression, SstableOptions};
 pub use store::Store;
 pub use table_statistics::{Counts, TableStatistics};

@@ -3,10 +3,11 @@
 mod support;
 
 use engine::Store;
+use engine::compaction::Chosen;
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder};
 use model::schema::TableOptions;
-use model::{Mutation, MutationBuilder, Table};
+use model::{DecoratedKey, Mutation, MutationBuilder, Table};
 use runtime::sim::Sim;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,7 +63,7 @@ fn s5_sstables_become_one_with_the_last_write_of_each_cell() {
             store.flush(table(1).id).await.expect("flush");
         }
         let before = read_all(&store, table(1).id).await;
-        store.compact(table(1).id).await.expect("compact");
+        store.compact(table(1).id, EVERYTHING).await.expect("compact");
         assert_eq!(read_all(&store, table(1).id).await, before);
         runtime::sleep(Duration::from_secs(1)).await;
     });
@@ -101,7 +102,7 @@ fn a_major_compaction_lays_out_what_the_strategy_wants() {
             store.flush(table(1).id).await.expect("flush");
         }
         let before = read_all(&store, table(1).id).await;
-        store.compact(table(1).id).await.expect("compact");
+        store.compact(table(1).id, EVERYTHING).await.expect("compact");
         assert_eq!(read_all(&store, table(1).id).await, before);
         runtime::sleep(Duration::from_secs(1)).await;
     });
@@ -117,14 +118,14 @@ fn s5_tombstones_go_after_their_grace_and_not_while_older_data_may_be_elsewhere(
         write_rows(&store, 0..3, 10).await;
         store.flush(table(1).id).await.expect("flush");
         store.apply(delete_row(1, 5), false).await.expect("apply");
-        store.compact(table(1).id).await.expect("compact");
+        store.compact(table(1).id, EVERYTHING).await.expect("compact");
         assert_eq!(xs(&store).await, [0, 2]);
         store.apply(delete_partition(9), false).await.expect("apply");
         store.flush(table(1).id).await.expect("flush");
         // Not yet flushed, older than the deletion that would go.
         store.apply(insert(table(1).id, b"p", 7, 0, 8, b"late"), false).await.expect("apply");
         assert_eq!(xs(&store).await, [0i32; 0]);
-        store.compact(table(1).id).await.expect("compact");
+        store.compact(table(1).id, EVERYTHING).await.expect("compact");
         assert_eq!(xs(&store).await, [0i32; 0]);
         runtime::sleep(Duration::from_secs(1)).await;
     });
@@ -146,7 +147,7 @@ fn s5_what_was_purged_to_nothing_is_not_brought_back_by_a_segment_that_another_t
         for number in 0..100 {
             store.apply(insert(table(1).id, b"p", 50 + number, 0, 8, &[7; 500]), false).await.expect("apply");
         }
-        store.compact(table(1).id).await.expect("compact");
+        store.compact(table(1).id, EVERYTHING).await.expect("compact");
         assert_eq!(xs(&store).await, [0i32; 0]);
         runtime::sleep(Duration::from_secs(1)).await;
     });
@@ -168,7 +169,7 @@ fn s5_a_kept_tombstone_still_shadows_after_a_compaction() {
         let store = start(small(), &[table(1)]).await;
         write_rows(&store, 0..3, 10).await;
         store.apply(delete_row_at(1, 5, runtime::wall_micros() / 1_000_000), false).await.expect("apply");
-        store.compact(table(1).id).await.expect("compact");
+        store.compact(table(1).id, EVERYTHING).await.expect("compact");
         store.apply(insert(table(1).id, b"p", 1, 0, 4, b"late"), false).await.expect("apply");
         assert_eq!(xs(&store).await, [0, 2]);
     });
@@ -210,4 +211,62 @@ fn a_longer_backlog_gives_compactions_more_of_the_core() {
         assert_eq!(share(), 100);
         assert_eq!(runtime::shares_of(runtime::Class::Foreground), 1000);
     });
+}
+
+/// SSTables of one key each, flushed one by one; the names of their Data.db files by key, as they stand now.
+async fn of_keys(store: &Store, keys: &[&[u8]]) {
+    for key in keys {
+        store.apply(insert(table(1).id, key, 0, 0, 1, b"v"), false).await.expect("apply");
+        store.flush(table(1).id).await.expect("flush");
+    }
+}
+
+async fn holders(store: &Store, key: &[u8]) -> Vec<PathBuf> {
+    let held = store.sstables_with(table(1).id, &DecoratedKey::new(key)).await.expect("found");
+    held.into_iter().map(|(file, _)| file).collect()
+}
+
+#[test]
+fn only_what_is_chosen_is_merged() {
+    let mut sim = calm(5);
+    run(&mut sim, || async {
+        let store = start(small(), &[uncompacted(&table(1))]).await;
+        let mut keys: Vec<[u8; 1]> = (0..6).map(|key| [key]).collect();
+        keys.sort_by_key(|key| DecoratedKey::new(key).token);
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        of_keys(&store, &keys).await;
+        let token = |at: usize| DecoratedKey::new(keys[at]).token;
+        let before: Vec<_> = [0, 1, 2, 3].map(|at| keys[at]).to_vec();
+
+        store.compact(table(1).id, Chosen::Tokens(token(1), token(2))).await.expect("compact");
+        assert_eq!(holders(&store, keys[1]).await, holders(&store, keys[2]).await);
+        assert_ne!(holders(&store, before[0]).await, holders(&store, before[1]).await);
+        assert_ne!(holders(&store, before[3]).await, holders(&store, before[2]).await);
+
+        store.compact(table(1).id, Chosen::Tokens(token(5), token(0))).await.expect("compact");
+        assert_eq!(holders(&store, keys[5]).await, holders(&store, keys[0]).await, "around the ring's end");
+
+        of_keys(&store, &keys[3..4]).await;
+        let two = holders(&store, keys[3]).await;
+        assert_eq!(two.len(), 2);
+        store.compact(table(1).id, Chosen::Partition(DecoratedKey::new(keys[3]))).await.expect("compact");
+        assert_eq!(holders(&store, keys[3]).await.len(), 1);
+        assert_eq!(holders(&store, keys[4]).await.len(), 1);
+
+        let named: Vec<_> = [3, 4].map(|at| keys[at]).to_vec();
+        let mut descriptors = Vec::new();
+        for key in &named {
+            for file in holders(&store, key).await {
+                let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+                descriptors.push(engine::Descriptor::parse(&name).expect("a descriptor").0);
+            }
+        }
+        store.compact(table(1).id, Chosen::Named(descriptors)).await.expect("compact");
+        assert_eq!(holders(&store, keys[3]).await, holders(&store, keys[4]).await);
+        store.compact(table(1).id, Chosen::Named(Vec::new())).await.expect("nothing to do");
+        assert_eq!(read_all(&store, table(1).id).await.len(), 6);
+        runtime::sleep(Duration::from_secs(1)).await;
+    });
+    // 1 and 2; 5 and 0; 3 and 4.
+    assert_eq!(data_files(&sim), 3);
 }

@@ -102,7 +102,7 @@ fn of_three(mutations: impl Fn() -> [Mutation; 3] + Clone + 'static, expected: O
                     store.flush(table(1).id).await.expect("flush");
                 }
                 assert_eq!(read(&store).await, wanted, "{order:?} in three SSTables");
-                store.compact(table(1).id).await.expect("compact");
+                store.compact(table(1).id, EVERYTHING).await.expect("compact");
                 assert_eq!(read(&store).await, wanted, "{order:?} compacted");
             }
         });

@@ -103,7 +103,7 @@ fn imported_rows_are_there_and_stay_and_their_files_are_moved() {
             assert!(names(&own(), ".log").await.is_empty());
             // Nothing is new any more.
             assert_eq!(found(&store, &own(), &table(1)).await, []);
-            store.compact(table(1).id).await.expect("compact");
+            store.compact(table(1).id, EVERYTHING).await.expect("compact");
             assert_eq!(numbers(&store).await, (0..5).chain(10..20).collect::<Vec<_>>());
         });
         sim.crash(NODE);

@@ -59,7 +59,7 @@ fn a_snapshot_outlives_compaction_truncation_and_restarts() {
         write_rows(&store, 5..9, 100).await;
         take(&store).await;
         write_rows(&store, 9..12, 100).await;
-        store.compact(table(1).id).await.expect("compact");
+        store.compact(table(1).id, EVERYTHING).await.expect("compact");
         let listed = snapshot::list(Path::new("/data")).await.expect("list");
         assert_eq!(listed.len(), 1);
         let found = &listed[0];
@@ -160,7 +160,7 @@ async fn work(known: Rc<Known>) {
     }
     take(&store).await;
     known.taken.set(true);
-    store.compact(table(1).id).await.expect("compact");
+    store.compact(table(1).id, EVERYTHING).await.expect("compact");
     let truncation = cut(&store).await;
     *known.truncation.borrow_mut() = Some(truncation);
     store.release(table(1).id).await.expect("release");

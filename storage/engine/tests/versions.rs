@@ -48,7 +48,7 @@ fn flushes_and_compactions_write_the_version_that_is_selected() {
                     let table = uncompacted(&table(1));
                     let store = start(options, std::slice::from_ref(&table)).await;
                     assert_eq!(read_all(&store, table.id).await.len(), 200);
-                    store.compact(table.id).await.expect("compact");
+                    store.compact(table.id, EVERYTHING).await.expect("compact");
                     assert_eq!(read_all(&store, table.id).await.len(), 200);
                     runtime::sleep(std::time::Duration::from_secs(1)).await;
                 }
@@ -93,7 +93,7 @@ fn what_is_left_of_dropped_columns_alone_becomes_no_sstable() {
         store.add_table(altered(false, 100), false);
         store.flush(id).await.expect("nothing is left to flush");
         assert_eq!(store.statistics(id, 0).expect("known").sstables, 1);
-        store.compact(id).await.expect("nothing is left to compact");
+        store.compact(id, EVERYTHING).await.expect("nothing is left to compact");
         assert_eq!(store.statistics(id, 0).expect("known").sstables, 0);
         runtime::sleep(std::time::Duration::from_secs(1)).await;
     });

@@ -1,5 +1,5 @@
 //! Commands about compaction: `getcompactionthroughput`, `setcompactionthroughput`, `enableautocompaction`,
-//! `disableautocompaction`, `compactionstats`. What was done is in `history`.
+//! `disableautocompaction`, `compactionstats`. What was done is in `history`, `compact` in a file of its own.
 
 use super::figures::{TextTable, double, file_size};
 use super::protocol::Request;

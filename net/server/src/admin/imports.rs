@@ -148,7 +148,7 @@ pub(crate) async fn get_sstables(admin: &Rc<Admin>, request: &Request, out: &mut
 
 /// The bytes of a partition key written as `nodetool` takes it: components of a compound key apart by colons, which a
 /// backslash makes part of a text.
-fn key_of(table: &Table, text: &str) -> Result<Vec<u8>, String> {
+pub(super) fn key_of(table: &Table, text: &str) -> Result<Vec<u8>, String> {
     let columns = table.partition_key();
     if let [column] = columns {
         return model::text::from_quoted(&column.cql_type, text).map_err(|error| error.0);

@@ -7,6 +7,7 @@
 //! Invariants: at most [`CONNECTIONS_MAX`] commands run at once, further ones wait; nothing that is not known is pretended:
 //! it is refused by name. In simulation the socket is one of the simulated network, at [`SIMULATED_PORT`].
 
+mod compact;
 mod compaction;
 mod figures;
 mod flush;
@@ -181,7 +182,7 @@ impl Admin {
             "status" => ring::status(self, request, out).await,
             "ring" => ring::ring(self, request, out).await,
             "flush" => flush::flush(self, request).await,
-            "compact" => flush::compact(self, request).await,
+            "compact" => compact::compact(self, request).await,
             "drain" => flush::drain(self).await,
             "tablestats" => tables::table_stats(self, request, out).await,
             "tablehistograms" => tables::table_histograms(self, request, out).await,

@@ -10,6 +10,7 @@
 //! SSTables never overlap, if they did not before; applying tasks ends.
 
 mod activity;
+mod chosen;
 pub(crate) mod input;
 pub mod leveled;
 mod queue;
@@ -22,6 +23,7 @@ pub mod unified;
 
 pub(crate) use activity::{Activity, Tracked};
 pub use activity::{Compacted, CompactionStatistics, RECORDS_MAX, Running};
+pub use chosen::Chosen;
 pub(crate) use input::Input;
 pub(crate) use run::remove;
 pub(crate) use throttle::Throttle;
@@ -223,6 +225,24 @@ impl Picker {
             Strategy::TimeWindow(options) => time_window::pending(options, sstables),
             Strategy::Unified(options) => unified::pending(options, sstables, moment),
         }
+    }
+
+    /// The task that merges these SSTables into one, those of them that are free; one of a leveled table alone stays at its
+    /// level.
+    pub fn chosen(&self, sstables: &[Candidate], ids: &[u64]) -> Option<Task> {
+        let chosen: Vec<&Candidate> =
+            sstables.iter().filter(|candidate| candidate.is_free() && ids.contains(&candidate.id)).collect();
+        if chosen.is_empty() {
+            return None;
+        }
+        let mut task = Task::new(Kind::Compaction, &chosen);
+        if let ([one], Strategy::Leveled(options)) = (&chosen[..], &self.options.strategy)
+            && one.level > 0
+        {
+            task.output_level = one.level;
+            task.output_bytes_max = Some(options.sstable_bytes);
+        }
+        Some(task)
     }
 
     /// The tasks of a major compaction of what is free: together they have all of it; none for a leveled table while

@@ -1,4 +1,5 @@
-//! Compactions of a shard, one at a time: those that the tables' strategies want, and those that someone asks for.
+//! Compactions of a shard, one at a time: those that the tables' strategies want. Those that someone asks for are in
+//! `chosen`.
 //!
 //! After a flush, a compaction and a start the strategy of the table is asked what is next, until there is nothing. A table
 //! whose compaction failed is asked again after its next flush.
@@ -8,49 +9,12 @@ use super::{Candidate, Kind, Moment, Picker, Task, Tracked};
 use crate::Error;
 use crate::open_sstable::OpenSstable;
 use crate::sstable_id;
-use crate::store::{Inner, Store};
+use crate::store::Inner;
 use crate::table::TableState;
 use model::TableId;
 use model::compaction::CompactionOptions;
 use runtime::Class;
 use std::rc::Rc;
-
-impl Store {
-    /// Merges all SSTables of a table, after a flush, as its strategy lays them out: a major compaction. Foreign ones and
-    /// those with bytes that cannot be used stay as they are.
-    ///
-    /// # Errors
-    /// The disk's, or an SSTable that cannot be read: what was not merged by then stays as it was.
-    pub async fn compact(&self, table: TableId) -> Result<(), Error> {
-        let pass = self.inner().gate.enter().ok_or(Error::Closing)?;
-        self.flush(table).await?;
-        let inner = self.inner().clone();
-        let compaction = async move {
-            let _pass = pass;
-            inner.compact_all(table).await
-        };
-        runtime::spawn_in(Class::Background, compaction).await
-    }
-}
-
-impl Inner {
-    async fn compact_all(self: &Rc<Self>, table: TableId) -> Result<(), Error> {
-        let _turn = self.compaction_turn.acquire(1).await;
-        let tasks = {
-            let mut tables = self.tables.borrow_mut();
-            let state = tables.get_mut(&table).ok_or(Error::UnknownTable(table))?;
-            let options = CompactionOptions::of(&state.table.options.compaction);
-            let (candidates, moment) = self.moment_of(state);
-            picker_of(state, options, &moment).major(&candidates, &moment, false)
-        };
-        for task in tasks {
-            let job = self.tables.borrow().get(&table).map(|state| job_of(state, &task));
-            let Some(job) = job else { return Ok(()) };
-            self.faults.noted(self.compact(job, Kind::Major).await.map(|_| ()))?;
-        }
-        Ok(())
-    }
-}
 
 /// Seconds since 1970.
 fn now_in_seconds() -> i64 {
@@ -129,7 +93,7 @@ impl Inner {
     }
 
     /// What a picker of a table chooses from, and when.
-    fn moment_of(&self, state: &TableState) -> (Vec<Candidate>, Moment) {
+    pub(super) fn moment_of(&self, state: &TableState) -> (Vec<Candidate>, Moment) {
         let now = now_in_seconds();
         let gc_before = now - i64::from(state.table.options.gc_grace_seconds);
         let own = state.view.sstables.iter().filter(|sstable| !sstable.foreign);
@@ -189,7 +153,7 @@ impl Inner {
 }
 
 /// The picker of a table's options, made anew when they have changed.
-fn picker_of<'s>(state: &'s mut TableState, options: CompactionOptions, moment: &Moment) -> &'s mut Picker {
+pub(super) fn picker_of<'s>(state: &'s mut TableState, options: CompactionOptions, moment: &Moment) -> &'s mut Picker {
     if state.picker.as_ref().is_some_and(|picker| *picker.options() != options) {
         state.picker = None;
     }
@@ -197,7 +161,7 @@ fn picker_of<'s>(state: &'s mut TableState, options: CompactionOptions, moment: 
 }
 
 /// A task with its inputs.
-fn job_of(state: &TableState, task: &Task) -> Job {
+pub(super) fn job_of(state: &TableState, task: &Task) -> Job {
     let is_input = |sstable: &&Rc<OpenSstable>| task.inputs.contains(&sstable.number);
     Job {
         table: state.table.id,

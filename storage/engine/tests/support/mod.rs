@@ -242,3 +242,6 @@ pub(crate) fn some_segments(seed: u64) -> (Sim, Vec<PathBuf>) {
     assert!(segments.len() >= 4, "{segments:?}");
     (sim, segments)
 }
+
+/// What a major compaction merges.
+pub(crate) const EVERYTHING: engine::compaction::Chosen = engine::compaction::Chosen::All { split: false };

@@ -1,0 +1,100 @@
+//! `compact`: all SSTables of tables, or some of them.
+
+use super::imports::key_of;
+use super::protocol::Request;
+use super::{Admin, Refused, table_names};
+use model::{DecoratedKey, Table, TableId, Token};
+use shard::{Chosen, Component, Descriptor, TableVerb};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+
+/// The command. Its checks and texts are those of Cassandra's `Compact`.
+pub(crate) async fn compact(admin: &Rc<Admin>, request: &Request) -> Result<(), Refused> {
+    let failed = |text: &str| Err(Refused::Failed(text.into()));
+    let tokens = [request.option("-st"), request.option("-et")];
+    let (has_tokens, partition) = (tokens.iter().any(Option::is_some), request.option("--partition"));
+    let named = request.has("--user-defined");
+    let narrowed = has_tokens || partition.is_some();
+    if request.has("-s") && (named || narrowed) {
+        return failed("Invalid option combination: Can not use split-output here");
+    }
+    if named && narrowed {
+        return failed("Invalid option combination: Can not provide tokens when using user-defined");
+    }
+    if named {
+        for (table, named) in sstables(admin, &request.arguments).await? {
+            run(admin, table, Chosen::Named(named)).await?;
+        }
+        return Ok(());
+    }
+    let tables = table_names::tables(admin, &request.arguments)?;
+    let chosen: Box<dyn Fn(&Table) -> Result<Chosen, Refused>> = match (has_tokens, partition) {
+        (true, _) => {
+            let [start, end] = tokens.map(|text| token(text.unwrap_or_default()));
+            let chosen = Chosen::Tokens(start?, end?);
+            Box::new(move |_| Ok(chosen.clone()))
+        }
+        (false, Some(text)) => Box::new(move |table| Ok(Chosen::Partition(key(table, text)?))),
+        (false, None) => {
+            let split = request.has("-s");
+            Box::new(move |_| Ok(Chosen::All { split }))
+        }
+    };
+    for table in tables {
+        run(admin, table.id, chosen(&table)?).await?;
+    }
+    Ok(())
+}
+
+async fn run(admin: &Rc<Admin>, table: TableId, chosen: Chosen) -> Result<(), Refused> {
+    admin.shard.on_every_shard(TableVerb::Compact { table, chosen }).await?;
+    Ok(())
+}
+
+fn token(text: &str) -> Result<Token, Refused> {
+    text.parse().map(Token).map_err(|_| {
+        let expected = "but expected a long value (unsigned 8 bytes integer).";
+        Refused::Failed(format!("Invalid token for Murmur3Partitioner. Got {text} {expected}"))
+    })
+}
+
+fn key(table: &Table, text: &str) -> Result<DecoratedKey, Refused> {
+    let unparsed = |error| {
+        let table = table.full_name();
+        Refused::Failed(format!("Unable to parse partition key '{text}' for table {table}; {error}"))
+    };
+    key_of(table, text).map(|key| DecoratedKey::new(&key)).map_err(unparsed)
+}
+
+/// The SSTables of Data.db files, by their tables. A file of no table is left out.
+async fn sstables(admin: &Admin, files: &[String]) -> Result<BTreeMap<TableId, Vec<Descriptor>>, Refused> {
+    let schema = admin.shard.schema();
+    let data = &admin.shard.node_config().directory;
+    let mut directories = Vec::new();
+    for table in table_names::keyspaces(&schema).flat_map(|keyspace| keyspace.tables.values()) {
+        let directory = shard::directory_of(data, table);
+        directories.push((table.id, runtime::file::canonical(&directory).await.unwrap_or(directory)));
+    }
+    let mut found: BTreeMap<TableId, Vec<Descriptor>> = BTreeMap::new();
+    if files.is_empty() {
+        return Err(no_sstable(""));
+    }
+    for file in files.iter().flat_map(|argument| argument.split(',')) {
+        let path = Path::new(file.trim());
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let Some((descriptor, Some(Component::Data))) = Descriptor::parse(&name) else { return Err(no_sstable(&name)) };
+        let parent = path.parent().unwrap_or(Path::new("."));
+        let parent = runtime::file::canonical(parent).await.unwrap_or_else(|_| parent.to_owned());
+        match directories.iter().find(|(_, directory)| *directory == parent) {
+            Some((table, _)) => found.entry(*table).or_default().push(descriptor),
+            None => tracing::warn!(file, "no table has this file: it is left out"),
+        }
+    }
+    Ok(found)
+}
+
+fn no_sstable(name: &str) -> Refused {
+    let text = format!("Invalid sstable file {name}: the name doesn't look like a supported sstable file name");
+    Refused::Failed(text)
+}

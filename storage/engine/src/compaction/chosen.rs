@@ -1,0 +1,123 @@
+//! Compactions that someone asks for: of all SSTables of a table, or of some.
+//!
+//! 1. All of them: what is in memory is flushed, then they are merged as the table's strategy lays them out.
+//! 2. Some (those of tokens, of a partition, or named): they are merged into one, nothing is flushed.
+//!
+//! Foreign SSTables and those with bytes that cannot be used stay as they are.
+
+use super::queue::{job_of, picker_of};
+use super::{Candidate, Kind};
+use crate::Error;
+use crate::store::{Inner, Store};
+use model::compaction::CompactionOptions;
+use model::{DecoratedKey, TableId, Token};
+use runtime::{Class, HashSet};
+use sstable::{Component, Descriptor};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// Which SSTables of a table to merge.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Chosen {
+    /// All. With `split` the output of size-tiered compaction is cut to halves, quarters and so on.
+    All {
+        /// Whether there shall be several outputs.
+        split: bool,
+    },
+    /// Those that may have a partition from the first token to the second, both included; past the end of the ring and on
+    /// from its begin if the second is smaller.
+    Tokens(Token, Token),
+    /// Those that have a partition.
+    Partition(DecoratedKey),
+    /// These.
+    Named(Vec<Descriptor>),
+}
+
+impl Store {
+    /// Merges SSTables of a table.
+    ///
+    /// # Errors
+    /// The disk's, or an SSTable that cannot be read: what was not merged by then stays as it was.
+    pub async fn compact(&self, table: TableId, chosen: Chosen) -> Result<(), Error> {
+        let pass = self.inner().gate.enter().ok_or(Error::Closing)?;
+        if let Chosen::All { .. } = chosen {
+            self.flush(table).await?;
+        }
+        let holders = match &chosen {
+            Chosen::Partition(key) => self.sstables_with(table, key).await?.into_iter().map(|held| held.0).collect(),
+            _ => HashSet::default(),
+        };
+        let inner = self.inner().clone();
+        let compaction = async move {
+            let _pass = pass;
+            let is_chosen = |candidate: &Candidate| match &chosen {
+                Chosen::All { .. } => true,
+                Chosen::Tokens(start, end) if start <= end => candidate.last >= *start && candidate.first <= *end,
+                Chosen::Tokens(start, end) => candidate.last >= *start || candidate.first <= *end,
+                Chosen::Partition(_) => {
+                    inner.file_of(table, candidate).is_some_and(|(_, file)| holders.contains(&file))
+                }
+                Chosen::Named(named) => {
+                    inner.file_of(table, candidate).is_some_and(|(descriptor, _)| named.contains(&descriptor))
+                }
+            };
+            match chosen {
+                Chosen::All { split } => inner.compact_all(table, split).await,
+                _ => inner.compact_some(table, is_chosen).await,
+            }
+        };
+        runtime::spawn_in(Class::Background, compaction).await
+    }
+}
+
+impl Inner {
+    async fn compact_all(self: &Rc<Self>, table: TableId, split: bool) -> Result<(), Error> {
+        let _turn = self.compaction_turn.acquire(1).await;
+        let tasks = {
+            let mut tables = self.tables.borrow_mut();
+            let state = tables.get_mut(&table).ok_or(Error::UnknownTable(table))?;
+            let options = CompactionOptions::of(&state.table.options.compaction);
+            let (candidates, moment) = self.moment_of(state);
+            picker_of(state, options, &moment).major(&candidates, &moment, split)
+        };
+        for task in tasks {
+            let job = self.tables.borrow().get(&table).map(|state| job_of(state, &task));
+            let Some(job) = job else { return Ok(()) };
+            self.faults.noted(self.compact(job, Kind::Major).await.map(|_| ()))?;
+        }
+        Ok(())
+    }
+
+    async fn compact_some(
+        self: &Rc<Self>,
+        table: TableId,
+        is_chosen: impl Fn(&Candidate) -> bool,
+    ) -> Result<(), Error> {
+        let _turn = self.compaction_turn.acquire(1).await;
+        let (candidates, moment) = {
+            let tables = self.tables.borrow();
+            self.moment_of(tables.get(&table).ok_or(Error::UnknownTable(table))?)
+        };
+        let chosen: Vec<u64> = candidates.iter().filter(|one| is_chosen(one)).map(|candidate| candidate.id).collect();
+        let job = {
+            let mut tables = self.tables.borrow_mut();
+            let state = tables.get_mut(&table).ok_or(Error::UnknownTable(table))?;
+            let options = CompactionOptions::of(&state.table.options.compaction);
+            let task = picker_of(state, options, &moment).chosen(&candidates, &chosen);
+            task.map(|task| job_of(state, &task))
+        };
+        match job {
+            Some(job) => self.faults.noted(self.compact(job, Kind::Compaction).await.map(|_| ())),
+            None => Ok(()),
+        }
+    }
+
+    /// The name of a candidate, and its Data.db.
+    fn file_of(&self, table: TableId, candidate: &Candidate) -> Option<(Descriptor, PathBuf)> {
+        let tables = self.tables.borrow();
+        let view = &tables.get(&table)?.view;
+        let sstable = view.sstables.iter().find(|sstable| sstable.number == candidate.id)?;
+        let descriptor = sstable.reader.descriptor();
+        Some((descriptor.clone(), sstable.directory.join(descriptor.file_name(Component::Data))))
+    }
+}
