@@ -1,8 +1,10 @@
-//! How fast a shard replays its log: 1 KiB mutations of as many partitions, on a real disk. Run on demand:
-//! `cargo test --release -p engine --test replay_speed -- --ignored --nocapture`; `REPLAY_ROWS` sets how many,
-//! `REPLAY_ROUNDS` how often.
+//! How fast a shard writes its log and replays it: 1 KiB mutations of as many partitions, on a real disk.
+//!
+//! `cargo bench -p micro --bench log`; `REPLAY_ROWS` sets how many are replayed, `REPLAY_ROUNDS` how often, `COMMITS` how many
+//! one writer makes durable one after the other, `REPLAY_DIR` where.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a measurement")]
 
+#[path = "../../../storage/engine/tests/support/mod.rs"]
 mod support;
 
 use engine::{Options, Store, SyncMode};
@@ -27,8 +29,6 @@ fn bytes_written() -> u64 {
 }
 
 /// Writers, one after the other, in the default mode: how many durable writes a second a new log takes.
-#[test]
-#[ignore = "a measurement"]
 fn commits_of_one_writer() {
     let commits = number("COMMITS", 5_000);
     let directory = tempfile::tempdir_in(std::env::var("REPLAY_DIR").unwrap_or("/tmp".into())).expect("a directory");
@@ -68,8 +68,6 @@ async fn open(directory: &Path, sync: SyncMode) -> Store {
     store
 }
 
-#[test]
-#[ignore = "a measurement"]
 fn replay_of_small_mutations() {
     let rows = number("REPLAY_ROWS", 200_000);
     let directory = tempfile::tempdir_in(std::env::var("REPLAY_DIR").unwrap_or("/tmp".into())).expect("a directory");
@@ -115,4 +113,9 @@ fn replay_of_small_mutations() {
         });
         replayed.expect("the node ran");
     }
+}
+
+fn main() {
+    commits_of_one_writer();
+    replay_of_small_mutations();
 }
