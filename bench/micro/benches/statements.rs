@@ -1,8 +1,8 @@
 //! The cost of PREPARE's two steps, parsing a text and resolving it against a schema, for ten typical statements.
 
-use criterion::{Criterion, criterion_group, criterion_main};
 use cql::define::{Site, apply};
 use cql::plan::Plan;
+use criterion::{Criterion, criterion_group, criterion_main};
 use model::{Schema, TableId};
 use std::hint::black_box;
 use std::sync::Arc;

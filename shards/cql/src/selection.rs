@@ -14,7 +14,7 @@ use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::column;
 use crate::plan::{ColumnSpec, Expression, Projection, Selector, Term, part_type};
 use calls::Asked;
-use model::{Column, CqlType, Failure, json};
+use model::{Column, ColumnKind, CqlType, Failure, json};
 use std::fmt;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -39,16 +39,17 @@ pub(crate) struct Selection {
     pub(crate) result: Vec<ColumnSpec>,
 }
 
-/// Refuses names of no column and calls that fit no function.
+/// Refuses names of no column and calls that fit no function, as Cassandra meets them when it asks whether only static
+/// columns are selected: up to the first selector with a static column, then up to the first with a clustering or a
+/// regular one.
 pub(crate) fn check(select: &ast::Select, scope: &Scope) -> Result<()> {
     let mut none = Markers::new(&[]);
     let mut selecting =
         Selecting { scope, markers: &mut none, fetched: Vec::new(), aggregates: Vec::new(), in_aggregate: false };
-    for item in select.items.iter().flatten() {
-        let mut names = Vec::new();
-        item.selector.names(&mut names);
-        names.into_iter().try_for_each(|name| column(scope, name).map(|_| ()))?;
-        selecting.check_functions(&item.selector)?;
+    let is_static = |kind| kind == ColumnKind::Static;
+    let is_of_rows = |kind| matches!(kind, ColumnKind::Clustering | ColumnKind::Regular);
+    if selecting.selects(select, &is_static)? {
+        selecting.selects(select, &is_of_rows)?;
     }
     Ok(())
 }

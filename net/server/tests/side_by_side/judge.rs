@@ -110,6 +110,7 @@ fn rows_agree(has_ttls: bool, columns: &[Column], a: &[Option<Vec<u8>>], b: &[Op
                 cell.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok()).map(one_name)
             };
             a == b
+                || is_nan(cql_type, a.as_deref()) && is_nan(cql_type, b.as_deref())
                 || is_ttl && ttls_agree(a.as_deref(), b.as_deref())
                 || column == "[json]" && text(a).is_some() && text(a).map(without_ttls) == text(b).map(without_ttls)
         })
@@ -126,6 +127,16 @@ fn without_ttls(json: String) -> String {
         rest = rest[at..].trim_start_matches(|c: char| c.is_ascii_digit() || of_parts && "[, ".contains(c));
     }
     out + rest
+}
+
+/// Whether a value is not a number; which of them Java makes depends on what its compiler made of a function by then.
+fn is_nan(cql_type: &str, cell: Option<&[u8]>) -> bool {
+    let Some(bytes) = cell else { return false };
+    match cql_type {
+        "float" => bytes.try_into().is_ok_and(|bytes| f32::from_be_bytes(bytes).is_nan()),
+        "double" => bytes.try_into().is_ok_and(|bytes| f64::from_be_bytes(bytes).is_nan()),
+        _ => false,
+    }
 }
 
 /// Equal but for some seconds: one time to live, or a list of them (which ends with one).

@@ -237,7 +237,8 @@ impl TypeName {
                 (format!("map<{key}, {value}>"), TypeKind::Map(key, value))
             }
             TypeKind::Tuple(elements) => {
-                let elements: Vec<TypeName> = elements.iter().map(|element| element.qualified(keyspace)).collect();
+                let elements: Vec<TypeName> =
+                    elements.iter().map(|element| element.qualified(keyspace).frozen()).collect();
                 let texts: Vec<&str> = elements.iter().map(|element| element.text.as_str()).collect();
                 (format!("tuple<{}>", texts.join(", ")), TypeKind::Tuple(elements))
             }
@@ -245,16 +246,35 @@ impl TypeName {
                 let element = one(element);
                 (format!("vector<{element}, {dimension}>"), TypeKind::Vector(element, dimension.clone()))
             }
-            TypeKind::Frozen(inner) => {
-                let inner = one(inner);
-                (format!("frozen<{inner}>"), TypeKind::Frozen(inner))
-            }
+            TypeKind::Frozen(inner) => return inner.qualified(keyspace).frozen(),
             TypeKind::User { keyspace: own, name } => {
                 let keyspace = own.as_deref().unwrap_or(keyspace).to_owned();
                 (format!("{keyspace}.{name}"), TypeKind::User { keyspace: Some(keyspace), name: name.clone() })
             }
         };
         TypeName { kind, text }
+    }
+
+    /// The same, frozen with all in it, as Cassandra shows what stands in a frozen type or a tuple.
+    fn frozen(self) -> TypeName {
+        let one = |inner: Box<TypeName>| Box::new(inner.frozen());
+        let (text, kind) = match self.kind {
+            TypeKind::List(element) => {
+                let element = one(element);
+                (format!("list<{element}>"), TypeKind::List(element))
+            }
+            TypeKind::Set(element) => {
+                let element = one(element);
+                (format!("set<{element}>"), TypeKind::Set(element))
+            }
+            TypeKind::Map(key, value) => {
+                let (key, value) = (one(key), one(value));
+                (format!("map<{key}, {value}>"), TypeKind::Map(key, value))
+            }
+            kind @ TypeKind::User { .. } => (self.text, kind),
+            kind => return TypeName { kind, text: self.text },
+        };
+        TypeName { text: format!("frozen<{text}>"), kind: TypeKind::Frozen(Box::new(TypeName { kind, text })) }
     }
 }
 

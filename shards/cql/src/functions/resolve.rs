@@ -87,6 +87,10 @@ pub(crate) trait Argument: Display {
     fn known_type(&self, scope: &Scope) -> Result<Option<CqlType>>;
     /// How many elements it has, if it is `[...]` in a selection.
     fn list_len(&self) -> Option<usize>;
+    /// How errors show it once its types were found.
+    fn words(&self, _scope: &Scope) -> String {
+        self.to_string()
+    }
     /// Whether it is a clustering column that descends, whose type is one of its own: no collection and no vector.
     fn descends(&self) -> bool {
         false
@@ -104,6 +108,10 @@ impl Argument for ast::Term {
 
     fn known_type(&self, scope: &Scope) -> Result<Option<CqlType>> {
         known_type(self, scope)
+    }
+
+    fn words(&self, scope: &Scope) -> String {
+        scope.qualified(self).to_string()
     }
 
     fn list_len(&self) -> Option<usize> {
@@ -272,6 +280,7 @@ fn check_arguments(candidate: &impl Candidate, arguments: &[impl Argument], scop
     }
     for (at, (argument, wanted)) in arguments.iter().zip(wanted).enumerate() {
         if argument.fit(wanted, scope)? == Fit::No {
+            let argument = argument.words(scope);
             return Err(Failure::invalid(format!(
                 "Type error: {argument} cannot be passed as argument {at} of function {name} of type {wanted}"
             )));

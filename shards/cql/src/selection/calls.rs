@@ -10,7 +10,7 @@ use crate::functions::{
 use crate::literal::{Scope, preferred_type};
 use crate::names::column;
 use crate::plan::{Expression, Selector};
-use model::{CqlType, Failure};
+use model::{ColumnKind, CqlType, Failure};
 use std::fmt;
 
 /// A selector as an argument whose fit is asked.
@@ -179,8 +179,25 @@ impl Selecting<'_, '_, '_> {
         pick(&format!("{qualifier}{name}"), aggregates(name, &argument_type), &asked, None, self.scope)
     }
 
+    /// Whether a selector has a column of a kind; those up to the first one are checked.
+    pub(super) fn selects(&mut self, select: &ast::Select, wanted: &dyn Fn(ColumnKind) -> bool) -> Result<bool> {
+        for item in select.items.iter().flatten() {
+            let mut names = Vec::new();
+            item.selector.names(&mut names);
+            let mut found = false;
+            for name in names {
+                found |= wanted(column(self.scope, name)?.kind);
+            }
+            self.check_functions(&item.selector)?;
+            if found {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Finds the functions of a selector, those of arguments first.
-    pub(super) fn check_functions(&mut self, selector: &ast::Selector) -> Result<()> {
+    fn check_functions(&mut self, selector: &ast::Selector) -> Result<()> {
         match selector {
             ast::Selector::Function { keyspace, name, arguments } => {
                 arguments.iter().try_for_each(|argument| self.check_functions(argument))?;

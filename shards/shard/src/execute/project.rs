@@ -153,10 +153,14 @@ pub(crate) async fn groups(
     if !gathering.group.is_empty() || projection.group_by.is_empty() {
         gathering.end_group(values, &mut context)?;
     }
-    // A full page is not known to be the last, as in Cassandra.
+    // A full page is not known to be the last, as in Cassandra, but for one that ends with a partition without rows.
     let full = !projection.group_by.is_empty() && u64::from(gathering.out.rows) >= gathering.limits.page;
     let groups = gathering.groups_of_partition;
-    let stopped_at = gathering.place.filter(|_| full).map(|place| place.resume(groups));
+    let is_over = |place: &Place| match &target {
+        Target::Keys(keys) => place.comparable.is_empty() && keys.last().is_some_and(|last| *last.key == *place.key),
+        _ => false,
+    };
+    let stopped_at = gathering.place.filter(|place| full && !is_over(place)).map(|place| place.resume(groups));
     Ok(GroupPage { block: gathering.out, stopped_at, sort_keys: gathering.sort_keys })
 }
 
