@@ -7,6 +7,7 @@
 //!   blob literal as raw bytes);
 //! * `@prepare`: only prepare, the answer is the metadata;
 //! * `@page n`: rows per page; every page is fetched;
+//! * `@built`: try again while it fails: it needs an index that is built in the background;
 //! * `@consistency LEVEL`, `@serial LEVEL` (of conditional changes), `@timestamp micros`, `@now seconds` (since 1970).
 //!
 //! The answer follows as lines that begin with `-> `. Without further ado the cases run on a simulated node and must give

@@ -8,6 +8,7 @@
 pub mod cluster;
 pub mod counters;
 pub mod history;
+mod indexes;
 pub mod linearizable;
 pub mod operator;
 pub mod oracle;

@@ -16,7 +16,7 @@ fn number(bytes: &[u8]) -> Option<i64> {
     Some(i64::from_be_bytes(bytes.try_into().ok()?))
 }
 
-fn cell_number(cell: &Option<Vec<u8>>) -> Option<i64> {
+pub(crate) fn cell_number(cell: &Option<Vec<u8>>) -> Option<i64> {
     number(cell.as_deref()?)
 }
 

@@ -5,6 +5,7 @@
 
 use crate::counters::{self, Counters};
 use crate::history::{Effects, Fate, History, Violation, WriteId};
+use crate::indexes;
 use crate::reads::{self, Scan};
 use crate::registers::{self, Registers};
 use crate::tables::column::C;
@@ -119,6 +120,10 @@ pub async fn client(number: u8, servers: Vec<SocketAddr>, world: SharedWorld) {
         if client.query(&TestTable::own(number).create(), &QueryOptions::default()).await.is_err() {
             continue;
         }
+        for index in indexes::create_all(TestTable::own(number)) {
+            // Whoever finds none goes without.
+            let _ = client.query(&index, &QueryOptions::default()).await;
+        }
         while !world.borrow().stop {
             if world.borrow().paused {
                 runtime::sleep(Duration::from_millis(1)).await;
@@ -164,7 +169,8 @@ async fn step(number: u8, client: &mut Client, world: &SharedWorld, scan: &mut O
         110..=169 => reads::partition(client, world, table, pk, false).await,
         170..=181 => reads::derived(client, world, wide, pk).await,
         182..=183 => reads::groups(client, world, wide).await,
-        184..=193 => {
+        184..=187 => indexes::read(client, world, table).await,
+        188..=193 => {
             let mut going = scan.take().unwrap_or_else(|| Scan::new(table));
             let done = going.next(client, world).await;
             if !matches!(done, Ok(true)) {
@@ -246,7 +252,8 @@ async fn write(
 async fn alter(client: &mut Client, world: &SharedWorld, own: TestTable, number: u8) -> Result<(), Broken> {
     let shared = if rng::below(2) == 0 { TestTable::PLAIN } else { TestTable::WIDE }.name();
     let idle = format!("idle{number}");
-    let text = match rng::below(6) {
+    let text = match rng::below(7) {
+        6 => indexes::any_change(if rng::below(2) == 0 { TestTable::PLAIN } else { TestTable::WIDE }),
         0 => format!("ALTER TABLE {shared} WITH comment = '{}'", rng::below(1000)),
         1 => format!("ALTER TABLE {shared} ADD IF NOT EXISTS {idle} int"),
         2 => format!("ALTER TABLE {shared} DROP IF EXISTS {idle}"),
@@ -351,6 +358,11 @@ pub async fn create_schema(client: &mut Client, clients: u8) -> Result<(), CallE
     counters::create(client).await?;
     for index in 0..2 + clients {
         client.query(&TestTable { index }.create(), &options).await?;
+        if index < 2 {
+            for index in indexes::create_all(TestTable { index }) {
+                client.query(&index, &options).await?;
+            }
+        }
     }
     Ok(())
 }

@@ -63,6 +63,7 @@ impl Scope {
             static_len: 0,
             layout: model::schema::Layout::Plain,
             dropped: Vec::new(),
+            indexes: Vec::new(),
             options: TableOptions::default(),
         };
         Scope::new(Arc::new(table), None)

@@ -1,6 +1,8 @@
 //! Definitions one after another: what the schema is after each, and the limits of what it holds.
 
-use cql::define::{Applied, ChangeKind, ChangeTarget, KEYSPACES_MAX, Site, TABLES_MAX, TYPE_PARTS_MAX, USER_TYPES_MAX};
+use cql::define::{
+    Applied, ChangeKind, ChangeTarget, INDEXES_MAX, KEYSPACES_MAX, Site, TABLES_MAX, TYPE_PARTS_MAX, USER_TYPES_MAX,
+};
 use cql::plan::Plan;
 use model::types::{FIELDS_MAX, TYPE_DEPTH_MAX, UserType};
 use model::{ColumnId, ColumnKind, ErrorCode, Failure, Keyspace, Memtables, Schema, Table, TableId};
@@ -202,6 +204,32 @@ fn keyspaces_tables_and_types_have_a_limit() {
     assert_eq!(world.failure("CREATE TABLE more (a int PRIMARY KEY)"), "Cannot have more than 10000 tables");
     world.run("CREATE TYPE last (a int)");
     assert_eq!(world.failure("CREATE TYPE more (a int)"), "Cannot have more than 10000 user types");
+}
+
+#[test]
+fn indexes_have_a_limit_and_keep_to_their_order() {
+    let mut world = World::new();
+    world.run("CREATE TABLE t (a int PRIMARY KEY, b int, c int, m map<int, int>)");
+    world.run("CREATE INDEX z ON t (b)");
+    world.run("CREATE INDEX ON t (m)");
+    world.run("CREATE INDEX ON t (keys(m))");
+    let indexes = |world: &World| {
+        world.table("t").indexes.iter().map(|index| format!("{} {}", index.name, index.target())).collect::<Vec<_>>()
+    };
+    assert_eq!(indexes(&world), ["t_m_idx values(m)", "t_m_idx_1 keys(m)", "z b"]);
+    world.run("DROP INDEX t_m_idx");
+    assert_eq!(indexes(&world), ["t_m_idx_1 keys(m)", "z b"]);
+    let mut keyspace = Keyspace::clone(world.schema.keyspace("k").expect("there"));
+    let mut table = Table::clone(world.table("t"));
+    while table.indexes.len() < INDEXES_MAX - 1 {
+        let mut index = table.indexes[0].clone();
+        index.name = format!("i{}", table.indexes.len());
+        table.indexes.push(index);
+    }
+    keyspace.tables.insert("t".into(), Arc::new(table));
+    world.schema.put_keyspace(Arc::new(keyspace));
+    world.run("CREATE INDEX last ON t (c)");
+    assert_eq!(world.failure("CREATE INDEX more ON t (entries(m))"), "A table takes at most 1000 indexes");
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod counter;
 mod execute;
 mod held;
 pub mod imports;
+mod indexes;
 pub mod mailbox;
 mod paxos;
 pub mod ports;

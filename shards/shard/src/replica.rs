@@ -118,7 +118,9 @@ pub(crate) async fn read(shard: &Shard, request: &ReadRequest) -> Result<ReadRep
         return Box::pin(virtual_tables::read(shard, &table, request)).await;
     }
     let mut sink = RowBlockSink::new(&table, request);
-    let read = if shard.is_traced() {
+    let read = if let Some(index) = &request.index {
+        Box::pin(shard.store().read_index(&request.command, index, &mut sink)).await
+    } else if shard.is_traced() {
         Box::pin(traced_read(shard, &table, request, &mut sink)).await
     } else {
         shard.store().read(&request.command, &mut sink).await
@@ -183,7 +185,8 @@ impl RowSink for CountingSink<'_, '_> {
 
 /// Reads one partition if that needs no wait.
 pub(crate) fn read_now(shard: &Shard, request: &ReadRequest) -> Option<Result<ReadReply, Failure>> {
-    if !matches!(request.command.partitions, Partitions::Key(_)) || shard.is_traced() {
+    let at_once = matches!(request.command.partitions, Partitions::Key(_)) && request.index.is_none();
+    if !at_once || shard.is_traced() {
         return None;
     }
     let schema = shard.schema_ref();
@@ -251,7 +254,7 @@ async fn switch_schema(
 /// Whether statements prepared on a table must be prepared again: as in Cassandra, not for most options.
 fn changes_statements(before: &Table, after: &Table) -> bool {
     let of = |table: &Table| (table.options.default_time_to_live, table.options.gc_grace_seconds);
-    before.columns != after.columns || of(before) != of(after)
+    before.columns != after.columns || before.indexes != after.indexes || of(before) != of(after)
 }
 
 /// What a client is told of an error of the store.
@@ -285,6 +288,10 @@ pub(crate) fn failure(schema: &Schema, table: Option<TableId>, error: engine::Er
             Failure::server("The commit log could not be written").unknown()
         }
         // The coordinator, who knows the level asked, adds the detail.
+        error @ engine::Error::IndexNotBuilt { .. } => Failure::new(
+            ErrorCode::ReadFailure,
+            format!("Operation failed - received 0 responses and 1 failures: INDEX_NOT_AVAILABLE ({error})"),
+        ),
         error @ engine::Error::BadSstable { .. } => {
             tracing::error!(%error, "a read met an SSTable that cannot be used");
             Failure::new(

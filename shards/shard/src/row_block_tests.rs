@@ -39,6 +39,7 @@ fn table() -> Table {
         static_len: 0,
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
+        indexes: Vec::new(),
         options: TableOptions::default(),
     }
 }
@@ -59,7 +60,7 @@ fn request(selection: Vec<Selector>, rows_max: u64, bytes_max: usize) -> ReadReq
         wants_static: false,
         row_columns: None,
     };
-    ReadRequest { command, selection: selection.into(), filter: None, bytes_max, places: true }
+    ReadRequest { command, selection: selection.into(), filter: None, index: None, bytes_max, places: true }
 }
 
 fn cell<'a>(column: u16, path: Option<&'a [u8]>, value: &'a [u8]) -> Cell<'a> {

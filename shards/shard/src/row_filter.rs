@@ -8,13 +8,13 @@
 
 use crate::Shard;
 use crate::execute::binding::Values;
-use cql::plan::{Choice, Comparison, Filter, Term, Tuple, Value};
+use cql::plan::{Choice, Comparison, Filter, IndexUse, Term, Tuple, Value};
 use model::counter::Context;
 use model::key::components;
 use model::query::LiveRow;
 use model::row::{Cell, CellContent};
 use model::value::{self, compare};
-use model::{Column, ColumnId, ColumnKind, CqlType, Failure, Table};
+use model::{Column, ColumnId, ColumnKind, CqlType, Failure, IndexedPart, Table};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -58,6 +58,20 @@ impl RowFilter {
             push_conditions(shard, table, filter, values, &mut conditions)?;
         }
         Ok(Some(Arc::new(RowFilter { table: table.clone(), conditions })))
+    }
+
+    /// The value that an index is asked for.
+    pub(crate) fn indexed_value(&self, index: &IndexUse) -> Option<Vec<u8>> {
+        let of_column = |condition: &&Condition| {
+            self.table.columns.get(condition.column).is_some_and(|column| column.id == index.column)
+        };
+        self.conditions.iter().filter(of_column).find_map(|condition| match (&condition.test, index.part) {
+            (Test::Compare(Comparison::Equal, value), IndexedPart::Simple | IndexedPart::Full)
+            | (Test::Contains(value), IndexedPart::Values)
+            | (Test::ContainsKey(value), IndexedPart::Keys) => Some(value.to_vec()),
+            (Test::Entry(key, value), IndexedPart::Entries) => Some(engine::index::entry_value(key, value)),
+            _ => None,
+        })
     }
 
     /// Whether a row meets all conditions; `now` in seconds since 1970.

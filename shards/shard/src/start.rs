@@ -79,6 +79,7 @@ pub(crate) async fn start(
     runtime::spawn_in(Class::Background, crate::compaction_history::keep(shard.clone()));
     if led {
         runtime::spawn_in(Class::Background, crate::snapshots::expire(shard.clone()));
+        crate::indexes::start(&shard);
     }
     split::start(&shard, released);
     Ok(shard)

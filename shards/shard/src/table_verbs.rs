@@ -6,7 +6,7 @@ use engine::compaction::{Chosen, CompactionStatistics};
 use engine::store::LogPosition;
 use engine::verify::{Depth, Invalid};
 use engine::{Descriptor, Store, TableStatistics};
-use model::{DecoratedKey, Failure, TableId};
+use model::{DecoratedKey, Failure, Table, TableId};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -80,6 +80,20 @@ pub enum TableVerb {
     },
     /// Tell what compactions do and did.
     Compactions,
+    /// Build an index of a table.
+    BuildIndex {
+        /// The table.
+        table: TableId,
+        /// The index.
+        index: Arc<str>,
+    },
+    /// Remove what is left of an index that was dropped.
+    RemoveIndex {
+        /// The table.
+        table: Arc<Table>,
+        /// The index.
+        index: Arc<str>,
+    },
 }
 
 /// What one core answers to a [`TableVerb`].
@@ -171,6 +185,12 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             Ok(TableAnswer::Done)
         }
         TableVerb::Compactions => Ok(TableAnswer::Compactions(Box::new(store.compaction_statistics()))),
+        TableVerb::BuildIndex { table, index } => {
+            known(store.build_index(table, &index).await).map(|()| TableAnswer::Done)
+        }
+        TableVerb::RemoveIndex { table, index } => {
+            known(store.remove_index(&table, &index).await).map(|()| TableAnswer::Done)
+        }
         TableVerb::FlushAll => match store.flush_all().await {
             Ok(()) => Ok(TableAnswer::Done),
             Err(error) => Err(Failure::server(error.to_string())),

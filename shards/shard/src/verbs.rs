@@ -11,6 +11,7 @@ use crate::row_filter::RowFilter;
 use crate::split::PartRequest;
 use crate::table_verbs::{TableAnswer, TableVerb};
 use cql::plan::{Define, Selector};
+use engine::index::IndexLookup;
 pub use model::query::Resume;
 use model::query::{ReadCommand, ReadEnd};
 use model::{Failure, Mutation, Schema, TableId};
@@ -97,6 +98,8 @@ pub struct ReadRequest {
     pub selection: Arc<[Selector]>,
     /// What rows are asked for before they count.
     pub filter: Option<Arc<RowFilter>>,
+    /// The index that leads to the rows.
+    pub index: Option<IndexLookup>,
     /// Stop after the row with which the block reaches this many bytes.
     pub bytes_max: usize,
     /// Whether the place of each row is asked for.

@@ -7,6 +7,8 @@
 //! What fails is tried again by the next flush of the table; its data stays readable and in the log. One flush runs at a
 //! time. Flushes begin by memory, by the length of the log, or by command.
 //!
+//! Indexes are flushed with their base, before it.
+//!
 //! Invariants: a table's memtables are flushed in the order they were written, so that one position per table says what
 //! the log still has to keep; nothing is in neither the view nor an SSTable at any moment.
 
@@ -53,7 +55,11 @@ impl Store {
 
     /// [`Store::flush`] of every table, as a drain does. Goes on after an error, which it returns.
     pub async fn flush_all(&self) -> Result<(), Error> {
-        let tables: Vec<TableId> = self.inner().tables.borrow().keys().copied().collect();
+        let tables: Vec<TableId> = {
+            let tables = self.inner().tables.borrow();
+            // Indexes are flushed with their bases.
+            tables.iter().filter(|(_, state)| state.index_of.is_none()).map(|(id, _)| *id).collect()
+        };
         let mut outcome = Ok(());
         for table in tables {
             match self.flush(table).await {
@@ -69,6 +75,24 @@ impl Inner {
     /// See [`Store::flush`]. The caller holds a pass of the gate.
     pub(crate) async fn flush(self: &Rc<Self>, table: TableId) -> Result<(), Error> {
         let _turn = self.flush_turn.acquire(1).await;
+        // An index alone is not flushed: with its base more memory is freed by one file more.
+        let table = self.tables.borrow().get(&table).and_then(|state| state.index_of).unwrap_or(table);
+        self.switch_memtable(table)?;
+        // What the log forgets of the base has its entries on disk: the indexes are switched after it and written before.
+        let indexes = self.indexes_of(table);
+        for index in indexes.iter() {
+            match self.switch_memtable(index.id()) {
+                Err(Error::UnknownTable(_)) => continue,
+                switched => switched?,
+            }
+            while self.flush_pending(index.id()).await? {}
+        }
+        while self.flush_pending(table).await? {}
+        Ok(())
+    }
+
+    /// Gives a table an empty memtable; the old one, unless it is empty too, is to be flushed.
+    fn switch_memtable(&self, table: TableId) -> Result<(), Error> {
         let log = self.started();
         {
             let mut tables = self.tables.borrow_mut();
@@ -82,17 +106,16 @@ impl Inner {
                 state.pending.push_back(Pending { memtable, cut: log.cut() });
             }
         }
-        while self.flush_pending(table).await? {}
         Ok(())
     }
 
     /// Writes the oldest pending memtable of a table; whether there was one.
     async fn flush_pending(self: &Rc<Self>, table: TableId) -> Result<bool, Error> {
-        let (memtable, description, cut) = {
+        let (memtable, description, cut, is_index) = {
             let tables = self.tables.borrow();
             let Some(state) = tables.get(&table) else { return Ok(false) };
             let Some(pending) = state.pending.front() else { return Ok(false) };
-            (pending.memtable.clone(), state.table.clone(), pending.cut.clone())
+            (pending.memtable.clone(), state.table.clone(), pending.cut.clone(), state.index_of.is_some())
         };
         let position = self.started().reach(&cut).await?;
         memtable.seal().await;
@@ -125,7 +148,9 @@ impl Inner {
                 self.flushed_bytes.set(opened.data_bytes);
                 self.want_compaction(table);
             }
-            self.started().release(table, Some(position)).await?;
+            if !is_index {
+                self.started().release(table, Some(position)).await?;
+            }
         } else if let Some(opened) = opened {
             let name = opened.reader.descriptor();
             crate::transaction::delete(&opened.directory, |found| found == name).await.map_err(Error::Io)?;

@@ -306,6 +306,8 @@ impl Store {
             (state.table.clone(), state.local)
         };
         let opened = inner.open_owned(&description, local, placed).await?;
+        // If the import does not take place, these are entries without rows.
+        inner.index_opened(table, &opened).await?;
         inner.importing.borrow_mut().insert(table, opened);
         Ok(())
     }

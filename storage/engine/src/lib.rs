@@ -14,6 +14,7 @@ mod fault;
 mod flush;
 mod flush_rows;
 pub mod import;
+pub mod index;
 mod key_files;
 mod load;
 pub mod memtable;
@@ -139,6 +140,11 @@ pub enum Error {
         /// File, offset and fault.
         error: sstable::Error,
     },
+    /// An index does not have all rows of its table yet: nothing was read.
+    IndexNotBuilt {
+        /// Its name.
+        index: String,
+    },
     /// A table cannot be written as SSTables as its options say.
     Unwritable {
         /// What is not supported.
@@ -167,6 +173,7 @@ impl std::fmt::Display for Error {
                 path.display()
             ),
             Error::BadSstable { directory, error } => write!(f, "{}/{error}", directory.display()),
+            Error::IndexNotBuilt { index } => write!(f, "the index {index} is not built yet"),
             Error::Unwritable { what } => f.write_str(what),
             Error::Io(error) => write!(f, "disk: {error}"),
         }

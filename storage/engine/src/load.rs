@@ -30,6 +30,9 @@ const SIDECAR_BYTES_MAX: usize = 1 << 30;
 
 /// Where a table's SSTables are, under the node's data directory: as Cassandra lays them out.
 pub fn directory_of(data: &Path, table: &Table) -> PathBuf {
+    if let Some(directory) = crate::index::directory_of(data, table) {
+        return directory;
+    }
     data.join("data").join(&table.keyspace).join(format!("{}-{}", table.name, table.id.uuid().simple()))
 }
 
@@ -72,6 +75,11 @@ impl Store {
         for keyspace in entries(&self.inner().options.directory.join("data")).await? {
             for table in entries(&keyspace).await? {
                 crate::transaction::clean(&table).await?;
+                for index in entries(&table).await? {
+                    if index.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with('.')) {
+                        crate::transaction::clean(&index).await?;
+                    }
+                }
             }
         }
         Ok(())
@@ -81,19 +89,24 @@ impl Store {
     /// [`Store::start`] removes. Comes before the [`Store::replay`] of those tables.
     pub async fn load(&self, truncations: &[(TableId, Truncation)]) -> Result<(), Error> {
         let inner = self.inner();
-        let fresh: Vec<(Arc<Table>, bool)> = {
+        let fresh: Vec<(Arc<Table>, bool, Option<TableId>)> = {
             let tables = inner.tables.borrow();
             let fresh = tables.values().filter(|state| !state.loaded);
-            fresh.map(|state| (state.table.clone(), state.local)).collect()
+            fresh.map(|state| (state.table.clone(), state.local, state.index_of)).collect()
         };
-        for (table, local) in fresh {
-            let truncation = truncations.iter().find(|(id, _)| *id == table.id).map(|(_, truncation)| truncation);
-            let (opened, flushed) = inner.load(&table, local, truncation).await?;
+        for (table, local, index_of) in &fresh {
+            // An index is truncated with its base.
+            let truncated = index_of.unwrap_or(table.id);
+            let truncation = truncations.iter().find(|(id, _)| *id == truncated).map(|(_, truncation)| truncation);
+            let (opened, flushed) = inner.load(table, *local, index_of.is_some(), truncation).await?;
             if let Some(state) = inner.tables.borrow_mut().get_mut(&table.id) {
                 state.loaded = true;
                 state.view = Rc::new(state.view.replaced(&[], &opened));
                 state.covered = flushed;
             }
+        }
+        for (table, ..) in fresh.iter().filter(|(_, _, index_of)| index_of.is_none()) {
+            inner.load_built(table.id).await?;
         }
         Ok(())
     }
@@ -126,6 +139,7 @@ impl Inner {
         &self,
         table: &Arc<Table>,
         local: bool,
+        is_index: bool,
         truncation: Option<&Truncation>,
     ) -> Result<(Vec<Rc<OpenSstable>>, Vec<Flushed>), Error> {
         let (mut opened, mut covered) = (Vec::new(), Vec::new());
@@ -142,6 +156,11 @@ impl Inner {
             let owner = sidecar.filter(|sidecar| sidecar.map == map).map(|sidecar| sidecar.shard);
             let owner = if local { Some(0) } else { owner };
             if owner.is_some_and(|owner| owner != self.shard) {
+                continue;
+            }
+            if is_index && owner.is_none() {
+                // Of other cores, or another program: the index is built anew.
+                self.unusable.borrow_mut().push((directory.clone(), descriptor));
                 continue;
             }
             let mut sstable = self.open_sstable(&directory, &descriptor, &components, table).await?;

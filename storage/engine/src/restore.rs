@@ -15,12 +15,13 @@ use crate::commitlog::position::{LogPosition, Truncation};
 use crate::commitlog::record::{self, ColumnList, Record, records};
 use crate::commitlog::replay::{self, Found, SegmentReader, Windows};
 use crate::commitlog::segment::{HEADER_BYTES, Header, shard_of};
+use crate::index::IndexState;
 use crate::load::Flushed;
 use crate::memtable::Memtable;
 use crate::renumber::Renumbering;
 use crate::store::{Inner, ReplayStats};
-use model::mutation::{MutationView, tables_of};
-use model::{Table, TableId};
+use model::mutation::{MutationView, TableUpdate, tables_of};
+use model::{Table, TableId, Token};
 use runtime::{HashMap, HashSet};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -94,9 +95,18 @@ struct Destination {
     table: Arc<Table>,
     local: bool,
     memtable: Rc<Memtable>,
+    /// Its indexes with their memtables.
+    indexes: Vec<(Rc<IndexState>, Rc<Memtable>)>,
     truncation: Option<Truncation>,
     /// What SSTables hold already.
     flushed: Vec<Flushed>,
+}
+
+impl Destination {
+    fn apply(&self, token: Token, key: &[u8], update: &TableUpdate<'_>) {
+        self.memtable.apply(token, key, update);
+        self.indexes.iter().for_each(|(index, memtable)| index.note(memtable, token, key, update));
+    }
 }
 
 /// See [`crate::Store::replay`].
@@ -107,10 +117,16 @@ pub(crate) async fn replay(inner: &Inner, truncations: &[(TableId, Truncation)])
         let old = inner.old.borrow();
         let tables = inner.tables.borrow();
         let fresh = tables.iter().filter(|(id, _)| !old.replayed.contains(id));
+        let indexes = |state: &crate::table::TableState| {
+            let with_memtable =
+                |index: &Rc<IndexState>| Some((index.clone(), tables.get(&index.id())?.memtable.clone()));
+            state.indexes.iter().filter_map(with_memtable).collect()
+        };
         let destination = |id: &TableId, state: &crate::table::TableState| Destination {
             table: state.table.clone(),
             local: state.local,
             memtable: state.memtable.clone(),
+            indexes: indexes(state),
             truncation: old.truncations.get(id).cloned(),
             flushed: state.covered.clone(),
         };
@@ -254,10 +270,10 @@ impl Scan<'_> {
             }
             applied = true;
             match columns.update(mutation.key(), &update) {
-                None => destination.memtable.apply(mutation.token(), mutation.key(), &update),
+                None => destination.apply(mutation.token(), mutation.key(), &update),
                 Some(moved) => {
                     for update in moved.updates() {
-                        destination.memtable.apply(moved.token(), moved.key(), &update);
+                        destination.apply(moved.token(), moved.key(), &update);
                     }
                 }
             }

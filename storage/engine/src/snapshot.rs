@@ -77,22 +77,40 @@ pub fn directory(data: &Path, table: &Table, tag: &str) -> PathBuf {
 }
 
 impl Store {
-    /// Gives all files of the SSTables that this shard serves of a table a second name in its snapshot `tag`, durably;
-    /// the names of the Data.db files.
+    /// Gives all files of the SSTables that this shard serves of a table, and of its indexes, a second name in its snapshot
+    /// `tag`, durably; the names of the Data.db files.
     ///
     /// # Errors
     /// The disk's; what was linked stays.
     pub async fn link_snapshot(&self, table: TableId, tag: &str) -> Result<Vec<String>, Error> {
         let inner = self.inner();
         let _pass = inner.gate.enter().ok_or(Error::Closing)?;
-        let (memtable, view) = inner.readable(table)?;
+        let (memtable, _) = inner.readable(table)?;
         let description = memtable.table().clone();
-        let source = inner.directory_of(&description);
         let target = directory(&inner.options.directory, &description, tag);
         create_dir_all(&target).await.map_err(Error::Io)?;
+        let mut names = self.link_sstables(table, &target).await?;
+        for index in inner.indexes_of(table).iter() {
+            let own = crate::index::directory_name(&index.index.name);
+            let files = match self.link_sstables(index.id(), &target.join(&own)).await {
+                // Dropped meanwhile.
+                Err(Error::UnknownTable(_)) => continue,
+                linked => linked?,
+            };
+            names.extend(files.into_iter().map(|name| format!("{own}/{name}")));
+        }
+        Ok(names)
+    }
+
+    /// The same of one table, or index, into a directory that is made if there is anything.
+    async fn link_sstables(&self, table: TableId, target: &Path) -> Result<Vec<String>, Error> {
+        let inner = self.inner();
+        let (memtable, view) = inner.readable(table)?;
+        let source = inner.directory_of(&memtable.table());
         if view.sstables.is_empty() {
             return Ok(Vec::new());
         }
+        create_dir_all(target).await.map_err(Error::Io)?;
         let named: HashSet<&Descriptor> = view.sstables.iter().map(|sstable| sstable.reader.descriptor()).collect();
         for path in list_dir(&source).await.map_err(Error::Io)? {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
@@ -103,7 +121,7 @@ impl Store {
                 }
             }
         }
-        sync_dir(&target).await.map_err(Error::Io)?;
+        sync_dir(target).await.map_err(Error::Io)?;
         Ok(named.into_iter().map(|descriptor| descriptor.file_name(Component::Data)).collect())
     }
 }
@@ -137,7 +155,11 @@ pub async fn list(data: &Path) -> Result<Vec<Snapshot>, Error> {
             if tags.is_empty() {
                 continue;
             }
-            let live: HashSet<PathBuf> = entries(&table).await?.into_iter().collect();
+            let mut live: HashSet<PathBuf> = entries(&table).await?.into_iter().collect();
+            let indexes: Vec<PathBuf> = live.iter().filter(|path| is_index(path)).cloned().collect();
+            for index in indexes {
+                live.extend(entries(&index).await?);
+            }
             for directory in tags {
                 let mut snapshot = Snapshot {
                     tag: name_of(&directory).to_owned(),

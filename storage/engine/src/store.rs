@@ -19,6 +19,7 @@ use crate::commitlog::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::commitlog::{Log, LogOptions, WriteClock};
 use crate::compaction::{Activity, Throttle};
 use crate::fault::Faults;
+use crate::index::{IndexState, IndexTarget};
 use crate::memtable::{MemoryCounter, Memtable};
 use crate::open_sstable::OpenSstable;
 use crate::read::{self, CellScratch};
@@ -112,6 +113,10 @@ pub(crate) struct Inner {
     pub(crate) foreign_found: Rc<Signal>,
     /// Foreign SSTables that stay.
     pub(crate) left_foreign: RefCell<BTreeSet<(TableId, Descriptor)>>,
+    /// SSTables of indexes that no shard can use, with their directories, until the start removes them.
+    pub(crate) unusable: RefCell<Vec<(PathBuf, Descriptor)>>,
+    /// Indexes that are being built.
+    pub(crate) building: RefCell<BTreeSet<TableId>>,
     /// Parts of foreign SSTables that this shard will serve, by those.
     pub(crate) parts: RefCell<BTreeMap<(TableId, Descriptor), Rc<OpenSstable>>>,
     /// Failures that the node's policies decide about.
@@ -172,6 +177,8 @@ impl Store {
             splits: Cell::new(None),
             foreign_found: Rc::default(),
             left_foreign: RefCell::default(),
+            unusable: RefCell::default(),
+            building: RefCell::default(),
             parts: RefCell::default(),
             locks: RowLocks::default(),
             options,
@@ -182,6 +189,11 @@ impl Store {
     /// Makes a table known (idempotent; replaces the description on a new schema version). The ids of the columns of a
     /// table that holds data do not change.
     pub fn add_table(&self, table: Arc<Table>, local: bool) {
+        self.add_description(table.clone(), local);
+        self.adopt_indexes(&table, local);
+    }
+
+    fn add_description(&self, table: Arc<Table>, local: bool) {
         let inner = &self.inner;
         let mut tables = inner.tables.borrow_mut();
         match tables.get_mut(&table.id) {
@@ -228,6 +240,7 @@ impl Store {
     pub fn drop_table(&self, table: TableId) {
         let state = self.inner.tables.borrow_mut().remove(&table);
         if let Some(state) = state {
+            state.indexes.iter().for_each(|index| self.drop_table(index.id()));
             self.inner.weigh_compactions(table);
             self.inner.give_up(table, &state.view);
             self.inner.discard(state.memtable);
@@ -264,6 +277,7 @@ impl Store {
         for table in truncated {
             inner.remove_given_up(table).await?;
         }
+        inner.clear_indexes().await?;
         inner.start_flusher();
         inner.start_compactor();
         let tables: Vec<TableId> = inner.tables.borrow().keys().copied().collect();
@@ -387,15 +401,24 @@ impl Store {
         let (old, pending, cut) = {
             let mut tables = inner.tables.borrow_mut();
             let state = tables.get_mut(&table).ok_or(Error::UnknownTable(table))?;
-            let empty = inner.new_memtable(&state.table);
-            let view = std::mem::take(&mut state.view);
-            inner.give_up(table, &view);
-            (std::mem::replace(&mut state.memtable, empty), std::mem::take(&mut state.pending), log.cut())
+            let indexes = state.indexes.clone();
+            let (mut old, mut pending) = (Vec::new(), Vec::new());
+            for id in std::iter::once(table).chain(indexes.iter().map(|index| index.id())) {
+                let Some(state) = tables.get_mut(&id) else { continue };
+                let empty = inner.new_memtable(&state.table);
+                let view = std::mem::take(&mut state.view);
+                inner.give_up(id, &view);
+                old.push(std::mem::replace(&mut state.memtable, empty));
+                pending.extend(std::mem::take(&mut state.pending));
+            }
+            (old, pending, log.cut())
         };
         pending.into_iter().for_each(|pending| inner.discard(pending.memtable));
         let reached = log.reach(&cut).await;
-        old.seal().await;
-        inner.discard(old);
+        for old in old {
+            old.seal().await;
+            inner.discard(old);
+        }
         let position = reached?;
         inner.truncated.borrow_mut().insert(table, position);
         Ok(position)
@@ -407,6 +430,9 @@ impl Store {
         let inner = &self.inner;
         let Some(_pass) = inner.gate.enter() else { return Err(Error::Closing) };
         inner.remove_given_up(table).await?;
+        for index in inner.given_up_indexes_of(table) {
+            inner.remove_given_up(index).await?;
+        }
         let known = inner.tables.borrow().contains_key(&table);
         let position = inner.truncated.borrow().get(&table).copied();
         if !known {
@@ -425,7 +451,8 @@ impl Store {
     pub async fn flush_replayed(&self) -> Result<(), Error> {
         let replayed: Vec<TableId> = {
             let tables = self.inner.tables.borrow();
-            tables.iter().filter(|(_, state)| state.holds_replayed).map(|(id, _)| *id).collect()
+            let of_log = tables.iter().filter(|(_, state)| state.holds_replayed && state.index_of.is_none());
+            of_log.map(|(id, _)| *id).collect()
         };
         for table in replayed {
             self.flush(table).await?;
@@ -436,6 +463,11 @@ impl Store {
     /// On shard 0: removes the segments of earlier runs, which no shard needs any more.
     pub async fn release_replayed(&self) -> Result<(), Error> {
         crate::restore::release_all(&self.inner).await
+    }
+
+    /// Whether [`Store::close`] was called.
+    pub fn is_closing(&self) -> bool {
+        self.inner.gate.is_closed()
     }
 
     /// Makes everything written durable (in every mode).
@@ -525,7 +557,7 @@ impl Inner {
 
     /// Waits until a flush makes room. [`Error::MemtableFull`] if flushes fail, and for a write beyond the budget.
     #[cold]
-    async fn wait_for_room(&self, bytes: usize) -> Result<Reserved, Error> {
+    pub(crate) async fn wait_for_room(&self, bytes: usize) -> Result<Reserved, Error> {
         let _waiting = Reserved::new(&self.waiting_bytes, bytes);
         self.flush_wanted.notify();
         loop {
@@ -560,13 +592,22 @@ impl Inner {
         }
     }
 
+    /// The indexes of a table of which [`Inner::give_up`] keeps SSTables.
+    fn given_up_indexes_of(&self, table: TableId) -> Vec<TableId> {
+        let given_up = self.given_up.borrow();
+        let of_table = |sstables: &[Rc<OpenSstable>]| {
+            sstables.first().is_some_and(|first| crate::index::base_of(first.reader.table()) == Some(table))
+        };
+        given_up.iter().filter(|(_, sstables)| of_table(sstables)).map(|(id, _)| *id).collect()
+    }
+
     /// The SSTables of a table that [`Inner::give_up`] keeps.
     pub(crate) fn given_up_of(&self, table: TableId) -> Vec<Rc<OpenSstable>> {
         self.given_up.borrow().get(&table).cloned().unwrap_or_default()
     }
 
     /// The drop or truncation is durable: the files go.
-    async fn remove_given_up(&self, table: TableId) -> Result<(), Error> {
+    pub(crate) async fn remove_given_up(&self, table: TableId) -> Result<(), Error> {
         let gone = self.given_up.borrow_mut().remove(&table).unwrap_or_default();
         // What all shards serve, shard 0 removes.
         let gone: Vec<_> = gone.into_iter().filter(|sstable| !sstable.foreign || self.shard == 0).collect();
@@ -596,7 +637,11 @@ impl Inner {
                 state.table.name
             );
             let pass = state.memtable.enter().expect("an active memtable takes writes");
-            let target = Target { list: state.list.clone(), memtable: state.memtable.clone(), _pass: pass };
+            let indexes = match state.indexes.is_empty() {
+                true => Vec::new(),
+                false => index_targets(&tables, state),
+            };
+            let target = Target { list: state.list.clone(), memtable: state.memtable.clone(), _pass: pass, indexes };
             match first {
                 None => first = Some(target),
                 Some(_) => more.push(target),
@@ -623,6 +668,17 @@ impl Inner {
             drop(pass);
         });
     }
+}
+
+/// The memtables of a table's indexes.
+#[cold]
+fn index_targets(tables: &HashMap<TableId, TableState>, state: &TableState) -> Vec<IndexTarget> {
+    let target = |index: &Rc<IndexState>| {
+        let memtable = tables.get(&index.id())?.memtable.clone();
+        let pass = memtable.enter().expect("an active memtable takes writes");
+        Some(IndexTarget { index: index.clone(), memtable, _pass: pass })
+    };
+    state.indexes.iter().filter_map(target).collect()
 }
 
 /// How long a write waits for room before it looks by itself.

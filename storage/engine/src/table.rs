@@ -5,6 +5,7 @@ use crate::commitlog::position::LogPosition;
 use crate::commitlog::record::ColumnList;
 use crate::compaction::Picker;
 use crate::flush::Pending;
+use crate::index::IndexState;
 use crate::load::Flushed;
 use crate::memtable::Memtable;
 use crate::open_sstable::OpenSstable;
@@ -44,6 +45,10 @@ pub(crate) struct TableState {
     pub(crate) shed_bytes: Cell<usize>,
     /// See `shed_bytes`.
     pub(crate) shedding: Cell<bool>,
+    /// Its indexes.
+    pub(crate) indexes: Rc<[Rc<IndexState>]>,
+    /// Of an index: the table that it is of.
+    pub(crate) index_of: Option<TableId>,
 }
 
 /// A table's column list, encoded once.
@@ -80,6 +85,8 @@ impl TableState {
             auto_compaction: true,
             shed_bytes,
             shedding,
+            indexes: Rc::from([]),
+            index_of: None,
         }
     }
 

@@ -186,7 +186,7 @@ impl<'a> Record<'a> {
 }
 
 /// Whether a name is that of a transaction's log.
-fn is_log(name: &str) -> bool {
+pub(crate) fn is_log(name: &str) -> bool {
     name.contains("_txn_") && name.ends_with(".log")
 }
 

@@ -4,6 +4,7 @@
 //! never learned is one of the two it may expect. Passes on the memtables are held from the append to the apply.
 
 use crate::commitlog::group::GroupState;
+use crate::index::IndexTarget;
 use crate::memtable::Memtable;
 use crate::table::LoggedTable;
 use model::Mutation;
@@ -16,6 +17,8 @@ pub(crate) struct Target {
     pub(crate) list: Rc<LoggedTable>,
     pub(crate) memtable: Rc<Memtable>,
     pub(crate) _pass: Pass,
+    /// Of the table's indexes, mostly none.
+    pub(crate) indexes: Vec<IndexTarget>,
 }
 
 /// One target per update of a mutation, in their order. Most mutations have one.
@@ -65,7 +68,14 @@ impl Write {
     /// Makes the mutation visible, all of it within this call.
     pub(crate) fn apply(&self) {
         for (update, target) in self.mutation.updates().zip(self.targets.as_slice()) {
-            target.memtable.apply(self.mutation.token(), self.mutation.key(), &update);
+            let (token, key) = (self.mutation.token(), self.mutation.key());
+            for IndexTarget { index, memtable, .. } in &target.indexes {
+                index.forget(&target.memtable, memtable, token, key, &update);
+            }
+            target.memtable.apply(token, key, &update);
+            for IndexTarget { index, memtable, .. } in &target.indexes {
+                index.note(memtable, token, key, &update);
+            }
         }
     }
 }

@@ -283,6 +283,7 @@ pub fn table(keyspace: &str, name: &str, below: &mut impl FnMut(u64) -> u64) -> 
         static_len: 0,
         layout: crate::schema::Layout::Plain,
         dropped: Vec::new(),
+        indexes: Vec::new(),
         options: TableOptions::default(),
     }
 }

@@ -19,6 +19,7 @@ mod decimal;
 pub mod failure;
 pub mod fragment;
 pub mod identifier;
+pub mod index;
 pub mod json;
 pub mod key;
 pub mod memtable;
@@ -32,6 +33,7 @@ pub mod types;
 pub mod value;
 
 pub use failure::{Consistency, ErrorCode, Failure};
+pub use index::{Index, IndexedPart};
 pub use key::{DecoratedKey, ShardMap, Token};
 pub use memtable::{MemtableKind, Memtables};
 pub use mutation::{Mutation, MutationBuilder};

@@ -1,6 +1,7 @@
 //! Keyspaces, tables, columns. A [`Schema`] is immutable and shared between cores as `Arc<Schema>`.
 
 use crate::HashMap;
+use crate::index::Index;
 use crate::types::{CqlType, UserType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -120,6 +121,8 @@ pub struct Table {
     pub dropped: Vec<DroppedColumn>,
     /// What its rows are made of.
     pub layout: Layout,
+    /// Its secondary indexes, by name.
+    pub indexes: Vec<Index>,
     /// The options, every one with a value.
     pub options: TableOptions,
 }
@@ -237,6 +240,11 @@ impl Table {
                 }
             }
         }
+    }
+
+    /// The indexes of a column, by their names.
+    pub fn indexes_of<'t>(&'t self, column: &'t str) -> impl Iterator<Item = &'t Index> {
+        self.indexes.iter().filter(move |index| index.column == column)
     }
 
     /// `keyspace.name`.

@@ -110,6 +110,7 @@ fn clustered_table(columns: &str) -> Table {
         static_len: 0,
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
+        indexes: Vec::new(),
         options: TableOptions::default(),
     }
 }

@@ -4,9 +4,13 @@ use crate::case::{Answers, Case, CaseFile, Step};
 use model::{Consistency, CqlType, text, value};
 use server::client::{CallError, Client, ColumnMeta, Outcome, OutcomeKind, PreparedStatement, QueryOptions, Value};
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 const PROTOCOL_VERSION: u8 = 5;
 const NATIVE_PORT: u16 = 9042;
+/// How often, and after what wait, a statement that needs an index is tried again while the index is not built.
+const BUILT_ATTEMPTS_MAX: usize = 100;
+const BUILT_WAIT: Duration = Duration::from_millis(100);
 
 /// Plays a file on a real server.
 pub(crate) fn on_server(file: &CaseFile, address: IpAddr) -> Answers {
@@ -61,11 +65,14 @@ async fn play_step(client: &mut Client, step: &Step) -> Vec<String> {
     let mut options = QueryOptions::default();
     let mut bind = None;
     let mut only_prepare = false;
+    let mut attempts_left = 0;
     for directive in &step.directives {
         let (word, rest) = directive.split_once(' ').unwrap_or((directive, ""));
         match word {
             "bind" => bind = Some(rest),
             "prepare" => only_prepare = true,
+            // An index is built in the background.
+            "built" => attempts_left = BUILT_ATTEMPTS_MAX,
             "page" => options.page_size = Some(rest.parse().expect("rows per page")),
             "timestamp" => options.timestamp = Some(rest.parse().expect("microseconds")),
             "now" => options.now_in_seconds = Some(rest.parse().expect("seconds")),
@@ -97,6 +104,10 @@ async fn play_step(client: &mut Client, step: &Step) -> Vec<String> {
             Some(prepared) => client.execute(prepared, &options).await,
         };
         match result {
+            Err(_) if attempts_left > 0 => {
+                attempts_left -= 1;
+                runtime::sleep(BUILT_WAIT).await;
+            }
             Err(error) => {
                 lines.push(words_of_error(&error));
                 return lines;

@@ -1,6 +1,7 @@
 //! Definitions as written: CREATE, ALTER and DROP.
 
 use super::{TableName, TypeName};
+use model::IndexedPart;
 
 /// One `name = value` of WITH.
 #[derive(Clone, PartialEq, Debug)]
@@ -33,6 +34,8 @@ pub enum Definition {
     CreateType(CreateType),
     AlterType(AlterType),
     DropType(DropType),
+    CreateIndex(CreateIndex),
+    DropIndex(DropIndex),
 }
 
 /// CREATE KEYSPACE.
@@ -148,6 +151,34 @@ pub enum TableChange {
 pub struct DropTable {
     /// Name.
     pub table: TableName,
+    /// IF EXISTS.
+    pub if_exists: bool,
+}
+
+/// CREATE INDEX.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CreateIndex {
+    /// Name, if one is given.
+    pub name: Option<String>,
+    /// IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// The table.
+    pub table: TableName,
+    /// The columns and what of them.
+    pub targets: Vec<(String, IndexedPart)>,
+    /// CUSTOM.
+    pub custom: bool,
+    /// USING.
+    pub class: Option<String>,
+    /// WITH.
+    pub properties: Vec<Property>,
+}
+
+/// DROP INDEX.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DropIndex {
+    /// Name.
+    pub name: TableName,
     /// IF EXISTS.
     pub if_exists: bool,
 }

@@ -180,6 +180,13 @@ pub(super) fn drop(
             let cql_type = &column.cql_type;
             return Err(Failure::invalid(format!("Cannot drop non-frozen column {name} of user type {cql_type}")));
         }
+        let indexes: Vec<&str> = table.indexes_of(name).map(|index| index.name.as_str()).collect();
+        if !indexes.is_empty() {
+            return Err(Failure::invalid(format!(
+                "Cannot drop column {name} because it has dependent secondary indexes ({})",
+                indexes.join(", ")
+            )));
+        }
         let column = table.columns.remove(at);
         table.static_len -= usize::from(column.kind == ColumnKind::Static);
         // What was hidden stays hidden.
@@ -215,6 +222,13 @@ pub(super) fn rename(table: &mut Table, names: &[(String, String)]) -> Result<()
             return Err(Failure::invalid(format!(
                 "Cannot rename column {old} to {new} in table '{full_name}'; another column with that name already \
                  exists"
+            )));
+        }
+        let indexes: Vec<&str> = table.indexes_of(old).map(|index| index.name.as_str()).collect();
+        if !indexes.is_empty() {
+            return Err(Failure::invalid(format!(
+                "Can't rename column {old} because it has dependent secondary indexes ({})",
+                indexes.join(", ")
             )));
         }
         // Of two new names the last counts.

@@ -1,4 +1,4 @@
-//! Definitions applied to a schema: CREATE, ALTER and DROP of keyspaces, tables and user types.
+//! Definitions applied to a schema: CREATE, ALTER and DROP of keyspaces, tables, user types and indexes.
 //!
 //! 1. `prepare` finds the keyspace and what Cassandra refuses without looking at the schema.
 //! 2. [`apply`] gives the keyspace as it is afterwards, or Cassandra's error. Nothing else changes: every definition is
@@ -12,6 +12,7 @@
 mod alter;
 mod columns;
 mod compact;
+mod index;
 mod keyspace;
 mod table;
 mod user_type;
@@ -24,6 +25,7 @@ use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::{ErrorCode, Failure, Keyspace, Memtables, Schema, TableId};
 use std::sync::Arc;
 
+pub use index::INDEXES_MAX;
 pub(crate) use table::table_id;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -125,6 +127,8 @@ pub(crate) fn prepare(definition: &Arc<Definition>, resolver: &Resolver<'_>) -> 
         Definition::CreateType(create) => resolver.keyspace_name(&create.name)?,
         Definition::AlterType(alter) => resolver.keyspace_name(&alter.name)?,
         Definition::DropType(drop) => resolver.keyspace_name(&drop.name)?,
+        Definition::CreateIndex(create) => resolver.keyspace_name(&create.table)?,
+        Definition::DropIndex(drop) => resolver.keyspace_name(&drop.name)?,
     };
     Ok(Define { keyspace: keyspace.to_owned(), definition: definition.clone() })
 }
@@ -143,6 +147,8 @@ pub fn apply(define: &Define, schema: &Schema, site: &Site<'_>) -> Result<Applie
         Definition::CreateType(create) => user_type::create(create, keyspace, schema),
         Definition::AlterType(alter) => user_type::alter(alter, keyspace, schema),
         Definition::DropType(drop) => user_type::drop(drop, keyspace, schema),
+        Definition::CreateIndex(create) => index::create(create, keyspace, schema),
+        Definition::DropIndex(drop) => index::drop(drop, keyspace, schema),
     };
     applied.map_err(crate::shortened)
 }

@@ -85,6 +85,7 @@ pub(super) fn create(create: &CreateTable, keyspace: &str, schema: &Schema, site
         static_len: 0,
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
+        indexes: Vec::new(),
         options,
     };
     add_columns(&mut table, create, schema)?;

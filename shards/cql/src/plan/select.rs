@@ -1,7 +1,7 @@
 //! Plans of SELECT, and the restrictions that UPDATE and DELETE share with it.
 
 use super::{Projection, Term};
-use model::{ColumnId, Table};
+use model::{ColumnId, IndexedPart, Table};
 use std::sync::Arc;
 
 /// The values that a column, or several together, may have.
@@ -205,6 +205,17 @@ impl Filter {
     }
 }
 
+/// An index that a SELECT uses.
+#[derive(Clone, PartialEq, Debug)]
+pub struct IndexUse {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The column.
+    pub column: ColumnId,
+    /// What of the column's values.
+    pub part: IndexedPart,
+}
+
 /// SELECT.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Select {
@@ -227,6 +238,8 @@ pub struct Select {
     pub clustering: ClusteringRestriction,
     /// What every row is asked for.
     pub filter: Vec<Filter>,
+    /// The index that leads to the rows; what it is asked for is in `filter`.
+    pub index: Option<IndexUse>,
     /// Whether a partition without rows, but with static content, counts as a row.
     pub static_rows: bool,
     /// DISTINCT: one row per partition, of its key and static columns.

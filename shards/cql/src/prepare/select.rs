@@ -27,7 +27,8 @@ pub(crate) fn prepare_select(
     let near = prepare_near(&select.order, &scope, markers)?;
     let restrictions = Restrictions::read(purpose, &select.relations, &scope, markers)?;
     if let Some(column) = near {
-        return Err(refuse_near(&select.order, column, &restrictions));
+        let is_indexed = scope.table.indexes_of(&column.name).next().is_some();
+        return Err(refuse_near(&select.order, column, is_indexed, &restrictions));
     }
     let equal: Vec<bool> = match order.is_empty() {
         true => Vec::new(),
@@ -74,6 +75,7 @@ pub(crate) fn prepare_select(
         key_tokens: rows.key_tokens,
         clustering: rows.clustering,
         filter: rows.filter,
+        index: rows.index,
         static_rows: rows.static_rows,
         distinct: select.distinct,
         // DISTINCT looks at the first row only, whatever the order.
@@ -185,8 +187,8 @@ fn prepare_near<'s>(
     Ok(found)
 }
 
-/// Why rows cannot be ordered by their distance: that needs an index of the column, which no table has.
-fn refuse_near(order: &[ast::Ordering], column: &Column, restrictions: &Restrictions<'_>) -> Failure {
+/// Why rows cannot be ordered by their distance: that needs a storage-attached index of the column, which no table has.
+fn refuse_near(order: &[ast::Ordering], column: &Column, is_indexed: bool, restrictions: &Restrictions<'_>) -> Failure {
     let is_float_vector = matches!(&column.cql_type, CqlType::Vector { element, .. } if **element == CqlType::Float);
     Failure::invalid(if order.iter().filter(|ordering| ordering.near.is_some()).count() > 1 {
         "Cannot specify more than one ANN ordering".to_owned()
@@ -196,6 +198,8 @@ fn refuse_near(order: &[ast::Ordering], column: &Column, restrictions: &Restrict
         "Descending ANN ordering is not supported".to_owned()
     } else if restrictions.is_equal(column) {
         format!("{} cannot be restricted by more than one relation if it includes an Equal", column.name)
+    } else if is_float_vector && is_indexed {
+        NEEDS_FILTERING.to_owned()
     } else if is_float_vector {
         "ANN ordering by vector requires the column to be indexed".to_owned()
     } else {
@@ -205,6 +209,9 @@ fn refuse_near(order: &[ast::Ordering], column: &Column, restrictions: &Restrict
 
 /// Whether ORDER BY asks for the reverse of the table's order. `equal` tells the clustering columns with one value.
 fn is_reversed(columns: &[(&Column, bool)], equal: &[bool], rows: &SelectedRows) -> Result<bool> {
+    if rows.index.is_some() {
+        return Err(Failure::invalid("ORDER BY with 2ndary indexes is not supported, except for ANN queries."));
+    }
     if rows.key_range {
         return Err(Failure::invalid(
             "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",

@@ -3,11 +3,12 @@
 //! 1. `relation.rs` turns a relation into a rule for its columns, or says with Cassandra's text why that cannot be.
 //! 2. Rules of one column, or of columns in common, are merged in the order of the relations (`rule.rs`).
 //! 3. [`Restrictions::select`] (`select.rs`) or [`Restrictions::modify`] (`modify.rs`) turns what was found into keys,
-//!    ranges and, with ALLOW FILTERING, conditions that every row is asked for.
+//!    ranges and, with ALLOW FILTERING or an index (`indexes.rs`), conditions that every row is asked for.
 //!
 //! Invariants: at most [`crate::RELATIONS_MAX`] relations, so that looking for a column's rule may be linear; rules of one
 //! kind of columns share no column and come in the order of their first columns.
 
+mod indexes;
 mod modify;
 mod relation;
 mod rule;
@@ -123,11 +124,13 @@ impl<'s> Restrictions<'s> {
         let table = self.table();
         let first = entry.first();
         let is_slice = entry.rule.is_slice();
+        // An index may lead to it.
+        let is_indexed = matches!(self.purpose, Purpose::Select { .. }) && self.has_index(&entry);
         let last = self.clustering.last().map(|last| (last.first(), last.rule.is_slice()));
         let next = self.clustering.iter().flat_map(|entry| &entry.columns).find(|&&place| place > first).copied();
         rule::add(&mut self.clustering, entry, table)?;
         let Some((last, last_is_slice)) = last else { return Ok(()) };
-        if self.purpose.allows_filtering() {
+        if self.purpose.allows_filtering() || is_indexed {
             return Ok(());
         }
         let name = |place| &self.column(place).name;
@@ -149,6 +152,11 @@ impl<'s> Restrictions<'s> {
             )));
         }
         Ok(())
+    }
+
+    /// Whether an index may lead to what a rule asks for.
+    fn has_index(&self, entry: &Entry) -> bool {
+        indexes::serving(self.table(), entry).next().is_some()
     }
 
     /// Whether a column is restricted to one value.

@@ -1,11 +1,11 @@
 //! What a SELECT reads: keys or a range of tokens, slices of each partition, and conditions that rows are asked for.
 
 use super::rule::{Element, Entry, Rule};
-use super::{NEEDS_FILTERING, Restrictions, Result, TokenRule};
+use super::{NEEDS_FILTERING, Restrictions, Result, TokenRule, indexes};
 use crate::plan::{
-    Choice, ClusteringRestriction, Comparison, Filter, PartitionRestriction, RowLimit, TokenBounds, Tuple,
+    Choice, ClusteringRestriction, Comparison, Filter, IndexUse, PartitionRestriction, RowLimit, TokenBounds, Tuple,
 };
-use model::{Column, ColumnId, ColumnKind, Failure};
+use model::{Column, ColumnId, ColumnKind, CqlType, Failure};
 
 /// Keyspaces whose tables are made up as they are read: filtering them needs no ALLOW FILTERING.
 const VIRTUAL_KEYSPACES: [&str; 2] = ["system_views", "system_virtual_schema"];
@@ -20,6 +20,8 @@ pub(crate) struct SelectedRows {
     pub(crate) clustering: ClusteringRestriction,
     /// What every row is asked for.
     pub(crate) filter: Vec<Filter>,
+    /// The index that leads to the rows.
+    pub(crate) index: Option<IndexUse>,
     /// Whether a partition without rows, but with static content, counts as a row.
     pub(crate) static_rows: bool,
     /// Whether a range of partitions is read.
@@ -42,7 +44,9 @@ impl Restrictions<'_> {
         let key_choices = self.partition.iter().all(Entry::is_choice);
         let key_filtered = !self.partition.is_empty() && (key_len < table.partition_key_len || !key_choices);
         let on_token = self.token.is_some() && (key_filtered || key_len < table.partition_key_len);
-        if key_filtered && !allowed {
+        let has_index =
+            [&self.partition, &self.clustering, &self.data].into_iter().flatten().any(|entry| self.has_index(entry));
+        if key_filtered && !allowed && !has_index {
             return Err(Failure::invalid(NEEDS_FILTERING));
         }
         let key_range = on_token || key_filtered || self.partition.is_empty();
@@ -51,22 +55,56 @@ impl Restrictions<'_> {
         if only_statics && !self.clustering.is_empty() {
             return Err(Failure::invalid("Cannot restrict clustering columns when selecting only static columns"));
         }
-        if !self.purpose.allows_filtering() {
+        let clustering_filtered = self.clustering_needs_filtering();
+        if !self.purpose.allows_filtering() && !has_index {
             if self.clustering.iter().any(|entry| entry.rule.is_contains()) {
                 return Err(Failure::invalid(
                     "Clustering columns can only be restricted with CONTAINS with a secondary index or filtering",
                 ));
             }
-            if self.clustering_needs_filtering() {
+            if clustering_filtered {
                 self.refuse_gap()?;
             }
         }
-        if !self.data.is_empty() && !allowed {
+        let near_only = |entry: &Entry| {
+            let column = self.column(entry.first());
+            matches!(column.cql_type, CqlType::Vector { .. }) && table.indexes_of(&column.name).next().is_some()
+        };
+        if self.data.iter().any(near_only) {
+            return Err(Failure::invalid("Vector indexes only support ANN queries"));
+        }
+        if !self.data.is_empty() && !allowed && !has_index {
             return Err(Failure::invalid(NEEDS_FILTERING));
         }
         let is_regular = |entry: &Entry| self.column(entry.first()).kind == ColumnKind::Regular;
         let static_rows = self.clustering.is_empty() && !self.data.iter().any(is_regular);
-        let lacks_filtering = key_range && !allowed && !self.clustering.is_empty();
+        // The rules that an index answers, or rows are asked for: of the key if it does not say which partitions, of the
+        // clustering if it says more than which rows of a partition.
+        let no_key = self.partition.is_empty() && self.token.is_none();
+        let with_key = has_index && (key_filtered || no_key);
+        let with_clustering = with_key
+            || has_index && clustering_filtered
+            || key_range && self.clustering.iter().any(|entry| self.has_index(entry));
+        let uses_index = with_clustering || has_index && !self.data.is_empty();
+        if uses_index && key_in {
+            return Err(Failure::invalid(
+                "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
+            ));
+        }
+        let mut asked: Vec<&Entry> = self.data.iter().collect();
+        if with_clustering || clustering_filtered {
+            asked.extend(&self.clustering);
+        }
+        if with_key || key_filtered {
+            asked.extend(&self.partition);
+        }
+        let lacks_filtering = !allowed
+            && (key_range || uses_index)
+            && match asked.is_empty() {
+                true => !self.clustering.is_empty(),
+                false => !table.indexes.iter().any(|index| indexes::is_enough(&table, &asked, index)),
+            };
+        let index = if uses_index { indexes::leading(&table, &asked) } else { None };
 
         let mut filter = Vec::new();
         let bounds = self.token.take().map(|TokenRule { lower, upper, .. }| TokenBounds { lower, upper });
@@ -90,6 +128,15 @@ impl Restrictions<'_> {
                 push_filters(entry, &table.columns, &mut filter);
                 continue;
             }
+            let leads = index
+                .as_ref()
+                .is_some_and(|index| entry.columns.iter().any(|&place| table.columns[place].id == index.column));
+            if leads && let Rule::Equal(choice) = &entry.rule {
+                // The index's value is taken from a condition.
+                let columns = entry.columns.clone();
+                let rule = Rule::Equal(choice.clone());
+                push_filters(Entry { columns, is_tuple: entry.is_tuple, rule }, &table.columns, &mut filter);
+            }
             let last = entry.last();
             clustering.tuples |= entry.is_tuple && entry.rule.is_slice();
             match entry.rule {
@@ -109,6 +156,7 @@ impl Restrictions<'_> {
             key_tokens,
             clustering,
             filter,
+            index,
             static_rows,
             key_range,
             key_restricted,

@@ -6,6 +6,7 @@ use crate::row_filter::RowFilter;
 use crate::verbs::{ReadReply, ReadRequest, Request, Resume};
 use crate::{Shard, replica};
 use cql::plan::Selector;
+use engine::index::IndexLookup;
 use model::failure::Detail;
 use model::query::{Partitions, ReadCommand, ReadEnd, Slice};
 use model::{ColumnId, DecoratedKey, ErrorCode, Failure, Table};
@@ -35,6 +36,8 @@ pub(crate) struct ReadPlan {
     pub(crate) slices: Arc<[Slice]>,
     /// What rows are asked for before they count.
     pub(crate) filter: Option<Arc<RowFilter>>,
+    /// The index that leads to the rows.
+    pub(crate) index: Option<IndexLookup>,
     /// PER PARTITION LIMIT, and 1 for DISTINCT; [`u64::MAX`] without.
     pub(crate) per_partition_max: u64,
     /// Whether static columns are shown or asked for.
@@ -102,7 +105,8 @@ impl ReadPlan {
             static_only: self.static_only,
             row_columns: self.row_columns.clone(),
         };
-        ReadRequest { command, selection: self.selection.clone(), filter: self.filter.clone(), bytes_max, places }
+        let (selection, filter, index) = (self.selection.clone(), self.filter.clone(), self.index.clone());
+        ReadRequest { command, selection, filter, index, bytes_max, places }
     }
 
     /// A replica's failure, as a client is told of it.

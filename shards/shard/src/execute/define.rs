@@ -15,6 +15,7 @@
 //! waits; a table made WITH ID never shows rows of an earlier table of that id; what is written after a column was
 //! dropped is later than the drop, also after a restart.
 
+use crate::indexes;
 use crate::schema::cells::read_partition;
 use crate::schema::local::{self, LOCAL_KEY, Stored};
 use crate::schema::rows;
@@ -27,6 +28,7 @@ use engine::store::{LogPosition, Truncation};
 use model::failure::Outcome;
 use model::schema::SYSTEM_KEYSPACES;
 use model::{ErrorCode, Failure, Mutation, Schema, TableId};
+use runtime::Class;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -100,6 +102,11 @@ impl<'s> Definition<'s> {
         let version = crate::schema::random_uuid();
         let after = Arc::new(schema_after(&self.schema, &change, version));
         let gone = dropped(&self.schema, &after, &change.keyspace);
+        let indexed = indexes::missing(&after, &self.schema, &change.keyspace);
+        let unindexed = indexes::missing(&self.schema, &after, &change.keyspace);
+        for (table, index) in &indexed {
+            self.shard.store().prepare_index(table, index).await.map_err(store_failure)?;
+        }
         let kept = self.keep(snapshots::DROPPED, &gone).await?;
 
         if let Some(id) = change.given_id {
@@ -141,6 +148,11 @@ impl<'s> Definition<'s> {
             }
             self.switch(&after, None, &gone, now_micros).await?;
             self.release(&gone).await;
+        }
+        indexes::remove(self.shard, &unindexed).await;
+        for index in indexed {
+            let built = runtime::spawn_in(Class::Background, indexes::build(self.shard.clone(), index));
+            runtime::timeout(indexes::BUILD_WAIT, built).await;
         }
         Ok(Defined { change: Some(change), warnings })
     }

@@ -16,10 +16,11 @@ use crate::row_filter::RowFilter;
 use crate::verbs::Resume;
 use crate::{Parameters, Rows, Shard};
 use cql::plan::{Choice, Limit, PartitionRestriction, Select, Selector, Term, Value};
-use model::key::{Token, TokenRange};
+use engine::index::{ENTRY_EXTRA_BYTES, IndexLookup};
+use model::key::{KEY_BYTES_MAX, Token, TokenRange};
 use model::query::Slice;
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
-use model::{ColumnKind, CqlType, DecoratedKey, Failure};
+use model::{ColumnKind, CqlType, DecoratedKey, Failure, IndexedPart};
 use std::sync::Arc;
 
 /// Which partitions a SELECT visits.
@@ -73,6 +74,7 @@ pub(crate) async fn select(
         selection: statement.selection.clone(),
         row_columns: statement.row_columns.clone(),
         slices,
+        index: lookup_of(select, filter.as_deref())?,
         filter,
         per_partition_max: match select.distinct {
             true => 1,
@@ -136,6 +138,19 @@ pub(crate) async fn select(
     let stopped_at = page.stopped_at.filter(|_| page_rows.is_some() && remaining > 0);
     let state = stopped_at.map(|resume| PagingState { fingerprint: statement.fingerprint, remaining, resume }.encode());
     Ok(rows(statement, projected(shard, select, page.block, values)?, state))
+}
+
+/// What an index is asked for.
+fn lookup_of(select: &Select, filter: Option<&RowFilter>) -> Result<Option<IndexLookup>, Failure> {
+    let Some(index) = &select.index else { return Ok(None) };
+    let value = filter.and_then(|filter| filter.indexed_value(index));
+    let value = value.ok_or_else(|| Failure::server("an index is asked for no value"))?;
+    // The entry of a map begins with two bytes of ours.
+    let extra = if index.part == IndexedPart::Entries { ENTRY_EXTRA_BYTES - 2 } else { 0 };
+    if value.len() + extra > KEY_BYTES_MAX {
+        return Err(Failure::invalid("Index expression values may not be larger than 64K"));
+    }
+    Ok(Some(IndexLookup { index: index.name.clone(), value: value.into() }))
 }
 
 /// Whether a table takes conditional changes.

@@ -31,6 +31,7 @@ fn table(descending: [bool; COLUMNS]) -> Table {
         static_len: 0,
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
+        indexes: Vec::new(),
         options: TableOptions::default(),
     }
 }

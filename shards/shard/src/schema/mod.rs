@@ -118,7 +118,9 @@ async fn load_rows(store: &Store) -> Result<Loaded, Error> {
         tables: cells::read_all(store, table("system_schema", "tables")).await?,
         columns: cells::read_all(store, table("system_schema", "columns")).await?,
         dropped_columns: cells::read_all(store, table("system_schema", "dropped_columns")).await?,
+        indexes: cells::read_all(store, table("system_schema", "indexes")).await?,
     };
+    unsupported::refuse_indexes(table("system_schema", "indexes"), &rows.indexes)?;
     for (name, what) in unsupported::TABLES {
         unsupported::refuse(
             table("system_schema", name),

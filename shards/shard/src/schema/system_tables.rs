@@ -106,6 +106,7 @@ fn empty_table(keyspace: &str, name: &str) -> Table {
         static_len: 0,
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
+        indexes: Vec::new(),
         options: TableOptions::default(),
     }
 }

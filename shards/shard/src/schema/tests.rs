@@ -8,7 +8,7 @@ use super::*;
 use model::mutation::Operation;
 use model::schema::{DroppedColumn, Replication, TableOptions};
 use model::types::UserType;
-use model::{Column, ColumnId, ColumnKind, CqlType, Mutation, Table, text};
+use model::{Column, ColumnId, ColumnKind, CqlType, Index, IndexedPart, Mutation, Table, text};
 
 /// The rows that a mutation writes into one table; deletions are left out.
 fn rows_of(mutation: &Mutation, table: TableId) -> Vec<StoredRow> {
@@ -40,6 +40,7 @@ fn schema_rows(system: &Schema, mutations: &[Mutation]) -> SchemaRows {
         tables: of("tables"),
         columns: of("columns"),
         dropped_columns: of("dropped_columns"),
+        indexes: of("indexes"),
     }
 }
 
@@ -63,6 +64,7 @@ pub(super) fn sample() -> Keyspace {
     let inner = user_type("z Inner", vec![("a".into(), CqlType::Int), ("B".into(), CqlType::Text)]);
     let held = CqlType::User { definition: inner.clone(), frozen: true };
     let outer = user_type("outer", vec![("x".into(), CqlType::List { element: held.into(), frozen: false })]);
+    let index = |name: &str, column: &str, part| Index { name: name.into(), column: column.into(), part };
     let dropped = |name: &str, kind, cql_type: &str, dropped_at| DroppedColumn {
         id: ColumnId(0),
         name: name.into(),
@@ -95,6 +97,7 @@ pub(super) fn sample() -> Keyspace {
         static_len: 1,
         layout: model::schema::Layout::Plain,
         dropped: vec![dropped("gone", Static, "frozen<tuple<int>>", 5_000), dropped("t", Regular, "ascii", -3_000)],
+        indexes: vec![index("by_t", "t", IndexedPart::Simple), index("of aa", "aa", IndexedPart::Values)],
         options: TableOptions {
             allow_auto_snapshot: Some(false),
             incremental_backups: Some(true),
@@ -223,10 +226,10 @@ fn damaged_rows_are_refused_or_read() {
     let whole = rows_of_keyspaces(&system, &[&sample()]);
     let mut refused = 0;
     let mut damage = |rows: &SchemaRows| refused += usize::from(rows::load(&system, rows).is_err());
-    for which in 0..5 {
+    for which in 0..6 {
         fn pick(rows: &mut SchemaRows, which: usize) -> &mut Vec<StoredRow> {
-            let SchemaRows { keyspaces, types, tables, columns, dropped_columns } = rows;
-            [keyspaces, types, tables, columns, dropped_columns].into_iter().nth(which).expect("five")
+            let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes } = rows;
+            [keyspaces, types, tables, columns, dropped_columns, indexes].into_iter().nth(which).expect("six")
         }
         let count = pick(&mut whole.clone(), which).len();
         for row in 0..count {
@@ -294,6 +297,7 @@ fn later(system: &Schema, before: SchemaRows, mutation: &Mutation) -> SchemaRows
         tables: apply("tables", &before.tables),
         columns: apply("columns", &before.columns),
         dropped_columns: apply("dropped_columns", &before.dropped_columns),
+        indexes: apply("indexes", &before.indexes),
     }
 }
 
@@ -331,6 +335,12 @@ fn changes_write_what_the_next_start_reads() {
             table.static_len = 0;
             let Column { id, name, kind, cql_type, .. } = gone;
             table.dropped.insert(1, DroppedColumn { id, name, kind, cql_type, dropped_at: 7_123 });
+        }),
+        in_table(|table| table.indexes.clear()),
+        in_table(|table| table.indexes[0].column = "l".into()),
+        in_table(|table| {
+            let added = Index { name: "by_z".into(), column: "z".into(), part: IndexedPart::Simple };
+            table.indexes.insert(1, added);
         }),
         in_table(|table| {
             let mut added = table.columns[8].clone();

@@ -2,14 +2,13 @@
 //! let it rot.
 
 use super::Error;
-use super::cells::StoredRow;
+use super::cells::{RowReader, StoredRow};
 use model::Table;
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 
 /// The tables of `system_schema` of which a user's keyspace must have no rows, and what their rows are.
-pub(super) const TABLES: [(&str, &str); 6] = [
+pub(super) const TABLES: [(&str, &str); 5] = [
     ("views", "the materialized view"),
-    ("indexes", "an index on"),
     ("functions", "the function"),
     ("aggregates", "the aggregate"),
     ("triggers", "a trigger on"),
@@ -28,6 +27,17 @@ pub(super) fn refuse(table: &Table, what: &str, rows: &[StoredRow]) -> Result<()
             let name = row.clustering.first().map(|name| String::from_utf8_lossy(name)).unwrap_or_default();
             debug_assert!(table.clustering_len > 0, "{} has a name in its clustering", table.name);
             return Err(Error::Unsupported { what: format!("{what} {keyspace}.{name}") });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses indexes of users' tables that are not kept in tables of their own.
+pub(super) fn refuse_indexes(table: &Table, rows: &[StoredRow]) -> Result<(), Error> {
+    for row in rows {
+        let reader = RowReader::new(table, row);
+        if !matches!(reader.text("kind")?.as_str(), "COMPOSITES" | "KEYS") {
+            refuse(table, "a custom index on", std::slice::from_ref(row))?;
         }
     }
     Ok(())

@@ -295,6 +295,7 @@ mod tests {
             static_len: 0,
             layout: model::schema::Layout::Plain,
             dropped: Vec::new(),
+            indexes: Vec::new(),
             options: TableOptions::default(),
         }
     }

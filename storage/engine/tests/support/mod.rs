@@ -63,6 +63,7 @@ pub(crate) fn table_of(keyspace: &str, number: u8, regular: &[&str]) -> Arc<Tabl
         static_len: 0,
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
+        indexes: Vec::new(),
         options: TableOptions::default(),
     })
 }

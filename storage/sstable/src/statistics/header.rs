@@ -136,6 +136,7 @@ impl Header {
             static_len: self.statics.len(),
             layout: model::schema::Layout::Plain,
             dropped: Vec::new(),
+            indexes: Vec::new(),
             options: TableOptions::default(),
         };
         table.number_columns();

@@ -137,6 +137,7 @@ pub(crate) fn table(files: &Files, sstables: &[Sstable<'_>]) -> Table {
         layout: model::schema::Layout::Plain,
         columns,
         dropped,
+        indexes: Vec::new(),
         options: TableOptions::default(),
     };
     table.number_columns();

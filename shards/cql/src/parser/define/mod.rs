@@ -1,12 +1,14 @@
 //! CREATE, ALTER, DROP, USE, TRUNCATE, and the statements about roles: what kind of statement it is, keyspaces and
-//! properties. Tables, types and DESCRIBE beside this file.
+//! properties. Tables, types, indexes and DESCRIBE beside this file.
 
 mod describe;
+mod index;
 mod table;
 mod user_type;
 
 use crate::ast::{
-    AlterKeyspace, Body, CreateKeyspace, Definition, DropKeyspace, DropTable, DropType, Property, PropertyValue,
+    AlterKeyspace, Body, CreateKeyspace, Definition, DropIndex, DropKeyspace, DropTable, DropType, Property,
+    PropertyValue,
 };
 use crate::lexer::{Kind, syntax};
 use crate::parser::{Parser, anonymous, unsupported};
@@ -15,12 +17,8 @@ use model::Failure;
 type Result<T> = std::result::Result<T, Failure>;
 
 /// What can be created, altered and dropped but is not in Helenus yet: the keyword and the feature's name.
-const KINDS: [(&str, &str); 4] = [
-    ("index", "secondary indexes"),
-    ("function", "user-defined functions"),
-    ("aggregate", "user-defined aggregates"),
-    ("trigger", "triggers"),
-];
+const KINDS: [(&str, &str); 3] =
+    [("function", "user-defined functions"), ("aggregate", "user-defined aggregates"), ("trigger", "triggers")];
 
 /// What can be granted.
 const PERMISSIONS: [&str; 11] = [
@@ -104,8 +102,12 @@ impl Parser<'_> {
         if self.accept_word("type")? {
             return self.create_type();
         }
-        if self.token.is("custom") && self.peek()?.is("index") {
+        let custom = self.token.is("custom") && self.peek()?.is("index");
+        if custom {
             self.advance()?;
+        }
+        if self.accept_word("index")? {
+            return self.create_index(custom);
         }
         if self.token.is("or") && self.peek()?.is("replace") {
             self.advance()?;
@@ -126,6 +128,10 @@ impl Parser<'_> {
         if self.accept_word("type")? {
             let if_exists = self.if_exists()?;
             return Ok(define(Definition::DropType(DropType { name: self.user_type_name()?, if_exists })));
+        }
+        if self.accept_word("index")? {
+            let if_exists = self.if_exists()?;
+            return Ok(define(Definition::DropIndex(DropIndex { name: self.table_name()?, if_exists })));
         }
         if self.token.is("identity") {
             return Err(anonymous());
@@ -153,9 +159,6 @@ impl Parser<'_> {
     fn other_kind(&mut self, existing: bool) -> Result<Body> {
         for (word, feature) in KINDS {
             if self.accept_word(word)? {
-                if !existing && word == "index" && self.token.is("on") {
-                    return Err(unsupported(feature));
-                }
                 if existing {
                     self.if_exists()?
                 } else {

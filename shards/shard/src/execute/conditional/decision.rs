@@ -319,7 +319,8 @@ async fn read(
         wants_static: asked.reads_statics,
         row_columns: None,
     };
-    let read = ReadRequest { command, selection: selection.into(), filter: None, bytes_max: usize::MAX, places: false };
+    let (selection, bytes_max) = (selection.into(), usize::MAX);
+    let read = ReadRequest { command, selection, filter: None, index: None, bytes_max, places: false };
     let mut sink = RowBlockSink::new(table, &read);
     let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
     let end = shard.store().read(&read.command, &mut sink).await.map_err(failed)?;

@@ -17,7 +17,7 @@ use model::identifier::quoted;
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::types::UserType;
 use model::value::push_element;
-use model::{CqlType, Failure, Keyspace, Schema, Table};
+use model::{CqlType, Failure, Index, Keyspace, Schema, Table};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ pub(crate) fn describe(
             let keyspace = within(keyspace)?;
             let index = find_index(keyspace, name);
             let index = index.ok_or_else(|| missing("Table for existing index", name, keyspace))?;
-            statements(vec![Thing::Index(index)])
+            statements(vec![index])
         }
         DescribeTarget::Type { keyspace, name } => {
             let keyspace = within(keyspace)?;
@@ -109,7 +109,7 @@ pub(crate) fn describe(
             };
             match (find_table(keyspace, name), find_index(keyspace, name)) {
                 (Some(table), _) => statements(with_indexes(table)),
-                (None, Some(index)) => statements(vec![Thing::Index(index)]),
+                (None, Some(index)) => statements(vec![index]),
                 (None, None) => Err(Failure::invalid(format!("'{name}' not found in keyspace '{}'", keyspace.name))),
             }
         }
@@ -129,7 +129,11 @@ pub(crate) fn recreate(keyspace: &Keyspace, table: &Table) -> String {
     for definition in types {
         out += &unless_there("TYPE", &statement::user_type(definition));
     }
-    out + &unless_there("TABLE", &statement::table(table, true))
+    out += &unless_there("TABLE", &statement::table(table, true));
+    for index in &table.indexes {
+        out += &unless_there("INDEX", &statement::index(table, index));
+    }
+    out
 }
 
 fn unless_there(kind: &str, statement: &str) -> String {
@@ -142,7 +146,8 @@ enum Thing<'s> {
     Keyspace(&'s Keyspace),
     Type(&'s UserType),
     Table(&'s Table),
-    Index(&'static CustomIndex),
+    Index(&'s Table, &'s Index),
+    CustomIndex(&'static CustomIndex),
 }
 
 impl Thing<'_> {
@@ -151,7 +156,8 @@ impl Thing<'_> {
             Thing::Keyspace(keyspace) => &keyspace.name,
             Thing::Type(definition) => &definition.keyspace,
             Thing::Table(table) => &table.keyspace,
-            Thing::Index(index) => index.keyspace,
+            Thing::Index(table, _) => &table.keyspace,
+            Thing::CustomIndex(index) => index.keyspace,
         }
     }
 
@@ -160,7 +166,7 @@ impl Thing<'_> {
             Thing::Keyspace(_) => "keyspace",
             Thing::Type(_) => "type",
             Thing::Table(_) => "table",
-            Thing::Index(_) => "index",
+            Thing::Index(..) | Thing::CustomIndex(_) => "index",
         }
     }
 
@@ -169,7 +175,8 @@ impl Thing<'_> {
             Thing::Keyspace(keyspace) => &keyspace.name,
             Thing::Type(definition) => &definition.name,
             Thing::Table(table) => &table.name,
-            Thing::Index(index) => index.name,
+            Thing::Index(_, index) => &index.name,
+            Thing::CustomIndex(index) => index.name,
         }
     }
 
@@ -178,7 +185,8 @@ impl Thing<'_> {
             Thing::Keyspace(keyspace) => statement::keyspace(keyspace),
             Thing::Type(definition) => statement::user_type(definition),
             Thing::Table(table) => statement::table(table, internals),
-            Thing::Index(index) => statement::index(index),
+            Thing::Index(table, index) => statement::index(table, index),
+            Thing::CustomIndex(index) => statement::custom_index(index),
         }
     }
 }
@@ -228,13 +236,23 @@ fn find_table<'s>(keyspace: &'s Keyspace, name: &str) -> Option<&'s Table> {
     keyspace.tables.get(name).map(|table| &**table).filter(|table| !is_hidden(table))
 }
 
-fn find_index(keyspace: &Keyspace, name: &str) -> Option<&'static CustomIndex> {
-    INDEXES.iter().find(|index| index.keyspace == keyspace.name && index.name == name)
+fn find_index<'s>(keyspace: &'s Keyspace, name: &str) -> Option<Thing<'s>> {
+    sorted_tables(keyspace).into_iter().flat_map(indexes).find(|index| index.name() == name)
+}
+
+/// The indexes of a table, by name.
+fn indexes(table: &Table) -> Vec<Thing<'_>> {
+    let custom = INDEXES.iter().filter(|index| (index.keyspace, index.table) == (&table.keyspace, &table.name));
+    let own = table.indexes.iter().map(|index| Thing::Index(table, index));
+    let mut things: Vec<Thing<'_>> = own.chain(custom.map(Thing::CustomIndex)).collect();
+    by_name(&mut things, |index| index.name());
+    things
 }
 
 fn with_indexes(table: &Table) -> Vec<Thing<'_>> {
-    let indexes = INDEXES.iter().filter(|index| (index.keyspace, index.table) == (&table.keyspace, &table.name));
-    std::iter::once(Thing::Table(table)).chain(indexes.map(Thing::Index)).collect()
+    let mut things = vec![Thing::Table(table)];
+    things.extend(indexes(table));
+    things
 }
 
 fn with_tables(keyspace: &Keyspace) -> Vec<Thing<'_>> {

@@ -7,7 +7,7 @@ use crate::schema::system_tables::CustomIndex;
 use model::identifier::quoted;
 use model::schema::{DroppedColumn, VIRTUAL_KEYSPACES};
 use model::types::UserType;
-use model::{Column, ColumnKind, CqlType, Keyspace, Table};
+use model::{Column, ColumnKind, CqlType, Index, Keyspace, Table};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -54,7 +54,18 @@ pub(super) fn user_type(definition: &UserType) -> String {
 }
 
 /// CREATE INDEX.
-pub(super) fn index(index: &CustomIndex) -> String {
+pub(super) fn index(table: &Table, index: &Index) -> String {
+    format!(
+        "CREATE INDEX {} ON {}.{} ({});",
+        quoted(&index.name),
+        quoted(&table.keyspace),
+        quoted(&table.name),
+        index.target()
+    )
+}
+
+/// CREATE CUSTOM INDEX.
+pub(super) fn custom_index(index: &CustomIndex) -> String {
     format!(
         "CREATE CUSTOM INDEX {} ON {}.{} () USING {};",
         quoted(index.name),

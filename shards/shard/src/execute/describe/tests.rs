@@ -106,6 +106,7 @@ fn sample() -> Schema {
         static_len: 0,
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
+        indexes: Vec::new(),
         options,
     };
     let zz = Table {
@@ -125,6 +126,7 @@ fn sample() -> Schema {
         static_len: 0,
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
+        indexes: Vec::new(),
         options: TableOptions::default(),
     };
     let replication = Replication {

@@ -19,10 +19,12 @@ use crate::verbs::Request;
 use crate::{Parameters, Shard, replica};
 use cells::{Cells, Lists};
 use cql::plan::{Modify, ModifyKind, Term, Value, ttl_of};
+use engine::index::{TooLong, too_long};
+use model::key::KEY_BYTES_MAX;
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
 use model::row::{Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
 use model::schema::Layout;
-use model::{Consistency, CqlType, Failure, HashMap, MutationBuilder, Table, TableId};
+use model::{Consistency, CqlType, Failure, HashMap, Mutation, MutationBuilder, Table, TableId};
 use reading::ReadingChange;
 use std::sync::Arc;
 
@@ -166,6 +168,8 @@ struct Group {
     table: Arc<Table>,
     local: bool,
     current: Option<TableId>,
+    /// The tables with indexes among those changed.
+    indexed: Vec<Arc<Table>>,
     builder: MutationBuilder,
 }
 
@@ -220,9 +224,14 @@ impl Mutations {
         };
         if at == next {
             let builder = MutationBuilder::new(key);
-            self.groups.push(Group { table: table.clone(), local, current: None, builder });
+            let indexed = Vec::new();
+            self.groups.push(Group { table: table.clone(), local, current: None, indexed, builder });
         }
-        &mut self.groups[at]
+        let group = &mut self.groups[at];
+        if !table.indexes.is_empty() && !group.indexed.iter().any(|indexed| indexed.id == table.id) {
+            group.indexed.push(table.clone());
+        }
+        group
     }
 
     /// Partitions changed so far.
@@ -244,10 +253,20 @@ impl Mutations {
                 if mutation.bytes().len() > MUTATION_BYTES_MAX {
                     return Err(replica::oversized(mutation.bytes().len(), &group.table.keyspace, &group.table.name));
                 }
+                group.indexed.iter().try_for_each(|table| check_indexed(table, &mutation))?;
                 Ok(Routed { mutation, local: group.local, counts: group.table.is_counter() })
             })
             .collect()
     }
+}
+
+/// Refuses values that indexes of a table do not take.
+fn check_indexed(table: &Table, mutation: &Mutation) -> Result<(), Failure> {
+    let Some(TooLong { index, column, bytes }) = too_long(table, mutation) else { return Ok(()) };
+    let full_name = table.full_name();
+    Err(Failure::invalid(format!(
+        "Cannot index value of size {bytes} for index {index} on {full_name}({column}) (maximum allowed size={KEY_BYTES_MAX})"
+    )))
 }
 
 /// What a statement does to each of its partitions.

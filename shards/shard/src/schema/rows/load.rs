@@ -8,7 +8,7 @@ use crate::schema::Error;
 use crate::schema::cells::{RowReader, StoredRow};
 use model::schema::{DroppedColumn, Replication, TableOptions};
 use model::types::UserType;
-use model::{Column, ColumnId, ColumnKind, CqlType, Keyspace, Schema, Table, TableId};
+use model::{Column, ColumnId, ColumnKind, CqlType, Index, Keyspace, Schema, Table, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,11 +20,12 @@ pub(crate) struct SchemaRows {
     pub(crate) tables: Vec<StoredRow>,
     pub(crate) columns: Vec<StoredRow>,
     pub(crate) dropped_columns: Vec<StoredRow>,
+    pub(crate) indexes: Vec<StoredRow>,
 }
 
 /// The keyspaces that the rows describe, by name. `schema` is any that has the system tables.
 pub(crate) fn load(schema: &Schema, rows: &SchemaRows) -> Result<BTreeMap<String, Keyspace>, Error> {
-    let SchemaRows { keyspaces, types, tables, columns, dropped_columns } = rows;
+    let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes } = rows;
     let mut found = BTreeMap::new();
     let description = system_table(schema, "system_schema", "keyspaces");
     for row in keyspaces {
@@ -51,13 +52,28 @@ pub(crate) fn load(schema: &Schema, rows: &SchemaRows) -> Result<BTreeMap<String
         dropped_of.entry(owner).or_default().push(load_dropped(row)?);
     }
 
+    let description = system_table(schema, "system_schema", "indexes");
+    let mut indexes_of: BTreeMap<(String, String), Vec<Index>> = BTreeMap::new();
+    for row in indexes {
+        let row = RowReader::new(description, row);
+        let owner = (row.text("keyspace_name")?, row.text("table_name")?);
+        if let Some(index) = load_index(row)? {
+            indexes_of.entry(owner).or_default().push(index);
+        }
+    }
+
     let description = system_table(schema, "system_schema", "tables");
     for row in tables {
         let row = RowReader::new(description, row);
         let owner = (row.text("keyspace_name")?, row.text("table_name")?);
         let columns = columns_of.remove(&owner).unwrap_or_default();
         let dropped = dropped_of.remove(&owner).unwrap_or_default();
-        let table = load_table(row, columns, dropped)?;
+        let mut table = load_table(row, columns, dropped)?;
+        table.indexes = indexes_of.remove(&owner).unwrap_or_default();
+        table.indexes.sort_by(|a, b| a.name.cmp(&b.name));
+        if table.indexes.iter().any(|index| table.column(&index.column).is_none()) {
+            return Err(row.malformed("table_name"));
+        }
         let keyspace = found.get_mut(&table.keyspace).ok_or_else(|| row.malformed("keyspace_name"))?;
         keyspace.tables.insert(table.name.clone(), Arc::new(table));
     }
@@ -135,6 +151,15 @@ fn load_dropped(row: RowReader<'_>) -> Result<DroppedColumn, Error> {
     Ok(DroppedColumn { id: ColumnId(0), name: row.text("column_name")?, kind, cql_type, dropped_at })
 }
 
+/// `None` of a system table's custom index, which is not in descriptions of tables.
+fn load_index(row: RowReader<'_>) -> Result<Option<Index>, Error> {
+    if row.text("kind")? == "CUSTOM" {
+        return Ok(None);
+    }
+    let target = row.text_map("options")?.remove("target").ok_or_else(|| row.malformed("options"))?;
+    Index::parse(&row.text("index_name")?, &target).map(Some).ok_or_else(|| row.malformed("options"))
+}
+
 fn load_column(row: RowReader<'_>, keyspace: Option<&Keyspace>) -> Result<Column, Error> {
     let kind = match row.text("kind")?.as_str() {
         "partition_key" => ColumnKind::PartitionKey,
@@ -209,6 +234,7 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         static_len,
         layout,
         dropped,
+        indexes: Vec::new(),
         options,
     };
     table.number_columns();

@@ -19,7 +19,7 @@ use model::row::{Deletion, RowBuilder};
 use model::schema::DroppedColumn;
 use model::types::UserType;
 use model::value::push_element;
-use model::{Column, ColumnKind, Keyspace, Mutation, MutationBuilder, Schema, Table};
+use model::{Column, ColumnKind, Index, Keyspace, Mutation, MutationBuilder, Schema, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -178,6 +178,7 @@ impl Changes<'_> {
         self.options(table, None);
         table.columns.iter().for_each(|column| self.column(table, column));
         table.dropped.iter().for_each(|dropped| self.dropped_column(table, dropped));
+        table.indexes.iter().for_each(|index| self.index(table, index));
     }
 
     /// Both have the same name.
@@ -194,6 +195,12 @@ impl Changes<'_> {
             if before.column(&column.name).is_none_or(|old| column_row(old) != column_row(column)) {
                 self.column(after, column);
             }
+        }
+        for index in before.indexes.iter().filter(|index| !after.indexes.contains(index)) {
+            self.delete("indexes", &[&after.name, &index.name]);
+        }
+        for index in after.indexes.iter().filter(|index| !before.indexes.contains(index)) {
+            self.index(after, index);
         }
         for dropped in &after.dropped {
             if !before.dropped.contains(dropped) {
@@ -260,6 +267,15 @@ impl Changes<'_> {
             .set("position", position.to_be_bytes())
             .set("type", cql_type)
             .finish(self.mutation.table(columns.id));
+    }
+
+    fn index(&mut self, table: &Table, index: &Index) {
+        let indexes = system_table(self.schema, "system_schema", "indexes");
+        let target = index.target();
+        RowWriter::new(indexes, &[table.name.as_bytes(), index.name.as_bytes()], self.timestamp)
+            .set("kind", "COMPOSITES")
+            .set("options", frozen_map([("target", target.as_bytes())].into_iter()))
+            .finish(self.mutation.table(indexes.id));
     }
 
     fn dropped_column(&mut self, table: &Table, dropped: &DroppedColumn) {

@@ -1,0 +1,114 @@
+//! Indexes of the workload's tables, and reads of whole tables through them, each checked by the oracle.
+//!
+//! Clients drop indexes and make them again under their own traffic; a read that finds no index, or one that is not built,
+//! is refused and tells nothing.
+
+use crate::history::{CellKey, Violation, WriteId};
+use crate::oracle;
+use crate::reads::{cell_number, select};
+use crate::tables::column::{A, M, S};
+use crate::tables::{ELEMENTS, PARTITIONS, ROWS, TestTable, row_cells};
+use crate::workload::{Broken, SharedWorld};
+use runtime::rng;
+use server::client::{Client, QueryOptions};
+use std::collections::BTreeSet;
+
+/// What is indexed: of tables with rows all, of the others the first.
+const TARGETS: [&str; 5] = ["a", "s", "keys(m)", "ck", "st"];
+
+/// How many indexes a table has.
+fn count(table: TestTable) -> usize {
+    if table.is_wide() { TARGETS.len() } else { 1 }
+}
+
+fn name(table: TestTable, at: usize) -> String {
+    let (keyspace, table) = table.keyspace_and_name();
+    format!("{keyspace}.{table}_{at}")
+}
+
+/// CREATE INDEX of every index of a table.
+pub(crate) fn create_all(table: TestTable) -> Vec<String> {
+    (0..count(table)).map(|at| create(table, at)).collect()
+}
+
+fn create(table: TestTable, at: usize) -> String {
+    let index = name(table, at);
+    let index = index.split_once('.').map_or(index.as_str(), |(_, index)| index);
+    format!("CREATE INDEX IF NOT EXISTS {index} ON {} ({})", table.name(), TARGETS[at])
+}
+
+/// Drops an index of a table or makes it again.
+pub(crate) fn any_change(table: TestTable) -> String {
+    let at = rng::below(count(table) as u64) as usize;
+    if rng::below(3) == 0 { format!("DROP INDEX IF EXISTS {}", name(table, at)) } else { create(table, at) }
+}
+
+/// Reads a whole table through an index, in pages at times.
+pub(crate) async fn read(client: &mut Client, world: &SharedWorld, table: TestTable) -> Result<(), Broken> {
+    let at = rng::below(count(table) as u64) as usize;
+    let id = (world.borrow().history.next_id() - rng::below(60) as i64).max(1);
+    let (element, ck) = (rng::below(ELEMENTS as u64) as i64, rng::below(ROWS as u64) as i64);
+    let condition = match at {
+        0 => format!("a = {id}"),
+        1 => format!("s CONTAINS {element}"),
+        2 => format!("m CONTAINS KEY {element}"),
+        3 => format!("ck = {ck}"),
+        _ => format!("st = {id}"),
+    };
+    let columns = if table.is_wide() { "pk, ck" } else { "pk" };
+    let text = format!("SELECT {columns} FROM {} WHERE {condition}", table.name());
+    let mut options = QueryOptions::default();
+    if rng::below(2) == 0 {
+        options.page_size = Some(1 + rng::below(4) as i32);
+    }
+    let started = runtime::now().0;
+    let mut rows: BTreeSet<(i64, Option<i64>)> = BTreeSet::new();
+    loop {
+        let Some(outcome) = select(client, world, &text, &options).await? else { return Ok(()) };
+        for row in &outcome.rows {
+            let place = (cell_number(&row[0]).unwrap_or(-1), row.get(1).and_then(cell_number));
+            if !rows.insert(place) {
+                return Err(Violation(format!("{text}: row {place:?} came twice")).into());
+            }
+        }
+        match outcome.paging_state {
+            Some(state) => options.paging_state = Some(state),
+            None => break,
+        }
+    }
+    let span = (started, runtime::now().0);
+    let mut world = world.borrow_mut();
+    world.reads_checked += 1;
+    let history = &world.history;
+    let check = |pk: i64| -> Result<(), Violation> {
+        let cks = table.clusterings();
+        let came: BTreeSet<i64> =
+            rows.iter().filter(|(of, _)| *of == pk).map(|(_, ck)| ck.unwrap_or_default()).collect();
+        let cells = |column, element| -> Vec<(i64, CellKey)> {
+            cks.iter().map(|ck| (*ck, table.cell(pk, *ck, column, element))).collect()
+        };
+        match at {
+            0 => oracle::check_filter(history, &cells(A, 0), &came, |value| value == Some(id), span),
+            1 => oracle::check_filter(history, &cells(S, element), &came, |value| value.is_some(), span),
+            2 => oracle::check_filter(history, &cells(M, element), &came, |value| value.is_some(), span),
+            3 => {
+                let cells = row_cells(history, table.index, pk, ck);
+                match came.contains(&ck) {
+                    true if !history.may_exist(&cells, span) => Err(Violation(format!("row {pk} {ck} was not there"))),
+                    false if history.must_exist(&cells, span) => Err(Violation(format!("row {pk} {ck} is missing"))),
+                    _ => Ok(()),
+                }
+            }
+            _ => {
+                // A partition of static columns alone gives a row too.
+                let there = came.iter().next().map(|_| 0).into_iter().collect();
+                let wanted = |value: Option<WriteId>| value == Some(id);
+                oracle::check_filter(history, &[(0, table.static_cell(pk))], &there, wanted, span)
+            }
+        }
+    };
+    for pk in 0..PARTITIONS {
+        check(pk).map_err(|Violation(violation)| Violation(format!("{text}: pk {pk}: {violation}")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! CREATE INDEX.
+
+use super::define;
+use crate::ast::{Body, CreateIndex, Definition};
+use crate::lexer::Kind;
+use crate::parser::Parser;
+use model::{Failure, IndexedPart};
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// What of a column's values, as written around its name.
+const PARTS: [(&str, IndexedPart); 4] = [
+    ("values", IndexedPart::Values),
+    ("keys", IndexedPart::Keys),
+    ("entries", IndexedPart::Entries),
+    ("full", IndexedPart::Full),
+];
+
+impl Parser<'_> {
+    /// What follows `CREATE [CUSTOM] INDEX`.
+    pub(super) fn create_index(&mut self, custom: bool) -> Result<Body> {
+        let if_not_exists = self.if_not_exists()?;
+        let name = match self.token.is("on") {
+            true => None,
+            false => Some(self.name_of("index")?),
+        };
+        self.expect_word("on")?;
+        let table = self.table_name()?;
+        self.expect(Kind::ParenOpen, "'('")?;
+        let targets = match self.token.kind == Kind::ParenClose {
+            true => Vec::new(),
+            false => self.list(Self::index_target)?,
+        };
+        self.expect(Kind::ParenClose, "')'")?;
+        let class = match self.accept_word("using")? {
+            true if self.token.kind == Kind::String => self.constant()?.map(|(_, text)| text),
+            true => return Err(self.no_viable()),
+            false => None,
+        };
+        let properties = if self.token.is("with") { self.properties()? } else { Vec::new() };
+        let create = CreateIndex { name, if_not_exists, table, targets, custom, class, properties };
+        Ok(define(Definition::CreateIndex(create)))
+    }
+
+    fn index_target(&mut self) -> Result<(String, IndexedPart)> {
+        for (word, part) in PARTS {
+            if self.token.is(word) && self.peek()?.kind == Kind::ParenOpen {
+                self.advance()?;
+                self.advance()?;
+                let column = self.name()?;
+                self.expect(Kind::ParenClose, "')'")?;
+                return Ok((column, part));
+            }
+        }
+        Ok((self.name()?, IndexedPart::Simple))
+    }
+}

@@ -1,0 +1,259 @@
+//! Entries of what is there already: a build, once per index and shard.
+//!
+//! 1. The base is flushed, so that every write that began before its index was known is in an SSTable.
+//! 2. Its rows are read in pieces and their entries added; writes add theirs meanwhile.
+//! 3. The index is flushed; then a file in its directory, of the shard's name and its tokens, says that it is built.
+//!
+//! A start finds the file, or builds again: also where it opens a foreign SSTable, whose rows nobody gave entries, or where
+//! cores have other tokens than before. What is imported is read before it is shown ([`Inner::index_opened`]).
+//!
+//! Invariants: the file is there only if every row that the shard owns, in SSTables and log, has its entry.
+
+use super::{IndexState, directory_name};
+use crate::memtable::Memtable;
+use crate::open_sstable::OpenSstable;
+use crate::store::{Inner, Store};
+use crate::tracker::View;
+use crate::transaction::{self, entries};
+use crate::{Error, read};
+use model::key::TokenRange;
+use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink, SinkState, Slice};
+use model::schema::SYSTEM_KEYSPACES;
+use model::{Table, TableId};
+use runtime::file::{create_dir_all, list_dir, remove, remove_dir, replace_small, sync_dir};
+use runtime::{Class, HashSet};
+use sstable::Descriptor;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Visits of one read of the base.
+const VISITS: u64 = 1024;
+
+const BUILT: &str = "helenus-built";
+
+impl Store {
+    /// Builds an index of a table on this shard, unless it is built; nothing if the table has no such index.
+    ///
+    /// # Errors
+    /// The disk's; whoever asks again goes on with it.
+    pub async fn build_index(&self, table: TableId, index: &str) -> Result<(), Error> {
+        let pass = self.inner().gate.enter().ok_or(Error::Closing)?;
+        let inner = self.inner().clone();
+        let index = index.to_owned();
+        runtime::spawn_in(Class::Background, async move {
+            let _pass = pass;
+            let id = super::table_id(table, &index);
+            while !inner.building.borrow_mut().insert(id) {
+                // Whoever builds it may fail.
+                runtime::sleep(super::BUILDING_WAIT).await;
+            }
+            let built = inner.build_index(table, &index).await;
+            inner.building.borrow_mut().remove(&id);
+            inner.faults.noted(built)
+        })
+        .await
+    }
+
+    /// Whether every row of a table that this shard owns is in an index; `None` if there is no such index.
+    pub fn is_index_built(&self, table: TableId, index: &str) -> Option<bool> {
+        let indexes = self.inner().indexes_of(table);
+        indexes.iter().find(|state| state.index.name == index).map(|state| state.built.get())
+    }
+
+    /// On shard 0, before an index is made or once it is gone: its directory is as if there never was one of its name.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub async fn prepare_index(&self, base: &Table, index: &str) -> Result<(), Error> {
+        clear(&self.inner().directory_of(base).join(directory_name(index))).await
+    }
+}
+
+impl Inner {
+    async fn build_index(self: &Rc<Self>, table: TableId, name: &str) -> Result<(), Error> {
+        let find = || self.indexes_of(table).iter().find(|state| state.index.name == name).cloned();
+        let Some(index) = find() else { return Ok(()) };
+        if index.built.get() {
+            return Ok(());
+        }
+        self.flush(table).await?;
+        let mut after: Option<Position> = None;
+        loop {
+            // The table may be another one by now.
+            let Some(index) = find() else { return Ok(()) };
+            let (memtable, view) = self.readable(table)?;
+            let end = self.add_entries(&index, &memtable, &view, after.take()).await?;
+            match end {
+                ReadEnd::Exhausted | ReadEnd::Stopped => break,
+                ReadEnd::Paused(resume) => after = Some(resume.position),
+            }
+            if self.gate.is_closed() {
+                return Err(Error::Closing);
+            }
+            runtime::yield_if_needed().await;
+        }
+        self.flush(table).await?;
+        let Some(index) = find() else { return Ok(()) };
+        let directory = self.directory_of(&index.table);
+        create_dir_all(&directory).await.map_err(Error::Io)?;
+        replace_small(&directory.join(self.built_file()), b"1\n").await.map_err(Error::Io)?;
+        index.built.set(true);
+        Ok(())
+    }
+
+    /// Adds the entries of some rows that are live now.
+    async fn add_entries(
+        self: &Rc<Self>,
+        index: &Rc<IndexState>,
+        memtable: &Rc<Memtable>,
+        view: &Rc<View>,
+        resume: Option<Position>,
+    ) -> Result<ReadEnd, Error> {
+        self.wait_for_entries().await?;
+        let command = ReadCommand {
+            table: index.base.id,
+            now_in_seconds: runtime::wall_micros().div_euclid(1_000_000),
+            partitions: Partitions::Range(TokenRange::FULL),
+            slices: Arc::from([Slice::all()]),
+            reversed: false,
+            rows_max: u64::MAX,
+            per_partition_max: u64::MAX,
+            visits_max: VISITS,
+            resume,
+            resume_partition_rows: 0,
+            static_only: index.base.static_len > 0,
+            wants_static: index.base.static_len > 0,
+            row_columns: None,
+        };
+        let mut entries = Entries { inner: self, index };
+        read::read(self, memtable, view, &command, &mut entries).await
+    }
+
+    /// Waits while memtables have no room.
+    async fn wait_for_entries(&self) -> Result<(), Error> {
+        if self.user_bytes.get() >= self.flush_at() {
+            let _reserved = self.wait_for_room(0).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives the rows of SSTables that are about to become a table's their entries, durably.
+    pub(crate) async fn index_opened(self: &Rc<Self>, table: TableId, opened: &[Rc<OpenSstable>]) -> Result<(), Error> {
+        let indexes = self.indexes_of(table);
+        if indexes.is_empty() || opened.is_empty() {
+            return Ok(());
+        }
+        let view = Rc::new(View::default().replaced(&[], opened));
+        for index in indexes.iter() {
+            let empty = self.new_memtable(&index.base);
+            let mut after = None;
+            while let ReadEnd::Paused(resume) = self.add_entries(index, &empty, &view, after.take()).await? {
+                after = Some(resume.position);
+            }
+        }
+        self.flush(table).await
+    }
+
+    fn built_file(&self) -> String {
+        let map = self.options.shard_map;
+        format!("{BUILT}-{}-{}-{}", self.shard, map.shards, map.ignore_msb)
+    }
+
+    /// After the SSTables of a table and of its indexes were opened: which indexes are built.
+    pub(crate) async fn load_built(&self, table: TableId) -> Result<(), Error> {
+        let indexes = self.indexes_of(table);
+        let foreign = match self.tables.borrow().get(&table) {
+            Some(state) if !indexes.is_empty() => state.view.sstables.iter().any(|sstable| sstable.foreign),
+            _ => return Ok(()),
+        };
+        for index in indexes.iter() {
+            let directory = self.directory_of(&index.table);
+            let path = directory.join(self.built_file());
+            let is_built = entries(&directory).await?.contains(&path);
+            if is_built && (foreign || self.unusable.borrow().iter().any(|(of, _)| *of == directory)) {
+                remove(&path).await.map_err(Error::Io)?;
+                sync_dir(&directory).await.map_err(Error::Io)?;
+                continue;
+            }
+            index.built.set(is_built);
+        }
+        Ok(())
+    }
+
+    /// On shard 0, once every shard has opened its SSTables: removes SSTables of indexes that no shard can use, and
+    /// directories of indexes that there are no longer.
+    pub(crate) async fn clear_indexes(&self) -> Result<(), Error> {
+        if self.shard != 0 {
+            return Ok(());
+        }
+        let unusable = std::mem::take(&mut *self.unusable.borrow_mut());
+        for (directory, name) in unusable {
+            transaction::delete(&directory, |found| *found == name).await.map_err(Error::Io)?;
+        }
+        let tables: Vec<(PathBuf, HashSet<String>)> = {
+            let tables = self.tables.borrow();
+            let bases = tables.values().filter(|state| state.index_of.is_none());
+            let bases = bases.filter(|state| !SYSTEM_KEYSPACES.contains(&state.table.keyspace.as_str()));
+            let named = |state: &crate::table::TableState| {
+                let names = state.indexes.iter().map(|index| directory_name(&index.index.name)).collect();
+                (self.directory_of(&state.table), names)
+            };
+            bases.map(named).collect()
+        };
+        for (directory, names) in tables {
+            for path in entries(&directory).await? {
+                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                if name.starts_with('.') && !names.contains(name) && is_index(&path).await {
+                    clear(&path).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives rows their entries.
+struct Entries<'b> {
+    inner: &'b Rc<Inner>,
+    index: &'b Rc<IndexState>,
+}
+
+impl RowSink for Entries<'_> {
+    fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
+        // The memtable of this moment: nothing is awaited from here to the entry.
+        if let Ok((memtable, _)) = self.inner.readable(self.index.id()) {
+            self.index.note_live(&memtable, row);
+        }
+        SinkState::Open
+    }
+}
+
+/// Whether this is a directory with nothing but what an index leaves.
+async fn is_index(path: &Path) -> bool {
+    let is_own = |file: &PathBuf| {
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with(BUILT) || Descriptor::parse(name).is_some() || transaction::is_log(name)
+    };
+    list_dir(path).await.is_ok_and(|files| files.iter().all(is_own))
+}
+
+/// Removes an index's directory with what is in it.
+pub(super) async fn clear(directory: &Path) -> Result<(), Error> {
+    let files = match list_dir(directory).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        listed => listed.map_err(Error::Io)?,
+    };
+    for file in files {
+        match remove(&file).await {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed.map_err(Error::Io)?,
+        }
+    }
+    remove_dir(directory).await.map_err(Error::Io)?;
+    match directory.parent() {
+        Some(parent) => sync_dir(parent).await.map_err(Error::Io),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,375 @@
+//! A read through an index: entries of a value in the base's order, their rows from the base.
+//!
+//! 1. Entries are read from the index's table in batches, from where the read goes on, within its partition or tokens.
+//! 2. The entries of one partition become one read of the base: of their rows, or of the whole partition if the entries
+//!    are of partitions. The sink's filter, which has the indexed condition too, sees every row.
+//! 3. Entries whose row was looked for and does not hold their value are deleted, with the timestamp that they have.
+//!
+//! Invariants: rows come in the base's order, each once; the memory of a read does not grow with what the index holds; a
+//! read ends as one of the base does.
+
+use super::IndexState;
+use crate::store::Store;
+use crate::{Error, read};
+use model::comparable::{self, BoundSide};
+use model::key::TokenRange;
+use model::mutation::Clustering;
+use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, Resume, RowSink, SinkState, Slice};
+use model::row::CellContent;
+use model::{DecoratedKey, Token};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Fewest and most entries of one batch.
+const BATCH_ENTRIES: (u64, u64) = (16, 512);
+/// Most entries of one read of the base.
+const GROUP_ENTRIES_MAX: usize = 128;
+
+/// Which rows of a table: those that an index has under a value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IndexLookup {
+    /// The index's name.
+    pub index: Arc<str>,
+    /// The value: of entries of maps as [`super::entries::entry_value`] makes it.
+    pub value: Arc<[u8]>,
+}
+
+/// An entry of the index.
+struct Candidate {
+    key: DecoratedKey,
+    /// The clustering of the base's row; empty if the entry is of a partition.
+    clustering: Vec<u8>,
+    /// Its comparable form; empty as well.
+    comparable: Vec<u8>,
+    /// The clustering of the entry.
+    place: Vec<u8>,
+    path: Vec<u8>,
+    timestamp: i64,
+    /// Whether a row that was read holds the value.
+    held: bool,
+}
+
+impl Store {
+    /// Reads the rows of `command` that an index has under a value, and perhaps others: the sink's filter must ask for the
+    /// value. Ends as [`Store::read`] does.
+    ///
+    /// # Errors
+    /// [`Error::IndexNotBuilt`]: rows may have no entry yet.
+    pub async fn read_index(
+        &self,
+        command: &ReadCommand,
+        lookup: &IndexLookup,
+        sink: &mut dyn RowSink,
+    ) -> Result<ReadEnd, Error> {
+        let index = {
+            let indexes = self.inner().indexes_of(command.table);
+            let found = indexes.iter().find(|index| *index.index.name == *lookup.index);
+            found.cloned().ok_or_else(|| Error::IndexNotBuilt { index: lookup.index.to_string() })?
+        };
+        if !index.built.get() {
+            return Err(Error::IndexNotBuilt { index: lookup.index.to_string() });
+        }
+        let mut reading = Reading {
+            store: self,
+            index: &index,
+            command,
+            value: &lookup.value,
+            given: 0,
+            is_full: false,
+            partition: None,
+        };
+        self.inner().faults.noted(reading.run(sink).await)
+    }
+}
+
+/// A read under way.
+struct Reading<'r> {
+    store: &'r Store,
+    index: &'r Rc<IndexState>,
+    command: &'r ReadCommand,
+    value: &'r [u8],
+    /// Rows given.
+    given: u64,
+    /// Whether the sink takes no more.
+    is_full: bool,
+    /// The partition that was read last, and the rows given of it, on pages before too.
+    partition: Option<(DecoratedKey, u64)>,
+}
+
+impl Reading<'_> {
+    async fn run(&mut self, sink: &mut dyn RowSink) -> Result<ReadEnd, Error> {
+        let command = self.command;
+        if let Some(resume) = &command.resume {
+            self.partition = Some((resume.key.clone(), command.resume_partition_rows));
+        }
+        let Some(mut slice) = self.first_slice() else { return Ok(ReadEnd::Exhausted) };
+        let mut visits = 0u64;
+        loop {
+            let (batch, last) = self.batch(&slice).await?;
+            let mut rest = batch.into_iter().peekable();
+            while let Some(first) = rest.next() {
+                let mut group = vec![first];
+                while group.len() < GROUP_ENTRIES_MAX
+                    && let Some(next) = rest.next_if(|next| next.key == group[0].key)
+                {
+                    group.push(next);
+                }
+                visits += group.len() as u64;
+                let position = self.position_of(&group);
+                self.read_group(group, sink).await?;
+                if self.is_full {
+                    return Ok(ReadEnd::Stopped);
+                }
+                if visits >= command.visits_max
+                    && let Some(position) = position
+                {
+                    let partition_rows = self.rows_of(&position.key);
+                    return Ok(ReadEnd::Paused(Box::new(Resume { position, partition_rows })));
+                }
+            }
+            match last {
+                None => return Ok(ReadEnd::Exhausted),
+                Some(mut last) => {
+                    last.push(0);
+                    slice.start = last.into();
+                }
+            }
+        }
+    }
+
+    /// Rows given of a partition so far.
+    fn rows_of(&self, key: &DecoratedKey) -> u64 {
+        self.partition.as_ref().filter(|(of, _)| of == key).map_or(0, |(_, rows)| *rows)
+    }
+
+    /// Where a read goes on behind a group.
+    fn position_of(&self, group: &[Candidate]) -> Option<Position> {
+        let last = group.last()?;
+        let comparable = (!self.index.source.is_of_partitions()).then(|| last.comparable.clone().into());
+        Some(Position { key: last.key.clone(), comparable })
+    }
+
+    /// A bound before or behind the entries of a key, or of a token.
+    fn bound(&self, token: Token, key: Option<&[u8]>, side: BoundSide) -> Vec<u8> {
+        let token = token.0.to_be_bytes();
+        let parts = [Some(&token[..]), key];
+        let mut out = Vec::new();
+        comparable::bound(&self.index.table, parts.into_iter().flatten(), side, &mut out);
+        out
+    }
+
+    /// The entries that the command asks for; `None` if there can be none.
+    fn first_slice(&self) -> Option<Slice> {
+        let (mut start, end) = match &self.command.partitions {
+            Partitions::Key(key) => (
+                self.bound(key.token, Some(&key.key), BoundSide::Before),
+                self.bound(key.token, Some(&key.key), BoundSide::After),
+            ),
+            Partitions::Range(range) if *range == TokenRange::FULL => (Vec::new(), Vec::new()),
+            Partitions::Range(range) => {
+                let until = range.until != Token::MIN;
+                let end = if until { self.bound(range.until, None, BoundSide::After) } else { Vec::new() };
+                (self.bound(range.after, None, BoundSide::After), end)
+            }
+        };
+        if let Some(resume) = &self.command.resume {
+            let key = Some(&*resume.key.key);
+            let from = match &resume.comparable {
+                None => self.bound(resume.key.token, key, BoundSide::After),
+                Some(_) if self.index.source.is_of_partitions() => self.bound(resume.key.token, key, BoundSide::Before),
+                Some(row) => {
+                    // In the place of the bound's end and of the row's: the row itself is left out when it is met.
+                    let mut from = self.bound(resume.key.token, key, BoundSide::Before);
+                    let end = from.pop();
+                    from.extend_from_slice(row.split_last().map_or(&[], |(_, row)| row));
+                    from.extend(end);
+                    from
+                }
+            };
+            start = start.max(from);
+        }
+        let slice = Slice { start: start.into(), end: end.into() };
+        (slice.end.is_empty() || slice.start < slice.end).then_some(slice)
+    }
+
+    /// The next entries, and where the last one is if there may be more.
+    async fn batch(&self, slice: &Slice) -> Result<(Vec<Candidate>, Option<Vec<u8>>), Error> {
+        let rows_max = self.command.rows_max.clamp(BATCH_ENTRIES.0, BATCH_ENTRIES.1);
+        let command = ReadCommand {
+            table: self.index.id(),
+            now_in_seconds: self.command.now_in_seconds,
+            partitions: Partitions::Key(DecoratedKey::new(self.value)),
+            slices: Arc::from([slice.clone()]),
+            reversed: false,
+            rows_max,
+            per_partition_max: u64::MAX,
+            visits_max: u64::MAX,
+            resume: None,
+            resume_partition_rows: 0,
+            static_only: false,
+            wants_static: false,
+            row_columns: None,
+        };
+        let mut entries = Entries { index: self.index, found: Vec::new(), last: None };
+        let inner = self.store.inner();
+        let (memtable, view) = inner.readable(self.index.id())?;
+        let end = read::read(inner, &memtable, &view, &command, &mut entries).await?;
+        let last = entries.last.filter(|_| end != ReadEnd::Exhausted);
+        Ok((entries.found, last))
+    }
+
+    /// Reads what entries of one partition lead to.
+    async fn read_group(&mut self, mut group: Vec<Candidate>, sink: &mut dyn RowSink) -> Result<(), Error> {
+        let command = self.command;
+        let Some(key) = group.first().map(|candidate| candidate.key.clone()) else { return Ok(()) };
+        let of_partitions = self.index.source.is_of_partitions();
+        let before = self.rows_of(&key);
+        let seen = self.partition.as_ref().is_some_and(|(of, _)| *of == key);
+        let resume = command.resume.as_ref().filter(|resume| resume.key == key);
+        if before >= command.per_partition_max {
+            return Ok(());
+        }
+        // A group of a partition that was read before, or that a page before has read to its end, has nothing new.
+        if of_partitions && seen && resume.is_none_or(|resume| resume.comparable.is_none() || self.given > 0) {
+            return Ok(());
+        }
+        let mut part = ReadCommand {
+            partitions: Partitions::Key(key.clone()),
+            rows_max: command.rows_max - self.given,
+            visits_max: u64::MAX,
+            row_columns: None,
+            ..command.clone()
+        };
+        if of_partitions {
+            part.resume = resume.cloned();
+            part.resume_partition_rows = before;
+        } else {
+            part.resume = None;
+            part.resume_partition_rows = 0;
+            part.per_partition_max = command.per_partition_max - before;
+            let done = resume.and_then(|resume| resume.comparable.as_deref());
+            part.slices = slices_of(&group, &command.slices, done);
+            if part.slices.is_empty() {
+                return Ok(());
+            }
+        }
+        let mut rows = Rows { index: self.index, value: self.value, group: &mut group, sink, given: 0, is_full: false };
+        let end = self.store.read(&part, &mut rows).await?;
+        let (given, is_full) = (rows.given, rows.is_full);
+        self.given += given;
+        self.is_full = is_full || self.given >= command.rows_max;
+        self.partition = Some((key, before + given));
+        let all_seen = end == ReadEnd::Exhausted && !self.is_full && before + given < command.per_partition_max;
+        if all_seen && self.index.source.is_of_cells() && (!of_partitions || part.resume.is_none()) {
+            self.delete_stale(&group, &part);
+        }
+        Ok(())
+    }
+
+    /// Deletes entries of a group whose rows, all of which were looked for, do not hold their value.
+    fn delete_stale(&self, group: &[Candidate], part: &ReadCommand) {
+        // A partition of which only some rows were asked for may hold a static value that no row told of.
+        if self.index.source.is_of_partitions() && !(part.static_only && part.wants_static) {
+            return;
+        }
+        let inner = self.store.inner();
+        let Ok((memtable, _)) = inner.readable(self.index.id()) else { return };
+        let content = CellContent::Deleted { local_deletion_time: self.command.now_in_seconds };
+        for entry in group.iter().filter(|entry| !entry.held) {
+            let asked = self.index.source.is_of_partitions()
+                || part.slices.iter().any(|slice| slice.contains(&entry.comparable));
+            if asked {
+                self.index.put(&memtable, self.value, &entry.place, entry.timestamp, content);
+            }
+        }
+    }
+}
+
+/// The rows of a group as slices, as far as they are asked for and not `done`.
+fn slices_of(group: &[Candidate], asked: &[Slice], done: Option<&[u8]>) -> Arc<[Slice]> {
+    let mut slices: Vec<Slice> = Vec::with_capacity(group.len());
+    for candidate in group {
+        let row = &candidate.comparable;
+        let again = slices.last().is_some_and(|last| *last.start == **row);
+        let is_done = done.is_some_and(|done| **row <= *done);
+        if !again && !is_done && asked.iter().any(|slice| slice.contains(row)) {
+            let end = [row, &[0][..]].concat();
+            slices.push(Slice { start: row.clone().into(), end: end.into() });
+        }
+    }
+    slices.into()
+}
+
+/// Takes entries out of the index's table.
+struct Entries<'i> {
+    index: &'i IndexState,
+    found: Vec<Candidate>,
+    last: Option<Vec<u8>>,
+}
+
+impl RowSink for Entries<'_> {
+    fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
+        self.last = Some(row.comparable.to_vec());
+        let mut parts = row.clustering.components();
+        let (token, key) = (parts.next(), parts.next());
+        let token = token.and_then(|token| <[u8; 8]>::try_from(token).ok()).map(i64::from_be_bytes);
+        let (Some(token), Some(key), Some(cell)) = (token, key, row.cells.first()) else { return SinkState::Rejected };
+        let mut clustering = Vec::new();
+        let mut comparable = Vec::new();
+        if !self.index.source.is_of_partitions() {
+            let base = &self.index.base;
+            let own = || parts.clone().take(base.clustering_len);
+            own().for_each(|part| model::mutation::push_clustering(&mut clustering, part));
+            comparable::clustering(base, own(), &mut comparable);
+        }
+        let path = match self.index.source.has_path() {
+            true => row.clustering.components().last().unwrap_or_default().to_vec(),
+            false => Vec::new(),
+        };
+        self.found.push(Candidate {
+            key: DecoratedKey { token: Token(token), key: key.into() },
+            clustering,
+            comparable,
+            place: row.clustering.0.to_vec(),
+            path,
+            timestamp: cell.timestamp,
+            held: false,
+        });
+        SinkState::Open
+    }
+}
+
+/// Gives rows on and notes which entries they confirm.
+struct Rows<'s> {
+    index: &'s IndexState,
+    value: &'s [u8],
+    group: &'s mut [Candidate],
+    sink: &'s mut dyn RowSink,
+    given: u64,
+    is_full: bool,
+}
+
+impl RowSink for Rows<'_> {
+    fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
+        let of_partitions = self.index.source.is_of_partitions();
+        for entry in self.group.iter_mut() {
+            if !entry.held && (of_partitions || Clustering(&entry.clustering) == row.clustering) {
+                entry.held = self.index.is_held(row, self.value, &entry.path);
+            }
+        }
+        let state = self.sink.row(row);
+        if state != SinkState::Rejected {
+            self.given += 1;
+        }
+        self.is_full |= state == SinkState::Full;
+        state
+    }
+
+    fn counts_dead(&self) -> bool {
+        self.sink.counts_dead()
+    }
+
+    fn dead(&mut self, count: u64) {
+        self.sink.dead(count);
+    }
+}
