@@ -1,14 +1,16 @@
 //! One run: a node and its clients in a simulated world.
 
 use crate::operator;
-use crate::workload::{self, SharedWorld, World};
+use crate::workload::{self, SharedWorld, Work, World};
 use runtime::rng::Rng;
 use runtime::sim::{Options, Sim, Stop};
 use runtime::{NodeId, ShardId};
 use server::client::Client;
 use server::{Config, Exit, Node};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,8 +25,16 @@ const SHARD_AWARE_PORT: u16 = 19042;
 const SHARDS_MAX: u64 = 4;
 /// Crashes or stops in one run.
 const ROUNDS_MAX: u64 = 4;
+/// Most clients of a run.
+const CLIENTS_MAX: u64 = 4;
+/// Bytes of a commit log segment before its first group.
+const SEGMENT_HEADER_BYTES: usize = 4096;
 /// Events between two crashes.
 const EVENTS_MAX: u64 = 6000;
+/// The same when all that clients do is conditional.
+const REGISTER_EVENTS_MAX: u64 = 60_000;
+/// Most clients then.
+const REGISTER_CLIENTS_MAX: u64 = 6;
 /// `commitlog_sync_period` in mode `periodic`.
 const PERIOD: Duration = Duration::from_millis(50);
 /// What a crash may take in mode `periodic`: the period and the time of the sync itself, generously.
@@ -65,6 +75,9 @@ pub(crate) struct Run {
     clients: u8,
     /// Whether an operator flushes and compacts.
     operated: bool,
+    events_max: u64,
+    /// Whether crashes take the end of the commit log: what a disk must not do, and the checks must find.
+    forgetful: bool,
     sync: &'static str,
     shards: usize,
     rounds: u64,
@@ -76,15 +89,31 @@ pub(crate) struct Run {
 
 /// Runs one seed to its verdict.
 pub fn run(seed: u64) -> Report {
+    run_with(seed, Work::Everything, false)
+}
+
+/// Runs one seed of conditional changes alone to its verdict. A `forgetful` node loses the end of its commit log in
+/// every crash.
+pub fn run_registers(seed: u64, forgetful: bool) -> Report {
+    run_with(seed, Work::Registers, forgetful)
+}
+
+fn run_with(seed: u64, work: Work, forgetful: bool) -> Report {
     let mut rng = Rng::new(seed);
     let sync = match rng.below(4) {
         0 => "periodic",
         1 => "batch",
         _ => "group",
     };
-    let clients = 1 + rng.below(4) as u8;
+    let clients_max = if work == Work::Registers { REGISTER_CLIENTS_MAX } else { CLIENTS_MAX };
+    let clients = 1 + rng.below(clients_max) as u8;
     let operated = rng.below(3) > 0;
     let mut run = Run::new(rng, sync, clients, operated);
+    run.forgetful = forgetful;
+    if work == Work::Registers {
+        run.events_max = REGISTER_EVENTS_MAX;
+        run.world.borrow_mut().work = work;
+    }
     let violation = run.play().err().or_else(|| run.world.borrow().violation.clone());
     let world = run.world.borrow();
     Report {
@@ -110,6 +139,8 @@ impl Run {
             world: Rc::new(RefCell::new(world)),
             clients,
             operated,
+            events_max: EVENTS_MAX,
+            forgetful: false,
             sync,
             shards: 0,
             rounds: 0,
@@ -124,7 +155,7 @@ impl Run {
         self.check("the first start")?;
         self.start_clients();
         for _ in 0..1 + self.rng.below(ROUNDS_MAX) {
-            let events = self.rng.below(EVENTS_MAX);
+            let events = self.rng.below(self.events_max);
             for _ in 0..events {
                 if !self.sim.step() || self.world.borrow().violation.is_some() {
                     break;
@@ -189,7 +220,29 @@ impl Run {
         }
         let now = self.sim.now().0;
         self.sim.crash(SERVER);
+        if self.forgetful {
+            self.forget();
+        }
         Ok((self.sync == "periodic").then(|| now.saturating_sub(PERIODIC_LOSS.as_nanos() as u64)))
+    }
+
+    /// Takes the second half out of the newest segment of each shard's commit log.
+    fn forget(&mut self) {
+        let used = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let mut newest: BTreeMap<u64, (u64, PathBuf, usize)> = BTreeMap::new();
+        for (path, _) in self.sim.files(SERVER) {
+            let id = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".log"));
+            let Some(id) = id.and_then(|id| u64::from_str_radix(id, 16).ok()) else { continue };
+            let used = self.sim.read_file(SERVER, &path).map_or(0, |bytes| used(&bytes));
+            let shard = id & u64::from(u16::MAX);
+            if used > SEGMENT_HEADER_BYTES && newest.get(&shard).is_none_or(|(other, ..)| *other < id) {
+                newest.insert(shard, (id, path, used));
+            }
+        }
+        for (_, path, used) in newest.into_values() {
+            let kept = SEGMENT_HEADER_BYTES + (used - SEGMENT_HEADER_BYTES) / 2;
+            self.sim.mutate_file(SERVER, &path, |bytes| bytes.iter_mut().skip(kept).for_each(|byte| *byte = 0));
+        }
     }
 
     pub(crate) fn start_clients(&mut self) {

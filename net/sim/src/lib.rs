@@ -19,4 +19,4 @@ pub mod tables;
 pub mod workload;
 mod writes;
 
-pub use cluster::{Report, run};
+pub use cluster::{Report, run, run_registers};

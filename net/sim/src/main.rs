@@ -20,6 +20,9 @@ struct Arguments {
     /// Prints the node's log on standard error, filtered: `warn`, `engine=debug,info`.
     #[arg(long)]
     log: Option<String>,
+    /// Conditional changes and SERIAL reads alone.
+    #[arg(long)]
+    registers: bool,
     /// Instead: of the run of seed FIRST, crashes at each of this many writes of the disk.
     #[arg(long)]
     sweep: Option<u64>,
@@ -46,7 +49,7 @@ fn main() -> ExitCode {
     let (mut broken, mut answered, mut reads, mut decisions, mut commands, mut rounds, mut events) =
         (0, 0, 0, 0, 0, 0, 0);
     for seed in arguments.first..arguments.first + arguments.count {
-        let report = sim::run(seed);
+        let report = if arguments.registers { sim::run_registers(seed, false) } else { sim::run(seed) };
         answered += report.answered;
         reads += report.reads_checked;
         decisions += report.decisions;
@@ -58,7 +61,8 @@ fn main() -> ExitCode {
         }
         if let Some(violation) = &report.violation {
             broken += 1;
-            println!("seed {seed} ({}): {violation}\n  replay: just sim-seed {seed}", report.configuration);
+            let replay = if arguments.registers { "sim --registers --count 1 --first" } else { "just sim-seed" };
+            println!("seed {seed} ({}): {violation}\n  replay: {replay} {seed}", report.configuration);
         }
     }
     println!(

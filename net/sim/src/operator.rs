@@ -115,6 +115,18 @@ async fn import(address: IpAddr, tag: &str) -> Option<Request> {
     Some(Request { command: "import".into(), options, arguments })
 }
 
+/// Everything, in one or several SSTables, or what has a partition or a range of tokens.
+fn compact_options() -> Vec<(String, String)> {
+    let option = |name: &str, value: String| (name.to_owned(), value);
+    let token = || (rng::below(u64::MAX) as i64).to_string();
+    match rng::below(8) {
+        0 => vec![option("-s", String::new())],
+        1 => vec![option("--partition", rng::below(crate::tables::PARTITIONS as u64).to_string())],
+        2 => vec![option("-st", token()), option("-et", token())],
+        _ => Vec::new(),
+    }
+}
+
 fn command(kind: u64, table: TestTable, oldest_snapshot: Option<&String>) -> Request {
     let (keyspace, name) = table.keyspace_and_name();
     let tagged = |tag: String| vec![("-t".to_owned(), tag)];
@@ -125,7 +137,7 @@ fn command(kind: u64, table: TestTable, oldest_snapshot: Option<&String>) -> Req
         7 if oldest_snapshot.is_some() => {
             ("clearsnapshot", tagged(oldest_snapshot.cloned().unwrap_or_default()), vec![keyspace])
         }
-        _ => ("compact", Vec::new(), vec![keyspace, name]),
+        _ => ("compact", compact_options(), vec![keyspace, name]),
     };
     Request { command: command.into(), options, arguments }
 }

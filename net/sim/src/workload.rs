@@ -25,9 +25,21 @@ const BATCH_PARTITIONS_MAX: u64 = 3;
 /// Longest pause of a client, so that what has a time to live dies under way.
 const NAP_SECONDS_MAX: u64 = 4;
 
+/// What the clients of a run do.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Work {
+    /// Everything that there is.
+    #[default]
+    Everything,
+    /// Conditional changes and SERIAL reads alone: many decisions in a short time.
+    Registers,
+}
+
 /// Shared by the clients and the driver of a run.
 #[derive(Default)]
 pub struct World {
+    /// What the clients do.
+    pub work: Work,
     /// What happened.
     pub history: History,
     /// What was counted.
@@ -151,7 +163,7 @@ pub async fn client(number: u8, servers: Vec<SocketAddr>, world: SharedWorld) {
 }
 
 async fn step(number: u8, client: &mut Client, world: &SharedWorld, scan: &mut Option<Scan>) -> Result<(), Broken> {
-    if rng::below(5) == 0 {
+    if world.borrow().work == Work::Registers || rng::below(5) == 0 {
         return registers::step(client, world).await;
     }
     let own = TestTable::own(number);
@@ -369,7 +381,8 @@ pub async fn create_schema(client: &mut Client, clients: u8) -> Result<(), CallE
 
 /// Reads every partition of every table once; for the moments when no client works.
 pub async fn check_all(client: &mut Client, clients: u8, world: &SharedWorld) -> Result<(), String> {
-    for index in 0..2 + clients {
+    let tables = if world.borrow().work == Work::Registers { 0 } else { 2 + clients };
+    for index in 0..tables {
         for pk in 0..PARTITIONS {
             match reads::partition(client, world, TestTable { index }, pk, true).await {
                 Ok(()) => {}

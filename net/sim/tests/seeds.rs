@@ -18,6 +18,20 @@ fn three_hundred_seeds_break_no_rule_the_odd_ones() {
 }
 
 #[test]
+fn conditional_changes_alone_have_one_order() {
+    let broken: Vec<_> =
+        (0..6).map(|seed| sim::run_registers(seed, false)).filter(|report| report.violation.is_some()).collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn decisions_that_a_node_forgets_are_missed() {
+    let found: Vec<_> = (0..6).filter_map(|seed| sim::run_registers(seed, true).violation).collect();
+    let missed = found.iter().filter(|text| text.contains("registers of")).count();
+    assert!(missed >= 3, "of six runs in which crashes take the end of the commit log: {found:#?}");
+}
+
+#[test]
 fn equal_seeds_give_equal_traces() {
     for seed in [3, 17] {
         let (first, second) = (sim::run(seed), sim::run(seed));
