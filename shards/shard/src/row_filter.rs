@@ -130,7 +130,10 @@ impl Test {
                 let Some(element) = element_type(cql_type) else { return false };
                 let (first, step) = if is_map { (1, 2) } else { (0, 1) };
                 let mut elements = value::elements(value, is_map).skip(first).step_by(step);
-                elements.any(|found| compare(element, found, wanted) == Ordering::Equal)
+                match tells_digits(element) {
+                    true => elements.any(|found| *found == **wanted),
+                    false => elements.any(|found| compare(element, found, wanted) == Ordering::Equal),
+                }
             }
             Test::ContainsKey(wanted) => {
                 let CqlType::Map { key, .. } = cql_type else { return false };
@@ -169,6 +172,19 @@ impl Test {
             }
             _ => false,
         }
+    }
+}
+
+/// Whether CONTAINS finds an element of this type in a frozen collection by its bytes, as Cassandra does, which compares the
+/// Java objects: 1.0 is not 1.00 there.
+fn tells_digits(cql_type: &CqlType) -> bool {
+    match cql_type {
+        CqlType::Decimal | CqlType::Tuple(_) | CqlType::User { .. } => true,
+        CqlType::Map { key, value, .. } => tells_digits(key) || tells_digits(value),
+        CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => {
+            tells_digits(element)
+        }
+        _ => false,
     }
 }
 

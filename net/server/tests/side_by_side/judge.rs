@@ -22,12 +22,16 @@ pub(crate) fn is_no_guide(judge: &[Reply]) -> bool {
     })
 }
 
-/// Whether Helenus does on purpose what Cassandra does not, by mistake: it refuses bytes of any length for a tinyint, and does
-/// not name user types, which may be dropped, in the types of dropped columns that are vectors.
+/// Whether Helenus does on purpose what Cassandra does not, by mistake: it refuses bytes of any length for a tinyint, does
+/// not name user types, which may be dropped, in the types of dropped columns that are vectors, and sorts what SELECT JSON *
+/// finds in several partitions by the columns of ORDER BY (Cassandra sorts the texts).
 pub(crate) fn is_better(statement: &str, ours: &[Reply]) -> bool {
     match ours.last() {
         Some(Reply::Error { text, .. }) => {
             text.starts_with("Invalid HEX constant") && text.ends_with("of type tinyint")
+        }
+        Some(Reply::Rows(_)) if statement.starts_with("SELECT JSON * ") => {
+            statement.contains(" IN ") && statement.contains(" ORDER BY ")
         }
         Some(Reply::Rows(Rows { rows, .. })) if statement.contains("system_schema.dropped_columns") => {
             let has = |cell: &Vec<u8>| String::from_utf8_lossy(cell).contains("vector<frozen<tuple<");
