@@ -17,6 +17,7 @@ pub use modify::*;
 pub use select::*;
 pub use selector::*;
 
+use crate::java_order;
 use model::CqlType;
 use std::fmt;
 
@@ -140,8 +141,7 @@ impl fmt::Display for Term {
     }
 }
 
-/// Fields in the order in which Cassandra shows them: that of a hash table of the bytes of their names, which begins with 16
-/// places and doubles when it is three quarters full.
+/// Fields in the order in which Cassandra shows them.
 pub(crate) fn in_hash_order<T>(fields: &[(String, T)]) -> Vec<&(String, T)> {
     // Of a field given twice the last counts, at the place of the first.
     let mut once: Vec<&(String, T)> = Vec::with_capacity(fields.len());
@@ -151,17 +151,7 @@ pub(crate) fn in_hash_order<T>(fields: &[(String, T)]) -> Vec<&(String, T)> {
             None => once.push(field),
         }
     }
-    let mut places = 16;
-    while once.len() > places / 4 * 3 {
-        places *= 2;
-    }
-    let hash = |name: &str| {
-        let hash = name.bytes().rev().fold(1i32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte as i8 as i32));
-        let hash = hash as u32;
-        (hash ^ hash >> 16) as usize & (places - 1)
-    };
-    once.sort_by_key(|(name, _)| hash(name));
-    once
+    java_order::in_hash_order(once, |(name, _)| java_order::bytes_hash(name.as_bytes()))
 }
 
 /// A type as written.

@@ -1,5 +1,6 @@
 //! The values of INSERT JSON.
 
+use crate::java_order::{bytes_hash, in_hash_order};
 use model::json::{Json, from_parsed, unquote_names};
 use model::{CqlType, Failure, Table};
 
@@ -38,13 +39,14 @@ pub fn json_values(table: &Table, text: &str, default_unset: bool) -> Result<Vec
             )));
         }
     };
-    let mut values = Vec::with_capacity(table.columns.len());
-    for column in &table.columns {
-        let Some(at) = members.iter().position(|(name, _)| *name == column.name) else {
-            values.push(if default_unset { JsonValue::Unset } else { JsonValue::Null });
-            continue;
-        };
-        values.push(value_of(&column.name, &column.cql_type, &members.remove(at).1)?);
+    let absent = if default_unset { JsonValue::Unset } else { JsonValue::Null };
+    let mut values = vec![absent; table.columns.len()];
+    // Of several values that are wrong Cassandra names the one that it meets first.
+    let columns = table.columns.iter().zip(&mut values);
+    for (column, value) in in_hash_order(columns, |(column, _)| bytes_hash(column.name.as_bytes())) {
+        if let Some(at) = members.iter().position(|(name, _)| *name == column.name) {
+            *value = value_of(&column.name, &column.cql_type, &members.remove(at).1)?;
+        }
     }
     match members.first() {
         Some((name, _)) => Err(Failure::invalid(format!("JSON values map contains unrecognized column: {name}"))),

@@ -158,7 +158,8 @@ fn order_columns<'s>(order: &[ast::Ordering], scope: &'s Scope) -> Result<Vec<(&
     let mut seen = vec![None; if order.is_empty() { 0 } else { scope.table.columns.len() }];
     for ast::Ordering { name, descending, .. } in order {
         let column = column(scope, name)?;
-        let Some(seen) = seen.get_mut(column.id.0 as usize) else { continue };
+        let place = scope.table.index_of(column.id).unwrap_or_default();
+        let Some(seen) = seen.get_mut(place) else { continue };
         match *seen {
             Some(at) => columns[at] = (column, *descending),
             None => {

@@ -235,14 +235,6 @@ impl<'s> Restrictions<'s> {
         }
         let receiver = Receiver { scope, name: TOKEN, cql_type: &CqlType::Bigint };
         let term = prepare_term(term, &receiver, markers)?;
-        let nothing = match &term {
-            Term::Null => true,
-            Term::Call(call) => call.arguments.iter().any(|(argument, _)| *argument == Term::Null),
-            _ => false,
-        };
-        if nothing {
-            return Err(Failure::invalid("Invalid null token value"));
-        }
         let shown = join(key.iter());
         let limit = |inclusive| Some(Limit { term: term.clone(), inclusive });
         let new = match operator {

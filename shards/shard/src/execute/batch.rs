@@ -14,6 +14,7 @@ use crate::coordinator::batch_log::write_logged;
 use crate::coordinator::write::write;
 use crate::coordinator::{Terms, timed_out, write_terms};
 use crate::{Answer, BatchEntry, BatchKind, BatchStatement, Parameters, Response, Session, Shard};
+use cql::java_order::{in_hash_order, string_hash};
 use cql::plan::{Batch, Modify, Plan, check_kinds};
 use model::{Consistency, Failure};
 use std::rc::Rc;
@@ -247,7 +248,7 @@ impl Building {
         let Building { kind, mutations, readings: _, terms, tables } = self;
         let (partitions, bytes) = (mutations.partitions(), mutations.bytes());
         let mut warnings = Vec::new();
-        let names = in_hash_order(&tables).join(", ");
+        let names = in_hash_order(tables.iter().map(String::as_str), |name| string_hash(name)).join(", ");
         if kind.is_some() && partitions > 1 {
             if bytes > BATCH_BYTES_MAX {
                 return Err(Failure::invalid("Batch too large"));
@@ -275,35 +276,5 @@ impl Building {
             }
         }
         Ok(Answer { response: Response::Void, warnings })
-    }
-}
-
-/// Names in the order that a Java hash set has them in, in which Cassandra's warnings show them.
-fn in_hash_order(names: &[String]) -> Vec<&str> {
-    let mut buckets: u32 = 16;
-    while names.len() as u32 > buckets / 4 * 3 {
-        buckets *= 2;
-    }
-    let bucket = |name: &str| {
-        let hash = name.encode_utf16().fold(0u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()));
-        (hash ^ (hash >> 16)) & (buckets - 1)
-    };
-    let mut ordered: Vec<&str> = names.iter().map(String::as_str).collect();
-    ordered.sort_by_key(|name| bucket(name));
-    ordered
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tables_come_as_in_a_java_hash_set() {
-        let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
-        assert_eq!(in_hash_order(&names(&["k.u", "k.t"])), ["k.t", "k.u"]);
-        // Twelve names fit sixteen buckets, thirteen take twice as many.
-        let many: Vec<String> = (0..13).map(|at| format!("k.t{at}")).collect();
-        assert_eq!(in_hash_order(&many[..12])[..4], ["k.t2", "k.t1", "k.t4", "k.t3"]);
-        assert_eq!(in_hash_order(&many)[..4], ["k.t12", "k.t10", "k.t11", "k.t0"]);
     }
 }

@@ -4,6 +4,7 @@
 //! its id, and its dropped columns are made, dropped and, where they were added again, added again.
 
 use crate::schema::system_tables::CustomIndex;
+use cql::java_order::{bucket, bytes_hash, in_hash_order};
 use model::identifier::quoted;
 use model::schema::{DroppedColumn, VIRTUAL_KEYSPACES};
 use model::types::UserType;
@@ -78,7 +79,7 @@ pub(super) fn custom_index(index: &CustomIndex) -> String {
 /// CREATE TABLE.
 pub(super) fn table(table: &Table, internals: bool) -> String {
     let full_name = format!("{}.{}", quoted(&table.keyspace), quoted(&table.name));
-    let dropped = if internals { in_hash_order(&table.dropped) } else { Vec::new() };
+    let dropped = if internals { in_second_order(&table.dropped) } else { Vec::new() };
     let mut lines = column_lines(table, &dropped);
     let inline_key = table.partition_key_len == 1 && table.clustering_len == 0 && !table.is_compact();
     if inline_key {
@@ -146,24 +147,14 @@ fn primary_key(table: &Table) -> String {
 
 /// Cassandra keeps dropped columns in a hash map that is filled by name and then copied into a second one, just large
 /// enough, and shows them in that map's order: by the low bits of the names' hashes, then as they came.
-fn in_hash_order(dropped: &[DroppedColumn]) -> Vec<&DroppedColumn> {
+fn in_second_order(dropped: &[DroppedColumn]) -> Vec<&DroppedColumn> {
     let mut columns: Vec<&DroppedColumn> = dropped.iter().collect();
     columns.sort_by(|a, b| a.name.cmp(&b.name));
-    let mut buckets: usize = 16;
-    while columns.len() * 4 > buckets * 3 {
-        buckets *= 2;
-    }
-    columns.sort_by_key(|column| bucket(&column.name, buckets));
-    let buckets = (columns.len() * 4 / 3 + 1).next_power_of_two();
-    columns.sort_by_key(|column| bucket(&column.name, buckets));
+    let hash = |column: &&DroppedColumn| bytes_hash(column.name.as_bytes());
+    let mut columns = in_hash_order(columns, hash);
+    let buckets = (columns.len() as u32 * 4 / 3 + 1).next_power_of_two();
+    columns.sort_by_key(|column| bucket(hash(column), buckets));
     columns
-}
-
-/// The bucket of a name's bytes in a Java hash map of a power of two of buckets.
-fn bucket(name: &str, buckets: usize) -> usize {
-    let hash = name.bytes().rev().fold(1i32, |hash, byte| hash.wrapping_mul(31).wrapping_add(i32::from(byte as i8)));
-    let hash = hash as u32;
-    (hash ^ hash >> 16) as usize & (buckets - 1)
 }
 
 /// The options in Cassandra's order; what was never set is shown with its default.
@@ -257,7 +248,7 @@ mod tests {
                     dropped_at: 0,
                 })
                 .collect();
-            in_hash_order(&dropped).iter().map(|column| column.name.clone()).collect::<Vec<String>>()
+            in_second_order(&dropped).iter().map(|column| column.name.clone()).collect::<Vec<String>>()
         };
         // As DESCRIBE TABLE ... WITH INTERNALS of Cassandra 5.0.9 shows them.
         assert_eq!(order(&["a", "b", "s"]), ["a", "b", "s"]);
