@@ -8,6 +8,7 @@
 //! Invariants: the stack is bounded by [`DEPTH_MAX`]; a real mistake is 0x2000 at the offending token; what is good CQL
 //! but not in Helenus yet is 0x2200 and named.
 
+mod arithmetic;
 mod condition;
 mod define;
 mod modify;

@@ -1,7 +1,8 @@
 //! What a SELECT asks for: columns and parts of them, calls, casts, literals, and arithmetic on them.
 
 use super::Parser;
-use crate::ast::{Arithmetic, CellFact, NEGATION, SYSTEM, SelectItem, Selector, Term};
+use super::arithmetic::Operand;
+use crate::ast::{CellFact, NEGATION, SelectItem, Selector, Term};
 use crate::lexer::Kind;
 use model::Failure;
 
@@ -16,31 +17,7 @@ impl Parser<'_> {
 
     /// A selector, perhaps an arithmetic expression.
     pub(crate) fn selector(&mut self) -> Result<Selector> {
-        self.begin_expression();
-        let mut left = self.selector_product()?;
-        loop {
-            let operator = match self.token.kind {
-                Kind::Plus => Arithmetic::Add,
-                Kind::Minus => Arithmetic::Subtract,
-                _ => return Ok(left),
-            };
-            self.pass_operator()?;
-            left = operation(operator, left, self.selector_product()?);
-        }
-    }
-
-    fn selector_product(&mut self) -> Result<Selector> {
-        let mut left = self.signed_selector()?;
-        loop {
-            let operator = match self.token.kind {
-                Kind::Star => Arithmetic::Multiply,
-                Kind::Slash => Arithmetic::Divide,
-                Kind::Percent => Arithmetic::Modulo,
-                _ => return Ok(left),
-            };
-            self.pass_operator()?;
-            left = operation(operator, left, self.signed_selector()?);
-        }
+        self.arithmetic(Self::signed_selector, |_| Ok(false))
     }
 
     /// A selector with its parts, perhaps after signs.
@@ -48,8 +25,7 @@ impl Parser<'_> {
         if self.token.kind == Kind::Minus {
             self.pass_operator()?;
             let of = self.nested(Self::signed_selector)?;
-            let name = NEGATION.to_owned();
-            return Ok(Selector::Function { keyspace: Some(SYSTEM.to_owned()), name, arguments: vec![of] });
+            return Ok(Selector::call(NEGATION, vec![of]));
         }
         let plain = self.plain_selector()?;
         self.selector_parts(plain)
@@ -249,10 +225,4 @@ impl Parser<'_> {
         self.expect(Kind::ParenClose, "')'")?;
         Ok(Selector::Function { keyspace, name, arguments })
     }
-}
-
-/// `left operator right` as the call that it is.
-fn operation(operator: Arithmetic, left: Selector, right: Selector) -> Selector {
-    let name = operator.function_name().to_owned();
-    Selector::Function { keyspace: Some(SYSTEM.to_owned()), name, arguments: vec![left, right] }
 }

@@ -1,7 +1,8 @@
 //! Values: constants, markers, calls, collections, tuples, user types, type hints, and arithmetic on them.
 
+use super::arithmetic::Operand;
 use super::{Parser, is_reserved};
-use crate::ast::{Arithmetic, Constant, NEGATION, SYSTEM, Term, TypeName};
+use crate::ast::{Constant, NEGATION, Term, TypeName};
 use crate::lexer::Kind;
 use model::Failure;
 
@@ -17,32 +18,7 @@ impl Parser<'_> {
 
     /// The same before what may be `+ column`: with `before_name` the sum ends there.
     pub(crate) fn sum(&mut self, before_name: bool) -> Result<Term> {
-        self.begin_expression();
-        let mut left = self.product()?;
-        loop {
-            let operator = match self.token.kind {
-                Kind::Plus if before_name && self.at_name_after()? => return Ok(left),
-                Kind::Plus => Arithmetic::Add,
-                Kind::Minus => Arithmetic::Subtract,
-                _ => return Ok(left),
-            };
-            self.pass_operator()?;
-            left = operation(operator, left, self.product()?);
-        }
-    }
-
-    fn product(&mut self) -> Result<Term> {
-        let mut left = self.signed_term()?;
-        loop {
-            let operator = match self.token.kind {
-                Kind::Star => Arithmetic::Multiply,
-                Kind::Slash => Arithmetic::Divide,
-                Kind::Percent => Arithmetic::Modulo,
-                _ => return Ok(left),
-            };
-            self.pass_operator()?;
-            left = operation(operator, left, self.signed_term()?);
-        }
+        self.arithmetic(Self::signed_term, |parser| Ok(before_name && parser.at_name_after()?))
     }
 
     /// A term, perhaps after one sign.
@@ -52,7 +28,7 @@ impl Parser<'_> {
         }
         self.pass_operator()?;
         let of = self.nested(Self::simple_term)?;
-        Ok(Term::Function { keyspace: Some(SYSTEM.to_owned()), name: NEGATION.to_owned(), arguments: vec![of] })
+        Ok(Term::call(NEGATION, vec![of]))
     }
 
     /// Fails at a constant that follows an expression: `3 -2` has no operator.
@@ -152,7 +128,7 @@ impl Parser<'_> {
         }
         self.advance()?;
         self.expect(Kind::ParenClose, "')'")?;
-        Ok(Term::Function { keyspace: Some("system".to_owned()), name: format!("cast_as_{name}"), arguments: vec![of] })
+        Ok(Term::call(&format!("cast_as_{name}"), vec![of]))
     }
 
     fn function_term(&mut self) -> Result<Term> {
@@ -243,10 +219,4 @@ impl Parser<'_> {
         }
         Ok(Term::Constant(Constant::Duration, self.advance()?.text.to_owned()))
     }
-}
-
-/// `left operator right` as the call that it is.
-fn operation(operator: Arithmetic, left: Term, right: Term) -> Term {
-    let name = operator.function_name().to_owned();
-    Term::Function { keyspace: Some(SYSTEM.to_owned()), name, arguments: vec![left, right] }
 }

@@ -1,0 +1,61 @@
+//! Sums and products, of terms and of selectors alike: products bind tighter, operators of one kind go from left to right.
+
+use super::Parser;
+use crate::ast::{Arithmetic, SYSTEM, Selector, Term};
+use crate::lexer::Kind;
+use model::Failure;
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// What arithmetic makes an operation of: the call of a function of the system keyspace.
+pub(super) trait Operand: Sized {
+    fn call(name: &str, arguments: Vec<Self>) -> Self;
+}
+
+impl Operand for Term {
+    fn call(name: &str, arguments: Vec<Term>) -> Term {
+        Term::Function { keyspace: Some(SYSTEM.to_owned()), name: name.to_owned(), arguments }
+    }
+}
+
+impl Operand for Selector {
+    fn call(name: &str, arguments: Vec<Selector>) -> Selector {
+        Selector::Function { keyspace: Some(SYSTEM.to_owned()), name: name.to_owned(), arguments }
+    }
+}
+
+impl Parser<'_> {
+    /// An expression of what `operand` reads. `ends` tells whether it ends before a `+`.
+    pub(super) fn arithmetic<T: Operand>(
+        &mut self,
+        operand: fn(&mut Self) -> Result<T>,
+        ends: impl Fn(&Self) -> Result<bool>,
+    ) -> Result<T> {
+        self.begin_expression();
+        let mut left = self.product(operand)?;
+        loop {
+            let operator = match self.token.kind {
+                Kind::Plus if ends(self)? => return Ok(left),
+                Kind::Plus => Arithmetic::Add,
+                Kind::Minus => Arithmetic::Subtract,
+                _ => return Ok(left),
+            };
+            self.pass_operator()?;
+            left = T::call(operator.function_name(), vec![left, self.product(operand)?]);
+        }
+    }
+
+    fn product<T: Operand>(&mut self, operand: fn(&mut Self) -> Result<T>) -> Result<T> {
+        let mut left = operand(self)?;
+        loop {
+            let operator = match self.token.kind {
+                Kind::Star => Arithmetic::Multiply,
+                Kind::Slash => Arithmetic::Divide,
+                Kind::Percent => Arithmetic::Modulo,
+                _ => return Ok(left),
+            };
+            self.pass_operator()?;
+            left = T::call(operator.function_name(), vec![left, operand(self)?]);
+        }
+    }
+}
