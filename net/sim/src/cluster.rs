@@ -51,6 +51,8 @@ pub struct Report {
     pub answered: u64,
     /// Partition reads checked.
     pub reads_checked: u64,
+    /// Those of them of whole tables through indexes.
+    pub index_reads: u64,
     /// Conditional changes and SERIAL reads answered.
     pub decisions: u64,
     /// Commands of the operator that were carried out.
@@ -120,6 +122,7 @@ fn run_with(seed: u64, work: Work, forgetful: bool) -> Report {
         seed,
         answered: world.answered,
         reads_checked: world.reads_checked,
+        index_reads: world.index_reads,
         decisions: world.registers.answered,
         commands: world.commands.values().sum(),
         rounds: run.rounds,

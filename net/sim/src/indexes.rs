@@ -43,11 +43,32 @@ pub(crate) fn any_change(table: TestTable) -> String {
     if rng::below(3) == 0 { format!("DROP INDEX IF EXISTS {}", name(table, at)) } else { create(table, at) }
 }
 
+/// Reads a whole table through every index for every value of those that have few.
+pub(crate) async fn check_all(client: &mut Client, world: &SharedWorld, table: TestTable) -> Result<(), Broken> {
+    for at in 0..count(table) {
+        for value in 0..ROWS.max(ELEMENTS) {
+            read_at(client, world, table, at, value).await?;
+        }
+    }
+    Ok(())
+}
+
 /// Reads a whole table through an index, in pages at times.
 pub(crate) async fn read(client: &mut Client, world: &SharedWorld, table: TestTable) -> Result<(), Broken> {
     let at = rng::below(count(table) as u64) as usize;
+    read_at(client, world, table, at, rng::below(ROWS as u64) as i64).await
+}
+
+/// Reads a whole table through the index `at`, for an element or clustering `value`, or a late write.
+async fn read_at(
+    client: &mut Client,
+    world: &SharedWorld,
+    table: TestTable,
+    at: usize,
+    value: i64,
+) -> Result<(), Broken> {
     let id = (world.borrow().history.next_id() - rng::below(60) as i64).max(1);
-    let (element, ck) = (rng::below(ELEMENTS as u64) as i64, rng::below(ROWS as u64) as i64);
+    let (element, ck) = (value % ELEMENTS, value % ROWS);
     let condition = match at {
         0 => format!("a = {id}"),
         1 => format!("s CONTAINS {element}"),
@@ -79,6 +100,7 @@ pub(crate) async fn read(client: &mut Client, world: &SharedWorld, table: TestTa
     let span = (started, runtime::now().0);
     let mut world = world.borrow_mut();
     world.reads_checked += 1;
+    world.index_reads += 1;
     let history = &world.history;
     let check = |pk: i64| -> Result<(), Violation> {
         let cks = table.clusterings();

@@ -46,12 +46,13 @@ fn main() -> ExitCode {
     if let Some(last) = arguments.sweep {
         return sweep(&arguments, last);
     }
-    let (mut broken, mut answered, mut reads, mut decisions, mut commands, mut rounds, mut events) =
-        (0, 0, 0, 0, 0, 0, 0);
+    let (mut broken, mut answered, mut reads, mut index_reads, mut decisions, mut commands, mut rounds, mut events) =
+        (0, 0, 0, 0, 0, 0, 0, 0);
     for seed in arguments.first..arguments.first + arguments.count {
         let report = if arguments.registers { sim::run_registers(seed, false) } else { sim::run(seed) };
         answered += report.answered;
         reads += report.reads_checked;
+        index_reads += report.index_reads;
         decisions += report.decisions;
         commands += report.commands;
         rounds += report.rounds;
@@ -66,8 +67,8 @@ fn main() -> ExitCode {
         }
     }
     println!(
-        "{} seeds, {broken} broken; {rounds} restarts, {answered} statements, {reads} reads checked, \
-         {decisions} decisions, {commands} commands, {events} events",
+        "{} seeds, {broken} broken; {rounds} restarts, {answered} statements, {reads} reads checked, {index_reads} through \
+         indexes, {decisions} decisions, {commands} commands, {events} events",
         arguments.count
     );
     if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -54,6 +54,8 @@ pub struct World {
     pub answered: u64,
     /// Reads checked.
     pub reads_checked: u64,
+    /// Those of them of whole tables through indexes.
+    pub index_reads: u64,
     /// Commands of the operator that were carried out, by name.
     pub commands: BTreeMap<String, u64>,
     /// Whether what a read shows is durable (commit log modes `group` and `batch`).
@@ -390,6 +392,13 @@ pub async fn check_all(client: &mut Client, clients: u8, world: &SharedWorld) ->
                 Err(Broken::Rule(violation)) => {
                     world.borrow_mut().violation.get_or_insert(violation.0);
                 }
+            }
+        }
+        match indexes::check_all(client, world, TestTable { index }).await {
+            Ok(()) => {}
+            Err(Broken::Connection) => return Err("the connection broke".into()),
+            Err(Broken::Rule(violation)) => {
+                world.borrow_mut().violation.get_or_insert(violation.0);
             }
         }
     }
