@@ -16,10 +16,10 @@ use super::timeout_of;
 use crate::coordinator::{Terms, cas, cas_terms};
 use crate::row_block::RowBlock;
 use crate::{Answer, ColumnSpec, Parameters, Response, Rows, Shard};
-use cql::plan::{Batch, Choice, Modify, ModifyKind};
+use cql::plan::{Batch, Choice, Modify, ModifyKind, Term, Value};
 use decision::Decided;
 use model::failure::Detail;
-use model::{ColumnId, Consistency, CqlType, DecoratedKey, ErrorCode, Failure, Table};
+use model::{Column, ColumnId, Consistency, CqlType, DecoratedKey, ErrorCode, Failure, Table};
 use request::{Conditional, Part};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) async fn modify(
     parameters: &Parameters<'_>,
 ) -> Result<Rows, Failure> {
     let timeout = timeout_of(shard, &statement.prepared, values, shard.config().write_timeout)?;
-    let part = part(modify, values)?;
+    let part = part(shard, modify, values)?;
     let key = only_key(shard, &part, Alone::Yes)?;
     let table = &modify.table;
     let shown = match modify.conditions.ask_for_existence() {
@@ -75,7 +75,7 @@ pub(crate) async fn several(
     let mut key: Option<Vec<u8>> = None;
     let mut parts = Vec::with_capacity(statements.len());
     for (modify, values) in statements {
-        let part = part(modify, values)?;
+        let part = part(shard, modify, values)?;
         let found = only_key(shard, &part, Alone::No)?;
         if key.get_or_insert_with(|| found.clone()) != &found {
             return Err(Failure::invalid("Batch with conditions cannot span multiple partitions"));
@@ -222,7 +222,7 @@ fn is_in(choice: &Choice) -> bool {
 }
 
 /// A statement with its values, on its own.
-fn part(modify: &Modify, values: &Values<'_>) -> Result<Part, Failure> {
+fn part(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<Part, Failure> {
     let bound = match &modify.json {
         None => reading::owned(&values.bound),
         Some(insert) => {
@@ -230,5 +230,26 @@ fn part(modify: &Modify, values: &Values<'_>) -> Result<Part, Failure> {
             reading::owned(&json::bound(values, &parts))
         }
     };
-    Ok(Part { modify: Modify { json: None, ..modify.clone() }, bound })
+    let mut modify = Modify { json: None, ..modify.clone() };
+    let in_order = reading::borrowed(&bound);
+    let values = Values::in_order(&in_order);
+    let table = modify.table.clone();
+    once(shard, &mut modify.keys, table.partition_key(), &values)?;
+    once(shard, &mut modify.clustering.choices, table.clustering(), &values)?;
+    drop(in_order);
+    Ok(Part { modify, bound })
+}
+
+/// Puts what functions give in their places: the row that is asked and the one that is changed are the same.
+fn once(shard: &Shard, choices: &mut [Choice], columns: &[Column], values: &Values<'_>) -> Result<(), Failure> {
+    let mut rest = columns;
+    for choice in choices {
+        let (own, after) = rest.split_at(choice.columns().min(rest.len()));
+        rest = after;
+        let (Choice::One(term @ (Term::Call(_) | Term::Composite(_))), [column]) = (choice, own) else { continue };
+        if let Value::Bytes(bytes) = values.evaluate(shard, term, &column.cql_type)? {
+            *term = Term::Constant(bytes.as_ref().into());
+        }
+    }
+    Ok(())
 }
