@@ -30,7 +30,7 @@ const GROUP_ENTRIES_MAX: usize = 128;
 pub struct IndexLookup {
     /// The index's name.
     pub index: Arc<str>,
-    /// The value: of entries of maps as [`super::entries::entry_value`] makes it.
+    /// The value: of entries of maps as [`super::entry_value`] makes it.
     pub value: Arc<[u8]>,
 }
 
