@@ -312,6 +312,37 @@ fn other_tokens_to_cores_make_indexes_anew() {
         });
         sim.crash(NODE);
     }
+    // Back to the first: its SSTables of the base are there still, those of the index are not.
+    run(&mut sim, || async {
+        let store = start(small(), &[indexed()]).await;
+        assert_eq!(store.is_index_built(table(1).id, "of_a"), Some(false));
+        build(&store).await;
+        agree(&store).await;
+    });
+}
+
+/// A write whose caller is gone is applied by who drops it, also when the node ends.
+#[test]
+fn writes_that_nobody_waits_for_have_their_entries() {
+    let mut sim = calm(9);
+    run(&mut sim, || async {
+        let store = start(small(), &[indexed()]).await;
+        build(&store).await;
+        write_rows(&store, 0..5, 10).await;
+        for number in 0..5 {
+            let store = store.clone();
+            runtime::spawn(async move {
+                let _ = store.apply(insert(table(1).id, b"p", number, 0, 2, b"v"), false).await;
+            });
+        }
+        runtime::sleep(Duration::from_micros(1)).await;
+    });
+    sim.crash(NODE);
+    run(&mut sim, || async {
+        let store = start(small(), &[indexed()]).await;
+        build(&store).await;
+        agree(&store).await;
+    });
 }
 
 #[test]

@@ -182,15 +182,11 @@ impl Inner {
         Ok(())
     }
 
-    /// On shard 0, once every shard has opened its SSTables: removes SSTables of indexes that no shard can use, and
-    /// directories of indexes that there are no longer.
+    /// On shard 0, once every shard has opened its SSTables: removes what says that indexes are built under another map of
+    /// tokens to cores, then SSTables of indexes that no shard can use, and directories of indexes that there are no longer.
     pub(crate) async fn clear_indexes(&self) -> Result<(), Error> {
         if self.shard != 0 {
             return Ok(());
-        }
-        let unusable = std::mem::take(&mut *self.unusable.borrow_mut());
-        for (directory, name) in unusable {
-            transaction::delete(&directory, |found| *found == name).await.map_err(Error::Io)?;
         }
         let tables: Vec<(PathBuf, HashSet<String>)> = {
             let tables = self.tables.borrow();
@@ -202,6 +198,18 @@ impl Inner {
             };
             bases.map(named).collect()
         };
+        let map = self.options.shard_map;
+        let own = format!("-{}-{}", map.shards, map.ignore_msb);
+        for (directory, names) in &tables {
+            for index in names.iter().map(|name| directory.join(name)) {
+                forget_others(&index, &own).await?;
+            }
+        }
+        // Only now: who comes back to the other map must not take what is left for all.
+        let unusable = std::mem::take(&mut *self.unusable.borrow_mut());
+        for (directory, name) in unusable {
+            transaction::delete(&directory, |found| *found == name).await.map_err(Error::Io)?;
+        }
         for (directory, names) in tables {
             for path in entries(&directory).await? {
                 let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -212,6 +220,22 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// Removes the files of an index's directory that say that it is built, durably, but those whose names end with `own`.
+async fn forget_others(directory: &Path, own: &str) -> Result<(), Error> {
+    let mut removed = false;
+    for path in entries(directory).await? {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with(BUILT) && !name.ends_with(own) {
+            remove(&path).await.map_err(Error::Io)?;
+            removed = true;
+        }
+    }
+    if removed {
+        sync_dir(directory).await.map_err(Error::Io)?;
+    }
+    Ok(())
 }
 
 /// Gives rows their entries.

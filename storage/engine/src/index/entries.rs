@@ -13,6 +13,10 @@ use model::query::LiveRow;
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder, RowView};
 use model::{ColumnId, ColumnKind, CqlType, Index, IndexedPart, Mutation, MutationBuilder, Table, Token};
 
+/// When entries are deleted that a write replaces, seconds since 1970: they wait for nothing, and a write may be applied
+/// where there is no clock, by who drops it.
+const DELETED_AT: i64 = 1;
+
 /// Most cells of a column in one row's write that are held against those in memory.
 const REPLACED_CELLS_MAX: usize = 64;
 
@@ -161,8 +165,7 @@ impl IndexState {
             if newer.len() > REPLACED_CELLS_MAX {
                 continue;
             }
-            let now = runtime::wall_micros().div_euclid(1_000_000);
-            let content = CellContent::Deleted { local_deletion_time: now };
+            let content = CellContent::Deleted { local_deletion_time: DELETED_AT };
             for cell in old.cells().filter(|cell| cell.column == column.id) {
                 let gone = new.deletion().deletes(cell.timestamp) || newer.iter().any(|newer| replaces(newer, &cell));
                 if gone && let Some((value, place)) = self.entry_of(token, key, clustering, &cell) {
