@@ -172,6 +172,9 @@ impl Node {
             auto_snapshot: config.auto_snapshot,
             auto_snapshot_ttl: config.auto_snapshot_ttl,
             drop_compact_storage: config.drop_compact_storage,
+            tombstones: config.tombstones,
+            batches: config.batches,
+            guardrails: config.guardrails.clone(),
             compaction_bytes_per_second: config.compaction_bytes_per_second,
             settings: self.settings.clone(),
         }

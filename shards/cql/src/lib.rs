@@ -12,6 +12,7 @@ mod compression_options;
 pub mod conditions;
 pub mod define;
 pub mod functions;
+pub mod guardrails;
 pub mod java_order;
 mod lexer;
 mod literal;

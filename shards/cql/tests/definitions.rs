@@ -34,6 +34,7 @@ impl World {
             new_id,
             memtables: &Memtables::default(),
             drop_compact_storage: true,
+            guardrails: None,
         };
         let applied = cql::define::apply(&define, &self.schema, &site)?;
         if let Some(change) = &applied.change {

@@ -28,6 +28,7 @@ pub mod snapshots;
 mod split;
 mod start;
 pub mod table_verbs;
+mod tombstones;
 mod truncations;
 pub mod verbs;
 mod virtual_tables;
@@ -37,6 +38,8 @@ pub use query_trace::Trace;
 pub use row_block::RowBlock;
 
 pub use cql::Prepared;
+pub use cql::guardrails;
+pub use cql::guardrails::Guardrails;
 pub use cql::plan::{BatchKind, ColumnSpec};
 pub use engine::compaction::{Chosen, Compacted, CompactionStatistics, Running};
 pub use engine::directory_of;
@@ -44,7 +47,9 @@ pub use engine::{
     Component, Counts, Descriptor, Fault, FaultKind, FlushCompression, SstableOptions, SyncMode, TableStatistics,
     Version,
 };
+pub use execute::batch::BatchThresholds;
 pub use table_verbs::{TableAnswer, TableVerb};
+pub use tombstones::TombstoneThresholds;
 
 use barrier::Barrier;
 use clock::{Clock, Evaluation};
@@ -119,6 +124,12 @@ pub struct Config {
     pub auto_snapshot_ttl: Option<Duration>,
     /// `drop_compact_storage_enabled`: whether ALTER TABLE DROP COMPACT STORAGE is switched on.
     pub drop_compact_storage: bool,
+    /// `tombstone_warn_threshold` and `tombstone_failure_threshold`.
+    pub tombstones: TombstoneThresholds,
+    /// `batch_size_warn_threshold`, `batch_size_fail_threshold` and `unlogged_batch_across_partitions_warn_threshold`.
+    pub batches: BatchThresholds,
+    /// What clients are held to; `None`: nothing.
+    pub guardrails: Option<Arc<Guardrails>>,
     /// `compaction_throughput`: bytes per second that compactions of the node may read; 0: as many as they can.
     pub compaction_bytes_per_second: u64,
     /// Every option with its value, as `system_views.settings` shows them.
@@ -274,6 +285,8 @@ struct Inner {
     gate: Gate,
     /// Traces being written.
     trace_writes: Semaphore,
+    /// When the log last told of tombstones.
+    tombstone_log: tombstones::LogGate,
 }
 
 /// Why a shard did not start.
@@ -413,6 +426,7 @@ impl Shard {
             truncations: Truncations::default(),
             gate: Gate::new(),
             trace_writes: Semaphore::new(query_trace::WRITES_MAX),
+            tombstone_log: tombstones::LogGate::default(),
             config,
         };
         Shard { inner: Rc::new(inner) }
@@ -444,6 +458,10 @@ impl Shard {
 
     pub(crate) fn trace_writes(&self) -> &Semaphore {
         &self.inner.trace_writes
+    }
+
+    pub(crate) fn tombstone_log(&self) -> &tombstones::LogGate {
+        &self.inner.tombstone_log
     }
 
     pub(crate) fn notifier(&self) -> &dyn Notifier {

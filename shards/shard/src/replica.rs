@@ -4,11 +4,12 @@
 //! rest in a task of its own.
 
 use crate::row_block::RowBlockSink;
+use crate::tombstones::Met;
 use crate::verbs::{ReadReply, ReadRequest, Reply, Request};
 use crate::virtual_tables;
 use crate::{SchemaChange, Shard};
 use model::key::{Token, TokenRange};
-use model::query::{LiveRow, Partitions, ReadEnd, RowSink, SinkState};
+use model::query::{Partitions, ReadEnd};
 use model::{ErrorCode, Failure, Mutation, Schema, Table, TableId};
 use runtime::ShardId;
 use std::sync::Arc;
@@ -148,9 +149,8 @@ async fn traced_read(
             shard.trace(|| format!("Executing seq scan across 0 sstables for {}", bounds(range)));
         }
     }
-    let mut counting = CountingSink { sink, live: 0, dead: 0 };
-    let end = shard.store().read(&request.command, &mut counting).await?;
-    let CountingSink { live, dead, .. } = counting;
+    let end = shard.store().read(&request.command, sink).await?;
+    let Met { live, dead, .. } = sink.met();
     shard.trace(|| format!("Read {live} live rows and {dead} tombstone cells"));
     Ok(end)
 }
@@ -159,28 +159,6 @@ async fn traced_read(
 fn bounds(range: &TokenRange) -> String {
     let side = |token: Token| if token == Token::MIN { "min" } else { "max" };
     format!("({}({}), {}({})]", side(range.after), range.after.0, side(range.until), range.until.0)
-}
-
-/// Counts what passes to a sink and what does not live to.
-struct CountingSink<'s, 'r> {
-    sink: &'s mut RowBlockSink<'r>,
-    live: u64,
-    dead: u64,
-}
-
-impl RowSink for CountingSink<'_, '_> {
-    fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
-        self.live += 1;
-        self.sink.row(row)
-    }
-
-    fn counts_dead(&self) -> bool {
-        true
-    }
-
-    fn dead(&mut self, count: u64) {
-        self.dead += count;
-    }
 }
 
 /// Reads one partition if that needs no wait.

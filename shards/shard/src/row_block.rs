@@ -9,6 +9,7 @@
 //! that columns selected in table order cost one pass.
 
 use crate::row_filter::RowFilter;
+use crate::tombstones::Met;
 use crate::verbs::{ReadReply, ReadRequest, Resume};
 use cql::plan::Selector;
 use model::counter::Context;
@@ -173,6 +174,7 @@ pub(crate) struct RowBlockSink<'a> {
     partition_rows: u64,
     resume: Option<&'a Position>,
     resume_partition_rows: u64,
+    met: Met,
 }
 
 impl<'a> RowBlockSink<'a> {
@@ -201,7 +203,13 @@ impl<'a> RowBlockSink<'a> {
             partition_rows: 0,
             resume: request.command.resume.as_ref(),
             resume_partition_rows: request.command.resume_partition_rows,
+            met: Met::default(),
         }
+    }
+
+    /// What was met so far.
+    pub(crate) fn met(&self) -> Met {
+        self.met
     }
 
     /// What was collected, for a read that ended as `end`.
@@ -214,7 +222,7 @@ impl<'a> RowBlockSink<'a> {
         let end = if self.taken >= self.rows_max { ReadEnd::Stopped } else { end };
         if let ReadEnd::Paused(place) = end {
             let last = Some(*place);
-            return ReadReply { block: self.block, end: ReadEnd::Stopped, last, places: self.places };
+            return ReadReply { block: self.block, end: ReadEnd::Stopped, last, places: self.places, met: self.met };
         }
         let last = (end == ReadEnd::Stopped && self.taken > 0).then(|| Resume {
             position: Position {
@@ -223,7 +231,7 @@ impl<'a> RowBlockSink<'a> {
             },
             partition_rows: self.partition_rows,
         });
-        ReadReply { block: self.block, end, last, places: self.places }
+        ReadReply { block: self.block, end, last, places: self.places, met: self.met }
     }
 
     fn encode(&mut self, row: &LiveRow<'_>) {
@@ -301,7 +309,13 @@ impl<'a> RowBlockSink<'a> {
 }
 
 impl RowSink for RowBlockSink<'_> {
+    fn dead(&mut self, count: u64) {
+        self.met.dead += count;
+    }
+
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
+        self.met.live += 1;
+        self.met.token = row.token;
         if self.filter.is_some_and(|filter| !filter.holds(row, self.now_in_seconds)) {
             return SinkState::Rejected;
         }

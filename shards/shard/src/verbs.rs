@@ -10,6 +10,7 @@ use crate::row_block::{Places, RowBlock};
 use crate::row_filter::RowFilter;
 use crate::split::PartRequest;
 use crate::table_verbs::{TableAnswer, TableVerb};
+use crate::tombstones::Met;
 use cql::plan::{Define, Selector};
 use engine::index::IndexLookup;
 pub use model::query::Resume;
@@ -117,12 +118,20 @@ pub struct ReadReply {
     pub last: Option<Resume>,
     /// The place of each row, if asked for.
     pub places: Places,
+    /// What it met.
+    pub(crate) met: Met,
 }
 
 impl Default for ReadReply {
     /// Of a read that has not begun: nothing, and perhaps more.
     fn default() -> ReadReply {
-        ReadReply { block: RowBlock::default(), end: ReadEnd::Stopped, last: None, places: Places::default() }
+        ReadReply {
+            block: RowBlock::default(),
+            end: ReadEnd::Stopped,
+            last: None,
+            places: Places::default(),
+            met: Met::default(),
+        }
     }
 }
 

@@ -150,10 +150,6 @@ impl RowSink for Told {
         self.last = Some(Position { key: DecoratedKey::new(row.key), comparable });
         if self.given == self.full_at { SinkState::Full } else { SinkState::Open }
     }
-
-    fn counts_dead(&self) -> bool {
-        self.full_at.is_multiple_of(2)
-    }
 }
 
 /// All rows of a command, page by page and pause by pause.

@@ -142,11 +142,6 @@ pub trait RowSink {
     /// Takes one row, or refuses it. `Full` ends the read after this row: the sink keeps its own limits in rows and bytes.
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState;
 
-    /// Whether [`RowSink::dead`] is to be called: counting costs the read time.
-    fn counts_dead(&self) -> bool {
-        false
-    }
-
     /// So many dead cells, rows and range deletions were met since the last call.
     fn dead(&mut self, _count: u64) {}
 }

@@ -9,16 +9,18 @@
 //! all and per client address.
 
 mod disk;
+mod guardrails;
 mod keys;
 mod memtables;
 mod settings;
 pub mod sstables;
+mod thresholds;
 pub mod units;
 
 pub use disk::{CommitFailurePolicy, DiskFailurePolicy};
 use model::Memtables;
 use serde_norway::Value;
-use shard::{SstableOptions, SyncMode};
+use shard::{BatchThresholds, Guardrails, SstableOptions, SyncMode, TombstoneThresholds};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -74,6 +76,12 @@ pub struct Config {
     pub auto_snapshot_ttl: Option<Duration>,
     /// `drop_compact_storage_enabled`: whether ALTER TABLE DROP COMPACT STORAGE is switched on.
     pub drop_compact_storage: bool,
+    /// `tombstone_warn_threshold` and `tombstone_failure_threshold`.
+    pub tombstones: TombstoneThresholds,
+    /// `batch_size_warn_threshold`, `batch_size_fail_threshold` and `unlogged_batch_across_partitions_warn_threshold`.
+    pub batches: BatchThresholds,
+    /// What clients are held to; `None`: nothing, as they are not authenticated, unless `guardrails_apply_to_anonymous`.
+    pub guardrails: Option<Arc<Guardrails>>,
     /// `compaction_throughput`: bytes per second that compactions may read; 0: as many as they can.
     pub compaction_bytes_per_second: u64,
     /// `native_transport_max_concurrent_connections`.
@@ -132,6 +140,9 @@ impl Default for Config {
             auto_snapshot: true,
             auto_snapshot_ttl: None,
             drop_compact_storage: false,
+            tombstones: TombstoneThresholds::default(),
+            batches: BatchThresholds::default(),
+            guardrails: None,
             compaction_bytes_per_second: 64 << 20,
             connections_max: CONNECTIONS_MAX,
             connections_per_ip_max: CONNECTIONS_PER_IP_MAX,
@@ -442,6 +453,9 @@ impl Given {
                 .flag("drop_compact_storage_enabled")?
                 .or(self.flag("enable_drop_compact_storage")?)
                 .unwrap_or(default.drop_compact_storage),
+            tombstones: self.tombstones()?,
+            batches: self.batches()?,
+            guardrails: self.guardrails()?.map(Arc::new),
             compaction_bytes_per_second: self.throughput()?.unwrap_or(default.compaction_bytes_per_second),
             connections_max: self.count(connections, CONNECTIONS_MAX)?.unwrap_or(default.connections_max),
             connections_per_ip_max: self.count(per_ip, CONNECTIONS_MAX)?.unwrap_or(default.connections_per_ip_max),

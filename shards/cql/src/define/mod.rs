@@ -12,12 +12,14 @@
 mod alter;
 mod columns;
 mod compact;
+mod guarded;
 mod index;
 mod keyspace;
 mod table;
 mod user_type;
 
 use crate::ast::Definition;
+use crate::guardrails::Guardrails;
 use crate::plan::Define;
 use crate::prepare::{Resolver, not_modifiable};
 use model::failure::Detail;
@@ -52,6 +54,8 @@ pub struct Site<'a> {
     pub memtables: &'a Memtables,
     /// Whether ALTER TABLE DROP COMPACT STORAGE is switched on.
     pub drop_compact_storage: bool,
+    /// What the user is held to; `None`: nothing.
+    pub guardrails: Option<&'a Guardrails>,
 }
 
 /// What a definition does.
@@ -136,8 +140,18 @@ pub(crate) fn prepare(definition: &Arc<Definition>, resolver: &Resolver<'_>) -> 
 /// What `define` does to `schema`. Fails with Cassandra's codes and texts; what Helenus does not do yet fails with
 /// [`ErrorCode::Invalid`] and names the feature.
 pub fn apply(define: &Define, schema: &Schema, site: &Site<'_>) -> Result<Applied> {
-    let keyspace = &define.keyspace;
-    let applied = match &*define.definition {
+    let Some(guardrails) = site.guardrails else {
+        return apply_to(&define.definition, &define.keyspace, schema, site);
+    };
+    let (mut told, definition) = guarded::before(guardrails, &define.definition, schema)?;
+    let mut applied = apply_to(&definition, &define.keyspace, schema, site)?;
+    told.extend(guarded::after(guardrails, &definition, &applied, schema, site)?);
+    told.append(&mut applied.warnings);
+    Ok(Applied { warnings: told, ..applied })
+}
+
+fn apply_to(definition: &Definition, keyspace: &str, schema: &Schema, site: &Site<'_>) -> Result<Applied> {
+    let applied = match definition {
         Definition::CreateKeyspace(create) => keyspace::create(create, schema, site),
         Definition::AlterKeyspace(alter) => keyspace::alter(alter, schema, site),
         Definition::DropKeyspace(drop) => keyspace::drop(drop, schema),

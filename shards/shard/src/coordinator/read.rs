@@ -3,6 +3,7 @@
 use super::{Terms, join_all, too_many_calls};
 use crate::row_block::RowBlock;
 use crate::row_filter::RowFilter;
+use crate::tombstones::{self, Met, Tombstones};
 use crate::verbs::{ReadReply, ReadRequest, Request, Resume};
 use crate::{Shard, replica};
 use cql::plan::Selector;
@@ -50,6 +51,8 @@ pub(crate) struct ReadPlan {
     pub(crate) now_in_seconds: i64,
     /// Level and deadline.
     pub(crate) terms: Terms,
+    /// How many tombstones it may meet, and what it met.
+    pub(crate) tombstones: Tombstones,
 }
 
 /// How much a page may hold.
@@ -124,6 +127,22 @@ impl ReadPlan {
         })
     }
 
+    /// Adds what a part of a read met; fails if that is too much. `limit`: the rows that the read was asked for.
+    pub(crate) fn count(
+        &self,
+        shard: &Shard,
+        met: &mut Met,
+        part: Met,
+        key: Option<&DecoratedKey>,
+        limit: u64,
+    ) -> Result<(), Failure> {
+        met.add(part);
+        match met.dead > 0 && self.tombstones.are_too_many(met, key, limit) {
+            true => Err(tombstones::failure(shard.config(), self.terms.consistency, self.terms.block_for)),
+            false => Ok(()),
+        }
+    }
+
     /// The failure of a read that took too long.
     pub(crate) fn timed_out(&self) -> Failure {
         let detail = Detail::ReadTimeout {
@@ -180,6 +199,9 @@ pub(crate) async fn read_keys(
 ) -> Result<Page, Failure> {
     let mut out = RowBlock::default();
     let mut next = 0;
+    // Of the partition that is read.
+    let mut met = Met::default();
+    let mut asked = limits.rows_max;
     while next < keys.len() {
         let window = &keys[next..keys.len().min(next + WINDOW_KEYS)];
         let places = window.len() > 1;
@@ -193,8 +215,9 @@ pub(crate) async fn read_keys(
             join_all(reads.collect()).await
         };
         let mut done = 0;
-        for reply in replies {
+        for (key, reply) in window.iter().zip(replies) {
             let reply = reply?;
+            plan.count(shard, &mut met, reply.met, Some(key), asked)?;
             let left = (limits.rows_max - u64::from(out.rows)) as usize;
             let rows = reply.block.rows as usize;
             let bytes_left = limits.bytes_max.map(|bytes_max| bytes_max.saturating_sub(out.bytes.len()));
@@ -202,6 +225,7 @@ pub(crate) async fn read_keys(
             if let Some(filled) = filled.filter(|filled| *filled < left) {
                 // The row that reaches the bytes is the page's last, even if the block goes on.
                 append(&mut out, reply.block, filled + 1)?;
+                plan.tombstones.end(&met, Some(key), asked);
                 return Ok(Page { block: out, stopped_at: Some(reply.places.resume(filled)) });
             }
             if rows > left || rows == left && rows > 0 {
@@ -209,11 +233,13 @@ pub(crate) async fn read_keys(
                 let stopped_at =
                     stopped_at.or_else(|| (!reply.block.ends.is_empty()).then(|| reply.places.resume(left - 1)));
                 append(&mut out, reply.block, left)?;
+                plan.tombstones.end(&met, Some(key), asked);
                 return Ok(Page { block: out, stopped_at });
             }
             let last = reply.last;
             append(&mut out, reply.block, rows)?;
             if last.is_some() && limits.bytes_max.is_some_and(|bytes_max| out.bytes.len() >= bytes_max) {
+                plan.tombstones.end(&met, Some(key), asked);
                 return Ok(Page { block: out, stopped_at: last });
             }
             if reply.end == ReadEnd::Stopped {
@@ -221,6 +247,12 @@ pub(crate) async fn read_keys(
                 resume = last;
                 break;
             }
+            plan.tombstones.end(&met, Some(key), asked);
+            met = Met::default();
+            asked = match limits.rows_max {
+                u64::MAX => u64::MAX,
+                rows_max => rows_max - u64::from(out.rows),
+            };
             done += 1;
         }
         next += done;

@@ -12,6 +12,7 @@ use super::join_all;
 use super::read::{Page, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_on, result_too_large};
 use crate::Shard;
 use crate::row_block::{RowBlock, merge_counted};
+use crate::tombstones::Met;
 use crate::verbs::{ReadReply, Resume};
 use model::key::{Token, TokenRange};
 use model::query::{Partitions, ReadEnd};
@@ -100,6 +101,7 @@ async fn merge(
     };
     let mut streams: Vec<Stream> = owners.into_iter().map(stream).collect();
     let mut out = RowBlock::default();
+    let mut met = Met::default();
     loop {
         let left = limits.rows_max - u64::from(out.rows);
         let asked: Vec<usize> = (0..streams.len()).filter(|&i| streams[i].wants_more()).collect();
@@ -115,17 +117,23 @@ async fn merge(
             _ => join_all(reads.collect()).await,
         };
         for (i, reply) in asked.into_iter().zip(replies) {
-            streams[i].fill(reply?);
+            let reply = reply?;
+            plan.count(shard, &mut met, reply.met, None, limits.rows_max)?;
+            streams[i].fill(reply);
         }
         while !streams.iter().any(Stream::wants_more) {
             let with_token = streams.iter().enumerate().filter_map(|(i, stream)| Some((stream.next_token()?, i)));
-            let Some((_, i)) = with_token.min() else { return Ok(Page { block: out, stopped_at: None }) };
+            let Some((_, i)) = with_token.min() else {
+                plan.tombstones.end(&met, None, limits.rows_max);
+                return Ok(Page { block: out, stopped_at: None });
+            };
             let stream = &mut streams[i];
             let end = stream.reply.block.ends[stream.row].1 as usize;
             out.push_row(&stream.reply.block.bytes[stream.start..end]);
             let full = u64::from(out.rows) == limits.rows_max
                 || limits.bytes_max.is_some_and(|bytes_max| out.bytes.len() >= bytes_max);
             if full {
+                plan.tombstones.end(&met, None, limits.rows_max);
                 return Ok(Page { block: out, stopped_at: Some(stream.reply.places.resume(stream.row)) });
             }
             if out.bytes.len() > RESULT_BYTES_MAX {
@@ -189,14 +197,23 @@ async fn aggregate_on(
 ) -> Result<RowBlock, Failure> {
     let mut parts = Vec::new();
     let mut resume = None;
+    let mut met = Met::default();
+    let key = match &partitions {
+        Partitions::Key(key) => Some(key),
+        Partitions::Range(_) => None,
+    };
     loop {
         let request = plan.request(partitions.clone(), resume, AGGREGATE_ROWS, usize::MAX, false);
         let reply = match runtime::timeout(plan.terms.timeout, read_on(shard, to, request)).await {
             Some(reply) => reply.map_err(|failure| plan.failed(failure))?,
             None => return Err(plan.timed_out()),
         };
+        plan.count(shard, &mut met, reply.met, key, u64::MAX)?;
         if reply.block.rows > 0 {
             parts.push(reply.block);
+        }
+        if reply.end == ReadEnd::Exhausted {
+            plan.tombstones.end(&met, key, u64::MAX);
         }
         if reply.end == ReadEnd::Exhausted {
             return Ok(merge_counted(&plan.selection, &parts));

@@ -6,6 +6,7 @@
 use super::batch_reading;
 use super::binding::{Keys, Values, wrong_count_in_batch};
 use super::conditional;
+use super::guarded;
 use super::modify::reading::ReadingChange;
 use super::modify::{Mutations, When, json};
 use super::prepared::{self, Statement};
@@ -20,12 +21,23 @@ use model::{Consistency, Failure};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// `batch_size_warn_threshold`, bytes.
-pub(crate) const BATCH_BYTES_WARN: usize = 5 << 10;
-/// `batch_size_fail_threshold`, bytes.
-pub(crate) const BATCH_BYTES_MAX: usize = 50 << 10;
-/// `unlogged_batch_across_partitions_warn_threshold`.
-pub(crate) const UNLOGGED_PARTITIONS_WARN: usize = 10;
+/// What batches over several partitions are warned about or refused for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BatchThresholds {
+    /// `batch_size_warn_threshold`: above so many bytes the client is warned.
+    pub bytes_warn: usize,
+    /// `batch_size_fail_threshold`: above so many bytes the batch is refused.
+    pub bytes_max: usize,
+    /// `unlogged_batch_across_partitions_warn_threshold`: above so many partitions of an unlogged batch the client is
+    /// warned.
+    pub unlogged_partitions_warn: usize,
+}
+
+impl Default for BatchThresholds {
+    fn default() -> BatchThresholds {
+        BatchThresholds { bytes_warn: 5 << 10, bytes_max: 50 << 10, unlogged_partitions_warn: 10 }
+    }
+}
 
 /// A BATCH message.
 pub(crate) async fn message(
@@ -67,6 +79,12 @@ pub(crate) async fn message(
         Plan::Modify(modify) => modify.is_conditional(),
         _ => false,
     };
+    let mut told = Vec::new();
+    if let Some(guardrails) = &shard.config().guardrails {
+        for (modify, values) in parts.clone() {
+            guarded::write(shard, guardrails, modify, &values, parameters, &mut told)?;
+        }
+    }
     if statements.iter().any(conditional) {
         let values: Vec<Values<'_>> = entries.iter().map(|entry| Values::in_order(&entry.values)).collect();
         let modifies =
@@ -76,7 +94,9 @@ pub(crate) async fn message(
             });
         let modifies: Vec<(&Modify, &Values<'_>)> = modifies.collect();
         let timeout = shard.config().write_timeout;
-        return Box::pin(conditional::several(shard, &modifies, parameters, timeout)).await;
+        let answer = Box::pin(conditional::several(shard, &modifies, parameters, timeout)).await?;
+        told.extend(answer.warnings);
+        return Ok(Answer { warnings: told, ..answer });
     }
     let timeout = timeout_by_default(shard, plans());
     let mut building = Building::new(kind);
@@ -85,7 +105,9 @@ pub(crate) async fn message(
             return Err(first_failure(shard, parts.clone(), building, failure).await);
         }
     }
-    building.write(shard, timeout).await
+    let answer = building.write(shard, timeout).await?;
+    told.extend(answer.warnings);
+    Ok(Answer { warnings: told, ..answer })
 }
 
 /// What Cassandra says of a batch when `failure` is wrong with the statement after those of `building`: it looks at the keys
@@ -248,20 +270,21 @@ impl Building {
         let Building { kind, mutations, readings: _, terms, tables } = self;
         let (partitions, bytes) = (mutations.partitions(), mutations.bytes());
         let mut warnings = Vec::new();
+        let BatchThresholds { bytes_warn, bytes_max, unlogged_partitions_warn } = shard.config().batches;
         let names = in_hash_order(tables.iter().map(String::as_str), |name| string_hash(name)).join(", ");
         if kind.is_some() && partitions > 1 {
-            if bytes > BATCH_BYTES_MAX {
+            if bytes > bytes_max {
                 return Err(Failure::invalid("Batch too large"));
             }
-            if bytes > BATCH_BYTES_WARN {
+            if bytes > bytes_warn {
                 warnings.push(format!(
-                    "Batch for [{names}] is of size {bytes}, exceeding specified threshold of {BATCH_BYTES_WARN} by {}.",
-                    bytes - BATCH_BYTES_WARN
+                    "Batch for [{names}] is of size {bytes}, exceeding specified threshold of {bytes_warn} by {}.",
+                    bytes - bytes_warn
                 ));
             }
         }
         match kind {
-            Some(BatchKind::Unlogged | BatchKind::Counter) if partitions > UNLOGGED_PARTITIONS_WARN => warnings.push(format!(
+            Some(BatchKind::Unlogged | BatchKind::Counter) if partitions > unlogged_partitions_warn => warnings.push(format!(
                 "Unlogged batch covering {partitions} partitions detected against table{} [{names}]. You should use a \
                  logged batch for atomicity, or asynchronous writes for performance.",
                 if tables.len() == 1 { "" } else { "s" }

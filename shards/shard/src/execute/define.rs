@@ -94,6 +94,7 @@ impl<'s> Definition<'s> {
             new_id,
             memtables: &config.memtables,
             drop_compact_storage: config.drop_compact_storage,
+            guardrails: config.guardrails.as_deref(),
         };
         let Applied { change, warnings } = cql::define::apply(define, &self.schema, &site)?;
         let Some(change) = change else {

@@ -10,11 +10,13 @@ pub(crate) mod binding;
 pub(crate) mod conditional;
 pub(crate) mod define;
 pub(crate) mod describe;
+mod guarded;
 pub(crate) mod modify;
 pub(crate) mod paging;
 pub(crate) mod prepared;
 pub(crate) mod project;
 pub(crate) mod select;
+mod shown;
 pub(crate) mod slices;
 mod sorted;
 pub(crate) mod text_cache;
@@ -123,10 +125,17 @@ fn plan(shard: &Shard, keyspace: Option<&str>, text: &str, told: Told) -> Result
     }
     let plan = || {
         let parsed = cql::parse(text)?;
+        if let Some(guardrails) = &shard.config().guardrails {
+            guardrails.check_text(&parsed, keyspace)?;
+        }
         if told {
             shard.trace(|| "Preparing statement".into());
         }
-        cql::prepare(&parsed, keyspace, &schema)
+        let planned = cql::prepare(&parsed, keyspace, &schema);
+        match &shard.config().guardrails {
+            Some(guardrails) => planned.map_err(|failure| guardrails.explained(failure)),
+            None => planned,
+        }
     };
     let planned =
         if runtime::fault::is_simulated() { Ok(plan()) } else { std::panic::catch_unwind(AssertUnwindSafe(plan)) };
@@ -163,8 +172,13 @@ async fn run(
 ) -> Result<Answer, Failure> {
     let prepared = &*statement.prepared;
     let mut warnings = prepared.warnings.clone();
+    if let Some(guardrails) = &shard.config().guardrails {
+        warnings.extend(guarded::check(shard, guardrails, prepared, values, parameters)?);
+    }
     let response = match &prepared.plan {
-        Plan::Select(plan) => Response::Rows(select::select(shard, statement, plan, values, parameters).await?),
+        Plan::Select(plan) => {
+            Response::Rows(select::select(shard, statement, plan, values, parameters, &mut warnings).await?)
+        }
         Plan::Modify(plan) if plan.is_conditional() => {
             Response::Rows(Box::pin(conditional::modify(shard, statement, plan, values, parameters)).await?)
         }

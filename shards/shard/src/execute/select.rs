@@ -5,6 +5,7 @@ use super::conditional::finish_rounds;
 use super::paging::{PagingState, invalid_state};
 use super::prepared::Statement;
 use super::project::{self, GroupLimits, groups};
+use super::shown::Shown;
 use super::slices::{Bounds, NullBound};
 use super::sorted::{sorted, sorted_groups, with_order};
 use super::timeout_of;
@@ -13,6 +14,7 @@ use crate::coordinator::read_terms;
 use crate::coordinator::scan::{Aggregated, aggregate, scan};
 use crate::row_block::{RowBlock, counted_nothing};
 use crate::row_filter::RowFilter;
+use crate::tombstones::{self, Tombstones};
 use crate::verbs::Resume;
 use crate::{Parameters, Rows, Shard};
 use cql::plan::{Choice, Limit, PartitionRestriction, Select, Selector, Term, Value};
@@ -38,6 +40,7 @@ pub(crate) async fn select(
     select: &Select,
     values: &Values<'_>,
     parameters: &Parameters<'_>,
+    warnings: &mut Vec<String>,
 ) -> Result<Rows, Failure> {
     let config = shard.config();
     let timeout = match select.partitions {
@@ -86,7 +89,32 @@ pub(crate) async fn select(
         reversed: select.reversed,
         now_in_seconds: parameters.now_in_seconds(),
         terms,
+        tombstones: Tombstones::of(config, &select.table),
     };
+    let result = answer(shard, statement, select, values, parameters, &mut plan, target, limit, per_partition).await;
+    let notes = plan.tombstones.take();
+    if !notes.is_empty() {
+        let page = page_rows(parameters).map(|rows| rows.min(limit));
+        let shown = Shown { shard, select, values, page };
+        warnings.extend(notes.iter().filter_map(|note| tombstones::tell(shard, note, &shown.query(note))));
+    }
+    result
+}
+
+/// Reads what `plan` says and makes the answer of it.
+#[expect(clippy::too_many_arguments, reason = "what a SELECT was resolved to")]
+async fn answer(
+    shard: &Shard,
+    statement: &Statement,
+    select: &Select,
+    values: &Values<'_>,
+    parameters: &Parameters<'_>,
+    plan: &mut ReadPlan,
+    target: Target,
+    limit: u64,
+    per_partition: u64,
+) -> Result<Rows, Failure> {
+    let grouped = select.projection.as_ref().is_some_and(|projection| projection.grouped);
     let target = if plan.slices.is_empty() { Target::Nothing } else { target };
     let page_rows = page_rows(parameters);
     let grouped_or_counted = select.aggregate || grouped;
@@ -98,7 +126,7 @@ pub(crate) async fn select(
         ));
     }
     if select.aggregate {
-        let block = Box::pin(aggregated(shard, &plan, &target)).await?;
+        let block = Box::pin(aggregated(shard, plan, &target)).await?;
         return Ok(rows(statement, block, None));
     }
 
@@ -110,10 +138,10 @@ pub(crate) async fn select(
             // Which groups are the first is known when all are there.
             limits.page = u64::MAX;
             plan.selection = with_order(&plan.selection, &select.order);
-            let page = Box::pin(groups(shard, projection, &plan, target, None, limits, values)).await?;
-            return Ok(rows(statement, sorted_groups(&plan, &select.order, &page, limit), None));
+            let page = Box::pin(groups(shard, projection, plan, target, None, limits, values)).await?;
+            return Ok(rows(statement, sorted_groups(plan, &select.order, &page, limit), None));
         }
-        let page = Box::pin(groups(shard, projection, &plan, target, resume, limits, values)).await?;
+        let page = Box::pin(groups(shard, projection, plan, target, resume, limits, values)).await?;
         let remaining = if limit == u64::MAX { u64::MAX } else { remaining - u64::from(page.block.rows) };
         let stopped_at = page.stopped_at.filter(|_| remaining > 0);
         let state =
@@ -132,7 +160,7 @@ pub(crate) async fn select(
         rows_max: page_rows.unwrap_or(u64::MAX).min(remaining),
         bytes_max: page_rows.map(|_| PAGE_BYTES_MAX),
     };
-    let page = page_of(shard, &plan, target, resume, limits).await?;
+    let page = page_of(shard, plan, target, resume, limits).await?;
     let remaining = if limit == u64::MAX { u64::MAX } else { remaining - u64::from(page.block.rows) };
     // LIMIT spans pages: with its last row there is no next one.
     let stopped_at = page.stopped_at.filter(|_| page_rows.is_some() && remaining > 0);

@@ -11,6 +11,7 @@ use super::project::{GroupPage, SortKey};
 use crate::Shard;
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_key, result_too_large};
 use crate::row_block::{RowBlock, cells_of};
+use crate::tombstones::Met;
 use cql::plan::Selector;
 use model::{Column, ColumnId, DecoratedKey, Failure, value};
 use std::cmp::Ordering;
@@ -25,14 +26,14 @@ struct SortedRow<'b> {
 /// The first `limit` rows of the partitions `keys`, in the order of the columns `order`.
 pub(super) async fn sorted(
     shard: &Shard,
-    mut plan: ReadPlan,
+    plan: &mut ReadPlan,
     order: &[ColumnId],
     keys: &[DecoratedKey],
     limit: u64,
 ) -> Result<RowBlock, Failure> {
     let selected = plan.selection.len();
     plan.selection = with_order(&plan.selection, order);
-    let blocks = read(shard, &plan, keys, limit).await?;
+    let blocks = read(shard, plan, keys, limit).await?;
     let columns: Vec<&Column> = order.iter().filter_map(|id| plan.table.column_by_id(*id)).collect();
     let mut rows = Vec::new();
     for block in &blocks {
@@ -83,9 +84,11 @@ async fn read(shard: &Shard, plan: &ReadPlan, keys: &[DecoratedKey], limit: u64)
     for key in keys {
         let mut resume = None;
         let mut left = limit;
+        let mut met = Met::default();
         loop {
             let limits = PageLimits { rows_max: left, bytes_max: Some(PAGE_BYTES_MAX) };
             let reply = read_key(shard, plan, key.clone(), resume, limits, true).await?;
+            plan.count(shard, &mut met, reply.met, Some(key), limit)?;
             bytes += reply.block.bytes.len();
             if bytes > RESULT_BYTES_MAX {
                 return Err(result_too_large());
@@ -93,6 +96,7 @@ async fn read(shard: &Shard, plan: &ReadPlan, keys: &[DecoratedKey], limit: u64)
             left = left.saturating_sub(reply.block.rows.into());
             blocks.push(reply.block);
             if reply.last.is_none() || left == 0 {
+                plan.tombstones.end(&met, Some(key), limit);
                 break;
             }
             resume = reply.last;

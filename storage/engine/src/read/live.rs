@@ -32,48 +32,49 @@ pub(super) fn recycle<'a>(mut cells: Vec<Cell<'_>>) -> Vec<Cell<'a>> {
     cells.into_iter().map(|_| unreachable!("the vector is empty")).collect()
 }
 
-/// Puts the live cells of a row into `cells`. `None` if the row is not live, else its liveness if that is live.
+/// Puts the live cells of a row into `cells`. `None` if the row is not live, else its liveness if that is live. `dead` is
+/// raised by what of it is dead and not deleted by anything above it, as Cassandra counts tombstones: its cells, but not the
+/// deletions of whole collections; of a row without such cells that is not live, the row itself.
 pub(super) fn live_cells<'a>(
     row: RowView<'a>,
     deletion: Deletion,
     now: i64,
     table: &Table,
     cells: &mut Vec<Cell<'a>>,
+    dead: &mut u64,
 ) -> Option<Option<Liveness>> {
     cells.clear();
+    let above = deletion;
     let deletion = deletion.max(row.deletion());
-    let liveness = row.liveness().filter(|liveness| {
+    let written = row.liveness();
+    let liveness = written.filter(|liveness| {
         !deletion.deletes(liveness.timestamp) && liveness.expiry.is_none_or(|(_, expires_at)| now < expires_at)
     });
     // The deletion of the multi-cell column that the cells belong to.
     let mut column_deletion: (Option<ColumnId>, i64) = (None, NO_TIMESTAMP);
+    let mut dead_cells = 0;
     for cell in row.cells() {
         if let CellContent::ColumnDeletion { .. } = cell.content {
             column_deletion = (Some(cell.column), cell.timestamp);
             continue;
         }
         let column_deleted = column_deletion.0 == Some(cell.column) && cell.timestamp <= column_deletion.1;
-        if !column_deleted
-            && !deletion.deletes(cell.timestamp)
-            && cell.value_at(now).is_some()
-            && !is_dropped(&cell, table)
-        {
+        if column_deleted || deletion.deletes(cell.timestamp) {
+            continue;
+        }
+        if cell.value_at(now).is_none() {
+            dead_cells += 1;
+        } else if !is_dropped(&cell, table) {
             cells.push(cell);
         }
     }
-    (liveness.is_some() || !cells.is_empty()).then_some(liveness)
-}
-
-/// The deletion and the dead cells of a row that nothing above it has deleted, as Cassandra counts them: not the deletions
-/// of whole collections.
-#[cold]
-pub(super) fn dead_cells(row: RowView<'_>, deletion: Deletion, now: i64) -> u64 {
-    let deleted = u64::from(row.deletion().timestamp > deletion.timestamp);
-    let deletion = deletion.max(row.deletion());
-    let is_dead =
-        |cell: &Cell<'_>| !matches!(cell.content, CellContent::ColumnDeletion { .. }) && cell.value_at(now).is_none();
-    let dead = row.cells().filter(|cell| !deletion.deletes(cell.timestamp) && is_dead(cell));
-    deleted + dead.count() as u64
+    let is_live = liveness.is_some() || !cells.is_empty();
+    if !is_live && dead_cells == 0 {
+        let expired = written.is_some_and(|written| !deletion.deletes(written.timestamp));
+        dead_cells = u64::from(row.deletion().timestamp > above.timestamp || expired);
+    }
+    *dead += dead_cells;
+    is_live.then_some(liveness)
 }
 
 /// Whether a cell's column is dropped, or was since the cell was written.

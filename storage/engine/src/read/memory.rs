@@ -8,7 +8,7 @@
 //! Invariants: no borrow across an await; the sink is called with a memtable borrowed and must not call the store.
 
 use super::STRETCH_ROWS_MAX;
-use super::live::{CellScratch, LiveCells, dead_cells, live_cells};
+use super::live::{CellScratch, LiveCells, live_cells};
 use super::progress::{Progress, Reached};
 use crate::Error;
 use crate::memtable::cursor::PartitionCursor;
@@ -267,21 +267,21 @@ fn partition_stretch<'a, 'c: 'a>(
             Fragment::PartitionEnd => break,
             Fragment::StaticRow { row } => {
                 if command.wants_static {
-                    live_cells(row, partition.deletion, now, table, &mut cells.statics);
+                    // A stretch that goes on has counted them.
+                    let mut again = 0;
+                    let dead = if after.is_none() { &mut progress.dead } else { &mut again };
+                    live_cells(row, partition.deletion, now, table, &mut cells.statics, dead);
                 }
             }
             Fragment::RangeMarker { deletion, .. } => {
                 range_deletion = deletion;
-                if progress.counts_dead {
-                    progress.sink.dead(1);
-                }
+                progress.dead += 1;
             }
             Fragment::Row { clustering, comparable, row } => {
                 let deletion = partition.deletion.max(range_deletion);
-                if progress.counts_dead {
-                    progress.sink.dead(dead_cells(row, deletion, now));
-                }
-                if let Some(liveness) = live_cells(row, deletion, now, table, &mut cells.row) {
+                let live = live_cells(row, deletion, now, table, &mut cells.row, &mut progress.dead);
+                progress.tell_dead();
+                if let Some(liveness) = live {
                     let (cells, static_cells) = (&*cells.row, &*cells.statics);
                     let static_only = false;
                     let row =
@@ -300,5 +300,6 @@ fn partition_stretch<'a, 'c: 'a>(
             }
         }
     }
+    progress.tell_dead();
     progress.give_static(token, key, &cells.statics).unwrap_or(Reached::PartitionEnd)
 }

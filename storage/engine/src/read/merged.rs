@@ -8,7 +8,7 @@
 //! at again.
 
 use super::STRETCH_ROWS_MAX;
-use super::live::{dead_cells, live_cells, recycle};
+use super::live::{live_cells, recycle};
 use super::memory::{Start, first_row_after};
 use super::progress::{Progress, Reached};
 use super::sources::{self, Source};
@@ -239,7 +239,7 @@ impl<'r> Reading<'r> {
         }
         let mut statics = Vec::new();
         if !static_row.is_empty() {
-            live_cells(RowView::trusted(&static_row), Deletion::LIVE, now, &table, &mut statics);
+            live_cells(RowView::trusted(&static_row), Deletion::LIVE, now, &table, &mut statics, &mut progress.dead);
         }
         let mut room = std::mem::take(&mut self.cells);
         let mut reached = None;
@@ -247,11 +247,10 @@ impl<'r> Reading<'r> {
             let (token, key) = self.merge.key();
             match self.merge.fragment() {
                 Some(Fragment::Row { clustering, comparable, row }) => {
-                    if progress.counts_dead {
-                        progress.sink.dead(dead_cells(row, Deletion::LIVE, now));
-                    }
                     let mut cells = recycle(room);
-                    if let Some(liveness) = live_cells(row, Deletion::LIVE, now, &table, &mut cells) {
+                    let live = live_cells(row, Deletion::LIVE, now, &table, &mut cells, &mut progress.dead);
+                    progress.tell_dead();
+                    if let Some(liveness) = live {
                         let (cells, static_cells, static_only) = (&*cells, &*statics, false);
                         let row =
                             LiveRow { token, key, clustering, comparable, liveness, cells, static_cells, static_only };
@@ -264,9 +263,7 @@ impl<'r> Reading<'r> {
                         reached = Some(Reached::Paused);
                     }
                 }
-                Some(Fragment::RangeMarker { .. }) if progress.counts_dead => {
-                    progress.sink.dead(1);
-                }
+                Some(Fragment::RangeMarker { .. }) => progress.dead += 1,
                 _ => {}
             }
             if reached.is_some() {
@@ -280,6 +277,7 @@ impl<'r> Reading<'r> {
             more = self.next().await?;
         }
         self.cells = room;
+        progress.tell_dead();
         let reached = reached.unwrap_or_else(|| {
             let (token, key) = self.merge.key();
             progress.give_static(token, key, &statics).unwrap_or(Reached::PartitionEnd)

@@ -10,7 +10,7 @@
 //!
 //! Invariants: nothing is given before everything is read.
 
-use super::live::{dead_cells, live_cells};
+use super::live::live_cells;
 use super::memory::{Start, first_row_after};
 use super::progress::{Progress, Reached};
 use super::sources::{self, Wanted, fault};
@@ -247,16 +247,17 @@ impl Row {
             return ReadEnd::Exhausted;
         }
         let (row, now) = (RowView::trusted(&self.data), command.now_in_seconds);
-        if progress.counts_dead {
-            let dead = if self.found { dead_cells(row, self.deletion, now) } else { 0 };
-            progress.sink.dead(self.markers + dead);
-        }
+        progress.dead = self.markers;
         if !self.found {
+            progress.tell_dead();
             return ReadEnd::Exhausted;
         }
         let mut reached = None;
         let mut cells = inner.scratch.take().recycle();
-        if let Some(liveness) = live_cells(row, self.deletion, now, &memtable.table(), &mut cells.row) {
+        let table = memtable.table();
+        let live = live_cells(row, self.deletion, now, &table, &mut cells.row, &mut progress.dead);
+        progress.tell_dead();
+        if let Some(liveness) = live {
             reached = progress.give(&LiveRow {
                 token: key.token,
                 key: &key.key,

@@ -21,8 +21,8 @@ pub(super) struct Progress<'c> {
     pub(super) partition_rows: u64,
     /// Whether a live row of it was seen.
     pub(super) seen_live: bool,
-    /// Whether the sink asks for what is dead.
-    pub(super) counts_dead: bool,
+    /// What was dead and the sink has not been told of yet.
+    pub(super) dead: u64,
 }
 
 /// How far a stretch came in one partition.
@@ -41,8 +41,14 @@ pub(super) enum Reached {
 impl<'c> Progress<'c> {
     pub(super) fn new(command: &'c ReadCommand, sink: &'c mut dyn RowSink, stretch: usize) -> Progress<'c> {
         let (last, partition_rows) = (Vec::new(), 0);
-        let counts_dead = sink.counts_dead();
-        Progress { command, sink, given: 0, visits: 0, stretch, last, partition_rows, seen_live: false, counts_dead }
+        Progress { command, sink, given: 0, visits: 0, stretch, last, partition_rows, seen_live: false, dead: 0 }
+    }
+
+    /// Tells the sink what was dead.
+    pub(super) fn tell_dead(&mut self) {
+        if self.dead > 0 {
+            self.sink.dead(std::mem::take(&mut self.dead));
+        }
     }
 
     /// A partition begins, of which earlier parts of the read gave some rows.

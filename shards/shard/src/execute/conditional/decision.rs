@@ -16,6 +16,7 @@ use crate::execute::modify::{Mutations, When, named_row};
 use crate::execute::slices::row_slice;
 use crate::paxos::stored::Update;
 use crate::row_block::{RowBlock, RowBlockSink, cells_of};
+use crate::tombstones;
 use crate::verbs::ReadRequest;
 use crate::{Shard, replica};
 use cql::conditions::BoundCondition;
@@ -24,7 +25,7 @@ use model::comparable::{self, BoundSide};
 use model::mutation::{Clustering, push_clustering};
 use model::query::{Partitions, ReadCommand, Slice};
 use model::value::{Bound, push_element};
-use model::{ColumnId, ColumnKind, DecoratedKey, Failure, Table};
+use model::{ColumnId, ColumnKind, Consistency, DecoratedKey, Failure, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -324,7 +325,15 @@ async fn read(
     let mut sink = RowBlockSink::new(table, &read);
     let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
     let end = shard.store().read(&read.command, &mut sink).await.map_err(failed)?;
-    let block = sink.finish(end).block;
+    let reply = sink.finish(end);
+    let mut tombstones = shard.config().tombstones.fail;
+    if matches!(table.keyspace.as_str(), "system" | "system_schema") {
+        tombstones = u64::MAX;
+    }
+    if reply.met.dead > tombstones {
+        return Err(tombstones::failure(shard.config(), Consistency::Quorum, 1));
+    }
+    let block = reply.block;
     let mut values = cells_of(&block.bytes).map(|value| value.map(<[u8]>::to_vec));
     let mut found = Vec::with_capacity(block.rows as usize);
     for _ in 0..block.rows {

@@ -32,6 +32,9 @@ pub(crate) fn config() -> Config {
         auto_snapshot: true,
         auto_snapshot_ttl: None,
         drop_compact_storage: true,
+        tombstones: Default::default(),
+        batches: Default::default(),
+        guardrails: None,
         compaction_bytes_per_second: 0,
         settings: Default::default(),
     }

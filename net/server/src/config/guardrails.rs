@@ -1,0 +1,241 @@
+//! Guardrails as `cassandra.yaml` has them.
+//!
+//! As in Cassandra they hold ordinary users only, and who is not authenticated is none of these: without authentication,
+//! the only way there is here yet, they are read, found good and not used, and the operator is told so. Unless
+//! `guardrails_apply_to_anonymous`, an option of this program's own, says that they hold everybody.
+
+use super::{ConfigError, Given, error};
+use cql_guardrails::{Threshold, Values};
+use model::Consistency;
+use serde_norway::Value;
+use shard::Guardrails;
+use shard::guardrails as cql_guardrails;
+use std::collections::BTreeSet;
+
+/// Whether guardrails hold clients that are not authenticated.
+const ANONYMOUS: &str = "guardrails_apply_to_anonymous";
+/// The largest number of a threshold.
+const COUNT_MAX: u64 = i32::MAX as u64;
+
+/// The properties that tables have, as `table_properties_warned` and its like name them.
+const TABLE_PROPERTIES: [&str; 20] = [
+    "additional_write_policy",
+    "allow_auto_snapshot",
+    "bloom_filter_fp_chance",
+    "caching",
+    "cdc",
+    "comment",
+    "compaction",
+    "compression",
+    "crc_check_chance",
+    "default_time_to_live",
+    "extensions",
+    "gc_grace_seconds",
+    "id",
+    "incremental_backups",
+    "max_index_interval",
+    "memtable",
+    "memtable_flush_period_in_ms",
+    "min_index_interval",
+    "read_repair",
+    "speculative_retry",
+];
+
+impl Given {
+    /// The guardrails, if they hold anybody.
+    pub(super) fn guardrails(&mut self) -> Result<Option<Guardrails>, ConfigError> {
+        let anonymous = self.flag(ANONYMOUS)?.unwrap_or(false);
+        let used = self.used.len();
+        let found = self.all_guardrails()?;
+        if !anonymous {
+            // What was given is listed among what has no meaning here.
+            self.used.truncate(used);
+        }
+        Ok(anonymous.then_some(found))
+    }
+
+    fn all_guardrails(&mut self) -> Result<Guardrails, ConfigError> {
+        let default = Guardrails::default();
+        Ok(Guardrails {
+            keyspaces: self.threshold("keyspaces_warn_threshold", "keyspaces_fail_threshold")?,
+            tables: self.threshold("tables_warn_threshold", "tables_fail_threshold")?,
+            columns_per_table: self
+                .threshold("columns_per_table_warn_threshold", "columns_per_table_fail_threshold")?,
+            secondary_indexes_per_table: self.threshold(
+                "secondary_indexes_per_table_warn_threshold",
+                "secondary_indexes_per_table_fail_threshold",
+            )?,
+            fields_per_udt: self.threshold("fields_per_udt_warn_threshold", "fields_per_udt_fail_threshold")?,
+            vector_dimensions: self
+                .threshold("vector_dimensions_warn_threshold", "vector_dimensions_fail_threshold")?,
+            minimum_replication_factor: self
+                .least("minimum_replication_factor_warn_threshold", "minimum_replication_factor_fail_threshold")?,
+            maximum_replication_factor: self
+                .threshold("maximum_replication_factor_warn_threshold", "maximum_replication_factor_fail_threshold")?,
+            table_properties: Values {
+                warned: self.table_properties("table_properties_warned")?,
+                ignored: self.table_properties("table_properties_ignored")?,
+                disallowed: self.table_properties("table_properties_disallowed")?,
+            },
+            page_size: self.threshold("page_size_warn_threshold", "page_size_fail_threshold")?,
+            partition_keys_in_select: self
+                .threshold("partition_keys_in_select_warn_threshold", "partition_keys_in_select_fail_threshold")?,
+            in_select_cartesian_product: self.threshold(
+                "in_select_cartesian_product_warn_threshold",
+                "in_select_cartesian_product_fail_threshold",
+            )?,
+            read_consistency_levels: Values {
+                warned: self.levels("read_consistency_levels_warned")?,
+                ignored: BTreeSet::new(),
+                disallowed: self.levels("read_consistency_levels_disallowed")?,
+            },
+            write_consistency_levels: Values {
+                warned: self.levels("write_consistency_levels_warned")?,
+                ignored: BTreeSet::new(),
+                disallowed: self.levels("write_consistency_levels_disallowed")?,
+            },
+            collection_size: self.sizes("collection_size_warn_threshold", "collection_size_fail_threshold")?,
+            items_per_collection: self
+                .threshold("items_per_collection_warn_threshold", "items_per_collection_fail_threshold")?,
+            column_value_size: self.sizes("column_value_size_warn_threshold", "column_value_size_fail_threshold")?,
+            allow_filtering: self.flag("allow_filtering_enabled")?.unwrap_or(default.allow_filtering),
+            alter_table: self.flag("alter_table_enabled")?.unwrap_or(default.alter_table),
+            compact_tables: self.flag("compact_tables_enabled")?.unwrap_or(default.compact_tables),
+            drop_keyspace: self.flag("drop_keyspace_enabled")?.unwrap_or(default.drop_keyspace),
+            drop_truncate_table: self.flag("drop_truncate_table_enabled")?.unwrap_or(default.drop_truncate_table),
+            group_by: self.flag("group_by_enabled")?.unwrap_or(default.group_by),
+            read_before_write_list_operations: self
+                .flag("read_before_write_list_operations_enabled")?
+                .unwrap_or(default.read_before_write_list_operations),
+            secondary_indexes: self.flag("secondary_indexes_enabled")?.unwrap_or(default.secondary_indexes),
+            simplestrategy: self.flag("simplestrategy_enabled")?.unwrap_or(default.simplestrategy),
+            uncompressed_tables: self.flag("uncompressed_tables_enabled")?.unwrap_or(default.uncompressed_tables),
+            user_timestamps: self.flag("user_timestamps_enabled")?.unwrap_or(default.user_timestamps),
+            vector_type: self.flag("vector_type_enabled")?.unwrap_or(default.vector_type),
+            zero_ttl_on_twcs: self.flag("zero_ttl_on_twcs_enabled")?.unwrap_or(default.zero_ttl_on_twcs),
+            zero_ttl_on_twcs_warned: self.flag("zero_ttl_on_twcs_warned")?.unwrap_or(default.zero_ttl_on_twcs_warned),
+        })
+    }
+
+    /// -1 switches a threshold off.
+    fn limit(&mut self, name: &'static str) -> Result<Option<u64>, ConfigError> {
+        if self.text(name)?.as_deref() == Some("-1") {
+            return Ok(None);
+        }
+        self.number(name, 1, COUNT_MAX)
+    }
+
+    fn threshold(&mut self, warn: &'static str, fail: &'static str) -> Result<Threshold, ConfigError> {
+        let threshold = Threshold { warn: self.limit(warn)?, fail: self.limit(fail)? };
+        ordered(threshold, warn, fail)
+    }
+
+    fn sizes(&mut self, warn: &'static str, fail: &'static str) -> Result<Threshold, ConfigError> {
+        let threshold = Threshold { warn: self.size(warn, None)?, fail: self.size(fail, None)? };
+        ordered(threshold, warn, fail)
+    }
+
+    /// A threshold of the least that is fine: there the warning comes first from above.
+    fn least(&mut self, warn: &'static str, fail: &'static str) -> Result<Threshold, ConfigError> {
+        let threshold = Threshold { warn: self.limit(warn)?, fail: self.limit(fail)? };
+        match threshold {
+            Threshold { warn: Some(least), fail: Some(last) } if least < last => {
+                error(format!("The warn threshold {least} for {warn} should be greater than the fail threshold {last}"))
+            }
+            threshold => Ok(threshold),
+        }
+    }
+
+    fn names(&mut self, name: &'static str) -> Result<Vec<String>, ConfigError> {
+        match self.take(name) {
+            None => Ok(Vec::new()),
+            Some(Value::Sequence(items)) => {
+                let text = |item: &Value| match item {
+                    Value::String(text) => Ok(text.clone()),
+                    _ => error(format!("{name}: a list of names is needed")),
+                };
+                items.iter().map(text).collect()
+            }
+            Some(_) => error(format!("{name}: a list is needed")),
+        }
+    }
+
+    fn table_properties(&mut self, name: &'static str) -> Result<BTreeSet<&'static str>, ConfigError> {
+        let known = |text: String| match TABLE_PROPERTIES.iter().find(|known| text.eq_ignore_ascii_case(known)) {
+            Some(known) => Ok(*known),
+            None => error(format!("{name}: {text} is not a property of tables")),
+        };
+        self.names(name)?.into_iter().map(known).collect()
+    }
+
+    fn levels(&mut self, name: &'static str) -> Result<BTreeSet<Consistency>, ConfigError> {
+        let known = |text: String| {
+            let levels = (0..).map_while(Consistency::from_code);
+            match levels.into_iter().find(|level| text.eq_ignore_ascii_case(level.name())) {
+                Some(level) => Ok(level),
+                None => error(format!("{name}: {text} is not a consistency level")),
+            }
+        };
+        self.names(name)?.into_iter().map(known).collect()
+    }
+}
+
+fn ordered(threshold: Threshold, warn: &str, fail: &str) -> Result<Threshold, ConfigError> {
+    match threshold {
+        Threshold { warn: Some(least), fail: Some(most) } if least > most => {
+            error(format!("{warn}: {least} is more than {fail}, {most}"))
+        }
+        threshold => Ok(threshold),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    const FILE: &str = "keyspaces_warn_threshold: 2\nkeyspaces_fail_threshold: -1\ntable_properties_warned: [comment]\n\
+                        read_consistency_levels_disallowed: [ALL, each_quorum]\ncollection_size_warn_threshold: 100B\n\
+                        group_by_enabled: false\nminimum_replication_factor_warn_threshold: 3\n\
+                        minimum_replication_factor_fail_threshold: 2\n";
+
+    #[test]
+    fn guardrails_hold_nobody_without_authentication() {
+        let config = Config::read(FILE, &[]).expect("valid");
+        assert_eq!(config.guardrails, None);
+        assert_eq!(config.unused.len(), 8, "{:?}", config.unused);
+    }
+
+    #[test]
+    fn guardrails_hold_everybody_if_that_is_said() {
+        let config = Config::read(FILE, &["guardrails_apply_to_anonymous=true".into()]).expect("valid");
+        assert!(config.unused.is_empty(), "{:?}", config.unused);
+        let guardrails = config.guardrails.expect("there");
+        assert_eq!(guardrails.keyspaces, Threshold { warn: Some(2), fail: None });
+        assert_eq!(guardrails.minimum_replication_factor, Threshold { warn: Some(3), fail: Some(2) });
+        assert_eq!(guardrails.table_properties.warned, BTreeSet::from(["comment"]));
+        let levels = BTreeSet::from([Consistency::All, Consistency::EachQuorum]);
+        assert_eq!(guardrails.read_consistency_levels.disallowed, levels);
+        assert_eq!(guardrails.collection_size, Threshold { warn: Some(100), fail: None });
+        assert!(!guardrails.group_by && guardrails.allow_filtering && guardrails.zero_ttl_on_twcs_warned);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_in_any_case() {
+        for wrong in [
+            "tables_warn_threshold: x",
+            "tables_warn_threshold: 0",
+            "tables_warn_threshold: 5\ntables_fail_threshold: 4",
+            "minimum_replication_factor_warn_threshold: 1\nminimum_replication_factor_fail_threshold: 2",
+            "table_properties_ignored: [no_such_property]",
+            "write_consistency_levels_warned: [SOME]",
+            "write_consistency_levels_warned: ALL",
+            "compact_tables_enabled: perhaps",
+            "column_value_size_fail_threshold: 5",
+        ] {
+            let name = wrong.split(':').next().expect("a name");
+            let refused = Config::read(wrong, &[]).expect_err(wrong);
+            assert!(refused.0.contains(name), "{wrong}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Guardrails: limits that an operator sets, beyond which users are warned or refused. Their names, defaults and texts are
+//! Cassandra's.
+//!
+//! Invariants: nothing is limited by default; a threshold is the most that is still fine.
+//!
+//! What is not here: whom they are for, and reading them (crate `server`); when they are asked (`define/guarded.rs`, crate
+//! `shard`).
+
+use crate::ast::{Body, Modify, Statement, TableName};
+use crate::restrictions::NEEDS_FILTERING;
+use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
+use model::{Consistency, Failure};
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// More than `warn` is warned about, more than `fail` refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(missing_docs, reason = "told above")]
+pub struct Threshold {
+    pub warn: Option<u64>,
+    pub fail: Option<u64>,
+}
+
+impl Threshold {
+    /// The warning about `value` if it is beyond a threshold; `warning` and `refusal` make texts of that.
+    ///
+    /// # Errors
+    /// It is more than may be.
+    pub fn check(
+        self,
+        name: &str,
+        value: u64,
+        warning: impl FnOnce(u64) -> String,
+        refusal: impl FnOnce(u64) -> String,
+    ) -> Result<Option<String>> {
+        if let Some(limit) = self.fail.filter(|limit| value > *limit) {
+            return Err(violated(name, refusal(limit)));
+        }
+        Ok(self.warn.filter(|limit| value > *limit).map(|limit| text(name, warning(limit))))
+    }
+
+    /// The same for what both texts say alike: `what`, and then how it exceeds which threshold.
+    pub fn check_size(self, name: &str, value: u64, what: impl Display) -> Result<Option<String>> {
+        let exceeds = |kind: &str, limit: u64| format!("{what}, this exceeds the {kind} threshold of {limit}.");
+        self.check(name, value, |limit| exceeds("warning", limit), |limit| exceeds("failure", limit))
+    }
+}
+
+/// Values that are warned about, passed over or refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "told above")]
+pub struct Values<T: Ord> {
+    pub warned: BTreeSet<T>,
+    pub ignored: BTreeSet<T>,
+    pub disallowed: BTreeSet<T>,
+}
+
+impl<T: Ord> Default for Values<T> {
+    fn default() -> Values<T> {
+        Values { warned: BTreeSet::new(), ignored: BTreeSet::new(), disallowed: BTreeSet::new() }
+    }
+}
+
+impl<T: Ord + Copy> Values<T> {
+    /// What is told of `given`; who asks passes over what is ignored.
+    ///
+    /// # Errors
+    /// One of them is disallowed.
+    pub fn check(&self, name: &str, what: &str, given: &[T], shown: impl Fn(&T) -> String) -> Result<Vec<String>> {
+        let list = |values: &mut dyn Iterator<Item = &T>| values.map(&shown).collect::<Vec<String>>().join(", ");
+        let found = |set: &BTreeSet<T>| {
+            let found: BTreeSet<T> = given.iter().filter(|value| set.contains(value)).copied().collect();
+            (!found.is_empty()).then(|| (list(&mut found.iter()), list(&mut set.iter())))
+        };
+        if let Some((found, all)) = found(&self.disallowed) {
+            return Err(violated(
+                name,
+                format!("Provided values [{found}] are not allowed for {what} (disallowed values are: [{all}])"),
+            ));
+        }
+        let ignored = found(&self.ignored).map(|(found, all)| {
+            format!(
+                "Ignoring provided values [{found}] as they are not supported for {what} (ignored values are: [{all}])"
+            )
+        });
+        let warned = found(&self.warned).map(|(found, all)| {
+            format!("Provided values [{found}] are not recommended for {what} (warned values are: [{all}])")
+        });
+        Ok(ignored.into_iter().chain(warned).map(|told| text(name, told)).collect())
+    }
+}
+
+/// Every guardrail.
+#[derive(Clone, PartialEq, Debug)]
+#[expect(missing_docs, reason = "named as in cassandra.yaml, switches without `_enabled`")]
+pub struct Guardrails {
+    pub keyspaces: Threshold,
+    pub tables: Threshold,
+    pub columns_per_table: Threshold,
+    pub secondary_indexes_per_table: Threshold,
+    pub fields_per_udt: Threshold,
+    pub vector_dimensions: Threshold,
+    /// Fewer than these are warned about or refused.
+    pub minimum_replication_factor: Threshold,
+    pub maximum_replication_factor: Threshold,
+    pub table_properties: Values<&'static str>,
+    pub page_size: Threshold,
+    pub partition_keys_in_select: Threshold,
+    pub in_select_cartesian_product: Threshold,
+    pub read_consistency_levels: Values<Consistency>,
+    pub write_consistency_levels: Values<Consistency>,
+    pub collection_size: Threshold,
+    pub items_per_collection: Threshold,
+    pub column_value_size: Threshold,
+    pub allow_filtering: bool,
+    pub alter_table: bool,
+    pub compact_tables: bool,
+    pub drop_keyspace: bool,
+    pub drop_truncate_table: bool,
+    pub group_by: bool,
+    pub read_before_write_list_operations: bool,
+    pub secondary_indexes: bool,
+    pub simplestrategy: bool,
+    pub uncompressed_tables: bool,
+    pub user_timestamps: bool,
+    pub vector_type: bool,
+    pub zero_ttl_on_twcs: bool,
+    pub zero_ttl_on_twcs_warned: bool,
+}
+
+impl Default for Guardrails {
+    fn default() -> Guardrails {
+        let none = Threshold::default();
+        Guardrails {
+            keyspaces: none,
+            tables: none,
+            columns_per_table: none,
+            secondary_indexes_per_table: none,
+            fields_per_udt: none,
+            vector_dimensions: none,
+            minimum_replication_factor: none,
+            maximum_replication_factor: none,
+            table_properties: Values::default(),
+            page_size: none,
+            partition_keys_in_select: none,
+            in_select_cartesian_product: none,
+            read_consistency_levels: Values::default(),
+            write_consistency_levels: Values::default(),
+            collection_size: none,
+            items_per_collection: none,
+            column_value_size: none,
+            allow_filtering: true,
+            alter_table: true,
+            compact_tables: true,
+            drop_keyspace: true,
+            drop_truncate_table: true,
+            group_by: true,
+            read_before_write_list_operations: true,
+            secondary_indexes: true,
+            simplestrategy: true,
+            uncompressed_tables: true,
+            user_timestamps: true,
+            vector_type: true,
+            zero_ttl_on_twcs: true,
+            zero_ttl_on_twcs_warned: true,
+        }
+    }
+}
+
+impl Guardrails {
+    /// Looks at what a statement asks for, whatever its values; tables of the system are exempt.
+    ///
+    /// # Errors
+    /// What it asks for is switched off.
+    pub fn check_text(&self, statement: &Statement, keyspace: Option<&str>) -> Result<()> {
+        let is_exempt = |table: &TableName| {
+            let keyspace = table.keyspace.as_deref().or(keyspace).unwrap_or_default();
+            SYSTEM_KEYSPACES.contains(&keyspace) || VIRTUAL_KEYSPACES.contains(&keyspace)
+        };
+        let timestamp = |modify: &Modify| match modify.using.timestamp.is_some() && !is_exempt(&modify.table) {
+            true => ensure(self.user_timestamps, "user_timestamps", "User provided timestamps (USING TIMESTAMP)"),
+            false => Ok(()),
+        };
+        match &statement.body {
+            Body::Select(select) if !is_exempt(&select.table) => {
+                if select.allow_filtering && !self.allow_filtering {
+                    return Err(violated(
+                        "allow_filtering",
+                        "Querying with ALLOW FILTERING is not allowed. ALLOW FILTERING can potentially visit all the data \
+                         in the table and have unpredictable performance.",
+                    ));
+                }
+                match select.group.is_empty() {
+                    true => Ok(()),
+                    false => ensure(self.group_by, "group_by", "GROUP BY functionality"),
+                }
+            }
+            Body::Modify(modify) => timestamp(modify),
+            Body::Batch(batch) => batch.statements.iter().try_for_each(timestamp),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Guardrails {
+    /// The same error, unless it recommends what is switched off.
+    pub fn explained(&self, failure: Failure) -> Failure {
+        match !self.allow_filtering && failure.text == NEEDS_FILTERING {
+            true => Failure::invalid(
+                "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. \
+                 Executing this query despite the performance unpredictability with ALLOW FILTERING has been disabled by \
+                 the allow_filtering_enabled property in cassandra.yaml",
+            ),
+            false => failure,
+        }
+    }
+
+    /// What is told of one more index on a table that has `count` then.
+    ///
+    /// # Errors
+    /// Indexes are switched off, or these are too many.
+    pub fn check_index(&self, index: &str, table: &str, count: u64) -> Result<Option<String>> {
+        ensure(self.secondary_indexes, "secondary_indexes", "Creating secondary indexes")?;
+        self.secondary_indexes_per_table.check(
+            "secondary_indexes_per_table",
+            count,
+            |limit| {
+                format!(
+                    "Creating secondary index {index} on table {table}, current number of indexes {count} exceeds warning \
+                     threshold of {limit}."
+                )
+            },
+            |limit| {
+                format!(
+                    "Tables cannot have more than {limit} secondary indexes, aborting the creation of secondary index \
+                     {index} on table {table}"
+                )
+            },
+        )
+    }
+}
+
+/// The text of a guardrail.
+pub fn text(name: &str, what: impl Display) -> String {
+    format!("Guardrail {name} violated: {what}")
+}
+
+/// The refusal of a guardrail.
+pub fn violated(name: &str, what: impl Display) -> Failure {
+    Failure::invalid(text(name, what))
+}
+
+/// Refuses what is switched off.
+pub fn ensure(enabled: bool, name: &str, what: &str) -> Result<()> {
+    if enabled { Ok(()) } else { Err(violated(name, format!("{what} is not allowed"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threshold_is_still_fine() {
+        let threshold = Threshold { warn: Some(3), fail: Some(5) };
+        let check = |value| threshold.check_size("x", value, format!("{value} things"));
+        assert_eq!(check(3), Ok(None));
+        let warned = "Guardrail x violated: 4 things, this exceeds the warning threshold of 3.";
+        assert_eq!(check(4), Ok(Some(warned.to_owned())));
+        assert!(check(5).is_ok_and(|warning| warning.is_some()));
+        let refused = check(6).expect_err("refused");
+        assert_eq!(refused.text, "Guardrail x violated: 6 things, this exceeds the failure threshold of 5.");
+        assert_eq!(Threshold::default().check_size("x", u64::MAX, ""), Ok(None));
+    }
+
+    #[test]
+    fn values_are_warned_about_passed_over_and_refused() {
+        let values = Values {
+            warned: BTreeSet::from(["comment"]),
+            ignored: BTreeSet::from(["gc_grace_seconds"]),
+            disallowed: BTreeSet::from(["cdc", "memtable"]),
+        };
+        let check = |given: &[&'static str]| values.check("p", "Properties", given, |name| name.to_string());
+        assert_eq!(check(&["caching"]), Ok(Vec::new()));
+        assert_eq!(
+            check(&["comment"]),
+            Ok(vec![
+                "Guardrail p violated: Provided values [comment] are not recommended for Properties (warned values are: \
+                 [comment])"
+                    .to_owned()
+            ])
+        );
+        let refused = check(&["memtable", "comment"]).expect_err("refused");
+        assert_eq!(
+            refused.text,
+            "Guardrail p violated: Provided values [memtable] are not allowed for Properties (disallowed values are: [cdc, \
+             memtable])"
+        );
+        assert_eq!(check(&["comment", "gc_grace_seconds"]).map(|told| told.len()), Ok(2));
+    }
+
+    #[test]
+    fn what_is_switched_off_is_refused() {
+        assert!(ensure(true, "group_by", "GROUP BY functionality").is_ok());
+        let refused = ensure(false, "group_by", "GROUP BY functionality").expect_err("refused");
+        assert_eq!(refused.text, "Guardrail group_by violated: GROUP BY functionality is not allowed");
+    }
+}
