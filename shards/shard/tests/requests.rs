@@ -19,5 +19,7 @@ mod reads;
 mod selects;
 #[path = "requests/statements.rs"]
 mod statements;
+#[path = "requests/thresholds.rs"]
+mod thresholds;
 #[path = "requests/writes.rs"]
 mod writes;

@@ -44,6 +44,7 @@ pub(crate) struct World {
     cores: Vec<Core>,
     session: Rc<Session>,
     pub(crate) memory_bytes: usize,
+    tweak: fn(&mut Config),
 }
 
 /// A request's parameters at ONE, without anything else.
@@ -157,8 +158,17 @@ impl World {
 
     /// The same with `memory_bytes` per core.
     pub(crate) fn with_memory(shards: usize, memory_bytes: usize) -> World {
+        World::start_with(shards, memory_bytes, |_| {})
+    }
+
+    /// The same with a configuration that `tweak` changed.
+    pub(crate) fn with_config(shards: usize, tweak: fn(&mut Config)) -> World {
+        World::start_with(shards, 64 << 20, tweak)
+    }
+
+    fn start_with(shards: usize, memory_bytes: usize, tweak: fn(&mut Config)) -> World {
         let sim = Sim::new(shards as u64, Options::default());
-        let mut world = World { sim, cores: Vec::new(), session: Rc::default(), memory_bytes };
+        let mut world = World { sim, cores: Vec::new(), session: Rc::default(), memory_bytes, tweak };
         world.run(shards);
         world
     }
@@ -168,12 +178,12 @@ impl World {
         self.session = Rc::default();
         self.cores = (0..shards).map(|_| Core::default()).collect();
         let mesh = Mesh::simulated(shards, shard::MAILBOX_MESSAGES_MAX);
-        let (cores, memory_bytes) = (self.cores.clone(), self.memory_bytes);
+        let (cores, mut config) = (self.cores.clone(), config(self.memory_bytes));
+        (self.tweak)(&mut config);
         self.sim.start_node(NODE, shards, move |id: ShardId| {
-            let (core, mesh) = (cores[id.0 as usize].clone(), mesh.clone());
+            let (core, mesh, config) = (cores[id.0 as usize].clone(), mesh.clone(), config.clone());
             async move {
-                let shard =
-                    Shard::start(config(memory_bytes), mesh, Rc::new(core.clone())).await.expect("a shard that starts");
+                let shard = Shard::start(config, mesh, Rc::new(core.clone())).await.expect("a shard that starts");
                 core.serving.set(true);
                 while !core.stop.get() {
                     let job = core.jobs.borrow_mut().pop_front();
