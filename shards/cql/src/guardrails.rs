@@ -220,9 +220,8 @@ impl Guardrails {
     /// What is told of one more index on a table that has `count` then.
     ///
     /// # Errors
-    /// Indexes are switched off, or these are too many.
+    /// These are too many.
     pub fn check_index(&self, index: &str, table: &str, count: u64) -> Result<Option<String>> {
-        ensure(self.secondary_indexes, "secondary_indexes", "Creating secondary indexes")?;
         self.secondary_indexes_per_table.check(
             "secondary_indexes_per_table",
             count,

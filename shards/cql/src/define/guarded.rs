@@ -85,7 +85,10 @@ pub(super) fn before<'d>(
                 )?;
             }
         }
-        Definition::CreateType(_) | Definition::AlterType(_) | Definition::DropType(_) => {}
+        Definition::CreateIndex(_) => {
+            ensure(guardrails.secondary_indexes, "secondary_indexes", "Creating secondary indexes")?;
+        }
+        Definition::CreateType(_) | Definition::AlterType(_) | Definition::DropType(_) | Definition::DropIndex(_) => {}
     }
     Ok((told, kept))
 }
@@ -182,7 +185,17 @@ pub(super) fn after(
             )?;
             Ok(told.into_iter().collect())
         }
-        Definition::DropKeyspace(_) | Definition::DropTable(_) | Definition::DropType(_) => Ok(Vec::new()),
+        Definition::CreateIndex(_) => {
+            let Some(table) = after.tables.get(&change.name) else { return Ok(Vec::new()) };
+            let old = before.and_then(|before| before.tables.get(&change.name));
+            let is_new = |name: &str| old.is_none_or(|old| old.indexes.iter().all(|index| index.name != name));
+            let Some(index) = table.indexes.iter().find(|index| is_new(&index.name)) else { return Ok(Vec::new()) };
+            let told = guardrails.check_index(&index.name, &table.name, table.indexes.len() as u64)?;
+            Ok(told.into_iter().collect())
+        }
+        Definition::DropKeyspace(_) | Definition::DropTable(_) | Definition::DropType(_) | Definition::DropIndex(_) => {
+            Ok(Vec::new())
+        }
     }
 }
 

@@ -124,6 +124,7 @@ fn guarded(config: &mut Config) {
         tables: threshold(3, 5),
         columns_per_table: threshold(4, 5),
         fields_per_udt: threshold(1, 2),
+        secondary_indexes_per_table: threshold(1, 2),
         vector_dimensions: threshold(2, 3),
         maximum_replication_factor: threshold(1, 2),
         table_properties: Values {
@@ -190,6 +191,19 @@ fn guardrails_of_definitions() {
         (
             "ALTER TABLE k.a ADD e int".into(),
             refused("Tables cannot have more than 5 columns, but 6 provided for table a"),
+        ),
+        ("CREATE INDEX i1 ON k.a (a)".into(), fine.clone()),
+        (
+            "CREATE INDEX i2 ON k.a (b)".into(),
+            warned(
+                "Creating secondary index i2 on table a, current number of indexes 2 exceeds warning threshold of 1.",
+            ),
+        ),
+        (
+            "CREATE INDEX i3 ON k.a (c)".into(),
+            refused(
+                "Tables cannot have more than 2 secondary indexes, aborting the creation of secondary index i3 on table a",
+            ),
         ),
         ("CREATE TYPE k.t (a int)".into(), fine.clone()),
         (

@@ -365,10 +365,6 @@ impl RowSink for Rows<'_> {
         state
     }
 
-    fn counts_dead(&self) -> bool {
-        self.sink.counts_dead()
-    }
-
     fn dead(&mut self, count: u64) {
         self.sink.dead(count);
     }
