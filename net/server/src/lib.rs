@@ -172,6 +172,7 @@ impl Node {
             auto_snapshot: config.auto_snapshot,
             auto_snapshot_ttl: config.auto_snapshot_ttl,
             drop_compact_storage: config.drop_compact_storage,
+            use_statements: config.use_statements,
             tombstones: config.tombstones,
             batches: config.batches,
             guardrails: config.guardrails.clone(),

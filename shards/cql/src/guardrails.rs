@@ -114,6 +114,9 @@ pub struct Guardrails {
     pub collection_size: Threshold,
     pub items_per_collection: Threshold,
     pub column_value_size: Threshold,
+    /// How far behind and ahead of the clock timestamps may be, microseconds.
+    pub minimum_timestamp: Threshold,
+    pub maximum_timestamp: Threshold,
     pub allow_filtering: bool,
     pub alter_table: bool,
     pub compact_tables: bool,
@@ -151,6 +154,8 @@ impl Default for Guardrails {
             collection_size: none,
             items_per_collection: none,
             column_value_size: none,
+            minimum_timestamp: none,
+            maximum_timestamp: none,
             allow_filtering: true,
             alter_table: true,
             compact_tables: true,
@@ -215,6 +220,43 @@ impl Guardrails {
             ),
             false => failure,
         }
+    }
+
+    /// What is told of a change of `table` with a timestamp, at `now`; both microseconds.
+    ///
+    /// # Errors
+    /// It is too far from now.
+    pub fn check_timestamp(&self, table: &str, timestamp: i64, now: i64) -> Result<Option<String>> {
+        let behind = u64::try_from(now.saturating_sub(timestamp)).unwrap_or(0);
+        let ahead = u64::try_from(timestamp.saturating_sub(now)).unwrap_or(0);
+        let of = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX);
+        let early = |kind: &str, limit: u64| {
+            format!(
+                "The modification to table {table} has a timestamp {timestamp} before the minimum allowable {kind} \
+                 threshold {}. Timestamps too far in the past can cause writes can be unexpectedly lost",
+                now.saturating_sub(of(limit))
+            )
+        };
+        let late = |kind: &str, limit: u64| {
+            format!(
+                "The modification to table {table} has a timestamp {timestamp} after the maximum allowable {kind} \
+                 threshold {}. Timestamps too far in the future can lead to data that can't be easily overwritten",
+                now.saturating_add(of(limit))
+            )
+        };
+        let told = self.maximum_timestamp.check(
+            "maximum_timestamp",
+            ahead,
+            |limit| late("warning", limit),
+            |limit| late("failure", limit),
+        )?;
+        let earlier = self.minimum_timestamp.check(
+            "minimum_timestamp",
+            behind,
+            |limit| early("warning", limit),
+            |limit| early("failure", limit),
+        )?;
+        Ok(told.or(earlier))
     }
 
     /// What is told of one more index on a table that has `count` then.
@@ -297,6 +339,33 @@ mod tests {
              memtable])"
         );
         assert_eq!(check(&["comment", "gc_grace_seconds"]).map(|told| told.len()), Ok(2));
+    }
+
+    #[test]
+    fn timestamps_may_be_so_far_from_now() {
+        let threshold = |warn, fail| Threshold { warn: Some(warn), fail: Some(fail) };
+        let (minimum_timestamp, maximum_timestamp) = (threshold(10, 20), threshold(5, 6));
+        let guardrails = Guardrails { minimum_timestamp, maximum_timestamp, ..Guardrails::default() };
+        let check = |timestamp| guardrails.check_timestamp("t", timestamp, 100).map(|told| told.is_some());
+        for (timestamp, warned) in [(90, false), (89, true), (80, true), (105, false), (106, true)] {
+            assert_eq!(check(timestamp), Ok(warned), "{timestamp}");
+        }
+        for (timestamp, text) in [
+            (
+                79,
+                "Guardrail minimum_timestamp violated: The modification to table t has a timestamp 79 before the minimum \
+                 allowable failure threshold 80. Timestamps too far in the past can cause writes can be unexpectedly lost",
+            ),
+            (
+                107,
+                "Guardrail maximum_timestamp violated: The modification to table t has a timestamp 107 after the maximum \
+                 allowable failure threshold 106. Timestamps too far in the future can lead to data that can't be easily \
+                 overwritten",
+            ),
+        ] {
+            let refused = guardrails.check_timestamp("t", timestamp, 100).expect_err(text);
+            assert_eq!(refused.text, text);
+        }
     }
 
     #[test]

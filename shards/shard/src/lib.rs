@@ -124,6 +124,8 @@ pub struct Config {
     pub auto_snapshot_ttl: Option<Duration>,
     /// `drop_compact_storage_enabled`: whether ALTER TABLE DROP COMPACT STORAGE is switched on.
     pub drop_compact_storage: bool,
+    /// `use_statements_enabled`: whether USE is switched on.
+    pub use_statements: bool,
     /// `tombstone_warn_threshold` and `tombstone_failure_threshold`.
     pub tombstones: TombstoneThresholds,
     /// `batch_size_warn_threshold`, `batch_size_fail_threshold` and `unlogged_batch_across_partitions_warn_threshold`.

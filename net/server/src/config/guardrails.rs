@@ -4,7 +4,7 @@
 //! the only way there is here yet, they are read, found good and not used, and the operator is told so. Unless
 //! `guardrails_apply_to_anonymous`, an option of this program's own, says that they hold everybody.
 
-use super::{ConfigError, Given, error};
+use super::{ConfigError, Given, error, units};
 use cql_guardrails::{Threshold, Values};
 use model::Consistency;
 use serde_norway::Value;
@@ -98,6 +98,8 @@ impl Given {
             items_per_collection: self
                 .threshold("items_per_collection_warn_threshold", "items_per_collection_fail_threshold")?,
             column_value_size: self.sizes("column_value_size_warn_threshold", "column_value_size_fail_threshold")?,
+            minimum_timestamp: self.spans("minimum_timestamp_warn_threshold", "minimum_timestamp_fail_threshold")?,
+            maximum_timestamp: self.spans("maximum_timestamp_warn_threshold", "maximum_timestamp_fail_threshold")?,
             allow_filtering: self.flag("allow_filtering_enabled")?.unwrap_or(default.allow_filtering),
             alter_table: self.flag("alter_table_enabled")?.unwrap_or(default.alter_table),
             compact_tables: self.flag("compact_tables_enabled")?.unwrap_or(default.compact_tables),
@@ -133,6 +135,18 @@ impl Given {
     fn sizes(&mut self, warn: &'static str, fail: &'static str) -> Result<Threshold, ConfigError> {
         let threshold = Threshold { warn: self.size(warn, None)?, fail: self.size(fail, None)? };
         ordered(threshold, warn, fail)
+    }
+
+    /// Durations, as microseconds.
+    fn spans(&mut self, warn: &'static str, fail: &'static str) -> Result<Threshold, ConfigError> {
+        let mut span = |name: &'static str| -> Result<Option<u64>, ConfigError> {
+            let Some(text) = self.text(name)? else { return Ok(None) };
+            match units::duration(&text) {
+                Some(span) => Ok(Some(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))),
+                None => error(format!("{name}: {text} is not a duration such as 1d")),
+            }
+        };
+        ordered(Threshold { warn: span(warn)?, fail: span(fail)? }, warn, fail)
     }
 
     /// A threshold of the least that is fine: there the warning comes first from above.
@@ -232,6 +246,8 @@ mod tests {
             "write_consistency_levels_warned: ALL",
             "compact_tables_enabled: perhaps",
             "column_value_size_fail_threshold: 5",
+            "maximum_timestamp_warn_threshold: 5",
+            "maximum_timestamp_warn_threshold: 2d\nmaximum_timestamp_fail_threshold: 1d",
         ] {
             let name = wrong.split(':').next().expect("a name");
             let refused = Config::read(wrong, &[]).expect_err(wrong);

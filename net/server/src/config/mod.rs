@@ -76,6 +76,8 @@ pub struct Config {
     pub auto_snapshot_ttl: Option<Duration>,
     /// `drop_compact_storage_enabled`: whether ALTER TABLE DROP COMPACT STORAGE is switched on.
     pub drop_compact_storage: bool,
+    /// `use_statements_enabled`: whether USE is switched on.
+    pub use_statements: bool,
     /// `tombstone_warn_threshold` and `tombstone_failure_threshold`.
     pub tombstones: TombstoneThresholds,
     /// `batch_size_warn_threshold`, `batch_size_fail_threshold` and `unlogged_batch_across_partitions_warn_threshold`.
@@ -140,6 +142,7 @@ impl Default for Config {
             auto_snapshot: true,
             auto_snapshot_ttl: None,
             drop_compact_storage: false,
+            use_statements: true,
             tombstones: TombstoneThresholds::default(),
             batches: BatchThresholds::default(),
             guardrails: None,
@@ -453,6 +456,7 @@ impl Given {
                 .flag("drop_compact_storage_enabled")?
                 .or(self.flag("enable_drop_compact_storage")?)
                 .unwrap_or(default.drop_compact_storage),
+            use_statements: self.flag("use_statements_enabled")?.unwrap_or(default.use_statements),
             tombstones: self.tombstones()?,
             batches: self.batches()?,
             guardrails: self.guardrails()?.map(Arc::new),

@@ -78,11 +78,7 @@ pub(super) fn before<'d>(
                     options.retain(|property| !is_ignored(guardrails, property));
                 }
             } else {
-                ensure(
-                    guardrails.alter_table,
-                    "alter_table",
-                    "User access to ALTER TABLE statement for table mutation",
-                )?;
+                ensure(guardrails.alter_table, "alter_table", "ALTER TABLE changing columns")?;
             }
         }
         Definition::CreateIndex(_) => {

@@ -157,6 +157,7 @@ impl Asking<'_, '_> {
             levels.push(parameters.serial_consistency.unwrap_or(Consistency::Serial));
         }
         ensure_level(self.guardrails, false, &levels, told)?;
+        self.timestamp(modify, parameters, told)?;
         self.product(&modify.keys, "partition", told)?;
         self.rows(&modify.clustering, told)?;
         modify
@@ -164,6 +165,21 @@ impl Asking<'_, '_> {
             .iter()
             .chain(&modify.operations)
             .try_for_each(|operation| self.operation(modify, operation, told))
+    }
+
+    /// The timestamp of a change, if somebody gave one: its own, or the request's.
+    fn timestamp(&self, modify: &Modify, parameters: &Parameters<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
+        let own = match &modify.timestamp {
+            Some(term) => match self.values.evaluate(self.shard, term, &CqlType::Bigint)? {
+                Value::Bytes(bytes) => <[u8; 8]>::try_from(&*bytes).ok().map(i64::from_be_bytes),
+                Value::Null | Value::Unset => None,
+            },
+            None => None,
+        };
+        let Some(timestamp) = own.or(parameters.timestamp) else { return Ok(()) };
+        let now = runtime::wall_micros();
+        push(told, self.guardrails.check_timestamp(&modify.table.name, timestamp, now)?);
+        Ok(())
     }
 
     /// How many values the choices of clustering columns make.
@@ -249,10 +265,19 @@ impl Asking<'_, '_> {
                 },
                 _ => Ok(()),
             },
+            // The path of a cell counts, also of one that is deleted.
+            ColumnChange::DeleteEntry(key) => self.value(name, &part(true), key, told),
+            ColumnChange::Remove(keys) => {
+                let of = CqlType::Set { element: Box::new(part(true)), frozen: false };
+                match self.values.evaluate(self.shard, keys, &of)? {
+                    Value::Bytes(bytes) => {
+                        value::elements(&bytes, false).try_for_each(|key| self.size(name, key.len() as u64, told))
+                    }
+                    Value::Null | Value::Unset => Ok(()),
+                }
+            }
             ColumnChange::Delete
             | ColumnChange::Prepend(_)
-            | ColumnChange::Remove(_)
-            | ColumnChange::DeleteEntry(_)
             | ColumnChange::DeleteField(_)
             | ColumnChange::Increase { .. }
             | ColumnChange::Increment(_)

@@ -207,6 +207,9 @@ async fn run(
             }
             Response::Void
         }
+        Plan::Use(_) if !shard.config().use_statements => {
+            return Err(Failure::invalid("USE statements prohibited. (see use_statements_enabled in cassandra.yaml)"));
+        }
         Plan::Use(keyspace) => {
             let keyspace: Arc<str> = keyspace.as_str().into();
             *session.keyspace.borrow_mut() = Some(keyspace.clone());

@@ -259,6 +259,14 @@ fn guardrails_of_definitions() {
 }
 
 #[test]
+fn use_can_be_switched_off() {
+    let mut world = World::with_config(1, |config| config.use_statements = false);
+    world.run_query(KEYSPACE);
+    let text = "USE statements prohibited. (see use_statements_enabled in cassandra.yaml)";
+    assert_eq!(world.refusal("USE k", Request::default()), text);
+}
+
+#[test]
 fn guardrails_of_reads_and_writes() {
     let mut world = World::with_config(2, guarded);
     world.run_query(KEYSPACE);

@@ -142,6 +142,7 @@ fn config(memory_bytes: usize) -> Config {
         auto_snapshot: true,
         auto_snapshot_ttl: None,
         drop_compact_storage: true,
+        use_statements: true,
         tombstones: Default::default(),
         batches: Default::default(),
         guardrails: None,

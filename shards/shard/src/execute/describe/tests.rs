@@ -32,6 +32,7 @@ pub(crate) fn config() -> Config {
         auto_snapshot: true,
         auto_snapshot_ttl: None,
         drop_compact_storage: true,
+        use_statements: true,
         tombstones: Default::default(),
         batches: Default::default(),
         guardrails: None,
