@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use engine::import::ImportOptions;
-pub use engine::verify::Depth;
+pub use engine::verify::{Check, Depth};
 
 /// What an import is told.
 #[derive(Clone, Debug)]

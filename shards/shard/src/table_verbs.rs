@@ -4,7 +4,7 @@ use crate::Shard;
 use crate::verbs::{Reply, Request};
 use engine::compaction::{Chosen, CompactionStatistics};
 use engine::store::LogPosition;
-use engine::verify::{Depth, Invalid};
+use engine::verify::{Check, Invalid};
 use engine::{Descriptor, Store, TableStatistics};
 use model::{DecoratedKey, Failure, Table, TableId};
 use std::path::PathBuf;
@@ -57,10 +57,8 @@ pub enum TableVerb {
     Verify {
         /// The table.
         table: TableId,
-        /// How well.
-        depth: Depth,
-        /// Whether an old version is a fault.
-        latest: bool,
+        /// How.
+        check: Check,
     },
     /// Find the SSTables that have a partition.
     SstablesWith {
@@ -172,9 +170,7 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             store.end_import(table, committed);
             Ok(TableAnswer::Done)
         }
-        TableVerb::Verify { table, depth, latest } => {
-            known(store.verify(table, depth, latest).await).map(TableAnswer::Verified)
-        }
+        TableVerb::Verify { table, check } => known(store.verify(table, check).await).map(TableAnswer::Verified),
         TableVerb::SstablesWith { table, key } => known(store.sstables_with(table, &key).await).map(TableAnswer::Files),
         TableVerb::SetThroughput(bytes_per_second) => {
             store.set_compaction_throughput(part_of(bytes_per_second));

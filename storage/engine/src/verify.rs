@@ -37,6 +37,17 @@ pub enum Depth {
     Extended,
 }
 
+/// What a check looks at and does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Check {
+    /// How much of each SSTable.
+    pub depth: Depth,
+    /// Whether an old version is a fault.
+    pub latest: bool,
+    /// Whether a fault is one of the disk, for which `disk_failure_policy` decides.
+    pub invokes_policy: bool,
+}
+
 /// What is wrong with an SSTable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Invalid {
@@ -48,16 +59,15 @@ pub struct Invalid {
 
 impl Store {
     /// Checks the SSTables that this shard serves of a table, foreign ones on shard 0; the first that is not good.
-    /// `latest`: one of an old version is not.
     ///
     /// # Errors
     /// The disk's.
-    pub async fn verify(&self, table: TableId, depth: Depth, latest: bool) -> Result<Option<Invalid>, Error> {
+    pub async fn verify(&self, table: TableId, check: Check) -> Result<Option<Invalid>, Error> {
         let store = self.clone();
-        runtime::spawn_in(Class::Background, async move { store.check(table, depth, latest).await }).await
+        runtime::spawn_in(Class::Background, async move { store.check(table, check).await }).await
     }
 
-    async fn check(&self, table: TableId, depth: Depth, latest: bool) -> Result<Option<Invalid>, Error> {
+    async fn check(&self, table: TableId, asked: Check) -> Result<Option<Invalid>, Error> {
         let inner = self.inner();
         let _pass = inner.gate.enter().ok_or(Error::Closing)?;
         let (memtable, view) = inner.readable(table)?;
@@ -65,14 +75,17 @@ impl Store {
         for sstable in view.sstables.iter().filter(|sstable| !sstable.foreign || inner.shard == 0) {
             let descriptor = sstable.reader.descriptor();
             let file = sstable.directory.join(descriptor.file_name(Component::Data));
-            if latest && !descriptor.version.is_5() {
+            if asked.latest && !descriptor.version.is_5() {
                 let text = format!("{} is not the latest version, run upgradesstables", file.display());
                 return Ok(Some(Invalid { file, text }));
             }
             let components = components(&sstable.directory, descriptor).await?;
-            match check(&sstable.directory, descriptor, &components, &description, depth).await {
+            match check(&sstable.directory, descriptor, &components, &description, asked.depth).await {
                 Err(error @ Error::BadSstable { .. }) => {
                     sstable.suspect.set(true);
+                    if asked.invokes_policy {
+                        inner.faults.note(&error);
+                    }
                     return Ok(Some(Invalid { file, text: error.to_string() }));
                 }
                 checked => checked?,

@@ -4,8 +4,8 @@ mod support;
 
 use engine::import::{self, Import, ImportOptions, Source};
 use engine::store::Truncation;
-use engine::verify::Depth;
-use engine::{Descriptor, Error, Options, Store};
+use engine::verify::{Check, Depth};
+use engine::{Descriptor, Error, FaultKind, Options, Store};
 use model::{ShardMap, Table, Token};
 use runtime::HashSet;
 use runtime::file::{create_dir_all, link, list_dir, read_small, replace_small};
@@ -88,6 +88,11 @@ async fn reopened(truncations: &[(model::TableId, Truncation)]) -> Store {
     store
 }
 
+/// A check of every row.
+fn extended(latest: bool) -> Check {
+    Check { depth: Depth::Extended, latest, invokes_policy: false }
+}
+
 #[test]
 fn imported_rows_are_there_and_stay_and_their_files_are_moved() {
     for copy in [false, true] {
@@ -131,7 +136,7 @@ fn files_of_another_disk_are_copied() {
             assert_eq!(take_in(&store, Path::new(INBOX), &uncompacted(&table(1)), &options).await.expect("in"), 1);
             assert_eq!(numbers(&store).await, (10..20).collect::<Vec<_>>());
             assert_eq!(names(Path::new(INBOX), "-Data.db").await.len(), usize::from(copy));
-            let checked = store.verify(table(1).id, Depth::Extended, false).await.expect("read");
+            let checked = store.verify(table(1).id, extended(false)).await.expect("read");
             assert_eq!(checked, None, "a copy is what was copied");
         });
         assert_eq!(links.get() > 0, !copy);
@@ -302,7 +307,7 @@ fn the_sstables_of_a_key_are_found() {
             store.sstables_with(table(1).id, &key).await.expect("found").len()
         };
         assert_eq!((of(b"a").await, of(b"b").await, of(b"c").await), (1, 1, 0));
-        assert_eq!(store.verify(table(1).id, Depth::Extended, true).await.expect("verified"), None);
+        assert_eq!(store.verify(table(1).id, extended(true)).await.expect("verified"), None);
     });
 }
 
@@ -454,5 +459,28 @@ fn write_elsewhere(sim: &mut Sim, shards: u16) {
         for path in list_dir(&engine::directory_of(Path::new("/elsewhere"), &table(1))).await.expect("list") {
             link(&path, &Path::new(INBOX).join(path.file_name().expect("a name"))).await.expect("linked");
         }
+    });
+}
+
+/// A fault that a check finds is one for the policy of failing disks only if the check shall say so.
+#[test]
+fn a_check_invokes_the_policy_when_it_is_asked_to() {
+    let mut sim = calm(1);
+    run(&mut sim, || async {
+        let store = start(small(), &[uncompacted(&table(1))]).await;
+        write_rows(&store, 0..50, 200).await;
+        store.flush(table(1).id).await.expect("flush");
+    });
+    let data =
+        sim.files(NODE).into_iter().map(|(path, _)| path).find(|path| path.to_string_lossy().ends_with("-Data.db"));
+    sim.mutate_file(NODE, &data.expect("an SSTable"), |bytes| bytes[100] ^= 1);
+    run(&mut sim, || async {
+        let store = start(small(), &[uncompacted(&table(1))]).await;
+        let told = || runtime::timeout(Duration::from_secs(1), store.next_fault());
+        assert!(store.verify(table(1).id, extended(false)).await.expect("checked").is_some());
+        assert!(told().await.is_none());
+        let check = Check { invokes_policy: true, ..extended(false) };
+        assert!(store.verify(table(1).id, check).await.expect("checked").is_some());
+        assert_eq!(told().await.map(|fault| fault.kind), Some(FaultKind::Sstable));
     });
 }

@@ -5,7 +5,7 @@ use super::table_names::{self, keyspaces};
 use super::{Admin, Refused, usage};
 use model::compaction::Strategy;
 use model::{CqlType, DecoratedKey, Schema, Table};
-use shard::imports::{Depth, ImportOptions, ImportRequest};
+use shard::imports::{Check, Depth, ImportOptions, ImportRequest};
 use shard::{TableAnswer, TableVerb};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -88,19 +88,17 @@ pub(crate) async fn verify(admin: &Rc<Admin>, request: &Request) -> Result<(), R
         return Err(Refused::Complained("Token verification requires --extended-verify\n".into()));
     }
     // This node owns all tokens: none can be another's.
-    for (option, name) in [("-d", "--dfp"), ("-r", "--rsc")] {
-        if request.has(option) {
-            return Err(Refused::Failed(format!("verify {name} is not supported")));
-        }
+    if request.has("-r") {
+        return Err(Refused::Failed("verify --rsc is not supported: there is no repair".into()));
     }
     let depth = match (request.has("-q"), request.has("-e")) {
         (true, _) => Depth::Quick,
         (false, false) => Depth::Checksums,
         (false, true) => Depth::Extended,
     };
-    let latest = request.has("-c");
+    let check = Check { depth, latest: request.has("-c"), invokes_policy: request.has("-d") };
     for table in table_names::tables(admin, &request.arguments)? {
-        let verb = TableVerb::Verify { table: table.id, depth, latest };
+        let verb = TableVerb::Verify { table: table.id, check };
         for answer in admin.shard.on_every_shard(verb).await? {
             if let TableAnswer::Verified(Some(invalid)) = answer {
                 let file = invalid.file.display();
