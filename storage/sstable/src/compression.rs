@@ -66,8 +66,9 @@ impl Compressor {
                 if len > len_max {
                     return None;
                 }
-                let out = lz4_flex::block::decompress(block, len).ok()?;
-                (out.len() == len).then_some(out)
+                let mut out = vec![0; len];
+                let read = lz4::block::decompress_to_buffer(block, Some(i32::try_from(len).ok()?), &mut out).ok()?;
+                (read == len).then_some(out)
             }
             Compressor::Snappy => {
                 if snap::raw::decompress_len(chunk).ok()? > len_max {
