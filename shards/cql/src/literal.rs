@@ -338,11 +338,15 @@ pub(crate) fn in_parentheses<'t>(terms: &'t [ast::Term], wanted: &CqlType) -> Op
 
 fn tuple(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>) -> Result<Term> {
     let Receiver { scope, name, cql_type } = *receiver;
-    let CqlType::Tuple(types) = cql_type else {
-        return Err(Failure::invalid(format!("Invalid tuple type literal for {name} of type {cql_type}")));
+    let wrong = || Failure::invalid(format!("Invalid tuple type literal for {name} of type {cql_type}"));
+    let types: Vec<&CqlType> = match cql_type {
+        CqlType::Tuple(types) => types.iter().collect(),
+        // Cassandra takes it for a tuple until it has looked at its parts.
+        CqlType::User { definition, .. } => definition.field_types().collect(),
+        _ => return Err(wrong()),
     };
     for (at, term) in terms.iter().enumerate() {
-        let Some(wanted) = types.get(at) else {
+        let Some(wanted) = types.get(at).copied() else {
             return Err(Failure::invalid(format!(
                 "Invalid tuple literal for {name}: too many elements. Type {cql_type} expects {} but got {}",
                 types.len(),
@@ -354,6 +358,9 @@ fn tuple(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>
                 "Invalid tuple literal for {name}: component {at} is not of type {wanted}"
             )));
         }
+    }
+    if let CqlType::User { .. } = cql_type {
+        return Err(wrong());
     }
     let mut parts = Vec::with_capacity(terms.len());
     for (at, (term, wanted)) in terms.iter().zip(types).enumerate() {

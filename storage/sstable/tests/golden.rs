@@ -11,6 +11,7 @@ mod golden {
     mod round_trip;
     pub(crate) mod schema;
     pub(crate) mod sstables;
+    pub(crate) mod unpack;
     mod written;
 }
 

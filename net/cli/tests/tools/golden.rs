@@ -27,9 +27,11 @@ fn same(what: &str, got: &str, expected: &str) {
 fn check(format: &str) {
     let directory = lay_out(format, &[]);
     let mut texts = 0;
-    for ((table, name), expected) in unpack("tests/tools/texts.tar.zst") {
+    let texts_of = unpack("tests/tools/texts.tar.zst");
+    let all = texts_of.iter().flat_map(|(table, files)| files.iter().map(move |(name, text)| (table, name, text)));
+    for (table, name, expected) in all {
         let Some(name) = name.strip_prefix(&format!("{format}.")) else { continue };
-        let path = directory.path().join(&table);
+        let path = directory.path().join(table);
         let mut data: Vec<_> = std::fs::read_dir(&path)
             .expect("a table")
             .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
@@ -40,7 +42,7 @@ fn check(format: &str) {
         let file = path.join(&data[number - 1]);
         let file = file.to_str().expect("text");
         let what = format!("{format} {table} {name}");
-        let expected = String::from_utf8(expected).expect("text");
+        let expected = String::from_utf8(expected.clone()).expect("text");
         let (tool, expected) = match name {
             _ if name.starts_with("dump-d") => (["sstabledump", "-d"], expected),
             _ if name.starts_with("dump") => (["sstabledump", ""], expected),

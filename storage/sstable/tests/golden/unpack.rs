@@ -1,0 +1,64 @@
+//! SSTables that real Cassandra wrote, with the schema of each table and the rows that Cassandra reads from them: archives (tar in
+//! Zstandard), unpacked into memory. The tests of other crates include this file.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+/// Files by name.
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+/// Tables by name.
+pub(crate) type Tables = BTreeMap<String, Files>;
+
+const DA: &[u8] = include_bytes!("da.tar.zst");
+const OA: &[u8] = include_bytes!("oa.tar.zst");
+const NB: &[u8] = include_bytes!("nb.tar.zst");
+
+/// The tables of a version, with schema and rows: where those of two versions are the same, the archive of `da` has them.
+pub(crate) fn tables(version: &str) -> Tables {
+    let mut tables = by_table(match version {
+        "da" => DA,
+        "oa" => OA,
+        _ => NB,
+    });
+    if version != "da" {
+        for (name, files) in by_table(DA) {
+            let table = tables.entry(name).or_default();
+            for (file, bytes) in files {
+                if matches!(file.as_str(), "schema.cql" | "rows.json") {
+                    table.entry(file).or_insert(bytes);
+                }
+            }
+        }
+    }
+    tables
+}
+
+/// An archive of a directory for each table.
+pub(crate) fn by_table(compressed: &[u8]) -> Tables {
+    let mut tables = Tables::new();
+    for (name, bytes) in unpack(compressed) {
+        let (table, file) = name.split_once('/').expect("a table");
+        tables.entry(table.to_owned()).or_default().insert(file.to_owned(), bytes);
+    }
+    tables
+}
+
+/// The files of an archive.
+pub(crate) fn unpack(compressed: &[u8]) -> Files {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(compressed).expect("zstd");
+    decoder.window_log_max(27).expect("a window");
+    let mut bytes = Vec::new();
+    decoder.read_to_end(&mut bytes).expect("zstd");
+    let mut files = Files::new();
+    let mut rest = &bytes[..];
+    while rest.len() >= 512 && rest[0] != 0 {
+        let (head, tail) = rest.split_at(512);
+        let text =
+            |field: &[u8]| field.iter().take_while(|byte| **byte != 0).map(|byte| *byte as char).collect::<String>();
+        let len = usize::from_str_radix(text(&head[124..136]).trim(), 8).expect("a length");
+        files.insert(text(&head[..100]), tail[..len].to_vec());
+        rest = &tail[len.next_multiple_of(512).min(tail.len())..];
+    }
+    files
+}
