@@ -108,14 +108,14 @@ pub(crate) async fn groups(
     plan: &ReadPlan,
     target: Target,
     mut resume: Option<Resume>,
-    limits: GroupLimits,
+    group_limits: GroupLimits,
     values: &Values<'_>,
 ) -> Result<GroupPage, Failure> {
     let mut gathering = Gathering {
         sort_keys: Vec::new(),
         table: &plan.table,
         projection,
-        limits,
+        limits: group_limits,
         group: Group::new(projection),
         group_key: Vec::new(),
         place: resume.as_ref().map(|resume| Place {
@@ -137,8 +137,9 @@ pub(crate) async fn groups(
                 row.clear();
                 row.extend(cells.by_ref().take(fetched_len));
                 if let Some(stopped_at) = gathering.take(&row, values, &mut context)? {
+                    let stopped_at = Some(stopped_at).filter(|stopped_at| !is_last(&target, stopped_at, group_limits));
                     let sort_keys = gathering.sort_keys;
-                    return Ok(GroupPage { block: gathering.out, stopped_at: Some(stopped_at), sort_keys });
+                    return Ok(GroupPage { block: gathering.out, stopped_at, sort_keys });
                 }
             }
         }
@@ -153,15 +154,19 @@ pub(crate) async fn groups(
     if !gathering.group.is_empty() || projection.group_by.is_empty() {
         gathering.end_group(values, &mut context)?;
     }
-    // A full page is not known to be the last, as in Cassandra, but for one that ends with a partition without rows.
+    // A full page is not known to be the last, as in Cassandra, but for those of `is_last`.
     let full = !projection.group_by.is_empty() && u64::from(gathering.out.rows) >= gathering.limits.page;
     let groups = gathering.groups_of_partition;
-    let is_over = |place: &Place| match &target {
-        Target::Keys(keys) => place.comparable.is_empty() && keys.last().is_some_and(|last| *last.key == *place.key),
-        _ => false,
-    };
-    let stopped_at = gathering.place.filter(|place| full && !is_over(place)).map(|place| place.resume(groups));
+    let stopped_at = gathering.place.filter(|_| full).map(|place| place.resume(groups));
+    let stopped_at = stopped_at.filter(|stopped_at| !is_last(&target, stopped_at, group_limits));
     Ok(GroupPage { block: gathering.out, stopped_at, sort_keys: gathering.sort_keys })
+}
+
+/// Whether nothing can follow: the last partition has no rows, or has given as many groups as it may.
+fn is_last(target: &Target, stopped_at: &Resume, limits: GroupLimits) -> bool {
+    let Target::Keys(keys) = target else { return false };
+    let is_over = stopped_at.position.comparable.is_none() || stopped_at.partition_rows >= limits.per_partition;
+    is_over && keys.last() == Some(&stopped_at.position.key)
 }
 
 struct Gathering<'p> {
