@@ -29,20 +29,17 @@ pub(crate) async fn compact(admin: &Rc<Admin>, request: &Request) -> Result<(), 
         return Ok(());
     }
     let tables = table_names::tables(admin, &request.arguments)?;
-    let chosen: Box<dyn Fn(&Table) -> Result<Chosen, Refused>> = match (has_tokens, partition) {
-        (true, _) => {
-            let [start, end] = tokens.map(|text| token(text.unwrap_or_default()));
-            let chosen = Chosen::Tokens(start?, end?);
-            Box::new(move |_| Ok(chosen.clone()))
-        }
-        (false, Some(text)) => Box::new(move |table| Ok(Chosen::Partition(key(table, text)?))),
-        (false, None) => {
-            let split = request.has("-s");
-            Box::new(move |_| Ok(Chosen::All { split }))
-        }
+    let between = match has_tokens {
+        true => Some((token(tokens[0].unwrap_or_default())?, token(tokens[1].unwrap_or_default())?)),
+        false => None,
     };
     for table in tables {
-        run(admin, table.id, chosen(&table)?).await?;
+        let chosen = match (between, partition) {
+            (Some((start, end)), _) => Chosen::Tokens(start, end),
+            (None, Some(text)) => Chosen::Partition(key(&table, text)?),
+            (None, None) => Chosen::All { split: request.has("-s") },
+        };
+        run(admin, table.id, chosen).await?;
     }
     Ok(())
 }

@@ -341,13 +341,15 @@ pub(crate) fn term_fit(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Res
         },
         ast::Term::UserType(fields) => match wanted {
             CqlType::User { definition, .. } => {
-                refuse_unknown_fields(fields, definition)?;
-                Fit::all(fields.iter().map(|(name, term)| {
-                    match definition.fields.iter().find(|(field, _)| field == name) {
-                        Some((_, field_type)) => term_fit(term, field_type, scope),
-                        None => Ok(Fit::No),
-                    }
-                }))?
+                let known = fields.iter().filter_map(|(name, term)| {
+                    let (_, field_type) = definition.fields.iter().find(|(field, _)| field == name)?;
+                    Some(term_fit(term, field_type, scope))
+                });
+                let fit = Fit::all(known)?;
+                if fit != Fit::No {
+                    refuse_unknown_fields(fields, definition)?;
+                }
+                fit
             }
             _ => Fit::No,
         },

@@ -238,7 +238,7 @@ fn refuse_gap(clustering: &[Option<Term>], table: &Table) -> Result<()> {
 fn hidden_value(table: &Table) -> Option<Operation> {
     let column = table.regular().first().filter(|_| table.layout == Layout::DenseCompact)?;
     let empty = Term::Constant(Vec::new().into());
-    table.is_hidden(column).then(|| Operation { column: column.id, change: ColumnChange::Set(empty) })
+    table.is_hidden(column).then_some(Operation { column: column.id, change: ColumnChange::Set(empty) })
 }
 
 /// What a batch of statements that are right by themselves may not have.
