@@ -48,7 +48,14 @@ fn schema() -> Schema {
         let prepared = cql::prepare(&statement, None, &schema).expect("a definition");
         let Plan::Define(define) = &prepared.plan else { panic!("{text} defines nothing") };
         let new_id = TableId([number as u8; 16]);
-        let site = Site { data_center: "datacenter1", now_micros: 1, new_id, memtables: &memtables };
+        let site = Site {
+            data_center: "datacenter1",
+            now_micros: 1,
+            new_id,
+            memtables: &memtables,
+            drop_compact_storage: false,
+            guardrails: None,
+        };
         let change = apply(define, &schema, &site).expect("it applies").change.expect("a change");
         let after = change.after.expect("a keyspace");
         schema.keyspaces.insert(change.keyspace, Arc::new(after));
