@@ -14,11 +14,11 @@
 //! Invariants: two changes of a counter never start from the same count; the clock of a later change is larger, also after
 //! a restart and when the outcome of an earlier one is unknown; amounts never reach the log.
 
-use crate::execute::slices::row_slice;
+use crate::execute::slices::row_command;
 use crate::{Shard, replica};
 use model::counter::{Context, global};
-use model::mutation::{Clustering, Operation};
-use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState, Slice};
+use model::mutation::Operation;
+use model::query::{LiveRow, RowSink, SinkState};
 use model::row::{Cell, CellContent, RowBuilder, RowView};
 use model::{ColumnId, DecoratedKey, Failure, Mutation, MutationBuilder, Table, TableId};
 use std::collections::BTreeMap;
@@ -86,26 +86,8 @@ async fn read_row(
     key: &DecoratedKey,
     row: Option<&[u8]>,
 ) -> Result<BTreeMap<ColumnId, Own>, Failure> {
-    let slice = match row {
-        Some(row) if table.clustering_len > 0 => row_slice(table, Clustering(row)),
-        _ => Slice::all(),
-    };
-    let command = ReadCommand {
-        table: table.id,
-        // Counters do not expire.
-        now_in_seconds: 0,
-        partitions: Partitions::Key(key.clone()),
-        slices: [slice].into(),
-        reversed: false,
-        rows_max: 1,
-        per_partition_max: u64::MAX,
-        visits_max: u64::MAX,
-        resume: None,
-        resume_partition_rows: 0,
-        static_only: row.is_none(),
-        wants_static: row.is_none(),
-        row_columns: None,
-    };
+    // Counters do not expire.
+    let command = row_command(table, key, row, 0);
     let mut found = Collected { node: shard.host_id().into_bytes(), is_static: row.is_none(), counts: BTreeMap::new() };
     let read = shard.store().read(&command, &mut found).await;
     read.map_err(|error| replica::failure(&shard.schema(), Some(table.id), error))?;

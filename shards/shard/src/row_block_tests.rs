@@ -3,10 +3,9 @@
 use super::*;
 use cql::plan::Selector;
 use model::mutation::{Clustering, push_clustering};
-use model::query::{ReadCommand, Slice};
+use model::query::ReadCommand;
 use model::schema::{Column, TableOptions};
 use model::{ColumnKind, TableId};
-use std::sync::Arc;
 
 fn table() -> Table {
     let set = CqlType::Set { element: CqlType::Int.into(), frozen: false };
@@ -45,21 +44,8 @@ fn table() -> Table {
 }
 
 fn request(selection: Vec<Selector>, rows_max: u64, bytes_max: usize) -> ReadRequest {
-    let command = ReadCommand {
-        table: TableId([1; 16]),
-        now_in_seconds: 100,
-        partitions: Partitions::Range(model::key::TokenRange::FULL),
-        slices: Arc::from([Slice::all()]),
-        reversed: false,
-        rows_max,
-        per_partition_max: u64::MAX,
-        visits_max: u64::MAX,
-        resume: None,
-        resume_partition_rows: 0,
-        static_only: false,
-        wants_static: false,
-        row_columns: None,
-    };
+    let everything = Partitions::Range(model::key::TokenRange::FULL);
+    let command = ReadCommand { rows_max, ..ReadCommand::all(TableId([1; 16]), 100, everything) };
     ReadRequest { command, selection: selection.into(), filter: None, index: None, bytes_max, places: true }
 }
 

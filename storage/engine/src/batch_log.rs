@@ -29,12 +29,11 @@ use crate::store::{Inner, Store, Truncation};
 use model::key::TokenRange;
 use model::merge::filter_row;
 use model::mutation::Clustering;
-use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState, Slice};
+use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder, RowView};
 use model::{ColumnId, DecoratedKey, Mutation, MutationBuilder, Table, TableId, Token};
 use runtime::{Class, HashMap};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// What `version` says of a batch in this format: never a version of Cassandra's messages.
 pub const BATCH_VERSION: i32 = 0x4865_0001;
@@ -119,21 +118,7 @@ impl Store {
         truncations: &[(TableId, Truncation)],
     ) -> Result<Vec<StoredBatch>, Error> {
         let mut found = Found { columns: Columns::of(batches), batches: Vec::new() };
-        let command = ReadCommand {
-            table: batches.id,
-            now_in_seconds: 0,
-            partitions: Partitions::Range(TokenRange::FULL),
-            slices: Arc::from([Slice::all()]),
-            reversed: false,
-            rows_max: u64::MAX,
-            per_partition_max: u64::MAX,
-            visits_max: u64::MAX,
-            resume: None,
-            resume_partition_rows: 0,
-            static_only: false,
-            wants_static: false,
-            row_columns: None,
-        };
+        let command = ReadCommand::all(batches.id, 0, Partitions::Range(TokenRange::FULL));
         self.read(&command, &mut found).await?;
         let mut stored = Vec::with_capacity(found.batches.len());
         for (id, version, elements) in found.batches {

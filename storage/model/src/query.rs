@@ -43,6 +43,25 @@ impl ReadCommand {
     /// What a read does is counted in visits: one for each partition, and for each row, live or not, one per started
     /// piece of this many bytes.
     pub const VISIT_BYTES: u64 = 4096;
+
+    /// All rows of whole partitions to their end, without static cells.
+    pub fn all(table: TableId, now_in_seconds: i64, partitions: Partitions) -> ReadCommand {
+        ReadCommand {
+            table,
+            now_in_seconds,
+            partitions,
+            slices: [Slice::all()].into(),
+            reversed: false,
+            rows_max: u64::MAX,
+            per_partition_max: u64::MAX,
+            visits_max: u64::MAX,
+            resume: None,
+            resume_partition_rows: 0,
+            static_only: false,
+            wants_static: false,
+            row_columns: None,
+        }
+    }
 }
 
 /// Which partitions a read visits.

@@ -12,8 +12,8 @@ use crate::Shard;
 use cql::plan::{ClusteringRestriction, RowLimit, Tuple, Value};
 use model::comparable::{self, BoundSide};
 use model::mutation::Clustering;
-use model::query::Slice;
-use model::{Column, Failure, Table, value};
+use model::query::{Partitions, ReadCommand, Slice};
+use model::{Column, DecoratedKey, Failure, Table, value};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -36,6 +36,21 @@ pub(crate) fn row_slice(table: &Table, clustering: Clustering<'_>) -> Slice {
         out.into_boxed_slice()
     };
     Slice { start: bound(BoundSide::Before), end: bound(BoundSide::After) }
+}
+
+/// Reads a row by its clustering or, without one, the static row.
+pub(crate) fn row_command(table: &Table, key: &DecoratedKey, row: Option<&[u8]>, now_in_seconds: i64) -> ReadCommand {
+    let slice = match row {
+        Some(row) if table.clustering_len > 0 => row_slice(table, Clustering(row)),
+        _ => Slice::all(),
+    };
+    ReadCommand {
+        slices: [slice].into(),
+        rows_max: 1,
+        static_only: row.is_none(),
+        wants_static: row.is_none(),
+        ..ReadCommand::all(table.id, now_in_seconds, Partitions::Key(key.clone()))
+    }
 }
 
 /// A restriction with its values.

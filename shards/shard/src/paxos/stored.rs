@@ -13,7 +13,7 @@ use super::{Acceptance, Acceptor, Promise, Proposal};
 use crate::schema::rows::system_table;
 use crate::{Shard, replica};
 use model::mutation::{Clustering, MUTATION_BYTES_MAX, push_clustering};
-use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState, Slice};
+use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, RowBuilder};
 use model::{ColumnId, DecoratedKey, Failure, Mutation, MutationBuilder, Table, TableId};
 use std::collections::BTreeMap;
@@ -105,21 +105,7 @@ impl<'s> StoredAcceptor<'s> {
 
     async fn load(&self) -> Result<Acceptor<Update>, Failure> {
         let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
-        let command = ReadCommand {
-            table: self.paxos.id,
-            now_in_seconds,
-            partitions: Partitions::Key(self.key.clone()),
-            slices: [Slice::all()].into(),
-            reversed: false,
-            rows_max: u64::MAX,
-            per_partition_max: u64::MAX,
-            visits_max: u64::MAX,
-            resume: None,
-            resume_partition_rows: 0,
-            static_only: false,
-            wants_static: false,
-            row_columns: None,
-        };
+        let command = ReadCommand::all(self.paxos.id, now_in_seconds, Partitions::Key(self.key.clone()));
         let mut found = Found { now_in_seconds, table: self.table.id, cells: BTreeMap::new() };
         let read = self.shard.store().read(&command, &mut found).await;
         read.map_err(|error| replica::failure(&self.shard.schema(), Some(self.paxos.id), error))?;

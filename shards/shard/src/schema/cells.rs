@@ -7,7 +7,7 @@ use super::Error;
 use engine::Store;
 use model::key::TokenRange;
 use model::mutation::{Clustering, push_clustering};
-use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState, Slice};
+use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
 use model::{ColumnId, DecoratedKey, MutationBuilder, Table, value};
 use std::collections::BTreeMap;
@@ -163,21 +163,7 @@ pub(crate) async fn read_partition(store: &Store, table: &Table, key: &[u8]) -> 
 
 async fn read(store: &Store, table: &Table, partitions: Partitions) -> Result<Vec<StoredRow>, Error> {
     let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
-    let command = ReadCommand {
-        table: table.id,
-        now_in_seconds,
-        partitions,
-        slices: [Slice::all()].into(),
-        reversed: false,
-        rows_max: u64::MAX,
-        per_partition_max: u64::MAX,
-        visits_max: u64::MAX,
-        resume: None,
-        resume_partition_rows: 0,
-        static_only: false,
-        wants_static: false,
-        row_columns: None,
-    };
+    let command = ReadCommand::all(table.id, now_in_seconds, partitions);
     let mut collector = Collector { now_in_seconds, rows: Vec::new() };
     store.read(&command, &mut collector).await?;
     Ok(collector.rows)

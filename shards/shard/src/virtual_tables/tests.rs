@@ -3,7 +3,7 @@
 use super::*;
 use crate::schema::system_schema;
 use model::key::TokenRange;
-use model::query::{Position, Slice};
+use model::query::Position;
 use model::{DecoratedKey, Schema};
 
 /// Collects keys and clusterings; full after `most` rows.
@@ -32,21 +32,7 @@ fn sample(schema: &Schema) -> VirtualRows<'_> {
 }
 
 fn command(partitions: Partitions) -> ReadCommand {
-    ReadCommand {
-        table: model::TableId([0; 16]),
-        now_in_seconds: 0,
-        partitions,
-        slices: [Slice::all()].into(),
-        reversed: false,
-        rows_max: u64::MAX,
-        per_partition_max: u64::MAX,
-        visits_max: u64::MAX,
-        resume: None,
-        resume_partition_rows: 0,
-        wants_static: false,
-        static_only: false,
-        row_columns: None,
-    }
+    ReadCommand::all(model::TableId([0; 16]), 0, partitions)
 }
 
 fn given(command: &ReadCommand, most: usize) -> (Vec<String>, ReadEnd, Option<Position>) {

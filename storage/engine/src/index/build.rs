@@ -17,7 +17,7 @@ use crate::tracker::View;
 use crate::transaction::{self, entries};
 use crate::{Error, read};
 use model::key::TokenRange;
-use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink, SinkState, Slice};
+use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink, SinkState};
 use model::schema::SYSTEM_KEYSPACES;
 use model::{Table, TableId};
 use runtime::file::{create_dir_all, list_dir, remove, remove_dir, replace_small, sync_dir};
@@ -26,7 +26,6 @@ use sstable::Descriptor;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Visits of one read of the base.
 const VISITS: u64 = 1024;
@@ -112,20 +111,13 @@ impl Inner {
         resume: Option<Position>,
     ) -> Result<ReadEnd, Error> {
         self.wait_for_entries().await?;
+        let now = runtime::wall_micros().div_euclid(1_000_000);
         let command = ReadCommand {
-            table: index.base.id,
-            now_in_seconds: runtime::wall_micros().div_euclid(1_000_000),
-            partitions: Partitions::Range(TokenRange::FULL),
-            slices: Arc::from([Slice::all()]),
-            reversed: false,
-            rows_max: u64::MAX,
-            per_partition_max: u64::MAX,
             visits_max: VISITS,
             resume,
-            resume_partition_rows: 0,
             static_only: index.base.static_len > 0,
             wants_static: index.base.static_len > 0,
-            row_columns: None,
+            ..ReadCommand::all(index.base.id, now, Partitions::Range(TokenRange::FULL))
         };
         let mut entries = Entries { inner: self, index };
         read::read(self, memtable, view, &command, &mut entries).await

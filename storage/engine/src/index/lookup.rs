@@ -195,20 +195,11 @@ impl Reading<'_> {
     /// The next entries, and where the last one is if there may be more.
     async fn batch(&self, slice: &Slice) -> Result<(Vec<Candidate>, Option<Vec<u8>>), Error> {
         let rows_max = self.command.rows_max.clamp(BATCH_ENTRIES.0, BATCH_ENTRIES.1);
+        let partition = Partitions::Key(DecoratedKey::new(self.value));
         let command = ReadCommand {
-            table: self.index.id(),
-            now_in_seconds: self.command.now_in_seconds,
-            partitions: Partitions::Key(DecoratedKey::new(self.value)),
-            slices: Arc::from([slice.clone()]),
-            reversed: false,
+            slices: [slice.clone()].into(),
             rows_max,
-            per_partition_max: u64::MAX,
-            visits_max: u64::MAX,
-            resume: None,
-            resume_partition_rows: 0,
-            static_only: false,
-            wants_static: false,
-            row_columns: None,
+            ..ReadCommand::all(self.index.id(), self.command.now_in_seconds, partition)
         };
         let mut entries = Entries { index: self.index, found: Vec::new(), last: None };
         let inner = self.store.inner();

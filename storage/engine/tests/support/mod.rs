@@ -4,7 +4,7 @@
 use engine::store::ReplayStats;
 use engine::{Error, Options, SstableOptions, Store, SyncMode};
 use model::mutation::{Clustering, push_clustering};
-use model::query::{LiveRow, Partitions, Position, ReadCommand, RowSink, SinkState, Slice};
+use model::query::{LiveRow, Partitions, Position, ReadCommand, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
 use model::schema::TableOptions;
 use model::{Column, ColumnId, ColumnKind, CqlType, DecoratedKey, Mutation, MutationBuilder, ShardMap, Table, TableId};
@@ -159,21 +159,7 @@ impl RowSink for Rows {
 }
 
 pub(crate) fn command(table: TableId, partitions: Partitions) -> ReadCommand {
-    ReadCommand {
-        table,
-        now_in_seconds: 1000,
-        partitions,
-        slices: Arc::new([Slice::all()]),
-        reversed: false,
-        rows_max: u64::MAX,
-        per_partition_max: u64::MAX,
-        visits_max: u64::MAX,
-        resume: None,
-        resume_partition_rows: 0,
-        static_only: false,
-        wants_static: false,
-        row_columns: None,
-    }
+    ReadCommand::all(table, 1000, partitions)
 }
 
 pub(crate) async fn read_all(store: &Store, table: TableId) -> Vec<Row> {

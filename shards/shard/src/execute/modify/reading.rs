@@ -7,11 +7,11 @@
 use super::cells::{Cells, Element, Lists};
 use super::{Change, Mutations, Rows, When, ttl};
 use crate::execute::binding::Values;
-use crate::execute::slices::row_slice;
+use crate::execute::slices::row_command;
 use crate::{Shard, replica};
 use cql::plan::{Modify, Operation};
 use model::mutation::Clustering;
-use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState, Slice};
+use model::query::{LiveRow, RowSink, SinkState};
 use model::row::{Deletion, RowBuilder};
 use model::value::{Bound, compare};
 use model::{ColumnId, CqlType, DecoratedKey, Failure, Table, TableId};
@@ -181,25 +181,7 @@ pub(crate) async fn read(shard: &Shard, wants: &[Wanted]) -> Result<Found, Failu
 /// The elements of the lists of a row or, without one, of the static row.
 async fn lists(shard: &Shard, wanted: &Wanted) -> Result<Lists, Failure> {
     let Wanted { table, key, row, columns, now_in_seconds } = wanted;
-    let slice = match row {
-        Some(row) if table.clustering_len > 0 => row_slice(table, Clustering(row)),
-        _ => Slice::all(),
-    };
-    let command = ReadCommand {
-        table: table.id,
-        now_in_seconds: *now_in_seconds,
-        partitions: Partitions::Key(key.clone()),
-        slices: [slice].into(),
-        reversed: false,
-        rows_max: 1,
-        per_partition_max: u64::MAX,
-        visits_max: u64::MAX,
-        resume: None,
-        resume_partition_rows: 0,
-        static_only: row.is_none(),
-        wants_static: row.is_none(),
-        row_columns: None,
-    };
+    let command = row_command(table, key, row.as_deref(), *now_in_seconds);
     let mut found = Collected { now: command.now_in_seconds, is_static: row.is_none(), columns, lists: Lists::new() };
     let read = shard.store().read(&command, &mut found).await;
     read.map_err(|error| replica::failure(&shard.schema(), Some(table.id), error))?;
