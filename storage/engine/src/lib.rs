@@ -13,6 +13,7 @@ mod covered;
 mod fault;
 mod flush;
 mod flush_rows;
+mod given_up;
 pub mod import;
 pub mod index;
 mod key_files;

@@ -19,7 +19,6 @@ use crate::commitlog::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::commitlog::{Log, LogOptions, WriteClock};
 use crate::compaction::{Activity, Throttle};
 use crate::fault::Faults;
-use crate::index::{IndexState, IndexTarget};
 use crate::memtable::{MemoryCounter, Memtable};
 use crate::open_sstable::OpenSstable;
 use crate::read::{self, CellScratch};
@@ -27,10 +26,9 @@ use crate::restore::OldSegments;
 use crate::row_lock::{RowGuard, RowLocks};
 use crate::signal::Signal;
 use crate::table::{LoggedTable, TableState, is_system};
-use crate::tracker::{self, View};
-use crate::transaction::{Kind, Transaction};
-use crate::write::{Reserved, Target, Targets, Undecided, Write};
-use crate::{Error, Options, sstable_id};
+use crate::tracker::View;
+use crate::write::{Reserved, Undecided, Write};
+use crate::{Error, Options};
 use model::query::{ReadCommand, ReadEnd, RowSink};
 use model::row::NO_TIMESTAMP;
 use model::{DecoratedKey, Mutation, Table, TableId, Token};
@@ -585,78 +583,6 @@ impl Inner {
         self.numbers.get()
     }
 
-    /// Keeps the SSTables of a table that is dropped or truncated until [`Inner::remove_given_up`].
-    fn give_up(&self, table: TableId, view: &View) {
-        if !view.sstables.is_empty() {
-            self.given_up.borrow_mut().entry(table).or_default().extend(view.sstables.iter().cloned());
-        }
-    }
-
-    /// The indexes of a table of which [`Inner::give_up`] keeps SSTables.
-    fn given_up_indexes_of(&self, table: TableId) -> Vec<TableId> {
-        let given_up = self.given_up.borrow();
-        let of_table = |sstables: &[Rc<OpenSstable>]| {
-            sstables.first().is_some_and(|first| crate::index::base_of(first.reader.table()) == Some(table))
-        };
-        given_up.iter().filter(|(_, sstables)| of_table(sstables)).map(|(id, _)| *id).collect()
-    }
-
-    /// The SSTables of a table that [`Inner::give_up`] keeps.
-    pub(crate) fn given_up_of(&self, table: TableId) -> Vec<Rc<OpenSstable>> {
-        self.given_up.borrow().get(&table).cloned().unwrap_or_default()
-    }
-
-    /// The drop or truncation is durable: the files go.
-    pub(crate) async fn remove_given_up(&self, table: TableId) -> Result<(), Error> {
-        let gone = self.given_up.borrow_mut().remove(&table).unwrap_or_default();
-        // What all shards serve, shard 0 removes.
-        let gone: Vec<_> = gone.into_iter().filter(|sstable| !sstable.foreign || self.shard == 0).collect();
-        let Some(first) = gone.first() else { return Ok(()) };
-        let mut transaction = Transaction::new(&first.directory, Kind::Truncate, sstable_id::time_uuid());
-        let millis = runtime::wall_micros() as u64 / 1000;
-        gone.iter().for_each(|sstable| transaction.remove(sstable.reader.descriptor(), millis, sstable.files));
-        transaction.commit(millis).await?;
-        if gone.iter().any(|sstable| sstable.foreign) {
-            crate::truncated::forget(&first.directory).await?;
-        }
-        tracker::retire(gone, transaction);
-        Ok(())
-    }
-
-    /// The memtables that a mutation goes to; `None` if it changes nothing.
-    fn targets(&self, mutation: &Mutation) -> Result<Option<Targets>, Error> {
-        let tables = self.tables.borrow();
-        let mut first = None;
-        let mut more = Vec::new();
-        for update in mutation.updates() {
-            let state = tables.get(&update.table).ok_or(Error::UnknownTable(update.table))?;
-            let owner = if state.local { 0 } else { self.options.shard_map.owner(mutation.token()) };
-            assert_eq!(
-                owner, self.shard,
-                "a write of {} came to a shard that replay will not give it to",
-                state.table.name
-            );
-            let pass = state.memtable.enter().expect("an active memtable takes writes");
-            let indexes = match state.indexes.is_empty() {
-                true => Vec::new(),
-                false => index_targets(&tables, state),
-            };
-            let target = Target { list: state.list.clone(), memtable: state.memtable.clone(), _pass: pass, indexes };
-            match first {
-                None => first = Some(target),
-                Some(_) => more.push(target),
-            }
-        }
-        Ok(match (first, more) {
-            (None, _) => None,
-            (Some(target), more) if more.is_empty() => Some(Targets::One([target])),
-            (Some(target), mut more) => {
-                more.insert(0, target);
-                Some(Targets::Many(more))
-            }
-        })
-    }
-
     /// Frees a memtable in pieces once the writes under way are done.
     pub(crate) fn discard(self: &Rc<Self>, memtable: Rc<Memtable>) {
         let Some(pass) = self.gate.enter() else { return };
@@ -668,17 +594,6 @@ impl Inner {
             drop(pass);
         });
     }
-}
-
-/// The memtables of a table's indexes.
-#[cold]
-fn index_targets(tables: &HashMap<TableId, TableState>, state: &TableState) -> Vec<IndexTarget> {
-    let target = |index: &Rc<IndexState>| {
-        let memtable = tables.get(&index.id())?.memtable.clone();
-        let pass = memtable.enter().expect("an active memtable takes writes");
-        Some(IndexTarget { index: index.clone(), memtable, _pass: pass })
-    };
-    state.indexes.iter().filter_map(target).collect()
 }
 
 /// How long a write waits for room before it looks by itself.

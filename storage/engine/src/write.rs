@@ -3,11 +3,14 @@
 //! Invariants: a record that is durable is applied, even if the caller's future was dropped: an outcome that the caller
 //! never learned is one of the two it may expect. Passes on the memtables are held from the append to the apply.
 
+use crate::Error;
 use crate::commitlog::group::GroupState;
-use crate::index::IndexTarget;
+use crate::index::{IndexState, IndexTarget};
 use crate::memtable::Memtable;
-use crate::table::LoggedTable;
-use model::Mutation;
+use crate::store::Inner;
+use crate::table::{LoggedTable, TableState};
+use model::{Mutation, TableId};
+use runtime::HashMap;
 use runtime::gate::Pass;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -34,6 +37,53 @@ impl Targets {
             Targets::Many(targets) => targets,
         }
     }
+}
+
+impl Inner {
+    /// The memtables that a mutation goes to; `None` if it changes nothing.
+    pub(crate) fn targets(&self, mutation: &Mutation) -> Result<Option<Targets>, Error> {
+        let tables = self.tables.borrow();
+        let mut first = None;
+        let mut more = Vec::new();
+        for update in mutation.updates() {
+            let state = tables.get(&update.table).ok_or(Error::UnknownTable(update.table))?;
+            let owner = if state.local { 0 } else { self.options.shard_map.owner(mutation.token()) };
+            assert_eq!(
+                owner, self.shard,
+                "a write of {} came to a shard that replay will not give it to",
+                state.table.name
+            );
+            let pass = state.memtable.enter().expect("an active memtable takes writes");
+            let indexes = match state.indexes.is_empty() {
+                true => Vec::new(),
+                false => index_targets(&tables, state),
+            };
+            let target = Target { list: state.list.clone(), memtable: state.memtable.clone(), _pass: pass, indexes };
+            match first {
+                None => first = Some(target),
+                Some(_) => more.push(target),
+            }
+        }
+        Ok(match (first, more) {
+            (None, _) => None,
+            (Some(target), more) if more.is_empty() => Some(Targets::One([target])),
+            (Some(target), mut more) => {
+                more.insert(0, target);
+                Some(Targets::Many(more))
+            }
+        })
+    }
+}
+
+/// The memtables of a table's indexes.
+#[cold]
+fn index_targets(tables: &HashMap<TableId, TableState>, state: &TableState) -> Vec<IndexTarget> {
+    let target = |index: &Rc<IndexState>| {
+        let memtable = tables.get(&index.id())?.memtable.clone();
+        let pass = memtable.enter().expect("an active memtable takes writes");
+        Some(IndexTarget { index: index.clone(), memtable, _pass: pass })
+    };
+    state.indexes.iter().filter_map(target).collect()
 }
 
 /// Bytes of a write that count against the memtable budget until it is applied.
