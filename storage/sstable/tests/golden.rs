@@ -12,6 +12,7 @@ mod golden {
     pub(crate) mod schema;
     pub(crate) mod sstables;
     pub(crate) mod unpack;
+    mod versions;
     mod written;
 }
 

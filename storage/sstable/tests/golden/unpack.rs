@@ -1,6 +1,5 @@
-//! SSTables that real Cassandra wrote, with the schema of each table and the rows that Cassandra reads from them: archives (tar in
-//! Zstandard), unpacked into memory. The tests of other crates include this file.
-#![allow(dead_code, reason = "each test binary uses its part")]
+//! Archives of SSTables that real Cassandra wrote (tar in Zstandard), unpacked into memory. The tests of other crates include this
+//! file.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -9,30 +8,6 @@ use std::io::Read;
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 /// Tables by name.
 pub(crate) type Tables = BTreeMap<String, Files>;
-
-const DA: &[u8] = include_bytes!("da.tar.zst");
-const OA: &[u8] = include_bytes!("oa.tar.zst");
-const NB: &[u8] = include_bytes!("nb.tar.zst");
-
-/// The tables of a version, with schema and rows: where those of two versions are the same, the archive of `da` has them.
-pub(crate) fn tables(version: &str) -> Tables {
-    let mut tables = by_table(match version {
-        "da" => DA,
-        "oa" => OA,
-        _ => NB,
-    });
-    if version != "da" {
-        for (name, files) in by_table(DA) {
-            let table = tables.entry(name).or_default();
-            for (file, bytes) in files {
-                if matches!(file.as_str(), "schema.cql" | "rows.json") {
-                    table.entry(file).or_insert(bytes);
-                }
-            }
-        }
-    }
-    tables
-}
 
 /// An archive of a directory for each table.
 pub(crate) fn by_table(compressed: &[u8]) -> Tables {

@@ -1,0 +1,28 @@
+//! The SSTables of each version, with the schema of each table and the rows that Cassandra reads from them. The tests of other
+//! crates include this file beside `unpack`.
+
+use super::unpack::{Tables, by_table};
+
+const DA: &[u8] = include_bytes!("da.tar.zst");
+const OA: &[u8] = include_bytes!("oa.tar.zst");
+const NB: &[u8] = include_bytes!("nb.tar.zst");
+
+/// The tables of a version, with schema and rows: where those of two versions are the same, the archive of `da` has them.
+pub(crate) fn tables(version: &str) -> Tables {
+    let mut tables = by_table(match version {
+        "da" => DA,
+        "oa" => OA,
+        _ => NB,
+    });
+    if version != "da" {
+        for (name, files) in by_table(DA) {
+            let table = tables.entry(name).or_default();
+            for (file, bytes) in files {
+                if matches!(file.as_str(), "schema.cql" | "rows.json") {
+                    table.entry(file).or_insert(bytes);
+                }
+            }
+        }
+    }
+    tables
+}
