@@ -370,8 +370,8 @@ fn tuple(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>
     composite(cql_type, parts)
 }
 
-/// Fails for a field that the type has not, even when only asked whether the literal fits.
-pub(crate) fn refuse_unknown_fields<T>(fields: &[(String, T)], definition: &UserType) -> Result<()> {
+/// Fails for a field that the type has not.
+fn refuse_unknown_fields<T>(fields: &[(String, T)], definition: &UserType) -> Result<()> {
     let is_unknown = |(field, _): &&(String, T)| definition.field_index(field).is_none();
     if !fields.iter().any(|field| is_unknown(&field)) {
         return Ok(());
@@ -390,7 +390,6 @@ fn user_type(fields: &[(String, ast::Term)], receiver: &Receiver<'_>, markers: &
     let CqlType::User { definition, .. } = cql_type else {
         return Err(Failure::invalid(format!("Invalid user type literal for {name} of type {cql_type}")));
     };
-    refuse_unknown_fields(fields, definition)?;
     // Of a field given twice the last counts; one that is not given is null.
     let given = |field: &str| fields.iter().rev().find(|(given, _)| given == field).map(|(_, term)| term);
     for (field, wanted) in &definition.fields {
@@ -402,6 +401,7 @@ fn user_type(fields: &[(String, ast::Term)], receiver: &Receiver<'_>, markers: &
             )));
         }
     }
+    refuse_unknown_fields(fields, definition)?;
     let mut parts = Vec::with_capacity(definition.fields.len());
     for (field, wanted) in &definition.fields {
         parts.push(match given(field) {

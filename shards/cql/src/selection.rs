@@ -6,10 +6,11 @@
 
 mod calls;
 mod cell_facts;
+mod fit;
 mod grouping;
 
 use crate::ast::{self, SelectItem};
-use crate::functions::{self, Aggregate, AggregateFunction, Argument, Fit, Scalar, pick, term_fit};
+use crate::functions::{self, Aggregate, AggregateFunction, Fit, Scalar, pick, term_fit};
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::column;
 use crate::plan::{ColumnSpec, Expression, Projection, Selector, Term, part_type};
@@ -262,6 +263,13 @@ impl Selecting<'_, '_, '_> {
                 None => return Err(cannot_infer(selector)),
             }
         }
+        if let ast::Selector::TypeHint(type_name, of) = selector {
+            let hinted = self.scope.resolve(type_name)?.frozen();
+            if self.fit(of, &hinted)? == Fit::No {
+                let shown = self.scope.qualified_selector(selector);
+                return Err(Failure::invalid(format!("Cannot assign value {shown} to {shown} of type {hinted}")));
+            }
+        }
         if let Some(term) = selector.as_literal() {
             return self.term(&term, wanted);
         }
@@ -286,11 +294,6 @@ impl Selecting<'_, '_, '_> {
             ast::Selector::Cast(of, type_name) => self.cast(of, type_name),
             ast::Selector::TypeHint(type_name, of) => {
                 let hinted = self.scope.resolve(type_name)?;
-                if self.asked(of)?.fit(&hinted, self.scope)? == Fit::No {
-                    return Err(Failure::invalid(format!(
-                        "Cannot assign value {selector} to {selector} of type {hinted}"
-                    )));
-                }
                 Ok((self.expression(of, Some(&hinted))?.0, hinted))
             }
             ast::Selector::Field(of, name) => self.field(of, name),
@@ -317,13 +320,17 @@ impl Selecting<'_, '_, '_> {
                 let cql_type = self.composite_type(selector, wanted)?;
                 self.composite(entries.iter().flat_map(|(key, value)| [key, value]), cql_type)
             }
-            ast::Selector::UserType(_) | ast::Selector::Term(_) => {
-                // Fields come from a literal; with columns inside nothing tells the type.
-                match wanted {
-                    Some(wanted @ CqlType::User { .. }) => self.user_type(selector, wanted.clone()),
-                    _ => Err(cannot_infer(selector)),
+            // Nothing in it tells what it is.
+            ast::Selector::UserType(fields) => match wanted {
+                Some(wanted @ CqlType::User { .. }) => self.user_type(selector, wanted.clone()),
+                Some(wanted @ CqlType::Map { .. }) => {
+                    let keys: Vec<_> = fields.iter().map(|(name, _)| ast::Selector::Column(name.clone())).collect();
+                    let entries = keys.iter().zip(fields).flat_map(|(key, (_, value))| [key, value]);
+                    self.composite(entries, wanted.clone())
                 }
-            }
+                _ => Err(cannot_infer(selector)),
+            },
+            ast::Selector::Term(_) => Err(cannot_infer(selector)),
         }
     }
 

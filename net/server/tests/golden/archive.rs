@@ -2,8 +2,11 @@
 
 #[path = "../../../../storage/sstable/tests/golden/unpack.rs"]
 mod unpack;
+#[path = "../../../../storage/sstable/tests/golden/versions.rs"]
+mod versions;
 
-pub(crate) use unpack::{Files, Tables, tables};
+pub(crate) use unpack::{Files, Tables};
+pub(crate) use versions::tables;
 
 const DIRECTORY: &[u8] = include_bytes!("directory.tar.zst");
 

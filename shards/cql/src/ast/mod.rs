@@ -211,9 +211,34 @@ impl Term {
 impl TypeName {
     /// The same with `keyspace` before the names of user types that have none.
     pub(crate) fn qualified(&self, keyspace: &str) -> TypeName {
-        let one = |inner: &TypeName| Box::new(inner.qualified(keyspace));
+        match &self.kind {
+            TypeKind::Frozen(inner) => inner.qualified(keyspace).frozen(),
+            TypeKind::User { keyspace: own, name } => {
+                let keyspace = own.as_deref().unwrap_or(keyspace).to_owned();
+                let text = format!("{keyspace}.{name}");
+                TypeName { kind: TypeKind::User { keyspace: Some(keyspace), name: name.clone() }, text }
+            }
+            TypeKind::Tuple(_) => self.with_parts(|part| part.qualified(keyspace).frozen()),
+            _ => self.with_parts(|part| part.qualified(keyspace)),
+        }
+    }
+
+    /// The same, frozen with all in it, as Cassandra shows what stands in a frozen type or a tuple.
+    fn frozen(&self) -> TypeName {
+        match self.kind {
+            TypeKind::List(_) | TypeKind::Set(_) | TypeKind::Map(..) | TypeKind::User { .. } => {
+                let inner = self.with_parts(TypeName::frozen);
+                TypeName { text: format!("frozen<{inner}>"), kind: TypeKind::Frozen(Box::new(inner)) }
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// The same with other types in it; one without is as it was.
+    fn with_parts(&self, part: impl Fn(&TypeName) -> TypeName) -> TypeName {
+        let one = |inner: &TypeName| Box::new(part(inner));
         let (text, kind) = match &self.kind {
-            TypeKind::Native(_) | TypeKind::Custom => return self.clone(),
+            TypeKind::Native(_) | TypeKind::Custom | TypeKind::User { .. } => return self.clone(),
             TypeKind::List(element) => {
                 let element = one(element);
                 (format!("list<{element}>"), TypeKind::List(element))
@@ -227,8 +252,7 @@ impl TypeName {
                 (format!("map<{key}, {value}>"), TypeKind::Map(key, value))
             }
             TypeKind::Tuple(elements) => {
-                let elements: Vec<TypeName> =
-                    elements.iter().map(|element| element.qualified(keyspace).frozen()).collect();
+                let elements: Vec<TypeName> = elements.iter().map(&part).collect();
                 let texts: Vec<&str> = elements.iter().map(|element| element.text.as_str()).collect();
                 (format!("tuple<{}>", texts.join(", ")), TypeKind::Tuple(elements))
             }
@@ -236,35 +260,12 @@ impl TypeName {
                 let element = one(element);
                 (format!("vector<{element}, {dimension}>"), TypeKind::Vector(element, dimension.clone()))
             }
-            TypeKind::Frozen(inner) => return inner.qualified(keyspace).frozen(),
-            TypeKind::User { keyspace: own, name } => {
-                let keyspace = own.as_deref().unwrap_or(keyspace).to_owned();
-                (format!("{keyspace}.{name}"), TypeKind::User { keyspace: Some(keyspace), name: name.clone() })
+            TypeKind::Frozen(inner) => {
+                let inner = one(inner);
+                (format!("frozen<{inner}>"), TypeKind::Frozen(inner))
             }
         };
         TypeName { kind, text }
-    }
-
-    /// The same, frozen with all in it, as Cassandra shows what stands in a frozen type or a tuple.
-    fn frozen(self) -> TypeName {
-        let one = |inner: Box<TypeName>| Box::new(inner.frozen());
-        let (text, kind) = match self.kind {
-            TypeKind::List(element) => {
-                let element = one(element);
-                (format!("list<{element}>"), TypeKind::List(element))
-            }
-            TypeKind::Set(element) => {
-                let element = one(element);
-                (format!("set<{element}>"), TypeKind::Set(element))
-            }
-            TypeKind::Map(key, value) => {
-                let (key, value) = (one(key), one(value));
-                (format!("map<{key}, {value}>"), TypeKind::Map(key, value))
-            }
-            kind @ TypeKind::User { .. } => (self.text, kind),
-            kind => return TypeName { kind, text: self.text },
-        };
-        TypeName { text: format!("frozen<{text}>"), kind: TypeKind::Frozen(Box::new(TypeName { kind, text })) }
     }
 }
 

@@ -6,8 +6,7 @@ use super::operators::{OPERANDS, operator_of};
 use super::{Call, Function, Scalar, is_known, scalars};
 use crate::ast::{self, Arithmetic, NEGATION, Quoted, SYSTEM};
 use crate::literal::{
-    Markers, Receiver, Scope, assignable, in_parentheses, not_a_list, preferred_type, prepare_term,
-    refuse_unknown_fields, suits,
+    Markers, Receiver, Scope, assignable, in_parentheses, not_a_list, preferred_type, prepare_term, suits,
 };
 use crate::plan::Term;
 use crate::selection::{LEGACY_TIMEUUID, wrong_arguments};
@@ -345,11 +344,7 @@ pub(crate) fn term_fit(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Res
                     let (_, field_type) = definition.fields.iter().find(|(field, _)| field == name)?;
                     Some(term_fit(term, field_type, scope))
                 });
-                let fit = Fit::all(known)?;
-                if fit != Fit::No {
-                    refuse_unknown_fields(fields, definition)?;
-                }
-                fit
+                Fit::all(known)?
             }
             _ => Fit::No,
         },

@@ -2,7 +2,7 @@
 
 use super::Parser;
 use super::arithmetic::Operand;
-use crate::ast::{CellFact, NEGATION, SelectItem, Selector, Term};
+use crate::ast::{CellFact, NEGATION, SelectItem, Selector};
 use crate::lexer::Kind;
 use model::Failure;
 
@@ -67,10 +67,7 @@ impl Parser<'_> {
             Kind::ParenOpen if self.at_type_hint()? => {
                 let type_name = self.type_hint()?;
                 let of = self.nested(Self::plain_selector)?;
-                Ok(match of.as_literal() {
-                    Some(term) => Selector::Term(Term::Cast(type_name, Box::new(term))),
-                    None => Selector::TypeHint(type_name, Box::new(of)),
-                })
+                Ok(Selector::TypeHint(type_name, Box::new(of)))
             }
             Kind::ParenOpen => {
                 self.advance()?;
