@@ -1,8 +1,9 @@
 //! Scans of token ranges: one stream of row blocks per core, merged by token on the coordinating core.
 //!
-//! 1. Every core is asked at once for its share of the page (rows / cores).
+//! 1. Every core is asked at once for its share of the page (rows / cores, bytes / cores).
 //! 2. The row with the lowest token among the streams' next rows is taken, until the page is full.
-//! 3. A stream that runs dry is asked again, for twice as many rows, from the last row it gave.
+//! 3. A stream that runs dry is asked again, for twice as many rows and its share of the bytes that are left, from the
+//!    last row it gave.
 //!
 //! Invariants: tokens of two cores never meet, so rows of one partition come from one stream in its order; a page is
 //! resumed from the place of its last row, whatever core it came from, so that the number of cores may change between
@@ -23,6 +24,8 @@ use runtime::ShardId;
 const BLOCK_ROWS_MIN: u64 = 16;
 /// Most rows a stream is asked for.
 const BLOCK_ROWS_MAX: u64 = 4096;
+/// Fewest bytes a stream is asked for.
+const BLOCK_BYTES_MIN: usize = 16 << 10;
 /// Rows that an aggregate looks at per call to a core; each call has the deadline for itself.
 const AGGREGATE_ROWS: u64 = 1 << 16;
 
@@ -104,12 +107,13 @@ async fn merge(
     let mut met = Met::default();
     loop {
         let left = limits.rows_max - u64::from(out.rows);
+        let bytes_max = block_bytes(limits, out.bytes.len(), streams.len());
         let asked: Vec<usize> = (0..streams.len()).filter(|&i| streams[i].wants_more()).collect();
         let reads = asked.iter().map(|&i| {
             let stream = &streams[i];
             let rows_max = stream.credit.min(left);
             let resume = stream.resume.clone();
-            let request = plan.request(Partitions::Range(range), resume, rows_max, limits.block_bytes(), true);
+            let request = plan.request(Partitions::Range(range), resume, rows_max, bytes_max, true);
             read_on(shard, stream.shard, request)
         });
         let replies = match asked.len() {
@@ -120,6 +124,9 @@ async fn merge(
             let reply = reply?;
             plan.count(shard, &mut met, reply.met, None, limits.rows_max)?;
             streams[i].fill(reply);
+        }
+        if out.rows == 0 {
+            out.bytes.reserve(streams.iter().map(|stream| stream.reply.block.bytes.len()).sum());
         }
         while !streams.iter().any(Stream::wants_more) {
             let with_token = streams.iter().enumerate().filter_map(|(i, stream)| Some((stream.next_token()?, i)));
@@ -144,6 +151,15 @@ async fn merge(
         }
         // Rows were copied without a pause.
         runtime::yield_if_needed().await;
+    }
+}
+
+/// How many bytes one of `streams` is asked for when a page has `filled`: what the others give of the page it need not,
+/// since that would be read again for the next one.
+fn block_bytes(limits: PageLimits, filled: usize, streams: usize) -> usize {
+    match limits.bytes_max {
+        Some(bytes_max) => bytes_max.saturating_sub(filled).div_ceil(streams).max(BLOCK_BYTES_MIN),
+        None => limits.block_bytes(),
     }
 }
 
@@ -219,5 +235,21 @@ async fn aggregate_on(
             return Ok(merge_counted(&plan.selection, &parts));
         }
         resume = reply.last;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_asked_for_one_page_together() {
+        let page = PageLimits { rows_max: 5000, bytes_max: Some(1 << 20) };
+        assert_eq!(block_bytes(page, 0, 1), 1 << 20);
+        assert_eq!(block_bytes(page, 0, 4) * 4, 1 << 20);
+        assert_eq!(block_bytes(page, 1 << 19, 2) * 2, 1 << 19, "of what is left");
+        assert_eq!(block_bytes(page, 2 << 20, 2), BLOCK_BYTES_MIN);
+        let unpaged = PageLimits { bytes_max: None, ..page };
+        assert_eq!(block_bytes(unpaged, 5 << 20, 2), unpaged.block_bytes());
     }
 }
