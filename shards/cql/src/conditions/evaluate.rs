@@ -166,6 +166,10 @@ impl BoundCondition<'_> {
                 let Some(index) = index else {
                     return Err(Failure::invalid("Invalid null value for list element access"));
                 };
+                // Of a frozen list that is not there the index is not looked at.
+                if value.is_none() && !self.cql_type.is_multicell() {
+                    return Ok((None, element));
+                }
                 let Ok(at) = usize::try_from(index) else {
                     return Err(Failure::invalid(format!("Invalid negative list index {index}")));
                 };

@@ -37,14 +37,14 @@ pub(crate) fn prepare(conditions: &ast::Conditions, scope: &Scope, markers: &mut
 
 fn prepare_one(condition: &ast::Condition, scope: &Scope, markers: &mut Markers<'_>) -> Result<Condition> {
     let column = column(scope, &condition.name)?;
-    if column.kind.is_key() {
-        return Err(Failure::invalid(format!("PRIMARY KEY column '{}' cannot have IF conditions", column.name)));
-    }
     if column.cql_type == CqlType::Counter {
         return Err(Failure::invalid("Conditions on counters are not supported"));
     }
     let place = Place::of(&condition.part, column, scope, markers)?;
     let test = prepare_test(&condition.test, &place, column, scope, markers)?;
+    if column.kind.is_key() {
+        return Err(Failure::invalid(format!("PRIMARY KEY column '{}' cannot have IF conditions", column.name)));
+    }
     Ok(Condition { column: column.id, is_static: column.kind == ColumnKind::Static, part: place.part, test })
 }
 

@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 type Result<T> = std::result::Result<T, Failure>;
 
+const CONDITIONAL_TIMESTAMP: &str = "Cannot provide custom timestamp for conditional updates";
+
 /// A conditional batch is decided in one partition of one table.
 const SEVERAL_TABLES: &str = "Batch with conditions cannot span multiple tables";
 
@@ -25,16 +27,13 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
     let timestamp = prepare_timestamp(timestamp.as_ref(), scope, markers)?;
     let ttl = prepare_ttl(ttl.as_ref(), scope, markers)?;
     let table = scope.table.clone();
+    if matches!(modify.conditions, ast::Conditions::Columns(_)) && modify.using.timestamp.is_some() {
+        return Err(Failure::invalid(CONDITIONAL_TIMESTAMP));
+    }
     let conditions = conditions::prepare(&modify.conditions, scope, markers)?;
     let conditional = conditions != Conditions::None;
     if table.is_counter() && matches!(modify.kind, ModifyBody::Insert { .. } | ModifyBody::InsertJson { .. }) {
         return Err(no_insert());
-    }
-    if conditional && table.is_counter() {
-        return Err(Failure::invalid("Conditional updates are not supported on counter tables"));
-    }
-    if conditional && modify.using.timestamp.is_some() {
-        return Err(Failure::invalid("Cannot provide custom timestamp for conditional updates"));
     }
     // A condition on a row needs the row's name, even if nothing of it is changed.
     let asks_rows = conditions.columns().iter().any(|condition| !condition.is_static);
@@ -72,11 +71,16 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
                 }
                 operations.push(operation::delete(column, part, scope, markers)?);
             }
-            let (statics, operations) = by_kind(operations, &table);
+            let (statics, mut operations) = by_kind(operations, &table);
             let only_statics = operations.is_empty() && !statics.is_empty() && !asks_rows;
             let changes_rows = statics.is_empty() || !operations.is_empty();
             let restrictions = Restrictions::read(Purpose::Delete, relations, scope, markers)?;
             let (keys, clustering) = restrictions.modify(only_statics)?;
+            if operations.is_empty() && statics.is_empty() && names_one_row(&clustering, &table) {
+                let value = only_value(&table);
+                operations.extend(value.map(|column| Operation { column: column.id, change: ColumnChange::Delete }));
+            }
+            check_conditional(conditional, modify, &table)?;
             if conditional && !only_statics && !names_one_row(&clustering, &table) {
                 let purpose = match changes_rows {
                     true => "delete non static columns",
@@ -89,8 +93,26 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
             Built { kind: ModifyKind::Delete, keys, clustering, operations, statics, rows: !only_statics }
         }
     };
+    check_conditional(conditional, modify, &table)?;
     let Built { kind, keys, clustering, operations, statics, rows } = built;
     Ok(Modify { kind, table, keys, clustering, operations, statics, rows, timestamp, ttl, json, conditions })
+}
+
+/// What a statement with IF may not have, told after what is wrong with the statement itself.
+fn check_conditional(conditional: bool, modify: &ast::Modify, table: &Table) -> Result<()> {
+    if conditional && table.is_counter() {
+        return Err(Failure::invalid("Conditional updates are not supported on counter tables"));
+    }
+    if conditional && modify.using.timestamp.is_some() {
+        return Err(Failure::invalid(CONDITIONAL_TIMESTAMP));
+    }
+    Ok(())
+}
+
+/// The column that a row of a dense compact table consists of: to delete the row is to delete it, which of a counter takes
+/// with it what was counted later.
+fn only_value(table: &Table) -> Option<&model::Column> {
+    table.regular().first().filter(|_| table.layout == Layout::DenseCompact)
 }
 
 /// Whether every clustering column has a choice.
@@ -154,7 +176,7 @@ fn prepare_insert_json(
     for (column, term) in table.columns.iter().zip(terms) {
         match (column.kind.is_key(), term) {
             (true, term) => keys.push(Choice::One(term)),
-            (false, Term::Unset) => {}
+            // What is not set is named all the same.
             (false, term) => operations.push(Operation { column: column.id, change: ColumnChange::Set(term) }),
         }
     }
@@ -236,7 +258,7 @@ fn refuse_gap(clustering: &[Option<Term>], table: &Table) -> Result<()> {
 
 /// A dense table without a column of values has a hidden one, which says that a row is there.
 fn hidden_value(table: &Table) -> Option<Operation> {
-    let column = table.regular().first().filter(|_| table.layout == Layout::DenseCompact)?;
+    let column = only_value(table)?;
     let empty = Term::Constant(Vec::new().into());
     table.is_hidden(column).then_some(Operation { column: column.id, change: ColumnChange::Set(empty) })
 }
@@ -300,11 +322,11 @@ pub(crate) fn prepare_batch(
     }
     let timeout = prepare_timeout(batch.using.timeout.as_ref(), &scope, markers)?;
     check_batch(batch, conditional)?;
+    let planned = Batch { kind: batch.kind, statements, conditional, timestamp };
+    planned.check_counters()?;
     if conditional && !one_table {
         return Err(Failure::invalid(SEVERAL_TABLES));
     }
-    let planned = Batch { kind: batch.kind, statements, conditional, timestamp };
-    planned.check_counters()?;
     let plan = Plan::Batch(planned);
     Ok(Prepared { fully_qualified, timeout, ..bare(plan) })
 }

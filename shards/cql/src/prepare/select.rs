@@ -7,7 +7,8 @@ use crate::names::column;
 use crate::plan::{Plan, Prepared, Select, Term};
 use crate::restrictions::{NEEDS_FILTERING, Purpose, Restrictions, SelectedRows};
 use crate::selection;
-use model::{Column, ColumnKind, CqlType, Failure};
+use model::schema::Layout;
+use model::{Column, ColumnKind, CqlType, Failure, Table};
 
 type Result<T> = std::result::Result<T, Failure>;
 
@@ -18,7 +19,7 @@ pub(crate) fn prepare_select(
 ) -> Result<Prepared> {
     let scope = resolver.scope(&select.table)?;
     let table = &scope.table;
-    if table.static_len > 0 {
+    if has_statics(table) {
         // Cassandra asks first whether only static columns are selected, where there are any.
         selection::check(select, &scope)?;
     }
@@ -105,9 +106,14 @@ fn named_columns<'s>(select: &ast::Select, scope: &'s Scope) -> Vec<&'s Column> 
     names.into_iter().filter_map(|name| column(scope, name).ok()).collect()
 }
 
+/// Whether a table has static columns as clients see it: those of a compact one are its only ones.
+fn has_statics(table: &Table) -> bool {
+    table.static_len > 0 && table.layout != Layout::StaticCompact
+}
+
 /// Whether static columns are selected, and no others but the partition key's.
 fn selects_only_statics(select: &ast::Select, scope: &Scope) -> bool {
-    if scope.table.static_len == 0 || select.items.is_none() {
+    if !has_statics(&scope.table) || select.items.is_none() {
         return false;
     }
     let columns = named_columns(select, scope);
@@ -210,7 +216,7 @@ fn refuse_near(order: &[ast::Ordering], column: &Column, is_indexed: bool, restr
 
 /// Whether ORDER BY asks for the reverse of the table's order. `equal` tells the clustering columns with one value.
 fn is_reversed(columns: &[(&Column, bool)], equal: &[bool], rows: &SelectedRows) -> Result<bool> {
-    if rows.index.is_some() {
+    if rows.uses_index {
         return Err(Failure::invalid("ORDER BY with 2ndary indexes is not supported, except for ANN queries."));
     }
     if rows.key_range {

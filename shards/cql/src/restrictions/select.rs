@@ -22,6 +22,8 @@ pub(crate) struct SelectedRows {
     pub(crate) filter: Vec<Filter>,
     /// The index that leads to the rows.
     pub(crate) index: Option<IndexUse>,
+    /// Whether it counts as one through an index, even if none leads to its rows.
+    pub(crate) uses_index: bool,
     /// Whether a partition without rows, but with static content, counts as a row.
     pub(crate) static_rows: bool,
     /// Whether a range of partitions is read.
@@ -157,6 +159,7 @@ impl Restrictions<'_> {
             clustering,
             filter,
             index,
+            uses_index,
             static_rows,
             key_range,
             key_restricted,

@@ -54,14 +54,17 @@ pub(crate) async fn select(
     let filter = RowFilter::of(shard, &select.table, &select.filter, values)?;
     let target = target_of(shard, select, values)?;
     let slices = slices_of(shard, statement, select, values)?;
+    let reads = !slices.is_empty() || reads_statics_of_no_rows(select);
     if let Target::Keys(keys) = &target
-        && (!slices.is_empty() || reads_statics_of_no_rows(select))
+        && reads
     {
         keys.iter().try_for_each(|key| check_key(&key.key))?;
     }
-    if let (Target::Keys(keys), true) = (&target, terms.consistency.is_serial() && may_be_conditional(select)) {
-        // A paged read goes from one partition to the next.
-        if keys.len() > 1 && page_rows(parameters).is_none_or(|rows| limit <= rows) {
+    if let (Target::Keys(keys), true) = (&target, reads && terms.consistency.is_serial() && may_be_conditional(select))
+    {
+        // A paged read goes from one partition to the next, and one that aggregates is paged inside.
+        let aggregates = select.aggregate || select.projection.as_ref().is_some_and(|projection| projection.grouped);
+        if keys.len() > 1 && !aggregates && page_rows(parameters).is_none_or(|rows| limit <= rows) {
             return Err(Failure::invalid(
                 "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time",
             ));

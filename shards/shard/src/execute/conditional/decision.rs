@@ -1,7 +1,8 @@
 //! Reading what conditions ask for, judging it, and building the change.
 //!
 //! As in Cassandra: conditions on static columns look at the partition, others at their row. What is read is the rows that
-//! have conditions, or the partition's first row if only static columns have. Of these rows columns are shown that
+//! have conditions, or the partition's first row if only static columns have; that one must have a marker unless a statement
+//! names a row, for it is read without regular columns. Of these rows columns are shown that
 //! conditions look at, or all that the statements are about when one asks for existence; a partition that has static
 //! content alone counts as a row if static columns are looked at.
 //!
@@ -23,7 +24,8 @@ use cql::conditions::BoundCondition;
 use cql::plan::{Conditions, Selector};
 use model::comparable::{self, BoundSide};
 use model::mutation::{Clustering, push_clustering};
-use model::query::{Partitions, ReadCommand, Slice};
+use model::query::{LiveRow, Partitions, ReadCommand, ReadEnd, RowSink, SinkState, Slice};
+use model::row::Cell;
 use model::value::{Bound, push_element};
 use model::{ColumnId, ColumnKind, Consistency, DecoratedKey, Failure, Table};
 use std::collections::BTreeMap;
@@ -84,6 +86,12 @@ pub(crate) async fn decide(
     Ok((update, Decided::unchanged()))
 }
 
+/// Refuses conditions that do not go together, or whose values are not right.
+pub(super) fn check(shard: &Shard, request: &Conditional) -> Result<(), Failure> {
+    let bound: Vec<Vec<Bound<'_>>> = request.parts.iter().map(|part| reading::borrowed(&part.bound)).collect();
+    Asked::of(shard, request, &bound).map(|_| ())
+}
+
 /// What the statements ask of one row, or of the static row.
 enum Wanted<'c> {
     Exists,
@@ -100,13 +108,20 @@ pub(super) struct Asked<'c> {
     /// The static and regular columns that are read.
     columns: Vec<ColumnId>,
     reads_statics: bool,
+    reads_all_statics: bool,
 }
 
 impl<'c> Asked<'c> {
     fn of(shard: &Shard, request: &'c Conditional, bound: &'c [Vec<Bound<'c>>]) -> Result<Asked<'c>, Failure> {
         let table = &*request.table;
-        let mut asked =
-            Asked { table, statics: None, rows: BTreeMap::new(), columns: Vec::new(), reads_statics: false };
+        let mut asked = Asked {
+            table,
+            statics: None,
+            rows: BTreeMap::new(),
+            columns: Vec::new(),
+            reads_statics: false,
+            reads_all_statics: false,
+        };
         for (Part { modify, .. }, bound) in request.parts.iter().zip(bound) {
             let values = Values::in_order(bound);
             match &modify.conditions {
@@ -183,13 +198,14 @@ impl<'c> Asked<'c> {
     }
 
     /// The columns to read: those that conditions look at, or all of the kinds of rows that are written when one asks for
-    /// existence.
+    /// existence; of statements without a condition only what they write into rows counts.
     fn choose_columns(&mut self, request: &Conditional) {
-        let modifies = || request.parts.iter().map(|part| &part.modify).filter(|modify| modify.is_conditional());
+        let all = || request.parts.iter().map(|part| &part.modify);
+        let modifies = || all().filter(|modify| modify.is_conditional());
         let data = self.table.data_columns().iter();
         let statics = modifies().any(|modify| !modify.statics.is_empty());
         if modifies().any(|modify| modify.conditions.ask_for_existence()) {
-            let rows = modifies().any(|modify| self.table.clustering_len == 0 || !modify.clustering.is_empty());
+            let rows = all().any(|modify| self.table.clustering_len == 0 || !modify.clustering.is_empty());
             let wanted = data.filter(|column| if column.kind == ColumnKind::Static { statics } else { rows });
             self.columns = wanted.map(|column| column.id).collect();
         } else {
@@ -207,6 +223,7 @@ impl<'c> Asked<'c> {
         let is_static = |id: &ColumnId| self.table.statics().iter().any(|column| column.id == *id);
         // Who writes static columns sees whether there are any.
         self.reads_statics = statics || self.columns.iter().any(is_static);
+        self.reads_all_statics = statics;
     }
 
     /// Whether all that is wanted is so.
@@ -322,10 +339,17 @@ async fn read(
     };
     let (selection, bytes_max) = (selection.into(), usize::MAX);
     let read = ReadRequest { command, selection, filter: None, index: None, bytes_max, places: false };
-    let mut sink = RowBlockSink::new(table, &read);
+    // Statements that name no row read no regular columns.
+    let named = |part: &Part| table.clustering_len == 0 || !part.modify.clustering.is_empty();
+    let marked_alone = !request.parts.iter().any(named);
+    let rows = RowBlockSink::new(table, &read);
+    let mut sink = RowsThere { rows, marked_alone, spare: None, table, read: &read, asked };
     let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
     let end = shard.store().read(&read.command, &mut sink).await.map_err(failed)?;
-    let reply = sink.finish(end);
+    let mut reply = sink.rows.finish(end);
+    if let (0, Some(spare)) = (reply.block.rows, sink.spare) {
+        reply.block = spare.finish(ReadEnd::Exhausted).block;
+    }
     let mut tombstones = shard.config().tombstones.fail;
     if matches!(table.keyspace.as_str(), "system" | "system_schema") {
         tombstones = u64::MAX;
@@ -350,6 +374,49 @@ async fn read(
         found.push(Found { place, values });
     }
     Ok(found)
+}
+
+/// Takes the rows that are there for the columns that are read: without any regular one those that have a marker, and of
+/// static content what is read of it.
+struct RowsThere<'a> {
+    rows: RowBlockSink<'a>,
+    marked_alone: bool,
+    /// What stands for the partition if none of its rows is there.
+    spare: Option<RowBlockSink<'a>>,
+    table: &'a Table,
+    read: &'a ReadRequest,
+    asked: &'a Asked<'a>,
+}
+
+impl RowSink for RowsThere<'_> {
+    fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
+        let asked = self.asked;
+        let is_read = |cell: &Cell<'_>| asked.reads_all_statics || asked.columns.contains(&cell.column);
+        let has_statics = || row.static_cells.iter().any(is_read);
+        if row.static_only && !has_statics() {
+            return SinkState::Rejected;
+        }
+        if !self.marked_alone || row.static_only || row.liveness.is_some() {
+            return self.rows.row(row);
+        }
+        if self.read.command.static_only && self.spare.is_none() && has_statics() {
+            let mut spare = RowBlockSink::new(self.table, self.read);
+            spare.row(&LiveRow {
+                clustering: Clustering(&[]),
+                comparable: &[],
+                cells: &[],
+                static_only: true,
+                liveness: None,
+                ..*row
+            });
+            self.spare = Some(spare);
+        }
+        SinkState::Rejected
+    }
+
+    fn dead(&mut self, count: u64) {
+        self.rows.dead(count);
+    }
 }
 
 /// The rows that were looked at, each with `false` before it.

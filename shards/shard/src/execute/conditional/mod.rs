@@ -10,7 +10,7 @@ pub(crate) mod request;
 mod sums;
 
 use super::binding::{Keys, Values};
-use super::modify::{json, reading};
+use super::modify::{json, named_row, reading};
 use super::prepared::Statement;
 use super::timeout_of;
 use crate::coordinator::{Terms, cas, cas_terms};
@@ -35,6 +35,7 @@ pub(crate) async fn modify(
     let timeout = timeout_of(shard, &statement.prepared, values, shard.config().write_timeout)?;
     let part = part(shard, modify, values)?;
     let key = only_key(shard, &part, Alone::Yes)?;
+    check_one_row(&part)?;
     let table = &modify.table;
     let shown = match modify.conditions.ask_for_existence() {
         true => table.visible_columns().map(|column| column.id).collect(),
@@ -75,17 +76,22 @@ pub(crate) async fn several(
     let mut key: Option<Vec<u8>> = None;
     let mut parts = Vec::with_capacity(statements.len());
     for (modify, values) in statements {
-        let part = part(shard, modify, values)?;
-        let found = only_key(shard, &part, Alone::No)?;
-        if key.get_or_insert_with(|| found.clone()) != &found {
-            return Err(Failure::invalid("Batch with conditions cannot span multiple partitions"));
-        }
+        let next = next_part(shard, modify, values, &mut key);
+        // What does not go together so far is told before what is wrong with the next statement.
+        let next = match next {
+            Ok(next) => next,
+            Err(failure) => {
+                let so_far = request(table, Vec::new(), parts, Arc::from([]), parameters, timeout, shard)?;
+                decision::check(shard, &so_far)?;
+                return Err(failure);
+            }
+        };
         for column in modify.conditions.shown(table) {
             if !shown.contains(&column) {
                 shown.push(column);
             }
         }
-        parts.push(part);
+        parts.push(next);
     }
     if statements.iter().any(|(modify, _)| modify.conditions.ask_for_existence()) {
         shown = table.visible_columns().map(|column| column.id).collect();
@@ -141,14 +147,40 @@ async fn decide(
     parameters: &Parameters<'_>,
     timeout: Duration,
 ) -> Result<Rows, Failure> {
-    let serial = parameters.serial_consistency.unwrap_or(Consistency::Serial);
-    let (local, terms) = cas_terms(shard, table, serial, parameters.consistency, timeout)?;
     let shown: Arc<[ColumnId]> = shown.into();
-    let now_in_seconds = parameters.now_in_seconds();
-    let request =
-        Conditional { table: table.clone(), key, parts, shown: shown.clone(), local, serial, now_in_seconds, terms };
+    let request = request(table, key, parts, shown.clone(), parameters, timeout, shard)?;
     let decided = cas::decide(shard, request).await?;
     Ok(answer(table, &shown, decided))
+}
+
+/// What the core that owns the partition is asked.
+fn request(
+    table: &Arc<Table>,
+    key: Vec<u8>,
+    parts: Vec<Part>,
+    shown: Arc<[ColumnId]>,
+    parameters: &Parameters<'_>,
+    timeout: Duration,
+    shard: &Shard,
+) -> Result<Conditional, Failure> {
+    let serial = parameters.serial_consistency.unwrap_or(Consistency::Serial);
+    let (local, terms) = cas_terms(shard, table, serial, parameters.consistency, timeout)?;
+    let now_in_seconds = parameters.now_in_seconds();
+    Ok(Conditional { table: table.clone(), key, parts, shown, local, serial, now_in_seconds, terms })
+}
+
+/// The next statement of a batch, in the partition that those before it name.
+fn next_part(shard: &Shard, modify: &Modify, values: &Values<'_>, key: &mut Option<Vec<u8>>) -> Result<Part, Failure> {
+    let part = part(shard, modify, values)?;
+    let found = only_key(shard, &part, Alone::No)?;
+    if key.get_or_insert_with(|| found.clone()) != &found {
+        return Err(Failure::invalid("Batch with conditions cannot span multiple partitions"));
+    }
+    check_one_row(&part)?;
+    let bound = reading::borrowed(&part.bound);
+    named_row(shard, &part.modify, &Values::in_order(&bound))?;
+    drop(bound);
+    Ok(part)
 }
 
 /// `[applied]`, and the rows that stood against it.
@@ -182,7 +214,7 @@ enum Alone {
     No,
 }
 
-/// The one partition that a statement names; it must name one row as well, unless it deletes more than that.
+/// The one partition that a statement names.
 fn only_key(shard: &Shard, part: &Part, alone: Alone) -> Result<Vec<u8>, Failure> {
     let modify = &part.modify;
     let bound = reading::borrowed(&part.bound);
@@ -191,10 +223,7 @@ fn only_key(shard: &Shard, part: &Part, alone: Alone) -> Result<Vec<u8>, Failure
         Keys::One(key) => Some(key.into_owned()),
         Keys::Many(_) => None,
     };
-    let word = match modify.kind {
-        ModifyKind::Insert | ModifyKind::Update => "updates",
-        ModifyKind::Delete => "deletions",
-    };
+    let word = word_of(modify.kind);
     let (Some(key), false) = (key, modify.keys.iter().any(is_in)) else {
         return Err(Failure::invalid(match alone {
             Alone::Yes => format!("IN on the partition key is not supported with conditional {word}"),
@@ -204,12 +233,26 @@ fn only_key(shard: &Shard, part: &Part, alone: Alone) -> Result<Vec<u8>, Failure
             }
         }));
     };
+    Ok(key)
+}
+
+/// Refuses IN for rows.
+fn check_one_row(part: &Part) -> Result<(), Failure> {
+    let modify = &part.modify;
     if modify.clustering.choices.iter().any(is_in) {
+        let word = word_of(modify.kind);
         return Err(Failure::invalid(format!(
             "IN on the clustering key columns is not supported with conditional {word}"
         )));
     }
-    Ok(key)
+    Ok(())
+}
+
+fn word_of(kind: ModifyKind) -> &'static str {
+    match kind {
+        ModifyKind::Insert | ModifyKind::Update => "updates",
+        ModifyKind::Delete => "deletions",
+    }
 }
 
 /// Whether a choice was written as IN and may be of several values.
