@@ -10,13 +10,19 @@
 //! (`HELENUS_ORACLE_RUNNING=1` if it runs; else `CASSANDRA` names the script that starts it) these set the size:
 //! `HELENUS_SIDE_ALONE` (only Cassandra, its errors are counted), `HELENUS_SIDE_STATEMENTS` (2000), `HELENUS_SIDE_SEED` (0, the first),
 //! `HELENUS_SIDE_WITHOUT` (features to leave out, by the names in `dice.rs`), `HELENUS_SIDE_QUICK` (differences are printed
-//! as found: only the schema and the step).
+//! as found: only the schema and the step), `HELENUS_SIDE_SHOW` (scripts are printed).
 #![allow(clippy::print_stdout, reason = "reports seeds and cases")]
 
+#[path = "side_by_side/conditional.rs"]
+mod conditional;
+#[path = "side_by_side/counter.rs"]
+mod counter;
 #[path = "side_by_side/define.rs"]
 mod define;
 #[path = "side_by_side/dice.rs"]
 mod dice;
+#[path = "side_by_side/index.rs"]
+mod index;
 #[path = "side_by_side/judge.rs"]
 mod judge;
 #[path = "side_by_side/minimise.rs"]
@@ -53,7 +59,7 @@ const NATIVE_PORT: u16 = 9042;
 /// Statements of one script.
 const SCRIPT_STATEMENTS: usize = 120;
 /// Scripts of the sample without Cassandra.
-const SAMPLE: u64 = 6;
+const SAMPLE: u64 = 12;
 /// Differences of their own kind that a run makes short.
 const REPORTED_MAX: usize = 40;
 /// Examples of one kind that a run prints.
@@ -256,8 +262,12 @@ fn compare(address: IpAddr) -> BTreeMap<String, usize> {
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     let mut refused: BTreeMap<String, usize> = BTreeMap::new();
     let (mut compared, mut no_guide, mut errors) = (0, 0, 0);
+    let (mut found, mut applied, mut refusals) = (0, 0, 0);
     while compared < wanted {
         let all = script::script(seed, SCRIPT_STATEMENTS, &without);
+        if std::env::var("HELENUS_SIDE_SHOW").is_ok() {
+            println!("{}", minimise::as_case(&format!("seed {seed}"), &all));
+        }
         seed += 1;
         // A schema that Helenus lacks leaves nothing to compare.
         let Some(mut steps) = without_missing(all, &mut refused) else { continue };
@@ -278,6 +288,13 @@ fn compare(address: IpAddr) -> BTreeMap<String, usize> {
         compared += steps.len() as u64;
         no_guide += both.judge.iter().filter(|replies| judge::is_no_guide(replies)).count();
         errors += both.judge.iter().flatten().filter(|reply| matches!(reply, Reply::Error { .. })).count();
+        for rows in both.judge.iter().flatten().filter_map(Reply::rows) {
+            match rows.applied() {
+                Some(true) => applied += 1,
+                Some(false) => refusals += 1,
+                None => found += usize::from(!rows.rows.is_empty()),
+            }
+        }
         for difference in both.differences(&steps) {
             let count = kinds.entry(difference.kind.clone()).or_default();
             *count += 1;
@@ -286,7 +303,8 @@ fn compare(address: IpAddr) -> BTreeMap<String, usize> {
             }
         }
         println!(
-            "== seed {seed}: {compared} statements, {errors} answered by errors, {no_guide} without guide, {} kinds of differences",
+            "== seed {seed}: {compared} statements, {errors} answered by errors, {found} pages with rows, {applied} conditional changes \
+             applied and {refusals} not, {no_guide} without guide, {} kinds of differences",
             kinds.len()
         );
     }

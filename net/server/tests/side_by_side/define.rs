@@ -1,14 +1,17 @@
 //! ALTER TABLE and ALTER TYPE, right and wrong, and what they make of the schema.
 
-use crate::schema::{Column, Kind, ident};
+use crate::schema::{Column, Kind, Table, ident};
 use crate::script::Generator;
-use crate::types;
+use crate::types::{self, Type};
 
 impl Generator {
     /// An ALTER, and the schema after it if it is right.
     pub(crate) fn alter(&mut self, table: usize) -> String {
         if self.dice.slip() || self.dice.one_in(12) {
             return self.wrong_definition(table);
+        }
+        if self.tables[table].compact && self.dice.percent(35) {
+            return self.drop_compact_storage(table);
         }
         match self.dice.weighted(&[4, 3, 2, 1, 2]) {
             0 => self.add_column(table),
@@ -28,9 +31,11 @@ impl Generator {
             self.dice.pick(&dropped).clone()
         } else {
             let fixed = has_clustering && self.dice.use_of("static", 20);
+            let drawn = types::of_column(&mut self.dice, &self.types);
+            let counter = self.tables[table].counters && !self.dice.one_in(8);
             Column {
                 name: format!("n{}", self.number),
-                cql_type: types::of_column(&mut self.dice, &self.types),
+                cql_type: if counter { Type::Native("counter") } else { drawn },
                 kind: if fixed { Kind::Static } else { Kind::Regular },
                 descending: false,
             }
@@ -38,8 +43,12 @@ impl Generator {
         let word = if column.kind == Kind::Static { " static" } else { "" };
         let exists = if self.dice.one_in(5) { "IF NOT EXISTS " } else { "" };
         let text = format!("ALTER TABLE {name} ADD {exists}{} {}{word}", ident(&column.name), column.cql_type.cql());
-        self.tables[table].dropped.retain(|other| other.name != column.name);
-        self.tables[table].columns.push(column);
+        // Neither compact tables nor those of counters take any column.
+        let own = &mut self.tables[table];
+        if !own.compact && own.counters == (column.cql_type == Type::Native("counter")) {
+            own.dropped.retain(|other| other.name != column.name);
+            own.columns.push(column);
+        }
         text
     }
 
@@ -51,11 +60,20 @@ impl Generator {
         let name = self.table_name(table);
         let column = self.dice.pick(&values).clone();
         let exists = if self.dice.one_in(5) { "IF EXISTS " } else { "" };
-        let using =
-            if self.dice.one_in(2) { format!(" USING TIMESTAMP {}", self.timestamp(true)) } else { String::new() };
-        self.tables[table].columns.retain(|other| other.name != column.name);
+        // Once there was an index, and rows were flushed for it, nothing is dropped as of earlier.
+        let own = &self.tables[table];
+        let early = self.dice.one_in(2) && (own.dropped_early || !own.indexed) && !own.clocked;
+        let using = if early { format!(" USING TIMESTAMP {}", self.timestamp(true)) } else { String::new() };
+        self.tables[table].dropped_early |= early;
         let text = format!("ALTER TABLE {name} DROP {exists}{}{using}", ident(&column.name));
-        self.tables[table].dropped.push(column);
+        let own = &mut self.tables[table];
+        if !own.compact && !own.has_index_of(&column.name) {
+            own.columns.retain(|other| other.name != column.name);
+            // A counter never comes back; that it is refused is seen once in a while.
+            if !own.counters || self.dice.one_in(4) {
+                own.dropped.push(column);
+            }
+        }
         text
     }
 
@@ -66,10 +84,34 @@ impl Generator {
         };
         let new = format!("k{}", self.number);
         let text = format!("ALTER TABLE {name} RENAME {} TO {new}", ident(&column.name));
+        if self.tables[table].has_index_of(&column.name) {
+            return text;
+        }
         for other in &mut self.tables[table].columns {
             if other.name == column.name {
                 other.name.clone_from(&new);
             }
+        }
+        text
+    }
+
+    /// What a table looks like without COMPACT STORAGE: a static one shows its inner clustering and value.
+    fn drop_compact_storage(&mut self, table: usize) -> String {
+        let name = self.table_name(table);
+        let own = &mut self.tables[table];
+        let text = format!("ALTER TABLE {name} DROP COMPACT STORAGE");
+        if !own.indexes.is_empty() {
+            return text;
+        }
+        own.compact = false;
+        let column = |name: &str, cql_type, kind| Column { name: name.into(), cql_type, kind, descending: false };
+        if own.of(Kind::Clustering).is_empty() {
+            for column in own.columns.iter_mut().filter(|column| column.kind == Kind::Regular) {
+                column.kind = Kind::Static;
+            }
+            let value = Type::Native(if own.counters { "counter" } else { "blob" });
+            own.columns.push(column("column1", Type::Native("text"), Kind::Clustering));
+            own.columns.push(column("value", value, Kind::Regular));
         }
         text
     }
@@ -104,7 +146,12 @@ impl Generator {
         // Vectors of a type do not see in Cassandra that it was changed.
         let in_vector =
             |column: &Column| column.cql_type.cql().contains("vector") && column.cql_type.cql().contains(&name);
-        if self.tables.iter().any(|table| table.columns.iter().any(in_vector)) {
+        // Nor do indexes.
+        let in_index = |table: &Table| {
+            let indexed = |column: &&Column| table.has_index_of(&column.name);
+            table.columns.iter().filter(indexed).any(|column| self.mentions(&column.cql_type, &self.types[at].name))
+        };
+        if self.tables.iter().any(|table| table.columns.iter().any(in_vector) || in_index(table)) {
             return format!("ALTER TYPE {name} RENAME nosuch TO other");
         }
         if self.dice.percent(60) {
@@ -119,6 +166,11 @@ impl Generator {
         let new = format!("h{}", self.number);
         let old = std::mem::replace(&mut self.types[at].fields[field].0, new.clone());
         format!("ALTER TYPE {name} RENAME {} TO {new}", ident(&old))
+    }
+
+    /// Whether a user type stands anywhere in a type.
+    fn mentions(&self, cql_type: &Type, user_type: &str) -> bool {
+        cql_type.has(&self.types, &|part| matches!(part, Type::User(name, _) if name == user_type))
     }
 
     fn wrong_definition(&mut self, table: usize) -> String {
@@ -158,6 +210,18 @@ impl Generator {
             "CREATE TABLE bad (a int, b frozen<int>, PRIMARY KEY (a))".into(),
             "CREATE TABLE bad (a int, b set<list<int>>, PRIMARY KEY (a))".into(),
             "CREATE TABLE bad (a int, b vector<int, 0>, PRIMARY KEY (a))".into(),
+            "CREATE TABLE bad (a int PRIMARY KEY, b counter, c int)".into(),
+            "CREATE TABLE bad (a counter PRIMARY KEY, b int)".into(),
+            "CREATE TABLE bad (a int PRIMARY KEY, b list<counter>)".into(),
+            "CREATE TABLE bad (a int PRIMARY KEY, b counter) WITH default_time_to_live = 100".into(),
+            "CREATE TABLE bad (a int PRIMARY KEY) WITH COMPACT STORAGE".into(),
+            "CREATE TABLE bad (a int PRIMARY KEY, b list<int>) WITH COMPACT STORAGE".into(),
+            "CREATE TABLE bad (a int, b int, c int, d int, PRIMARY KEY (a, b)) WITH COMPACT STORAGE".into(),
+            "CREATE TABLE bad (a int, b int, c int static, d int, PRIMARY KEY (a, b)) WITH COMPACT STORAGE".into(),
+            "CREATE TABLE bad (a int PRIMARY KEY, b counter, c int) WITH COMPACT STORAGE".into(),
+            format!("ALTER TABLE {own} DROP COMPACT STORAGE"),
+            format!("ALTER TABLE {own} ADD w int"),
+            format!("ALTER TABLE {own} WITH default_time_to_live = 3"),
             format!("CREATE TYPE {user} (a int)"),
             format!("CREATE TYPE IF NOT EXISTS {user} (a int)"),
             "CREATE TYPE bad (a int, a text)".into(),

@@ -4,7 +4,7 @@ use runtime::rng::Rng;
 use std::collections::BTreeSet;
 
 /// What the generator may use, by the name under which it can be left out.
-pub(crate) const FEATURES: [&str; 31] = [
+pub(crate) const FEATURES: [&str; 36] = [
     "aggregate",
     "alter",
     "alter_type",
@@ -12,7 +12,12 @@ pub(crate) const FEATURES: [&str; 31] = [
     "batch",
     "cast",
     "collection",
+    "compact",
+    "conditional",
     "contains",
+    "counter",
+    // Cassandra goes on from counts that were deleted if its counter cache has them: it needs `counter_cache_size: 0MiB`.
+    "counter_delete",
     "default_ttl",
     "descending",
     "describe",
@@ -24,6 +29,7 @@ pub(crate) const FEATURES: [&str; 31] = [
     "function",
     "group_by",
     "in",
+    "index",
     "json",
     "mask",
     "multi_column",

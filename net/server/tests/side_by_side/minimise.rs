@@ -1,6 +1,6 @@
 //! Making a script short that still ends with a difference, and writing it as a case.
 
-use crate::script::Step;
+use crate::script::{Consistency, Step};
 use crate::value::Bind;
 
 /// Most runs spent on one script.
@@ -66,6 +66,13 @@ pub(crate) fn as_case(name: &str, steps: &[Step]) -> String {
         }
         if let Some(timestamp) = step.timestamp {
             out.push_str(&format!("@timestamp {timestamp}\n"));
+        }
+        let level = |level: Consistency| format!("{level:?}").to_uppercase().replace("LOCAL", "LOCAL_");
+        if step.consistency != Consistency::One {
+            out.push_str(&format!("@consistency {}\n", level(step.consistency)));
+        }
+        if let Some(serial) = step.serial {
+            out.push_str(&format!("@serial {}\n", level(serial)));
         }
         out.push_str(&format!("{};\n", step.text));
     }

@@ -11,6 +11,9 @@ const BATCH_MAX: usize = 4;
 impl Generator {
     /// INSERT, as values or as JSON; whether it names its timestamp. In a batch the timestamp may stand outside.
     pub(crate) fn insert(&mut self, table: usize, batched: bool) -> (String, bool) {
+        if self.tables[table].counters && !self.dice.one_in(40) {
+            return self.count(table, batched);
+        }
         let name = self.table_name(table);
         let values = self.tables[table].values();
         let statics_only = self.dice.one_in(10) && values.iter().any(|column| column.kind == Kind::Static);
@@ -26,6 +29,12 @@ impl Generator {
         if self.dice.slip() && columns.len() > 1 {
             let at = self.dice.below(columns.len());
             columns.remove(at);
+        }
+        if self.tables[table].compact && self.dice.one_in(8) {
+            // The clustering may lack its end.
+            let clusterings = self.of(table, Kind::Clustering);
+            let kept = self.dice.below(clusterings.len() + 1);
+            columns.retain(|column| clusterings[kept..].iter().all(|other| other.name != column.name));
         }
         if self.dice.slip() {
             let again = self.dice.pick(&columns).clone();
@@ -69,12 +78,12 @@ impl Generator {
 
     fn term_for(&mut self, column: &Column) -> String {
         match column.kind {
-            Kind::Partition | Kind::Clustering => self.key_term(&column.cql_type),
+            Kind::Partition | Kind::Clustering => self.key_term_of(column),
             Kind::Static | Kind::Regular => self.value_term(&column.cql_type),
         }
     }
 
-    fn using_in(&mut self, table: usize, batched: bool, ttl: bool) -> (String, bool) {
+    pub(crate) fn using_in(&mut self, table: usize, batched: bool, ttl: bool) -> (String, bool) {
         // A batch gives its own timestamp; those of its statements are a mistake beside it.
         if batched && !self.dice.slip() { (String::new(), false) } else { self.using(table, ttl) }
     }
@@ -84,6 +93,9 @@ impl Generator {
         let values = self.tables[table].values();
         if values.is_empty() {
             return self.insert(table, batched);
+        }
+        if self.tables[table].counters {
+            return self.count(table, batched);
         }
         let name = self.table_name(table);
         let (using, stamped) = self.using_in(table, batched, true);
@@ -152,7 +164,7 @@ impl Generator {
     }
 
     /// An index into a list: mostly there, at times beyond.
-    fn index(&mut self) -> String {
+    pub(crate) fn index(&mut self) -> String {
         let index = if self.dice.one_in(12) { *self.dice.pick(&[-1, 50]) } else { self.dice.below(3) as i64 };
         self.number_term(index, 4)
     }
@@ -166,7 +178,7 @@ impl Generator {
     }
 
     /// A whole key as a WHERE clause: equalities, at times IN or a relation over several columns.
-    fn row(&mut self, key: &[Column]) -> String {
+    pub(crate) fn row(&mut self, key: &[Column]) -> String {
         let mut key = key.to_vec();
         if self.dice.slip() && key.len() > 1 {
             key.pop();
@@ -183,7 +195,7 @@ impl Generator {
                 let terms: Vec<String> = (0..1 + self.dice.below(3)).map(|_| self.key_term(&column.cql_type)).collect();
                 parts.push(format!("{name} IN ({})", terms.join(", ")));
             } else {
-                parts.push(format!("{name} = {}", self.key_term(&column.cql_type)));
+                parts.push(format!("{name} = {}", self.key_term_of(column)));
             }
         }
         if together {
@@ -214,13 +226,41 @@ impl Generator {
 
     /// DELETE of columns, elements, a row, rows in a range or a partition.
     pub(crate) fn delete(&mut self, table: usize, batched: bool) -> (String, bool) {
+        if self.tables[table].counters && !self.dice.has("counter_delete") {
+            return self.count(table, batched);
+        }
+        if self.tables[table].counters {
+            // A key that lacks its end would delete more than is meant.
+            let slips = std::mem::replace(&mut self.dice.slips, false);
+            let deletion = self.deletion_of(table, batched);
+            self.dice.slips = slips;
+            return deletion;
+        }
+        self.deletion_of(table, batched)
+    }
+
+    fn deletion_of(&mut self, table: usize, batched: bool) -> (String, bool) {
         let name = self.table_name(table);
         let (using, stamped) = self.using_in(table, batched, false);
         let partition = self.of(table, Kind::Partition);
         let clustering = self.of(table, Kind::Clustering);
         let values = self.tables[table].values();
         let whole: Vec<Column> = partition.iter().chain(&clustering).cloned().collect();
-        match self.dice.weighted(&[4, 3, 2, 3]) {
+        let own = &self.tables[table];
+        let weights = match (own.counters, own.deletes_counters) {
+            // A row of a compact table is its counter.
+            (true, true) if own.compact => [4, 3, 0, 0],
+            (true, true) => [1, 0, 0, 0],
+            (true, false) if own.compact => [0, 0, 2, 3],
+            (true, false) => [0, 3, 2, 3],
+            _ => [4, 3, 2, 3],
+        };
+        let clustering = match own.counters && own.compact && !own.deletes_counters && clustering.is_empty() {
+            // Without clustering there is nothing but partitions to delete.
+            true => return (format!("DELETE FROM {name}{using} WHERE {}", self.row(&partition)), stamped),
+            false => clustering,
+        };
+        match self.dice.weighted(&weights) {
             0 if !values.is_empty() => {
                 let column = self.dice.pick(&values).clone();
                 let what = self.deletion(&column);
@@ -269,13 +309,19 @@ impl Generator {
 
     /// BATCH over this table and others.
     pub(crate) fn batch(&mut self, table: usize) -> (String, bool) {
-        let stamped = self.dice.percent(60);
+        let own = &self.tables[table];
+        let (counters, clocked) = (own.counters, own.clocked);
+        let stamped = self.dice.percent(if counters || clocked { 4 } else { 60 });
         let timestamp = self.timestamp(true);
         let using =
             if stamped { format!(" USING TIMESTAMP {}", self.number_term(timestamp, 8)) } else { String::new() };
         let mut parts = Vec::new();
         for _ in 0..self.dice.below(BATCH_MAX) + 1 {
-            let at = if self.dice.percent(70) { table } else { self.dice.below(self.tables.len()) };
+            let mut at = if self.dice.percent(70) { table } else { self.dice.below(self.tables.len()) };
+            let other = &self.tables[at];
+            if other.clocked != clocked || other.counters != counters && !self.dice.one_in(12) {
+                at = table;
+            }
             let (text, _) = match self.dice.weighted(&[5, 4, 2]) {
                 0 => self.insert(at, true),
                 1 => self.update(at, true),
@@ -284,6 +330,7 @@ impl Generator {
             parts.push(format!("{text};"));
         }
         let kind = *self.dice.pick(&["BATCH", "UNLOGGED BATCH", "BATCH"]);
+        let kind = if counters != self.dice.one_in(40) { "COUNTER BATCH" } else { kind };
         (format!("BEGIN {kind}{using} {} APPLY BATCH", parts.join(" ")), stamped)
     }
 }

@@ -19,7 +19,11 @@ impl Generator {
     pub(crate) fn restrictions(&mut self, table: usize, distinct: bool) -> Restrictions {
         let mut out = Restrictions::default();
         let partition = self.of(table, Kind::Partition);
-        match self.dice.weighted(&[44, 12, 20, 14, 4, 4]) {
+        let indexed = !self.tables[table].indexes.is_empty() && self.dice.use_of("index", 45);
+        if indexed {
+            self.indexed_relations(table, &mut out);
+        }
+        match self.dice.weighted(if indexed { &[14, 4, 66, 8, 4, 4] } else { &[44, 12, 20, 14, 4, 4] }) {
             0 => {
                 out.one_partition = true;
                 for column in &partition {
@@ -52,10 +56,16 @@ impl Generator {
             _ => {}
         }
         let clustering = self.of(table, Kind::Clustering);
-        if (!distinct || self.dice.slip()) && !clustering.is_empty() {
+        // Through an index of a static column Cassandra finds no row behind a clustering bound.
+        let of_static = |column: &Column| self.tables[table].has_index_of(&column.name);
+        let lost_behind = self.of(table, Kind::Static).iter().any(of_static);
+        let before = out.relations.len();
+        let takes_bounds = !distinct || self.dice.slip();
+        if takes_bounds && !clustering.is_empty() && (!indexed || !lost_behind) {
             self.clustering_relations(&clustering, &mut out);
         }
-        if self.dice.use_of("filtering", 16) {
+        let bounded = out.relations.len() > before;
+        if self.dice.use_of("filtering", 16) && (!bounded || !lost_behind) {
             self.filters(table, &mut out);
         }
         if self.may_shuffle() && self.dice.one_in(10) {
@@ -68,7 +78,7 @@ impl Generator {
         format!("{} = {}", self.name(column), self.key_term(&column.cql_type))
     }
 
-    fn membership(&mut self, column: &Column) -> String {
+    pub(crate) fn membership(&mut self, column: &Column) -> String {
         let name = self.name(column);
         let count = if self.dice.one_in(15) { 0 } else { 1 + self.dice.below(3) };
         let data: Vec<_> = (0..count).map(|_| self.datum(&column.cql_type, true)).collect();
@@ -224,7 +234,7 @@ impl Generator {
         }
     }
 
-    fn element_term(&mut self, cql_type: &Type) -> String {
+    pub(crate) fn element_term(&mut self, cql_type: &Type) -> String {
         if self.dice.slip() {
             return self.value_term(cql_type);
         }

@@ -37,6 +37,43 @@ pub(crate) struct Table {
     pub(crate) default_ttl: u32,
     /// Dropped columns, which may come back.
     pub(crate) dropped: Vec<Column>,
+    /// Every column that is no key is a counter.
+    pub(crate) counters: bool,
+    /// WITH COMPACT STORAGE.
+    pub(crate) compact: bool,
+    /// Conditional changes are made to it.
+    pub(crate) conditional: bool,
+    /// Its writes get their timestamps from the server: ballots do, and others must not lose against them.
+    pub(crate) clocked: bool,
+    /// Of a table of counters: whether counters are deleted, not rows and partitions. What is counted on after both depends
+    /// on what Cassandra has flushed.
+    pub(crate) deletes_counters: bool,
+    /// A column was dropped as of an earlier time: whether what is newer comes back depends on what was flushed, as it is
+    /// for an index.
+    pub(crate) dropped_early: bool,
+    /// It had an index once.
+    pub(crate) indexed: bool,
+    /// Its indexes, as far as they are believed to exist.
+    pub(crate) indexes: Vec<Index>,
+}
+
+/// A secondary index.
+#[derive(Clone, Debug)]
+pub(crate) struct Index {
+    pub(crate) name: String,
+    pub(crate) column: String,
+    pub(crate) target: Target,
+}
+
+/// What of a column an index holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Target {
+    /// The value; of collections the values.
+    Plain,
+    Values,
+    Keys,
+    Entries,
+    Full,
 }
 
 /// An identifier as a statement writes it.
@@ -58,6 +95,11 @@ impl Table {
         self.columns.iter().filter(|column| matches!(column.kind, Kind::Static | Kind::Regular)).cloned().collect()
     }
 
+    /// Whether an index of a column is believed to exist.
+    pub(crate) fn has_index_of(&self, column: &str) -> bool {
+        self.indexes.iter().any(|index| index.column == column)
+    }
+
     /// CREATE TABLE.
     pub(crate) fn create(&self) -> String {
         let mut lines: Vec<String> = self
@@ -75,6 +117,9 @@ impl Table {
         let key = if clustering.is_empty() { partition } else { format!("{partition}, {clustering}") };
         lines.push(format!("PRIMARY KEY ({key})"));
         let mut options = Vec::new();
+        if self.compact {
+            options.push("COMPACT STORAGE".to_string());
+        }
         if self.of(Kind::Clustering).iter().any(|column| column.descending) {
             let order: Vec<String> = self
                 .of(Kind::Clustering)
@@ -124,12 +169,22 @@ pub(crate) fn user_types(dice: &mut Dice) -> Vec<UserType> {
 
 /// A random table.
 pub(crate) fn table(dice: &mut Dice, types: &[UserType], index: usize) -> Table {
+    let counters = dice.use_of("counter", 16);
+    let compact = dice.use_of("compact", 14);
+    let conditional = dice.use_of("conditional", 42) && !counters;
+    // What remains of counters that have other timestamps than deletions beside them is a matter of who merges first.
+    let clocked = conditional || counters;
     let mut columns = Vec::new();
     let mut push = |dice: &mut Dice, name: String, cql_type: Type, kind: Kind| {
         let name = if dice.one_in(12) { name.to_uppercase() } else { name };
         // Cassandra stores sets and maps that are bound to a descending column as they come, out of order.
         let descending = kind == Kind::Clustering && dice.use_of("descending", 35) && !cql_type.has_order(types);
         columns.push(Column { name, cql_type, kind, descending });
+    };
+    let of_value = |dice: &mut Dice| match types::of_column(dice, types) {
+        _ if counters => Type::Native("counter"),
+        found if compact => found.frozen(),
+        found => found,
     };
     for at in 0..1 + dice.weighted(&[7, 2, 1]) {
         let found = types::of_key(dice, types);
@@ -140,17 +195,36 @@ pub(crate) fn table(dice: &mut Dice, types: &[UserType], index: usize) -> Table 
         let found = types::of_key(dice, types);
         push(dice, format!("c{at}"), found, Kind::Clustering);
     }
-    if clusterings > 0 && dice.use_of("static", 45) {
+    if clusterings > 0 && !compact && dice.use_of("static", 45) {
         for at in 0..1 + dice.below(2) {
-            let found = types::of_column(dice, types);
+            let found = of_value(dice);
             push(dice, format!("s{at}"), found, Kind::Static);
         }
     }
-    for at in 0..dice.weighted(&[1, 2, 4, 4, 3]) {
-        let found = types::of_column(dice, types);
+    let drawn = dice.weighted(&[1, 2, 4, 4, 3]);
+    // One at least makes a table of counters, or a static one of COMPACT STORAGE.
+    let least = usize::from(counters || compact && clusterings == 0);
+    let most = if compact && clusterings > 0 { 1 } else { drawn.max(1) };
+    for at in 0..drawn.clamp(least, most) {
+        let found = of_value(dice);
         push(dice, format!("v{at}"), found, Kind::Regular);
     }
-    let default_ttl = if dice.use_of("default_ttl", 12) { 5_000_000 } else { 0 };
+    let default_ttl = if dice.use_of("default_ttl", 12) && !counters { 5_000_000 } else { 0 };
     let name = if dice.one_in(8) { format!("Tab{index}") } else { format!("t{index}") };
-    Table { name, columns, default_ttl, dropped: Vec::new() }
+    let (dropped, indexes) = (Vec::new(), Vec::new());
+    let (deletes_counters, dropped_early) = (dice.one_in(2), false);
+    Table {
+        name,
+        columns,
+        default_ttl,
+        dropped,
+        counters,
+        compact,
+        conditional,
+        clocked,
+        deletes_counters,
+        dropped_early,
+        indexed: false,
+        indexes,
+    }
 }

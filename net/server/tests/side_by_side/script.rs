@@ -16,6 +16,31 @@ pub(crate) struct Step {
     pub(crate) values: Vec<(String, Bind)>,
     pub(crate) page_size: Option<i32>,
     pub(crate) timestamp: Option<i64>,
+    pub(crate) consistency: Consistency,
+    /// Of a conditional change.
+    pub(crate) serial: Option<Consistency>,
+}
+
+/// A consistency level; one node makes little of the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Consistency {
+    #[default]
+    One,
+    Quorum,
+    Serial,
+    LocalSerial,
+}
+
+impl Consistency {
+    /// As requests have it.
+    pub(crate) fn code(self) -> u16 {
+        match self {
+            Consistency::One => 1,
+            Consistency::Quorum => 4,
+            Consistency::Serial => 8,
+            Consistency::LocalSerial => 9,
+        }
+    }
 }
 
 /// Makes the statements of one script.
@@ -24,7 +49,11 @@ pub(crate) struct Generator {
     pub(crate) types: Vec<UserType>,
     pub(crate) tables: Vec<Table>,
     /// Values of the statement being made, if it may have markers.
-    binds: Option<Vec<(String, Bind)>>,
+    pub(crate) binds: Option<Vec<(String, Bind)>>,
+    /// The statement being made is conditional: it gives no timestamp of its own.
+    pub(crate) conditioned: bool,
+    /// The partition that the statements being made are of, by column.
+    pub(crate) pinned: Vec<(String, Datum)>,
     /// Number of the statement: makes timestamps and TTLs.
     pub(crate) number: i64,
 }
@@ -39,7 +68,15 @@ pub(crate) fn script(seed: u64, count: usize, without: &BTreeSet<String>) -> Vec
     let tables: Vec<Table> = (0..2 + dice.below(2)).map(|index| schema::table(&mut dice, &types, index)).collect();
     let mut steps: Vec<Step> = types.iter().map(|one| plain(one.create())).collect();
     steps.extend(tables.iter().map(|table| plain(table.create())));
-    let mut generator = Generator { dice, types, tables, binds: None, number: 0 };
+    let (binds, conditioned, pinned) = (None, false, Vec::new());
+    let mut generator = Generator { dice, types, tables, binds, conditioned, pinned, number: 0 };
+    for table in 0..generator.tables.len() {
+        while generator.dice.use_of("index", 30) && generator.tables[table].indexes.len() < 2 {
+            let text = generator.create_index(table);
+            steps.push(plain(text));
+            generator.number += 1;
+        }
+    }
     generator.dice.slips = true;
     for _ in 0..count {
         generator.number += 1;
@@ -59,10 +96,14 @@ impl Generator {
         let table = self.dice.below(self.tables.len());
         // Early statements fill the tables.
         let early = self.number < 25;
-        let weights = if early { [60, 15, 4, 6, 15, 0] } else { [16, 14, 7, 4, 56, 3] };
+        let weights = if early { [60, 15, 4, 6, 15, 0] } else { [16, 14, 7, 4, 56, 4] };
         let kind = self.dice.weighted(&weights);
         if kind == 5 {
-            return if self.dice.has("alter") { plain(self.alter(table)) } else { self.select_step(table) };
+            return plain(match () {
+                () if self.dice.use_of("index", 30) => self.index_definition(table),
+                () if self.dice.has("alter") => self.alter(table),
+                () => return self.select_step(table),
+            });
         }
         if kind == 4 {
             return self.select_step(table);
@@ -70,7 +111,11 @@ impl Generator {
         if self.dice.use_of("prepared", 30) {
             self.binds = Some(Vec::new());
         }
+        let own = &self.tables[table];
+        let (conditional, counters, clocked) = (own.conditional, own.counters, own.clocked);
+        let conditional = conditional && self.dice.percent(65) || counters && self.dice.slip();
         let (text, stamped) = match kind {
+            _ if conditional => (self.conditional_change(table), true),
             0 => self.insert(table, false),
             1 => self.update(table, false),
             2 => self.delete(table, false),
@@ -78,9 +123,21 @@ impl Generator {
             _ => self.insert(table, false),
         };
         let values = self.binds.take().unwrap_or_default();
-        let timestamp = (!stamped).then(|| self.timestamp(true));
+        // What the server stamps wins over a few that are as old as those of other tables.
+        let given = !stamped && (!clocked || !counters && self.dice.one_in(20));
+        let timestamp = given.then(|| self.timestamp(true));
         let prepared = !values.is_empty() && self.dice.percent(70);
-        Step { text, prepared, values, page_size: None, timestamp }
+        let serial = (conditional && self.dice.one_in(4)).then(|| self.serial_level());
+        let consistency = if self.dice.slip() { self.serial_level() } else { Consistency::One };
+        Step { text, prepared, values, timestamp, consistency, serial, ..Step::default() }
+    }
+
+    /// A level for the rounds of conditional changes and for reads, wrong at times.
+    fn serial_level(&mut self) -> Consistency {
+        if self.dice.slip() {
+            return Consistency::Quorum;
+        }
+        *self.dice.pick(&[Consistency::Serial, Consistency::LocalSerial])
     }
 
     fn select_step(&mut self, table: usize) -> Step {
@@ -94,7 +151,9 @@ impl Generator {
         // Cassandra loses its place between groups that have no clustering: pages too long, or a state it refuses itself.
         let lost = text.contains(" GROUP BY ") && self.of(table, Kind::Clustering).is_empty();
         let page_size = page_size.filter(|_| !lost);
-        Step { text, prepared, values, page_size, timestamp: None }
+        let serial = self.tables[table].conditional && self.dice.percent(20) || self.dice.slip();
+        let consistency = if serial { self.serial_level() } else { Consistency::One };
+        Step { text, prepared, values, page_size, consistency, ..Step::default() }
     }
 
     /// Everything once more at the end, and the schema's own words.
@@ -102,12 +161,16 @@ impl Generator {
         let mut texts = Vec::new();
         for table in &self.tables {
             texts.push(format!("SELECT * FROM {}", ident(&table.name)));
+            for index in table.indexes.iter().filter(|_| self.dice.has("describe")) {
+                texts.push(format!("DESCRIBE INDEX {KEYSPACE}.{}", ident(&index.name)));
+            }
             if self.dice.has("describe") {
                 texts.push(format!("DESCRIBE TABLE {KEYSPACE}.{}", ident(&table.name)));
             }
         }
-        for name in ["columns", "types", "dropped_columns"] {
+        for name in ["columns", "types", "dropped_columns", "indexes"] {
             let columns = match name {
+                "indexes" => "table_name, index_name, kind, options",
                 "columns" => "table_name, column_name, clustering_order, kind, position, type",
                 "types" => "type_name, field_names, field_types",
                 _ => "table_name, column_name, kind, type",
@@ -136,8 +199,18 @@ impl Generator {
 
     /// `USING ...` or nothing; whether it names the timestamp.
     pub(crate) fn using(&mut self, table: usize, ttl: bool) -> (String, bool) {
-        let ttl = ttl && self.dice.use_of("ttl", 14);
-        let stamped = self.dice.percent(75);
+        let often = if self.tables[table].counters { 2 } else { 14 };
+        let ttl = ttl && self.dice.use_of("ttl", often);
+        // Counters, conditional changes and what stands beside these are stamped by the server.
+        let refused = self.conditioned || self.tables[table].counters;
+        let often = if refused {
+            2
+        } else if self.tables[table].clocked {
+            5
+        } else {
+            75
+        };
+        let stamped = self.dice.percent(often);
         let mut parts = Vec::new();
         if stamped {
             let distinct = ttl || self.expires(table);
@@ -170,7 +243,7 @@ impl Generator {
         number.to_string()
     }
 
-    fn bind(&mut self, literal: String, bind: Bind) -> String {
+    pub(crate) fn bind(&mut self, literal: String, bind: Bind) -> String {
         if let Some(binds) = &mut self.binds {
             binds.push((literal, bind));
         }
@@ -205,6 +278,17 @@ impl Generator {
         wrapped.unwrap_or_else(|| self.place(datum))
     }
 
+    /// A term for a key column, of the partition that all are of if there is one.
+    pub(crate) fn key_term_of(&mut self, column: &Column) -> String {
+        match self.pinned.iter().find(|(name, _)| *name == column.name) {
+            Some((_, datum)) if !self.dice.slip() => {
+                let datum = datum.clone();
+                self.place(datum)
+            }
+            _ => self.key_term(&column.cql_type),
+        }
+    }
+
     /// A term for a column that is no key, sometimes null, unset or empty.
     pub(crate) fn value_term(&mut self, cql_type: &Type) -> String {
         if self.dice.slip() {
@@ -219,7 +303,9 @@ impl Generator {
             }
             0..=1 => "null".into(),
             _ => {
-                let datum = self.datum(cql_type, false);
+                // Values that keys have too are found by more conditions.
+                let common = self.dice.one_in(3);
+                let datum = self.datum(cql_type, common);
                 let wrapped = self.wrapped(cql_type, &datum);
                 wrapped.unwrap_or_else(|| self.place(datum))
             }
@@ -249,11 +335,13 @@ impl Generator {
             0 => "null".into(),
             1 => "nosuch(1)".into(),
             2 => format!("({}) {literal}", cql_type.cql()),
+            // Cassandra takes user types that are not frozen for frozen ones, in descending columns alone.
+            3 if matches!((cql_type, &other), (Type::User(..), Type::User(_, false))) => "null".into(),
             3 => format!("({}) {literal}", other.cql()),
             // Cassandra takes tuples for user types, and then fails inside.
             _ if literal.starts_with('(') && matches!(cql_type, Type::User(..)) => "null".into(),
             // Cassandra reads the collections of such a tuple as bytes, without looking at them.
-            _ if literal.starts_with('\'')
+            _ if (literal.starts_with('\'') || literal.starts_with("0x"))
                 && matches!(cql_type, Type::Tuple(_))
                 && cql_type.cql().contains("frozen") =>
             {

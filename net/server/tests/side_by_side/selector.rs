@@ -71,10 +71,13 @@ impl Generator {
     /// Something made of a column.
     fn selector(&mut self, column: &Column, table: usize) -> String {
         let name = self.name(column);
-        let value = matches!(column.kind, Kind::Regular | Kind::Static);
+        // What the server stamps is the server's own.
+        let value = matches!(column.kind, Kind::Regular | Kind::Static) && !self.tables[table].clocked;
         match self.dice.weighted(&[4, 3, 2, 3, 6, 2, 1]) {
-            0 if value || self.dice.slip() => format!("writetime({name})"),
-            1 if (value || self.dice.slip()) && self.dice.has("ttl") => format!("ttl({name})"),
+            0 if value || !self.tables[table].clocked && self.dice.slip() => format!("writetime({name})"),
+            1 if (value || self.dice.slip() || column.cql_type.is_one_of(&["int", "text"])) && self.dice.has("ttl") => {
+                format!("ttl({name})")
+            }
             1 if value => format!("maxwritetime({name})"),
             2 if self.dice.has("token") => {
                 let names: Vec<String> = self.of(table, Kind::Partition).iter().map(|c| ident(&c.name)).collect();
@@ -84,12 +87,12 @@ impl Generator {
                 let to = self.cast_target(&column.cql_type);
                 format!("CAST({name} AS {to})")
             }
-            4 => self.of_type(&name, &column.cql_type),
+            4 => self.of_type(&name, &column.cql_type, value),
             5 if self.dice.has("json") => {
                 format!("{}({name})", self.dice.pick(&["toJson", "to_json", "tojson"]))
             }
             6 if self.dice.has("mask") => self.mask(&name, &column.cql_type),
-            _ => self.of_type(&name, &column.cql_type),
+            _ => self.of_type(&name, &column.cql_type, value),
         }
     }
 
@@ -106,7 +109,8 @@ impl Generator {
         if self.dice.one_in(3) { self.dice.pick::<&str>(&NATIVES) } else { "text" }
     }
 
-    fn of_type(&mut self, name: &str, cql_type: &Type) -> String {
+    /// `stamps`: its timestamps may be asked for.
+    fn of_type(&mut self, name: &str, cql_type: &Type, stamps: bool) -> String {
         if !self.dice.has("function") {
             return name.into();
         }
@@ -129,7 +133,11 @@ impl Generator {
                     let datum = self.datum(&key, false);
                     let term = self.place(datum);
                     let element = format!("{name}[{term}]");
-                    if self.dice.one_in(6) { format!("writetime({element})") } else { element }
+                    match self.dice.below(12) {
+                        0 | 1 if stamps => format!("writetime({element})"),
+                        2 => format!("ttl({element})"),
+                        _ => element,
+                    }
                 }
                 2 if self.dice.has("element") => self.range_of(name, &key),
                 3 => format!("map_keys({name})"),
@@ -139,7 +147,7 @@ impl Generator {
             Type::User(user_type, _) => match self.field(&user_type) {
                 Some((field, field_type)) if self.dice.one_in(4) => {
                     let inner = format!("{name}.{field}");
-                    self.of_type(&inner, &field_type)
+                    self.of_type(&inner, &field_type, stamps)
                 }
                 Some((field, _)) => format!("{name}.{field}"),
                 None => name.into(),
@@ -198,7 +206,7 @@ impl Generator {
                 let function = *self.dice.pick(functions);
                 format!("{function}({name})")
             }
-            "int" | "bigint" | "smallint" | "tinyint" | "varint" | "double" | "float" | "decimal"
+            "int" | "bigint" | "counter" | "smallint" | "tinyint" | "varint" | "double" | "float" | "decimal"
                 if self.dice.percent(60) =>
             {
                 if self.dice.use_of("arithmetic", 35) {

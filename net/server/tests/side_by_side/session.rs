@@ -1,10 +1,11 @@
 //! A connection in protocol v4 with a decoder of its own, so that what judges the server shares nothing with it.
 
-use crate::script::Step;
+use crate::script::{KEYSPACE, Step};
 use crate::value::Bind;
 use runtime::Stream;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// An answer, as far as the two servers must agree on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,6 +29,16 @@ pub(crate) enum Reply {
     Broken(String),
 }
 
+impl Reply {
+    /// The page, if it is one.
+    pub(crate) fn rows(&self) -> Option<&Rows> {
+        match self {
+            Reply::Rows(rows) => Some(rows),
+            _ => None,
+        }
+    }
+}
+
 /// A page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Rows {
@@ -35,6 +46,15 @@ pub(crate) struct Rows {
     pub(crate) rows: Vec<Vec<Option<Vec<u8>>>>,
     pub(crate) more: bool,
     pub(crate) warnings: Vec<String>,
+}
+
+impl Rows {
+    /// Whether a conditional change was made, if this answers one.
+    pub(crate) fn applied(&self) -> Option<bool> {
+        let answers = self.columns.first().is_some_and(|column| column.name == "[applied]");
+        let first = self.rows.first().and_then(|row| row.first());
+        answers.then(|| first.is_some_and(|cell| cell.as_deref() == Some(&[1])))
+    }
 }
 
 /// A column of metadata.
@@ -55,6 +75,9 @@ const OP_EXECUTE: u8 = 10;
 const FLAG_WARNING: u8 = 8;
 /// Most pages fetched of one SELECT.
 const PAGES_MAX: usize = 400;
+/// How often, and after what wait, it is looked whether an index is built.
+const BUILT_ATTEMPTS_MAX: usize = 400;
+const BUILT_WAIT: Duration = Duration::from_millis(25);
 
 /// A connection after STARTUP.
 pub(crate) struct Session {
@@ -113,7 +136,36 @@ impl Session {
                 None => break,
             }
         }
+        if step.text.starts_with("CREATE INDEX") && matches!(replies.last(), Some(Reply::SchemaChange(_))) {
+            self.wait_for_indexes().await;
+        }
         replies
+    }
+
+    /// Until every index of the keyspace is built; not for ever, for what is missing then shows.
+    async fn wait_for_indexes(&mut self) {
+        let step = |text: String| Step { text, ..Step::default() };
+        let all = step(format!("SELECT index_name FROM system_schema.indexes WHERE keyspace_name = '{KEYSPACE}'"));
+        let built = step(format!("SELECT index_name FROM system.\"IndexInfo\" WHERE table_name = '{KEYSPACE}'"));
+        for _ in 0..BUILT_ATTEMPTS_MAX {
+            let all = self.first_cells(&all).await;
+            let built = self.first_cells(&built).await;
+            if all.iter().all(|name| built.contains(name)) {
+                return;
+            }
+            runtime::sleep(BUILT_WAIT).await;
+        }
+    }
+
+    /// The first column of what a SELECT finds.
+    async fn first_cells(&mut self, step: &Step) -> Vec<Vec<u8>> {
+        let mut body = (step.text.len() as i32).to_be_bytes().to_vec();
+        body.extend(step.text.as_bytes());
+        push_parameters(&mut body, step, None, None);
+        match self.reply(OP_QUERY, &body).await {
+            (Reply::Rows(found), _) => found.rows.into_iter().filter_map(|mut row| row.swap_remove(0)).collect(),
+            _ => Vec::new(),
+        }
     }
 
     async fn reply(&mut self, operation: u8, body: &[u8]) -> (Reply, Option<Vec<u8>>) {
@@ -155,12 +207,12 @@ fn push_string(out: &mut Vec<u8>, text: &str) {
 }
 
 fn push_parameters(out: &mut Vec<u8>, step: &Step, page_size: Option<i32>, paging_state: Option<&[u8]>) {
-    const CONSISTENCY_ONE: u16 = 1;
-    out.extend(CONSISTENCY_ONE.to_be_bytes());
+    out.extend(step.consistency.code().to_be_bytes());
     let mut flags = 0u8;
     flags |= u8::from(!step.values.is_empty());
     flags |= u8::from(page_size.is_some()) << 2;
     flags |= u8::from(paging_state.is_some()) << 3;
+    flags |= u8::from(step.serial.is_some()) << 4;
     flags |= u8::from(step.timestamp.is_some()) << 5;
     out.push(flags);
     if !step.values.is_empty() {
@@ -182,6 +234,9 @@ fn push_parameters(out: &mut Vec<u8>, step: &Step, page_size: Option<i32>, pagin
     if let Some(state) = paging_state {
         out.extend((state.len() as i32).to_be_bytes());
         out.extend(state);
+    }
+    if let Some(serial) = step.serial {
+        out.extend(serial.code().to_be_bytes());
     }
     if let Some(timestamp) = step.timestamp {
         out.extend(timestamp.to_be_bytes());

@@ -72,7 +72,7 @@ impl Type {
 
     /// Whether sum and avg take it.
     pub(crate) fn is_number(&self) -> bool {
-        self.is_one_of(&["bigint", "decimal", "double", "float", "int", "smallint", "tinyint", "varint"])
+        self.is_one_of(&["bigint", "counter", "decimal", "double", "float", "int", "smallint", "tinyint", "varint"])
     }
 
     /// Whether every value has the same length, as vectors know it.
@@ -112,7 +112,7 @@ impl Type {
     }
 
     /// Whether it is what is sought, or a type in it.
-    fn has(&self, types: &[UserType], sought: &dyn Fn(&Type) -> bool) -> bool {
+    pub(crate) fn has(&self, types: &[UserType], sought: &dyn Fn(&Type) -> bool) -> bool {
         if sought(self) {
             return true;
         }

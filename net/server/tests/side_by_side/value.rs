@@ -260,7 +260,7 @@ fn samples(name: &str) -> Vec<Datum> {
     match name {
         "ascii" => ["a", "b", "", "Zz", "it's", "~ \"q\""].map(text).to_vec(),
         "text" | "varchar" => ["a", "b", "ab", "", "ä€😀", "it's", "B"].map(text).to_vec(),
-        "bigint" => {
+        "bigint" | "counter" => {
             [0, 1, -1, 5, i64::MAX, i64::MIN].map(|n: i64| bare(&n.to_string(), n.to_be_bytes().to_vec())).to_vec()
         }
         "int" => {
