@@ -249,7 +249,7 @@ impl Generator {
         let own = &self.tables[table];
         let weights = match (own.counters, own.deletes_counters) {
             // A row of a compact table is its counter.
-            (true, true) if own.compact => [4, 3, 0, 0],
+            (true, true) if own.compact && !clustering.is_empty() => [4, 3, 0, 0],
             (true, true) => [1, 0, 0, 0],
             (true, false) if own.compact => [0, 0, 2, 3],
             (true, false) => [0, 3, 2, 3],

@@ -204,22 +204,20 @@ impl<'c> Asked<'c> {
         let modifies = || all().filter(|modify| modify.is_conditional());
         let data = self.table.data_columns().iter();
         let statics = modifies().any(|modify| !modify.statics.is_empty());
-        if modifies().any(|modify| modify.conditions.ask_for_existence()) {
-            let rows = all().any(|modify| self.table.clustering_len == 0 || !modify.clustering.is_empty());
-            let wanted = data.filter(|column| if column.kind == ColumnKind::Static { statics } else { rows });
-            self.columns = wanted.map(|column| column.id).collect();
-        } else {
-            let looked_at = |id: &ColumnId| {
-                modifies().any(|modify| {
-                    let operations = modify.operations.iter().chain(&modify.statics);
-                    modify.conditions.columns().iter().any(|condition| condition.column == *id)
-                        || operations
-                            .into_iter()
-                            .any(|operation| operation.column == *id && (operation.reads() || operation.increases()))
-                })
-            };
-            self.columns = data.map(|column| column.id).filter(looked_at).collect();
-        }
+        let looked_at = |id: &ColumnId| {
+            modifies().any(|modify| {
+                let operations = modify.operations.iter().chain(&modify.statics);
+                modify.conditions.columns().iter().any(|condition| condition.column == *id)
+                    || operations
+                        .into_iter()
+                        .any(|operation| operation.column == *id && (operation.reads() || operation.increases()))
+            })
+        };
+        let existence = modifies().any(|modify| modify.conditions.ask_for_existence());
+        let rows = all().any(|modify| self.table.clustering_len == 0 || !modify.clustering.is_empty());
+        let written = |kind: ColumnKind| existence && if kind == ColumnKind::Static { statics } else { rows };
+        let wanted = data.filter(|column| written(column.kind) || looked_at(&column.id));
+        self.columns = wanted.map(|column| column.id).collect();
         let is_static = |id: &ColumnId| self.table.statics().iter().any(|column| column.id == *id);
         // Who writes static columns sees whether there are any.
         self.reads_statics = statics || self.columns.iter().any(is_static);

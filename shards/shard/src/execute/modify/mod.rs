@@ -335,13 +335,13 @@ impl<'a> Change<'a> {
         let table = &*modify.table;
         let lists = Lists::new();
         let rows = if modify.rows { Change::rows(shard, modify, values)? } else { Rows::None };
+        let ttl = ttl(shard, modify, values)?;
         if let (Layout::DenseCompact, ModifyKind::Insert, true, [value, ..]) =
             (table.layout, modify.kind, modify.operations.is_empty(), table.regular())
         {
             // Such a row is nothing but its value.
             return Err(Failure::invalid(format!("Column {} is mandatory for this COMPACT STORAGE table", value.name)));
         }
-        let ttl = ttl(shard, modify, values)?;
         let cells = Cells::of(shard, table, &modify.operations, values, &lists, when, 1)?;
         let statics = match modify.statics.is_empty() {
             true => Cells::default(),
