@@ -17,6 +17,7 @@ mod held;
 pub mod imports;
 mod indexes;
 pub mod mailbox;
+pub mod metrics;
 mod paxos;
 pub mod ports;
 pub mod query_trace;
@@ -50,6 +51,7 @@ pub use engine::{
 pub use execute::batch::BatchThresholds;
 pub use table_verbs::{TableAnswer, TableVerb};
 pub use tombstones::TombstoneThresholds;
+pub use virtual_tables::settings::OLD_NAMES as OLD_SETTINGS;
 
 use barrier::Barrier;
 use clock::{Clock, Evaluation};
@@ -57,6 +59,7 @@ use execute::prepared::{PREPARED_SHARE, Statement, StatementCache};
 use execute::text_cache::{TEXTS_SHARE, TextCache};
 use held::Held;
 use mailbox::{Mailbox, Message};
+use metrics::running::{Task, watched};
 use model::key::Token;
 use model::value::Bound;
 use model::{Consistency, Failure, Memtables, Schema, ShardMap};
@@ -68,6 +71,7 @@ use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -283,6 +287,8 @@ struct Inner {
     held: Held<engine::RowGuard>,
     /// When tables were emptied.
     truncations: Truncations,
+    /// How long things take, and how many there were.
+    figures: Rc<metrics::Figures>,
     /// Requests of clients under way.
     gate: Gate,
     /// Traces being written.
@@ -315,7 +321,8 @@ impl Shard {
     /// QUERY.
     pub async fn query(&self, session: &Session, text: &str, parameters: &Parameters<'_>) -> Result<Answer, Failure> {
         let _pass = self.enter()?;
-        execute::query(self, session, text, parameters).await
+        let served = pin!(execute::query(self, session, text, parameters));
+        watched(self, served, || Task::query(text, parameters.page_size, parameters.consistency)).await
     }
 
     /// PREPARE: installed on all shards and durable when it returns.
@@ -326,13 +333,15 @@ impl Shard {
         keyspace: Option<&str>,
     ) -> Result<PreparedAnswer, Failure> {
         let _pass = self.enter()?;
-        execute::prepared::prepare(self, session, text, keyspace).await
+        let served = pin!(execute::prepared::prepare(self, session, text, keyspace));
+        watched(self, served, || Task::prepare(text)).await
     }
 
     /// EXECUTE.
     pub async fn execute(&self, session: &Session, id: &[u8], parameters: &Parameters<'_>) -> Result<Answer, Failure> {
         let _pass = self.enter()?;
-        execute::execute(self, session, id, parameters).await
+        let served = pin!(execute::execute(self, session, id, parameters));
+        watched(self, served, || Task::execute(id, parameters.values.len(), parameters.consistency)).await
     }
 
     /// BATCH; `parameters.values` is empty.
@@ -344,7 +353,8 @@ impl Shard {
         parameters: &Parameters<'_>,
     ) -> Result<Answer, Failure> {
         let _pass = self.enter()?;
-        execute::batch::message(self, session, kind, entries, parameters).await
+        let served = pin!(execute::batch::message(self, session, kind, entries, parameters));
+        watched(self, served, || Task::batch(entries, parameters.consistency)).await
     }
 
     /// The schema that this shard serves.
@@ -426,6 +436,7 @@ impl Shard {
             barrier: Barrier::default(),
             held: Held::default(),
             truncations: Truncations::default(),
+            figures: Rc::default(),
             gate: Gate::new(),
             trace_writes: Semaphore::new(query_trace::WRITES_MAX),
             tombstone_log: tombstones::LogGate::default(),

@@ -3,6 +3,7 @@
 //! What needs no wait (a read of one partition from memory, a look into a cache) is served in the receiving task; the
 //! rest in a task of its own.
 
+use crate::metrics::{Measure, Written};
 use crate::row_block::RowBlockSink;
 use crate::tombstones::Met;
 use crate::verbs::{ReadReply, ReadRequest, Reply, Request};
@@ -21,7 +22,7 @@ const SCHEMA_WAIT: Duration = Duration::from_millis(500);
 /// Takes a request of core `from`: answers it now or spawns a task that will.
 pub(crate) fn receive(shard: &Shard, from: ShardId, id: u64, request: Request) {
     if let Request::Read(read) = &request
-        && let Some(result) = read_now(shard, read)
+        && let Some(result) = timed_read_now(shard, read)
     {
         return shard.mailbox().answer(from, id, Reply::Read(result));
     }
@@ -70,6 +71,11 @@ pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
         }
         Request::FindPrepared(id) => Reply::Prepared(Box::pin(crate::execute::prepared::find_at_home(shard, id)).await),
         Request::Observe => Reply::Observed(shard.notifier().observe()),
+        Request::Measure(measures) => Reply::Measured(Box::new(shard.figures().tables(&measures))),
+        Request::MeasureRequests => {
+            let prepared = shard.prepared().borrow().count();
+            Reply::MeasuredRequests(Box::new(shard.figures().requests(prepared)))
+        }
         Request::Table(verb) => Reply::Table(Box::pin(crate::table_verbs::run(shard, *verb)).await),
         Request::Part(part) => Reply::Part(Box::pin(crate::split::take_part(shard, *part)).await),
         Request::Traced { began, request } => {
@@ -81,16 +87,29 @@ pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
     }
 }
 
-/// Applies a mutation of this core.
+/// Applies a mutation of this core for another one, or as part of something else.
 pub(crate) async fn mutate(shard: &Shard, mutation: Mutation, system: bool) -> Result<(), Failure> {
+    apply(shard, mutation, system, false).await
+}
+
+/// Applies a mutation of this core for a client of this core.
+pub(crate) async fn mutate_here(shard: &Shard, mutation: Mutation) -> Result<(), Failure> {
+    apply(shard, mutation, false, true).await
+}
+
+async fn apply(shard: &Shard, mutation: Mutation, system: bool, here: bool) -> Result<(), Failure> {
+    let began = runtime::now();
+    let mut written = Written::default();
     for update in mutation.updates() {
         wait_for_table(shard, update.table).await?;
+        written.push(update.table);
     }
     let first = mutation.updates().next().map(|update| update.table);
     shard.trace(|| "Appending to commitlog".into());
     let names = if shard.is_traced() { table_names(shard, &mutation) } else { Vec::new() };
     let applied = shard.store().apply(mutation, system).await.map_err(|error| failure(&shard.schema(), first, error));
     if applied.is_ok() {
+        shard.figures().wrote(&written, here, began);
         names.iter().for_each(|name| shard.trace(|| format!("Adding to {name} memtable")));
     }
     applied
@@ -110,9 +129,10 @@ fn table_names(shard: &Shard, mutation: &Mutation) -> Vec<String> {
 
 /// Reads what this core owns.
 pub(crate) async fn read(shard: &Shard, request: &ReadRequest) -> Result<ReadReply, Failure> {
-    if let Some(result) = read_now(shard, request) {
+    if let Some(result) = timed_read_now(shard, request) {
         return result;
     }
+    let began = runtime::now();
     let table = wait_for_table(shard, request.command.table).await?;
     if virtual_tables::is_virtual(&table) {
         // Boxed: it asks the other cores.
@@ -127,7 +147,15 @@ pub(crate) async fn read(shard: &Shard, request: &ReadRequest) -> Result<ReadRep
         shard.store().read(&request.command, &mut sink).await
     };
     match read {
-        Ok(end) => Ok(sink.finish(end)),
+        Ok(end) => {
+            let reply = sink.finish(end);
+            let measure = match request.command.partitions {
+                Partitions::Key(_) => Measure::LocalRead,
+                Partitions::Range(_) => Measure::LocalScan,
+            };
+            shard.figures().read(&table.id, measure, began, reply.met);
+            Ok(reply)
+        }
         Err(error) => Err(failure(&shard.schema(), Some(request.command.table), error)),
     }
 }
@@ -161,7 +189,17 @@ fn bounds(range: &TokenRange) -> String {
     format!("({}({}), {}({})]", side(range.after), range.after.0, side(range.until), range.until.0)
 }
 
-/// Reads one partition if that needs no wait.
+/// The same for another core, or as part of something else.
+fn timed_read_now(shard: &Shard, request: &ReadRequest) -> Option<Result<ReadReply, Failure>> {
+    let began = runtime::now();
+    let result = read_now(shard, request)?;
+    if let Ok(reply) = &result {
+        shard.figures().read(&request.command.table, Measure::LocalRead, began, reply.met);
+    }
+    Some(result)
+}
+
+/// Reads one partition if that needs no wait. Who calls it records how long it took.
 pub(crate) fn read_now(shard: &Shard, request: &ReadRequest) -> Option<Result<ReadReply, Failure>> {
     let at_once = matches!(request.command.partitions, Partitions::Key(_)) && request.index.is_none();
     if !at_once || shard.is_traced() {
@@ -222,6 +260,7 @@ async fn switch_schema(
     for table in dropped {
         shard.store().drop_table(*table);
     }
+    shard.figures().forget(dropped);
     crate::execute::prepared::schema_changed(shard, &stale).await?;
     if let Some(change) = &change {
         shard.notifier().schema_changed(change);

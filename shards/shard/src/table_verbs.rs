@@ -78,6 +78,8 @@ pub enum TableVerb {
     },
     /// Tell what compactions do and did.
     Compactions,
+    /// Tell how many flushes run and ran.
+    Flushes,
     /// Build an index of a table.
     BuildIndex {
         /// The table.
@@ -113,6 +115,13 @@ pub enum TableAnswer {
     Files(Vec<(PathBuf, u32)>),
     /// Of [`TableVerb::Compactions`].
     Compactions(Box<CompactionStatistics>),
+    /// Of [`TableVerb::Flushes`].
+    Flushes {
+        /// Under way.
+        running: u64,
+        /// Memtables written since the start.
+        completed: u64,
+    },
 }
 
 impl Shard {
@@ -181,6 +190,10 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             Ok(TableAnswer::Done)
         }
         TableVerb::Compactions => Ok(TableAnswer::Compactions(Box::new(store.compaction_statistics()))),
+        TableVerb::Flushes => {
+            let (running, completed) = store.flush_activity();
+            Ok(TableAnswer::Flushes { running, completed })
+        }
         TableVerb::BuildIndex { table, index } => {
             known(store.build_index(table, &index).await).map(|()| TableAnswer::Done)
         }

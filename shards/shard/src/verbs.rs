@@ -4,6 +4,7 @@ use crate::execute::batch_reading::{Hold, Holding};
 use crate::execute::conditional::decision::Decided;
 use crate::execute::conditional::request::Conditional;
 use crate::execute::modify::reading::ReadingChange;
+use crate::metrics::{Measure, Measured, RequestFigures};
 use crate::ports::{Observation, SchemaChange};
 use crate::query_trace::Events;
 use crate::row_block::{Places, RowBlock};
@@ -75,6 +76,10 @@ pub enum Request {
     FindPrepared([u8; 16]),
     /// What this core sees of its clients.
     Observe,
+    /// These figures of this core's work with all tables.
+    Measure(Vec<Measure>),
+    /// The figures of this core's requests.
+    MeasureRequests,
     /// What an operator asks of a table's storage.
     Table(Box<TableVerb>),
     /// Take part in splitting a foreign SSTable.
@@ -161,6 +166,10 @@ pub enum Reply {
     Truncated(Result<engine::store::LogPosition, Failure>),
     /// Of a look at a core's clients.
     Observed(Observation),
+    /// Of figures by table.
+    Measured(Box<Measured>),
+    /// Of figures of requests.
+    MeasuredRequests(Box<RequestFigures>),
     /// Of an operator's request.
     Table(Result<TableAnswer, Failure>),
     /// Of a part in splitting an SSTable: a place in the log, if one was asked for.
@@ -177,7 +186,7 @@ pub enum Reply {
 }
 
 /// Two ends of a call that do not know each other's words: a defect of this program.
-fn unexpected() -> Failure {
+pub(crate) fn unexpected() -> Failure {
     Failure::server("another core gave an answer of another kind").unknown()
 }
 

@@ -53,6 +53,12 @@ impl Store {
         runtime::spawn_in(Class::Flush, flush).await
     }
 
+    /// Flushes under way and memtables written since the start.
+    pub fn flush_activity(&self) -> (u64, u64) {
+        let inner = self.inner();
+        (1 - inner.flush_turn.free().min(1), inner.flushes.get())
+    }
+
     /// [`Store::flush`] of every table, as a drain does. Goes on after an error, which it returns.
     pub async fn flush_all(&self) -> Result<(), Error> {
         let tables: Vec<TableId> = {
@@ -146,6 +152,7 @@ impl Inner {
         if kept {
             if let Some(opened) = &opened {
                 self.flushed_bytes.set(opened.data_bytes);
+                self.flushes.set(self.flushes.get() + 1);
                 self.want_compaction(table);
             }
             if !is_index {

@@ -84,6 +84,8 @@ pub(crate) struct Inner {
     pub(crate) importing: RefCell<HashMap<TableId, Vec<Rc<OpenSstable>>>>,
     /// Bytes of Data.db of the last flush.
     pub(crate) flushed_bytes: Cell<u64>,
+    /// Memtables written since the start.
+    pub(crate) flushes: Cell<u64>,
     /// Tables whose memtable is not of the kind that they ask for.
     pub(crate) to_switch: RefCell<BTreeSet<TableId>>,
     /// Roused when the flusher may have something to do.
@@ -160,6 +162,7 @@ impl Store {
             throttle: Throttle::default(),
             importing: RefCell::default(),
             flushed_bytes: Cell::new(0),
+            flushes: Cell::new(0),
             to_switch: RefCell::default(),
             flush_wanted: Rc::default(),
             flush_failed: Cell::new(false),

@@ -16,6 +16,8 @@ pub struct TableStatistics {
     pub disk_bytes: u64,
     /// Bytes of the files of the largest one.
     pub largest_bytes: u64,
+    /// Longest time between the first and the last write of one SSTable, microseconds.
+    pub longest_micros: u64,
     /// Bytes of the data, uncompressed.
     pub data_bytes: u64,
     /// The same of those that were repaired, and of those that a repair session owns.
@@ -132,6 +134,7 @@ impl TableStatistics {
         self.old_sstables += other.old_sstables;
         self.disk_bytes += other.disk_bytes;
         self.largest_bytes = self.largest_bytes.max(other.largest_bytes);
+        self.longest_micros = self.longest_micros.max(other.longest_micros);
         self.data_bytes += other.data_bytes;
         self.repaired_bytes += other.repaired_bytes;
         self.pending_repair_bytes += other.pending_repair_bytes;
@@ -164,6 +167,8 @@ impl TableStatistics {
             sum.old_sstables += u64::from(!reader.descriptor().version.is_5());
             sum.disk_bytes += sstable.disk_bytes;
             sum.largest_bytes = sum.largest_bytes.max(sstable.disk_bytes);
+            let between = statistics.max_timestamp.saturating_sub(statistics.min_timestamp);
+            sum.longest_micros = sum.longest_micros.max(between.max(0) as u64);
             sum.data_bytes += data_bytes;
             if statistics.repaired_at != 0 {
                 sum.repaired_bytes += data_bytes;

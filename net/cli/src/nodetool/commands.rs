@@ -282,6 +282,13 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 0,
     },
     Command {
+        name: "proxyhistograms",
+        about: "Print statistic histograms for network operations",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
         name: "refresh",
         about: "Load newly placed SSTables to the system without restart",
         options: &[],

@@ -15,6 +15,7 @@ mod history;
 mod imports;
 mod node;
 pub mod protocol;
+mod proxy;
 mod ring;
 mod snapshots;
 mod table_names;
@@ -186,6 +187,7 @@ impl Admin {
             "drain" => flush::drain(self).await,
             "tablestats" => tables::table_stats(self, request, out).await,
             "tablehistograms" => tables::table_histograms(self, request, out).await,
+            "proxyhistograms" => proxy::histograms(self, out).await,
             "snapshot" => snapshots::snapshot(self, request, out).await,
             "listsnapshots" => snapshots::list(self, request, out).await,
             "clearsnapshot" => snapshots::clear(self, request, out).await,

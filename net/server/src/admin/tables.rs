@@ -1,13 +1,14 @@
-//! Commands about what tables hold: `tablestats` and `tablehistograms`.
+//! Commands about what tables hold and how they are used: `tablestats` and `tablehistograms`.
 //!
-//! A line of Cassandra's whose figure is not counted here (reads, writes and their latencies, what slices found, false
-//! positives of filters) is left out rather than shown as zero.
+//! A line of Cassandra's whose figure is not counted here (false positives of filters, SSTables per read, cells in
+//! memtables) is left out rather than shown as zero. Reads and writes are those of `system_views`.
 
 use super::figures::{double, file_size, memory_size};
 use super::protocol::Request;
 use super::table_names::keyspaces;
 use super::{Admin, Refused, usage};
 use model::Table;
+use shard::metrics::{Distribution, Measure, Measured};
 use shard::{Counts, TableStatistics};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 const RULE: &str = "----------------\n";
 /// What `-s` takes, of what is counted here.
 const SORT_KEYS: &[&str] = &[
+    "average_live_cells_per_slice_last_five_minutes",
+    "average_tombstones_per_slice_last_five_minutes",
     "bloom_filter_off_heap_memory_used",
     "bloom_filter_space_used",
     "compacted_partition_maximum_bytes",
@@ -26,6 +29,11 @@ const SORT_KEYS: &[&str] = &[
     "compression_metadata_off_heap_memory_used",
     "full_name",
     "index_summary_off_heap_memory_used",
+    "local_read_count",
+    "local_read_latency_ms",
+    "local_write_latency_ms",
+    "maximum_live_cells_per_slice_last_five_minutes",
+    "maximum_tombstones_per_slice_last_five_minutes",
     "memtable_data_size",
     "memtable_off_heap_memory_used",
     "number_of_partitions_estimate",
@@ -39,7 +47,12 @@ const SORT_KEYS: &[&str] = &[
     "sstable_count",
     "table_name",
     "max_sstable_size",
+    "local_read_write_ratio",
 ];
+/// What is shown of reads and writes.
+const MEASURES: [Measure; 4] = [Measure::LocalRead, Measure::LocalWrite, Measure::Rows, Measure::Tombstones];
+const NANOS_PER_MILLISECOND: f64 = 1e6;
+const NANOS_PER_MICROSECOND: f64 = 1e3;
 
 /// A figure of a table: its name in JSON and YAML, its title in text, its value in each.
 struct Figure {
@@ -57,19 +70,60 @@ enum Value {
     Float(f64),
     /// With five decimals; a text in JSON or not.
     Ratio(f64, bool),
+    /// Milliseconds; a text in JSON.
+    Latency(f64),
+    /// NaN without any.
+    Mean(f64),
     /// Only in JSON and YAML, as it is there.
     Raw(&'static str),
     RawText(&'static str),
 }
 
-struct Measured {
+struct Shown {
     table: Arc<Table>,
     figures: Vec<Figure>,
     flushing: u64,
 }
 
-fn figures(s: &TableStatistics, snapshot_bytes: u64) -> Vec<Figure> {
-    use Value::{Count, Float, Memory, Ratio, Raw, RawText, Size};
+/// What is measured of a table.
+#[derive(Default)]
+struct Used([Distribution; MEASURES.len()]);
+
+impl Used {
+    fn of(measured: &Measured, table: &Table) -> Used {
+        let figures = measured.get(&table.id);
+        Used(MEASURES.map(|measure| figures.and_then(|figures| figures.get(&measure)).cloned().unwrap_or_default()))
+    }
+}
+
+/// Reads and writes of a keyspace: how many, and how long they took in all, nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    reads: u64,
+    read_nanos: u64,
+    writes: u64,
+    write_nanos: u64,
+}
+
+impl Work {
+    fn add(&mut self, Used([reads, writes, ..]): &Used) {
+        self.reads += reads.count;
+        self.read_nanos += reads.total;
+        self.writes += writes.count;
+        self.write_nanos += writes.total;
+    }
+
+    /// Mean times, milliseconds; NaN of none.
+    fn latencies(&self) -> [f64; 2] {
+        let mean = |nanos: u64, count: u64| nanos as f64 / count as f64 / NANOS_PER_MILLISECOND;
+        [mean(self.read_nanos, self.reads), mean(self.write_nanos, self.writes)]
+    }
+}
+
+fn figures(s: &TableStatistics, Used([reads, writes, live, dead]): &Used, snapshot_bytes: u64) -> Vec<Figure> {
+    use Value::{Count, Float, Latency, Mean, Memory, Ratio, Raw, RawText, Size};
+    let latency = |found: &Distribution| Latency(found.mean() / NANOS_PER_MILLISECOND);
+    let share = if writes.count == 0 { 0.0 } else { reads.count as f64 / writes.count as f64 };
     let figure = |key, title, value| Figure { key, title, value };
     let percent = if s.data_bytes == 0 { 100.0 } else { s.repaired_bytes as f64 * 100.0 / s.data_bytes as f64 };
     let percent = (percent * 100.0).round() / 100.0;
@@ -95,6 +149,11 @@ fn figures(s: &TableStatistics, snapshot_bytes: u64) -> Vec<Figure> {
         figure("memtable_data_size", "Memtable data size", Size(s.memtable_bytes)),
         figure("memtable_off_heap_memory_used", "Memtable off heap memory used", Size(0)),
         figure("speculative_retries", "Speculative retries", Count(0)),
+        figure("local_read_count", "Local read count", Count(reads.count)),
+        figure("local_read_latency_ms", "Local read latency", latency(reads)),
+        figure("local_write_count", "Local write count", Count(writes.count)),
+        figure("local_write_latency_ms", "Local write latency", latency(writes)),
+        figure("local_read_write_ratio", "Local read/write ratio", Ratio(share, true)),
         figure("pending_flushes", "Pending flushes", Count(s.flushing)),
         figure("percent_repaired", "Percent repaired", Float(percent)),
         figure("bytes_repaired", "Bytes repaired", Memory(s.repaired_bytes)),
@@ -123,6 +182,26 @@ fn figures(s: &TableStatistics, snapshot_bytes: u64) -> Vec<Figure> {
             "Compacted partition mean bytes",
             size(&s.partition_sizes, Counts::mean),
         ),
+        figure(
+            "average_live_cells_per_slice_last_five_minutes",
+            "Average live cells per slice (last five minutes)",
+            Mean(live.mean()),
+        ),
+        figure(
+            "maximum_live_cells_per_slice_last_five_minutes",
+            "Maximum live cells per slice (last five minutes)",
+            Count(live.max()),
+        ),
+        figure(
+            "average_tombstones_per_slice_last_five_minutes",
+            "Average tombstones per slice (last five minutes)",
+            Mean(dead.mean()),
+        ),
+        figure(
+            "maximum_tombstones_per_slice_last_five_minutes",
+            "Maximum tombstones per slice (last five minutes)",
+            Count(dead.max()),
+        ),
         figure("droppable_tombstone_ratio", "Droppable tombstone ratio", Ratio(droppable, true)),
         figure("top_tombstone_partitions", "", Raw("{ }")),
         figure("top_size_partitions", "", Raw("{ }")),
@@ -140,6 +219,8 @@ impl Figure {
         match self.value {
             Value::Count(n) | Value::Size(n) | Value::Memory(n) => n as f64,
             Value::Float(f) | Value::Ratio(f, _) => f,
+            Value::Latency(f) | Value::Mean(f) if f.is_nan() => 0.0,
+            Value::Latency(f) | Value::Mean(f) => f,
             Value::Raw(_) | Value::RawText(_) => 0.0,
         }
     }
@@ -153,6 +234,8 @@ impl Figure {
             Value::Memory(n) => memory_size(n),
             Value::Float(f) => double(f),
             Value::Ratio(f, _) => format!("{f:.5}"),
+            Value::Latency(f) => format!("{f:.3} ms"),
+            Value::Mean(f) => double(f),
             Value::Raw(_) | Value::RawText(_) => return None,
         })
     }
@@ -164,6 +247,8 @@ impl Figure {
             Value::Size(_) => (self.text(human).unwrap_or_default(), true),
             Value::Float(f) | Value::Ratio(f, false) => (double(f), false),
             Value::Ratio(f, true) => (format!("{f:.5}"), true),
+            Value::Latency(f) => (format!("{f:.3}"), true),
+            Value::Mean(f) => (double(f), f.is_nan()),
             Value::Raw(raw) => (raw.into(), false),
             Value::RawText(raw) => (raw.into(), true),
         }
@@ -199,21 +284,27 @@ pub(crate) async fn table_stats(admin: &Rc<Admin>, request: &Request, out: &mut 
     let all = tables.len();
     let mut measured = Vec::with_capacity(all);
     let snapshots = admin.shard.snapshots().await?;
+    let used = admin.shard.measured(&MEASURES).await?;
     for table in tables {
         let statistics = admin.shard.statistics(table.id).await?;
         let directory = shard::directory_of(&admin.shard.node_config().directory, &table);
         let own = snapshots.iter().filter(|found| found.directory.starts_with(&directory));
         let snapshot_bytes = own.map(|found| found.sstable_bytes).sum();
-        measured.push(Measured { table, figures: figures(&statistics, snapshot_bytes), flushing: statistics.flushing });
+        let figures = figures(&statistics, &Used::of(&used, &table), snapshot_bytes);
+        measured.push(Shown { table, figures, flushing: statistics.flushing });
+    }
+    let mut work: BTreeMap<String, Work> = BTreeMap::new();
+    for table in keyspaces(&admin.shard.schema()).flat_map(|keyspace| keyspace.tables.values()) {
+        work.entry(table.keyspace.clone()).or_default().add(&Used::of(&used, table));
     }
     if let Some(key) = sort {
         measured.sort_by(|a, b| compare(key, a, b));
         measured.truncate(top.unwrap_or(usize::MAX));
     }
     match format {
-        "" => text(&measured, all, sort, top, human, out),
-        "json" => json(&measured, all, human, out),
-        _ => yaml(&measured, all, human, out),
+        "" => text(&measured, &work, all, sort, top, human, out),
+        "json" => json(&measured, &work, all, human, out),
+        _ => yaml(&measured, &work, all, human, out),
     }
     Ok(())
 }
@@ -249,9 +340,9 @@ fn chosen(admin: &Admin, request: &Request) -> Result<Vec<Arc<Table>>, Refused> 
 }
 
 /// Names ascend, figures descend.
-fn compare(key: &str, a: &Measured, b: &Measured) -> Ordering {
+fn compare(key: &str, a: &Shown, b: &Shown) -> Ordering {
     let figure =
-        |measured: &Measured| measured.figures.iter().find(|figure| figure.key == key).map_or(0.0, Figure::number);
+        |measured: &Shown| measured.figures.iter().find(|figure| figure.key == key).map_or(0.0, Figure::number);
     let by_name = (&a.table.keyspace, &a.table.name).cmp(&(&b.table.keyspace, &b.table.name));
     match key {
         "full_name" => by_name,
@@ -260,22 +351,30 @@ fn compare(key: &str, a: &Measured, b: &Measured) -> Ordering {
     }
 }
 
-fn by_keyspace(measured: &[Measured]) -> BTreeMap<&str, Vec<&Measured>> {
-    let mut found: BTreeMap<&str, Vec<&Measured>> = BTreeMap::new();
+fn by_keyspace(measured: &[Shown]) -> BTreeMap<&str, Vec<&Shown>> {
+    let mut found: BTreeMap<&str, Vec<&Shown>> = BTreeMap::new();
     for one in measured {
         found.entry(&one.table.keyspace).or_default().push(one);
     }
     found
 }
 
-fn text(measured: &[Measured], all: usize, sort: Option<&str>, top: Option<usize>, human: bool, out: &mut String) {
+fn text(
+    measured: &[Shown],
+    work: &BTreeMap<String, Work>,
+    all: usize,
+    sort: Option<&str>,
+    top: Option<usize>,
+    human: bool,
+    out: &mut String,
+) {
     let _ = write!(out, "Total number of tables: {all}");
     if let Some(top) = top {
         let _ = write!(out, " (showing top {} by {})", top.min(measured.len()), sort.unwrap_or_default());
     }
     out.push('\n');
     out.push_str(RULE);
-    let show = |indent: &str, one: &Measured, out: &mut String| {
+    let show = |indent: &str, one: &Shown, out: &mut String| {
         for figure in &one.figures {
             if let Some(text) = figure.text(human) {
                 let _ = writeln!(out, "{indent}{}: {text}", figure.title);
@@ -293,7 +392,14 @@ fn text(measured: &[Measured], all: usize, sort: Option<&str>, top: Option<usize
     }
     for (keyspace, tables) in by_keyspace(measured) {
         let flushing: u64 = tables.iter().map(|one| one.flushing).sum();
-        let _ = write!(out, "Keyspace: {keyspace}\n\tPending Flushes: {flushing}\n");
+        let work = work.get(keyspace).copied().unwrap_or_default();
+        let [read, write] = work.latencies().map(double);
+        let _ = write!(
+            out,
+            "Keyspace: {keyspace}\n\tRead Count: {}\n\tRead Latency: {read} ms\n\tWrite Count: {}\n\tWrite Latency: {write} \
+             ms\n\tPending Flushes: {flushing}\n",
+            work.reads, work.writes
+        );
         for one in tables {
             let _ = writeln!(out, "\t\tTable: {}", one.table.name);
             show("\t\t", one, out);
@@ -302,7 +408,7 @@ fn text(measured: &[Measured], all: usize, sort: Option<&str>, top: Option<usize
     }
 }
 
-fn json(measured: &[Measured], all: usize, human: bool, out: &mut String) {
+fn json(measured: &[Shown], work: &BTreeMap<String, Work>, all: usize, human: bool, out: &mut String) {
     let _ = write!(out, "{{\n  \"total_number_of_tables\" : {all}");
     for (keyspace, tables) in by_keyspace(measured) {
         let flushing: u64 = tables.iter().map(|one| one.flushing).sum();
@@ -321,12 +427,21 @@ fn json(measured: &[Measured], all: usize, human: bool, out: &mut String) {
                 format!("      \"{}\" : {{\n{}\n      }}", one.table.name, figures.join(",\n"))
             })
             .collect();
-        let _ = write!(out, "{}\n    }},\n    \"pending_flushes\" : {flushing}\n  }}", tables.join(",\n"));
+        let work = work.get(keyspace).copied().unwrap_or_default();
+        let [read, write] = work.latencies().map(|mean| if mean.is_nan() { "null".into() } else { double(mean) });
+        let _ = write!(
+            out,
+            "{}\n    }},\n    \"read_latency_ms\" : {read},\n    \"pending_flushes\" : {flushing},\n    \"write_count\" : \
+             {},\n    \"read_latency\" : {read},\n    \"write_latency_ms\" : {write},\n    \"read_count\" : {}\n  }}",
+            tables.join(",\n"),
+            work.writes,
+            work.reads
+        );
     }
     out.push_str("\n}\n");
 }
 
-fn yaml(measured: &[Measured], all: usize, human: bool, out: &mut String) {
+fn yaml(measured: &[Shown], work: &BTreeMap<String, Work>, all: usize, human: bool, out: &mut String) {
     let _ = writeln!(out, "total_number_of_tables: {all}");
     for (keyspace, tables) in by_keyspace(measured) {
         let flushing: u64 = tables.iter().map(|one| one.flushing).sum();
@@ -335,12 +450,23 @@ fn yaml(measured: &[Measured], all: usize, human: bool, out: &mut String) {
             let _ = writeln!(out, "    {}:", one.table.name);
             for figure in &one.figures {
                 let _ = match figure.data(human) {
+                    (value, true) if value == "NaN" => {
+                        let dot = if matches!(figure.value, Value::Mean(_)) { "." } else { "" };
+                        writeln!(out, "      {}: {dot}NaN", figure.key)
+                    }
                     (value, true) => writeln!(out, "      {}: '{value}'", figure.key),
                     (value, false) => writeln!(out, "      {}: {}", figure.key, value.replace("{ }", "{}")),
                 };
             }
         }
-        let _ = writeln!(out, "  pending_flushes: {flushing}");
+        let work = work.get(keyspace).copied().unwrap_or_default();
+        let [read, write] = work.latencies().map(|mean| if mean.is_nan() { ".NaN".into() } else { double(mean) });
+        let _ = writeln!(
+            out,
+            "  read_latency_ms: {read}\n  pending_flushes: {flushing}\n  write_count: {}\n  read_latency: {read}\n  \
+             write_latency_ms: {write}\n  read_count: {}",
+            work.writes, work.reads
+        );
     }
     out.push('\n');
 }
@@ -367,18 +493,35 @@ pub(crate) async fn table_histograms(admin: &Rc<Admin>, request: &Request, out: 
         }
         _ => return usage("tablehistograms requires keyspace and table name arguments"),
     };
+    let used = admin.shard.measured(&MEASURES).await?;
     for table in tables {
+        let Used([reads, writes, ..]) = &Used::of(&used, &table);
         let statistics = admin.shard.statistics(table.id).await?;
         let (sizes, cells) = (&statistics.partition_sizes, &statistics.cell_counts);
         let _ = writeln!(out, "{}/{} histograms", table.keyspace, table.name);
-        let _ = writeln!(out, "{:<10}{:>18}{:>18}", "Percentile", "Partition Size", "Cell Count");
-        let _ = writeln!(out, "{:<10}{:>18}{:>18}", "", "(bytes)", "");
+        let mut rest = String::new();
+        let mut line = |part: &str, read: u64, write: u64, size: i64, cells: i64| {
+            let micros = |nanos: u64| nanos as f64 / NANOS_PER_MICROSECOND;
+            let (read, write) = (micros(read), micros(write));
+            let _ = writeln!(rest, "{part:<10}{read:>18.2}{write:>18.2}{size:>18}{cells:>18}");
+        };
         for part in [50u8, 75, 95, 98, 99] {
-            let of = |counts: &Counts| counts.percentile(f64::from(part) / 100.0);
-            let _ = writeln!(out, "{:<10}{:>18}{:>18}", format!("{part}%"), of(sizes), of(cells));
+            let share = f64::from(part) / 100.0;
+            let of = |counts: &Counts| counts.percentile(share);
+            line(&format!("{part}%"), reads.percentile(share), writes.percentile(share), of(sizes), of(cells));
         }
-        let _ = writeln!(out, "{:<10}{:>18}{:>18}", "Min", sizes.min(), cells.min());
-        let _ = writeln!(out, "{:<10}{:>18}{:>18}\n", "Max", sizes.max(), cells.max());
+        line("Min", reads.min(), writes.min(), sizes.min(), cells.min());
+        line("Max", reads.max(), writes.max(), sizes.max(), cells.max());
+        let heads = ["Percentile", "Read Latency", "Write Latency", "Partition Size", "Cell Count"];
+        let units = ["", "(micros)", "(micros)", "(bytes)", ""];
+        for [first, others @ ..] in [heads, units] {
+            let _ = write!(out, "{first:<10}");
+            others.iter().for_each(|head| {
+                let _ = write!(out, "{head:>18}");
+            });
+            out.push('\n');
+        }
+        let _ = writeln!(out, "{rest}");
     }
     Ok(())
 }

@@ -7,14 +7,17 @@
 //! Invariants: what may be a secret is not shown.
 
 use super::{Config, keys};
-use serde_norway::Value;
-use shard::SyncMode;
+use serde_norway::{Mapping, Value};
+use shard::{OLD_SETTINGS, SyncMode, Version};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 const DEFAULTS: &str = include_str!("defaults.txt");
 /// What Cassandra shows for secrets.
 const REDACTED: &str = "<REDACTED>";
+/// Options of options that are shown as a whole too, as in Cassandra.
+const PLAIN_TOO: [&str; 5] =
+    ["authenticator", "authorizer", "internode_authenticator", "network_authorizer", "role_manager"];
 /// Deepest nesting of what is shown of an option of options.
 const DEPTH_MAX: usize = 8;
 
@@ -25,11 +28,24 @@ pub(super) type Settings = BTreeMap<String, Option<String>>;
 pub(super) fn of_given(given: &BTreeMap<String, Value>) -> Settings {
     let mut settings: Settings = keys::all().map(|name| (name.to_string(), None)).collect();
     let lines = DEFAULTS.lines().filter(|line| !line.starts_with('#'));
-    for (name, value) in lines.filter_map(|line| line.split_once(' ')) {
-        settings.insert(name.into(), Some(value.into()));
+    for line in lines {
+        let (name, value) = match line.split_once(' ') {
+            Some((name, "''")) => (name, Some(String::new())),
+            Some((name, value)) => (name, Some(value.into())),
+            None => (line, None),
+        };
+        // An option of options is told by its parts.
+        if let Some((whole, _)) = name.split_once('.').filter(|(whole, _)| !PLAIN_TOO.contains(whole)) {
+            settings.remove(whole);
+        }
+        settings.insert(name.into(), value);
     }
     for (name, value) in given {
         put(&mut settings, name, value, 0);
+    }
+    for (old, new) in OLD_SETTINGS.iter().filter(|(old, _)| !given.contains_key(*old)) {
+        let value = settings.get(*new).cloned().flatten();
+        settings.insert((*old).into(), value);
     }
     settings
 }
@@ -37,6 +53,16 @@ pub(super) fn of_given(given: &BTreeMap<String, Value>) -> Settings {
 fn put(settings: &mut Settings, name: &str, value: &Value, depth: usize) {
     let is_secret = ["password", "keystore", "truststore"].iter().any(|word| name.contains(word));
     let text = match value {
+        // The parameters of a class.
+        Value::Mapping(mapping) if name.ends_with(".parameters") => Some(parameters([mapping])),
+        Value::Sequence(items) if name.ends_with(".parameters") => {
+            Some(parameters(items.iter().filter_map(Value::as_mapping)))
+        }
+        // A class with its parameters is a list of one.
+        Value::Sequence(items) if depth < DEPTH_MAX && matches!(items.as_slice(), [Value::Mapping(_)]) => {
+            items.iter().for_each(|item| put(settings, name, item, depth + 1));
+            return;
+        }
         Value::Mapping(mapping) if depth < DEPTH_MAX => {
             settings.remove(name);
             for (key, value) in mapping {
@@ -55,6 +81,12 @@ fn put(settings: &mut Settings, name: &str, value: &Value, depth: usize) {
         other => Some(one(other)),
     };
     settings.insert(name.into(), text);
+}
+
+/// Parameters as Cassandra shows them: `{seeds=127.0.0.1}`.
+fn parameters<'m>(mappings: impl IntoIterator<Item = &'m Mapping>) -> String {
+    let pairs = mappings.into_iter().flatten().map(|(name, value)| format!("{}={}", one(name), one(value)));
+    format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
 }
 
 /// A part of a list.
@@ -99,7 +131,9 @@ impl Config {
         let directory = self.directory.display();
         let plain = [
             ("authenticator", "AllowAllAuthenticator".into()),
+            ("authenticator.class_name", "AllowAllAuthenticator".into()),
             ("authorizer", "AllowAllAuthorizer".into()),
+            ("authorizer.class_name", "AllowAllAuthorizer".into()),
             ("cluster_name", self.cluster_name.clone()),
             ("commitlog_segment_size", format!("{}MiB", self.segment_bytes >> 20)),
             ("commitlog_segment_size_in_mb", (self.segment_bytes >> 20).to_string()),
@@ -117,6 +151,7 @@ impl Config {
             ("num_tokens", self.num_tokens.to_string()),
             ("partitioner", "org.apache.cassandra.dht.Murmur3Partitioner".into()),
             ("rpc_address", self.rpc_address.to_string()),
+            ("sstable.selected_format", if self.sstables.version == Version::Da { "bti" } else { "big" }.into()),
             ("start_native_transport", "true".into()),
             ("storage_port", self.storage_port.to_string()),
             // The only one that is not Cassandra's: the version of this program.
@@ -144,7 +179,7 @@ mod tests {
     #[test]
     fn settings_are_defaults_then_what_was_given_then_what_is_used() {
         let file = "cluster_name: 'A B'\nconcurrent_reads: 7\nread_request_timeout: 3s\nhinted_handoff_disabled_datacenters: \
-                    [a, b]\nseed_provider:\n  class_name: S\nserver_encryption_options:\n  keystore_password: x\n";
+                    [a, b]\nseed_provider:\n  - class_name: S\n    parameters:\n      - seeds: 1.2.3.4,5.6.7.8\nserver_encryption_options:\n  keystore_password: x\n";
         let config = Config::read(file, &["num_tokens=4".into()]).expect("valid");
         for (name, expected) in [
             ("cluster_name", Some("A B")),
@@ -154,11 +189,19 @@ mod tests {
             ("hinted_handoff_disabled_datacenters", Some("[a, b]")),
             ("seed_provider.class_name", Some("S")),
             ("server_encryption_options.keystore_password", Some("<REDACTED>")),
+            ("server_encryption_options.enabled", Some("false")),
+            ("server_encryption_options", None),
+            ("full_query_logging_options.archive_command", Some("")),
+            ("server_encryption_options_enabled", Some("false")),
+            ("authenticator.class_name", Some("AllowAllAuthenticator")),
+            ("sstable.selected_format", Some("bti")),
+            ("seed_provider.parameters", Some("{seeds=1.2.3.4,5.6.7.8}")),
             ("num_tokens", Some("4")),
             ("initial_token", None),
         ] {
             assert_eq!(value(&config, name).as_deref(), expected, "{name}");
         }
-        assert!(config.all_settings().len() >= 500);
+        assert!(config.all_settings().len() >= 600);
+        assert!(!config.all_settings().contains_key("audit_logging_options"));
     }
 }

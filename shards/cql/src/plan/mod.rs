@@ -10,6 +10,7 @@ mod modify;
 mod projection;
 mod select;
 mod term;
+mod virtual_change;
 
 pub use composite::{Composite, encode as encode_composite, part_type, rewritten};
 pub use condition::*;
@@ -21,6 +22,7 @@ pub use modify::*;
 pub use projection::{Expression, Group, Grouping, Projection};
 pub use select::*;
 pub use term::{Context, Term, Value};
+pub use virtual_change::check_virtual;
 
 use model::key::{Token, push_composite};
 use model::{CqlType, Failure, Table};

@@ -42,6 +42,8 @@ pub struct Modify {
     pub json: Option<JsonInsert>,
     /// IF.
     pub conditions: Conditions,
+    /// Whether the table has no storage: few of those take changes.
+    pub is_virtual: bool,
 }
 
 /// What is done to one column.

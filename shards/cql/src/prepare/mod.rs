@@ -7,8 +7,8 @@ mod select;
 use crate::ast::{self, Body, TableName};
 use crate::define;
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
-use crate::plan::{BatchKind, ColumnSpec, Describe, DescribeTarget, Plan, Prepared, Term, timeout_of};
-use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
+use crate::plan::{ColumnSpec, Describe, DescribeTarget, Plan, Prepared, Term, timeout_of};
+use model::schema::SYSTEM_KEYSPACES;
 use model::{CqlType, ErrorCode, Failure, Schema, Table};
 use std::sync::Arc;
 
@@ -53,35 +53,14 @@ impl<'s> Resolver<'s> {
         Scope::new(table.clone(), self.schema.keyspace(&table.keyspace).cloned())
     }
 
-    /// The same for a table that clients may change.
+    /// The same for a table that clients may change, or that has no storage and says itself what it takes.
     fn writable_table(&self, name: &TableName) -> Result<&'s Arc<Table>> {
         let table = self.table(name)?;
         let keyspace = table.keyspace.as_str();
         if SYSTEM_KEYSPACES.contains(&keyspace) {
             return Err(not_modifiable(keyspace));
         }
-        if VIRTUAL_KEYSPACES.contains(&keyspace) {
-            return Err(Failure::invalid(format!("Modification is not supported by table {}", table.full_name())));
-        }
         Ok(table)
-    }
-
-    /// The same for a table of a batch.
-    fn batched_table(&self, name: &TableName, kind: BatchKind) -> Result<&'s Arc<Table>> {
-        let table = self.table(name)?;
-        if kind == BatchKind::Logged && VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str()) {
-            return Err(Failure::invalid("Cannot include a virtual table statement in a logged batch"));
-        }
-        self.writable_table(name)
-    }
-
-    /// The same for a table that is emptied.
-    fn truncatable_table(&self, name: &TableName) -> Result<&'s Arc<Table>> {
-        let table = self.table(name)?;
-        if VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str()) {
-            return Err(Failure::invalid(format!("Truncation is not supported by table {}", table.full_name())));
-        }
-        self.writable_table(name)
     }
 }
 
@@ -101,12 +80,13 @@ pub(crate) fn prepare(statement: &ast::Statement, session: Option<&str>, schema:
             let timeout = prepare_timeout(modify.using.timeout.as_ref(), &scope, &mut markers)?;
             let modify_plan = prepare_modify(modify, &scope, &mut markers)?;
             modify_plan.check_counters()?;
+            modify_plan.check_virtual()?;
             let plan = Plan::Modify(modify_plan);
             Prepared { timeout, fully_qualified: modify.table.keyspace.is_some(), ..bare(plan) }
         }
         Body::Batch(batch) => prepare_batch(batch, &resolver, &mut markers)?,
         Body::Truncate { table, timeout } => {
-            let scope = resolver.scope_of(resolver.truncatable_table(table)?);
+            let scope = resolver.scope_of(resolver.writable_table(table)?);
             let timeout = prepare_timeout(timeout.as_ref(), &scope, &mut markers)?;
             let fully_qualified = table.keyspace.is_some();
             Prepared { timeout, fully_qualified, ..bare(Plan::Truncate(scope.table)) }

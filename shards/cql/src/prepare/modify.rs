@@ -10,7 +10,7 @@ use crate::plan::{
     ModifyKind, Operation, Plan, Prepared, Term, json_values, no_insert,
 };
 use crate::restrictions::{Purpose, Restrictions, gap, join, note_key};
-use model::schema::Layout;
+use model::schema::{Layout, VIRTUAL_KEYSPACES};
 use model::{ColumnKind, CqlType, Failure, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -95,7 +95,21 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
     };
     check_conditional(conditional, modify, &table)?;
     let Built { kind, keys, clustering, operations, statics, rows } = built;
-    Ok(Modify { kind, table, keys, clustering, operations, statics, rows, timestamp, ttl, json, conditions })
+    let is_virtual = VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str());
+    Ok(Modify {
+        kind,
+        table,
+        keys,
+        clustering,
+        operations,
+        statics,
+        rows,
+        timestamp,
+        ttl,
+        json,
+        conditions,
+        is_virtual,
+    })
 }
 
 /// What a statement with IF may not have, told after what is wrong with the statement itself.
@@ -293,7 +307,7 @@ pub(crate) fn prepare_batch(
     let mut fully_qualified = true;
     let mut conditional = false;
     for modify in &batch.statements {
-        let table = resolver.batched_table(&modify.table, batch.kind)?;
+        let table = resolver.writable_table(&modify.table)?;
         fully_qualified &= modify.table.keyspace.is_some();
         let scope = match &mut scope {
             Some(scope) if Arc::ptr_eq(&scope.table, table) => scope,
@@ -324,6 +338,7 @@ pub(crate) fn prepare_batch(
     check_batch(batch, conditional)?;
     let planned = Batch { kind: batch.kind, statements, conditional, timestamp };
     planned.check_counters()?;
+    planned.check_virtual()?;
     if conditional && !one_table {
         return Err(Failure::invalid(SEVERAL_TABLES));
     }

@@ -1,17 +1,18 @@
 //! Reads of named partitions: one core each, their rows in the order of the keys.
 
 use super::{Terms, join_all, too_many_calls};
+use crate::metrics::Measure;
 use crate::row_block::RowBlock;
 use crate::row_filter::RowFilter;
 use crate::tombstones::{self, Met, Tombstones};
 use crate::verbs::{ReadReply, ReadRequest, Request, Resume};
-use crate::{Shard, replica};
+use crate::{Shard, replica, virtual_tables};
 use cql::plan::Selector;
 use engine::index::IndexLookup;
 use model::failure::Detail;
 use model::query::{Partitions, ReadCommand, ReadEnd, Slice};
 use model::{ColumnId, DecoratedKey, ErrorCode, Failure, Table};
-use runtime::ShardId;
+use runtime::{Instant, ShardId};
 use std::sync::Arc;
 
 /// Bytes with which a page ends before it has all its rows.
@@ -143,6 +144,13 @@ impl ReadPlan {
         }
     }
 
+    /// Records how long a part of the read took. Tables without storage have no figures.
+    pub(crate) fn took(&self, shard: &Shard, measure: Measure, began: Instant) {
+        if !virtual_tables::is_virtual(&self.table) {
+            shard.figures().took(&self.table.id, measure, began);
+        }
+    }
+
     /// The failure of a read that took too long.
     pub(crate) fn timed_out(&self) -> Failure {
         let detail = Detail::ReadTimeout {
@@ -177,14 +185,24 @@ pub(crate) async fn read_key(
 ) -> Result<ReadReply, Failure> {
     let to = shard.route(plan.local, key.token);
     let request = plan.request(Partitions::Key(key), resume, limits.rows_max, limits.block_bytes(), places);
+    let began = runtime::now();
     if to == shard.id()
         && let Some(result) = replica::read_now(shard, &request)
     {
-        return result.map_err(|failure| plan.failed(failure));
+        return match result {
+            Ok(reply) => {
+                shard.figures().read_here(&plan.table.id, began, reply.met);
+                Ok(reply)
+            }
+            Err(failure) => Err(plan.failed(failure)),
+        };
     }
     // Boxed: what has to wait must not make the requests larger that do not.
     match Box::pin(runtime::timeout(plan.terms.timeout, read_on(shard, to, request))).await {
-        Some(result) => result.map_err(|failure| plan.failed(failure)),
+        Some(result) => {
+            plan.took(shard, Measure::CoordinatorRead, began);
+            result.map_err(|failure| plan.failed(failure))
+        }
         None => Err(plan.timed_out()),
     }
 }

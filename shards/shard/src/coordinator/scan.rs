@@ -12,6 +12,7 @@
 use super::join_all;
 use super::read::{Page, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_on, result_too_large};
 use crate::Shard;
+use crate::metrics::Measure;
 use crate::row_block::{RowBlock, merge_counted};
 use crate::tombstones::Met;
 use crate::verbs::{ReadReply, Resume};
@@ -75,8 +76,12 @@ pub(crate) async fn scan(
     resume: Option<Resume>,
     limits: PageLimits,
 ) -> Result<Page, Failure> {
+    let began = runtime::now();
     match runtime::timeout(plan.terms.timeout, merge(shard, plan, range, resume, limits)).await {
-        Some(page) => page.map_err(|failure| plan.failed(failure)),
+        Some(page) => {
+            plan.took(shard, Measure::CoordinatorScan, began);
+            page.map_err(|failure| plan.failed(failure))
+        }
         None => Err(plan.timed_out()),
     }
 }
@@ -184,6 +189,11 @@ pub(crate) enum Aggregated<'a> {
 
 /// The one row of an aggregate over `partitions`; no row if no row was found.
 pub(crate) async fn aggregate(shard: &Shard, plan: &ReadPlan, partitions: Aggregated<'_>) -> Result<RowBlock, Failure> {
+    let began = runtime::now();
+    let measure = match partitions {
+        Aggregated::Keys(_) => Measure::CoordinatorRead,
+        Aggregated::Range(_) => Measure::CoordinatorScan,
+    };
     // Values besides counts are those of the first row: of the first key as given, of the smallest token.
     let mut parts = match partitions {
         Aggregated::Keys(keys) => {
@@ -201,6 +211,7 @@ pub(crate) async fn aggregate(shard: &Shard, plan: &ReadPlan, partitions: Aggreg
             parts
         }
     };
+    plan.took(shard, measure, began);
     parts.retain(|part| part.rows > 0);
     Ok(merge_counted(&plan.selection, &parts))
 }

@@ -1,6 +1,7 @@
 //! Bringing mutations to the cores that own them and counting their acks.
 
 use super::{Terms, join_all, too_many_calls};
+use crate::metrics::Written;
 use crate::verbs::Request;
 use crate::{Shard, counter, replica};
 use model::failure::{Detail, Outcome};
@@ -55,21 +56,31 @@ async fn write_one(shard: &Shard, routed: Routed, terms: &Terms) -> Result<(), F
         if !shard.mailbox().has_room() {
             return Err(too_many_calls());
         }
+        let written = Written::of(&routed.mutation);
         let request = match routed.counts {
             true => Request::Count(routed.mutation),
             false => Request::Mutate { mutation: routed.mutation, system: false },
         };
         let call = shard.mailbox().call(to, request);
+        let began = runtime::now();
         return match Box::pin(runtime::timeout(terms.timeout, call)).await {
-            Some(reply) => reply.done(),
+            Some(reply) => {
+                shard.figures().coordinated(&written, began);
+                reply.done()
+            }
             None => Err(timed_out()),
         };
     }
     let owner = shard.clone();
     let mut applying: Pin<Box<_>> = Box::pin(async move {
         match routed.counts {
-            true => Box::pin(counter::apply(&owner, routed.mutation)).await,
-            false => replica::mutate(&owner, routed.mutation, false).await,
+            true => {
+                let (written, began) = (Written::of(&routed.mutation), runtime::now());
+                let result = Box::pin(counter::apply(&owner, routed.mutation)).await;
+                owner.figures().coordinated(&written, began);
+                result
+            }
+            false => replica::mutate_here(&owner, routed.mutation).await,
         }
     });
     match runtime::timeout(terms.timeout, applying.as_mut()).await {

@@ -16,7 +16,7 @@ use crate::coordinator::write::write;
 use crate::coordinator::{Terms, timed_out, write_terms};
 use crate::{Answer, BatchEntry, BatchKind, BatchStatement, Parameters, Response, Session, Shard};
 use cql::java_order::{in_hash_order, string_hash};
-use cql::plan::{Batch, Modify, Plan, check_kinds};
+use cql::plan::{Batch, Modify, Plan, check_kinds, check_virtual};
 use model::{Consistency, Failure};
 use std::rc::Rc;
 use std::time::Duration;
@@ -75,6 +75,7 @@ pub(crate) async fn message(
     });
     let plans = || parts.clone().map(|(modify, _)| modify);
     check_kinds(kind, false, plans())?;
+    check_virtual(kind, plans())?;
     let conditional = |statement: &Rc<Statement>| match &statement.prepared.plan {
         Plan::Modify(modify) => modify.is_conditional(),
         _ => false,
@@ -290,6 +291,16 @@ impl Building {
                 if tables.len() == 1 { "" } else { "s" }
             )),
             Some(BatchKind::Logged | BatchKind::Unlogged | BatchKind::Counter) | None => {}
+        }
+        let figures = shard.figures();
+        let histogram = match kind {
+            Some(BatchKind::Logged) => Some(&figures.logged_batches),
+            Some(BatchKind::Unlogged) => Some(&figures.unlogged_batches),
+            Some(BatchKind::Counter) => Some(&figures.counter_batches),
+            None => None,
+        };
+        if let Some(histogram) = histogram {
+            histogram.record(partitions as u64, runtime::now());
         }
         if let Some(terms) = terms {
             let (mutations, terms) = (mutations.finish()?, Terms { timeout, ..terms });

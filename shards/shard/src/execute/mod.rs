@@ -23,7 +23,7 @@ pub(crate) mod text_cache;
 
 use crate::row_block::RowBlock;
 use crate::verbs::{Defined, Request};
-use crate::{Answer, Parameters, Response, Rows, Session, Shard};
+use crate::{Answer, Parameters, Response, Rows, Session, Shard, virtual_tables};
 use binding::{Values, wrong_count_executed, wrong_count_queried};
 use cql::Prepared;
 use cql::plan::{Describe, Plan, Value};
@@ -45,6 +45,7 @@ pub(crate) async fn query(
     shard.trace_query(text, parameters);
     let statement = plan_text(shard, session, text, parameters.keyspace, Told::ToTrace)?;
     let values = Values::of(&statement.prepared.markers, parameters, wrong_count_queried)?;
+    shard.figures().regular_runs.increment();
     let mut answer = run(shard, session, &statement, &values, parameters).await?;
     if let Response::Rows(rows) = &mut answer.response {
         rows.result_metadata_id = None;
@@ -66,6 +67,7 @@ pub(crate) async fn execute(
         shard.trace_execute(statement.text(), parameters, &statement.prepared.markers, bound);
     }
     let values = values?;
+    shard.figures().prepared_runs.increment();
     run(shard, session, &statement, &values, parameters).await
 }
 
@@ -193,6 +195,10 @@ async fn run(
             };
             warnings.extend(answer.warnings);
             answer.response
+        }
+        Plan::Truncate(table) if virtual_tables::is_virtual(table) => {
+            virtual_tables::truncate(table)?;
+            Response::Void
         }
         Plan::Truncate(table) => {
             let timeout = timeout_of(shard, prepared, values, shard.config().truncate_timeout)?;

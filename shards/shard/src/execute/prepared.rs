@@ -221,6 +221,11 @@ impl StatementCache {
         }
     }
 
+    /// How many statements it holds.
+    pub(crate) fn count(&self) -> usize {
+        self.entries.len()
+    }
+
     fn has_room(&self) -> bool {
         self.bytes < self.bytes_max
     }
@@ -339,6 +344,7 @@ pub(crate) async fn install(
 async fn forget(shard: &Shard, evicted: Vec<[u8; 16]>) -> Result<(), Failure> {
     for id in evicted {
         if home_of(shard, &id) == shard.id() {
+            shard.figures().prepared_evicted.increment();
             let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
             let mutation = forgotten(&shard.schema_ref(), &id, shard.clock().timestamp(), now_in_seconds);
             shard.call(ShardId(0), Request::Mutate { mutation, system: true }).await.done()?;

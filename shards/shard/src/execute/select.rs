@@ -16,6 +16,7 @@ use crate::row_block::{RowBlock, counted_nothing};
 use crate::row_filter::RowFilter;
 use crate::tombstones::{self, Tombstones};
 use crate::verbs::Resume;
+use crate::virtual_tables::settings;
 use crate::{Parameters, Rows, Shard};
 use cql::plan::{Choice, Limit, PartitionRestriction, Select, Selector, Term, Value};
 use engine::index::{ENTRY_EXTRA_BYTES, IndexLookup};
@@ -55,6 +56,9 @@ pub(crate) async fn select(
     let target = target_of(shard, select, values)?;
     let slices = slices_of(shard, statement, select, values)?;
     let reads = !slices.is_empty() || reads_statics_of_no_rows(select);
+    if let (true, Target::Keys(keys)) = (local, &target) {
+        settings::warn(&select.table, keys, warnings);
+    }
     if let Target::Keys(keys) = &target
         && reads
     {

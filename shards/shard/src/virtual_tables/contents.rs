@@ -1,10 +1,12 @@
 //! What the virtual tables hold: the virtual schema, the clients of all cores, the settings, what is under way.
 //!
-//! Tables about things that do not exist here are empty: there are no row, key or counter caches.
+//! Tables about things that do not exist here are empty, as they are in Cassandra where those things do not happen:
+//! repairs, streams, hints, connections to other nodes, storage-attached indexes, caches of permissions, the log as a
+//! table (which Cassandra fills if its logging is configured so). Caches and filters of addresses have rows of zeros.
 
-use super::VirtualRows;
+use super::{VirtualRows, gossip, pools, tables};
 use crate::compaction_history::kind_of;
-use crate::ports::{Activity, Client, Observation};
+use crate::ports::{Client, Observation};
 use crate::schema::cells::frozen_text_map;
 use crate::schema::local::inet;
 use crate::verbs::{Reply, Request};
@@ -12,10 +14,16 @@ use crate::{Shard, TableAnswer, TableVerb};
 use model::{ColumnKind, Failure, Table};
 use std::sync::Arc;
 
-/// Cassandra's name for who changes the schema.
-const DEFINITIONS: &str = "MigrationStage";
-/// Cassandra's name for who executes requests.
-const REQUESTS: &str = "Native-Transport-Requests";
+/// Caches of Cassandra's that have a row whatever their size; here it is none.
+const CACHES: [&str; 3] = ["counters", "keys", "rows"];
+/// What Cassandra tells of looking at clients' addresses, which is not done here.
+const CIDR_LATENCIES: [&str; 3] = [
+    "CIDR checks latency (ns)",
+    "CIDR groups cache reload latency (ns)",
+    "Lookup IP in CIDR groups cache latency (ns)",
+];
+/// This machine's kind, as Java names it.
+const JAVA_ARCH: &str = if cfg!(target_arch = "x86_64") { "amd64" } else { std::env::consts::ARCH };
 
 /// Makes all rows of a virtual table.
 pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
@@ -42,28 +50,51 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
                 rows.push([("name", text(name)), ("value", value.as_deref().and_then(text))]);
             }
         }
+        ("system_views", "system_properties") => {
+            let directory = shard.config().directory.display().to_string();
+            let properties =
+                [("cassandra.storagedir", directory.as_str()), ("os.arch", JAVA_ARCH), ("os.name", "Linux")];
+            for (name, value) in properties {
+                rows.push([("name", text(name)), ("value", text(value))]);
+            }
+        }
         ("system_views", "clients") => {
             observe(shard).await?.iter().flat_map(|observation| &observation.clients).for_each(|client| {
                 push_client(rows, client);
             });
         }
-        ("system_views", "thread_pools") => {
-            let mut requests = Activity::default();
-            for observation in observe(shard).await? {
-                requests.add(&observation.requests);
-            }
-            push_pool(rows, REQUESTS, &requests);
-            push_pool(rows, DEFINITIONS, &shard.definitions_activity());
+        ("system_views", "caches") => CACHES.iter().for_each(|name| push_cache(rows, name)),
+        ("system_views", "cidr_filtering_metrics_counts") => {
+            rows.push([("name", text("CIDR groups cache reload count")), ("value", bigint(0))]);
         }
+        ("system_views", "cidr_filtering_metrics_latencies") => {
+            for name in CIDR_LATENCIES {
+                let zero = || double(0.0);
+                rows.push([
+                    ("name", text(name)),
+                    ("max", zero()),
+                    ("p50th", zero()),
+                    ("p95th", zero()),
+                    ("p999th", zero()),
+                    ("p99th", zero()),
+                ]);
+            }
+        }
+        ("system_views", "thread_pools") => pools::thread_pools(shard, rows).await?,
+        ("system_views", "queries") => pools::queries(shard, rows).await?,
+        ("system_views", "batch_metrics") => pools::batch_metrics(shard, rows).await?,
+        ("system_views", "cql_metrics") => pools::cql_metrics(shard, rows).await?,
         ("system_views", "sstable_tasks") => sstable_tasks(shard, rows).await?,
-        // Caches.
+        ("system_views", "snapshots") => snapshots(shard, rows).await?,
+        ("system_views", "gossip_info") => gossip::fill(shard, rows).await?,
+        ("system_views", name) => tables::fill(shard, name, rows).await?,
         _ => {}
     }
     Ok(())
 }
 
 /// What every core sees of its clients.
-async fn observe(shard: &Shard) -> Result<Vec<Observation>, Failure> {
+pub(super) async fn observe(shard: &Shard) -> Result<Vec<Observation>, Failure> {
     shard.call_all(|| Request::Observe).await.into_iter().map(Reply::observed).collect()
 }
 
@@ -128,9 +159,8 @@ fn push_client(rows: &mut VirtualRows<'_>, client: &Client) {
         let found = client.options.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
         found.and_then(|(_, value)| text(value))
     };
-    // Names are not asked for: that of the loopback address is known.
     let address = client.address.to_string();
-    let host = if matches!(address.as_str(), "127.0.0.1" | "::1") { "localhost" } else { &address };
+    let host = host_name(&address);
     rows.push([
         ("address", Some(inet(client.address))),
         ("port", int(i32::from(client.port))),
@@ -147,27 +177,55 @@ fn push_client(rows: &mut VirtualRows<'_>, client: &Client) {
     ]);
 }
 
-fn push_pool(rows: &mut VirtualRows<'_>, name: &str, activity: &Activity) {
-    let count = |count: u64| int(i32::try_from(count).unwrap_or(i32::MAX));
+fn push_cache(rows: &mut VirtualRows<'_>, name: &str) {
     rows.push([
         ("name", text(name)),
-        ("active_tasks", count(activity.active)),
-        ("active_tasks_limit", count(activity.active_max)),
-        ("blocked_tasks", bigint(activity.blocked)),
-        ("blocked_tasks_all_time", bigint(activity.blocked_in_all)),
-        ("completed_tasks", bigint(activity.completed)),
-        ("pending_tasks", count(activity.pending)),
+        ("capacity_bytes", bigint(0)),
+        ("entry_count", int(0)),
+        ("hit_count", bigint(0)),
+        ("hit_ratio", double(f64::NAN)),
+        ("recent_hit_rate_per_second", bigint(0)),
+        ("recent_request_rate_per_second", bigint(0)),
+        ("request_count", bigint(0)),
+        ("size_bytes", bigint(0)),
     ]);
 }
 
-fn text(text: &str) -> Option<Vec<u8>> {
+/// Snapshots of all tables.
+async fn snapshots(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
+    for found in shard.snapshots().await? {
+        let millis = |at: i64| at.to_be_bytes().to_vec();
+        rows.push([
+            ("name", text(&found.tag)),
+            ("keyspace_name", text(&found.keyspace)),
+            ("table_name", text(&found.table)),
+            ("created_at", found.manifest.created_at.map(millis)),
+            ("ephemeral", Some(vec![u8::from(found.manifest.ephemeral)])),
+            ("expires_at", found.manifest.expires_at.map(millis)),
+            ("size_on_disk", bigint(found.disk_bytes)),
+            ("true_size", bigint(found.true_bytes)),
+        ]);
+    }
+    Ok(())
+}
+
+pub(super) fn text(text: &str) -> Option<Vec<u8>> {
     Some(text.as_bytes().to_vec())
 }
 
-fn int(number: i32) -> Option<Vec<u8>> {
+pub(super) fn int(number: i32) -> Option<Vec<u8>> {
     Some(number.to_be_bytes().to_vec())
 }
 
-fn bigint(number: u64) -> Option<Vec<u8>> {
+pub(super) fn bigint(number: u64) -> Option<Vec<u8>> {
     Some(i64::try_from(number).unwrap_or(i64::MAX).to_be_bytes().to_vec())
+}
+
+pub(super) fn double(number: f64) -> Option<Vec<u8>> {
+    Some(number.to_be_bytes().to_vec())
+}
+
+/// Names are not asked for: that of the loopback address is known.
+pub(super) fn host_name(address: &str) -> &str {
+    if matches!(address, "127.0.0.1" | "::1") { "localhost" } else { address }
 }

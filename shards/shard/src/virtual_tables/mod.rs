@@ -8,11 +8,19 @@
 //! Invariants: they live on shard 0, as tables with LocalStrategy do; a page is resumed after the key and clustering of
 //! its last row, whatever has come and gone since; nothing is kept between two reads.
 
+mod changes;
 mod contents;
+mod gossip;
+mod pools;
+pub(crate) mod settings;
+mod tables;
+
+pub(crate) use changes::{VirtualChange, change, truncate};
 
 use crate::Shard;
 use crate::row_block::RowBlockSink;
 use crate::verbs::{ReadReply, ReadRequest};
+use model::key::{components, push_composite};
 use model::mutation::{Clustering, push_clustering};
 use model::query::{LiveRow, Partitions, ReadCommand, ReadEnd, RowSink, SinkState};
 use model::row::{Cell, CellContent};
@@ -41,7 +49,7 @@ struct VirtualRows<'t> {
 }
 
 struct VirtualRow {
-    /// The one component of the partition key.
+    /// The partition key, serialised.
     key: Vec<u8>,
     clustering: Vec<u8>,
     comparable: Vec<u8>,
@@ -49,22 +57,27 @@ struct VirtualRow {
 }
 
 /// A column's name and value.
-type Named<'v> = (&'v str, Option<Vec<u8>>);
+pub(super) type Named<'v> = (&'v str, Option<Vec<u8>>);
 
 impl VirtualRows<'_> {
     /// Adds a row. Columns that are not named are null; a name that is no column panics: a programmer's error.
     fn push<const N: usize>(&mut self, values: [Named<'_>; N]) {
         let mut row = VirtualRow { key: Vec::new(), clustering: Vec::new(), comparable: Vec::new(), cells: Vec::new() };
+        let mut keys: Vec<Vec<u8>> = vec![Vec::new(); self.table.partition_key_len];
         let mut components: Vec<Vec<u8>> = vec![Vec::new(); self.table.clustering_len];
         for (name, value) in values {
             let column = self.table.column(name);
             let column = column.unwrap_or_else(|| panic!("{} has no column {name}", self.table.full_name()));
             let Some(value) = value else { continue };
             match column.kind {
-                ColumnKind::PartitionKey => row.key = value,
+                ColumnKind::PartitionKey => keys[column.position as usize] = value,
                 ColumnKind::Clustering => components[column.position as usize] = value,
                 ColumnKind::Static | ColumnKind::Regular => row.cells.push((column.id, value)),
             }
+        }
+        match keys.as_mut_slice() {
+            [key] => row.key = std::mem::take(key),
+            several => push_composite(several.iter().map(Vec::as_slice), &mut row.key),
         }
         row.cells.sort_by_key(|(id, _)| *id);
         components.iter().for_each(|component| push_clustering(&mut row.clustering, component));
@@ -75,8 +88,15 @@ impl VirtualRows<'_> {
 
     /// Gives the rows that `command` asks for, in its order.
     fn give(mut self, command: &ReadCommand, sink: &mut dyn RowSink) -> ReadEnd {
-        let key_type = &self.table.columns[0].cql_type;
-        let by_key = |a: &[u8], b: &[u8]| value::compare(key_type, a, b);
+        let key = self.table.partition_key();
+        let by_key = |a: &[u8], b: &[u8]| {
+            let mut parts = key.iter().zip(components(a, key.len()).zip(components(b, key.len())));
+            let differing = parts.find_map(|(column, (a, b))| {
+                let order = value::compare(&column.cql_type, a, b);
+                order.is_ne().then_some(order)
+            });
+            differing.unwrap_or(Ordering::Equal)
+        };
         self.rows.sort_by(|a, b| by_key(&a.key, &b.key).then_with(|| a.comparable.cmp(&b.comparable)));
         let mut given = 0;
         for partition in self.rows.chunk_by(|a, b| a.key == b.key) {

@@ -43,6 +43,13 @@ pub(super) struct Cells<'a> {
     pieces: Vec<Piece<'a>>,
 }
 
+impl Cells<'_> {
+    /// Whether what is written first is the deletion of a value.
+    pub(super) fn first_deletes(&self) -> bool {
+        self.pieces.first().is_some_and(|piece| matches!(piece.what, What::Deleted | What::ColumnDeleted))
+    }
+}
+
 struct Piece<'a> {
     column: ColumnId,
     path: Option<Cow<'a, [u8]>>,

@@ -16,6 +16,7 @@ use super::timeout_of;
 use crate::coordinator::write::{Routed, write};
 use crate::coordinator::{Terms, timed_out, write_terms};
 use crate::verbs::Request;
+use crate::virtual_tables::{self, VirtualChange};
 use crate::{Parameters, Shard, replica};
 use cells::{Cells, Lists};
 use cql::plan::{Modify, ModifyKind, Term, Value, ttl_of};
@@ -206,6 +207,9 @@ impl Mutations {
         let table = &*modify.table;
         let keys = Keys::of(shard, table, &modify.keys, values)?;
         let change = Change::of(shard, modify, values, when)?;
+        if modify.is_virtual {
+            return change.of_virtual(table);
+        }
         for key in keys.iter() {
             let group = self.group(&modify.table, key, local);
             change.apply(group, table, modify.kind, when);
@@ -331,6 +335,18 @@ fn expiring(shard: &Shard, table: &Table, ttl: i32, kind: &str) -> Result<i32, F
 }
 
 impl<'a> Change<'a> {
+    /// What a table without storage says to it.
+    fn of_virtual(&self, table: &Table) -> Result<(), Failure> {
+        let kind = match (&self.rows, self.cells.first_deletes()) {
+            (Rows::Partition, _) if self.deletes_rows => VirtualChange::PartitionDeletion,
+            (Rows::Ranges(_), _) => VirtualChange::RangeDeletion,
+            _ if self.deletes_rows => VirtualChange::RowDeletion,
+            (_, true) => VirtualChange::ColumnDeletion,
+            (_, false) => VirtualChange::ColumnUpdate,
+        };
+        virtual_tables::change(table, kind)
+    }
+
     fn of(shard: &Shard, modify: &'a Modify, values: &'a Values<'_>, when: When) -> Result<Change<'a>, Failure> {
         let table = &*modify.table;
         let lists = Lists::new();

@@ -1,0 +1,189 @@
+//! The requests of a shard that wait for something: what `system_views.queries` shows.
+//!
+//! A request that never waits cannot be seen by anybody: nothing else runs on its core meanwhile. So it is noted when it
+//! waits for the first time, and costs nothing before that.
+
+use super::Figures;
+use crate::{BatchEntry, BatchStatement, Shard};
+use model::Consistency;
+use runtime::Instant;
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+/// Longest text of a request that is kept, bytes.
+pub(crate) const TEXT_BYTES_MAX: usize = 4096;
+
+/// What a request is about.
+pub(crate) enum Task {
+    /// A text of the log's kind.
+    Text(String),
+    /// EXECUTE: the id, how many values, the level.
+    Execute([u8; 16], usize, Consistency),
+}
+
+impl Task {
+    /// Of QUERY.
+    pub(crate) fn query(text: &str, page_size: Option<i32>, consistency: Consistency) -> Task {
+        let rows = page_size.unwrap_or(-1);
+        Task::Text(format!("QUERY {} [pageSize = {rows}] at consistency {}", cut(text), consistency.name()))
+    }
+
+    /// Of PREPARE.
+    pub(crate) fn prepare(text: &str) -> Task {
+        Task::Text(format!("PREPARE {}", cut(text)))
+    }
+
+    /// Of EXECUTE.
+    pub(crate) fn execute(id: &[u8], values: usize, consistency: Consistency) -> Task {
+        match id.try_into() {
+            Ok(id) => Task::Execute(id, values, consistency),
+            Err(_) => Task::Text("EXECUTE".into()),
+        }
+    }
+
+    /// Of BATCH.
+    pub(crate) fn batch(entries: &[BatchEntry<'_>], consistency: Consistency) -> Task {
+        let mut text = String::from("BATCH of [");
+        for (at, entry) in entries.iter().enumerate() {
+            if text.len() > TEXT_BYTES_MAX {
+                text.push_str("...");
+                break;
+            }
+            text.push_str(if at == 0 { "" } else { ", " });
+            match entry.statement {
+                BatchStatement::Text(statement) => text.push_str(cut(statement)),
+                BatchStatement::Id(id) => push_hex(id, &mut text),
+            }
+            let _ = write!(text, " with {} values", entry.values.len());
+        }
+        let _ = write!(text, "] at consistency {}", consistency.name());
+        Task::Text(text)
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Task::Text(text) => text.clone(),
+            Task::Execute(id, values, consistency) => {
+                let mut text = String::from("EXECUTE ");
+                push_hex(id, &mut text);
+                let _ = write!(text, " with {values} values at consistency {}", consistency.name());
+                text
+            }
+        }
+    }
+}
+
+/// The beginning of a text.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
+}
+
+fn push_hex(bytes: &[u8], out: &mut String) {
+    bytes.iter().for_each(|byte| write!(out, "{byte:02x}").unwrap_or_default());
+}
+
+/// The waiting requests of a shard, by place.
+#[derive(Default)]
+pub(crate) struct Running {
+    places: RefCell<Vec<Option<(Task, Instant)>>>,
+}
+
+/// A request under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RunningRequest {
+    /// Its place among those of its shard.
+    pub place: usize,
+    /// What it is, in Cassandra's words.
+    pub task: String,
+    /// How long it has run, microseconds.
+    pub running_micros: u64,
+}
+
+/// Takes a request out of the list.
+struct Place {
+    figures: Rc<Figures>,
+    place: usize,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(place) = self.figures.running.places.borrow_mut().get_mut(self.place) {
+            *place = None;
+        }
+    }
+}
+
+impl Running {
+    fn begin(&self, task: Task) -> usize {
+        let entry = Some((task, runtime::now()));
+        let mut places = self.places.borrow_mut();
+        match places.iter().position(Option::is_none) {
+            Some(place) => {
+                places[place] = entry;
+                place
+            }
+            None => {
+                places.push(entry);
+                places.len() - 1
+            }
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn list(&self) -> Vec<RunningRequest> {
+        let now = runtime::now();
+        let places = self.places.borrow();
+        let shown = places.iter().enumerate().filter_map(|(place, entry)| {
+            let (task, began) = entry.as_ref()?;
+            let running_micros = now.since(*began).as_micros() as u64;
+            Some(RunningRequest { place, task: task.describe(), running_micros })
+        });
+        shown.collect()
+    }
+}
+
+/// Serves a request; while it waits it is in the list of its shard.
+pub(crate) async fn watched<F: Future>(shard: &Shard, mut served: Pin<&mut F>, task: impl Fn() -> Task) -> F::Output {
+    let mut place = None;
+    std::future::poll_fn(move |cx| {
+        let polled = served.as_mut().poll(cx);
+        if polled.is_pending() && place.is_none() {
+            let figures = shard.figures().clone();
+            place = Some(Place { place: figures.running.begin(task()), figures });
+        }
+        polled
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_told_in_cassandras_words() {
+        let query = Task::query("SELECT 1", Some(5000), Consistency::LocalOne);
+        assert_eq!(query.describe(), "QUERY SELECT 1 [pageSize = 5000] at consistency LOCAL_ONE");
+        let execute = Task::execute(&[0xab; 16], 2, Consistency::One);
+        assert_eq!(execute.describe(), format!("EXECUTE {} with 2 values at consistency ONE", "ab".repeat(16)));
+        assert_eq!(Task::execute(b"short", 2, Consistency::One).describe(), "EXECUTE");
+        let entries = [
+            BatchEntry { statement: BatchStatement::Text("INSERT a"), values: Vec::new() },
+            BatchEntry { statement: BatchStatement::Id(&[1, 255]), values: Vec::new() },
+        ];
+        let batch = Task::batch(&entries, Consistency::Quorum);
+        assert_eq!(batch.describe(), "BATCH of [INSERT a with 0 values, 01ff with 0 values] at consistency QUORUM");
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        let long = "é".repeat(TEXT_BYTES_MAX);
+        assert_eq!(cut(&long).len(), TEXT_BYTES_MAX);
+        assert_eq!(cut(&long[..TEXT_BYTES_MAX]).len(), TEXT_BYTES_MAX);
+        let entries = vec![BatchEntry { statement: BatchStatement::Text(&long), values: Vec::new() }; 9];
+        assert!(Task::batch(&entries, Consistency::One).describe().contains("with 0 values...] at"));
+    }
+}

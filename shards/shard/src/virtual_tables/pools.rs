@@ -1,0 +1,120 @@
+//! Virtual tables of what is under way and what was: stages of work, running requests, batches, prepared statements.
+//!
+//! The stages are those of Cassandra's that exist here: requests of clients, definitions, compactions, flushes.
+
+use super::VirtualRows;
+use super::contents::{bigint, double, int, observe, text};
+use crate::metrics::Distribution;
+use crate::ports::Activity;
+use crate::{Shard, TableAnswer, TableVerb};
+use model::Failure;
+
+/// Cassandra's name for who merges SSTables.
+const COMPACTIONS: &str = "CompactionExecutor";
+/// Cassandra's name for who writes memtables.
+const FLUSHES: &str = "MemtableFlushWriter";
+/// Cassandra's name for who changes the schema.
+const DEFINITIONS: &str = "MigrationStage";
+/// Cassandra's name for who executes requests.
+const REQUESTS: &str = "Native-Transport-Requests";
+
+/// `thread_pools`.
+pub(super) async fn thread_pools(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
+    let mut requests = Activity::default();
+    for observation in observe(shard).await? {
+        requests.add(&observation.requests);
+    }
+    push_pool(rows, REQUESTS, &requests);
+    push_pool(rows, DEFINITIONS, &shard.definitions_activity());
+    let mut compactions = Activity::default();
+    for answer in shard.on_every_shard(TableVerb::Compactions).await? {
+        let TableAnswer::Compactions(statistics) = answer else { continue };
+        compactions.add(&Activity {
+            active: statistics.running.len() as u64,
+            active_max: 1,
+            pending: statistics.pending.values().sum::<usize>() as u64,
+            completed: statistics.completed,
+            ..Activity::default()
+        });
+    }
+    push_pool(rows, COMPACTIONS, &compactions);
+    let mut flushes = Activity::default();
+    for answer in shard.on_every_shard(TableVerb::Flushes).await? {
+        let TableAnswer::Flushes { running, completed } = answer else { continue };
+        flushes.add(&Activity { active: running, active_max: 1, completed, ..Activity::default() });
+    }
+    push_pool(rows, FLUSHES, &flushes);
+    Ok(())
+}
+
+fn push_pool(rows: &mut VirtualRows<'_>, name: &str, activity: &Activity) {
+    let count = |count: u64| int(i32::try_from(count).unwrap_or(i32::MAX));
+    rows.push([
+        ("name", text(name)),
+        ("active_tasks", count(activity.active)),
+        ("active_tasks_limit", count(activity.active_max)),
+        ("blocked_tasks", bigint(activity.blocked)),
+        ("blocked_tasks_all_time", bigint(activity.blocked_in_all)),
+        ("completed_tasks", bigint(activity.completed)),
+        ("pending_tasks", count(activity.pending)),
+    ]);
+}
+
+/// `queries`: a place among the waiting requests of a core stands for Cassandra's thread; nothing waits to be begun.
+pub(super) async fn queries(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
+    for (core, figures) in shard.request_figures().await?.into_iter().enumerate() {
+        for running in figures.running {
+            rows.push([
+                ("thread_id", text(&format!("{REQUESTS}-{core}-{}", running.place))),
+                ("queued_micros", bigint(0)),
+                ("running_micros", bigint(running.running_micros)),
+                ("task", text(&running.task)),
+            ]);
+        }
+    }
+    Ok(())
+}
+
+/// `batch_metrics`.
+pub(super) async fn batch_metrics(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
+    let mut kinds: [Distribution; 3] = Default::default();
+    for figures in shard.request_figures().await? {
+        let of_core = [figures.counter_batches, figures.logged_batches, figures.unlogged_batches];
+        kinds.iter_mut().zip(&of_core).for_each(|(sum, part)| sum.add(part));
+    }
+    for (kind, found) in ["counter", "logged", "unlogged"].iter().zip(&kinds) {
+        let percentile = |part| double(found.percentile(part) as f64);
+        rows.push([
+            ("name", text(&format!("partitions_per_{kind}_batch"))),
+            ("max", bigint(found.max())),
+            ("p50th", percentile(0.5)),
+            ("p999th", percentile(0.999)),
+            ("p99th", percentile(0.99)),
+        ]);
+    }
+    Ok(())
+}
+
+/// `cql_metrics`.
+pub(super) async fn cql_metrics(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
+    let (mut prepared, mut evicted, mut prepared_runs, mut regular_runs) = (0, 0, 0, 0);
+    for figures in shard.request_figures().await? {
+        prepared = prepared.max(figures.prepared);
+        evicted += figures.prepared_evicted;
+        prepared_runs += figures.prepared_runs;
+        regular_runs += figures.regular_runs;
+    }
+    let all = prepared_runs + regular_runs;
+    let ratio = if all == 0 { 0.0 } else { prepared_runs as f64 / all as f64 };
+    let values = [
+        ("prepared_statements_count", prepared as f64),
+        ("prepared_statements_evicted", evicted as f64),
+        ("prepared_statements_executed", prepared_runs as f64),
+        ("prepared_statements_ratio", ratio),
+        ("regular_statements_executed", regular_runs as f64),
+    ];
+    for (name, value) in values {
+        rows.push([("name", text(name)), ("value", double(value))]);
+    }
+    Ok(())
+}
