@@ -11,6 +11,8 @@ mod clock;
 mod counters;
 #[path = "requests/definitions.rs"]
 mod definitions;
+#[path = "requests/figures.rs"]
+mod figures;
 #[path = "requests/list_batches.rs"]
 mod list_batches;
 #[path = "requests/reads.rs"]

@@ -62,6 +62,8 @@ fn push_pool(rows: &mut VirtualRows<'_>, name: &str, activity: &Activity) {
 
 /// `queries`: a place among the waiting requests of a core stands for Cassandra's thread; nothing waits to be begun.
 pub(super) async fn queries(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
+    // With that the request itself waits, and is shown too.
+    runtime::yield_now().await;
     for (core, figures) in shard.request_figures().await?.into_iter().enumerate() {
         for running in figures.running {
             rows.push([
