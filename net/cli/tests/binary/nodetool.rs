@@ -22,11 +22,11 @@ fn texts(output: Output) -> (i32, String, String) {
 
 /// Without figures: words with a digit are the same, so are units, and lines that are then equal come once.
 pub(crate) fn masked(text: &str) -> Vec<String> {
-    let word = |word: &str| match word.trim_end_matches(',') {
+    let word = |word: &str| match word.trim_matches([',', '"', '.']) {
         "bytes" | "KiB" | "MiB" | "GiB" => "B".to_owned(),
-        "NaN" => "N".to_owned(),
-        word if word.contains(|c: char| c.is_ascii_digit()) => "N".to_owned(),
-        word => word.to_owned(),
+        "NaN" | "null" => "N".to_owned(),
+        plain if plain.contains(|c: char| c.is_ascii_digit()) => "N".to_owned(),
+        _ => word.trim_end_matches(',').to_owned(),
     };
     let line = |line: &str| line.split_whitespace().map(word).collect::<Vec<_>>().join(" ");
     let mut lines: Vec<String> = text.lines().map(line).collect();
