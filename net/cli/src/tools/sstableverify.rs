@@ -1,7 +1,8 @@
 //! `sstableverify`: whether the files of a table are sound.
 //!
-//! 1. Each SSTable opens, and its Data.db agrees with its digest.
+//! 1. Each SSTable is of the latest version if `-c` asks for it, opens, and its Data.db agrees with its digest.
 //! 2. With `-e` every partition is read to its end, in order, and every block checked.
+//! 3. With `-t` every key is in one of the ranges. Cassandra's tool takes these and looks at none of them.
 
 use super::files::{Location, Opened};
 use super::options::{Known, flag};
@@ -9,6 +10,8 @@ use super::tables::{DATA_DIRECTORY, asked, directories, sstables, usage};
 use super::values::hex;
 use super::{Failure, Output};
 use model::DecoratedKey;
+use model::key::Token;
+use server::admin::figures::memory_size;
 use sstable::row_codec::raw::Item;
 use sstable::{Component, Version};
 
@@ -22,7 +25,7 @@ const OPTIONS: &[Known] = &[
     flag("h", "help"),
     flag("q", "quick"),
     flag("r", "mutate_repair_status"),
-    Known { short: "t", long: "token_range", values_max: 1 },
+    Known { short: "t", long: "token_range", values_max: usize::MAX },
     flag("v", "verbose"),
     Known { short: "", long: "data-dir", values_max: 1 },
 ];
@@ -62,32 +65,40 @@ pub(crate) fn run(arguments: &[String], output: &mut Output<'_>) -> Result<u8, F
         let wrong = "verify will not run without -f or --force. See CASSANDRA-17017 for details.";
         return usage(USAGE, wrong, output);
     }
-    for refused in ["c", "r", "t"] {
-        if given.has(refused) {
-            return Err(Failure(format!("-{refused} is not supported")));
-        }
+    if given.has("r") {
+        return Err(Failure("-r is not supported: there is no repair".into()));
     }
-    let (extended, verbose) = (given.has("e"), given.has("v"));
+    let ranges = given.values("t").map(token_range).collect::<Result<Vec<TokenRange>, Failure>>()?;
+    let asked = Asked { extended: given.has("e"), verbose: given.has("v"), latest: given.has("c"), ranges };
+    let Asked { extended, verbose, latest, ranges } = &asked;
+    let tokens: Vec<String> = ranges.iter().map(|TokenRange(after, last)| format!("({after},{last}]")).collect();
     writeln!(
         output.out,
         "sstableverify using the following options: Options{{keyspaceName='{keyspace}', cfName='{table}', \
-         debug={}, verbose={verbose}, extended={extended}, checkVersion=false, mutateRepairStatus=false, quick={}, \
-         tokens=[]}}",
+         debug={}, verbose={verbose}, extended={extended}, checkVersion={latest}, mutateRepairStatus=false, quick={}, \
+         tokens=[{}]}}",
         given.has("debug"),
-        given.has("q")
+        given.has("q"),
+        tokens.join(", ")
     )?;
     let directories = directories(given.value("data-dir").unwrap_or(DATA_DIRECTORY), &keyspace, &table)?;
     writeln!(
         output.out,
         "Running verifier with the following options: Options{{invokeDiskFailurePolicy=false, \
-         extendedVerification={extended}, checkVersion=false, mutateRepairStatus=false, checkOwnsTokens=false, \
-         quick=false}}"
+         extendedVerification={extended}, checkVersion={latest}, mutateRepairStatus=false, checkOwnsTokens={}, \
+         quick=false}}",
+        !ranges.is_empty()
     )?;
     let mut sound = true;
     for directory in directories {
         for location in sstables(&directory)? {
-            let mut verify = Verify { location: &location, name: name(&location), output, verbose };
-            if let Err(Failure(reason)) = verify.all(extended) {
+            let mut verify = Verify { location: &location, name: name(&location), output, asked: &asked };
+            if *latest && !location.descriptor.version.is_5() {
+                sound = false;
+                verify.is_old()?;
+                continue;
+            }
+            if let Err(Failure(reason)) = verify.all() {
                 sound = false;
                 writeln!(output.out, "WARNING: {reason}")?;
                 let path = location.path(Component::Data);
@@ -109,11 +120,42 @@ fn name(location: &Location) -> String {
     format!("{class}(path='{}')", location.path(Component::Data).display())
 }
 
+/// Tokens after the first one, up to the last one and with it; if that is not the larger one, around the end of the ring.
+struct TokenRange(i64, i64);
+
+impl TokenRange {
+    fn contains(&self, Token(token): Token) -> bool {
+        let TokenRange(after, last) = *self;
+        if after < last { after < token && token <= last } else { token > after || token <= last }
+    }
+}
+
+/// A range as `-t` gives it.
+fn token_range(text: &str) -> Result<TokenRange, Failure> {
+    let parts: Vec<&str> = text.split(',').collect();
+    let [after, last] = parts[..] else {
+        let count = parts.len();
+        return Err(Failure(format!(
+            "Unable to parse token range from {text}; format is left,right but saw {count} parts"
+        )));
+    };
+    let token = |text: &str| text.parse().map_err(|_| Failure(format!("For input string: \"{text}\"")));
+    Ok(TokenRange(token(after)?, token(last)?))
+}
+
+/// What is looked at.
+struct Asked {
+    extended: bool,
+    verbose: bool,
+    latest: bool,
+    ranges: Vec<TokenRange>,
+}
+
 struct Verify<'v, 'o> {
     location: &'v Location,
     name: String,
     output: &'v mut Output<'o>,
-    verbose: bool,
+    asked: &'v Asked,
 }
 
 impl Verify<'_, '_> {
@@ -122,13 +164,23 @@ impl Verify<'_, '_> {
     }
 
     fn detail(&mut self, text: &str) -> Result<(), Failure> {
-        if self.verbose { self.line(text) } else { Ok(()) }
+        if self.asked.verbose { self.line(text) } else { Ok(()) }
     }
 
-    fn all(&mut self, extended: bool) -> Result<(), Failure> {
+    /// Tells that an SSTable is not of the latest version.
+    fn is_old(&mut self) -> Result<(), Failure> {
         let name = self.name.clone();
         let opened = self.location.open()?;
-        self.line(&format!("Verifying {name} ({}B)", opened.reader.data_len()))?;
+        self.line(&format!("Verifying {name} ({})", memory_size(opened.reader.data_len())))?;
+        let reason = format!("{name} is not the latest version, run upgradesstables");
+        self.line(&reason)?;
+        self.line(&format!("WARNING: Error verifying {name}: {reason}"))
+    }
+
+    fn all(&mut self) -> Result<(), Failure> {
+        let name = self.name.clone();
+        let opened = self.location.open()?;
+        self.line(&format!("Verifying {name} ({})", memory_size(opened.reader.data_len())))?;
         self.line(&format!("Deserializing sstable metadata for {name} "))?;
         if self.location.descriptor.version != Version::Da {
             for part in ["index summary", "index"] {
@@ -138,9 +190,14 @@ impl Verify<'_, '_> {
         self.detail(&format!("Deserializing bloom filter for {name}"))?;
         self.line(&format!("Checking computed hash of {name} "))?;
         self.digest()?;
-        if extended {
+        if self.asked.extended {
             self.line("Extended Verify requested, proceeding to inspect values")?;
-            let count = self.partitions(&opened)?;
+        }
+        if !self.asked.extended && self.asked.ranges.is_empty() {
+            return Ok(());
+        }
+        let count = self.partitions(&opened)?;
+        if self.asked.extended {
             self.line(&format!("Verify of {name} succeeded. All {count} rows read successfully"))?;
         }
         Ok(())
@@ -176,6 +233,13 @@ impl Verify<'_, '_> {
                 Item::Partition { key, start, .. } => {
                     self.detail(&format!("Reading row at {start}"))?;
                     let key = DecoratedKey::new(&key);
+                    let ranges = &self.asked.ranges;
+                    if !ranges.is_empty() && !ranges.iter().any(|range| range.contains(key.token)) {
+                        let (token, key) = (key.token.0, hex(&key.key));
+                        return Err(Failure(format!(
+                            "Key DecoratedKey({token}, {key}) is not contained in the given ranges"
+                        )));
+                    }
                     if previous.as_ref().is_some_and(|previous| *previous >= key) {
                         return Err(Failure(format!("Key out of order: {}", hex(&key.key))));
                     }
@@ -185,8 +249,8 @@ impl Verify<'_, '_> {
                 Item::PartitionEnd(end) => {
                     count += 1;
                     let key = previous.as_ref().map(|key| &key.key[..]).unwrap_or_default();
-                    let bytes = end.saturating_sub(begins + 2 + key.len() as u64);
-                    let line = format!("row {} is {bytes}B", hex(key));
+                    let size = memory_size(end.saturating_sub(begins + 2 + key.len() as u64));
+                    let line = format!("row {} is {size}", hex(key));
                     self.detail(&line)?;
                     self.detail(&format!("Row {count} at {begins} valid, moving to next row at {end} "))?;
                 }

@@ -109,6 +109,8 @@ async fn tables_are_measured() {
     };
     let text = within(&["tablestats", "ks.t"], "tablestats");
     assert!(text.contains("\t\tTable: t\n") && text.contains("Number of partitions (estimate): 1\n"), "{text}");
+    let (_, text, _) = nodetool(&node, &["tablestats", "-l", "ks.t"]);
+    assert!(text.contains("\t\tSSTables in correct location: true\n"), "{text}");
     within(&["tablestats", "-F", "json", "ks"], "tablestats_json");
     within(&["tablestats", "-F", "yaml", "ks.t"], "tablestats_yaml");
     let refused = |words: &[&str], text: &str| {

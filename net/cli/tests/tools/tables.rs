@@ -4,12 +4,17 @@ use super::archive::{helenus, unpack};
 
 /// A data directory with a table `golden.ttl`; where the table's files are.
 fn data() -> (tempfile::TempDir, std::path::PathBuf) {
+    data_of("oa", "ttl")
+}
+
+/// The same with another table in a version of files.
+fn data_of(version: &str, name: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
-    let table = directory.path().join("golden").join(format!("ttl-{}", "0a".repeat(16)));
+    let table = directory.path().join("golden").join(format!("{name}-{}", "0a".repeat(16)));
     std::fs::create_dir_all(&table).expect("a directory");
-    let mut tables = unpack("../../storage/sstable/tests/golden/oa.tar.zst");
-    for (file, bytes) in tables.remove("ttl").expect("a table") {
-        if file.starts_with("oa-") {
+    let mut tables = unpack(&format!("../../storage/sstable/tests/golden/{version}.tar.zst"));
+    for (file, bytes) in tables.remove(name).expect("a table") {
+        if file.starts_with(&format!("{version}-")) {
             std::fs::write(table.join(file), bytes).expect("written");
         }
     }
@@ -73,7 +78,10 @@ fn damage_is_found() {
     );
     assert!(out.ends_with(&format!("Verify of {name} succeeded. All 4 rows read successfully\n")), "{out}");
     assert_eq!(code, 0);
-    assert_eq!(verify(&["-f", "-c"]).1, "-c is not supported\n");
+    assert_eq!(verify(&["-f", "-r"]).1, "-r is not supported: there is no repair\n");
+    let (out, _, code) = verify(&["-f", "-c"]);
+    assert!(out.ends_with(&lines) && out.contains("checkVersion=true"), "{out}");
+    assert_eq!(code, 0);
     let file = table.join("oa-1-big-Data.db");
     let mut bytes = std::fs::read(&file).expect("read");
     bytes[20] ^= 1;
@@ -82,4 +90,48 @@ fn damage_is_found() {
     let failed = format!("WARNING: Corrupted file: integrity check (digest) failed for {}: ", file.display());
     assert!(out.contains(&failed) && out.contains(&format!("WARNING: Error verifying {name}: java.lang.Exception")));
     assert_eq!(code, 1);
+}
+
+#[test]
+fn old_versions_are_told() {
+    let (directory, table) = data_of("nb", "key_bigint");
+    let directory = directory.path().to_str().expect("text");
+    let verify = |flag: &str| helenus(&["sstableverify", "--data-dir", directory, "golden", "key_bigint", "-f", flag]);
+    let name = format!("BigTableReader:big(path='{}/nb-1-big-Data.db')", table.display());
+    let (out, _, code) = verify("-c");
+    let told = format!(
+        "quick=false}}\nVerifying {name} (30.492KiB)\n{name} is not the latest version, run upgradesstables\nWARNING: Error \
+         verifying {name}: {name} is not the latest version, run upgradesstables\n"
+    );
+    assert!(out.ends_with(&told), "{out}");
+    assert_eq!(code, 1);
+    let (out, _, code) = verify("-e");
+    assert!(out.ends_with("succeeded. All 71 rows read successfully\n"), "{out}");
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn keys_outside_of_the_ranges_are_told() {
+    let (directory, _) = data();
+    let directory = directory.path().to_str().expect("text");
+    let verify = |ranges: &[&str]| {
+        helenus(&[&["sstableverify", "--data-dir", directory, "golden", "ttl", "-f", "-t"][..], ranges].concat())
+    };
+    let (out, _, code) = verify(&["-9223372036854775808,0", "0,9223372036854775807"]);
+    assert!(out.contains("tokens=[(-9223372036854775808,0], (0,9223372036854775807]]"), "{out}");
+    assert!(out.contains("checkOwnsTokens=true") && !out.contains("WARNING"), "{out}");
+    assert_eq!(code, 0);
+    // Around the end of the ring: all but 1.
+    assert_eq!(verify(&["1,0"]).2, 0);
+    let (out, _, code) = verify(&["-1,0", "0,1"]);
+    let told = "WARNING: Key DecoratedKey(-4069959284402364209, 00000001) is not contained in the given ranges\n";
+    assert!(out.contains(told), "{out}");
+    assert_eq!(code, 1);
+    for (range, wrong) in [
+        ("5", "Unable to parse token range from 5; format is left,right but saw 1 parts\n"),
+        ("1,2,3", "Unable to parse token range from 1,2,3; format is left,right but saw 3 parts\n"),
+        ("a,b", "For input string: \"a\"\n"),
+    ] {
+        assert_eq!(verify(&[range]), (String::new(), wrong.into(), 1));
+    }
 }

@@ -18,7 +18,7 @@ fn short_decimal(value: f64) -> String {
 }
 
 /// Bytes with three decimals and a unit without a space: `31B`, `4.969KiB`.
-pub(crate) fn memory_size(bytes: u64) -> String {
+pub fn memory_size(bytes: u64) -> String {
     let kib = bytes as f64 / 1024.0;
     match bytes {
         0..=1023 => format!("{bytes}B"),

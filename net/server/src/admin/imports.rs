@@ -47,9 +47,7 @@ pub(crate) async fn import(admin: &Rc<Admin>, request: &Request, out: &mut Strin
     if directories.is_empty() {
         return usage("import requires keyspace, table name and directories");
     }
-    if request.has("-ri") {
-        return Err(Refused::Failed("import -ri is not supported: there are no indexes attached to SSTables".into()));
-    }
+    // `-ri` wants the components of indexes that are attached to SSTables; no SSTable has one.
     let quick = request.has("-q");
     if quick {
         out.push_str("Doing a quick import - skipping sstable verification and row cache invalidation\n");

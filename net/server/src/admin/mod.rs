@@ -9,7 +9,7 @@
 
 mod compact;
 mod compaction;
-mod figures;
+pub mod figures;
 mod flush;
 mod history;
 mod imports;
