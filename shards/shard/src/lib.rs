@@ -45,8 +45,8 @@ pub use cql::plan::{BatchKind, ColumnSpec};
 pub use engine::compaction::{Chosen, Compacted, CompactionStatistics, Running};
 pub use engine::directory_of;
 pub use engine::{
-    Component, Counts, Descriptor, Fault, FaultKind, FlushCompression, SstableOptions, SyncMode, TableStatistics,
-    Version,
+    Component, Counts, Descriptor, Fault, FaultKind, FlushCompression, PartitionThreshold, PartitionThresholds,
+    SstableOptions, SyncMode, TableStatistics, Version,
 };
 pub use execute::batch::BatchThresholds;
 pub use table_verbs::{TableAnswer, TableVerb};

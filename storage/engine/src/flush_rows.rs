@@ -9,6 +9,7 @@ use crate::memtable::cursor::PartitionCursor;
 use crate::memtable::partition::Partition;
 use crate::memtable::partitions::From;
 use crate::output::{Output, WAITING_BYTES_MAX};
+use crate::partition_guard::PartitionGuard;
 use crate::sstable_options;
 use crate::store::Inner;
 use model::fragment::Fragment;
@@ -49,6 +50,7 @@ pub(crate) async fn write(
     let mut options = sstable_options::of(inner, table, stats, true)?;
     options.keys = memtable.read().partitions.len() as u64;
     options.log_intervals = intervals.into_iter().map(|(lower, upper)| (lower.into(), upper.into())).collect();
+    let mut guard = PartitionGuard::new(inner.options.sstables.partitions, table, directory, descriptor);
     let mut builder = Builder::new(descriptor.clone(), table.clone(), options);
     let mut output = Output::new(directory, descriptor);
     let mut rows = Rows::new(memtable);
@@ -57,6 +59,9 @@ pub(crate) async fn write(
         inner.weigh_flushes();
         more = rows.stretch(|fragment| {
             builder.fragment(fragment);
+            if let Some(guard) = &mut guard {
+                guard.fragment(fragment, builder.data_len());
+            }
             Ok(builder.waiting() < WAITING_BYTES_MAX)
         })?;
         if builder.waiting() >= WAITING_BYTES_MAX {

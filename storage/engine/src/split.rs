@@ -305,7 +305,7 @@ impl Inner {
                     let mut options = options.clone();
                     options.owner = Some((owner as u16, map));
                     options.log_intervals = vec![((*place).into(), (*place).into())];
-                    part.insert(Writing::new(directory, descriptor, &table, options))
+                    part.insert(Writing::new(self, directory, descriptor, &table, options))
                 }
             };
             if let Some(fragment) = merge.fragment()

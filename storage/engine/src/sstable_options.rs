@@ -1,6 +1,7 @@
 //! How a node writes SSTables, beside what each table's options say.
 
 use crate::Error;
+use crate::partition_guard::PartitionThresholds;
 use crate::store::Inner;
 use model::Table;
 use sstable::Version;
@@ -17,11 +18,18 @@ pub struct SstableOptions {
     pub flush_compression: FlushCompression,
     /// Bytes of a block of the row index; `None` for the format's own.
     pub row_index_bytes: Option<usize>,
+    /// From where on partitions are told of.
+    pub partitions: PartitionThresholds,
 }
 
 impl Default for SstableOptions {
     fn default() -> SstableOptions {
-        SstableOptions { version: Version::Da, flush_compression: FlushCompression::Fast, row_index_bytes: None }
+        SstableOptions {
+            version: Version::Da,
+            flush_compression: FlushCompression::Fast,
+            row_index_bytes: None,
+            partitions: PartitionThresholds::default(),
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use crate::Error;
 use crate::output::{Output, WAITING_BYTES_MAX};
+use crate::partition_guard::PartitionGuard;
+use crate::store::Inner;
 use model::Table;
 use model::fragment::Fragment;
 use runtime::HashSet;
@@ -15,20 +17,31 @@ pub(crate) struct Writing {
     builder: Builder,
     output: Output,
     directory: PathBuf,
+    guard: Option<PartitionGuard>,
     pub(crate) descriptor: Descriptor,
 }
 
 impl Writing {
     /// One of which no file is there yet, in a table's directory.
-    pub(crate) fn new(directory: &Path, descriptor: Descriptor, table: &Arc<Table>, options: Options) -> Writing {
+    pub(crate) fn new(
+        inner: &Inner,
+        directory: &Path,
+        descriptor: Descriptor,
+        table: &Arc<Table>,
+        options: Options,
+    ) -> Writing {
+        let guard = PartitionGuard::new(inner.options.sstables.partitions, table, directory, &descriptor);
         let builder = Builder::new(descriptor.clone(), table.clone(), options);
         let output = Output::new(directory, &descriptor);
-        Writing { builder, output, directory: directory.to_owned(), descriptor }
+        Writing { builder, output, directory: directory.to_owned(), guard, descriptor }
     }
 
     /// Adds the next fragment; whether there are bytes to [`Writing::take`].
     pub(crate) fn fragment(&mut self, fragment: &Fragment<'_>) -> bool {
         self.builder.fragment(fragment);
+        if let Some(guard) = &mut self.guard {
+            guard.fragment(fragment, self.builder.data_len());
+        }
         self.builder.waiting() >= WAITING_BYTES_MAX
     }
 

@@ -23,7 +23,8 @@ fn flushes_and_compactions_write_the_version_that_is_selected() {
     let cases = [(Version::Nb, "nb", "-big-"), (Version::Oa, "oa", "-big-"), (Version::Da, "da", "-bti-")];
     for (version, name, format) in cases {
         for flush_compression in [FlushCompression::None, FlushCompression::Fast, FlushCompression::Table] {
-            let sstables = SstableOptions { version, flush_compression, row_index_bytes: Some(1024) };
+            let sstables =
+                SstableOptions { version, flush_compression, row_index_bytes: Some(1024), ..SstableOptions::default() };
             let options = Options { sstables, cache_bytes_max: 0, ..small() };
             let mut sim = calm(1);
             let (first, again) = (options.clone(), options);

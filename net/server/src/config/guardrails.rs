@@ -8,8 +8,8 @@ use super::{ConfigError, Given, error, units};
 use cql_guardrails::{Threshold, Values};
 use model::Consistency;
 use serde_norway::Value;
-use shard::Guardrails;
 use shard::guardrails as cql_guardrails;
+use shard::{Guardrails, PartitionThreshold, PartitionThresholds};
 use std::collections::BTreeSet;
 
 /// Whether guardrails hold clients that are not authenticated.
@@ -116,6 +116,17 @@ impl Given {
             vector_type: self.flag("vector_type_enabled")?.unwrap_or(default.vector_type),
             zero_ttl_on_twcs: self.flag("zero_ttl_on_twcs_enabled")?.unwrap_or(default.zero_ttl_on_twcs),
             zero_ttl_on_twcs_warned: self.flag("zero_ttl_on_twcs_warned")?.unwrap_or(default.zero_ttl_on_twcs_warned),
+        })
+    }
+
+    /// The guardrails that speak to the log of the node alone, whoever its clients are.
+    pub(super) fn partitions(&mut self) -> Result<PartitionThresholds, ConfigError> {
+        let told = |Threshold { warn, fail }| PartitionThreshold { warn, fail };
+        Ok(PartitionThresholds {
+            size: told(self.sizes("partition_size_warn_threshold", "partition_size_fail_threshold")?),
+            tombstones: told(
+                self.threshold("partition_tombstones_warn_threshold", "partition_tombstones_fail_threshold")?,
+            ),
         })
     }
 
@@ -232,6 +243,18 @@ mod tests {
         assert_eq!(guardrails.read_consistency_levels.disallowed, levels);
         assert_eq!(guardrails.collection_size, Threshold { warn: Some(100), fail: None });
         assert!(!guardrails.group_by && guardrails.allow_filtering && guardrails.zero_ttl_on_twcs_warned);
+    }
+
+    #[test]
+    fn guardrails_of_partitions_hold_without_users() {
+        let file = "partition_size_warn_threshold: 1KiB\npartition_size_fail_threshold: 1MiB\n\
+                    partition_tombstones_warn_threshold: 7\n";
+        let config = Config::read(file, &[]).expect("valid");
+        assert!(config.unused.is_empty(), "{:?}", config.unused);
+        let size = PartitionThreshold { warn: Some(1 << 10), fail: Some(1 << 20) };
+        let tombstones = PartitionThreshold { warn: Some(7), fail: None };
+        assert_eq!(config.sstables.partitions, PartitionThresholds { size, tombstones });
+        assert!(Config::read("partition_size_warn_threshold: 2KiB\npartition_size_fail_threshold: 1KiB", &[]).is_err());
     }
 
     #[test]

@@ -40,7 +40,8 @@ impl Given {
             Some("table") => FlushCompression::Table,
             Some(other) => return error(format!("flush_compression: {other} is not one of none, fast, table")),
         };
-        Ok(SstableOptions { version, flush_compression, row_index_bytes: self.row_index_bytes()? })
+        let (row_index_bytes, partitions) = (self.row_index_bytes()?, self.partitions()?);
+        Ok(SstableOptions { version, flush_compression, row_index_bytes, partitions })
     }
 
     /// `sstable.selected_format`; an empty one is Cassandra's default.

@@ -194,7 +194,7 @@ async fn write(
             None => {
                 let descriptor = inner.new_descriptor();
                 transaction.add(&descriptor).await?;
-                writing.insert(Writing::new(directory, descriptor, table, options.clone()))
+                writing.insert(Writing::new(inner, directory, descriptor, table, options.clone()))
             }
         };
         let is_much = output.fragment(&fragment);
