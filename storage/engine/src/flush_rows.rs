@@ -4,6 +4,7 @@
 
 use crate::Error;
 use crate::commitlog::position::LogPosition;
+use crate::kept_columns::KeptColumns;
 use crate::memtable::Memtable;
 use crate::memtable::cursor::PartitionCursor;
 use crate::memtable::partition::Partition;
@@ -39,15 +40,19 @@ pub(crate) async fn write(
     intervals: Vec<(LogPosition, LogPosition)>,
 ) -> Result<HashSet<Component>, Error> {
     let bad = |error| Error::BadSstable { directory: directory.to_owned(), error };
-    let mut stats = EncodingStats::default();
+    let (mut stats, mut kept) = (EncodingStats::default(), KeptColumns::of(table));
     let mut rows = Rows::new(memtable);
     while rows.stretch(|fragment| {
         observe(&mut stats, fragment);
+        if let Fragment::StaticRow { row } | Fragment::Row { row, .. } = fragment {
+            kept.row(*row);
+        }
         Ok(true)
     })? {
         runtime::yield_if_needed().await;
     }
     let mut options = sstable_options::of(inner, table, stats, true)?;
+    kept.keep(&mut options.header);
     options.keys = memtable.read().partitions.len() as u64;
     options.log_intervals = intervals.into_iter().map(|(lower, upper)| (lower.into(), upper.into())).collect();
     let mut guard = PartitionGuard::new(inner.options.sstables.partitions, table, directory, descriptor);

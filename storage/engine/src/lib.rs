@@ -16,6 +16,7 @@ mod flush_rows;
 mod given_up;
 pub mod import;
 pub mod index;
+mod kept_columns;
 mod key_files;
 mod load;
 pub mod memtable;

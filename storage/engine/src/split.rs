@@ -19,6 +19,7 @@
 
 use crate::commitlog::position::LogPosition;
 use crate::compaction::input::Input;
+use crate::kept_columns::KeptColumns;
 use crate::open_sstable::OpenSstable;
 use crate::store::{Inner, Store};
 use crate::tracker::{self, RETIRE_WAIT};
@@ -271,7 +272,10 @@ impl Inner {
         let metadata = source.reader.metadata();
         let mut stats = EncodingStats::default();
         stats.header(&metadata.header);
+        let mut kept = KeptColumns::of(&table);
+        kept.sstable(metadata);
         let mut options = sstable_options::of(self, &table, stats, false)?;
+        kept.keep(&mut options.header);
         options.keys = source.partitions().div_ceil(places.len() as u64);
         options.repaired_at = metadata.statistics.repaired_at;
         options.pending_repair = metadata.statistics.pending_repair;

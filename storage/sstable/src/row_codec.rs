@@ -29,7 +29,7 @@ use model::comparable::{self, BoundSide};
 use model::counter::Context;
 use model::mutation::{CLUSTERING_BYTES_MAX, push_clustering};
 use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
-use model::schema::{ColumnId, ColumnKind, Table};
+use model::schema::{ColumnId, ColumnKind, DroppedColumn, Table};
 use std::ops::Range;
 
 pub(crate) const END_OF_PARTITION: u8 = 0x01;
@@ -557,7 +557,13 @@ fn places(columns: &[HeaderColumn], kind: ColumnKind, table: &Table) -> Vec<Plac
     let place = |column: &HeaderColumn| {
         let complex = column.field.cql_type.is_multicell();
         let target = std::str::from_utf8(&column.name).ok().and_then(|name| {
-            let found = table.column(name)?;
+            let Some(found) = table.column(name) else {
+                // What is newer than the drop is there for when the column is added again.
+                let is_it = |dropped: &&DroppedColumn| {
+                    dropped.name == name && dropped.kind == kind && dropped.cql_type.is_multicell() == complex
+                };
+                return table.dropped.iter().find(is_it).map(|dropped| (dropped.id, dropped.dropped_at));
+            };
             if found.kind != kind || found.cql_type.is_multicell() != complex {
                 return None;
             }

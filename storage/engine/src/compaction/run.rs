@@ -9,6 +9,7 @@
 
 use super::Tracked;
 use super::input::Input;
+use crate::kept_columns::KeptColumns;
 use crate::open_sstable::OpenSstable;
 use crate::store::Inner;
 use crate::transaction::{Kind, Transaction};
@@ -234,13 +235,16 @@ async fn finish(
 /// How the outputs are written.
 fn options(inner: &Inner, job: &Job, table: &Table) -> Result<Options, Error> {
     let mut stats = EncodingStats::default();
+    let mut kept = KeptColumns::of(table);
     let mut intervals: Vec<(LogPosition, LogPosition)> = Vec::new();
     for input in &job.inputs {
         let metadata = input.reader.metadata();
         stats.header(&metadata.header);
+        kept.sstable(metadata);
         intervals.extend(&metadata.statistics.log_intervals);
     }
     let mut options = sstable_options::of(inner, table, stats, false)?;
+    kept.keep(&mut options.header);
     options.keys = job.inputs.iter().map(|input| input.partitions()).sum();
     options.log_intervals = union(intervals);
     options.level = job.level;

@@ -2,7 +2,7 @@
 
 use super::header::{COMPOSITE_TYPE, DELETION_TIME_EPOCH, FieldType, Header, HeaderColumn, TIMESTAMP_EPOCH, fixed_len};
 use model::row::{CellContent, Deletion, RowView};
-use model::schema::{Column, Table};
+use model::schema::{Column, ColumnKind, DroppedColumn, Table};
 
 /// The smallest values of rows, that what is written is relative to. Smaller ones can be written too, but take more bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -114,5 +114,18 @@ impl Header {
             statics: columns(table.statics()),
             regulars: columns(table.regular()),
         }
+    }
+
+    /// Adds a column that the table does not have any more.
+    pub fn keep(&mut self, dropped: &DroppedColumn) {
+        let columns = if dropped.kind == ColumnKind::Static { &mut self.statics } else { &mut self.regulars };
+        let cql_type = dropped.cql_type.clone();
+        let (class, fixed_len) = (cql_type.class_name(), fixed_len(&cql_type));
+        let field = FieldType { class, cql_type, descending: false, fixed_len };
+        columns.push(HeaderColumn { name: dropped.name.clone().into_bytes(), field });
+        columns.sort_by(|a, b| {
+            let order = |column: &HeaderColumn| column.field.cql_type.is_multicell();
+            order(a).cmp(&order(b)).then_with(|| a.name.cmp(&b.name))
+        });
     }
 }
