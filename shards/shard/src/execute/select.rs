@@ -64,11 +64,17 @@ pub(crate) async fn select(
     {
         keys.iter().try_for_each(|key| check_key(&key.key))?;
     }
+    let by_keys = matches!(target, Target::Keys(_)) && !slices.is_empty();
+    if is_sorted_over_keys(select) && page_rows(parameters).is_some() && (by_keys || aggregates(select)) {
+        return Err(Failure::invalid(
+            "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove \
+             the ORDER BY or the IN and sort client side, or disable paging for this query",
+        ));
+    }
     if let (Target::Keys(keys), true) = (&target, reads && terms.consistency.is_serial() && may_be_conditional(select))
     {
         // A paged read goes from one partition to the next, and one that aggregates is paged inside.
-        let aggregates = select.aggregate || select.projection.as_ref().is_some_and(|projection| projection.grouped);
-        if keys.len() > 1 && !aggregates && page_rows(parameters).is_none_or(|rows| limit <= rows) {
+        if keys.len() > 1 && !aggregates(select) && page_rows(parameters).is_none_or(|rows| limit <= rows) {
             return Err(Failure::invalid(
                 "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time",
             ));
@@ -108,6 +114,15 @@ pub(crate) async fn select(
     result
 }
 
+fn aggregates(select: &Select) -> bool {
+    select.aggregate || select.projection.as_ref().is_some_and(|projection| projection.grouped)
+}
+
+/// Whether rows of several partitions are sorted together.
+fn is_sorted_over_keys(select: &Select) -> bool {
+    !select.order.is_empty() && names_several_keys(select)
+}
+
 /// Reads what `plan` says and makes the answer of it.
 #[expect(clippy::too_many_arguments, reason = "what a SELECT was resolved to")]
 async fn answer(
@@ -121,17 +136,9 @@ async fn answer(
     limit: u64,
     per_partition: u64,
 ) -> Result<Rows, Failure> {
-    let grouped = select.projection.as_ref().is_some_and(|projection| projection.grouped);
     let target = if plan.slices.is_empty() { Target::Nothing } else { target };
     let page_rows = page_rows(parameters);
-    let grouped_or_counted = select.aggregate || grouped;
-    let several = !select.order.is_empty() && names_several_keys(select);
-    if several && page_rows.is_some() && (grouped_or_counted || matches!(target, Target::Keys(_))) {
-        return Err(Failure::invalid(
-            "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove \
-             the ORDER BY or the IN and sort client side, or disable paging for this query",
-        ));
-    }
+    let several = is_sorted_over_keys(select);
     if select.aggregate {
         let block = Box::pin(aggregated(shard, plan, &target)).await?;
         return Ok(rows(statement, block, None));
