@@ -24,13 +24,15 @@ pub(crate) fn is_no_guide(judge: &[Reply]) -> bool {
     })
 }
 
-/// Whether Helenus does on purpose what Cassandra does not, by mistake: it refuses bytes of any length for a tinyint, does
-/// not name user types, which may be dropped, in the types of dropped columns that are vectors, and sorts what SELECT JSON *
-/// finds in several partitions by the columns of ORDER BY (Cassandra sorts the texts).
+/// Whether Helenus does on purpose what Cassandra does not, by mistake: it refuses bytes of any length for a tinyint and
+/// those that no tuple has (Cassandra fails inside as soon as there is a row to compare), does not name user types, which
+/// may be dropped, in the types of dropped columns that are vectors, and sorts what SELECT JSON * finds in several
+/// partitions by the columns of ORDER BY (Cassandra sorts the texts).
 pub(crate) fn is_better(statement: &str, ours: &[Reply]) -> bool {
     match ours.last() {
         Some(Reply::Error { text, .. }) => {
             text.starts_with("Invalid HEX constant") && text.ends_with("of type tinyint")
+                || text.starts_with("Not enough bytes to read size of") && statement.contains("= 0x")
         }
         Some(Reply::Rows(_)) if statement.starts_with("SELECT JSON * ") => {
             statement.contains(" IN ") && statement.contains(" ORDER BY ")
