@@ -130,10 +130,11 @@ fn one_name(text: &str) -> String {
     text.replace("system.tojson", "system.to_json").replace("system.fromjson", "system.from_json")
 }
 
-/// The text of a syntax error is free, its place is not. Cassandra lists overloads in the order of a hash table.
+/// The text of a syntax error is free, its place is not. Cassandra lists overloads in the order of a hash table, and
+/// tables in that of their last changes.
 fn words(code: u32, text: &str) -> String {
     if code != SYNTAX {
-        let listed = ["(known type signatures", "(can be matched by following signatures"];
+        let listed = ["(known type signatures", "(can be matched by following signatures", "by the following tables"];
         let end = listed.iter().filter_map(|list| text.find(list)).min().unwrap_or(text.len());
         return text[..end].to_string();
     }

@@ -72,7 +72,8 @@ pub(crate) fn assign(
         }
         Assignment::Add(term) => match cql_type {
             CqlType::Map { .. } => ColumnChange::Add(prepare_term(term, &own, markers).map_err(|_| {
-                Failure::invalid(format!("Value for a map addition has to be a map, but was: '{term}'"))
+                let shown = scope.qualified(term);
+                Failure::invalid(format!("Value for a map addition has to be a map, but was: '{shown}'"))
             })?),
             _ => ColumnChange::Add(prepare_term(term, &own, markers)?),
         },
@@ -82,7 +83,8 @@ pub(crate) fn assign(
                 let keys = CqlType::Set { element: key.clone(), frozen: false };
                 let receiver = Receiver { cql_type: &keys, ..own };
                 ColumnChange::Remove(prepare_term(term, &receiver, markers).map_err(|_| {
-                    Failure::invalid(format!("Value for a map substraction has to be a set, but was: '{term}'"))
+                    let shown = scope.qualified(term);
+                    Failure::invalid(format!("Value for a map substraction has to be a set, but was: '{shown}'"))
                 })?)
             }
             CqlType::List { .. } => ColumnChange::RemoveValues(prepare_term(term, &own, markers)?),
