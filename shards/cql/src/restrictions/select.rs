@@ -125,14 +125,18 @@ impl Restrictions<'_> {
         }
         let mut clustering = ClusteringRestriction::default();
         let mut next = table.partition_key_len;
+        let mut led = false;
         for entry in std::mem::take(&mut self.clustering) {
-            if entry.rule.is_contains() || entry.first() != next {
+            // Behind a column whose value comes from an index Cassandra takes every condition for a filter.
+            let filters = led && entry.is_tuple && entry.rule.is_slice();
+            if filters || entry.rule.is_contains() || entry.first() != next {
                 push_filters(entry, &table.columns, &mut filter);
                 continue;
             }
             let leads = index
                 .as_ref()
                 .is_some_and(|index| entry.columns.iter().any(|&place| table.columns[place].id == index.column));
+            led |= leads;
             if leads && let Rule::Equal(choice) = &entry.rule {
                 // The index's value is taken from a condition.
                 let columns = entry.columns.clone();
