@@ -149,6 +149,8 @@ impl BoundCondition<'_> {
                 }
                 Ok(false)
             }
+            // A collection of cells contains nothing that is not set.
+            Test::Contains(Value::Unset) | Test::ContainsKey(Value::Unset) if !multicell => Err(unset()),
             Test::Contains(expected) => contains(cql_type, expected, value, false),
             Test::ContainsKey(expected) => contains(cql_type, expected, value, true),
         }
