@@ -5,7 +5,7 @@
 //! 3. The SSTable takes its place in the view in one step; then the log's records up to the cut are no longer needed.
 //!
 //! What fails is tried again by the next flush of the table; its data stays readable and in the log. One flush runs at a
-//! time. Flushes begin by memory, by the length of the log, or by command.
+//! time. Flushes begin by memory, by the length of the log, by the age of a memtable (`flush_period`), or by command.
 //!
 //! Indexes are flushed with their base, before it.
 //!
@@ -36,6 +36,15 @@ pub(crate) struct Pending {
     pub(crate) memtable: Rc<Memtable>,
     /// Where in the log it ends.
     pub(crate) cut: Cut,
+}
+
+/// What the flusher is roused for.
+enum Wanted {
+    /// To end.
+    Stop,
+    /// To look at the tables' periods again.
+    Periods,
+    Flush(TableId),
 }
 
 impl Store {
@@ -110,6 +119,7 @@ impl Inner {
                 let memtable = std::mem::replace(&mut state.memtable, empty);
                 state.view = Rc::new(state.view.with_flushing(memtable.clone()));
                 state.pending.push_back(Pending { memtable, cut: log.cut() });
+                self.flush_periods.restart(table);
             }
         }
         Ok(())
@@ -220,15 +230,28 @@ impl Inner {
         let inner = Rc::downgrade(self);
         runtime::spawn_in(Class::Flush, async move {
             loop {
-                let Some(signal) = inner.upgrade().map(|inner| inner.flush_wanted.clone()) else { return };
-                let wanted = signal
-                    .wait(|| match inner.upgrade() {
-                        None => Some(None),
-                        Some(inner) if inner.gate.is_closed() => Some(None),
-                        Some(inner) => inner.table_to_flush().map(Some),
-                    })
-                    .await;
-                let (Some(table), Some(inner)) = (wanted, inner.upgrade()) else { return };
+                let Some(owner) = inner.upgrade() else { return };
+                let (signal, end) = (owner.flush_wanted.clone(), owner.flush_periods.next_end());
+                drop(owner);
+                let wanted = signal.wait(|| match inner.upgrade() {
+                    None => Some(Wanted::Stop),
+                    Some(inner) if inner.gate.is_closed() => Some(Wanted::Stop),
+                    Some(inner) if inner.flush_periods.next_end() != end => Some(Wanted::Periods),
+                    Some(inner) => inner.table_to_flush().map(Wanted::Flush),
+                });
+                let wanted = match end {
+                    None => wanted.await,
+                    Some(end) => runtime::timeout(end.since(runtime::now()), wanted).await.unwrap_or(Wanted::Periods),
+                };
+                let Some(inner) = inner.upgrade() else { return };
+                let table = match wanted {
+                    Wanted::Stop => return,
+                    Wanted::Periods => {
+                        inner.end_periods();
+                        continue;
+                    }
+                    Wanted::Flush(table) => table,
+                };
                 let Some(_pass) = inner.gate.enter() else { return };
                 let outcome = inner.faults.noted(inner.flush(table).await);
                 inner.flush_failed.set(outcome.is_err());
@@ -241,10 +264,18 @@ impl Inner {
         });
     }
 
+    /// Has the memtables flushed whose period is over.
+    fn end_periods(&self) {
+        let tables = self.tables.borrow();
+        let written =
+            |table: &TableId| tables.get(table).is_some_and(|state| !state.memtable.read().partitions.is_empty());
+        self.to_flush.borrow_mut().extend(self.flush_periods.ended().into_iter().filter(written));
+    }
+
     /// The table whose flush helps most, if one has to be flushed.
     fn table_to_flush(&self) -> Option<TableId> {
         let tables = self.tables.borrow();
-        while let Some(table) = self.to_switch.borrow_mut().pop_first() {
+        while let Some(table) = self.to_flush.borrow_mut().pop_first() {
             if tables.contains_key(&table) {
                 return Some(table);
             }

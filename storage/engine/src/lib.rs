@@ -12,6 +12,7 @@ pub mod compaction;
 mod covered;
 mod fault;
 mod flush;
+mod flush_period;
 mod flush_rows;
 mod given_up;
 pub mod import;

@@ -19,6 +19,7 @@ use crate::commitlog::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::commitlog::{Log, LogOptions, WriteClock};
 use crate::compaction::{Activity, Throttle};
 use crate::fault::Faults;
+use crate::flush_period::FlushPeriods;
 use crate::memtable::{MemoryCounter, Memtable};
 use crate::open_sstable::OpenSstable;
 use crate::read::{self, CellScratch};
@@ -86,8 +87,10 @@ pub(crate) struct Inner {
     pub(crate) flushed_bytes: Cell<u64>,
     /// Memtables written since the start.
     pub(crate) flushes: Cell<u64>,
-    /// Tables whose memtable is not of the kind that they ask for.
-    pub(crate) to_switch: RefCell<BTreeSet<TableId>>,
+    /// Tables to be flushed whatever they hold: their memtable is old, or not of the kind that they ask for.
+    pub(crate) to_flush: RefCell<BTreeSet<TableId>>,
+    /// How old memtables may become.
+    pub(crate) flush_periods: FlushPeriods,
     /// Roused when the flusher may have something to do.
     pub(crate) flush_wanted: Rc<Signal>,
     /// Whether the last flush that memory or the log asked for failed.
@@ -163,7 +166,8 @@ impl Store {
             importing: RefCell::default(),
             flushed_bytes: Cell::new(0),
             flushes: Cell::new(0),
-            to_switch: RefCell::default(),
+            to_flush: RefCell::default(),
+            flush_periods: FlushPeriods::default(),
             flush_wanted: Rc::default(),
             flush_failed: Cell::new(false),
             waiting_bytes: Rc::default(),
@@ -196,6 +200,8 @@ impl Store {
 
     fn add_description(&self, table: Arc<Table>, local: bool) {
         let inner = &self.inner;
+        inner.flush_periods.set(table.id, table.options.memtable_flush_period_in_ms);
+        inner.flush_wanted.notify();
         let mut tables = inner.tables.borrow_mut();
         match tables.get_mut(&table.id) {
             Some(state) => {
@@ -217,8 +223,7 @@ impl Store {
                 }
                 // Rows of the other kind of memtable go to an SSTable, and the next writes to one of the new kind.
                 if inner.options.memtables.kind_of(&table.options) != state.memtable.read().partitions.kind() {
-                    inner.to_switch.borrow_mut().insert(table.id);
-                    inner.flush_wanted.notify();
+                    inner.to_flush.borrow_mut().insert(table.id);
                 }
                 state.table = table;
                 state.local = local;
@@ -239,6 +244,7 @@ impl Store {
     /// Forgets a table and frees its memtable once writes under way are done. Its log records are ignored from then on;
     /// the caller records a [`Truncation`] as for TRUNCATE, so that a table created WITH the same ID starts empty.
     pub fn drop_table(&self, table: TableId) {
+        self.inner.flush_periods.remove(table);
         let state = self.inner.tables.borrow_mut().remove(&table);
         if let Some(state) = state {
             state.indexes.iter().for_each(|index| self.drop_table(index.id()));
@@ -410,6 +416,7 @@ impl Store {
                 let view = std::mem::take(&mut state.view);
                 inner.give_up(id, &view);
                 old.push(std::mem::replace(&mut state.memtable, empty));
+                inner.flush_periods.restart(id);
                 pending.extend(std::mem::take(&mut state.pending));
             }
             (old, pending, log.cut())

@@ -7,12 +7,13 @@ use engine::{Error, Options, Store};
 use model::key::TokenRange;
 use model::mutation::Clustering;
 use model::query::{Partitions, Position};
-use model::{DecoratedKey, ShardMap};
+use model::{DecoratedKey, ShardMap, Table};
 use runtime::sim::{DiskCall, Sim};
 use std::cell::Cell;
 use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use support::*;
 
@@ -80,6 +81,39 @@ fn s4_flushes_free_segments_of_the_run() {
         most
     });
     assert!(most <= 8, "{most} segments");
+}
+
+/// Table 1 with a `memtable_flush_period_in_ms`.
+fn flushed_every(millis: i32) -> Arc<Table> {
+    let mut described = Table::clone(&table(1));
+    described.options.memtable_flush_period_in_ms = millis;
+    Arc::new(described)
+}
+
+#[test]
+fn a_memtable_is_flushed_once_it_is_as_old_as_its_table_allows() {
+    let mut sim = calm(12);
+    run(&mut sim, || async {
+        let store = start(small(), &[flushed_every(60_000)]).await;
+        let flushes = || store.flush_activity().1;
+        runtime::sleep(Duration::from_secs(30)).await;
+        write_rows(&store, 0..5, 10).await;
+        runtime::sleep(Duration::from_secs(29)).await;
+        assert_eq!(flushes(), 0, "it is not old enough");
+        runtime::sleep(Duration::from_secs(2)).await;
+        assert_eq!(flushes(), 1);
+        runtime::sleep(Duration::from_secs(600)).await;
+        assert_eq!(flushes(), 1, "there was nothing to flush");
+        write_rows(&store, 5..6, 10).await;
+        store.add_table(flushed_every(1_000), false);
+        runtime::sleep(Duration::from_secs(2)).await;
+        assert_eq!(flushes(), 2, "the shorter period holds at once");
+        write_rows(&store, 6..7, 10).await;
+        store.add_table(flushed_every(0), false);
+        runtime::sleep(Duration::from_secs(600)).await;
+        assert_eq!(flushes(), 2, "there is no period any more");
+        assert_eq!(xs(&read_all(&store, table(1).id).await), (0..7).collect::<Vec<_>>());
+    });
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! `memtable_flush_period_in_ms`: a table's memtable is flushed once it is that old.
+//!
+//! A period begins with the table's memtable, or where the last one ended with nothing to flush; one of another length
+//! with the change. Tables without one cost nothing.
+
+use model::TableId;
+use runtime::Instant;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The periods of a shard's tables that have one: how long they are and when they end.
+#[derive(Default)]
+pub(crate) struct FlushPeriods {
+    running: RefCell<BTreeMap<TableId, (Duration, Instant)>>,
+}
+
+impl FlushPeriods {
+    /// Sets the length of a table's periods, milliseconds; none if it is not positive.
+    pub(crate) fn set(&self, table: TableId, millis: i32) {
+        let mut running = self.running.borrow_mut();
+        let length = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+        if length.is_zero() {
+            running.remove(&table);
+        } else if running.get(&table).is_none_or(|(known, _)| *known != length) {
+            running.insert(table, (length, runtime::now().after(length)));
+        }
+    }
+
+    /// A table is gone.
+    pub(crate) fn remove(&self, table: TableId) {
+        self.running.borrow_mut().remove(&table);
+    }
+
+    /// A table has a new memtable.
+    pub(crate) fn restart(&self, table: TableId) {
+        if let Some((length, end)) = self.running.borrow_mut().get_mut(&table) {
+            *end = runtime::now().after(*length);
+        }
+    }
+
+    /// When the next one ends.
+    pub(crate) fn next_end(&self) -> Option<Instant> {
+        self.running.borrow().values().map(|(_, end)| *end).min()
+    }
+
+    /// The tables whose period is over; their next one begins.
+    pub(crate) fn ended(&self) -> Vec<TableId> {
+        let now = runtime::now();
+        let mut ended = Vec::new();
+        for (table, (length, end)) in self.running.borrow_mut().iter_mut().filter(|(_, (_, end))| *end <= now) {
+            *end = now.after(*length);
+            ended.push(*table);
+        }
+        ended
+    }
+}
