@@ -1,6 +1,6 @@
 //! Tables of counters: increments and decrements, right and wrong.
 
-use crate::schema::{Column, Kind};
+use crate::schema::Column;
 use crate::script::Generator;
 use crate::value::Bind;
 
@@ -8,29 +8,8 @@ use crate::value::Bind;
 const STEPS: [i64; 7] = [1, 2, 10, 0, -3, i64::MAX, i64::MIN];
 
 impl Generator {
-    /// UPDATE of counters; whether it names its timestamp, which is a mistake.
-    pub(crate) fn count(&mut self, table: usize, batched: bool) -> (String, bool) {
-        let name = self.table_name(table);
-        let (using, stamped) = self.using_in(table, batched, true);
-        let values = self.tables[table].values();
-        let mut columns = vec![self.dice.pick(&values).clone()];
-        while self.dice.one_in(3) && columns.len() < 3 {
-            let next = self.dice.pick(&values).clone();
-            if columns.iter().all(|column| column.name != next.name) || self.dice.one_in(10) {
-                columns.push(next);
-            }
-        }
-        let assignments: Vec<String> = columns.iter().map(|column| self.counted(column)).collect();
-        let only_static = columns.iter().all(|column| column.kind == Kind::Static);
-        let mut key = self.of(table, Kind::Partition);
-        if !only_static || self.dice.slip() {
-            key.extend(self.of(table, Kind::Clustering));
-        }
-        let wheres = self.row(&key);
-        (format!("UPDATE {name}{using} SET {} WHERE {wheres}", assignments.join(", ")), stamped)
-    }
-
-    fn counted(&mut self, column: &Column) -> String {
+    /// One assignment to a counter.
+    pub(crate) fn counted(&mut self, column: &Column) -> String {
         let name = self.name(column);
         if self.dice.one_in(30) {
             return self.miscounted(&name, column);

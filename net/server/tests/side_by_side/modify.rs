@@ -12,7 +12,7 @@ impl Generator {
     /// INSERT, as values or as JSON; whether it names its timestamp. In a batch the timestamp may stand outside.
     pub(crate) fn insert(&mut self, table: usize, batched: bool) -> (String, bool) {
         if self.tables[table].counters && !self.dice.one_in(40) {
-            return self.count(table, batched);
+            return self.update(table, batched);
         }
         let name = self.table_name(table);
         let values = self.tables[table].values();
@@ -88,14 +88,11 @@ impl Generator {
         if batched && !self.dice.slip() { (String::new(), false) } else { self.using(table, ttl) }
     }
 
-    /// UPDATE.
+    /// UPDATE, of counters too.
     pub(crate) fn update(&mut self, table: usize, batched: bool) -> (String, bool) {
         let values = self.tables[table].values();
         if values.is_empty() {
             return self.insert(table, batched);
-        }
-        if self.tables[table].counters {
-            return self.count(table, batched);
         }
         let name = self.table_name(table);
         let (using, stamped) = self.using_in(table, batched, true);
@@ -108,7 +105,8 @@ impl Generator {
                 columns.push(next);
             }
         }
-        let assignments: Vec<String> = columns.iter().map(|column| self.assignment(column)).collect();
+        let assign = if self.tables[table].counters { Self::counted } else { Self::assignment };
+        let assignments: Vec<String> = columns.iter().map(|column| assign(self, column)).collect();
         let only_static = columns.iter().all(|column| column.kind == Kind::Static);
         let mut key = self.of(table, Kind::Partition);
         if !only_static || self.dice.slip() {
@@ -227,7 +225,7 @@ impl Generator {
     /// DELETE of columns, elements, a row, rows in a range or a partition.
     pub(crate) fn delete(&mut self, table: usize, batched: bool) -> (String, bool) {
         if self.tables[table].counters && !self.dice.has("counter_delete") {
-            return self.count(table, batched);
+            return self.update(table, batched);
         }
         if self.tables[table].counters {
             // A key that lacks its end would delete more than is meant.
