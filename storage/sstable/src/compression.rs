@@ -258,6 +258,23 @@ mod tests {
     }
 
     #[test]
+    fn the_slow_variant_of_lz4_finds_more() {
+        let chunk: Vec<u8> = (0..4096u32).flat_map(|i| (i * i % 1013).to_be_bytes()).collect();
+        let compressed = |options: &[(&str, &str)]| {
+            let options = options.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+            let mut out = Vec::new();
+            let params = CompressionParams { options, ..CompressionParams::fast() };
+            ChunkEncoder::new(&params).compress(&chunk, &mut out).unwrap();
+            assert_eq!(Compressor::Lz4.decompress(&out, chunk.len()).as_deref(), Some(&chunk[..]));
+            out.len()
+        };
+        let high = ("lz4_compressor_type", "high");
+        let (fast, first, default) =
+            (compressed(&[]), compressed(&[high, ("lz4_high_compressor_level", "1")]), compressed(&[high]));
+        assert!(default < fast && default <= first, "{fast} {first} {default}");
+    }
+
+    #[test]
     fn lengths_of_chunks_are_bounded() {
         let info = |chunk_len| CompressionInfo {
             compressor: Compressor::Lz4,

@@ -10,7 +10,7 @@
 //! the format expect. An SSTable without partitions is for who calls not to finish.
 //!
 //! Invariants: partitions ascend by token and key, rows and markers by clustering; the bytes are Cassandra's wherever its own
-//! do not depend on the moment or the compressor's version; a component's bytes come in the order of the file.
+//! do not depend on the moment, compressed ones included; a component's bytes come in the order of the file.
 
 mod big;
 mod bti;
