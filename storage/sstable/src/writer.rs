@@ -330,6 +330,13 @@ impl Builder {
         self.data.waiting() + self.index.outs().map(|(_, out)| out.waiting()).sum::<usize>()
     }
 
+    /// The components that [`Builder::drain`] would give bytes of.
+    pub fn waiting_components(&mut self) -> impl Iterator<Item = Component> + use<> {
+        let data = (self.data.waiting() > 0).then_some(Component::Data);
+        let indexes = self.index.outs().filter(|(_, out)| out.waiting() > 0).map(|(component, _)| component);
+        Vec::from_iter(data.into_iter().chain(indexes)).into_iter()
+    }
+
     /// Gives the bytes that are finished: each piece is to be appended to its component.
     pub fn drain(&mut self, mut give: impl FnMut(Component, &[u8])) {
         self.data.drain(|bytes| give(Component::Data, bytes));
