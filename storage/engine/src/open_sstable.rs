@@ -96,7 +96,7 @@ impl OpenSstable {
         };
         let tail_from = index_len.saturating_sub(TAIL_BYTES_MAX as u64) / ALIGNMENT as u64 * ALIGNMENT as u64;
         let tail = match descriptor.version.is_bti() {
-            true => read_range(&index_file, tail_from, index_len).await.map_err(Error::Io)?,
+            true => Bytes::from_owner(read_range(&index_file, None, tail_from, index_len).await.map_err(Error::Io)?),
             false => Bytes::new(),
         };
         if let Some(sidecar) = &sidecar {
@@ -240,6 +240,18 @@ impl OpenSstable {
 
     /// Reads the pages that some bytes of a component lie in, checked if there is a `Helenus.db`; where they begin.
     pub(crate) async fn pages(&self, component: Component, offset: u64, len: u64) -> Result<(u64, Bytes), Error> {
+        let (from, pages) = self.pages_into(None, component, offset, len).await?;
+        Ok((from, Bytes::from_owner(pages)))
+    }
+
+    /// The same in `buffer`, if there is room.
+    pub(crate) async fn pages_into(
+        &self,
+        buffer: Option<AlignedBuf>,
+        component: Component,
+        offset: u64,
+        len: u64,
+    ) -> Result<(u64, AlignedBuf), Error> {
         let file = match component {
             Component::Data => &self.shared.data,
             Component::Rows => self.shared.rows.as_ref().unwrap_or(&self.shared.index),
@@ -254,7 +266,7 @@ impl OpenSstable {
             }
             None => offset + len,
         };
-        let pages = read_range(file, from, end).await.map_err(Error::Io)?;
+        let pages = read_range(file, buffer, from, end).await.map_err(Error::Io)?;
         if let Some(sidecar) = self.sidecar() {
             let place = BlockId { component, offset: from };
             sidecar.check(self.reader.descriptor(), place, &pages).map_err(|error| self.bad(error))?;
@@ -276,12 +288,16 @@ impl OpenSstable {
     }
 }
 
-/// The bytes `from..to` of a file, fewer if it ends before; `from` is a multiple of a page.
-async fn read_range(file: &File, from: u64, to: u64) -> std::io::Result<Bytes> {
+/// The bytes `from..to` of a file, fewer if it ends before, in `buffer` if there is room; `from` is a multiple of a page.
+async fn read_range(file: &File, buffer: Option<AlignedBuf>, from: u64, to: u64) -> std::io::Result<AlignedBuf> {
     let wanted = to.saturating_sub(from) as usize;
-    let (read, mut buffer) = file.read_at(AlignedBuf::zeroed(wanted), from).await;
+    let padded = wanted.max(1).next_multiple_of(ALIGNMENT);
+    let large = buffer.filter(|buffer| padded <= buffer.capacity());
+    let mut buffer = large.unwrap_or_else(|| AlignedBuf::zeroed(padded));
+    buffer.set_len(padded);
+    let (read, mut buffer) = file.read_at(buffer, from).await;
     buffer.set_len(read?.min(wanted));
-    Ok(Bytes::from_owner(buffer))
+    Ok(buffer)
 }
 
 /// The files of an SSTable that is being opened.

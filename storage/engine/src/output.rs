@@ -4,14 +4,15 @@
 //! durable, names included, when [`Output::finish`] returns.
 
 use crate::Error;
+use runtime::buffer::ALIGNMENT;
 use runtime::file::{OpenOptions, sync_dir};
 use runtime::{AlignedBuf, File, HashSet};
 use sstable::writer::Builder;
 use sstable::{Component, Descriptor};
 use std::path::{Path, PathBuf};
 
-/// Bytes of one write.
-const WRITE_BYTES: usize = 256 << 10;
+/// A component is written when so many of its bytes have come.
+const WRITE_BYTES: usize = 1 << 20;
 /// Bytes that a builder may hold before they are taken from it.
 pub(crate) const WAITING_BYTES_MAX: usize = 256 << 10;
 
@@ -25,7 +26,8 @@ pub(crate) struct Output {
 /// A file that grows.
 struct ComponentFile {
     file: File,
-    buffer: AlignedBuf,
+    /// As large as what came needs; none before anything came.
+    buffer: Option<AlignedBuf>,
     filled: usize,
     /// Where the buffer goes.
     offset: u64,
@@ -39,28 +41,39 @@ impl Output {
 
     /// Writes what a builder has ready.
     pub(crate) async fn take(&mut self, builder: &mut Builder) -> Result<(), Error> {
-        let mut pieces: Vec<(Component, Vec<u8>)> = Vec::new();
-        builder.drain(|component, bytes| pieces.push((component, bytes.to_vec())));
-        for (component, bytes) in pieces {
-            self.append(component, &bytes).await?;
+        for component in builder.waiting_components() {
+            self.file(component).await?;
+        }
+        builder.drain(|component, bytes| {
+            if let Some((_, file)) = self.files.iter_mut().find(|(known, _)| *known == component) {
+                file.fill(bytes);
+            }
+        });
+        for (_, file) in &mut self.files {
+            file.write_pages().await.map_err(Error::Io)?;
         }
         Ok(())
     }
 
     /// Adds bytes to a component.
     pub(crate) async fn append(&mut self, component: Component, bytes: &[u8]) -> Result<(), Error> {
+        let file = self.file(component).await?;
+        file.fill(bytes);
+        file.write_pages().await.map_err(Error::Io)
+    }
+
+    async fn file(&mut self, component: Component) -> Result<&mut ComponentFile, Error> {
         let at = match self.files.iter().position(|(known, _)| *known == component) {
             Some(at) => at,
             None => {
                 let path = self.directory.join(self.descriptor.file_name(component));
                 let options = OpenOptions { write: true, create: true, exclusive: true };
                 let file = File::open(&path, options).await.map_err(Error::Io)?;
-                let file = ComponentFile { file, buffer: AlignedBuf::zeroed(WRITE_BYTES), filled: 0, offset: 0 };
-                self.files.push((component, file));
+                self.files.push((component, ComponentFile { file, buffer: None, filled: 0, offset: 0 }));
                 self.files.len() - 1
             }
         };
-        self.files[at].1.append(bytes).await.map_err(Error::Io)
+        Ok(&mut self.files[at].1)
     }
 
     /// Ends all files and makes them durable; which components there are.
@@ -76,35 +89,52 @@ impl Output {
 }
 
 impl ComponentFile {
-    async fn append(&mut self, mut bytes: &[u8]) -> std::io::Result<()> {
-        while !bytes.is_empty() {
-            let taken = bytes.len().min(WRITE_BYTES - self.filled);
-            self.buffer[self.filled..self.filled + taken].copy_from_slice(&bytes[..taken]);
-            self.filled += taken;
-            bytes = &bytes[taken..];
-            if self.filled == WRITE_BYTES {
-                self.write(WRITE_BYTES).await?;
-                self.offset += WRITE_BYTES as u64;
-                self.filled = 0;
+    fn fill(&mut self, bytes: &[u8]) {
+        let needed = self.filled + bytes.len();
+        let buffer = match self.buffer.take() {
+            Some(buffer) if needed <= buffer.len() => self.buffer.insert(buffer),
+            smaller => {
+                let capacity = smaller.as_ref().map_or(0, |smaller| 2 * smaller.len());
+                let larger = self.buffer.insert(AlignedBuf::zeroed(needed.max(capacity)));
+                if let Some(smaller) = smaller {
+                    larger[..self.filled].copy_from_slice(&smaller[..self.filled]);
+                }
+                larger
             }
+        };
+        buffer[self.filled..needed].copy_from_slice(bytes);
+        self.filled = needed;
+    }
+
+    /// Writes the pages that are full, if they are enough for a write.
+    async fn write_pages(&mut self) -> std::io::Result<()> {
+        if self.filled < WRITE_BYTES {
+            return Ok(());
         }
+        let whole = self.filled / ALIGNMENT * ALIGNMENT;
+        self.write(whole).await?;
+        if let Some(buffer) = &mut self.buffer {
+            buffer.copy_within(whole..self.filled, 0);
+        }
+        self.filled -= whole;
+        self.offset += whole as u64;
         Ok(())
     }
 
     async fn write(&mut self, len: usize) -> std::io::Result<()> {
-        let mut buffer = std::mem::replace(&mut self.buffer, AlignedBuf::zeroed(1));
+        let Some(mut buffer) = self.buffer.take() else { return Ok(()) };
         buffer.set_len(len);
-        let (written, buffer) = self.file.write_at(buffer, self.offset).await;
-        self.buffer = buffer;
-        self.buffer.set_len(WRITE_BYTES);
+        let (written, mut buffer) = self.file.write_at(buffer, self.offset).await;
+        buffer.set_len(buffer.capacity());
+        self.buffer = Some(buffer);
         written
     }
 
     async fn finish(mut self) -> std::io::Result<()> {
         let filled = self.filled;
-        if filled > 0 {
-            let padded = filled.next_multiple_of(runtime::buffer::ALIGNMENT);
-            self.buffer[filled..padded].fill(0);
+        if let Some(buffer) = self.buffer.as_mut().filter(|_| filled > 0) {
+            let padded = filled.next_multiple_of(ALIGNMENT);
+            buffer[filled..padded].fill(0);
             self.write(padded).await?;
             if padded > filled {
                 self.file.trim(self.offset + filled as u64).await?;

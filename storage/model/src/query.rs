@@ -88,9 +88,15 @@ impl Slice {
         Slice { start: Box::default(), end: Box::default() }
     }
 
+    /// Whether a comparable form lies before it.
+    pub fn is_behind(&self, comparable: &[u8]) -> bool {
+        // Nothing lies before an empty start: most slices have one, and comparing with it is a slow call for nothing.
+        !self.start.is_empty() && comparable < &*self.start
+    }
+
     /// Whether a comparable form lies inside.
     pub fn contains(&self, comparable: &[u8]) -> bool {
-        comparable >= &*self.start && (self.end.is_empty() || comparable < &*self.end)
+        !self.is_behind(comparable) && (self.end.is_empty() || comparable < &*self.end)
     }
 
     /// What is left of slices behind a place, in read order: behind the row there, or behind a range marker there alone.

@@ -56,36 +56,39 @@ impl Compressor {
         COMPRESSORS.iter().find(|(name, _)| *name == short).map(|(_, compressor)| *compressor)
     }
 
-    /// What a chunk uncompresses to; `None` if it is malformed or more than `len_max` bytes.
-    fn decompress(self, chunk: &[u8], len_max: usize) -> Option<Vec<u8>> {
+    /// Fills `out` with what a chunk uncompresses to; `None` if that is not exactly as long, or the chunk is malformed.
+    fn decompress(self, chunk: &[u8], out: &mut [u8]) -> Option<()> {
         match self {
-            Compressor::Noop => (chunk.len() <= len_max).then(|| chunk.to_vec()),
+            Compressor::Noop => copy_exact(chunk, out),
             Compressor::Lz4 => {
                 let (len, block) = chunk.split_first_chunk()?;
-                let len = u32::from_le_bytes(*len) as usize;
-                if len > len_max {
+                if u32::from_le_bytes(*len) as usize != out.len() {
                     return None;
                 }
-                let mut out = vec![0; len];
-                let read = lz4::block::decompress_to_buffer(block, Some(i32::try_from(len).ok()?), &mut out).ok()?;
-                (read == len).then_some(out)
+                let len = i32::try_from(out.len()).ok()?;
+                let read = lz4::block::decompress_to_buffer(block, Some(len), out).ok()?;
+                (read == out.len()).then_some(())
             }
             Compressor::Snappy => {
-                if snap::raw::decompress_len(chunk).ok()? > len_max {
+                if snap::raw::decompress_len(chunk).ok()? != out.len() {
                     return None;
                 }
-                snap::raw::Decoder::new().decompress_vec(chunk).ok()
+                let read = snap::raw::Decoder::new().decompress(chunk, out).ok()?;
+                (read == out.len()).then_some(())
             }
-            Compressor::Deflate => read_bounded(flate2::read::ZlibDecoder::new(chunk), len_max),
-            Compressor::Zstd => read_bounded(zstd::stream::read::Decoder::with_buffer(chunk).ok()?, len_max),
+            Compressor::Deflate => read_exact(flate2::read::ZlibDecoder::new(chunk), out),
+            Compressor::Zstd => read_exact(zstd::stream::read::Decoder::with_buffer(chunk).ok()?, out),
         }
     }
 }
 
-fn read_bounded(reader: impl Read, len_max: usize) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    reader.take(len_max as u64 + 1).read_to_end(&mut out).ok()?;
-    (out.len() <= len_max).then_some(out)
+fn copy_exact(bytes: &[u8], out: &mut [u8]) -> Option<()> {
+    (bytes.len() == out.len()).then(|| out.copy_from_slice(bytes))
+}
+
+fn read_exact(mut reader: impl Read, out: &mut [u8]) -> Option<()> {
+    reader.read_exact(out).ok()?;
+    (reader.read(&mut [0]).ok()? == 0).then_some(())
 }
 
 /// A CompressionInfo.db.
@@ -181,21 +184,26 @@ impl CompressionInfo {
         }
     }
 
-    /// The data of a chunk with its checksum, of the place in the data and in the file given.
-    pub(crate) fn decode(&self, offset: u64, at: u64, raw: &[u8]) -> Result<Vec<u8>, Fault> {
+    /// Uncompressed bytes of the chunk that begins at `offset` of the uncompressed data.
+    pub(crate) fn len_at(&self, offset: u64) -> usize {
+        (self.data_len - offset.min(self.data_len)).min(self.chunk_len as u64) as usize
+    }
+
+    /// Fills `out`, as long as [`CompressionInfo::len_at`] says, with the data of a chunk with its checksum that lies at `at`
+    /// of the file.
+    pub(crate) fn decode(&self, at: u64, raw: &[u8], out: &mut [u8]) -> Result<(), Fault> {
         let fault = |problem| Fault { offset: at, problem };
         let Some((chunk, crc)) = raw.split_last_chunk() else { return Err(fault(Problem::Truncated)) };
         if crc32fast::hash(chunk) != u32::from_be_bytes(*crc) {
             return Err(fault(Problem::Checksum));
         }
-        let expected = (self.data_len - offset.min(self.data_len)).min(self.chunk_len as u64) as usize;
         let data = if chunk.len() >= self.compressed_len_max as usize {
             // The last chunk may have zeros behind it, so that it is not shorter than one that is not compressed can be.
-            Some(chunk.get(..expected).unwrap_or(chunk).to_vec())
+            chunk.get(..out.len()).and_then(|chunk| copy_exact(chunk, out))
         } else {
-            self.compressor.decompress(chunk, expected)
+            self.compressor.decompress(chunk, out)
         };
-        data.filter(|data| data.len() == expected).ok_or(fault(Problem::Invalid("a compressed chunk")))
+        data.ok_or(fault(Problem::Invalid("a compressed chunk")))
     }
 }
 
@@ -242,6 +250,11 @@ impl Checksums {
 mod tests {
     use super::*;
 
+    fn decompressed(compressor: Compressor, chunk: &[u8], len: usize) -> Option<Vec<u8>> {
+        let mut out = vec![0; len];
+        compressor.decompress(chunk, &mut out).map(|()| out)
+    }
+
     #[test]
     fn chunks_come_back_in_every_codec() {
         let chunk: Vec<u8> = (0..4096u32).flat_map(|i| (i / 7).to_be_bytes()).collect();
@@ -250,11 +263,30 @@ mod tests {
             let mut out = Vec::new();
             ChunkEncoder::new(&params).compress(&chunk, &mut out).unwrap();
             assert!(out.len() <= chunk.len());
-            assert_eq!(compressor.decompress(&out, chunk.len()).as_deref(), Some(&chunk[..]), "{compressor:?}");
-            assert_eq!(compressor.decompress(&out, chunk.len() - 1), None, "{compressor:?}");
-            assert_ne!(compressor.decompress(&out[..out.len() / 2], chunk.len()).as_deref(), Some(&chunk[..]));
+            let back = |bytes: &[u8], len| decompressed(compressor, bytes, len);
+            assert_eq!(back(&out, chunk.len()).as_deref(), Some(&chunk[..]), "{compressor:?}");
+            assert_eq!(back(&out, chunk.len() - 1), None, "{compressor:?}");
+            assert_eq!(back(&out, chunk.len() + 1), None, "{compressor:?}");
+            assert_eq!(back(&out[..out.len() / 2], chunk.len()), None, "{compressor:?}");
             assert_eq!(Compressor::parse(compressor.class()), Some(compressor));
         }
+    }
+
+    #[test]
+    fn the_slow_variant_of_lz4_finds_more() {
+        let chunk: Vec<u8> = (0..4096u32).flat_map(|i| (i * i % 1013).to_be_bytes()).collect();
+        let compressed = |options: &[(&str, &str)]| {
+            let options = options.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+            let mut out = Vec::new();
+            let params = CompressionParams { options, ..CompressionParams::fast() };
+            ChunkEncoder::new(&params).compress(&chunk, &mut out).unwrap();
+            assert_eq!(decompressed(Compressor::Lz4, &out, chunk.len()).as_deref(), Some(&chunk[..]));
+            out.len()
+        };
+        let high = ("lz4_compressor_type", "high");
+        let (fast, first, default) =
+            (compressed(&[]), compressed(&[high, ("lz4_high_compressor_level", "1")]), compressed(&[high]));
+        assert!(default < fast && default <= first, "{fast} {first} {default}");
     }
 
     #[test]

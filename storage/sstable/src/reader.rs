@@ -274,21 +274,44 @@ impl Reader {
     /// # Errors
     /// A checksum that is wrong; a chunk that does not decompress to its length.
     pub fn decode_block(&self, block: BlockId, raw: Bytes) -> Result<Bytes, Error> {
+        match (block.component, &self.compression) {
+            (Component::Data, Some(compression)) => {
+                let mut out = vec![0; compression.len_at(block.offset)];
+                self.decode_data(block, &raw, &mut out)?;
+                Ok(out.into())
+            }
+            _ => self.check_block(block, &raw).map(|_| raw),
+        }
+    }
+
+    /// Bytes of a block of Data.db, whose range in the file has `raw_len` bytes.
+    fn decoded_len(&self, block: BlockId, raw_len: usize) -> usize {
+        self.compression.as_ref().map_or(raw_len, |compression| compression.len_at(block.offset))
+    }
+
+    /// Fills `out` with a block of Data.db, of the bytes of its range.
+    fn decode_data(&self, block: BlockId, raw: &[u8], out: &mut [u8]) -> Result<(), Error> {
+        let offset = self.check_block(block, raw)?;
+        match &self.compression {
+            None => out.copy_from_slice(raw),
+            Some(compression) => compression
+                .decode(offset, raw, out)
+                .map_err(|fault| fault.in_file(&self.descriptor, block.component))?,
+        }
+        Ok(())
+    }
+
+    /// Checks the bytes of a block's range, the checksum of a compressed chunk excepted; where they are in the file.
+    fn check_block(&self, block: BlockId, raw: &[u8]) -> Result<u64, Error> {
         let fault = |fault: Fault| fault.in_file(&self.descriptor, block.component);
         let (offset, len) = self.block_range(block)?;
         if raw.len() as u64 != len {
             return Err(fault(Fault { offset, problem: Problem::Truncated }));
         }
-        match (block.component, &self.compression, &self.checksums) {
-            (Component::Data, Some(compression), _) => {
-                compression.decode(block.offset, offset, &raw).map(Bytes::from).map_err(fault)
-            }
-            (Component::Data, None, Some(checksums)) => {
-                checksums.check(block.offset, &raw).map_err(fault)?;
-                Ok(raw)
-            }
-            _ => Ok(raw),
+        if let (Component::Data, None, Some(checksums)) = (block.component, &self.compression, &self.checksums) {
+            checksums.check(block.offset, raw).map_err(fault)?;
         }
+        Ok(offset)
     }
 
     fn file_len(&self, component: Component) -> u64 {

@@ -336,12 +336,17 @@ impl PartitionIndex {
 /// The byte-comparable form of a partition's place: token and key.
 pub(crate) fn key_bytes(key: &DecoratedKey) -> impl Iterator<Item = u8> {
     let mut form = Vec::with_capacity(12 + key.key.len());
-    form.push(0x40);
-    form.extend_from_slice(&key.token.prefix().to_be_bytes());
-    form.push(0x40);
-    model::comparable::encode(&model::CqlType::Blob, &key.key, false, &mut form);
-    form.push(0x38);
+    push_key_bytes(key.token, &key.key, &mut form);
     form.into_iter()
+}
+
+/// Appends that form of a token and its key.
+pub(crate) fn push_key_bytes(token: Token, key: &[u8], form: &mut Vec<u8>) {
+    form.push(0x40);
+    form.extend_from_slice(&token.prefix().to_be_bytes());
+    form.push(0x40);
+    model::comparable::encode(&model::CqlType::Blob, key, false, form);
+    form.push(0x38);
 }
 
 /// The payload of a node of a partition index; `None` without one, or of another hash.

@@ -10,7 +10,7 @@
 //! the format expect. An SSTable without partitions is for who calls not to finish.
 //!
 //! Invariants: partitions ascend by token and key, rows and markers by clustering; the bytes are Cassandra's wherever its own
-//! do not depend on the moment or the compressor's version; a component's bytes come in the order of the file.
+//! do not depend on the moment, compressed ones included; a component's bytes come in the order of the file.
 
 mod big;
 mod bti;
@@ -33,7 +33,7 @@ use crate::sidecar::{Pages, Sidecar};
 use crate::statistics::{Collector, Metadata};
 use data::{Data, WrittenData};
 use index::Index;
-use model::DecoratedKey;
+use model::Token;
 use model::comparable::{self, BoundSide};
 use model::fragment::Fragment;
 use model::key::KEY_BYTES_MAX;
@@ -84,7 +84,9 @@ pub struct Builder {
     /// The comparable form of what is being written, of a call that does not bring it.
     form: Vec<u8>,
     first_key: Option<Box<[u8]>>,
-    last_key: Option<DecoratedKey>,
+    last_key: Option<(Token, Vec<u8>)>,
+    /// Room for the next key.
+    key: Vec<u8>,
     partitions: u64,
     /// Why Data.db cannot be written.
     failed: Option<Problem>,
@@ -108,6 +110,7 @@ impl Builder {
             form: Vec::new(),
             first_key: None,
             last_key: None,
+            key: Vec::new(),
             partitions: 0,
             failed: None,
         }
@@ -116,7 +119,7 @@ impl Builder {
     /// Writes the next fragment of partitions that are read whole and forward.
     pub fn fragment(&mut self, fragment: &Fragment<'_>) {
         match *fragment {
-            Fragment::PartitionStart { key, deletion, .. } => self.start_partition(key, deletion),
+            Fragment::PartitionStart { token, key, deletion } => self.start(token, key, deletion),
             Fragment::StaticRow { row } => self.static_row(row),
             Fragment::Row { clustering, comparable, row } => self.push_row(clustering, comparable, row),
             Fragment::RangeMarker { clustering, comparable, deletion } => {
@@ -129,13 +132,21 @@ impl Builder {
     /// Begins a partition. Panics if its key is longer than [`KEY_BYTES_MAX`], not above the one before, or if that one was
     /// not ended.
     pub fn start_partition(&mut self, key: &[u8], deletion: Deletion) {
+        self.start(Token::of(key), key, deletion);
+    }
+
+    fn start(&mut self, token: Token, key: &[u8], deletion: Deletion) {
         assert!(self.partition.is_none(), "a partition ends before the next one");
         assert!(key.len() <= KEY_BYTES_MAX, "a partition key of {} bytes", key.len());
         let start = self.data.len();
-        let key = DecoratedKey::new(key);
-        assert!(self.last_key.as_ref().is_none_or(|last| *last < key), "partitions ascend");
+        let last = self.last_key.as_ref().map(|(token, key)| (*token, &key[..]));
+        assert!(last.is_none_or(|last| last < (token, key)), "partitions ascend");
+        let mut own = std::mem::take(&mut self.key);
+        own.clear();
+        own.extend_from_slice(key);
         let open = Deletion::LIVE;
-        self.partition = Some(Partition { key, start, deletion, begun: false, has_static: false, previous: 0, open });
+        let (begun, has_static) = (false, false);
+        self.partition = Some(Partition { token, key: own, start, deletion, begun, has_static, previous: 0, open });
         if !deletion.is_live() {
             self.begin_partition();
         }
@@ -145,7 +156,7 @@ impl Builder {
     fn begin_partition(&mut self) {
         let Some(partition) = self.partition.as_mut().filter(|partition| !partition.begun) else { return };
         partition.begun = true;
-        let (key, deletion) = (&partition.key.key, partition.deletion);
+        let (key, deletion) = (&partition.key, partition.deletion);
         let out = self.data.tail();
         out.extend_from_slice(&(key.len() as u16).to_be_bytes());
         out.extend_from_slice(key);
@@ -295,17 +306,22 @@ impl Builder {
         if self.partition.as_ref().is_some_and(|partition| partition.begun) {
             self.begin_rows();
         }
-        let Some(partition) = self.partition.take().filter(|partition| partition.begun) else { return };
+        let Some(partition) = self.partition.take() else { return };
+        if !partition.begun {
+            self.key = partition.key;
+            return;
+        }
         let end = self.data.len() - partition.start;
         self.data.tail().push(END_OF_PARTITION);
-        let hash = KeyHash::of(&partition.key.key);
+        let hash = KeyHash::of(&partition.key);
         self.index.partition(&partition, end, hash);
         if let Some(filter) = &mut self.filter {
             filter.add(hash);
         }
-        self.collector.partition(&partition.key.key, end + 1);
-        self.first_key.get_or_insert_with(|| partition.key.key.clone());
-        self.last_key = Some(partition.key);
+        self.collector.partition(&partition.key, end + 1);
+        self.first_key.get_or_insert_with(|| partition.key[..].into());
+        let last = self.last_key.replace((partition.token, partition.key));
+        self.key = last.map_or(Vec::new(), |(_, key)| key);
         self.partitions += 1;
         self.cut();
     }
@@ -330,6 +346,13 @@ impl Builder {
         self.data.waiting() + self.index.outs().map(|(_, out)| out.waiting()).sum::<usize>()
     }
 
+    /// The components that [`Builder::drain`] would give bytes of.
+    pub fn waiting_components(&mut self) -> impl Iterator<Item = Component> + use<> {
+        let data = (self.data.waiting() > 0).then_some(Component::Data);
+        let indexes = self.index.outs().filter(|(_, out)| out.waiting() > 0).map(|(component, _)| component);
+        Vec::from_iter(data.into_iter().chain(indexes)).into_iter()
+    }
+
     /// Gives the bytes that are finished: each piece is to be appended to its component.
     pub fn drain(&mut self, mut give: impl FnMut(Component, &[u8])) {
         self.data.drain(|bytes| give(Component::Data, bytes));
@@ -350,7 +373,7 @@ impl Builder {
         let data_len = self.data.len();
         let WrittenData { rest, pages, chunks, digest, ratio } = self.data.finish().map_err(fault)?;
         let first = self.first_key.map_or(Vec::new(), Vec::from);
-        let last = self.last_key.map_or(Vec::new(), |key| key.key.into_vec());
+        let last = self.last_key.map_or(Vec::new(), |(_, key)| key);
         let mut components = vec![(Component::Data, rest)];
         let mut sums = vec![pages];
         let (outs, summary) = self.index.finish(&first, &last);

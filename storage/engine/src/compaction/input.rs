@@ -2,9 +2,9 @@
 
 use crate::Error;
 use crate::open_sstable::OpenSstable;
-use bytes::Bytes;
 use model::fragment::{self, BlockRef, Fragment, Progress};
 use model::key::TokenRange;
+use runtime::AlignedBuf;
 use sstable::reader::Cursor;
 use sstable::{BlockId, Component};
 use std::rc::Rc;
@@ -16,8 +16,8 @@ const AHEAD_BYTES: u64 = 1 << 20;
 pub(crate) struct Input {
     pub(crate) sstable: Rc<OpenSstable>,
     cursor: Cursor,
-    /// Pages of Data.db and where they begin.
-    ahead: (u64, Bytes),
+    /// Pages of Data.db and where they begin; the buffer is used again.
+    ahead: Option<(u64, AlignedBuf)>,
     /// Bytes of Data.db that were read and not yet told.
     read_bytes: u64,
 }
@@ -26,16 +26,16 @@ impl Input {
     /// All rows of an SSTable.
     pub(crate) fn new(sstable: Rc<OpenSstable>) -> Input {
         let cursor = sstable.reader.scan(TokenRange::FULL);
-        Input { sstable, cursor, ahead: (0, Bytes::new()), read_bytes: 0 }
+        Input { sstable, cursor, ahead: None, read_bytes: 0 }
     }
 
     /// Brings a block that a step needs.
     pub(crate) async fn bring(&mut self, need: BlockRef) -> Result<(), Error> {
         let Some(block) = self.cursor.block_of(need) else { return Ok(()) };
-        let bytes = match block.component {
-            Component::Data => self.data(block).await?,
-            _ => self.sstable.load(block).await?,
-        };
+        if block.component == Component::Data {
+            return self.data(block).await;
+        }
+        let bytes = self.sstable.load(block).await?;
         self.cursor.supply(block, bytes);
         Ok(())
     }
@@ -45,15 +45,22 @@ impl Input {
         std::mem::take(&mut self.read_bytes)
     }
 
-    async fn data(&mut self, block: BlockId) -> Result<Bytes, Error> {
+    async fn data(&mut self, block: BlockId) -> Result<(), Error> {
         let (offset, len) = self.sstable.reader.block_range(block).map_err(|error| self.sstable.bad(error))?;
-        let (from, pages) = &self.ahead;
-        if offset < *from || offset + len > *from + pages.len() as u64 {
-            let wanted = AHEAD_BYTES.max(len).min(self.sstable.data_bytes.saturating_sub(offset)).max(len);
-            self.ahead = self.sstable.pages(Component::Data, offset, wanted).await?;
-            self.read_bytes += self.ahead.1.len() as u64;
-        }
-        self.sstable.decode(block, self.ahead.0, &self.ahead.1)
+        let has = |(from, pages): &(u64, AlignedBuf)| *from <= offset && offset + len <= *from + pages.len() as u64;
+        let (from, pages) = match self.ahead.take() {
+            Some(ahead) if has(&ahead) => self.ahead.insert(ahead),
+            other => {
+                let wanted = AHEAD_BYTES.max(len).min(self.sstable.data_bytes.saturating_sub(offset)).max(len);
+                let buffer = other.map(|(_, buffer)| buffer);
+                let (from, pages) = self.sstable.pages_into(buffer, Component::Data, offset, wanted).await?;
+                self.read_bytes += pages.len() as u64;
+                self.ahead.insert((from, pages))
+            }
+        };
+        let start = (offset.saturating_sub(*from) as usize).min(pages.len());
+        let raw = &pages[start..(start + len as usize).min(pages.len())];
+        self.cursor.supply_raw(block, raw).map_err(|error| self.sstable.bad(error))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{CompressionParams, Compressor};
 use crate::input::Problem;
-use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+use lz4::block::{CompressionMode, compress_bound, compress_to_buffer};
 use std::fmt;
 use std::io::Read;
 
@@ -12,7 +12,7 @@ const ZSTD_LEVEL: i32 = 3;
 enum Codec {
     Noop,
     Lz4 {
-        table: Box<CompressTable>,
+        mode: CompressionMode,
         /// Room for the longest block, kept because filling it with zeros costs as much as a tenth of the codec.
         block: Vec<u8>,
     },
@@ -38,7 +38,10 @@ impl ChunkEncoder {
     pub(crate) fn new(params: &CompressionParams) -> ChunkEncoder {
         let codec = match params.compressor {
             Compressor::Noop => Codec::Noop,
-            Compressor::Lz4 => Codec::Lz4 { table: Box::default(), block: Vec::new() },
+            Compressor::Lz4 => Codec::Lz4 {
+                mode: params.lz4_level().map_or(CompressionMode::DEFAULT, CompressionMode::HIGHCOMPRESSION),
+                block: Vec::new(),
+            },
             Compressor::Snappy => Codec::Snappy(Box::new(snap::raw::Encoder::new())),
             Compressor::Deflate => Codec::Deflate,
             Compressor::Zstd => {
@@ -61,12 +64,12 @@ impl ChunkEncoder {
         let start = out.len();
         match &mut self.codec {
             Codec::Noop => out.extend_from_slice(chunk),
-            Codec::Lz4 { table, block } => {
-                let len_max = get_maximum_output_size(chunk.len());
+            Codec::Lz4 { mode, block } => {
+                let len_max = compress_bound(chunk.len()).map_err(|_| failed)?;
                 if block.len() < len_max {
                     block.resize(len_max, 0);
                 }
-                let len = compress_into_with_table(chunk, block, table).map_err(|_| failed)?;
+                let len = compress_to_buffer(chunk, Some(*mode), false, block).map_err(|_| failed)?;
                 out.extend_from_slice(&(chunk.len() as u32).to_le_bytes());
                 out.extend_from_slice(block.get(..len).unwrap_or_default());
             }

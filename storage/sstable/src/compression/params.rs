@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 /// Bytes of a chunk unless the table says otherwise.
 pub const CHUNK_BYTES: usize = 16 << 10;
+/// The level of LZ4's slow variant unless the table says otherwise.
+const LZ4_HIGH_LEVEL: i32 = 9;
 /// What stands for no limit of a chunk's compressed length.
 pub const COMPRESSED_LEN_UNLIMITED: u32 = i32::MAX as u32;
 
@@ -82,6 +84,14 @@ impl CompressionParams {
     /// The level of Zstd.
     pub fn level(&self) -> Option<i32> {
         self.option("compression_level").and_then(|level| level.parse().ok())
+    }
+
+    /// The level of LZ4's slow variant, if that is asked for.
+    pub(crate) fn lz4_level(&self) -> Option<i32> {
+        (self.option("lz4_compressor_type") == Some("high")).then(|| {
+            let level = self.option("lz4_high_compressor_level").and_then(|level| level.parse().ok());
+            level.unwrap_or(LZ4_HIGH_LEVEL)
+        })
     }
 
     /// The CompressionInfo.db of chunks.

@@ -196,6 +196,21 @@ impl Cursor {
         }
     }
 
+    /// Brings a block of Data.db that a step needed as the bytes of its range: it is checked and decompressed right behind
+    /// what is there, without a copy.
+    ///
+    /// # Errors
+    /// As of [`Reader::decode_block`]; the block is still needed then.
+    pub fn supply_raw(&mut self, block: BlockId, raw: &[u8]) -> Result<(), Error> {
+        let len = self.reader.decoded_len(block, raw.len());
+        let room = self.window.room(self.at, block.offset, len);
+        let decoded = self.reader.decode_data(block, raw, room);
+        if decoded.is_err() {
+            self.window.clear();
+        }
+        decoded
+    }
+
     /// Goes on to the next fragment, or names a block that it needs first.
     ///
     /// # Errors

@@ -89,7 +89,7 @@ impl Cursor {
                     let fault = Fault::invalid(before, "the end of the open range tombstone");
                     return Err(Stop::Fault(Component::Data, fault));
                 }
-                if comparable < &slice.start[..] {
+                if slice.is_behind(comparable) {
                     self.open = starts;
                     return Ok(None);
                 }
@@ -104,7 +104,7 @@ impl Cursor {
                 Ok(Some(Event::Marker(starts)))
             }
             Unfiltered::Row => {
-                if comparable < &slice.start[..] {
+                if slice.is_behind(comparable) {
                     return Ok(None);
                 }
                 if self.open != self.told {

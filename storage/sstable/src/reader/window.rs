@@ -9,14 +9,44 @@ use bytes::Bytes;
 pub(crate) struct Window {
     /// Where the bytes begin in the uncompressed data.
     start: u64,
-    /// One block, if `joined` is empty.
+    /// The last block, of those that came whole: the only one if nothing is joined.
     block: Bytes,
-    joined: Vec<u8>,
+    joined: Joined,
+}
+
+/// A buffer that is used again: what it has room for is filled with zeros once.
+#[derive(Default, Debug)]
+struct Joined {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+impl Joined {
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    /// Adds `len` bytes, to be written.
+    fn room(&mut self, len: usize) -> &mut [u8] {
+        let (start, end) = (self.len, self.len + len);
+        if end > self.bytes.len() {
+            self.bytes.resize(end.max(2 * start), 0);
+        }
+        self.len = end;
+        self.bytes.get_mut(start..end).unwrap_or_default()
+    }
+
+    fn forget(&mut self, count: usize) {
+        if count > 0 {
+            self.bytes.copy_within(count..self.len, 0);
+            self.len -= count;
+        }
+    }
 }
 
 impl Window {
     fn bytes(&self) -> &[u8] {
-        if self.joined.is_empty() { &self.block } else { &self.joined }
+        if self.joined.len == 0 { &self.block } else { self.joined.bytes() }
     }
 
     /// Where the bytes end.
@@ -41,30 +71,92 @@ impl Window {
 
     /// Adds a block for a reader at `at`: behind the bytes that are there, if they are still wanted, or instead of them.
     pub(crate) fn supply(&mut self, at: u64, offset: u64, block: Bytes) {
-        if offset == self.end() && at < offset && at >= self.start {
-            let skip = (at - self.start) as usize;
-            if self.joined.is_empty() {
-                self.joined.reserve(self.block.len() - skip + block.len());
-                self.joined.extend_from_slice(&self.block[skip..]);
-            } else {
-                self.joined.drain(..skip);
-            }
-            self.joined.extend_from_slice(&block);
-            self.start = at;
-            self.block = block;
+        if self.joins(at, offset) {
+            self.keep(at);
+            self.joined.room(block.len()).copy_from_slice(&block);
         } else {
             self.start = offset;
-            self.joined.clear();
-            self.block = block;
+            self.joined.len = 0;
         }
+        self.block = block;
+    }
+
+    /// Adds a block of `len` bytes as [`Window::supply`] does; they are to be written.
+    pub(crate) fn room(&mut self, at: u64, offset: u64, len: usize) -> &mut [u8] {
+        if self.joins(at, offset) {
+            self.keep(at);
+        } else {
+            self.start = offset;
+            self.joined.len = 0;
+        }
+        self.block = Bytes::new();
+        self.joined.room(len)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.joined.len = 0;
+        self.block = Bytes::new();
+    }
+
+    fn joins(&self, at: u64, offset: u64) -> bool {
+        offset == self.end() && at < offset && at >= self.start
+    }
+
+    /// Joins what a reader at `at` still wants.
+    fn keep(&mut self, at: u64) {
+        let skip = (at - self.start) as usize;
+        if self.joined.len == 0 {
+            let kept = self.block.get(skip..).unwrap_or_default();
+            self.joined.room(kept.len()).copy_from_slice(kept);
+        } else {
+            self.joined.forget(skip);
+        }
+        self.start = at;
     }
 
     /// Goes back to one block once a reader at `at` has left the others behind.
     pub(crate) fn forget(&mut self, at: u64) {
         let last = self.end() - self.block.len() as u64;
-        if !self.joined.is_empty() && at >= last {
-            self.joined.clear();
+        if self.joined.len > 0 && at >= last {
+            self.joined.len = 0;
             self.start = last;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_join_behind_what_is_still_read() {
+        let data: Vec<u8> = (0..40).collect();
+        for raw in [0b000, 0b010, 0b101, 0b111] {
+            let mut window = Window::default();
+            let add = |window: &mut Window, number: usize, at: u64| {
+                let block = &data[10 * number..10 * number + 10];
+                if raw >> number & 1 == 1 {
+                    window.room(at, 10 * number as u64, 10).copy_from_slice(block);
+                } else {
+                    window.supply(at, 10 * number as u64, Bytes::copy_from_slice(block));
+                }
+            };
+            let rest = |window: &Window, at: u64| window.input(at).map(|input| input.rest().to_vec());
+            add(&mut window, 0, 0);
+            assert_eq!(rest(&window, 3).as_deref(), Some(&data[3..10]), "{raw}");
+            add(&mut window, 1, 7);
+            assert_eq!(rest(&window, 7).as_deref(), Some(&data[7..20]), "{raw}");
+            assert_eq!((rest(&window, 6), window.end(), window.len()), (None, 20, 13), "{raw}");
+            window.forget(9);
+            assert_eq!(rest(&window, 9).as_deref(), Some(&data[9..20]), "{raw}");
+            add(&mut window, 2, 9);
+            assert_eq!(rest(&window, 9).as_deref(), Some(&data[9..30]), "{raw}");
+            window.forget(25);
+            assert_eq!(rest(&window, 25).as_deref(), Some(&data[25..30]), "{raw}");
+            window.forget(30);
+            // Not behind what is there.
+            window.supply(30, 30, Bytes::copy_from_slice(&data[30..]));
+            assert_eq!(rest(&window, 30).as_deref(), Some(&data[30..]), "{raw}");
         }
     }
 }

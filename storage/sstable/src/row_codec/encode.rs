@@ -15,6 +15,7 @@ use model::row::{Cell, CellContent, Deletion, Liveness, RowView};
 use model::schema::Table;
 use model::{CqlType, value};
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// How to write rows of a table into one file.
 #[derive(Debug)]
@@ -24,7 +25,8 @@ pub(crate) struct Encoder {
     paths: [Vec<CqlType>; 2],
     /// The place among the static and the regular columns of the header of each column id; [`NO_PLACE`] without one.
     places: [Vec<u16>; 2],
-    body: Vec<u8>,
+    /// Where to append: the caller's buffer while something is written.
+    out: Vec<u8>,
     present: Vec<usize>,
 }
 
@@ -56,27 +58,27 @@ impl Encoder {
             }
             places
         });
-        Encoder { codec, paths, places, body: Vec::new(), present: Vec::new() }
+        Encoder { codec, paths, places, out: Vec::new(), present: Vec::new() }
     }
 
     pub(crate) fn has_statics(&self) -> bool {
         !self.codec.statics.is_empty()
     }
 
-    fn push_clustering(&self, clustering: Clustering<'_>, out: &mut Vec<u8>) {
+    fn push_clustering(&mut self, clustering: Clustering<'_>) {
         let lens = self.codec.clustering.iter().map(|field| field.fixed_len);
-        push_values(out, lens, clustering.components().map(Some));
+        push_values(&mut self.out, lens, clustering.components().map(Some));
     }
 
     /// A row's clustering; what it lacks is null.
-    fn push_row_clustering(&self, clustering: Clustering<'_>, out: &mut Vec<u8>) {
+    fn push_row_clustering(&mut self, clustering: Clustering<'_>) {
         let lens = self.codec.clustering.iter().map(|field| field.fixed_len);
         let values = clustering.components().map(Some).chain(std::iter::repeat(None));
-        push_values(out, lens, values.take(self.codec.clustering.len()));
+        push_values(&mut self.out, lens, values.take(self.codec.clustering.len()));
     }
 
     fn timestamp(&mut self, timestamp: i64) {
-        push_vint(&mut self.body, timestamp.wrapping_sub(self.codec.min_timestamp) as u64);
+        push_vint(&mut self.out, timestamp.wrapping_sub(self.codec.min_timestamp) as u64);
     }
 
     fn local_deletion_time(&mut self, time: i64) {
@@ -84,11 +86,11 @@ impl Encoder {
     }
 
     fn raw_deletion_time(&mut self, time: i64) {
-        push_vint(&mut self.body, deletion_time_delta(time, self.codec.min_local_deletion_time));
+        push_vint(&mut self.out, deletion_time_delta(time, self.codec.min_local_deletion_time));
     }
 
     fn ttl(&mut self, ttl: i32) {
-        push_vint(&mut self.body, i64::from(ttl).wrapping_sub(self.codec.min_ttl) as u64);
+        push_vint(&mut self.out, i64::from(ttl).wrapping_sub(self.codec.min_ttl) as u64);
     }
 
     fn deletion(&mut self, deletion: Deletion) {
@@ -100,11 +102,30 @@ impl Encoder {
         }
     }
 
-    /// Appends the length and body of an unfiltered, of which the one before has `before` bytes.
-    fn push_body(&mut self, before: u64, out: &mut Vec<u8>) {
-        push_vint(out, (self.body.len() + vint_len(before)) as u64);
-        push_vint(out, before);
-        out.extend_from_slice(&self.body);
+    /// Begins the body of an unfiltered, of which the one before has `before` bytes: room for a length of about `len` and
+    /// that. To be ended with [`Encoder::end_body`].
+    fn begin_body(&mut self, before: u64, len: usize) -> Range<usize> {
+        let start = self.out.len();
+        self.out.resize(start + vint_len((len + vint_len(before)) as u64), 0);
+        let room = start..self.out.len();
+        push_vint(&mut self.out, before);
+        room
+    }
+
+    /// Puts the length of a body where room was left for it.
+    fn end_body(&mut self, room: Range<usize>) {
+        let end = self.out.len();
+        let len = (end - room.end) as u64;
+        let needed = room.start + vint_len(len);
+        if needed != room.end {
+            self.out.resize(end.max(end - room.end + needed), 0);
+            self.out.copy_within(room.end..end, needed);
+            self.out.truncate(end - room.end + needed);
+        }
+        let end = self.out.len();
+        push_vint(&mut self.out, len);
+        self.out.copy_within(end.., room.start);
+        self.out.truncate(end);
     }
 
     /// Appends a marker.
@@ -116,13 +137,15 @@ impl Encoder {
         before: u64,
         out: &mut Vec<u8>,
     ) {
-        out.push(IS_MARKER);
-        out.push(kind.number());
-        out.extend_from_slice(&(prefix.components().count() as u16).to_be_bytes());
-        self.push_clustering(prefix, out);
-        self.body.clear();
+        std::mem::swap(out, &mut self.out);
+        self.out.push(IS_MARKER);
+        self.out.push(kind.number());
+        self.out.extend_from_slice(&(prefix.components().count() as u16).to_be_bytes());
+        self.push_clustering(prefix);
+        let room = self.begin_body(before, 0);
         deletions.iter().for_each(|deletion| self.deletion(*deletion));
-        self.push_body(before, out);
+        self.end_body(room);
+        std::mem::swap(out, &mut self.out);
     }
 
     /// Appends a row; without a clustering the static one. Counts what is written of it.
@@ -137,8 +160,9 @@ impl Encoder {
         let is_static = clustering.is_none();
         let mut present = std::mem::take(&mut self.present);
         present.clear();
+        std::mem::swap(out, &mut self.out);
         let written = if self.in_order(is_static, row, &mut present) {
-            self.push_head(clustering, row, &present, false, out, stats);
+            let room = self.push_head(clustering, row, &present, false, before, stats);
             let liveness = row.liveness();
             for cell in row.cells() {
                 if let Some(index) = self.place_of(is_static, &cell) {
@@ -146,12 +170,13 @@ impl Encoder {
                     stats.cell(&cell);
                 }
             }
+            self.end_body(room);
             present.len()
         } else {
-            self.push_sorted(clustering, row, &mut present, out, stats)
+            self.push_sorted(clustering, row, &mut present, before, stats)
         };
+        std::mem::swap(out, &mut self.out);
         self.present = present;
-        self.push_body(before, out);
         if !is_static || self.holds(true, row) {
             stats.row(written);
         }
@@ -185,22 +210,22 @@ impl Encoder {
         true
     }
 
-    /// Flags and clustering into `out`, the beginning of the body up to the cells.
+    /// Flags, clustering and the beginning of the body up to the cells; the room for its length.
     fn push_head(
         &mut self,
         clustering: Option<Clustering<'_>>,
         row: RowView<'_>,
         present: &[usize],
         complex_deletion: bool,
-        out: &mut Vec<u8>,
+        before: u64,
         stats: &mut Collector,
-    ) {
+    ) -> Range<usize> {
         let is_static = clustering.is_none();
         let (liveness, deletion) = (row.liveness(), row.deletion());
         let columns = if is_static { self.codec.statics.len() } else { self.codec.regulars.len() };
         let all = present.len() == columns;
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
-        out.push(
+        self.out.push(
             flag(is_static, EXTENDED)
                 | flag(liveness.is_some(), HAS_TIMESTAMP)
                 | flag(liveness.is_some_and(|liveness| liveness.expiry.is_some()), HAS_TTL)
@@ -209,10 +234,11 @@ impl Encoder {
                 | flag(complex_deletion, HAS_COMPLEX_DELETION),
         );
         match clustering {
-            None => out.push(EXTENDED_STATIC),
-            Some(clustering) => self.push_row_clustering(clustering, out),
+            None => self.out.push(EXTENDED_STATIC),
+            Some(clustering) => self.push_row_clustering(clustering),
         }
-        self.body.clear();
+        // The blob is about as long.
+        let room = self.begin_body(before, row.blob().len());
         if let Some(Liveness { timestamp, expiry }) = liveness {
             self.timestamp(timestamp);
             if let Some((ttl, end)) = expiry {
@@ -226,8 +252,9 @@ impl Encoder {
             stats.deletion(deletion);
         }
         if !all {
-            push_subset(present, columns, &mut self.body);
+            push_subset(present, columns, &mut self.out);
         }
+        room
     }
 
     /// Head and body of a row whose cells have to be sorted; how many columns have cells.
@@ -236,7 +263,7 @@ impl Encoder {
         clustering: Option<Clustering<'_>>,
         row: RowView<'_>,
         present: &mut Vec<usize>,
-        out: &mut Vec<u8>,
+        before: u64,
         stats: &mut Collector,
     ) -> usize {
         let is_static = clustering.is_none();
@@ -253,7 +280,7 @@ impl Encoder {
         present.dedup();
         let is_deletion = |cell: &Cell<'_>| matches!(cell.content, CellContent::ColumnDeletion { .. });
         let complex_deletion = cells.iter().any(|(_, cell)| is_deletion(cell));
-        self.push_head(clustering, row, present, complex_deletion, out, stats);
+        let room = self.push_head(clustering, row, present, complex_deletion, before, stats);
         let mut rest = &cells[..];
         let mut written = 0;
         for index in present.iter() {
@@ -273,7 +300,7 @@ impl Encoder {
                     self.deletion(deletion);
                 }
                 stats.deletion(deletion);
-                push_vint(&mut self.body, own.clone().count() as u64);
+                push_vint(&mut self.out, own.clone().count() as u64);
             }
             written += usize::from(own.peek().is_some());
             let fixed_len = self.fixed_len(is_static, *index);
@@ -282,6 +309,7 @@ impl Encoder {
                 stats.cell(cell);
             }
         }
+        self.end_body(room);
         written
     }
 
@@ -303,7 +331,7 @@ impl Encoder {
         let row_timestamp = liveness.is_some_and(|liveness| liveness.timestamp == cell.timestamp);
         let row_ttl = expiry.is_some() && liveness.is_some_and(|liveness| liveness.expiry == expiry);
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
-        self.body.push(
+        self.out.push(
             flag(deleted.is_some(), CELL_DELETED)
                 | flag(expiry.is_some(), CELL_EXPIRING)
                 | flag(value.is_empty(), CELL_EMPTY)
@@ -320,14 +348,14 @@ impl Encoder {
             self.ttl(ttl);
         }
         if let Some(path) = cell.path {
-            push_vint(&mut self.body, path.len() as u64);
-            self.body.extend_from_slice(path);
+            push_vint(&mut self.out, path.len() as u64);
+            self.out.extend_from_slice(path);
         }
         if !value.is_empty() {
             if fixed_len.is_none() {
-                push_vint(&mut self.body, value.len() as u64);
+                push_vint(&mut self.out, value.len() as u64);
             }
-            self.body.extend_from_slice(value);
+            self.out.extend_from_slice(value);
         }
     }
 }

@@ -177,11 +177,14 @@ impl Collector {
             Some(kind) if kind.is_boundary() => return,
             Some(kind) => (kind.is_start(), !kind.is_start()),
         };
+        // Rows without clustering are all at the empty place: they are not compared.
+        let above = |last: &Edge| !comparable.is_empty() && comparable > &last.comparable[..];
+        let below = |first: &Edge| !first.comparable.is_empty() && comparable < &first.comparable[..];
         // Every range that is opened is closed behind: neither can be the last place, or the first.
-        if ends && self.last.as_ref().is_none_or(|last| comparable > &last.comparable[..]) {
+        if ends && self.last.as_ref().is_none_or(above) {
             Edge::set(&mut self.last, kind, clustering, comparable);
         }
-        if starts && self.first.as_ref().is_none_or(|first| comparable < &first.comparable[..]) {
+        if starts && self.first.as_ref().is_none_or(below) {
             Edge::set(&mut self.first, kind, clustering, comparable);
         }
     }

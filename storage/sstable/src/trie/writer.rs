@@ -12,11 +12,32 @@
 use super::PAGE_BYTES;
 use crate::writer::Out;
 
+/// Most bytes of a payload: a place and a deletion.
+const PAYLOAD_BYTES_MAX: usize = 24;
+
 /// What a node carries: its flags and bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Payload {
     pub(crate) flags: u8,
-    pub(crate) bytes: Vec<u8>,
+    len: u8,
+    bytes: [u8; PAYLOAD_BYTES_MAX],
+}
+
+impl Payload {
+    /// Panics if the bytes are more than [`PAYLOAD_BYTES_MAX`].
+    pub(crate) fn new(flags: u8, parts: &[&[u8]]) -> Payload {
+        let mut payload = Payload { flags, len: 0, bytes: [0; PAYLOAD_BYTES_MAX] };
+        for part in parts {
+            let start = usize::from(payload.len);
+            payload.bytes[start..start + part.len()].copy_from_slice(part);
+            payload.len += part.len() as u8;
+        }
+        payload
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
 }
 
 #[derive(Default, Debug)]
@@ -128,7 +149,7 @@ impl Node {
     }
 
     fn len_at(&self, at: u64) -> usize {
-        self.kind_len(self.kind(at)) + self.payload.as_ref().map_or(0, |payload| payload.bytes.len())
+        self.kind_len(self.kind(at)) + self.payload.as_ref().map_or(0, |payload| payload.len.into())
     }
 
     fn total(&self) -> usize {
@@ -202,7 +223,7 @@ impl Node {
                 push_packed(bits(kind), &distances, out);
             }
         }
-        out.extend_from_slice(self.payload.as_ref().map_or(&[], |payload| &payload.bytes));
+        out.extend_from_slice(self.payload.as_ref().map_or(&[], |payload| payload.bytes()));
     }
 }
 
@@ -323,9 +344,8 @@ fn lay_out_children(node: &mut Node, out: &mut Out) {
     node.len = node.len_at(out.len());
 }
 
-/// The fewest bytes of a signed number, at least one.
-pub(crate) fn signed_bytes(number: i64) -> Vec<u8> {
+/// How many bytes at the end of a signed number are enough, at least one.
+pub(crate) fn signed_len(number: i64) -> usize {
     let magnitude = if number < 0 { !number } else { number };
-    let len = ((65 - magnitude.leading_zeros() as usize).div_ceil(8)).max(1);
-    number.to_be_bytes()[8 - len..].to_vec()
+    (65 - magnitude.leading_zeros() as usize).div_ceil(8).max(1)
 }

@@ -135,7 +135,7 @@ impl BigIndex {
         // The end of the partition is in the last block, if it was not full before.
         self.add_block(end + 1);
         let index_start = self.out.len();
-        let key = &partition.key.key;
+        let key = &partition.key;
         let out = self.out.tail();
         out.extend_from_slice(&(key.len() as u16).to_be_bytes());
         out.extend_from_slice(key);

@@ -12,8 +12,8 @@ use crate::descriptor::Version;
 use crate::filter::KeyHash;
 use crate::input::{push_signed_vint, push_vint};
 use crate::row_codec::push_deletion;
-use crate::trie::writer::{Payload, TrieWriter, signed_bytes};
-use crate::trie::{HAS_HASH, HAS_OPEN_DELETION, key_bytes};
+use crate::trie::writer::{Payload, TrieWriter, signed_len};
+use crate::trie::{HAS_HASH, HAS_OPEN_DELETION, push_key_bytes};
 use model::row::Deletion;
 
 /// The row index of the partition that is being written.
@@ -66,13 +66,14 @@ impl Rows {
 }
 
 fn payload(offset: u64, open: Deletion) -> Payload {
-    let mut bytes = signed_bytes(offset as i64);
-    let mut flags = bytes.len() as u8;
-    if !open.is_live() {
-        flags |= HAS_OPEN_DELETION;
-        push_deletion(Version::Da, open, &mut bytes);
+    let len = signed_len(offset as i64);
+    let place = &offset.to_be_bytes()[8 - len..];
+    if open.is_live() {
+        return Payload::new(len as u8, &[place]);
     }
-    Payload { flags, bytes }
+    let mut deletion = Vec::new();
+    push_deletion(Version::Da, open, &mut deletion);
+    Payload::new(len as u8 | HAS_OPEN_DELETION, &[place, &deletion])
 }
 
 /// The last partition that came.
@@ -94,6 +95,8 @@ pub(super) struct BtiIndex {
     pub(super) partitions_out: Out,
     trie: TrieWriter,
     pending: Option<Pending>,
+    /// Room for the form of the next key.
+    form: Vec<u8>,
 }
 
 impl BtiIndex {
@@ -105,6 +108,7 @@ impl BtiIndex {
             partitions_out: Out::new(),
             trie: TrieWriter::default(),
             pending: None,
+            form: Vec::new(),
         }
     }
 
@@ -131,15 +135,17 @@ impl BtiIndex {
         let position =
             if self.rows.blocks.len() > 1 { self.write_rows(partition, end) } else { !(partition.start as i64) };
         self.rows.clear();
-        let bytes = signed_bytes(position);
-        let flags = HAS_HASH + bytes.len() as u8 - 1;
-        let payload = Payload { flags, bytes: [&[hash.low_byte()][..], &bytes].concat() };
-        let form: Vec<u8> = key_bytes(&partition.key).collect();
+        let len = signed_len(position);
+        let payload = Payload::new(HAS_HASH + len as u8 - 1, &[&[hash.low_byte()], &position.to_be_bytes()[8 - len..]]);
+        let mut form = std::mem::take(&mut self.form);
+        form.clear();
+        push_key_bytes(partition.token, &partition.key, &mut form);
         let mut differs = 0;
         if let Some(before) = self.pending.take() {
             differs = form.iter().zip(&before.form).take_while(|(a, b)| a == b).count() + 1;
             let len = differs.max(before.differs).min(before.form.len());
             self.trie.add(&before.form[..len], before.payload, &mut self.partitions_out);
+            self.form = before.form;
         }
         self.pending = Some(Pending { form, payload, differs });
     }
@@ -156,8 +162,8 @@ impl BtiIndex {
         trie.add(&end_key, payload(end, Deletion::LIVE), out);
         let root = trie.finish(out);
         let position = out.len() as i64;
-        out.extend(&(partition.key.key.len() as u16).to_be_bytes());
-        out.extend(&partition.key.key);
+        out.extend(&(partition.key.len() as u16).to_be_bytes());
+        out.extend(&partition.key);
         let base = out.len() as i64;
         push_vint(out.tail(), partition.start);
         push_signed_vint(out.tail(), root as i64 - base);

@@ -1,14 +1,16 @@
 //! The partition that is being written, and what is written of it.
 
 use crate::row_codec::BoundKind;
-use model::DecoratedKey;
+use model::Token;
 use model::mutation::Clustering;
 use model::row::Deletion;
 
 /// A partition.
 #[derive(Debug)]
 pub(super) struct Partition {
-    pub(super) key: DecoratedKey,
+    pub(super) token: Token,
+    /// Its serialised key.
+    pub(super) key: Vec<u8>,
     /// Where it begins in the uncompressed data.
     pub(super) start: u64,
     pub(super) deletion: Deletion,
