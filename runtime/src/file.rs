@@ -144,6 +144,20 @@ pub async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
     on_backend!(uring::disk::list_dir(path), sim::disk::list_dir(path))
 }
 
+/// Bytes under a directory, and bytes that its disk has room for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// The lengths of all files below the directory together; a file of several names counts once for each.
+    pub used: u64,
+    /// Bytes that may still be written.
+    pub free: u64,
+}
+
+/// How much a directory and what is below it takes; what vanishes meanwhile is left out. `NotFound` if there is none.
+pub async fn space(path: &Path) -> io::Result<Space> {
+    on_backend!(uring::disk::space(path), sim::disk::space(path))
+}
+
 /// The whole of a small file (at most `limit` bytes, else `InvalidData`); `NotFound` if there is none.
 pub async fn read_small(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     on_backend!(uring::disk::read_small(path, limit), sim::disk::read_small(path, limit))

@@ -71,6 +71,7 @@ conformance! {
         room_that_was_promised_reads_as_zeros: 1,
         empty_directories_are_removed: 1,
         directories_are_made_and_listed: 1,
+        the_space_of_a_directory_is_told: 1,
         small_files_are_replaced: 1,
         a_lock_is_exclusive: 1,
     }

@@ -175,6 +175,7 @@ impl Node {
             use_statements: config.use_statements,
             tombstones: config.tombstones,
             batches: config.batches,
+            disk: config.disk,
             guardrails: config.guardrails.clone(),
             compaction_bytes_per_second: config.compaction_bytes_per_second,
             settings: self.settings.clone(),

@@ -10,7 +10,7 @@ use super::inode::{Loss, PAGE, pages_of};
 use super::node::Here;
 use super::world::World;
 use crate::buffer::{ALIGNMENT, AlignedBuf};
-use crate::file::OpenOptions;
+use crate::file::{OpenOptions, Space};
 use crate::hash::hash64;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -417,6 +417,20 @@ pub(crate) async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
         let disk = disk.borrow();
         let entries = disk.visible.directory(&normal(&path)).ok_or_else(|| os_error(libc::ENOENT))?;
         Ok(entries.keys().map(|name| path.join(name)).collect())
+    })
+    .await
+}
+
+pub(crate) async fn space(path: &Path) -> io::Result<Space> {
+    let call = Call::new();
+    let path = path.to_owned();
+    call.run(move |world, disk| {
+        fault(world, disk, DiskCall::List, &path)?;
+        let (disk, path) = (disk.borrow(), normal(&path));
+        disk.visible.directory(&path).ok_or_else(|| os_error(libc::ENOENT))?;
+        let below = disk.visible.files().filter(|(file, _)| file.starts_with(&path));
+        let used = below.map(|(_, file)| file.borrow().len()).sum();
+        Ok(Space { used, free: disk.size.saturating_sub(disk.used.get()) })
     })
     .await
 }

@@ -166,7 +166,9 @@ pub(crate) enum InFlight {
 /// Decides about a call on a disk: an error makes it fail without effect.
 pub(crate) type Fault = Box<dyn FnMut(super::DiskCall, &Path) -> Option<io::Error>>;
 
-#[derive(Default)]
+/// Bytes of a disk of which nothing was said.
+const SIZE: u64 = 1 << 40;
+
 pub(crate) struct Disk {
     pub(crate) visible: Names,
     durable: Names,
@@ -179,6 +181,26 @@ pub(crate) struct Disk {
     pub(crate) locks: BTreeSet<PathBuf>,
     pub(crate) fault: Option<Fault>,
     pub(crate) failing_syncs: u32,
+    /// Bytes in all, as the system tells; writes beyond fail by [`Disk::fault`] alone.
+    pub(crate) size: u64,
+}
+
+impl Default for Disk {
+    fn default() -> Disk {
+        Disk {
+            visible: Names::default(),
+            durable: Names::default(),
+            pending: VecDeque::new(),
+            changes: 0,
+            in_flight: BTreeMap::new(),
+            operations: 0,
+            used: Rc::default(),
+            locks: BTreeSet::new(),
+            fault: None,
+            failing_syncs: 0,
+            size: SIZE,
+        }
+    }
 }
 
 impl Disk {

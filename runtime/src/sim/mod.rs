@@ -317,6 +317,11 @@ impl Sim {
         self.world.disk(id).borrow().used.get()
     }
 
+    /// Sets how many bytes a node's disk has in all, as [`crate::file::space`] tells. Writes do not fail by it.
+    pub fn set_disk_size(&mut self, id: NodeId, bytes: u64) {
+        self.world.disk(id).borrow_mut().size = bytes;
+    }
+
     /// The content of a file; `None` if there is none.
     pub fn read_file(&self, id: NodeId, path: &Path) -> Option<Vec<u8>> {
         let disk = self.world.disk(id);

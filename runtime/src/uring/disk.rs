@@ -10,7 +10,7 @@ use super::socket::Descriptor;
 use crate::buffer::{ALIGNMENT, AlignedBuf};
 use crate::context;
 use crate::executor::CLASSES;
-use crate::file::OpenOptions;
+use crate::file::{OpenOptions, Space};
 use crate::gate::{Permit, Semaphore};
 use io_uring::{opcode, types};
 use std::cell::Cell;
@@ -408,6 +408,49 @@ pub(crate) async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
         Ok(paths)
     })
     .await
+}
+
+pub(crate) async fn space(path: &Path) -> io::Result<Space> {
+    let path = path.to_path_buf();
+    on_helper(move || {
+        let (mut used, mut free) = (0, None);
+        let mut directories = vec![path];
+        while let Some(directory) = directories.pop() {
+            let entries = match std::fs::read_dir(&directory) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && free.is_some() => continue,
+                entries => entries?,
+            };
+            if free.is_none() {
+                free = Some(free_bytes(&directory)?);
+            }
+            for entry in entries {
+                let entry = entry?;
+                match entry.metadata() {
+                    Ok(found) if found.is_dir() => directories.push(entry.path()),
+                    Ok(found) => used += found.len(),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(Space { used, free: free.unwrap_or_default() })
+    })
+    .await
+}
+
+/// Bytes that the disk of a directory has room for.
+#[expect(unsafe_code, reason = "statvfs(3) has no safe wrapper here")]
+fn free_bytes(path: &Path) -> io::Result<u64> {
+    let path = name(path)?;
+    let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends with a zero, and the call fills the structure unless it fails.
+    let found = unsafe {
+        if libc::statvfs(path.as_ptr(), found.as_mut_ptr()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        found.assume_init()
+    };
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 pub(crate) async fn read_small(path: &Path, limit: usize) -> io::Result<Vec<u8>> {

@@ -198,6 +198,19 @@ pub(crate) async fn directories_are_made_and_listed(world: World) {
     assert!(file::create_dir_all(&deep.join("a/b")).await.is_err(), "a file has the parent's name");
 }
 
+pub(crate) async fn the_space_of_a_directory_is_told(world: World) {
+    let deep = world.directory.join("x/y");
+    file::create_dir_all(&deep).await.unwrap();
+    for (path, blocks) in [(deep.join("a"), 2), (world.directory.join("x/b"), 1), (world.directory.join("c"), 4)] {
+        let file = File::open(&path, NEW).await.unwrap();
+        file.write_at(filled(blocks, 7), 0).await.0.unwrap();
+    }
+    let space = file::space(&world.directory.join("x")).await.unwrap();
+    assert_eq!(space.used, 3 * ALIGNMENT as u64);
+    assert!(space.free > 0);
+    assert_eq!(file::space(&world.directory.join("none")).await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
 pub(crate) async fn small_files_are_replaced(world: World) {
     let path = world.directory.join("marker");
     assert_eq!(file::read_small(&path, 10).await.unwrap_err().kind(), ErrorKind::NotFound);

@@ -12,6 +12,7 @@ mod clock;
 pub mod compaction_history;
 mod coordinator;
 mod counter;
+pub mod disk_usage;
 mod execute;
 mod held;
 pub mod imports;
@@ -45,7 +46,7 @@ pub use cql::plan::{BatchKind, ColumnSpec};
 pub use engine::compaction::{Chosen, Compacted, CompactionStatistics, Running};
 pub use engine::directory_of;
 pub use engine::{
-    Component, Counts, Descriptor, Fault, FaultKind, FlushCompression, PartitionThreshold, PartitionThresholds,
+    Component, Counts, Descriptor, Fault, FaultKind, FlushCompression, LoggedThreshold, LoggedThresholds,
     SstableOptions, SyncMode, TableStatistics, Version,
 };
 pub use execute::batch::BatchThresholds;
@@ -55,6 +56,7 @@ pub use virtual_tables::settings::OLD_NAMES as OLD_SETTINGS;
 
 use barrier::Barrier;
 use clock::{Clock, Evaluation};
+use disk_usage::{DiskThresholds, DiskUsage};
 use execute::prepared::{PREPARED_SHARE, Statement, StatementCache};
 use execute::text_cache::{TEXTS_SHARE, TextCache};
 use held::Held;
@@ -134,6 +136,8 @@ pub struct Config {
     pub tombstones: TombstoneThresholds,
     /// `batch_size_warn_threshold`, `batch_size_fail_threshold` and `unlogged_batch_across_partitions_warn_threshold`.
     pub batches: BatchThresholds,
+    /// From where on the disk is too full.
+    pub disk: DiskThresholds,
     /// What clients are held to; `None`: nothing.
     pub guardrails: Option<Arc<Guardrails>>,
     /// `compaction_throughput`: bytes per second that compactions of the node may read; 0: as many as they can.
@@ -281,6 +285,8 @@ struct Inner {
     snapshots: Semaphore,
     /// Of shard 0: when the first snapshot expires, milliseconds since 1970; `None`: nobody has looked yet.
     snapshots_expire_at: Cell<Option<i64>>,
+    /// How full the disk is, as shard 0 told.
+    disk_usage: Cell<DiskUsage>,
     /// Of shard 0.
     barrier: Barrier,
     /// Locks that requests hold from one message to another.
@@ -433,6 +439,7 @@ impl Shard {
             definitions_done: Counter::default(),
             snapshots: Semaphore::new(1),
             snapshots_expire_at: Cell::new(None),
+            disk_usage: Cell::default(),
             barrier: Barrier::default(),
             held: Held::default(),
             truncations: Truncations::default(),
@@ -507,6 +514,14 @@ impl Shard {
     /// Waits for the right to take, list or clear snapshots.
     pub(crate) async fn begin_snapshots(&self) -> runtime::gate::Permit {
         self.inner.snapshots.acquire(1).await
+    }
+
+    pub(crate) fn disk_usage(&self) -> DiskUsage {
+        self.inner.disk_usage.get()
+    }
+
+    pub(crate) fn set_disk_usage(&self, usage: DiskUsage) {
+        self.inner.disk_usage.set(usage);
     }
 
     pub(crate) fn snapshots_expire_at(&self) -> &Cell<Option<i64>> {

@@ -79,6 +79,10 @@ pub(crate) async fn start(
     runtime::spawn_in(Class::Background, crate::compaction_history::keep(shard.clone()));
     if led {
         runtime::spawn_in(Class::Background, crate::snapshots::expire(shard.clone()));
+        let disk = shard.config().disk;
+        if disk.percentage != Default::default() {
+            runtime::spawn_in(Class::Background, crate::disk_usage::watch(shard.clone(), disk));
+        }
         crate::indexes::start(&shard);
     }
     split::start(&shard, released);

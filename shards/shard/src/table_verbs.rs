@@ -1,6 +1,7 @@
 //! What an operator asks of a table's storage, on every core at the same time.
 
 use crate::Shard;
+use crate::disk_usage::DiskUsage;
 use crate::verbs::{Reply, Request};
 use engine::compaction::{Chosen, CompactionStatistics};
 use engine::store::LogPosition;
@@ -76,6 +77,10 @@ pub enum TableVerb {
         /// Whether it shall.
         on: bool,
     },
+    /// Take note of how full the disk is.
+    SetDiskUsage(DiskUsage),
+    /// Tell how much memtables take.
+    Memory,
     /// Tell what compactions do and did.
     Compactions,
     /// Tell how many flushes run and ran.
@@ -113,6 +118,8 @@ pub enum TableAnswer {
     Verified(Option<Invalid>),
     /// Of [`TableVerb::SstablesWith`]: Data.db and level.
     Files(Vec<(PathBuf, u32)>),
+    /// Of [`TableVerb::Memory`]: bytes.
+    Memory(u64),
     /// Of [`TableVerb::Compactions`].
     Compactions(Box<CompactionStatistics>),
     /// Of [`TableVerb::Flushes`].
@@ -189,6 +196,11 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             store.set_auto_compaction(table, on);
             Ok(TableAnswer::Done)
         }
+        TableVerb::SetDiskUsage(usage) => {
+            shard.set_disk_usage(usage);
+            Ok(TableAnswer::Done)
+        }
+        TableVerb::Memory => Ok(TableAnswer::Memory(store.memory().0 as u64)),
         TableVerb::Compactions => Ok(TableAnswer::Compactions(Box::new(store.compaction_statistics()))),
         TableVerb::Flushes => {
             let (running, completed) = store.flush_activity();

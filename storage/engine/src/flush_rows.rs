@@ -55,7 +55,7 @@ pub(crate) async fn write(
     kept.keep(&mut options.header);
     options.keys = memtable.read().partitions.len() as u64;
     options.log_intervals = intervals.into_iter().map(|(lower, upper)| (lower.into(), upper.into())).collect();
-    let mut guard = PartitionGuard::new(inner.options.sstables.partitions, table, directory, descriptor);
+    let mut guard = PartitionGuard::new(inner.options.sstables.logged, table, directory, descriptor);
     let mut builder = Builder::new(descriptor.clone(), table.clone(), options);
     let mut output = Output::new(directory, descriptor);
     let mut rows = Rows::new(memtable);

@@ -7,6 +7,7 @@
 
 pub mod batch_log;
 mod cache;
+mod collection_guard;
 pub mod commitlog;
 pub mod compaction;
 mod covered;
@@ -20,6 +21,7 @@ pub mod index;
 mod kept_columns;
 mod key_files;
 mod load;
+mod logged_thresholds;
 pub mod memtable;
 mod open_sstable;
 mod output;
@@ -47,7 +49,7 @@ mod writing;
 pub use batch_log::{BatchId, StoredBatch};
 pub use fault::{Fault, FaultKind};
 pub use load::directory_of;
-pub use partition_guard::{PartitionThreshold, PartitionThresholds};
+pub use logged_thresholds::{LoggedThreshold, LoggedThresholds};
 pub use row_lock::RowGuard;
 pub use split::{PartNames, Parts};
 pub use sstable::{Component, Descriptor, Version};

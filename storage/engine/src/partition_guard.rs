@@ -1,44 +1,23 @@
-//! The guardrails of partitions, `partition_size` and `partition_tombstones`: flushes and compactions measure what they
-//! write and tell the log of partitions beyond. Nothing is refused. Names and texts are Cassandra's.
+//! The guardrails of partitions, `partition_size` and `partition_tombstones`, which flushes and compactions measure while
+//! they write; rows are handed to the guardrails of collections.
 //!
 //! Tombstones are deletions of partitions, rows, collections and cells, and both ends of ranges, as Cassandra counts them.
 
+use crate::collection_guard;
+use crate::logged_thresholds::{self, LoggedThresholds, Told};
+use crate::table::is_system;
 use model::fragment::Fragment;
 use model::key::components;
+use model::mutation::Clustering;
 use model::row::{CellContent, Deletion, RowView};
 use model::{Table, text};
 use sstable::{Component, Descriptor};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// More than `warn` is told as a warning, more than `fail` as an error.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[expect(missing_docs, reason = "told above")]
-pub struct PartitionThreshold {
-    pub warn: Option<u64>,
-    pub fail: Option<u64>,
-}
-
-impl PartitionThreshold {
-    /// The threshold that a figure is beyond: its kind and the threshold.
-    fn exceeded(self, figure: u64) -> Option<(&'static str, u64)> {
-        let beyond = |limit: &u64| figure > *limit;
-        let failed = self.fail.filter(beyond).map(|limit| ("failure", limit));
-        failed.or_else(|| self.warn.filter(beyond).map(|limit| ("warning", limit)))
-    }
-}
-
-/// `partition_size_*_threshold`, bytes of Data.db before compression, and `partition_tombstones_*_threshold`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[expect(missing_docs, reason = "told above")]
-pub struct PartitionThresholds {
-    pub size: PartitionThreshold,
-    pub tombstones: PartitionThreshold,
-}
-
 /// Measures the partitions of one SSTable.
 pub(crate) struct PartitionGuard {
-    thresholds: PartitionThresholds,
+    thresholds: LoggedThresholds,
     table: Arc<Table>,
     file: PathBuf,
     key: Vec<u8>,
@@ -46,17 +25,19 @@ pub(crate) struct PartitionGuard {
     start: u64,
     tombstones: u64,
     open: Deletion,
+    /// Whether collections are to be looked at.
+    has_collections: bool,
 }
 
 impl PartitionGuard {
     /// Of an SSTable that is being written; `None` if nothing is limited.
     pub(crate) fn new(
-        thresholds: PartitionThresholds,
+        thresholds: LoggedThresholds,
         table: &Arc<Table>,
         directory: &Path,
         descriptor: &Descriptor,
     ) -> Option<PartitionGuard> {
-        (thresholds != PartitionThresholds::default()).then(|| PartitionGuard {
+        (thresholds != LoggedThresholds::default()).then(|| PartitionGuard {
             thresholds,
             table: table.clone(),
             file: directory.join(descriptor.file_name(Component::Data)),
@@ -64,6 +45,9 @@ impl PartitionGuard {
             start: 0,
             tombstones: 0,
             open: Deletion::LIVE,
+            has_collections: (thresholds.collection_size, thresholds.items_per_collection) != Default::default()
+                && !is_system(table)
+                && table.data_columns().iter().any(|column| column.cql_type.is_multicell()),
         })
     }
 
@@ -75,7 +59,8 @@ impl PartitionGuard {
                 self.key.extend_from_slice(key);
                 (self.open, self.tombstones) = (Deletion::LIVE, is_some(deletion));
             }
-            Fragment::StaticRow { row } | Fragment::Row { row, .. } => self.tombstones += tombstones(row),
+            Fragment::StaticRow { row } => self.row(Clustering::default(), row),
+            Fragment::Row { clustering, row, .. } => self.row(clustering, row),
             Fragment::RangeMarker { deletion, .. } => {
                 if deletion != self.open {
                     self.tombstones += is_some(self.open) + is_some(deletion);
@@ -83,36 +68,36 @@ impl PartitionGuard {
                 }
             }
             Fragment::PartitionEnd => {
-                for told in self.told(len - self.start) {
-                    match told {
-                        ("failure", text) => tracing::error!("{text}"),
-                        (_, text) => tracing::warn!("{text}"),
-                    }
-                }
+                self.told(len - self.start).for_each(logged_thresholds::log);
                 self.start = len;
             }
         }
     }
 
+    fn row(&mut self, clustering: Clustering<'_>, row: RowView<'_>) {
+        self.tombstones += tombstones(row);
+        if self.has_collections {
+            let now = runtime::wall_micros() / 1_000_000;
+            let told = collection_guard::told(&self.thresholds, &self.table, (&self.key, clustering), row, now);
+            told.into_iter().for_each(logged_thresholds::log);
+        }
+    }
+
     /// What there is to tell of the partition, of so many bytes.
-    fn told(&self, bytes: u64) -> impl Iterator<Item = (&'static str, String)> {
-        let exceeds = |kind, limit| format!("this exceeds the {kind} threshold of {limit}.");
-        let size = self.thresholds.size.exceeded(bytes).map(|(kind, limit)| {
-            let (partition, exceeds) = (self.partition(), exceeds(kind, limit));
-            let text = format!(
-                "Guardrail partition_size violated: {partition} has size {bytes}, {exceeds} Too large partitions can \
-                 cause performance problems."
-            );
-            (kind, text)
-        });
+    fn told(&self, bytes: u64) -> impl Iterator<Item = Told> {
+        let size = self
+            .thresholds
+            .partition_size
+            .told("partition_size", bytes, || format!("{} has size {bytes}", self.partition()));
+        let size =
+            size.map(|(is_error, text)| (is_error, text + " Too large partitions can cause performance problems."));
         let count = self.tombstones;
-        let tombstones = self.thresholds.tombstones.exceeded(count).map(|(kind, limit)| {
-            let (partition, exceeds) = (self.partition(), exceeds(kind, limit));
-            let text = format!(
-                "Guardrail partition_tombstones violated: {partition} has {count} tombstones, {exceeds} Partitions with \
-                 too many tombstones can cause performance problems."
-            );
-            (kind, text)
+        let tombstones = self
+            .thresholds
+            .partition_tombstones
+            .told("partition_tombstones", count, || format!("{} has {count} tombstones", self.partition()));
+        let tombstones = tombstones.map(|(is_error, text)| {
+            (is_error, text + " Partitions with too many tombstones can cause performance problems.")
         });
         size.into_iter().chain(tombstones)
     }
@@ -146,8 +131,8 @@ fn tombstones(row: RowView<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::logged_thresholds::LoggedThreshold;
     use model::key::{Token, push_composite};
-    use model::mutation::Clustering;
     use model::row::{Cell, RowBuilder};
     use model::schema::{Column, Layout, TableOptions};
     use model::{ColumnId, ColumnKind, CqlType, TableId};
@@ -194,8 +179,8 @@ mod tests {
 
     #[test]
     fn tombstones_and_bytes_are_those_that_cassandra_counts() {
-        let threshold = PartitionThreshold { warn: Some(2), fail: Some(5) };
-        let thresholds = PartitionThresholds { size: PartitionThreshold::default(), tombstones: threshold };
+        let threshold = LoggedThreshold { warn: Some(2), fail: Some(5) };
+        let thresholds = LoggedThresholds { partition_tombstones: threshold, ..LoggedThresholds::default() };
         let descriptor = Descriptor { version: Version::Oa, id: "1".parse().expect("an id") };
         let mut guard = PartitionGuard::new(thresholds, &table(), Path::new("/d"), &descriptor).expect("limited");
         let mut key = Vec::new();
@@ -212,28 +197,18 @@ mod tests {
         for deletion in [gone, gone, Deletion::LIVE] {
             guard.fragment(&Fragment::RangeMarker { clustering, comparable: b"", deletion }, 90);
         }
-        let told: Vec<(&str, String)> = guard.told(100).collect();
+        let told: Vec<Told> = guard.told(100).collect();
         let text = "Guardrail partition_tombstones violated: Partition g.t:3:b on sstable /d/oa-1-big-Data.db has 6 \
                     tombstones, this exceeds the failure threshold of 5. Partitions with too many tombstones can cause \
                     performance problems.";
-        assert_eq!(told, [("failure", text.to_owned())]);
-        guard.thresholds = PartitionThresholds { size: threshold, tombstones: PartitionThreshold::default() };
+        assert_eq!(told, [(true, text.to_owned())]);
+        guard.thresholds = LoggedThresholds { partition_size: threshold, ..LoggedThresholds::default() };
         let text = "Guardrail partition_size violated: Partition g.t:3:b on sstable /d/oa-1-big-Data.db has size 4, this \
                     exceeds the warning threshold of 2. Too large partitions can cause performance problems.";
-        assert_eq!(guard.told(4).collect::<Vec<_>>(), [("warning", text.to_owned())]);
+        assert_eq!(guard.told(4).collect::<Vec<_>>(), [(false, text.to_owned())]);
         guard.fragment(&Fragment::PartitionEnd, 100);
         guard.fragment(&Fragment::PartitionStart { token: Token(1), key: &key, deletion: Deletion::LIVE }, 100);
         assert_eq!((guard.start, guard.tombstones), (100, 0));
-        assert!(PartitionGuard::new(PartitionThresholds::default(), &table(), Path::new("/d"), &descriptor).is_none());
-    }
-
-    #[test]
-    fn a_threshold_is_the_most_that_is_fine() {
-        let threshold = PartitionThreshold { warn: Some(2), fail: Some(5) };
-        assert_eq!(
-            [2, 3, 5, 6].map(|figure| threshold.exceeded(figure)),
-            [None, Some(("warning", 2)), Some(("warning", 2)), Some(("failure", 5))]
-        );
-        assert_eq!(PartitionThreshold::default().exceeded(u64::MAX), None);
+        assert!(PartitionGuard::new(LoggedThresholds::default(), &table(), Path::new("/d"), &descriptor).is_none());
     }
 }

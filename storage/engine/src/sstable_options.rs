@@ -1,7 +1,7 @@
 //! How a node writes SSTables, beside what each table's options say.
 
 use crate::Error;
-use crate::partition_guard::PartitionThresholds;
+use crate::logged_thresholds::LoggedThresholds;
 use crate::store::Inner;
 use model::Table;
 use sstable::Version;
@@ -18,8 +18,8 @@ pub struct SstableOptions {
     pub flush_compression: FlushCompression,
     /// Bytes of a block of the row index; `None` for the format's own.
     pub row_index_bytes: Option<usize>,
-    /// From where on partitions are told of.
-    pub partitions: PartitionThresholds,
+    /// What is told to the log of that which is written.
+    pub logged: LoggedThresholds,
 }
 
 impl Default for SstableOptions {
@@ -28,7 +28,7 @@ impl Default for SstableOptions {
             version: Version::Da,
             flush_compression: FlushCompression::Fast,
             row_index_bytes: None,
-            partitions: PartitionThresholds::default(),
+            logged: LoggedThresholds::default(),
         }
     }
 }

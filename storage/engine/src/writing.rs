@@ -30,7 +30,7 @@ impl Writing {
         table: &Arc<Table>,
         options: Options,
     ) -> Writing {
-        let guard = PartitionGuard::new(inner.options.sstables.partitions, table, directory, &descriptor);
+        let guard = PartitionGuard::new(inner.options.sstables.logged, table, directory, &descriptor);
         let builder = Builder::new(descriptor.clone(), table.clone(), options);
         let output = Output::new(directory, &descriptor);
         Writing { builder, output, directory: directory.to_owned(), guard, descriptor }

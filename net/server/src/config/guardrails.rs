@@ -8,8 +8,9 @@ use super::{ConfigError, Given, error, units};
 use cql_guardrails::{Threshold, Values};
 use model::Consistency;
 use serde_norway::Value;
+use shard::disk_usage::DiskThresholds;
 use shard::guardrails as cql_guardrails;
-use shard::{Guardrails, PartitionThreshold, PartitionThresholds};
+use shard::{Guardrails, LoggedThreshold, LoggedThresholds};
 use std::collections::BTreeSet;
 
 /// Whether guardrails hold clients that are not authenticated.
@@ -120,14 +121,44 @@ impl Given {
     }
 
     /// The guardrails that speak to the log of the node alone, whoever its clients are.
-    pub(super) fn partitions(&mut self) -> Result<PartitionThresholds, ConfigError> {
-        let told = |Threshold { warn, fail }| PartitionThreshold { warn, fail };
-        Ok(PartitionThresholds {
-            size: told(self.sizes("partition_size_warn_threshold", "partition_size_fail_threshold")?),
-            tombstones: told(
+    pub(super) fn logged_thresholds(&mut self) -> Result<LoggedThresholds, ConfigError> {
+        let told = |Threshold { warn, fail }| LoggedThreshold { warn, fail };
+        Ok(LoggedThresholds {
+            partition_size: told(self.sizes("partition_size_warn_threshold", "partition_size_fail_threshold")?),
+            partition_tombstones: told(
                 self.threshold("partition_tombstones_warn_threshold", "partition_tombstones_fail_threshold")?,
             ),
+            collection_size: told(self.sizes("collection_size_warn_threshold", "collection_size_fail_threshold")?),
+            items_per_collection: told(
+                self.threshold("items_per_collection_warn_threshold", "items_per_collection_fail_threshold")?,
+            ),
         })
+    }
+
+    /// How full the disk may be. Who writes is held to it as to other guardrails, the log is told anyway.
+    pub(super) fn disk_thresholds(&mut self) -> Result<DiskThresholds, ConfigError> {
+        let warn = "data_disk_usage_percentage_warn_threshold";
+        let fail = "data_disk_usage_percentage_fail_threshold";
+        let percentage = self.threshold(warn, fail)?;
+        for (name, percent) in [(warn, percentage.warn), (fail, percentage.fail)] {
+            if let Some(percent) = percent.filter(|percent| *percent > 100) {
+                return error(format!("Invalid value {percent} for {name}: maximum allowed value is 100"));
+            }
+        }
+        const SIZE: &str = "data_disk_usage_max_disk_size";
+        let bytes_max = match self.text(SIZE)? {
+            None => None,
+            Some(text) => match units::bytes(&text) {
+                None => return error(format!("{SIZE}: {text} is not a size such as 5KiB")),
+                Some(0) => {
+                    return error(format!(
+                        "Invalid value for {SIZE}: 0 is not allowed; if attempting to disable use an empty value"
+                    ));
+                }
+                bytes => bytes,
+            },
+        };
+        Ok(DiskThresholds { percentage, bytes_max })
     }
 
     /// -1 switches a threshold off.
@@ -246,15 +277,44 @@ mod tests {
     }
 
     #[test]
-    fn guardrails_of_partitions_hold_without_users() {
+    fn what_the_log_is_told_does_not_need_users() {
         let file = "partition_size_warn_threshold: 1KiB\npartition_size_fail_threshold: 1MiB\n\
-                    partition_tombstones_warn_threshold: 7\n";
+                    partition_tombstones_warn_threshold: 7\ncollection_size_fail_threshold: 9B\n\
+                    items_per_collection_warn_threshold: 3\n";
         let config = Config::read(file, &[]).expect("valid");
         assert!(config.unused.is_empty(), "{:?}", config.unused);
-        let size = PartitionThreshold { warn: Some(1 << 10), fail: Some(1 << 20) };
-        let tombstones = PartitionThreshold { warn: Some(7), fail: None };
-        assert_eq!(config.sstables.partitions, PartitionThresholds { size, tombstones });
+        let threshold = |warn, fail| LoggedThreshold { warn, fail };
+        let logged = LoggedThresholds {
+            partition_size: threshold(Some(1 << 10), Some(1 << 20)),
+            partition_tombstones: threshold(Some(7), None),
+            collection_size: threshold(None, Some(9)),
+            items_per_collection: threshold(Some(3), None),
+        };
+        assert_eq!(config.sstables.logged, logged);
         assert!(Config::read("partition_size_warn_threshold: 2KiB\npartition_size_fail_threshold: 1KiB", &[]).is_err());
+    }
+
+    #[test]
+    fn a_disk_is_full_at_a_percentage() {
+        let file = "data_disk_usage_percentage_warn_threshold: 70\ndata_disk_usage_percentage_fail_threshold: 100\n\
+                    data_disk_usage_max_disk_size: 4096GiB\n";
+        let config = Config::read(file, &[]).expect("valid");
+        assert!(config.unused.is_empty(), "{:?}", config.unused);
+        let percentage = Threshold { warn: Some(70), fail: Some(100) };
+        assert_eq!(config.disk, DiskThresholds { percentage, bytes_max: Some(4 << 40) });
+        for (wrong, told) in [
+            (
+                "data_disk_usage_percentage_warn_threshold: 101",
+                "Invalid value 101 for data_disk_usage_percentage_warn_threshold: maximum allowed value is 100",
+            ),
+            (
+                "data_disk_usage_max_disk_size: 0B",
+                "Invalid value for data_disk_usage_max_disk_size: 0 is not allowed; if attempting to disable use an empty \
+                 value",
+            ),
+        ] {
+            assert_eq!(Config::read(wrong, &[]).expect_err("refused").to_string(), told);
+        }
     }
 
     #[test]

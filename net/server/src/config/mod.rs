@@ -20,6 +20,7 @@ pub mod units;
 pub use disk::{CommitFailurePolicy, DiskFailurePolicy};
 use model::Memtables;
 use serde_norway::Value;
+use shard::disk_usage::DiskThresholds;
 use shard::{BatchThresholds, Guardrails, SstableOptions, SyncMode, TombstoneThresholds};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -82,6 +83,8 @@ pub struct Config {
     pub tombstones: TombstoneThresholds,
     /// `batch_size_warn_threshold`, `batch_size_fail_threshold` and `unlogged_batch_across_partitions_warn_threshold`.
     pub batches: BatchThresholds,
+    /// From where on the disk is too full.
+    pub disk: DiskThresholds,
     /// What clients are held to; `None`: nothing, as they are not authenticated, unless `guardrails_apply_to_anonymous`.
     pub guardrails: Option<Arc<Guardrails>>,
     /// `compaction_throughput`: bytes per second that compactions may read; 0: as many as they can.
@@ -145,6 +148,7 @@ impl Default for Config {
             use_statements: true,
             tombstones: TombstoneThresholds::default(),
             batches: BatchThresholds::default(),
+            disk: DiskThresholds::default(),
             guardrails: None,
             compaction_bytes_per_second: 64 << 20,
             connections_max: CONNECTIONS_MAX,
@@ -459,6 +463,7 @@ impl Given {
             use_statements: self.flag("use_statements_enabled")?.unwrap_or(default.use_statements),
             tombstones: self.tombstones()?,
             batches: self.batches()?,
+            disk: self.disk_thresholds()?,
             guardrails: self.guardrails()?.map(Arc::new),
             compaction_bytes_per_second: self.throughput()?.unwrap_or(default.compaction_bytes_per_second),
             connections_max: self.count(connections, CONNECTIONS_MAX)?.unwrap_or(default.connections_max),

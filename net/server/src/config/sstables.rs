@@ -40,8 +40,8 @@ impl Given {
             Some("table") => FlushCompression::Table,
             Some(other) => return error(format!("flush_compression: {other} is not one of none, fast, table")),
         };
-        let (row_index_bytes, partitions) = (self.row_index_bytes()?, self.partitions()?);
-        Ok(SstableOptions { version, flush_compression, row_index_bytes, partitions })
+        let (row_index_bytes, logged) = (self.row_index_bytes()?, self.logged_thresholds()?);
+        Ok(SstableOptions { version, flush_compression, row_index_bytes, logged })
     }
 
     /// `sstable.selected_format`; an empty one is Cassandra's default.

@@ -157,6 +157,10 @@ impl Asking<'_, '_> {
             levels.push(parameters.serial_consistency.unwrap_or(Consistency::Serial));
         }
         ensure_level(self.guardrails, false, &levels, told)?;
+        // As in Cassandra, conditional changes go on.
+        if !modify.is_conditional() {
+            push(told, self.shard.disk_usage().check()?);
+        }
         self.timestamp(modify, parameters, told)?;
         self.product(&modify.keys, "partition", told)?;
         self.rows(&modify.clustering, told)?;

@@ -1,12 +1,14 @@
 //! Tombstones, batches and guardrails at their thresholds and one past them, with Cassandra's texts.
 
-use super::world::{Request, World};
+use super::world::{NODE, Request, World};
 use model::failure::{Detail, FailureReason};
 use model::{Consistency, ErrorCode};
+use shard::disk_usage::DiskThresholds;
 use shard::guardrails::{Guardrails, Threshold, Values};
-use shard::{BatchThresholds, Config, TombstoneThresholds};
+use shard::{BatchThresholds, Config, TableAnswer, TableVerb, TombstoneThresholds};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
 
@@ -115,6 +117,38 @@ fn batches_warn_and_fail_where_they_are_told_to() {
     assert_eq!(warnings(&mut world, &batch("UNLOGGED", 3, 10)), Ok(Vec::new()));
     let warned = warnings(&mut world, &batch("UNLOGGED", 4, 10)).expect("written");
     assert!(warned.len() == 1 && warned[0].starts_with("Unlogged batch covering 4 partitions"), "{warned:?}");
+}
+
+#[test]
+fn a_full_disk_takes_no_more_writes() {
+    let mut world = World::with_config(2, |config| {
+        config.guardrails = Some(Arc::default());
+        let percentage = Threshold { warn: Some(50), fail: Some(80) };
+        config.disk = DiskThresholds { percentage, bytes_max: None };
+    });
+    world.run_query(KEYSPACE);
+    world.run_query("CREATE TABLE k.t (k int PRIMARY KEY, v blob)");
+    let insert = "INSERT INTO k.t (k, v) VALUES (1, 0x00)";
+    let mut at = |percent: u64, statement: &str| {
+        let memory = world.on(0, |shard, _| async move { shard.on_every_shard(TableVerb::Memory).await });
+        let bytes = |answer| if let TableAnswer::Memory(bytes) = answer { bytes } else { 0 };
+        let memory: u64 = memory.expect("told").into_iter().map(bytes).sum();
+        let files = world.sim.files(NODE).into_iter().filter(|(path, _)| path.starts_with("/data/data"));
+        let files: u64 = files.map(|(_, len)| len).sum();
+        let free = (files + memory) * 100 / percent - files;
+        world.sim.set_disk_size(NODE, world.sim.disk_used(NODE) + free);
+        world.on(0, |_, _| runtime::sleep(Duration::from_secs(31)));
+        outcome(&mut world, statement, Request::default())
+    };
+    let warned = || Ok(vec!["Replica disk usage exceeds warning threshold".to_owned()]);
+    let refused = || Err("Write request failed because disk usage exceeds failure threshold".to_owned());
+    assert_eq!(at(40, insert), Ok(Vec::new()));
+    assert_eq!(at(60, insert), warned());
+    assert_eq!(at(90, insert), refused());
+    assert_eq!(at(90, "BEGIN BATCH DELETE FROM k.t WHERE k = 1; APPLY BATCH"), refused());
+    assert_eq!(at(90, "UPDATE k.t SET v = 0x01 WHERE k = 1 IF EXISTS"), Ok(Vec::new()));
+    assert_eq!(at(90, "SELECT * FROM k.t"), Ok(Vec::new()));
+    assert_eq!(at(40, insert), Ok(Vec::new()), "there is room again");
 }
 
 fn guarded(config: &mut Config) {

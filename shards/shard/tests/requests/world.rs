@@ -145,6 +145,7 @@ fn config(memory_bytes: usize) -> Config {
         use_statements: true,
         tombstones: Default::default(),
         batches: Default::default(),
+        disk: Default::default(),
         guardrails: None,
         compaction_bytes_per_second: 0,
         settings: Default::default(),

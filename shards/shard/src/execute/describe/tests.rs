@@ -35,6 +35,7 @@ pub(crate) fn config() -> Config {
         use_statements: true,
         tombstones: Default::default(),
         batches: Default::default(),
+        disk: Default::default(),
         guardrails: None,
         compaction_bytes_per_second: 0,
         settings: Default::default(),
