@@ -168,6 +168,7 @@ impl Node {
             range_timeout: config.range_timeout,
             write_timeout: config.write_timeout,
             counter_write_timeout: config.counter_write_timeout,
+            cas_contention_timeout: config.cas_contention_timeout,
             truncate_timeout: config.truncate_timeout,
             auto_snapshot: config.auto_snapshot,
             auto_snapshot_ttl: config.auto_snapshot_ttl,

@@ -122,6 +122,8 @@ pub struct Config {
     pub write_timeout: Duration,
     /// `counter_write_request_timeout`.
     pub counter_write_timeout: Duration,
+    /// `cas_contention_timeout`: how long a conditional change, or a read at SERIAL, waits for others of its partition.
+    pub cas_contention_timeout: Duration,
     /// `truncate_request_timeout`.
     pub truncate_timeout: Duration,
     /// `auto_snapshot`: whether what is dropped or truncated is kept as a snapshot.

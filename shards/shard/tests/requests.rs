@@ -7,6 +7,8 @@ mod world;
 mod alterations;
 #[path = "requests/clock.rs"]
 mod clock;
+#[path = "requests/contention.rs"]
+mod contention;
 #[path = "requests/counters.rs"]
 mod counters;
 #[path = "requests/definitions.rs"]

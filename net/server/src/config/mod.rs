@@ -65,6 +65,8 @@ pub struct Config {
     pub write_timeout: Duration,
     /// `counter_write_request_timeout`.
     pub counter_write_timeout: Duration,
+    /// `cas_contention_timeout`.
+    pub cas_contention_timeout: Duration,
     /// `truncate_request_timeout`.
     pub truncate_timeout: Duration,
     /// `disk_failure_policy`.
@@ -139,6 +141,7 @@ impl Default for Config {
             range_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(2),
             counter_write_timeout: Duration::from_secs(5),
+            cas_contention_timeout: Duration::from_millis(1800),
             truncate_timeout: Duration::from_secs(60),
             disk_failure_policy: DiskFailurePolicy::default(),
             commit_failure_policy: CommitFailurePolicy::default(),
@@ -449,6 +452,9 @@ impl Given {
             counter_write_timeout: self
                 .timeout("counter_write_request_timeout", "counter_write_request_timeout_in_ms")?
                 .unwrap_or(default.counter_write_timeout),
+            cas_contention_timeout: self
+                .timeout("cas_contention_timeout", "cas_contention_timeout_in_ms")?
+                .unwrap_or(default.cas_contention_timeout),
             truncate_timeout: self
                 .timeout("truncate_request_timeout", "truncate_request_timeout_in_ms")?
                 .unwrap_or(default.truncate_timeout),

@@ -109,6 +109,7 @@ impl Config {
             ("range_request_timeout", self.range_timeout),
             ("write_request_timeout", self.write_timeout),
             ("counter_write_request_timeout", self.counter_write_timeout),
+            ("cas_contention_timeout", self.cas_contention_timeout),
             ("truncate_request_timeout", self.truncate_timeout),
         ];
         for (name, timeout) in timeouts {

@@ -19,7 +19,7 @@ fn nothing_said_gives_cassandras_defaults() {
 fn names_and_units_are_cassandras() {
     let config = Config::read(
         "cluster_name: 'A B'\nrpc_address: 127.0.0.9\ncommitlog_sync: periodic\ncommitlog_sync_period: 2s\n\
-         commitlog_segment_size: 16MiB\nread_request_timeout_in_ms: 700\nwrite_request_timeout: 1500ms\ncounter_write_request_timeout: 1200ms\n\
+         commitlog_segment_size: 16MiB\nread_request_timeout_in_ms: 700\nwrite_request_timeout: 1500ms\ncounter_write_request_timeout: 1200ms\ncas_contention_timeout: 900ms\n\
          data_file_directories: [/x/y]\nhinted_handoff_enabled: true\nnum_tokens: 4\n\
          native_transport_max_concurrent_connections: -1\nlisten_address: localhost\nbroadcast_address:\n",
         &["native_transport_port=9142".into(), "cluster_name=C".into()],
@@ -30,6 +30,7 @@ fn names_and_units_are_cassandras() {
     assert_eq!(config.segment_bytes, 16 << 20);
     assert_eq!((config.read_timeout, config.write_timeout), (Duration::from_millis(700), Duration::from_millis(1500)));
     assert_eq!(config.counter_write_timeout, Duration::from_millis(1200));
+    assert_eq!(config.cas_contention_timeout, Duration::from_millis(900));
     assert_eq!(config.directory, PathBuf::from("/x/y"));
     assert_eq!((config.native_port, config.num_tokens), (9142, 4));
     assert_eq!(config.connections_max, CONNECTIONS_MAX);

@@ -138,6 +138,7 @@ fn config(memory_bytes: usize) -> Config {
         range_timeout: Duration::from_secs(10),
         write_timeout: Duration::from_secs(2),
         counter_write_timeout: Duration::from_secs(5),
+        cas_contention_timeout: Duration::from_millis(1800),
         truncate_timeout: Duration::from_secs(60),
         auto_snapshot: true,
         auto_snapshot_ttl: None,

@@ -5,6 +5,8 @@
 //!    instead of starting again, and so that what reads before it writes (elements of lists) comes before or after.
 //! 3. [`proposer`] says what to do next; every answer of the acceptor is durable before the proposer hears of it.
 //!
+//! Waiting for others, for the lock and by beginning again, ends after `cas_contention_timeout`.
+//!
 //! Invariants: the lock is held until the round's last write is decided, whoever still waits for it; an accepted proposal
 //! is committed by its own round or by the next one, also after a crash; what a client is told failed never happens.
 
@@ -81,14 +83,19 @@ async fn round(
     let key = DecoratedKey::new(&request.key);
     let table = request.table.clone();
     let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
-    let _guard = shard.store().lock(table.id, &key).await.map_err(failed)?;
+    let terms = request.terms;
+    let deadline = runtime::now().after(shard.config().cas_contention_timeout);
+    let lock = shard.store().lock(table.id, &key);
+    let Some(guard) = runtime::timeout(shard.config().cas_contention_timeout, lock).await else {
+        return Err(timed_out(&terms, Progress::Waiting, 0));
+    };
+    let _guard = guard.map_err(failed)?;
     progress.set(Progress::Preparing);
     let acceptor = StoredAcceptor::new(&shard, &table, &key);
     let scope = match request.serial {
         Consistency::LocalSerial => Scope::Local,
         _ => Scope::Global,
     };
-    let terms = request.terms;
     let (mut proposer, mut command) = Proposer::<Update>::begin(1, 1, ballot(&shard, scope, None));
     let mut at = Ballot::new(0, scope, 0);
     let mut decided = Decided::unchanged();
@@ -139,6 +146,9 @@ async fn round(
             }
             Command::Begin(above) => {
                 contentions.set(proposer.contentions());
+                if runtime::now() >= deadline {
+                    return Err(timed_out(&terms, Progress::Preparing, proposer.contentions()));
+                }
                 Some(proposer.prepare(ballot(&shard, scope, Some(above))))
             }
             Command::Over(Over::Applied | Over::Unchanged) => return Ok(decided),
