@@ -91,7 +91,7 @@ pub(crate) struct RangeEnd<'b> {
 impl<'a> Bounds<'a> {
     /// Evaluates a restriction. Null sorts before every value, as on Cassandra: at the start of a range it is no bound,
     /// and at the end it gives `None`, for no row is before it. A deletion ([`NullBound::Refused`]) takes the second only,
-    /// and only of a range with two ends.
+    /// and only of a range with two ends. Below an empty IN no bound is looked at, and it gives `None` too.
     pub(crate) fn of(
         shard: &Shard,
         table: &Table,
@@ -100,6 +100,9 @@ impl<'a> Bounds<'a> {
         nulls: NullBound,
     ) -> Result<Option<Bounds<'a>>, Failure> {
         let prefixes = values.prefixes(shard, table.clustering(), &restriction.choices)?;
+        if prefixes.len() == 0 {
+            return Ok(None);
+        }
         let mut bounds = Bounds { prefixes, lower: None, upper: None };
         let columns = table.clustering().get(bounds.prefixes.width()..).unwrap_or_default();
         let descending = columns.first().is_some_and(|column| column.descending);
