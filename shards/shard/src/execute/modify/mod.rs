@@ -304,6 +304,16 @@ impl Rows {
         matches!(self, Rows::These(rows) if rows.is_empty())
     }
 
+    /// Ranges are deleted with all their columns only.
+    fn refuse_columns_of_ranges(&self, deletes_rows: bool) -> Result<(), Failure> {
+        match self {
+            Rows::Ranges(_) if !deletes_rows => {
+                Err(Failure::invalid("Range deletions are not supported for specific columns"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// How often the static row is changed: as in Cassandra once for every row that is named.
     fn static_times(&self) -> usize {
         match self {
@@ -374,6 +384,7 @@ impl<'a> Change<'a> {
         if !has_keys {
             return Ok(Change { rows, cells, statics, ttl, deletes_rows });
         }
+        rows.refuse_columns_of_ranges(deletes_rows)?;
         if let (Layout::DenseCompact, ModifyKind::Insert, true, [value, ..]) =
             (table.layout, modify.kind, modify.operations.is_empty(), table.regular())
         {
@@ -414,7 +425,9 @@ impl<'a> Change<'a> {
         }
         let names_columns = modify.kind == ModifyKind::Delete && !modify.operations.is_empty();
         if names_columns && (sliced || restriction.chosen() < table.clustering_len) {
-            return Err(Failure::invalid("Range deletions are not supported for specific columns"));
+            // Refused once there is a partition and a range in it.
+            let bounds = Bounds::of(shard, table, restriction, values, NullBound::Open)?;
+            return Ok(if bounds.is_some() { Rows::Ranges(Vec::new()) } else { Rows::These(Vec::new()) });
         }
         let prefixes = values.prefixes(shard, table.clustering(), &restriction.choices)?;
         let rows = prefixes.iter().map(|row| encode_clustering(row.iter().map(|value| &**value)));

@@ -132,6 +132,7 @@ impl ReadingChange {
         if rows.names_none() {
             return Ok(());
         }
+        rows.refuse_columns_of_ranges(false)?;
         let ttl = ttl(shard, modify, &values)?;
         // As in Cassandra what is wrong with a row shows before what is wrong with the static row, which is changed after it,
         // and that before the next row's.
