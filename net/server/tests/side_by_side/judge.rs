@@ -25,17 +25,18 @@ pub(crate) fn is_no_guide(judge: &[Reply]) -> bool {
 }
 
 /// Whether Helenus does on purpose what Cassandra does not, by mistake: it refuses bytes of any length for a tinyint and
-/// those that no tuple has, and texts of tuples with an empty part for a number that cannot be empty (Cassandra fails
-/// inside as soon as there is a row to compare), does not name user types, which may be dropped, in the types of dropped
-/// columns that are vectors, and sorts what SELECT JSON * finds in several partitions by the columns of ORDER BY (Cassandra
-/// sorts the texts).
+/// those that no tuple has, texts of tuples with an empty part for a number that cannot be empty, and tuples whose parts fit
+/// a user type (Cassandra fails inside as soon as there is a row to compare or to write), does not name user types, which
+/// may be dropped, in the types of dropped columns that are vectors, and sorts what SELECT JSON * finds in several
+/// partitions by the columns of ORDER BY (Cassandra sorts the texts).
 pub(crate) fn is_better(statement: &str, ours: &[Reply]) -> bool {
     match ours.last() {
         Some(Reply::Error { text, .. }) => {
             text.starts_with("Invalid HEX constant") && text.ends_with("of type tinyint")
                 || ["Expected 1 byte for a tinyint (0)", "Expected 2 bytes for a smallint (0)"].contains(&text.as_str())
                     && ["':", "::", ":'"].iter().any(|empty_part| statement.contains(empty_part))
-                || text.starts_with("Not enough bytes to read size of") && statement.contains("= 0x")
+                || text.starts_with("Invalid tuple type literal for ") && is_user_type_of_script(text)
+                || text.starts_with("Not enough bytes to read size of") && statement.contains("0x")
         }
         Some(Reply::Rows(_)) if statement.starts_with("SELECT JSON * ") => {
             statement.contains(" IN ") && statement.contains(" ORDER BY ")
@@ -46,6 +47,13 @@ pub(crate) fn is_better(statement: &str, ours: &[Reply]) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether an error ends with the name of one of a script's user types.
+fn is_user_type_of_script(error: &str) -> bool {
+    let name = error.rsplit(' ').next().unwrap_or_default();
+    let name = name.strip_prefix("frozen<").and_then(|name| name.strip_suffix('>')).unwrap_or(name);
+    ["ty", "Ty", "\"Ty"].iter().any(|first| name.starts_with(first))
 }
 
 /// Whether two answers to a statement are the same.

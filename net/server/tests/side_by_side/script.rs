@@ -356,6 +356,10 @@ impl Generator {
             {
                 "null".into()
             }
+            // Nor does it look at bytes for the tuples in a collection.
+            _ if literal.contains("0x") && !matches!(cql_type, Type::Tuple(_)) && cql_type.cql().contains("tuple<") => {
+                "null".into()
+            }
             // Cassandra takes empty parts of such a tuple for small numbers, and then cannot read them.
             _ if literal.starts_with('\'')
                 && ["':", "::", ":'"].iter().any(|empty_part| literal.contains(empty_part))
