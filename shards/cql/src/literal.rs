@@ -328,10 +328,10 @@ fn map(entries: &[(ast::Term, ast::Term)], receiver: &Receiver<'_>, markers: &mu
     composite(cql_type, parts)
 }
 
-/// The term of `(term)`, which is a tuple of one only where a tuple is wanted.
+/// The term of `(term)`, which is a tuple of one only where a tuple is wanted, or a user type, which is one in Cassandra.
 pub(crate) fn in_parentheses<'t>(terms: &'t [ast::Term], wanted: &CqlType) -> Option<&'t ast::Term> {
     match terms {
-        [inner] if !matches!(wanted, CqlType::Tuple(_)) => Some(inner),
+        [inner] if !matches!(wanted, CqlType::Tuple(_) | CqlType::User { .. }) => Some(inner),
         _ => None,
     }
 }
@@ -359,13 +359,13 @@ fn tuple(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>
             )));
         }
     }
-    if let CqlType::User { .. } = cql_type {
-        return Err(wrong());
-    }
     let mut parts = Vec::with_capacity(terms.len());
     for (at, (term, wanted)) in terms.iter().zip(types).enumerate() {
         let name = format!("{name}[{at}]");
         parts.push(prepare_term(term, &Receiver { scope, name: &name, cql_type: wanted }, markers)?);
+    }
+    if let CqlType::User { .. } = cql_type {
+        return Err(wrong());
     }
     composite(cql_type, parts)
 }

@@ -124,21 +124,26 @@ fn class_of(
     fetched: &[Selector],
     aggregates: &[(AggregateFunction, Option<Expression>)],
 ) -> Option<&'static str> {
+    let descends = |argument: Option<&Expression>| match argument {
+        Some(Expression::Fetched(at)) => match fetched.get(*at) {
+            Some(Selector::Column(id)) => scope.table.column_by_id(*id).is_some_and(|column| column.descending),
+            _ => false,
+        },
+        _ => false,
+    };
     let (result, is_of_any_type) = match output {
-        Expression::Call(function, _) => {
-            (&function.result, matches!(function.body, Scalar::FromBlob | Scalar::Mask(_)))
+        Expression::Call(function, arguments) => {
+            let is_of_any_type = match function.body {
+                Scalar::FromBlob => true,
+                Scalar::Mask(_) => !descends(arguments.first()),
+                _ => false,
+            };
+            (&function.result, is_of_any_type)
         }
         Expression::Aggregate(at) => {
             let (function, argument) = aggregates.get(*at)?;
-            let column = match argument {
-                Some(Expression::Fetched(at)) => match fetched.get(*at) {
-                    Some(Selector::Column(id)) => scope.table.column_by_id(*id),
-                    _ => None,
-                },
-                _ => None,
-            };
-            let descends = column.is_some_and(|column| column.descending);
-            (&function.result, matches!(function.aggregate, Aggregate::Min | Aggregate::Max) && !descends)
+            let chooses = matches!(function.aggregate, Aggregate::Min | Aggregate::Max);
+            (&function.result, chooses && !descends(argument.as_ref()))
         }
         _ => return None,
     };

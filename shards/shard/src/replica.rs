@@ -271,7 +271,10 @@ async fn switch_schema(
 /// Whether statements prepared on a table must be prepared again: as in Cassandra, not for most options.
 fn changes_statements(before: &Table, after: &Table) -> bool {
     let of = |table: &Table| (table.options.default_time_to_live, table.options.gc_grace_seconds);
-    before.columns != after.columns || before.indexes != after.indexes || of(before) != of(after)
+    before.columns != after.columns
+        || before.layout != after.layout
+        || before.indexes != after.indexes
+        || of(before) != of(after)
 }
 
 /// What a client is told of an error of the store.

@@ -25,14 +25,18 @@ pub(crate) fn is_no_guide(judge: &[Reply]) -> bool {
 }
 
 /// Whether Helenus does on purpose what Cassandra does not, by mistake: it refuses bytes of any length for a tinyint and
-/// those that no tuple has (Cassandra fails inside as soon as there is a row to compare), does not name user types, which
+/// those that no tuple has, texts of tuples with an empty part for a number that cannot be empty, and tuples whose parts fit
+/// a user type (Cassandra fails inside as soon as there is a row to compare or to write), does not name user types, which
 /// may be dropped, in the types of dropped columns that are vectors, and sorts what SELECT JSON * finds in several
 /// partitions by the columns of ORDER BY (Cassandra sorts the texts).
 pub(crate) fn is_better(statement: &str, ours: &[Reply]) -> bool {
     match ours.last() {
         Some(Reply::Error { text, .. }) => {
             text.starts_with("Invalid HEX constant") && text.ends_with("of type tinyint")
-                || text.starts_with("Not enough bytes to read size of") && statement.contains("= 0x")
+                || ["Expected 1 byte for a tinyint (0)", "Expected 2 bytes for a smallint (0)"].contains(&text.as_str())
+                    && ["':", "::", ":'"].iter().any(|empty_part| statement.contains(empty_part))
+                || text.starts_with("Invalid tuple type literal for ") && is_user_type_of_script(text)
+                || text.starts_with("Not enough bytes to read size of") && statement.contains("0x")
         }
         Some(Reply::Rows(_)) if statement.starts_with("SELECT JSON * ") => {
             statement.contains(" IN ") && statement.contains(" ORDER BY ")
@@ -43,6 +47,13 @@ pub(crate) fn is_better(statement: &str, ours: &[Reply]) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether an error ends with the name of one of a script's user types.
+fn is_user_type_of_script(error: &str) -> bool {
+    let name = error.rsplit(' ').next().unwrap_or_default();
+    let name = name.strip_prefix("frozen<").and_then(|name| name.strip_suffix('>')).unwrap_or(name);
+    ["ty", "Ty", "\"Ty"].iter().any(|first| name.starts_with(first))
 }
 
 /// Whether two answers to a statement are the same.
@@ -82,7 +93,7 @@ fn fails_in_one_of_several(statement: &str, a: &Reply, b: &Reply) -> bool {
 }
 
 fn replies_agree(statement: &str, a: &Reply, b: &Reply) -> bool {
-    let has_ttls = statement.contains("ttl(");
+    let varying = Varying { ttls: statement.contains("ttl("), log10: statement.contains("log10(") };
     if fails_in_one_of_several(statement, a, b) {
         return true;
     }
@@ -92,7 +103,7 @@ fn replies_agree(statement: &str, a: &Reply, b: &Reply) -> bool {
                 && a.more == b.more
                 && a.warnings == b.warnings
                 && a.rows.len() == b.rows.len()
-                && a.rows.iter().zip(&b.rows).all(|(x, y)| rows_agree(has_ttls, &a.columns, x, y))
+                && a.rows.iter().zip(&b.rows).all(|(x, y)| rows_agree(&varying, &a.columns, x, y))
         }
         (Reply::Error { code: a, text: x }, Reply::Error { code: b, text: y }) => {
             // Of several mistakes of a text Cassandra's parser may meet another one first.
@@ -134,30 +145,49 @@ fn one_name(text: &str) -> String {
 /// tables in that of their last changes.
 fn words(code: u32, text: &str) -> String {
     if code != SYNTAX {
-        let listed = ["(known type signatures", "(can be matched by following signatures", "by the following tables"];
+        let listed = [
+            "(known type signatures",
+            "(can be matched by following signatures",
+            "by the following tables",
+            "used by tables",
+        ];
         let end = listed.iter().filter_map(|list| text.find(list)).min().unwrap_or(text.len());
         return text[..end].to_string();
     }
     text.split([' ', '\n']).take(2).collect::<Vec<_>>().join(" ")
 }
 
-/// `has_ttls`: columns may be times to live behind any name.
-fn rows_agree(has_ttls: bool, columns: &[Column], a: &[Option<Vec<u8>>], b: &[Option<Vec<u8>>]) -> bool {
+/// What a statement asks for, behind any name, that may vary.
+struct Varying {
+    /// Times to live.
+    ttls: bool,
+    /// Logarithms of decimals.
+    log10: bool,
+}
+
+/// The scale of the zero that Cassandra's first `log10` of a decimal 1 is after its start.
+const FIRST_LOG10_SCALE: [u8; 4] = (-98i32).to_be_bytes();
+
+fn rows_agree(varying: &Varying, columns: &[Column], a: &[Option<Vec<u8>>], b: &[Option<Vec<u8>>]) -> bool {
     a.len() == b.len()
         && a.iter().zip(b).enumerate().all(|(at, (a, b))| {
             let (column, cql_type) = columns.get(at).map_or(("", ""), |column| (&*column.name, &*column.cql_type));
-            let is_ttl = has_ttls && ["int", "list<int>"].contains(&cql_type);
+            let is_ttl = varying.ttls && ["int", "list<int>"].contains(&cql_type);
             let text = |cell: &Option<Vec<u8>>| {
                 cell.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok()).map(one_name)
             };
             // Any number may be a time to live behind another name.
-            let json = |text: Option<String>| match has_ttls {
+            let json = |text: Option<String>| match varying.ttls {
                 true => text.map(|text| text.replace(|c: char| c.is_ascii_digit(), "")),
                 false => text,
             };
             a == b
                 || is_nan(cql_type, a.as_deref()) && is_nan(cql_type, b.as_deref())
                 || is_ttl && ttls_agree(a.as_deref(), b.as_deref())
+                || varying.log10
+                    && is_decimal_zero(cql_type, b.as_deref())
+                    && is_decimal_zero(cql_type, a.as_deref())
+                    && a.as_deref().is_some_and(|a| a.starts_with(&FIRST_LOG10_SCALE))
                 || column == "[json]" && text(a).is_some() && json(text(a)) == json(text(b))
         })
 }
@@ -170,6 +200,13 @@ fn is_nan(cql_type: &str, cell: Option<&[u8]>) -> bool {
         "double" => bytes.try_into().is_ok_and(|bytes| f64::from_be_bytes(bytes).is_nan()),
         _ => false,
     }
+}
+
+/// Whether a decimal is zero, of whatever scale.
+fn is_decimal_zero(cql_type: &str, cell: Option<&[u8]>) -> bool {
+    const SCALE_BYTES: usize = 4;
+    let unscaled = cell.and_then(|cell| cell.get(SCALE_BYTES..));
+    cql_type == "decimal" && unscaled.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0))
 }
 
 /// Equal but for some seconds: one time to live, or a list of them (which ends with one).

@@ -336,6 +336,11 @@ pub(crate) fn term_fit(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Res
             CqlType::Tuple(elements) if terms.len() <= elements.len() => {
                 Fit::all(terms.iter().zip(elements).map(|(term, element)| term_fit(term, element, scope)))?
             }
+            // Refused when it is prepared, after its parts.
+            CqlType::User { definition, .. } if terms.len() <= definition.fields.len() => {
+                let fields = definition.field_types();
+                Fit::all(terms.iter().zip(fields).map(|(term, field)| term_fit(term, field, scope)))?
+            }
             _ => Fit::No,
         },
         ast::Term::UserType(fields) => match wanted {

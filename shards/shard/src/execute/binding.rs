@@ -207,7 +207,8 @@ impl<'v> Values<'v> {
         }
     }
 
-    /// Every way to choose values of the first of `columns`, in their order.
+    /// Every way to choose values of the first of `columns`, in their order. As in Cassandra what comes after an empty IN is
+    /// not looked at.
     pub(crate) fn prefixes<'a>(
         &'a self,
         shard: &Shard,
@@ -228,6 +229,10 @@ impl<'v> Values<'v> {
             let width = choice.columns();
             let columns = columns.get(prefixes.width..prefixes.width + width).unwrap_or_default();
             prefixes = prefixes.times(width, &self.choices(shard, choice, columns)?)?;
+            if prefixes.len == 0 {
+                let width = choices.iter().map(Choice::columns).sum();
+                return Ok(Prefixes::new(width, 0, Vec::new()));
+            }
         }
         Ok(prefixes)
     }

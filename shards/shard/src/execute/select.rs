@@ -54,7 +54,11 @@ pub(crate) async fn select(
     let per_partition = limit_of(shard, select.per_partition_limit.as_ref(), values)?;
     let filter = RowFilter::of(shard, &select.table, &select.filter, values)?;
     let target = target_of(shard, select, values)?;
-    let slices = slices_of(shard, statement, select, values)?;
+    let slices = match (&target, &select.partitions) {
+        // Without a key Cassandra looks no further.
+        (Target::Nothing, PartitionRestriction::Keys(_)) => Arc::from([]),
+        _ => slices_of(shard, statement, select, values)?,
+    };
     let reads = !slices.is_empty() || reads_statics_of_no_rows(select);
     if let (true, Target::Keys(keys)) = (local, &target) {
         settings::warn(&select.table, keys, warnings);

@@ -91,7 +91,8 @@ pub(crate) struct RangeEnd<'b> {
 impl<'a> Bounds<'a> {
     /// Evaluates a restriction. Null sorts before every value, as on Cassandra: at the start of a range it is no bound,
     /// and at the end it gives `None`, for no row is before it. A deletion ([`NullBound::Refused`]) takes the second only,
-    /// and only of a range with two ends.
+    /// and only of a range with two ends, and so does one that names columns ([`NullBound::Open`]), to which other nulls are
+    /// no bounds. Below an empty IN no bound is looked at, and it gives `None` too.
     pub(crate) fn of(
         shard: &Shard,
         table: &Table,
@@ -100,6 +101,9 @@ impl<'a> Bounds<'a> {
         nulls: NullBound,
     ) -> Result<Option<Bounds<'a>>, Failure> {
         let prefixes = values.prefixes(shard, table.clustering(), &restriction.choices)?;
+        if prefixes.len() == 0 {
+            return Ok(None);
+        }
         let mut bounds = Bounds { prefixes, lower: None, upper: None };
         let columns = table.clustering().get(bounds.prefixes.width()..).unwrap_or_default();
         let descending = columns.first().is_some_and(|column| column.descending);
@@ -113,7 +117,7 @@ impl<'a> Bounds<'a> {
                 nulls => nulls,
             };
             let edge = edge(shard, limit, columns, values, nulls)?;
-            if edge.is_none() && at_end {
+            if edge.is_none() && at_end && nulls != NullBound::Open {
                 return Ok(None);
             }
             *(if is_lower { &mut bounds.lower } else { &mut bounds.upper }) = edge;
@@ -257,6 +261,8 @@ fn slice(table: &Table, range: &RowRange<'_>) -> Slice {
 pub(crate) enum NullBound {
     /// It sorts before every value.
     SortsFirst,
+    /// It is no bound.
+    Open,
     /// It is an error.
     Refused,
 }
@@ -275,8 +281,8 @@ fn edge<'a>(
     {
         return match values.evaluate(shard, term, &column.cql_type)? {
             Value::Bytes(value) => Ok(Some(Edge { values: vec![value], inclusive })),
-            Value::Null if nulls == NullBound::SortsFirst => Ok(None),
-            Value::Null => Err(null_bound(column)),
+            Value::Null if nulls == NullBound::Refused => Err(null_bound(column)),
+            Value::Null => Ok(None),
             Value::Unset => Err(Failure::invalid(format!("Invalid unset value for column {}", column.name))),
         };
     }

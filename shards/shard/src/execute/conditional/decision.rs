@@ -58,7 +58,7 @@ pub(crate) async fn decide(
         return Ok((None, Decided::unchanged()));
     }
     let bound: Vec<Vec<Bound<'_>>> = request.parts.iter().map(|part| reading::borrowed(&part.bound)).collect();
-    let asked = Asked::of(shard, request, &bound)?;
+    let asked = Asked::of(shard, &request.table, &request.parts, &bound)?;
     let found = read(shard, request, key, &asked).await?;
     if !asked.holds(&found)? {
         return Ok((None, Decided { applied: false, rows: shown(request, &asked, &found) }));
@@ -87,9 +87,9 @@ pub(crate) async fn decide(
 }
 
 /// Refuses conditions that do not go together, or whose values are not right.
-pub(super) fn check(shard: &Shard, request: &Conditional) -> Result<(), Failure> {
-    let bound: Vec<Vec<Bound<'_>>> = request.parts.iter().map(|part| reading::borrowed(&part.bound)).collect();
-    Asked::of(shard, request, &bound).map(|_| ())
+pub(super) fn check(shard: &Shard, table: &Table, parts: &[Part]) -> Result<(), Failure> {
+    let bound: Vec<Vec<Bound<'_>>> = parts.iter().map(|part| reading::borrowed(&part.bound)).collect();
+    Asked::of(shard, table, parts, &bound).map(|_| ())
 }
 
 /// What the statements ask of one row, or of the static row.
@@ -112,8 +112,12 @@ pub(super) struct Asked<'c> {
 }
 
 impl<'c> Asked<'c> {
-    fn of(shard: &Shard, request: &'c Conditional, bound: &'c [Vec<Bound<'c>>]) -> Result<Asked<'c>, Failure> {
-        let table = &*request.table;
+    fn of(
+        shard: &Shard,
+        table: &'c Table,
+        parts: &'c [Part],
+        bound: &'c [Vec<Bound<'c>>],
+    ) -> Result<Asked<'c>, Failure> {
         let mut asked = Asked {
             table,
             statics: None,
@@ -122,7 +126,7 @@ impl<'c> Asked<'c> {
             reads_statics: false,
             reads_all_statics: false,
         };
-        for (Part { modify, .. }, bound) in request.parts.iter().zip(bound) {
+        for (Part { modify, .. }, bound) in parts.iter().zip(bound) {
             let values = Values::in_order(bound);
             match &modify.conditions {
                 Conditions::None => {}
@@ -146,7 +150,7 @@ impl<'c> Asked<'c> {
                 }
             }
         }
-        asked.choose_columns(request);
+        asked.choose_columns(parts);
         Ok(asked)
     }
 
@@ -199,8 +203,8 @@ impl<'c> Asked<'c> {
 
     /// The columns to read: those that conditions look at, or all of the kinds of rows that are written when one asks for
     /// existence; of statements without a condition only what they write into rows counts.
-    fn choose_columns(&mut self, request: &Conditional) {
-        let all = || request.parts.iter().map(|part| &part.modify);
+    fn choose_columns(&mut self, parts: &[Part]) {
+        let all = || parts.iter().map(|part| &part.modify);
         let modifies = || all().filter(|modify| modify.is_conditional());
         let data = self.table.data_columns().iter();
         let statics = modifies().any(|modify| !modify.statics.is_empty());

@@ -35,7 +35,7 @@ pub(crate) async fn modify(
     let timeout = timeout_of(shard, &statement.prepared, values, shard.config().write_timeout)?;
     let part = part(shard, modify, values)?;
     let key = only_key(shard, &part, Alone::Yes)?;
-    check_one_row(&part)?;
+    check_row(shard, &part)?;
     let table = &modify.table;
     let shown = match modify.conditions.ask_for_existence() {
         true => table.visible_columns().map(|column| column.id).collect(),
@@ -81,8 +81,7 @@ pub(crate) async fn several(
         let next = match next {
             Ok(next) => next,
             Err(failure) => {
-                let so_far = request(table, Vec::new(), parts, Arc::from([]), parameters, timeout, shard)?;
-                decision::check(shard, &so_far)?;
+                decision::check(shard, table, &parts)?;
                 return Err(failure);
             }
         };
@@ -148,25 +147,18 @@ async fn decide(
     timeout: Duration,
 ) -> Result<Rows, Failure> {
     let shown: Arc<[ColumnId]> = shown.into();
-    let request = request(table, key, parts, shown.clone(), parameters, timeout, shard)?;
+    let serial = parameters.serial_consistency.unwrap_or(Consistency::Serial);
+    let terms = cas_terms(shard, table, serial, parameters.consistency, timeout);
+    if terms.is_err() {
+        // As in Cassandra what is wrong with the conditions is told first.
+        decision::check(shard, table, &parts)?;
+    }
+    let (local, terms) = terms?;
+    let now_in_seconds = parameters.now_in_seconds();
+    let request =
+        Conditional { table: table.clone(), key, parts, shown: shown.clone(), local, serial, now_in_seconds, terms };
     let decided = cas::decide(shard, request).await?;
     Ok(answer(table, &shown, decided))
-}
-
-/// What the core that owns the partition is asked.
-fn request(
-    table: &Arc<Table>,
-    key: Vec<u8>,
-    parts: Vec<Part>,
-    shown: Arc<[ColumnId]>,
-    parameters: &Parameters<'_>,
-    timeout: Duration,
-    shard: &Shard,
-) -> Result<Conditional, Failure> {
-    let serial = parameters.serial_consistency.unwrap_or(Consistency::Serial);
-    let (local, terms) = cas_terms(shard, table, serial, parameters.consistency, timeout)?;
-    let now_in_seconds = parameters.now_in_seconds();
-    Ok(Conditional { table: table.clone(), key, parts, shown, local, serial, now_in_seconds, terms })
 }
 
 /// The next statement of a batch, in the partition that those before it name.
@@ -176,10 +168,7 @@ fn next_part(shard: &Shard, modify: &Modify, values: &Values<'_>, key: &mut Opti
     if key.get_or_insert_with(|| found.clone()) != &found {
         return Err(Failure::invalid("Batch with conditions cannot span multiple partitions"));
     }
-    check_one_row(&part)?;
-    let bound = reading::borrowed(&part.bound);
-    named_row(shard, &part.modify, &Values::in_order(&bound))?;
-    drop(bound);
+    check_row(shard, &part)?;
     Ok(part)
 }
 
@@ -236,8 +225,8 @@ fn only_key(shard: &Shard, part: &Part, alone: Alone) -> Result<Vec<u8>, Failure
     Ok(key)
 }
 
-/// Refuses IN for rows.
-fn check_one_row(part: &Part) -> Result<(), Failure> {
+/// Refuses IN for rows and what is wrong with the row that is named, even if no condition is on it.
+fn check_row(shard: &Shard, part: &Part) -> Result<(), Failure> {
     let modify = &part.modify;
     if modify.clustering.choices.iter().any(is_in) {
         let word = word_of(modify.kind);
@@ -245,7 +234,8 @@ fn check_one_row(part: &Part) -> Result<(), Failure> {
             "IN on the clustering key columns is not supported with conditional {word}"
         )));
     }
-    Ok(())
+    let bound = reading::borrowed(&part.bound);
+    named_row(shard, modify, &Values::in_order(&bound)).map(|_| ())
 }
 
 fn word_of(kind: ModifyKind) -> &'static str {

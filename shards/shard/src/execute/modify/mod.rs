@@ -206,7 +206,8 @@ impl Mutations {
     ) -> Result<(), Failure> {
         let table = &*modify.table;
         let keys = Keys::of(shard, table, &modify.keys, values)?;
-        let change = Change::of(shard, modify, values, when)?;
+        let has_keys = keys.iter().next().is_some();
+        let change = Change::of(shard, modify, values, when, has_keys)?;
         if modify.is_virtual {
             return change.of_virtual(table);
         }
@@ -298,6 +299,21 @@ enum Rows {
 }
 
 impl Rows {
+    /// Whether it is rows that are meant, of which there are none.
+    fn names_none(&self) -> bool {
+        matches!(self, Rows::These(rows) if rows.is_empty())
+    }
+
+    /// Ranges are deleted with all their columns only.
+    fn refuse_columns_of_ranges(&self, deletes_rows: bool) -> Result<(), Failure> {
+        match self {
+            Rows::Ranges(_) if !deletes_rows => {
+                Err(Failure::invalid("Range deletions are not supported for specific columns"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// How often the static row is changed: as in Cassandra once for every row that is named.
     fn static_times(&self) -> usize {
         match self {
@@ -347,11 +363,28 @@ impl<'a> Change<'a> {
         virtual_tables::change(table, kind)
     }
 
-    fn of(shard: &Shard, modify: &'a Modify, values: &'a Values<'_>, when: When) -> Result<Change<'a>, Failure> {
+    /// As in Cassandra what is written is looked at where it is written: with `has_keys`, and if there are rows.
+    fn of(
+        shard: &Shard,
+        modify: &'a Modify,
+        values: &'a Values<'_>,
+        when: When,
+        has_keys: bool,
+    ) -> Result<Change<'a>, Failure> {
         let table = &*modify.table;
         let lists = Lists::new();
         let rows = if modify.rows { Change::rows(shard, modify, values)? } else { Rows::None };
+        let deletes_rows =
+            modify.kind == ModifyKind::Delete && modify.operations.is_empty() && modify.statics.is_empty();
+        let (cells, statics) = (Cells::default(), Cells::default());
+        if rows.names_none() {
+            return Ok(Change { rows, cells, statics, ttl: 0, deletes_rows });
+        }
         let ttl = ttl(shard, modify, values)?;
+        if !has_keys {
+            return Ok(Change { rows, cells, statics, ttl, deletes_rows });
+        }
+        rows.refuse_columns_of_ranges(deletes_rows)?;
         if let (Layout::DenseCompact, ModifyKind::Insert, true, [value, ..]) =
             (table.layout, modify.kind, modify.operations.is_empty(), table.regular())
         {
@@ -363,8 +396,6 @@ impl<'a> Change<'a> {
             true => Cells::default(),
             false => Cells::of(shard, table, &modify.statics, values, &lists, when, rows.static_times())?,
         };
-        let deletes_rows =
-            modify.kind == ModifyKind::Delete && modify.operations.is_empty() && modify.statics.is_empty();
         Ok(Change { rows, cells, statics, ttl, deletes_rows })
     }
 
@@ -394,7 +425,9 @@ impl<'a> Change<'a> {
         }
         let names_columns = modify.kind == ModifyKind::Delete && !modify.operations.is_empty();
         if names_columns && (sliced || restriction.chosen() < table.clustering_len) {
-            return Err(Failure::invalid("Range deletions are not supported for specific columns"));
+            // Refused once there is a partition and a range in it.
+            let bounds = Bounds::of(shard, table, restriction, values, NullBound::Open)?;
+            return Ok(if bounds.is_some() { Rows::Ranges(Vec::new()) } else { Rows::These(Vec::new()) });
         }
         let prefixes = values.prefixes(shard, table.clustering(), &restriction.choices)?;
         let rows = prefixes.iter().map(|row| encode_clustering(row.iter().map(|value| &**value)));

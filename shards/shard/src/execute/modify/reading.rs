@@ -125,29 +125,42 @@ impl ReadingChange {
         let table = &modify.table;
         let bound = self.bound();
         let values = Values::in_order(&bound);
-        let ttl = ttl(shard, modify, &values)?;
         let none = Lists::new();
         let lists = |row: Option<&Vec<u8>>| found.get(&(table.id, key.clone(), row.cloned())).unwrap_or(&none);
         let group = mutations.group(table, key, *local);
         let rows = if modify.rows { Change::rows(shard, modify, &values)? } else { Rows::None };
-        if !modify.statics.is_empty() {
-            let times = rows.static_times();
-            let cells = Cells::of(shard, table, &modify.statics, &values, lists(None), *when, times)?;
-            if !cells.is_empty() {
-                group.table(table.id).static_row(|out| {
-                    cells.write(&mut RowBuilder::new(out, None, Deletion::LIVE), *when, ttl);
-                });
-            }
+        if rows.names_none() {
+            return Ok(());
         }
+        rows.refuse_columns_of_ranges(false)?;
+        let ttl = ttl(shard, modify, &values)?;
+        // As in Cassandra what is wrong with a row shows before what is wrong with the static row, which is changed after it,
+        // and that before the next row's.
+        let mut changed = Vec::new();
+        let mut statics = None;
+        let of_statics = || Cells::of(shard, table, &modify.statics, &values, lists(None), *when, rows.static_times());
         if let Rows::These(rows) = &rows {
             for row in rows {
                 let cells = Cells::of(shard, table, &modify.operations, &values, lists(Some(row)), *when, 1)?;
-                if !cells.is_empty() {
-                    group.table(table.id).row(Clustering(row), |out| {
-                        cells.write(&mut RowBuilder::new(out, None, Deletion::LIVE), *when, ttl);
-                    });
+                changed.push((row, cells));
+                if statics.is_none() {
+                    statics = Some(of_statics()?);
                 }
             }
+        }
+        let statics = match statics {
+            Some(statics) => statics,
+            None => of_statics()?,
+        };
+        if !statics.is_empty() {
+            group.table(table.id).static_row(|out| {
+                statics.write(&mut RowBuilder::new(out, None, Deletion::LIVE), *when, ttl);
+            });
+        }
+        for (row, cells) in changed.iter().filter(|(_, cells)| !cells.is_empty()) {
+            group.table(table.id).row(Clustering(row), |out| {
+                cells.write(&mut RowBuilder::new(out, None, Deletion::LIVE), *when, ttl);
+            });
         }
         Ok(())
     }
