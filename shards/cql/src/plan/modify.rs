@@ -53,6 +53,8 @@ pub struct Operation {
     pub column: ColumnId,
     /// What.
     pub change: ColumnChange,
+    /// Its place among the operations as they were written.
+    pub written: u16,
 }
 
 /// What is done to a column's value. Counters have the last two and `Delete`, collections and user types that are not

@@ -78,7 +78,11 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
             let (keys, clustering) = restrictions.modify(only_statics)?;
             if operations.is_empty() && statics.is_empty() && names_one_row(&clustering, &table) {
                 let value = only_value(&table);
-                operations.extend(value.map(|column| Operation { column: column.id, change: ColumnChange::Delete }));
+                operations.extend(value.map(|column| Operation {
+                    column: column.id,
+                    change: ColumnChange::Delete,
+                    written: 0,
+                }));
             }
             check_conditional(conditional, modify, &table)?;
             if conditional && !only_statics && !names_one_row(&clustering, &table) {
@@ -145,10 +149,13 @@ struct Built {
 }
 
 /// The operations on static columns and those on others, each in the order of the columns' numbers.
-fn by_kind(operations: Vec<Operation>, table: &Table) -> (Vec<Operation>, Vec<Operation>) {
+fn by_kind(mut operations: Vec<Operation>, table: &Table) -> (Vec<Operation>, Vec<Operation>) {
     let is_static = |operation: &Operation| {
         table.column_by_id(operation.column).is_some_and(|column| column.kind == ColumnKind::Static)
     };
+    for (at, operation) in operations.iter_mut().enumerate() {
+        operation.written = u16::try_from(at).unwrap_or(u16::MAX);
+    }
     let (mut statics, mut others): (Vec<Operation>, Vec<Operation>) = operations.into_iter().partition(is_static);
     statics.sort_by_key(|operation| operation.column);
     others.sort_by_key(|operation| operation.column);
@@ -191,7 +198,9 @@ fn prepare_insert_json(
         match (column.kind.is_key(), term) {
             (true, term) => keys.push(Choice::One(term)),
             // What is not set is named all the same.
-            (false, term) => operations.push(Operation { column: column.id, change: ColumnChange::Set(term) }),
+            (false, term) => {
+                operations.push(Operation { column: column.id, change: ColumnChange::Set(term), written: 0 })
+            }
         }
     }
     let (statics, operations) = by_kind(operations, table);
@@ -219,7 +228,7 @@ fn prepare_insert(columns: &[String], values: &[ast::Term], scope: &Scope, marke
             continue;
         }
         let term = prepare_term(value, &Receiver { scope, name, cql_type: &column.cql_type }, markers)?;
-        operations.push(Operation { column: column.id, change: ColumnChange::Set(term) });
+        operations.push(Operation { column: column.id, change: ColumnChange::Set(term), written: 0 });
     }
     // Cassandra makes a WHERE clause of the key, and looks at that last.
     for (column, value) in of_key {
@@ -274,7 +283,7 @@ fn refuse_gap(clustering: &[Option<Term>], table: &Table) -> Result<()> {
 fn hidden_value(table: &Table) -> Option<Operation> {
     let column = only_value(table)?;
     let empty = Term::Constant(Vec::new().into());
-    table.is_hidden(column).then_some(Operation { column: column.id, change: ColumnChange::Set(empty) })
+    table.is_hidden(column).then_some(Operation { column: column.id, change: ColumnChange::Set(empty), written: 0 })
 }
 
 /// What a batch of statements that are right by themselves may not have.

@@ -108,7 +108,7 @@ pub(crate) fn assign(
             ColumnChange::SetField(at, prepare_term(value, &receiver, markers)?)
         }
     };
-    Ok(Operation { column: column.id, change })
+    Ok(Operation { column: column.id, change, written: 0 })
 }
 
 /// The operation of one column of a DELETE.
@@ -139,7 +139,7 @@ pub(crate) fn delete(
         }
         DeletePart::Field(field) => ColumnChange::DeleteField(field_of(column, field)?.0),
     };
-    Ok(Operation { column: column.id, change })
+    Ok(Operation { column: column.id, change, written: 0 })
 }
 
 /// A key, index or value of a collection: markers are called `key(c)` and the like.

@@ -46,7 +46,7 @@ pub(super) fn summed<'m>(
         operations.retain(|operation| !operation.increases());
         operations.extend(sums.into_iter().filter_map(|(column, sum)| {
             let change = ColumnChange::Set(Term::Constant(sum?.into()));
-            Some(Operation { column, change })
+            Some(Operation { column, change, written: 0 })
         }));
         operations.sort_by_key(|operation| operation.column);
     }

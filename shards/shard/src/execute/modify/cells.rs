@@ -114,10 +114,30 @@ impl<'a> Cells<'a> {
         when: When,
         times: usize,
     ) -> Result<Cells<'a>, Failure> {
-        let mut cells = Cells { pieces: Vec::with_capacity(operations.len()) };
+        let found = Cells::after(shard, table, operations.iter(), values, lists, when, times);
+        if found.is_ok() || operations.is_sorted_by_key(|operation| operation.written) {
+            return found;
+        }
+        // As in Cassandra the operation that was written first tells what is wrong with it.
+        let mut written: Vec<&Operation> = operations.iter().collect();
+        written.sort_by_key(|operation| operation.written);
+        Cells::after(shard, table, written.into_iter(), values, lists, when, times)
+    }
+
+    /// The same, of operations in the order in which they are done.
+    fn after(
+        shard: &Shard,
+        table: &Table,
+        operations: impl Iterator<Item = &'a Operation> + Clone,
+        values: &'a Values<'_>,
+        lists: &Lists,
+        when: When,
+        times: usize,
+    ) -> Result<Cells<'a>, Failure> {
+        let mut cells = Cells { pieces: Vec::with_capacity(operations.size_hint().0) };
         let mut sorted = true;
-        let first = operations.iter().take(if times == 0 { 0 } else { usize::MAX });
-        let again = (1..times).flat_map(|_| operations.iter().filter(|operation| adds(table, operation)));
+        let first = operations.clone().take(if times == 0 { 0 } else { usize::MAX });
+        let again = (1..times).flat_map(|_| operations.clone().filter(|operation| adds(table, operation)));
         for operation in first.chain(again) {
             if cells.pieces.len() > PIECES_MAX {
                 // More than a mutation holds: it is refused by its length.
