@@ -401,7 +401,6 @@ fn user_type(fields: &[(String, ast::Term)], receiver: &Receiver<'_>, markers: &
             )));
         }
     }
-    refuse_unknown_fields(fields, definition)?;
     let mut parts = Vec::with_capacity(definition.fields.len());
     for (field, wanted) in &definition.fields {
         parts.push(match given(field) {
@@ -412,6 +411,8 @@ fn user_type(fields: &[(String, ast::Term)], receiver: &Receiver<'_>, markers: &
             None => Term::Null,
         });
     }
+    // As in Cassandra, which counts the fields that it has found.
+    refuse_unknown_fields(fields, definition)?;
     composite(cql_type, parts)
 }
 
