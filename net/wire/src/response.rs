@@ -324,7 +324,8 @@ pub fn rows<'a>(
     columns: impl Iterator<Item = ColumnView<'a>> + Clone,
 ) {
     use metadata::flags::*;
-    out.reserve(rows.bytes.len() + 256);
+    // With what segments add to each 128 KiB.
+    out.reserve(rows.bytes.len() + rows.bytes.len() / 4096 + 256);
     put(out, to, Opcode::Result, warnings, |out| {
         put_int(out, ROWS);
         let changed = rows.new_metadata_id.filter(|_| to.version >= Version::V5);

@@ -185,9 +185,7 @@ impl SegmentWriter {
         let result = encode(out);
         let len = out.len() - body;
         if len > PAYLOAD_BYTES_MAX {
-            let envelope = out.split_off(body);
-            out.truncate(start);
-            put_split(out, &envelope);
+            split_in_place(out, start);
             self.open = None;
             return result;
         }
@@ -233,6 +231,28 @@ impl OpenCompressed {
         put_compressed(out, &self.plain, true);
         self.end = out.len();
         result
+    }
+}
+
+/// Cuts the envelope that lies at the end of `out`, behind room for a header at `start`, over as many segments as it takes,
+/// none of them self-contained: large results are moved once and nothing is allocated but what `out` lacks.
+fn split_in_place(out: &mut Vec<u8>, start: usize) {
+    const AROUND: usize = HEADER_BYTES + TRAILER_BYTES;
+    let from = start + HEADER_BYTES;
+    let len = out.len() - from;
+    let count = len.div_ceil(PAYLOAD_BYTES_MAX);
+    out.resize(start + len + count * AROUND, 0);
+    // From the last on: each moves towards the end, by no less than what is written around the one behind it needs.
+    for at in (0..count).rev() {
+        let payload_len = (len - at * PAYLOAD_BYTES_MAX).min(PAYLOAD_BYTES_MAX);
+        let source = from + at * PAYLOAD_BYTES_MAX;
+        let payload = source + at * AROUND;
+        out.copy_within(source..source + payload_len, payload);
+        let header = SegmentHeader { payload_len, plain_len: 0, self_contained: false };
+        out[payload - HEADER_BYTES..payload].copy_from_slice(&header.encode());
+        let end = payload + payload_len;
+        let checksum = crc32(&out[payload..end]);
+        out[end..end + TRAILER_BYTES].copy_from_slice(&checksum.to_le_bytes());
     }
 }
 

@@ -256,6 +256,23 @@ fn segments_hold_several_envelopes_or_a_part_of_one() {
 }
 
 #[test]
+fn an_envelope_beyond_one_segment_is_cut_where_it_lies() {
+    for len in [PAYLOAD_BYTES_MAX + 1, 2 * PAYLOAD_BYTES_MAX, 2 * PAYLOAD_BYTES_MAX + 1, 5 * PAYLOAD_BYTES_MAX - 1] {
+        let small = envelope(5, Opcode::Options, 1, b"");
+        let large: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+        let mut expected = Vec::new();
+        put_segment(&mut expected, &small, true);
+        put_split(&mut expected, &large);
+        put_segment(&mut expected, &small, true);
+        let (mut written, mut writer) = (Vec::new(), SegmentWriter::default());
+        for envelope in [&small, &large, &small] {
+            writer.write(&mut written, |out| out.extend_from_slice(envelope));
+        }
+        assert!(written == expected, "{len} bytes");
+    }
+}
+
+#[test]
 fn a_wrong_checksum_closes() {
     let mut good = Vec::new();
     put_segment(&mut good, &envelope(5, Opcode::Options, 1, b""), true);

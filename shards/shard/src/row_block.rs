@@ -19,6 +19,11 @@ use model::row::{Cell, CellContent};
 use model::value::{self, push_element};
 use model::{ColumnId, ColumnKind, CqlType, DecoratedKey, Table};
 
+/// A block is given room as it grows up to this length.
+const SMALL_BLOCK_BYTES: usize = 32 << 10;
+/// The largest block that is then given all its room at once.
+const RESERVED_BYTES_MAX: usize = 1 << 20;
+
 /// Encoded rows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RowBlock {
@@ -347,10 +352,15 @@ impl RowSink for RowBlockSink<'_> {
         self.last_comparable.clear();
         self.last_comparable.extend_from_slice(row.comparable);
         if self.block.bytes.len() >= self.bytes_max || self.taken >= self.rows_max {
-            SinkState::Full
-        } else {
-            SinkState::Open
+            return SinkState::Full;
         }
+        // What is no longer small will probably be full: one move instead of one at every doubling.
+        let bytes = &mut self.block.bytes;
+        if bytes.len() > SMALL_BLOCK_BYTES && bytes.capacity() < self.bytes_max && self.bytes_max <= RESERVED_BYTES_MAX
+        {
+            bytes.reserve_exact(self.bytes_max + SMALL_BLOCK_BYTES - bytes.len());
+        }
+        SinkState::Open
     }
 }
 
