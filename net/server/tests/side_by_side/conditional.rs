@@ -8,6 +8,10 @@ use crate::value::{self, Bind};
 /// Most statements of a conditional batch.
 const BATCH_MAX: usize = 4;
 
+/// How values are compared, the most frequent ones more than once; first those that ask for equality.
+const OPERATORS: [&str; 9] = ["=", "=", "=", "!=", "!=", "<", "<=", ">", ">="];
+const EQUALITIES: usize = 5;
+
 impl Generator {
     /// A conditional change of a table.
     pub(crate) fn conditional_change(&mut self, table: usize) -> String {
@@ -84,7 +88,9 @@ impl Generator {
                 1 => format!("{name} CONTAINS KEY {}", self.compared_term(&key)),
                 _ => {
                     let left = format!("{name}[{}]", self.compared_term(&key));
-                    self.comparison_of(&left, &value)
+                    // Cassandra orders an element's values as if they were keys.
+                    let operators = if key == value { &OPERATORS[..] } else { &OPERATORS[..EQUALITIES] };
+                    self.comparison_with(&left, &value, operators)
                 }
             },
             Type::User(user_type, _) if !whole => match self.field(&user_type) {
@@ -96,6 +102,10 @@ impl Generator {
     }
 
     fn comparison_of(&mut self, left: &str, cql_type: &Type) -> String {
+        self.comparison_with(left, cql_type, &OPERATORS)
+    }
+
+    fn comparison_with(&mut self, left: &str, cql_type: &Type, operators: &[&str]) -> String {
         if self.dice.one_in(60) {
             let rest = *self.dice.pick(&[
                 "LIKE 'a%'",
@@ -120,7 +130,7 @@ impl Generator {
             let terms: Vec<String> = data.into_iter().map(|datum| self.place(datum)).collect();
             return format!("{left} IN ({})", terms.join(", "));
         }
-        let operator = *self.dice.pick(&["=", "=", "=", "!=", "!=", "<", "<=", ">", ">="]);
+        let operator = *self.dice.pick(operators);
         format!("{left} {operator} {}", self.compared_term(cql_type))
     }
 

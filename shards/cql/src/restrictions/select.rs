@@ -68,11 +68,11 @@ impl Restrictions<'_> {
                 self.refuse_gap()?;
             }
         }
-        let near_only = |entry: &Entry| {
-            let column = self.column(entry.first());
-            matches!(column.cql_type, CqlType::Vector { .. }) && table.indexes_of(&column.name).next().is_some()
-        };
-        if self.data.iter().any(near_only) {
+        // As in Cassandra only the first vector is looked at.
+        let restricted = self.data.iter().map(|entry| self.column(entry.first()));
+        let vectors = restricted.filter(|column| matches!(column.cql_type, CqlType::Vector { .. }));
+        let first = vectors.min_by_key(|column| (column.kind == ColumnKind::Static, column.name.as_str()));
+        if first.is_some_and(|column| table.indexes_of(&column.name).next().is_some()) {
             return Err(Failure::invalid("Vector indexes only support ANN queries"));
         }
         if !self.data.is_empty() && !allowed && !has_index {
