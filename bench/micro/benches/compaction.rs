@@ -75,14 +75,7 @@ fn cpu_seconds() -> f64 {
 }
 
 async fn fill(directory: &Path, rows: u64) -> Store {
-    let options = Options {
-        directory: directory.into(),
-        segment_bytes: 32 << 20,
-        memtable_bytes_max: 8 << 30,
-        log_bytes_max: 64 << 30,
-        ..options(1, PERIODIC)
-    };
-    let store = start(options, &[blobs()]).await;
+    let store = start(roomy(directory, PERIODIC), &[blobs()]).await;
     for part in 0..PARTS {
         for row in part * rows / PARTS..(part + 1) * rows / PARTS {
             store.apply(write_of(row), false).await.expect("apply");

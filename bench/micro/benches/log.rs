@@ -56,14 +56,7 @@ fn commits_of_one_writer() {
 }
 
 async fn open(directory: &Path, sync: SyncMode) -> Store {
-    let options = Options {
-        directory: directory.into(),
-        segment_bytes: 32 << 20,
-        memtable_bytes_max: 8 << 30,
-        log_bytes_max: 64 << 30,
-        ..options(1, sync)
-    };
-    let store = Store::open(options).await.expect("open");
+    let store = Store::open(roomy(directory, sync)).await.expect("open");
     store.add_table(table(1), false);
     store
 }

@@ -96,41 +96,20 @@ fn row_literal(table: &Table, key: &[u8], clustering: Clustering<'_>) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::described;
     use crate::logged_thresholds::LoggedThreshold;
     use model::mutation::push_clustering;
     use model::row::{Deletion, RowBuilder};
-    use model::schema::{Column, Layout, TableOptions};
-    use model::{ColumnKind, CqlType, TableId};
+    use model::{ColumnKind, CqlType};
 
     fn table(clustering: bool) -> Table {
         let set = CqlType::Set { element: Box::new(CqlType::Text), frozen: false };
         let kind = if clustering { ColumnKind::Clustering } else { ColumnKind::Regular };
-        let columns = [
+        described::table(&[
             ("k", ColumnKind::PartitionKey, CqlType::Text),
             ("c", kind, CqlType::Int),
             ("s", ColumnKind::Regular, set),
-        ];
-        let column = |(id, (name, kind, cql_type)): (usize, (&str, _, _))| Column {
-            id: ColumnId(id as u16),
-            name: name.into(),
-            kind,
-            position: 0,
-            cql_type,
-            descending: false,
-        };
-        Table {
-            id: TableId([1; 16]),
-            keyspace: "g".into(),
-            name: "t".into(),
-            columns: columns.into_iter().enumerate().map(column).collect(),
-            partition_key_len: 1,
-            clustering_len: usize::from(clustering),
-            static_len: 0,
-            layout: Layout::Plain,
-            dropped: Vec::new(),
-            indexes: Vec::new(),
-            options: TableOptions::default(),
-        }
+        ])
     }
 
     #[test]

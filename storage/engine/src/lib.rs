@@ -11,6 +11,8 @@ mod collection_guard;
 pub mod commitlog;
 pub mod compaction;
 mod covered;
+#[cfg(test)]
+mod described;
 mod fault;
 mod flush;
 mod flush_period;

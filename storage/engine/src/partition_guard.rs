@@ -131,41 +131,20 @@ fn tombstones(row: RowView<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::described;
     use crate::logged_thresholds::LoggedThreshold;
     use model::key::{Token, push_composite};
     use model::row::{Cell, RowBuilder};
-    use model::schema::{Column, Layout, TableOptions};
-    use model::{ColumnId, ColumnKind, CqlType, TableId};
+    use model::{ColumnId, ColumnKind, CqlType};
     use sstable::Version;
 
     fn table() -> Arc<Table> {
-        let columns = [
-            ("k", ColumnKind::PartitionKey, 0, CqlType::Int),
-            ("k2", ColumnKind::PartitionKey, 1, CqlType::Text),
-            ("c", ColumnKind::Clustering, 0, CqlType::Int),
-            ("v", ColumnKind::Regular, 0, CqlType::Text),
-        ];
-        let column = |(id, (name, kind, position, cql_type)): (usize, (&str, _, _, _))| Column {
-            id: ColumnId(id as u16),
-            name: name.into(),
-            kind,
-            position,
-            cql_type,
-            descending: false,
-        };
-        Arc::new(Table {
-            id: TableId([1; 16]),
-            keyspace: "g".into(),
-            name: "t".into(),
-            columns: columns.into_iter().enumerate().map(column).collect(),
-            partition_key_len: 2,
-            clustering_len: 1,
-            static_len: 0,
-            layout: Layout::Plain,
-            dropped: Vec::new(),
-            indexes: Vec::new(),
-            options: TableOptions::default(),
-        })
+        Arc::new(described::table(&[
+            ("k", ColumnKind::PartitionKey, CqlType::Int),
+            ("k2", ColumnKind::PartitionKey, CqlType::Text),
+            ("c", ColumnKind::Clustering, CqlType::Int),
+            ("v", ColumnKind::Regular, CqlType::Text),
+        ]))
     }
 
     fn row(deletion: Deletion, content: Option<CellContent<'_>>) -> Vec<u8> {

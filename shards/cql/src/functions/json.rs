@@ -36,8 +36,8 @@ pub(super) fn from_json(function: &Function, arguments: &[&[u8]]) -> Result<Opti
     })
 }
 
-/// Cassandra refuses durations at once, whatever asks for one.
-fn is_duration_error(text: &str) -> bool {
+/// Cassandra refuses durations at once, whatever asks for one: nothing is put before the text.
+pub(crate) fn is_duration_error(text: &str) -> bool {
     text.starts_with("Unable to convert '") && text.ends_with("' to a duration") || text.starts_with("Invalid duration")
 }
 

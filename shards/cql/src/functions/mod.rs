@@ -9,7 +9,7 @@ mod catalogue;
 mod collections;
 mod conversions;
 mod factories;
-mod json;
+pub(crate) mod json;
 mod logarithms;
 mod masking;
 mod math;

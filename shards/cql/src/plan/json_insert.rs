@@ -1,5 +1,6 @@
 //! The values of INSERT JSON.
 
+use crate::functions::json::is_duration_error;
 use crate::java_order::{bytes_hash, in_hash_order};
 use model::json::{Json, from_parsed, unquote_names};
 use model::{CqlType, Failure, Table};
@@ -58,6 +59,7 @@ fn value_of(name: &str, cql_type: &CqlType, json: &Json) -> Result<JsonValue, Fa
     match from_parsed(cql_type, json) {
         Ok(Some(bytes)) => Ok(JsonValue::Bytes(bytes)),
         Ok(None) => Ok(JsonValue::Null),
+        Err(error) if is_duration_error(&error.0) => Err(Failure::invalid(error.0)),
         Err(error) => Err(Failure::invalid(format!("Error decoding JSON value for {name}: {}", error.0))),
     }
 }

@@ -20,6 +20,7 @@ fn who_waits_too_long_for_others_of_a_partition_is_told() {
         const CHANGE: &str = "INSERT INTO k.t (k, v) VALUES (1, 1) IF NOT EXISTS";
         let (other, shared) = (shard.clone(), session.clone());
         let first = runtime::spawn(async move { other.query(&shared, CHANGE, &plain()).await });
+        // The simulator's clock moves on when nobody has anything to do: the first one has the lock then.
         runtime::sleep(Duration::from_millis(1)).await;
         let begun = runtime::now();
         let failure = shard.query(&session, CHANGE, &plain()).await.expect_err("it waits too long");

@@ -11,7 +11,7 @@ use model::{Column, ColumnId, ColumnKind, CqlType, DecoratedKey, Mutation, Mutat
 use runtime::mesh::NodeId;
 use runtime::sim::{self, Sim};
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +83,17 @@ pub(crate) fn options(shards: u16, sync: SyncMode) -> Options {
 }
 
 pub(crate) const GROUP: SyncMode = SyncMode::Group { window: Duration::ZERO };
+
+/// Options under which nothing is flushed but by command, in a directory of a real disk.
+pub(crate) fn roomy(directory: &Path, sync: SyncMode) -> Options {
+    Options {
+        directory: directory.into(),
+        segment_bytes: 32 << 20,
+        memtable_bytes_max: 8 << 30,
+        log_bytes_max: 64 << 30,
+        ..options(1, sync)
+    }
+}
 
 /// Opens, replays and starts a store of one shard with these tables.
 pub(crate) async fn start(options: Options, tables: &[Arc<Table>]) -> Store {
