@@ -3,7 +3,7 @@
 //! All statements have one timestamp unless they bring their own. Changes of one partition become one mutation, applied
 //! atomically and in isolation; a logged batch over several partitions goes through the batch log.
 
-use super::batch_reading;
+use super::batch_reading::{self, Later};
 use super::binding::{Keys, Values, wrong_count_in_batch};
 use super::conditional;
 use super::guarded;
@@ -122,7 +122,7 @@ async fn first_failure<'m>(
     if let Some(of_key) = failure_of_keys(shard, parts) {
         return of_key;
     }
-    if building.readings.is_empty() {
+    if building.later.is_empty() {
         return failure;
     }
     // Locks must be let go, whatever becomes of the client.
@@ -133,15 +133,16 @@ async fn first_failure<'m>(
 
 /// What is wrong with a key of any statement of a batch.
 fn failure_of_keys<'m>(shard: &Shard, parts: impl Iterator<Item = (&'m Modify, Values<'m>)>) -> Option<Failure> {
-    let checked = |modify: &Modify, values: &Values<'_>| {
-        let Some(json) = &modify.json else {
-            return Keys::of(shard, &modify.table, &modify.keys, values).map(|_| ());
-        };
-        let parts = json::values(&modify.table, json, values)?;
-        let bound = json::bound(values, &parts);
-        Keys::of(shard, &modify.table, &modify.keys, &Values::in_order(&bound)).map(|_| ())
+    parts.into_iter().find_map(|(modify, values)| check_keys(shard, modify, &values).err())
+}
+
+fn check_keys(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<(), Failure> {
+    let Some(json) = &modify.json else {
+        return Keys::of(shard, &modify.table, &modify.keys, values).map(|_| ());
     };
-    parts.into_iter().find_map(|(modify, values)| checked(modify, &values).err())
+    let parts = json::values(&modify.table, json, values)?;
+    let bound = json::bound(values, &parts);
+    Keys::of(shard, &modify.table, &modify.keys, &Values::in_order(&bound)).map(|_| ())
 }
 
 /// The answer to a batch of no statements, of whatever kind.
@@ -187,8 +188,9 @@ pub(super) async fn write_together(shard: &Shard, readings: Vec<ReadingChange>, 
     if readings.is_empty() {
         return Ok(());
     }
+    let later = readings.into_iter().map(Later::Reading).collect();
     let building =
-        Building { kind: None, mutations: Mutations::of_batch(), readings, terms: Some(*terms), tables: Vec::new() };
+        Building { kind: None, mutations: Mutations::of_batch(), later, terms: Some(*terms), tables: Vec::new() };
     building.write(shard, terms.timeout).await.map(|_| ())
 }
 
@@ -197,8 +199,8 @@ pub(super) struct Building {
     /// `None` for a statement.
     kind: Option<BatchKind>,
     pub(super) mutations: Mutations,
-    /// What depends on what is there: becomes part of `mutations` once that was read.
-    pub(super) readings: Vec<ReadingChange>,
+    /// What depends on what is there, and what comes after it: becomes part of `mutations` once that was read.
+    pub(super) later: Vec<Later>,
     terms: Option<Terms>,
     tables: Vec<String>,
 }
@@ -206,7 +208,7 @@ pub(super) struct Building {
 impl Building {
     fn new(kind: BatchKind) -> Building {
         let kind = Some(kind);
-        Building { kind, mutations: Mutations::of_batch(), readings: Vec::new(), terms: None, tables: Vec::new() }
+        Building { kind, mutations: Mutations::of_batch(), later: Vec::new(), terms: None, tables: Vec::new() }
     }
 
     fn add(
@@ -239,14 +241,20 @@ impl Building {
         };
         if modify.reads() {
             let keys = Keys::of(shard, &modify.table, &modify.keys, values)?;
-            self.readings.extend(keys.iter().map(|key| ReadingChange::new(modify, values, key, local, when)));
+            let change = |key| Later::Reading(ReadingChange::new(modify, values, key, local, when));
+            self.later.extend(keys.iter().map(change));
+            return Ok(());
+        }
+        if !self.later.is_empty() {
+            check_keys(shard, modify, values)?;
+            self.later.push(Later::plain(modify, values, local, when));
             return Ok(());
         }
         self.mutations.add(shard, modify, values, local, when)
     }
 
     async fn write(self, shard: &Shard, timeout: Duration) -> Result<Answer, Failure> {
-        let (Some(terms), false) = (self.terms, self.readings.is_empty()) else {
+        let (Some(terms), false) = (self.terms, self.later.is_empty()) else {
             return self.send(shard, timeout).await;
         };
         let kind = self.kind;
@@ -268,7 +276,7 @@ impl Building {
 
     /// Writes the mutations.
     pub(super) async fn send(self, shard: &Shard, timeout: Duration) -> Result<Answer, Failure> {
-        let Building { kind, mutations, readings: _, terms, tables } = self;
+        let Building { kind, mutations, later: _, terms, tables } = self;
         let (partitions, bytes) = (mutations.partitions(), mutations.bytes());
         let mut warnings = Vec::new();
         let BatchThresholds { bytes_warn, bytes_max, unlogged_partitions_warn } = shard.config().batches;

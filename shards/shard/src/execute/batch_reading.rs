@@ -2,22 +2,49 @@
 //!
 //! 1. The partitions that such changes concern are locked on the cores that own them, one after another in the order of
 //!    table and token; with each lock come the lists asked for.
-//! 2. The mutations are built from what was there before the batch, and written as those of any batch.
+//! 2. The mutations are built from what was there before the batch, those of later statements after them, so that the
+//!    elements of lists are in the order of the statements; they are written as those of any batch.
 //! 3. The locks are let go.
 //!
 //! Invariants: locks are taken in one order everywhere, so that two batches never wait for each other; what was taken is
 //! let go whatever happens between.
 
 use super::batch::Building;
-use super::modify::reading::{Found, Wanted};
+use super::binding::Values;
+use super::modify::reading::{Found, OwnedBound, ReadingChange, Wanted, borrowed, owned};
+use super::modify::{Mutations, When};
 use crate::coordinator::too_many_calls;
 use crate::verbs::Request;
 use crate::{Answer, Shard};
+use cql::plan::Modify;
 use model::key::Token;
 use model::{DecoratedKey, Failure, TableId};
 use runtime::ShardId;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// What is built once the lists are there.
+pub(super) enum Later {
+    Reading(ReadingChange),
+    /// A statement that reads nothing, after one that does.
+    Plain { modify: Modify, bound: Vec<OwnedBound>, local: bool, when: When },
+}
+
+impl Later {
+    pub(super) fn plain(modify: &Modify, values: &Values<'_>, local: bool, when: When) -> Later {
+        Later::Plain { modify: modify.clone(), bound: owned(&values.bound), local, when }
+    }
+
+    fn build(&self, shard: &Shard, found: &Found, mutations: &mut Mutations) -> Result<(), Failure> {
+        match self {
+            Later::Reading(change) => change.build(shard, found, mutations),
+            Later::Plain { modify, bound, local, when } => {
+                let bound = borrowed(bound);
+                mutations.add(shard, modify, &Values::in_order(&bound), *local, *when)
+            }
+        }
+    }
+}
 
 /// A partition to be locked, and what to read of it then.
 #[derive(Debug)]
@@ -67,7 +94,8 @@ async fn hold_and_build(
 ) -> Result<(), Failure> {
     // Keys whose tokens collide share a lock.
     let mut holds: BTreeMap<(TableId, Token), (ShardId, Hold)> = BTreeMap::new();
-    for change in &building.readings {
+    for later in &building.later {
+        let Later::Reading(change) = later else { continue };
         let (table, key) = (change.table().id, change.key());
         let to = shard.route(change.local(), key.token);
         let (_, hold) = holds.entry((table, key.token)).or_insert_with(|| (to, Hold { table, key, wants: Vec::new() }));
@@ -82,6 +110,6 @@ async fn hold_and_build(
         tickets.push((to, holding.ticket));
         found.extend(holding.found);
     }
-    let readings = std::mem::take(&mut building.readings);
-    readings.iter().try_for_each(|change| change.build(shard, &found, &mut building.mutations))
+    let later = std::mem::take(&mut building.later);
+    later.iter().try_for_each(|later| later.build(shard, &found, &mut building.mutations))
 }

@@ -68,7 +68,7 @@ pub(crate) async fn select(
     {
         keys.iter().try_for_each(|key| check_key(&key.key))?;
     }
-    let by_keys = matches!(target, Target::Keys(_)) && !slices.is_empty();
+    let by_keys = matches!(target, Target::Keys(_)) && reads;
     if is_sorted_over_keys(select) && page_rows(parameters).is_some() && (by_keys || aggregates(select)) {
         return Err(Failure::invalid(
             "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove \
