@@ -196,6 +196,14 @@ impl Selecting<'_, '_, '_> {
         Ok(false)
     }
 
+    /// Refuses names of no column and calls that fit no function.
+    fn check_argument(&mut self, argument: &ast::Selector) -> Result<()> {
+        let mut names = Vec::new();
+        argument.names(&mut names);
+        names.into_iter().try_for_each(|name| column(self.scope, name).map(|_| ()))?;
+        self.check_functions(argument)
+    }
+
     /// Finds the functions of a selector, those of arguments first.
     fn check_functions(&mut self, selector: &ast::Selector) -> Result<()> {
         match selector {
@@ -228,6 +236,7 @@ impl Selecting<'_, '_, '_> {
         let builtin = keyspace.is_none_or(|keyspace| keyspace == "system");
         let qualifier = keyspace.map(|keyspace| format!("{keyspace}.")).unwrap_or_default();
         if !builtin || !is_known(name) && name != "token" {
+            arguments.iter().try_for_each(|argument| self.check_argument(argument))?;
             return Err(Failure::invalid(format!("Unknown function '{qualifier}{name}'")));
         }
         let mut asked = Vec::with_capacity(arguments.len());
