@@ -142,8 +142,13 @@ fn one_name(text: &str) -> String {
 }
 
 /// The text of a syntax error is free, its place is not. Cassandra lists overloads in the order of a hash table, and
-/// tables in that of their last changes.
+/// tables in that of their last changes, indexes of a column in that of the addresses of objects.
 fn words(code: u32, text: &str) -> String {
+    if let Some((head, names)) = text.split_once("dependent secondary indexes (") {
+        let mut names: Vec<&str> = names.trim_end_matches(')').split(", ").collect();
+        names.sort_unstable();
+        return format!("{head}{names:?}");
+    }
     if code != SYNTAX {
         let listed = [
             "(known type signatures",
