@@ -27,6 +27,11 @@ impl Generator {
     /// CREATE INDEX; the table has the index after it if it is right.
     pub(crate) fn create_index(&mut self, table: usize) -> String {
         let column = self.dice.pick(&self.tables[table].columns.clone()).clone();
+        // Whether Cassandra still finds 1.0 by the 1.00 that it replaced depends on what it has flushed.
+        let is_decimal = |cql_type: &Type| matches!(cql_type, Type::Native("decimal"));
+        if matches!(column.kind, Kind::Static | Kind::Regular) && column.cql_type.has(&self.types, &is_decimal) {
+            return self.wrong_index(table);
+        }
         let target = match (&column.cql_type, self.dice.below(12)) {
             (_, 0) => *self.dice.pick(&[Target::Plain, Target::Values, Target::Keys, Target::Entries, Target::Full]),
             (Type::Map(_, _, false), 1..=3) => Target::Keys,

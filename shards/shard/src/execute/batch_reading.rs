@@ -27,7 +27,12 @@ use std::time::Duration;
 pub(super) enum Later {
     Reading(ReadingChange),
     /// A statement that reads nothing, after one that does.
-    Plain { modify: Modify, bound: Vec<OwnedBound>, local: bool, when: When },
+    Plain {
+        modify: Modify,
+        bound: Vec<OwnedBound>,
+        local: bool,
+        when: When,
+    },
 }
 
 impl Later {

@@ -54,12 +54,13 @@ pub(crate) async fn select(
     let per_partition = limit_of(shard, select.per_partition_limit.as_ref(), values)?;
     let filter = RowFilter::of(shard, &select.table, &select.filter, values)?;
     let target = target_of(shard, select, values)?;
-    let slices = match (&target, &select.partitions) {
+    let (slices, ends_at_null) = match (&target, &select.partitions) {
         // Without a key Cassandra looks no further.
-        (Target::Nothing, PartitionRestriction::Keys(_)) => Arc::from([]),
+        (Target::Nothing, PartitionRestriction::Keys(_)) => (Arc::from([]), false),
         _ => slices_of(shard, statement, select, values)?,
     };
-    let reads = !slices.is_empty() || reads_statics_of_no_rows(select);
+    // As in Cassandra partitions are looked at for rows that end before every value, of which there is none.
+    let reads = !slices.is_empty() || ends_at_null || reads_statics_of_no_rows(select);
     if let (true, Target::Keys(keys)) = (local, &target) {
         settings::warn(&select.table, keys, warnings);
     }
@@ -392,19 +393,20 @@ fn range_of(lower: TokenBound, upper: TokenBound) -> Option<TokenRange> {
     (!empty).then_some(TokenRange { after, until })
 }
 
+/// The rows named, and whether they end before every value.
 fn slices_of(
     shard: &Shard,
     statement: &Statement,
     select: &Select,
     values: &Values<'_>,
-) -> Result<Arc<[Slice]>, Failure> {
+) -> Result<(Arc<[Slice]>, bool), Failure> {
     let restriction = &select.clustering;
     if restriction.is_empty() {
-        return Ok(statement.all_rows.clone());
+        return Ok((statement.all_rows.clone(), false));
     }
     match Bounds::of(shard, &select.table, restriction, values, NullBound::SortsFirst)? {
-        Some(bounds) => Ok(bounds.slices(&select.table)),
-        None => Ok(Arc::from([])),
+        Some(bounds) => Ok((bounds.slices(&select.table), bounds.ends_at_null())),
+        None => Ok((Arc::from([]), false)),
     }
 }
 

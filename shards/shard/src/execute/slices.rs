@@ -61,6 +61,8 @@ pub(crate) struct Bounds<'a> {
     lower: Option<Edge<'a>>,
     /// See `lower`.
     upper: Option<Edge<'a>>,
+    /// Whether the rows end before every value.
+    ends_at_null: bool,
 }
 
 /// A bound of a slice.
@@ -90,7 +92,7 @@ pub(crate) struct RangeEnd<'b> {
 
 impl<'a> Bounds<'a> {
     /// Evaluates a restriction. Null sorts before every value, as on Cassandra: at the start of a range it is no bound,
-    /// and at the end it gives `None`, for no row is before it. A deletion ([`NullBound::Refused`]) takes the second only,
+    /// and at the end, for no row is before it, it gives `None` beside a start and alone bounds without slices. A deletion ([`NullBound::Refused`]) takes the second only,
     /// and only of a range with two ends, and so does one that names columns ([`NullBound::Open`]), to which other nulls are
     /// no bounds. Below an empty IN no bound is looked at, and it gives `None` too.
     pub(crate) fn of(
@@ -104,7 +106,7 @@ impl<'a> Bounds<'a> {
         if prefixes.len() == 0 {
             return Ok(None);
         }
-        let mut bounds = Bounds { prefixes, lower: None, upper: None };
+        let mut bounds = Bounds { prefixes, lower: None, upper: None, ends_at_null: false };
         let columns = table.clustering().get(bounds.prefixes.width()..).unwrap_or_default();
         let descending = columns.first().is_some_and(|column| column.descending);
         for (limit, is_lower) in [(&restriction.lower, true), (&restriction.upper, false)] {
@@ -118,15 +120,26 @@ impl<'a> Bounds<'a> {
             };
             let edge = edge(shard, limit, columns, values, nulls)?;
             if edge.is_none() && at_end && nulls != NullBound::Open {
-                return Ok(None);
+                if other.is_some() {
+                    return Ok(None);
+                }
+                bounds.ends_at_null = true;
             }
             *(if is_lower { &mut bounds.lower } else { &mut bounds.upper }) = edge;
         }
         Ok(Some(bounds))
     }
 
+    /// Whether the rows end before every value.
+    pub(crate) fn ends_at_null(&self) -> bool {
+        self.ends_at_null
+    }
+
     /// The slices, in order.
     pub(crate) fn slices(&self, table: &Table) -> Arc<[Slice]> {
+        if self.ends_at_null {
+            return Arc::from([]);
+        }
         let mut prefixes = self.prefixes.iter();
         if let (None, None, Some(prefix), None) = (&self.lower, &self.upper, prefixes.next(), prefixes.next()) {
             // Most reads name one row: its slice is made without anything around it.

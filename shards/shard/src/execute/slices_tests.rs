@@ -61,8 +61,12 @@ fn check(descending: [bool; COLUMNS], prefixes: &[Vec<u8>], lower: Limit, upper:
     let flat = prefixes.iter().flat_map(|prefix| bytes(prefix)).collect();
     let edge =
         |limit: &Limit| limit.as_ref().map(|(values, inclusive)| Edge { values: bytes(values), inclusive: *inclusive });
-    let bounds =
-        Bounds { prefixes: Prefixes::new(width, prefixes.len(), flat), lower: edge(&lower), upper: edge(&upper) };
+    let bounds = Bounds {
+        prefixes: Prefixes::new(width, prefixes.len(), flat),
+        lower: edge(&lower),
+        upper: edge(&upper),
+        ends_at_null: false,
+    };
     let slices = bounds.slices(&table);
     let case = format!("{descending:?} {prefixes:?} {lower:?} {upper:?} {slices:?}");
     // In order and with gaps between: what touches was joined.
@@ -108,7 +112,7 @@ fn one_direction_gives_one_slice_and_mixed_ones_several() {
     let slices = |descending| {
         let table = table(descending);
         let lower = Some(Edge { values: bytes(&[1, 1, 1]), inclusive: false });
-        let bounds = Bounds { prefixes: Prefixes::new(0, 1, Vec::new()), lower, upper: None };
+        let bounds = Bounds { prefixes: Prefixes::new(0, 1, Vec::new()), lower, upper: None, ends_at_null: false };
         bounds.slices(&table).len()
     };
     assert_eq!(slices([false; COLUMNS]), 1);
