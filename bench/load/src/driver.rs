@@ -1,0 +1,613 @@
+//! The load of one thread: sends what is due, takes answers, ends windows.
+//!
+//! 1. The first thread makes keyspace and table; then every thread connects; when all have, the start is fixed.
+//! 2. One task per connection receives and hands each answer to the recorder. In a closed loop it sends the next
+//!    operation at once; otherwise a task sleeps until the schedule's next arrival, and answers look at the schedule as
+//!    well, since they free requests.
+//! 3. At the end of each window the recorder rolls and requests that take too long are given up. The first thread
+//!    decides when the warm-up is over and so when the run ends; the others learn it from [`Shared`].
+//! 4. At the end nothing more is sent; what is under way is waited for, and arrivals that were due are counted as unsent.
+//!
+//! Invariants: no allocation per operation; the threads share nothing but the counters of [`Shared`].
+
+use crate::connection::{Connection, Frame, Inbox};
+use crate::errors::Class;
+use crate::keys::Keys;
+use crate::plan::{Length, Pace, Plan, Warmup};
+use crate::progress::Progress;
+use crate::recorder::{Recorder, Window};
+use crate::reply::{self, Reply};
+use crate::schedule::{Arrivals, Schedule};
+use crate::session::{Address, Session};
+use crate::statement::Common;
+use crate::warmup::Steadiness;
+use crate::workload::{self, Check, Workload};
+use runtime::Instant;
+use runtime::rng::Rng;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+/// What the threads of a run know of each other.
+pub struct Shared {
+    /// The tables are there.
+    ready: AtomicBool,
+    /// A thread gave up.
+    failed: AtomicBool,
+    /// Connections made before the start.
+    connected: AtomicU64,
+    /// When the load starts, nanoseconds; 0 before it is known.
+    start: AtomicU64,
+    /// The first measured window.
+    measure_from: AtomicU64,
+    /// The first window that is not part of the run.
+    end: AtomicU64,
+    /// Operations that have ended, by thread.
+    ended: Vec<AtomicU64>,
+    /// Operations that have failed, by thread.
+    failures: Vec<AtomicU64>,
+}
+
+impl Shared {
+    /// For `threads` threads.
+    pub fn new(threads: usize) -> Shared {
+        let counters = || (0..threads).map(|_| AtomicU64::new(0)).collect();
+        Shared {
+            ready: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            connected: AtomicU64::new(0),
+            start: AtomicU64::new(0),
+            measure_from: AtomicU64::new(u64::MAX),
+            end: AtomicU64::new(u64::MAX),
+            ended: counters(),
+            failures: counters(),
+        }
+    }
+
+    fn sum(counters: &[AtomicU64]) -> u64 {
+        counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Polls a condition of another thread; an error if one gave up.
+    async fn until(&self, mut reached: impl FnMut(&Shared) -> bool) -> Result<(), String> {
+        while !reached(self) {
+            if self.failed.load(Ordering::Acquire) {
+                return Err("another thread gave up".into());
+            }
+            runtime::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+}
+
+/// What a thread hands back.
+#[derive(Debug)]
+pub struct ThreadResult {
+    /// Its windows in order; the last may come twice, the second with what came in after the end.
+    pub windows: Vec<Window>,
+    /// The first measured window.
+    pub measure_from: u64,
+    /// Whether the warm-up ended because the run was steady; true if nothing had to be steady.
+    pub steady: bool,
+    /// Arrivals that were due and were not sent.
+    pub unsent: u64,
+    /// One text per class of server errors.
+    pub error_texts: Vec<(Class, String)>,
+    /// Microseconds since 1970 at the start of the first window.
+    pub started_micros: i64,
+}
+
+/// How far in the future the start is fixed, so that all threads see it in time.
+const START_DELAY: Duration = Duration::from_millis(20);
+/// Pause before a connection that broke is made again.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
+/// How often the end looks whether answers are still to come.
+const DRAIN_PAUSE: Duration = Duration::from_millis(5);
+
+/// Runs thread `thread` of `plan`. An error says why there was no run.
+pub async fn run(plan: Arc<Plan>, shared: Arc<Shared>, thread: usize) -> Result<ThreadResult, String> {
+    let result = load(&plan, &shared, thread).await;
+    if result.is_err() {
+        shared.failed.store(true, Ordering::Release);
+    }
+    result
+}
+
+async fn load(plan: &Arc<Plan>, shared: &Arc<Shared>, thread: usize) -> Result<ThreadResult, String> {
+    let driver = Driver::new(plan.clone(), thread)?;
+    if thread == 0 {
+        driver.make_tables().await?;
+        shared.ready.store(true, Ordering::Release);
+    } else {
+        shared.until(|shared| shared.ready.load(Ordering::Acquire)).await?;
+    }
+    let mut inboxes = Vec::new();
+    for place in 0..driver.places.len() {
+        inboxes.push(driver.connect(place).await?);
+        shared.connected.fetch_add(1, Ordering::AcqRel);
+    }
+    if thread == 0 {
+        let all = plan.connections as u64;
+        shared.until(|shared| shared.connected.load(Ordering::Acquire) == all).await?;
+        shared.start.store(runtime::now().after(START_DELAY).0, Ordering::Release);
+    } else {
+        shared.until(|shared| shared.start.load(Ordering::Acquire) > 0).await?;
+    }
+    let start = Instant(shared.start.load(Ordering::Acquire));
+    runtime::sleep_until(start).await;
+    let started_micros = runtime::wall_micros();
+    driver.begin(start, inboxes);
+    let (mut windows, steady) = driver.windows(shared, start).await;
+    let last = windows.last().map_or(0, |window| window.index);
+    let end = start.after(plan.window * (last as u32 + 1));
+    let unsent = driver.drain(end).await;
+    windows.push(driver.state.borrow_mut().recorder.roll(last, Duration::ZERO));
+    let error_texts = std::mem::take(&mut *driver.error_texts.borrow_mut()).into_values().collect();
+    let measure_from = shared.measure_from.load(Ordering::Acquire);
+    Ok(ThreadResult { windows, measure_from, steady, unsent, error_texts, started_micros })
+}
+
+struct Driver {
+    plan: Arc<Plan>,
+    thread: usize,
+    common: Common,
+    workload: Box<dyn Workload>,
+    texts: Vec<String>,
+    shares: Vec<f64>,
+    /// Numbers of the thread's connections, and the connections that are up.
+    places: Vec<(usize, RefCell<Option<Rc<Connection>>>)>,
+    /// Where the search for a free request begins.
+    turn: Cell<usize>,
+    state: RefCell<State>,
+    /// Requests that wait for answers.
+    under_way: Cell<usize>,
+    /// Operations that may still be sent.
+    budget: Cell<u64>,
+    /// Whether sends count against the budget: not while warming up.
+    measuring: Cell<bool>,
+    stopping: Cell<bool>,
+    /// Due arrivals found no free request.
+    blocked: Cell<bool>,
+    /// Woken when the budget is used up and nothing is under way.
+    finished: RefCell<Option<Waker>>,
+    error_texts: RefCell<BTreeMap<u8, (Class, String)>>,
+}
+
+struct State {
+    rng: Rng,
+    keys: Keys,
+    number: u64,
+    schedule: Option<Schedule>,
+    recorder: Recorder,
+}
+
+impl Driver {
+    fn new(plan: Arc<Plan>, thread: usize) -> Result<Rc<Driver>, String> {
+        let workload = workload::of(&plan.data);
+        let shares = workload::shares(workload.kinds(), &plan.data.ratio)?;
+        let table = format!("{}.{}", plan.data.keyspace, workload.table().0);
+        let texts = workload.statements(&table);
+        let places: Vec<_> = plan.connections_of(thread).map(|index| (index, RefCell::default())).collect();
+        let depth: usize = places.iter().map(|(index, _)| plan.depth_of(*index)).sum();
+        let data = &plan.data;
+        let keys = Keys::new(data.distribution, data.first_key, data.keys, thread, plan.threads, depth as u64);
+        let open = matches!(plan.pace, Pace::Open { .. });
+        let late = if matches!(plan.pace, Pace::Throttled { .. }) { Duration::MAX } else { plan.late };
+        let budget = match plan.length {
+            Length::Time(_) => u64::MAX,
+            Length::Operations(count) => {
+                let (count, thread, threads) = (count, thread as u64, plan.threads as u64);
+                count / threads + u64::from(thread < count % threads)
+            }
+        };
+        let state = State {
+            rng: Rng::new(plan.seed.wrapping_add((thread as u64) << 32)),
+            keys,
+            number: runtime::wall_micros() as u64,
+            schedule: None,
+            recorder: Recorder::new(workload.kinds().len(), open, late),
+        };
+        Ok(Rc::new(Driver {
+            thread,
+            common: Common { version: plan.version, consistency: plan.consistency, serial: plan.serial },
+            workload,
+            texts,
+            shares,
+            places,
+            turn: Cell::new(0),
+            state: RefCell::new(state),
+            under_way: Cell::new(0),
+            budget: Cell::new(budget),
+            measuring: Cell::new(false),
+            stopping: Cell::new(false),
+            blocked: Cell::new(false),
+            finished: RefCell::default(),
+            error_texts: RefCell::default(),
+            plan,
+        }))
+    }
+
+    fn address(&self, index: usize) -> Address {
+        let plan = &self.plan;
+        let host = plan.hosts[index % plan.hosts.len()];
+        Address { host, source: None, login: plan.login.clone(), version: plan.version }
+    }
+
+    async fn make_tables(&self) -> Result<(), String> {
+        let mut session = Session::open(&self.address(0)).await?;
+        let data = &self.plan.data;
+        let (name, columns) = self.workload.table();
+        let (keyspace, replication) = (&data.keyspace, &data.replication);
+        let mut texts = vec![
+            format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}"),
+            format!("CREATE TABLE IF NOT EXISTS {keyspace}.{name} {columns}"),
+        ];
+        if data.truncate {
+            texts.push(format!("TRUNCATE {keyspace}.{name}"));
+        }
+        for text in &texts {
+            session.query(text, &self.common).await?;
+        }
+        Ok(())
+    }
+
+    async fn connect(&self, place: usize) -> Result<Inbox, String> {
+        let (index, connection) = &self.places[place];
+        let session = Session::open(&self.address(*index)).await?;
+        let depth = self.plan.depth_of(*index);
+        let (made, inbox) = Connection::prepare(session, &self.texts, &self.common, depth).await?;
+        *connection.borrow_mut() = Some(Rc::new(made));
+        Ok(inbox)
+    }
+
+    /// Starts the tasks.
+    fn begin(self: &Rc<Driver>, start: Instant, inboxes: Vec<Inbox>) {
+        let plan = &self.plan;
+        let paced = match plan.pace {
+            Pace::Closed => None,
+            Pace::Open { rate, arrivals } => Some((rate, arrivals)),
+            Pace::Throttled { rate } => Some((rate, Arrivals::Constant)),
+        };
+        self.measuring.set(plan.warmup == Warmup::None);
+        if let Some((rate, arrivals)) = paced {
+            let seed = plan.seed.wrapping_add(self.thread as u64);
+            let schedule = Schedule::new(start, rate, arrivals, self.thread, plan.threads, seed);
+            self.state.borrow_mut().schedule = Some(schedule);
+            let driver = self.clone();
+            drop(runtime::spawn(async move { driver.pace().await }));
+        }
+        for (place, inbox) in inboxes.into_iter().enumerate() {
+            let driver = self.clone();
+            drop(runtime::spawn(async move { driver.keep(place, inbox).await }));
+        }
+    }
+
+    /// Sends what the schedule has due, until the end.
+    async fn pace(&self) {
+        while !self.stopping.get() {
+            self.pump(runtime::now());
+            let Some(next) = self.state.borrow().schedule.as_ref().map(Schedule::next_at) else { return };
+            // With every request under way there is nothing to do before an answer comes, and that pumps.
+            let next = if self.blocked.get() { runtime::now().after(DRAIN_PAUSE) } else { next };
+            runtime::sleep_until(next).await;
+        }
+    }
+
+    /// Carries load over one connection and makes it again when it breaks, until the end.
+    async fn keep(&self, place: usize, inbox: Inbox) {
+        let mut inbox = Some(inbox);
+        while !self.stopping.get() {
+            let connection = self.places[place].1.borrow().clone();
+            if let (Some(connection), Some(inbox)) = (connection, inbox.take()) {
+                let error = self.carry(&connection, inbox).await;
+                *self.places[place].1.borrow_mut() = None;
+                self.give_up(&connection, &error);
+            }
+            if !self.stopping.get() {
+                runtime::sleep(RECONNECT_PAUSE).await;
+                match self.connect(place).await {
+                    Ok(made) => inbox = Some(made),
+                    Err(error) => self.note(Class::Connection, &error),
+                }
+            }
+        }
+    }
+
+    /// Receives until the connection ends: why it did.
+    async fn carry(&self, connection: &Rc<Connection>, mut inbox: Inbox) -> String {
+        self.resume(connection, runtime::now());
+        loop {
+            let received = match connection.stream().recv().await {
+                Ok(Some(received)) => received,
+                Ok(None) => return "the server closed the connection".into(),
+                Err(error) => return error.to_string(),
+            };
+            let now = runtime::now();
+            if let Err(error) = inbox.feed(&received, |frame| self.answered(connection, &frame, now)) {
+                return error;
+            }
+            drop(received);
+            self.resume(connection, now);
+        }
+    }
+
+    /// Sends what may be sent now that `connection` may have free requests.
+    fn resume(&self, connection: &Rc<Connection>, now: Instant) {
+        if self.plan.pace != Pace::Closed {
+            return self.pump(now);
+        }
+        while !self.stopping.get() && self.budget.get() > 0 && connection.has_room() {
+            self.send(connection, now, now, false);
+        }
+    }
+
+    fn pump(&self, now: Instant) {
+        loop {
+            let due = self.state.borrow().schedule.as_ref().map_or(Instant(u64::MAX), Schedule::next_at);
+            if due > now || self.stopping.get() || self.budget.get() == 0 {
+                return self.blocked.set(false);
+            }
+            let Some(connection) = self.free_connection() else { return self.blocked.set(true) };
+            if let Some(schedule) = &mut self.state.borrow_mut().schedule {
+                schedule.take();
+            }
+            self.send(&connection, due, now, self.blocked.get());
+        }
+    }
+
+    fn free_connection(&self) -> Option<Rc<Connection>> {
+        let count = self.places.len();
+        let turn = self.turn.get();
+        let mut order = (0..count).map(|step| (turn + step) % count);
+        order.find_map(|place| {
+            let connection = self.places[place].1.borrow();
+            let connection = connection.as_ref().filter(|connection| connection.has_room())?;
+            self.turn.set((place + 1) % count);
+            Some(connection.clone())
+        })
+    }
+
+    fn send(&self, connection: &Connection, due: Instant, now: Instant, blocked: bool) {
+        let state = &mut *self.state.borrow_mut();
+        let share = (state.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let kind = workload::kind_of(&self.shares, share);
+        let key = state.keys.next(&mut state.rng, self.workload.kinds()[kind].writes);
+        let number = state.number;
+        state.number += self.plan.threads as u64;
+        let operation = self.workload.operation(kind, key, number + self.thread as u64);
+        state.recorder.sent(now.since(due), blocked);
+        connection.send(&*self.workload, &self.common, operation, due, now);
+        self.under_way.set(self.under_way.get() + 1);
+        if self.measuring.get() {
+            self.budget.set(self.budget.get() - 1);
+        }
+    }
+
+    fn answered(&self, connection: &Connection, frame: &Frame<'_>, now: Instant) {
+        let Some(slot) = connection.take(frame.stream).filter(|slot| slot.waiting) else { return };
+        let operation = slot.operation;
+        let metadata = &connection.statement(operation.kind).metadata;
+        let outcome = match reply::read(frame.flags, frame.opcode, frame.body, metadata) {
+            Reply::Rows(rows) => match self.workload.check(&operation, rows) {
+                Check::Fine => Ok(true),
+                Check::NotApplied => Ok(false),
+                Check::Missing if !self.plan.data.missing_is_error => Ok(true),
+                Check::Missing => Err(Class::Missing),
+                Check::Wrong => Err(Class::WrongData),
+            },
+            Reply::Failed(class, text) => {
+                self.note(class, text);
+                Err(class)
+            }
+            Reply::Malformed => Err(Class::Server),
+        };
+        let (service, response) = (now.since(slot.sent), now.since(slot.due));
+        let recorder = &mut self.state.borrow_mut().recorder;
+        match outcome {
+            Ok(applied) => recorder.succeeded(operation.kind, service, response, applied),
+            Err(class) => recorder.failed(operation.kind, class, service, response),
+        }
+        self.ended();
+    }
+
+    fn ended(&self) {
+        self.under_way.set(self.under_way.get() - 1);
+        if self.is_finished()
+            && let Some(waker) = self.finished.borrow_mut().take()
+        {
+            waker.wake();
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.budget.get() == 0 && self.under_way.get() == 0
+    }
+
+    /// Keeps the first text of a class.
+    fn note(&self, class: Class, text: &str) {
+        self.error_texts.borrow_mut().entry(class as u8).or_insert_with(|| (class, text.to_string()));
+    }
+
+    /// Counts what was under way on a connection that has ended.
+    fn give_up(&self, connection: &Connection, error: &str) {
+        let now = runtime::now();
+        for slot in connection.waiting() {
+            let (service, response) = (now.since(slot.sent), now.since(slot.due));
+            self.state.borrow_mut().recorder.failed(slot.operation.kind, Class::Connection, service, response);
+            self.note(Class::Connection, error);
+            self.ended();
+        }
+    }
+
+    /// Gives up on requests that have taken `timeout`.
+    fn expire(&self, now: Instant, timeout: Duration) {
+        let limit = Instant(now.0.saturating_sub(timeout.as_nanos() as u64));
+        for (_, connection) in &self.places {
+            let Some(connection) = connection.borrow().clone() else { continue };
+            let stuck = connection.expire(limit, |slot| {
+                let (service, response) = (now.since(slot.sent), now.since(slot.due));
+                self.state.borrow_mut().recorder.failed(slot.operation.kind, Class::Timeout, service, response);
+                self.ended();
+            });
+            if stuck {
+                connection.stream().shutdown();
+            }
+        }
+    }
+
+    /// Sleeps until `boundary` or until everything that may be sent has been answered.
+    async fn reach(&self, boundary: Instant) {
+        let mut sleep = pin!(runtime::sleep_until(boundary));
+        std::future::poll_fn(|cx| {
+            *self.finished.borrow_mut() = Some(cx.waker().clone());
+            if self.is_finished() { Poll::Ready(()) } else { sleep.as_mut().poll(cx) }
+        })
+        .await;
+    }
+
+    /// Window after window until the run's end: them, and whether it became steady.
+    async fn windows(&self, shared: &Shared, start: Instant) -> (Vec<Window>, bool) {
+        let plan = &self.plan;
+        let mut windows = Vec::new();
+        let mut judge = Judge::new(plan, shared);
+        let mut meters = Meters::new(plan, self.thread);
+        let mut from = start;
+        loop {
+            let index = windows.len() as u64;
+            self.reach(start.after(plan.window * (index as u32 + 1))).await;
+            let now = runtime::now();
+            self.expire(now, self.plan.timeout);
+            let mut window = self.state.borrow_mut().recorder.roll(index, now.since(from));
+            meters.read(&mut window);
+            from = now;
+            shared.ended[self.thread].fetch_add(window.operations + window.failed(), Ordering::Relaxed);
+            shared.failures[self.thread].fetch_add(window.failed(), Ordering::Relaxed);
+            if self.thread == 0 {
+                judge.window(&window);
+            }
+            windows.push(window);
+            self.measuring.set(shared.measure_from.load(Ordering::Acquire) <= index + 1);
+            let ended = shared.end.load(Ordering::Acquire) <= index + 1;
+            if ended || self.is_finished() || shared.failed.load(Ordering::Acquire) {
+                return (windows, judge.steady);
+            }
+        }
+    }
+
+    /// Stops sending at `end`, waits for what is under way: the arrivals due and not sent.
+    async fn drain(&self, end: Instant) -> u64 {
+        self.pump(runtime::now().min(end));
+        self.stopping.set(true);
+        let limit = runtime::now().after(self.plan.timeout);
+        let unsent = match &mut self.state.borrow_mut().schedule {
+            Some(schedule) if self.budget.get() > 0 => schedule.abandon(end),
+            _ => 0,
+        };
+        while self.under_way.get() > 0 {
+            let now = runtime::now();
+            self.expire(now, if now > limit { Duration::ZERO } else { self.plan.timeout });
+            runtime::sleep(DRAIN_PAUSE).await;
+        }
+        for (_, connection) in &self.places {
+            if let Some(connection) = connection.borrow().as_ref() {
+                connection.stream().shutdown();
+            }
+        }
+        unsent
+    }
+}
+
+/// What the first thread decides at the end of each window.
+struct Judge<'a> {
+    plan: &'a Plan,
+    shared: &'a Shared,
+    steadiness: Steadiness,
+    steady: bool,
+    ended: u64,
+    warmed: Duration,
+    progress: Progress,
+}
+
+impl<'a> Judge<'a> {
+    fn new(plan: &'a Plan, shared: &'a Shared) -> Judge<'a> {
+        let judge = Judge {
+            plan,
+            shared,
+            steadiness: Steadiness::default(),
+            steady: true,
+            ended: 0,
+            warmed: Duration::ZERO,
+            progress: Progress::new(plan),
+        };
+        if plan.warmup == Warmup::None {
+            judge.measure(0);
+        }
+        judge
+    }
+
+    fn measure(&self, from: u64) {
+        if let Length::Time(time) = self.plan.length {
+            let windows = time.as_nanos().div_ceil(self.plan.window.as_nanos()) as u64;
+            self.shared.end.store(from + windows, Ordering::Release);
+        }
+        self.shared.measure_from.store(from, Ordering::Release);
+    }
+
+    fn window(&mut self, window: &Window) {
+        let ended = Shared::sum(&self.shared.ended);
+        let throughput = (ended - self.ended) as f64 / window.length.as_secs_f64().max(1e-9);
+        self.ended = ended;
+        let measuring = self.shared.measure_from.load(Ordering::Acquire) != u64::MAX;
+        self.progress.show(window, throughput, Shared::sum(&self.shared.failures), measuring);
+        if measuring {
+            return;
+        }
+        self.warmed += self.plan.window;
+        let over = match self.plan.warmup {
+            Warmup::None => true,
+            Warmup::Fixed(time) => self.warmed >= time,
+            Warmup::Steady(longest) => {
+                self.steady = self.steadiness.push(throughput, window.p99);
+                self.steady || self.warmed >= longest
+            }
+        };
+        if over {
+            self.measure(window.index + 1);
+        }
+    }
+}
+
+/// CPU times, as differences from window to window.
+struct Meters<'a> {
+    plan: &'a Plan,
+    own: (Duration, Duration),
+    servers: &'a [u32],
+    server: Duration,
+}
+
+impl<'a> Meters<'a> {
+    fn new(plan: &'a Plan, thread: usize) -> Meters<'a> {
+        let servers = if thread == 0 { &plan.pids[..] } else { &[] };
+        let mut meters = Meters { plan, own: Default::default(), servers, server: Duration::ZERO };
+        meters.read(&mut Window::default());
+        meters
+    }
+
+    fn read(&mut self, window: &mut Window) {
+        if self.plan.own_cpu
+            && let Some((ran, waited)) = runtime::machine::thread_cpu()
+        {
+            window.cpu = ran.saturating_sub(self.own.0);
+            window.waited = waited.saturating_sub(self.own.1);
+            self.own = (ran, waited);
+        }
+        let server = self.servers.iter().filter_map(|pid| runtime::machine::process_cpu(*pid)).sum::<Duration>();
+        window.server = server.saturating_sub(self.server);
+        self.server = server;
+    }
+}
