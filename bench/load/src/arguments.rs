@@ -1,30 +1,14 @@
-//! The command line of `helenus bench`.
+//! The settings of a run on the command line of `helenus bench`.
 
 use crate::keys::Distribution;
-use crate::outcome::Outcome;
 use crate::plan::{Data, Length, Pace, Plan, Warmup, WorkloadName};
 use crate::schedule::Arrivals;
-use crate::{execute, report, workload};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use crate::workload;
+use clap::{Args, Parser, ValueEnum};
 use model::Consistency;
-use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 use wire::Version;
-
-/// A load generator for Helenus, Cassandra and other servers that speak CQL.
-#[derive(Parser, Debug)]
-#[command(name = "helenus bench")]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand, Debug)]
-enum Command {
-    /// One run: its report
-    Run(RunArguments),
-}
 
 /// Settings of a run.
 #[derive(Args, Clone, Debug)]
@@ -66,7 +50,7 @@ pub struct RunArguments {
     #[arg(long)]
     rate: Option<f64>,
     /// How the arrivals of an open loop are spaced
-    #[arg(long, value_enum, default_value_t = ArrivalsName::Constant, requires = "rate")]
+    #[arg(long, value_enum, default_value_t = ArrivalsName::Constant)]
     arrivals: ArrivalsName,
     /// Time to measure
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, conflicts_with = "operations")]
@@ -160,54 +144,33 @@ enum WarmupChoice {
     Fixed(Duration),
 }
 
-/// Exit codes besides those of verdicts.
-const REFUSED: u8 = 1;
-
-/// Runs the command line that follows the word `bench`: the exit code. 0 for a valid run, 1 for a wrong option or a run
-/// that did not start, see [`crate::verdict::Verdict::exit_code`] for the others.
-pub fn run(words: impl Iterator<Item = String>) -> u8 {
-    let words: Vec<String> = std::iter::once("helenus bench".to_string()).chain(words).collect();
-    let arguments = match Arguments::try_parse_from(words) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are no errors; what cannot be printed has nowhere else to go.
-            let _ = error.print();
-            return if error.use_stderr() { REFUSED } else { 0 };
-        }
-    };
-    let Command::Run(arguments) = arguments.command;
-    let done = arguments.plan().and_then(|plan| execute(&plan)).and_then(|outcome| publish(&outcome));
-    match done {
-        Ok(code) => code,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "helenus bench: {error}");
-            REFUSED
-        }
+/// The plan of a command line without options.
+pub fn default_plan() -> Plan {
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        run: RunArguments,
     }
-}
-
-/// Prints and writes the reports of a run: the exit code.
-fn publish(outcome: &Outcome) -> Result<u8, String> {
-    print(&report::text::report(outcome))?;
-    Ok(outcome.verdict.exit_code())
-}
-
-fn print(text: &str) -> Result<(), String> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| format!("standard output: {error}"))
+    Alone::parse_from(["bench"]).run.plan().expect("the defaults go together")
 }
 
 impl RunArguments {
-    fn plan(&self) -> Result<Plan, String> {
+    /// How the arrivals of open loops are spaced.
+    pub fn arrivals(&self) -> Arrivals {
+        match self.arrivals {
+            ArrivalsName::Constant => Arrivals::Constant,
+            ArrivalsName::Poisson => Arrivals::Poisson,
+        }
+    }
+
+    /// The plan; an error names what does not fit.
+    pub fn plan(&self) -> Result<Plan, String> {
         let mut hosts = Vec::new();
         for host in &self.host {
             hosts.push(resolve(host, DEFAULT_PORT)?);
         }
-        let pace = match (self.rate, self.arrivals) {
-            (None, _) => Pace::Closed,
-            (Some(rate), ArrivalsName::Constant) => Pace::Open { rate, arrivals: Arrivals::Constant },
-            (Some(rate), ArrivalsName::Poisson) => Pace::Open { rate, arrivals: Arrivals::Poisson },
-        };
+        let arrivals = self.arrivals();
+        let pace = self.rate.map_or(Pace::Closed, |rate| Pace::Open { rate, arrivals });
         let warmup = match self.warmup {
             WarmupChoice::None => Warmup::None,
             WarmupChoice::Auto => Warmup::Steady(self.warmup_max),

@@ -8,6 +8,8 @@
 //! values follow from keys, so that wrong answers are seen.
 
 pub mod arguments;
+pub mod commands;
+pub mod compare;
 pub mod connection;
 pub mod driver;
 pub mod errors;
@@ -19,14 +21,16 @@ pub mod recorder;
 pub mod reply;
 pub mod report;
 pub mod schedule;
+pub mod search;
 pub mod session;
 pub mod statement;
+pub mod stress;
 pub mod values;
 pub mod verdict;
 pub mod warmup;
 pub mod workload;
 
-pub use arguments::run as bench;
+pub use commands::run as bench;
 
 use keys::Distribution;
 use outcome::Outcome;
