@@ -171,6 +171,8 @@ struct Driver {
     /// Whether sends count against the budget: not while warming up.
     measuring: Cell<bool>,
     stopping: Cell<bool>,
+    /// Arrivals from here on are not part of the run.
+    end: Cell<Instant>,
     /// Due arrivals found no free request.
     blocked: Cell<bool>,
     /// Woken when the budget is used up and nothing is under way.
@@ -225,6 +227,7 @@ impl Driver {
             budget: Cell::new(budget),
             measuring: Cell::new(false),
             stopping: Cell::new(false),
+            end: Cell::new(Instant(u64::MAX)),
             blocked: Cell::new(false),
             finished: RefCell::default(),
             error_texts: RefCell::default(),
@@ -349,7 +352,7 @@ impl Driver {
     fn pump(&self, now: Instant) {
         loop {
             let due = self.state.borrow().schedule.as_ref().map_or(Instant(u64::MAX), Schedule::next_at);
-            if due > now || self.stopping.get() || self.budget.get() == 0 {
+            if due > now || due >= self.end.get() || self.stopping.get() || self.budget.get() == 0 {
                 return self.blocked.set(false);
             }
             let Some(connection) = self.free_connection() else { return self.blocked.set(true) };
@@ -479,6 +482,9 @@ impl Driver {
         let mut from = start;
         loop {
             let index = windows.len() as u64;
+            if let Ok(end) = u32::try_from(shared.end.load(Ordering::Acquire)) {
+                self.end.set(start.after(plan.window * end));
+            }
             self.reach(start.after(plan.window * (index as u32 + 1))).await;
             let now = runtime::now();
             self.expire(now, self.plan.timeout);
@@ -501,7 +507,8 @@ impl Driver {
 
     /// Stops sending at `end`, waits for what is under way: the arrivals due and not sent.
     async fn drain(&self, end: Instant) -> u64 {
-        self.pump(runtime::now().min(end));
+        self.end.set(end);
+        self.pump(runtime::now());
         self.stopping.set(true);
         let limit = runtime::now().after(self.plan.timeout);
         let unsent = match &mut self.state.borrow_mut().schedule {

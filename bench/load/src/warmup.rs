@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn a_rising_run_is_not_steady() {
         assert_eq!(steady_after((0..10).map(|n| (1000.0 * 1.1f64.powi(n), 5))), None);
-        assert_eq!(steady_after((0..20).map(|n| (1000.0 * f64::from(n.min(10)), 5))), Some(12));
+        assert_eq!(steady_after((0..20).map(|n| (1000.0 * f64::from(n.min(10)), 5))), Some(14));
         assert_eq!(steady_after((0..10).map(|n| (1000.0, 100 - 9 * n))), None);
     }
 
