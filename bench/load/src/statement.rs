@@ -171,14 +171,14 @@ mod tests {
                 parameters.values = values;
                 parameters.skip_metadata = version == Version::V5;
                 let execute = Request::Execute { id: &[1, 2, 3], result_metadata_id: Some(&[9]), parameters };
-                let mut write = |values: &mut Values<'_>| {
+                let write = |values: &mut Values<'_>| {
                     values.bigint(7);
                     values.blob(b"blob");
                 };
                 let (mut expected, mut out) = (Vec::new(), Vec::new());
                 put_request(&mut expected, version, 0, &execute);
                 let mut body = Body { out: &mut out, statements: &statements, common: &common };
-                assert_eq!(body.execute(0, &mut write), Opcode::Execute);
+                assert_eq!(body.execute(0, write), Opcode::Execute);
                 assert_eq!(out, expected[9..]);
                 (expected, out) = (Vec::new(), Vec::new());
                 put_request(&mut expected, version, 0, &Request::Batch(batch));
