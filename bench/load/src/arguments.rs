@@ -37,6 +37,9 @@ pub struct RunArguments {
     /// Requests under way on each connection at most
     #[arg(long, default_value_t = 16)]
     depth: usize,
+    /// Connect to every shard of the server and send each request to the shard that owns its key
+    #[arg(long)]
+    shard_aware: bool,
     /// Threads of the generator
     #[arg(long, default_value_t = 1)]
     threads: usize,
@@ -184,6 +187,7 @@ impl RunArguments {
             serial: self.serial_consistency,
             connections: self.connections,
             in_flight: self.connections.saturating_mul(self.depth),
+            shard_aware: self.shard_aware,
             threads: self.threads,
             cpus: self.cpu.clone(),
             spin: self.spin,

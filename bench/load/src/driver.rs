@@ -19,9 +19,10 @@ use crate::recorder::{Recorder, Window};
 use crate::reply::{self, Reply};
 use crate::schedule::{Arrivals, Schedule};
 use crate::session::{Address, Session};
+use crate::shards::Shards;
 use crate::statement::Common;
 use crate::warmup::Steadiness;
-use crate::workload::{self, Check, Workload};
+use crate::workload::{self, Check, Operation, Workload};
 use runtime::Instant;
 use runtime::rng::Rng;
 use std::cell::{Cell, RefCell};
@@ -126,6 +127,9 @@ async fn load(plan: &Arc<Plan>, shared: &Arc<Shared>, thread: usize) -> Result<T
     } else {
         shared.until(|shared| shared.ready.load(Ordering::Acquire)).await?;
     }
+    if plan.shard_aware {
+        driver.find_shards().await?;
+    }
     let mut inboxes = Vec::new();
     for place in 0..driver.places.len() {
         inboxes.push(driver.connect(place).await?);
@@ -161,6 +165,12 @@ struct Driver {
     shares: Vec<f64>,
     /// Numbers of the thread's connections, and the connections that are up.
     places: Vec<(usize, RefCell<Option<Rc<Connection>>>)>,
+    /// The server's shards, if requests go to the one that owns their key.
+    shards: Cell<Option<Shards>>,
+    /// Requests that may be under way on the thread's connections together.
+    in_flight: usize,
+    /// An operation whose connection had no room.
+    held: Cell<Option<Operation>>,
     /// Where the search for a free request begins.
     turn: Cell<usize>,
     state: RefCell<State>,
@@ -221,6 +231,9 @@ impl Driver {
             texts,
             shares,
             places,
+            shards: Cell::new(None),
+            in_flight: depth,
+            held: Cell::new(None),
             turn: Cell::new(0),
             state: RefCell::new(state),
             under_way: Cell::new(0),
@@ -259,10 +272,27 @@ impl Driver {
         Ok(())
     }
 
+    async fn find_shards(&self) -> Result<(), String> {
+        let shards = Shards::of(&self.address(0)).await?;
+        if self.places.len() < shards.count() {
+            let (threads, count) = (self.plan.threads, shards.count());
+            return Err(format!("the server has {count} shards: --connections {} is needed at least", threads * count));
+        }
+        self.shards.set(Some(shards));
+        Ok(())
+    }
+
     async fn connect(&self, place: usize) -> Result<Inbox, String> {
         let (index, connection) = &self.places[place];
-        let session = Session::open(&self.address(*index)).await?;
-        let depth = self.plan.depth_of(*index);
+        let address = self.address(*index);
+        let (session, depth) = match self.shards.get() {
+            None => (Session::open(&address).await?, self.plan.depth_of(*index)),
+            // Keys decide how many requests a shard gets: each connection could have all of them.
+            Some(shards) => {
+                let salt = self.state.borrow_mut().rng.next_u64();
+                (shards.open(&address, place % shards.count(), salt).await?, self.in_flight)
+            }
+        };
         let (made, inbox) = Connection::prepare(session, &self.texts, &self.common, depth).await?;
         *connection.borrow_mut() = Some(Rc::new(made));
         Ok(inbox)
@@ -344,8 +374,16 @@ impl Driver {
         if self.plan.pace != Pace::Closed {
             return self.pump(now);
         }
-        while !self.stopping.get() && self.budget.get() > 0 && connection.has_room() {
-            self.send(connection, now, now, false);
+        while !self.stopping.get() && self.budget.get() > 0 {
+            if self.shards.get().is_none() {
+                if !connection.has_room() {
+                    return;
+                }
+                self.send(connection, self.next_operation(), now, now, false);
+            } else {
+                let Some((connection, operation)) = self.owning_connection() else { return };
+                self.send(&connection, operation, now, now, false);
+            }
         }
     }
 
@@ -355,18 +393,23 @@ impl Driver {
             if due > now || due >= self.end.get() || self.stopping.get() || self.budget.get() == 0 {
                 return self.blocked.set(false);
             }
-            let Some(connection) = self.free_connection() else { return self.blocked.set(true) };
+            let found = match self.shards.get() {
+                None => self.free_connection().map(|connection| (connection, self.next_operation())),
+                Some(_) => self.owning_connection(),
+            };
+            let Some((connection, operation)) = found else { return self.blocked.set(true) };
             if let Some(schedule) = &mut self.state.borrow_mut().schedule {
                 schedule.take();
             }
-            self.send(&connection, due, now, self.blocked.get());
+            self.send(&connection, operation, due, now, self.blocked.get());
         }
     }
 
-    fn free_connection(&self) -> Option<Rc<Connection>> {
+    /// The next connection in turn that has room and whose place `fits`.
+    fn connection_in_turn(&self, fits: impl Fn(usize) -> bool) -> Option<Rc<Connection>> {
         let count = self.places.len();
         let turn = self.turn.get();
-        let mut order = (0..count).map(|step| (turn + step) % count);
+        let mut order = (0..count).map(|step| (turn + step) % count).filter(|place| fits(*place));
         order.find_map(|place| {
             let connection = self.places[place].1.borrow();
             let connection = connection.as_ref().filter(|connection| connection.has_room())?;
@@ -375,15 +418,35 @@ impl Driver {
         })
     }
 
-    fn send(&self, connection: &Connection, due: Instant, now: Instant, blocked: bool) {
+    fn free_connection(&self) -> Option<Rc<Connection>> {
+        self.connection_in_turn(|_| true)
+    }
+
+    /// The next operation and a connection to the shard that owns its key, if a request is free.
+    fn owning_connection(&self) -> Option<(Rc<Connection>, Operation)> {
+        let shards = self.shards.get().filter(|_| self.under_way.get() < self.in_flight)?;
+        let operation = self.held.take().unwrap_or_else(|| self.next_operation());
+        let (key, len) = self.workload.partition_key(&operation);
+        let owner = shards.owner(&key[..len]);
+        let connection = self.connection_in_turn(|place| place % shards.count() == owner);
+        if connection.is_none() {
+            self.held.set(Some(operation));
+        }
+        connection.map(|connection| (connection, operation))
+    }
+
+    fn next_operation(&self) -> Operation {
         let state = &mut *self.state.borrow_mut();
         let share = (state.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         let kind = workload::kind_of(&self.shares, share);
         let key = state.keys.next(&mut state.rng, self.workload.kinds()[kind].writes);
         let number = state.number;
         state.number += self.plan.threads as u64;
-        let operation = self.workload.operation(kind, key, number + self.thread as u64);
-        state.recorder.sent(now.since(due), blocked);
+        self.workload.operation(kind, key, number + self.thread as u64)
+    }
+
+    fn send(&self, connection: &Connection, operation: Operation, due: Instant, now: Instant, blocked: bool) {
+        self.state.borrow_mut().recorder.sent(now.since(due), blocked);
         connection.send(&*self.workload, &self.common, operation, due, now);
         self.under_way.set(self.under_way.get() + 1);
         if self.measuring.get() {

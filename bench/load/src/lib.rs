@@ -23,6 +23,7 @@ pub mod report;
 pub mod schedule;
 pub mod search;
 pub mod session;
+pub mod shards;
 pub mod statement;
 pub mod stress;
 pub mod values;

@@ -116,6 +116,9 @@ pub struct Plan {
     pub connections: usize,
     /// Requests under way over all connections, at least one for each.
     pub in_flight: usize,
+    /// Whether connections go to the shards of the server, by its shard-aware port, and requests to the shard that owns
+    /// their key. One host; connections for every shard on every thread.
+    pub shard_aware: bool,
     /// Threads of the generator, at least 1.
     pub threads: usize,
     /// CPUs that they are pinned to; empty: not pinned.
@@ -163,6 +166,11 @@ impl Plan {
     pub fn check(&self) -> Result<(), String> {
         let refuse = |wrong: bool, text: &str| if wrong { Err(text.to_string()) } else { Ok(()) };
         refuse(self.hosts.is_empty(), "no host is given")?;
+        refuse(self.shard_aware && self.hosts.len() > 1, "shard-aware: one host")?;
+        refuse(
+            self.shard_aware && self.in_flight / self.threads > DEPTH_MAX,
+            "depth: too many requests for a connection",
+        )?;
         refuse(self.threads == 0 || self.threads > 256, "threads: 1 to 256")?;
         refuse(self.connections < self.threads, "connections: at least one for each thread")?;
         refuse(self.in_flight < self.connections, "depth: at least one request for each connection")?;

@@ -2,6 +2,7 @@
 
 use crate::statement::{Common, Statement};
 use runtime::Stream;
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use wire::client::{Answer, Response, put_request};
@@ -37,14 +38,22 @@ pub struct Address {
 impl Session {
     /// Connects and authenticates. The error says what went wrong where.
     pub async fn open(address: &Address) -> Result<Session, String> {
-        let at = |error: String| format!("{}: {error}", address.host);
+        let stream = Session::connect(address).await.map_err(|error| format!("{}: {error}", address.host))?;
+        Session::begin(stream, address).await
+    }
+
+    /// Connects.
+    pub async fn connect(address: &Address) -> io::Result<Stream> {
         let connected = runtime::timeout(PATIENCE, Stream::connect(address.host, address.source)).await;
-        let stream =
-            connected.ok_or("no connection in time".to_string()).map_err(at)?.map_err(|e| at(e.to_string()))?;
+        connected.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Authenticates on a new connection. The error says what went wrong where.
+    pub async fn begin(stream: Stream, address: &Address) -> Result<Session, String> {
         let version = address.version;
         let mut session = Session { stream, decoder: Decoder::client(), segments: None, version };
-        session.start(address.login.as_ref()).await.map_err(at)?;
-        Ok(session)
+        let started = session.start(address.login.as_ref()).await;
+        started.map(|()| session).map_err(|error| format!("{}: {error}", address.host))
     }
 
     async fn start(&mut self, login: Option<&(String, String)>) -> Result<(), String> {

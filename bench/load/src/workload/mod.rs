@@ -53,6 +53,9 @@ pub struct Kind {
     pub weight: f64,
 }
 
+/// Bytes of the longest partition key.
+pub const KEY_BYTES: usize = 10;
+
 /// See the head.
 pub trait Workload {
     /// What it can do, the kind that fills the tables first.
@@ -69,6 +72,12 @@ pub trait Workload {
     fn operation(&self, kind: usize, key: u64, number: u64) -> Operation {
         let _ = number;
         Operation { kind, key, row: 0 }
+    }
+    /// The serialised partition key, at the front of the array, and its length.
+    fn partition_key(&self, operation: &Operation) -> ([u8; KEY_BYTES], usize) {
+        let mut bytes = [0; KEY_BYTES];
+        bytes[..8].copy_from_slice(&operation.key.to_be_bytes());
+        (bytes, 8)
     }
     /// Writes the body of a request: what it is.
     fn encode(&self, operation: &Operation, body: &mut Body<'_>) -> Opcode;

@@ -1,6 +1,6 @@
 //! The classic table of cassandra-stress: a blob key with blobs C0, C1, ..., five of 34 bytes unless told otherwise.
 
-use super::{Check, Kind, Operation, Workload, single};
+use super::{Check, KEY_BYTES, Kind, Operation, Workload, single};
 use crate::reply::Rows;
 use crate::statement::Body;
 use crate::values;
@@ -16,7 +16,7 @@ const KINDS: [Kind; 2] =
 const WRITE: usize = 0;
 
 /// Ten bytes, as long as cassandra-stress's: two letters and the number.
-fn key_bytes(key: u64) -> [u8; 10] {
+fn key_bytes(key: u64) -> [u8; KEY_BYTES] {
     let mut bytes = *b"k:........";
     bytes[2..].copy_from_slice(&key.to_be_bytes());
     bytes
@@ -44,6 +44,10 @@ impl Workload for Standard {
             format!("INSERT INTO {table} (key, {columns}) VALUES (?{marks})"),
             format!("SELECT key, {columns} FROM {table} WHERE key = ?"),
         ]
+    }
+
+    fn partition_key(&self, operation: &Operation) -> ([u8; KEY_BYTES], usize) {
+        (key_bytes(operation.key), KEY_BYTES)
     }
 
     fn encode(&self, operation: &Operation, body: &mut Body<'_>) -> Opcode {
