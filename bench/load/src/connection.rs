@@ -207,3 +207,42 @@ fn whole_frames(bytes: &[u8], mut f: impl FnMut(Frame<'_>)) -> Result<usize, Str
     }
     Ok(at)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::frame::put_envelope;
+
+    fn answers() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_envelope(&mut bytes, 0x84, 0, 1, Opcode::Result, |out| out.extend([0, 0, 0, 1]));
+        put_envelope(&mut bytes, 0x84, 0, -1, Opcode::Event, |out| out.extend([9; 30]));
+        put_envelope(&mut bytes, 0x84, 8, 300, Opcode::Error, |out| out.extend([7; 1000]));
+        put_envelope(&mut bytes, 0x84, 0, 2, Opcode::Ready, |_| {});
+        bytes
+    }
+
+    #[test]
+    fn frames_come_out_whole_however_they_are_cut() {
+        let bytes = answers();
+        for size in [1, 2, 8, 9, 10, 13, 100, 2000] {
+            let (mut inbox, mut seen) = (Inbox { decoder: None, rest: Vec::new() }, Vec::new());
+            for piece in bytes.chunks(size) {
+                let fed =
+                    inbox.feed(piece, |frame| seen.push((frame.stream, frame.opcode, frame.flags, frame.body.len())));
+                fed.expect("whole frames");
+            }
+            let expected = [(1, Opcode::Result, 0, 4), (300, Opcode::Error, 8, 1000), (2, Opcode::Ready, 0, 0)];
+            assert_eq!(seen, expected, "pieces of {size}");
+            assert!(inbox.rest.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_ends_the_connection() {
+        let mut inbox = Inbox { decoder: None, rest: Vec::new() };
+        assert!(inbox.feed(&[0x84, 0, 0, 1, 99, 0, 0, 0, 0], |_| {}).is_err());
+        let mut inbox = Inbox { decoder: None, rest: Vec::new() };
+        assert!(inbox.feed(&[0x84, 0, 0, 1, 8, 255, 0, 0, 0], |_| {}).is_err());
+    }
+}

@@ -144,32 +144,4 @@ fn single(mut rows: Rows<'_>, fits: impl FnOnce(&mut Rows<'_>) -> Option<bool>) 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const KINDS: [Kind; 3] = [
-        Kind { name: "write", writes: true, weight: 1.0 },
-        Kind { name: "read", writes: false, weight: 1.0 },
-        Kind { name: "slice", writes: false, weight: 0.0 },
-    ];
-
-    #[test]
-    fn ratios_become_shares() {
-        let shares_of = |ratio: &[(&str, f64)]| {
-            shares(&KINDS, &ratio.iter().map(|(name, weight)| (name.to_string(), *weight)).collect::<Vec<_>>())
-        };
-        assert_eq!(shares_of(&[]).expect("valid"), [0.5, 1.0, 1.0]);
-        assert_eq!(shares_of(&[("read", 3.0), ("write", 1.0)]).expect("valid"), [0.25, 1.0, 1.0]);
-        assert!(shares_of(&[("scan", 1.0)]).expect_err("unknown").contains("scan"));
-        assert!(shares_of(&[("read", 0.0)]).is_err());
-        assert!(shares_of(&[("read", -1.0)]).is_err());
-    }
-
-    #[test]
-    fn shares_choose_kinds() {
-        assert_eq!(kind_of(&[0.25, 1.0, 1.0], 0.2), 0);
-        assert_eq!(kind_of(&[0.25, 1.0, 1.0], 0.25), 1);
-        assert_eq!(kind_of(&[0.25, 1.0, 1.0], 1.0), 1);
-        assert_eq!(kind_of(&[0.0, 0.0, 1.0], 0.0), 2);
-    }
-}
+mod tests;
