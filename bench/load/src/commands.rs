@@ -90,7 +90,7 @@ pub fn run(words: impl Iterator<Item = String>) -> u8 {
     let words: Vec<String> = words.collect();
     let is_stress = words.first().is_some_and(|word| stress::COMMANDS.contains(&word.as_str()));
     let done = if is_stress {
-        stress::parse(&words, default_plan()).and_then(|stress| single(&words.join(" "), &stress.plan, &stress.files))
+        stress::parse(&words, default_plan()).and_then(|stress| single(&shown(&words), &stress.plan, &stress.files))
     } else {
         match Arguments::try_parse_from(std::iter::once("helenus bench".to_string()).chain(words)) {
             Ok(arguments) => obey(arguments.command),
@@ -146,8 +146,21 @@ fn single(title: &str, plan: &Plan, files: &Files) -> Result<u8, String> {
     let outcome = execute(plan)?;
     print(&report::text::report(&outcome))?;
     let code = outcome.verdict.exit_code();
-    files.write(&[(title.to_string(), outcome)])?;
+    files.write(&[(files.titled(title), outcome)])?;
     Ok(code)
+}
+
+/// A command line without its secrets.
+fn shown(words: &[String]) -> String {
+    let hide = |word: &String| if word.starts_with("password=") { "password=...".to_string() } else { word.clone() };
+    words.iter().map(hide).collect::<Vec<_>>().join(" ")
+}
+
+/// Puts the title asked for in front of those of several runs.
+fn entitle(runs: &mut [Titled], files: &Files) {
+    if let Some(title) = &files.title {
+        runs.iter_mut().for_each(|(name, _)| *name = format!("{title}, {name}"));
+    }
 }
 
 fn sweep(rates: &[f64], depths: &[usize], plan: &Plan, arrivals: Arrivals, files: &Files) -> Result<u8, String> {
@@ -165,6 +178,7 @@ fn sweep(rates: &[f64], depths: &[usize], plan: &Plan, arrivals: Arrivals, files
         let (title, outcome) = &runs[runs.len() - 1];
         print(&line(title, outcome, ""))?;
     }
+    entitle(&mut runs, files);
     files.write(&runs)?;
     // The first rates tell about the server even if the last are beyond it.
     Ok(runs.iter().map(|(_, outcome)| outcome.verdict.exit_code()).max().unwrap_or(0))
@@ -200,6 +214,7 @@ fn findmax(
         print(&line(&title, &outcome, &why))?;
         runs.push((title, outcome));
     }
+    entitle(&mut runs, files);
     files.write(&runs)?;
     let limit =
         if client_bound { "; above it the generator was the limit at least once, so it may be higher" } else { "" };
@@ -254,4 +269,50 @@ fn line(title: &str, outcome: &Outcome, more: &str) -> String {
 fn print(text: &str) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| format!("standard output: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(line: &str) -> bool {
+        run(line.split(' ').map(String::from)) == REFUSED
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused_before_anything_is_sent() {
+        for line in [
+            "jump",
+            "run --arrivals poisson",
+            "run --rate 0",
+            "run --duration 10s --operations 5",
+            "run --user a",
+            "run --ratio scan=1",
+            "run --distribution zapf",
+            "run --threads 9",
+            "run --pid 4294967295",
+            "run --protocol 3",
+            "run --keyspace Quoted",
+            "sweep",
+            "sweep --rates 5 --depths 1",
+            "findmax",
+            "findmax --sla p99<1ms --rate 5",
+            "findmax --sla p99<1ms --precision 0",
+            "compare /nonexistent/a.json /nonexistent/b.json",
+            "write n=5 --json x",
+        ] {
+            assert!(refused(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        assert_eq!(shown(&["read".into(), "password=secret".into()]), "read password=...");
+    }
 }

@@ -12,16 +12,17 @@
 
 use crate::connection::{Connection, Frame, Inbox};
 use crate::errors::Class;
+use crate::judge::Judge;
 use crate::keys::Keys;
+use crate::meters::Meters;
 use crate::plan::{Length, Pace, Plan, Warmup};
-use crate::progress::Progress;
 use crate::recorder::{Recorder, Window};
 use crate::reply::{self, Reply};
 use crate::schedule::{Arrivals, Schedule};
 use crate::session::{Address, Session};
 use crate::shards::Shards;
+use crate::shared::Shared;
 use crate::statement::Common;
-use crate::warmup::Steadiness;
 use crate::workload::{self, Check, Operation, Workload};
 use runtime::Instant;
 use runtime::rng::Rng;
@@ -30,61 +31,9 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 use std::time::Duration;
-
-/// What the threads of a run know of each other.
-pub struct Shared {
-    /// The tables are there.
-    ready: AtomicBool,
-    /// A thread gave up.
-    failed: AtomicBool,
-    /// Connections made before the start.
-    connected: AtomicU64,
-    /// When the load starts, nanoseconds; 0 before it is known.
-    start: AtomicU64,
-    /// The first measured window.
-    measure_from: AtomicU64,
-    /// The first window that is not part of the run.
-    end: AtomicU64,
-    /// Operations that have ended, by thread.
-    ended: Vec<AtomicU64>,
-    /// Operations that have failed, by thread.
-    failures: Vec<AtomicU64>,
-}
-
-impl Shared {
-    /// For `threads` threads.
-    pub fn new(threads: usize) -> Shared {
-        let counters = || (0..threads).map(|_| AtomicU64::new(0)).collect();
-        Shared {
-            ready: AtomicBool::new(false),
-            failed: AtomicBool::new(false),
-            connected: AtomicU64::new(0),
-            start: AtomicU64::new(0),
-            measure_from: AtomicU64::new(u64::MAX),
-            end: AtomicU64::new(u64::MAX),
-            ended: counters(),
-            failures: counters(),
-        }
-    }
-
-    fn sum(counters: &[AtomicU64]) -> u64 {
-        counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
-    }
-
-    /// Polls a condition of another thread; an error if one gave up.
-    async fn until(&self, mut reached: impl FnMut(&Shared) -> bool) -> Result<(), String> {
-        while !reached(self) {
-            if self.failed.load(Ordering::Acquire) {
-                return Err("another thread gave up".into());
-            }
-            runtime::sleep(Duration::from_millis(1)).await;
-        }
-        Ok(())
-    }
-}
 
 /// What a thread hands back.
 #[derive(Debug)]
@@ -589,95 +538,5 @@ impl Driver {
             }
         }
         unsent
-    }
-}
-
-/// What the first thread decides at the end of each window.
-struct Judge<'a> {
-    plan: &'a Plan,
-    shared: &'a Shared,
-    steadiness: Steadiness,
-    steady: bool,
-    ended: u64,
-    warmed: Duration,
-    progress: Progress,
-}
-
-impl<'a> Judge<'a> {
-    fn new(plan: &'a Plan, shared: &'a Shared) -> Judge<'a> {
-        let judge = Judge {
-            plan,
-            shared,
-            steadiness: Steadiness::default(),
-            steady: true,
-            ended: 0,
-            warmed: Duration::ZERO,
-            progress: Progress::new(plan),
-        };
-        if plan.warmup == Warmup::None {
-            judge.measure(0);
-        }
-        judge
-    }
-
-    fn measure(&self, from: u64) {
-        if let Length::Time(time) = self.plan.length {
-            let windows = time.as_nanos().div_ceil(self.plan.window.as_nanos()) as u64;
-            self.shared.end.store(from + windows, Ordering::Release);
-        }
-        self.shared.measure_from.store(from, Ordering::Release);
-    }
-
-    fn window(&mut self, window: &Window) {
-        let ended = Shared::sum(&self.shared.ended);
-        let throughput = (ended - self.ended) as f64 / window.length.as_secs_f64().max(1e-9);
-        self.ended = ended;
-        let measuring = self.shared.measure_from.load(Ordering::Acquire) != u64::MAX;
-        self.progress.show(window, throughput, Shared::sum(&self.shared.failures), measuring);
-        if measuring {
-            return;
-        }
-        self.warmed += self.plan.window;
-        let over = match self.plan.warmup {
-            Warmup::None => true,
-            Warmup::Fixed(time) => self.warmed >= time,
-            Warmup::Steady(longest) => {
-                self.steady = self.steadiness.push(throughput, window.p99);
-                self.steady || self.warmed >= longest
-            }
-        };
-        if over {
-            self.measure(window.index + 1);
-        }
-    }
-}
-
-/// CPU times, as differences from window to window.
-struct Meters<'a> {
-    plan: &'a Plan,
-    own: (Duration, Duration),
-    servers: &'a [u32],
-    server: Duration,
-}
-
-impl<'a> Meters<'a> {
-    fn new(plan: &'a Plan, thread: usize) -> Meters<'a> {
-        let servers = if thread == 0 { &plan.pids[..] } else { &[] };
-        let mut meters = Meters { plan, own: Default::default(), servers, server: Duration::ZERO };
-        meters.read(&mut Window::default());
-        meters
-    }
-
-    fn read(&mut self, window: &mut Window) {
-        if self.plan.own_cpu
-            && let Some((ran, waited)) = runtime::machine::thread_cpu()
-        {
-            window.cpu = ran.saturating_sub(self.own.0);
-            window.waited = waited.saturating_sub(self.own.1);
-            self.own = (ran, waited);
-        }
-        let server = self.servers.iter().filter_map(|pid| runtime::machine::process_cpu(*pid)).sum::<Duration>();
-        window.server = server.saturating_sub(self.server);
-        self.server = server;
     }
 }

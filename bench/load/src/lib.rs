@@ -13,7 +13,9 @@ pub mod compare;
 pub mod connection;
 pub mod driver;
 pub mod errors;
+mod judge;
 pub mod keys;
+mod meters;
 pub mod outcome;
 pub mod plan;
 pub mod progress;
@@ -24,6 +26,7 @@ pub mod schedule;
 pub mod search;
 pub mod session;
 pub mod shards;
+pub mod shared;
 pub mod statement;
 pub mod stress;
 pub mod values;
@@ -74,7 +77,7 @@ fn once(plan: &Plan) -> Result<Outcome, String> {
     plan.check()?;
     let options =
         runtime::uring::Options { shards: plan.threads, cpus: plan.cpus.clone(), spin: plan.spin, helpers: 1 };
-    let shared = Arc::new(driver::Shared::new(plan.threads));
+    let shared = Arc::new(shared::Shared::new(plan.threads));
     let run = Arc::new(plan.clone());
     let threads = runtime::uring::run(options, move |shard| driver::run(run.clone(), shared.clone(), shard.0 as usize))
         .map_err(|error| format!("the runtime did not start: {error}"))?;

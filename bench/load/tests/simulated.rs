@@ -2,12 +2,13 @@
 
 mod server;
 
-use load::driver::{self, Shared};
+use load::driver;
 use load::errors::Class;
 use load::outcome::Outcome;
 use load::plan::{Length, Pace, Plan, Warmup};
 use load::recorder::decode;
 use load::schedule::Arrivals;
+use load::shared::Shared;
 use load::verdict::Verdict;
 use runtime::NodeId;
 use runtime::sim::{Options, Sim, Stop};

@@ -29,9 +29,12 @@ pub fn of_window(window: &Window) -> Histogram<u64> {
     all
 }
 
-/// Files to write.
+/// Files to write, and what they call the run.
 #[derive(clap::Args, Clone, Default, Debug)]
 pub struct Files {
+    /// What the run is called in reports [default: the command]
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
     /// Write the report as JSON, which `compare` reads
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -50,6 +53,11 @@ pub struct Files {
 pub type Titled = (String, Outcome);
 
 impl Files {
+    /// What to call a run: the title asked for, or `name`.
+    pub fn titled(&self, name: &str) -> String {
+        self.title.clone().unwrap_or_else(|| name.to_string())
+    }
+
     /// Writes what is asked for. Errors name the file.
     pub fn write(&self, runs: &[Titled]) -> Result<(), String> {
         if let Some(path) = &self.json {
