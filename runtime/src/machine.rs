@@ -1,7 +1,8 @@
-//! What the machine offers, asked before a node starts.
+//! What the machine offers, asked before a node starts, and what processes have used of it.
 
 use std::io::Read;
 use std::path::Path;
+use std::time::Duration;
 
 /// Cores that this process may use, at least 1.
 pub fn cores() -> usize {
@@ -24,6 +25,28 @@ pub fn resident_memory_bytes() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
+/// Clock ticks of `/proc/PID/stat` in a second: the same on every architecture that Linux still runs on.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// CPU time, user and system, that all threads of process `pid` have used, in steps of 10 ms; `None` if there is no such
+/// process. From `/proc/PID/stat`, fields 14 and 15 (proc(5)).
+pub fn process_cpu(pid: u32) -> Option<Duration> {
+    let text = read_text(Path::new(&format!("/proc/{pid}/stat")), 64 << 10).ok()?;
+    // The command's name may hold spaces and brackets: fields are counted from its last bracket.
+    let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    let ticks = ticks()? + ticks()?;
+    Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
+}
+
+/// What the calling thread has had of the CPUs, in nanoseconds since it began: time it ran, and time it was ready but
+/// another thread ran. `None` where the system keeps no such statistics. From `/proc/thread-self/schedstat`.
+pub fn thread_cpu() -> Option<(Duration, Duration)> {
+    let text = read_text(Path::new("/proc/thread-self/schedstat"), 4 << 10).ok()?;
+    let mut fields = text.split_ascii_whitespace().map(|field| field.parse::<u64>().ok().map(Duration::from_nanos));
+    Some((fields.next()??, fields.next()??))
+}
+
 /// The text of a file of at most `bytes_max` bytes, for what is read before any shard runs. `InvalidData` if it is
 /// longer or not UTF-8.
 pub fn read_text(path: &Path, bytes_max: u64) -> std::io::Result<String> {
@@ -44,6 +67,9 @@ mod tests {
         assert!(cores() >= 1);
         assert!(available_memory_bytes().is_none_or(|bytes| bytes > 1 << 20));
         assert!(resident_memory_bytes().is_none_or(|bytes| bytes > 1 << 16));
+        assert!(process_cpu(std::process::id()).is_some());
+        assert!(process_cpu(u32::MAX).is_none());
+        assert!(thread_cpu().is_none_or(|(ran, _)| ran > Duration::ZERO));
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
         let text = read_text(&manifest, 1 << 20).expect("readable");
         assert!(text.contains("runtime"));

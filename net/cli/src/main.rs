@@ -1,4 +1,5 @@
-//! The binary `helenus`: starts a node, asks one to do something with [`nodetool`], or runs one of the [`tools`].
+//! The binary `helenus`: starts a node, asks one to do something with [`nodetool`], runs one of the
+//! [`tools`], or puts load on a server with [`load`].
 //!
 //! 1. Options from the command line, over those of the configuration file.
 //! 2. One shard per core on the `uring` runtime, each running [`server::Node::run`].
@@ -31,8 +32,10 @@ fn main() -> ExitCode {
         return code;
     }
     let mut words = std::env::args().skip(1);
-    if words.next().as_deref() == Some("nodetool") {
-        return nodetool::run(words);
+    match words.next().as_deref() {
+        Some("nodetool") => return nodetool::run(words),
+        Some("bench") => return ExitCode::from(load::bench(words)),
+        _ => {}
     }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

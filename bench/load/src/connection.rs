@@ -1,0 +1,248 @@
+//! A connection that carries load: requests under way by stream number, frames out, answers in.
+//!
+//! Invariants: a stream number is either free or has one slot taken; a request that timed out keeps its number until its
+//! answer comes, so that a late answer is never taken for another's.
+
+use crate::session::Session;
+use crate::statement::{Body, Common, Statement};
+use crate::workload::{Operation, Workload};
+use runtime::{Instant, Stream};
+use std::cell::{Cell, RefCell};
+use wire::frame::{Decoder, Event, HEADER_BYTES};
+use wire::segment::SegmentWriter;
+use wire::{Opcode, Version};
+
+/// A request under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Slot {
+    /// What it asks.
+    pub operation: Operation,
+    /// When it was due; when it was sent unless the loop is open.
+    pub due: Instant,
+    /// When it was handed to the connection.
+    pub sent: Instant,
+    /// Whether it is under way and has not timed out.
+    pub waiting: bool,
+}
+
+/// See the head.
+pub struct Connection {
+    stream: Stream,
+    segments: RefCell<Option<SegmentWriter>>,
+    statements: Vec<Statement>,
+    slots: RefCell<Vec<Slot>>,
+    free: RefCell<Vec<u16>>,
+    timed_out: Cell<usize>,
+}
+
+/// A queue of unsent bytes above this takes no more requests: the server does not read.
+const QUEUED_MAX: usize = 1 << 20;
+
+impl Connection {
+    /// Prepares `texts` and makes room for `depth` requests. The decoder goes to [`Inbox`].
+    pub async fn prepare(
+        mut session: Session,
+        texts: &[String],
+        common: &Common,
+        depth: usize,
+    ) -> Result<(Connection, Inbox), String> {
+        let mut statements = Vec::with_capacity(texts.len());
+        for text in texts {
+            statements.push(session.prepare(text, common).await?);
+        }
+        let (stream, decoder, segments) = session.into_parts();
+        let framed = common.version >= Version::V5;
+        let connection = Connection {
+            stream,
+            segments: RefCell::new(segments),
+            statements,
+            slots: RefCell::new(vec![Slot::default(); depth]),
+            free: RefCell::new((0..depth as u16).rev().collect()),
+            timed_out: Cell::new(0),
+        };
+        Ok((connection, Inbox { decoder: framed.then_some(decoder), rest: Vec::new() }))
+    }
+
+    /// Whether a request can be sent.
+    pub fn has_room(&self) -> bool {
+        !self.free.borrow().is_empty() && self.stream.queued() < QUEUED_MAX
+    }
+
+    /// Sends a request; there must be room.
+    pub fn send(&self, workload: &dyn Workload, common: &Common, operation: Operation, due: Instant, now: Instant) {
+        let number = self.free.borrow_mut().pop().expect("there is room");
+        self.slots.borrow_mut()[number as usize] = Slot { operation, due, sent: now, waiting: true };
+        let statements = &self.statements;
+        let frame = |out: &mut Vec<u8>| {
+            let start = out.len();
+            let [high, low] = number.to_be_bytes();
+            out.extend_from_slice(&[common.version.number(), 0, high, low, 0, 0, 0, 0, 0]);
+            let opcode = workload.encode(&operation, &mut Body { out, statements, common });
+            out[start + 4] = opcode as u8;
+            let length = (out.len() - start - HEADER_BYTES) as u32;
+            out[start + 5..start + HEADER_BYTES].copy_from_slice(&length.to_be_bytes());
+        };
+        let mut segments = self.segments.borrow_mut();
+        self.stream.write(|out| match &mut *segments {
+            Some(segments) => segments.write(out, frame),
+            None => frame(out),
+        });
+    }
+
+    /// Takes the request that stream `number` answers and frees the number; `None` if there is none.
+    pub fn take(&self, number: i16) -> Option<Slot> {
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.get_mut(usize::try_from(number).ok()?)?;
+        let taken = *slot;
+        // A number that was never used, or used and answered, has no time.
+        if taken.sent == Instant::default() {
+            return None;
+        }
+        *slot = Slot::default();
+        self.free.borrow_mut().push(number as u16);
+        if !taken.waiting {
+            self.timed_out.set(self.timed_out.get() - 1);
+        }
+        Some(taken)
+    }
+
+    /// Gives up on requests sent before `limit`: calls `f` for each. True if no stream number is left for others.
+    pub fn expire(&self, limit: Instant, mut f: impl FnMut(Slot)) -> bool {
+        let mut slots = self.slots.borrow_mut();
+        for slot in slots.iter_mut().filter(|slot| slot.waiting && slot.sent < limit) {
+            slot.waiting = false;
+            self.timed_out.set(self.timed_out.get() + 1);
+            f(*slot);
+        }
+        self.timed_out.get() == slots.len()
+    }
+
+    /// The requests that wait.
+    pub fn waiting(&self) -> Vec<Slot> {
+        self.slots.borrow().iter().filter(|slot| slot.waiting).copied().collect()
+    }
+
+    /// The statement of an index.
+    pub fn statement(&self, index: usize) -> &Statement {
+        &self.statements[index]
+    }
+
+    /// The stream, for receiving.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+}
+
+/// Received bytes on their way to answers.
+pub struct Inbox {
+    /// Of versions with segments.
+    decoder: Option<Decoder>,
+    /// The beginning of a frame that has not come as a whole.
+    rest: Vec<u8>,
+}
+
+/// An answer as it lies in the received bytes.
+pub struct Frame<'a> {
+    /// See [`wire::flags`].
+    pub flags: u8,
+    /// The request's stream number.
+    pub stream: i16,
+    /// What it is.
+    pub opcode: Opcode,
+    /// Its body.
+    pub body: &'a [u8],
+}
+
+impl Inbox {
+    /// Calls `f` for every frame that is whole; an error ends the connection.
+    pub fn feed(&mut self, bytes: &[u8], mut f: impl FnMut(Frame<'_>)) -> Result<(), String> {
+        if let Some(decoder) = &mut self.decoder {
+            decoder.feed(bytes);
+            while let Some(event) = decoder.next_event() {
+                match event {
+                    Event::Envelope(envelope) => {
+                        let header = envelope.header;
+                        let Opcode::Event = header.opcode else {
+                            let (flags, stream, opcode) = (header.flags, header.stream, header.opcode);
+                            f(Frame { flags, stream, opcode, body: &envelope.body });
+                            continue;
+                        };
+                    }
+                    Event::Refusal(refusal) => return Err(refusal.failure.text.to_string()),
+                }
+            }
+            return Ok(());
+        }
+        if self.rest.is_empty() {
+            let used = whole_frames(bytes, f)?;
+            self.rest.extend_from_slice(&bytes[used..]);
+        } else {
+            self.rest.extend_from_slice(bytes);
+            let used = whole_frames(&self.rest, &mut f)?;
+            self.rest.drain(..used);
+        }
+        Ok(())
+    }
+}
+
+/// Largest answer that is taken.
+const BODY_BYTES_MAX: usize = 256 << 20;
+
+/// How many bytes the whole frames at the front have.
+fn whole_frames(bytes: &[u8], mut f: impl FnMut(Frame<'_>)) -> Result<usize, String> {
+    let mut at = 0;
+    while let Some(&[_, flags, high, low, opcode, a, b, c, d]) = bytes[at..].first_chunk::<HEADER_BYTES>() {
+        let length = u32::from_be_bytes([a, b, c, d]) as usize;
+        let opcode = Opcode::from_byte(opcode).ok_or_else(|| format!("opcode {opcode} in an answer"))?;
+        if length > BODY_BYTES_MAX {
+            return Err(format!("an answer of {length} bytes"));
+        }
+        let body = at + HEADER_BYTES;
+        let Some(body) = bytes.get(body..body + length) else { break };
+        let stream = i16::from_be_bytes([high, low]);
+        if opcode != Opcode::Event {
+            f(Frame { flags, stream, opcode, body });
+        }
+        at += HEADER_BYTES + length;
+    }
+    Ok(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::frame::put_envelope;
+
+    fn answers() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_envelope(&mut bytes, 0x84, 0, 1, Opcode::Result, |out| out.extend([0, 0, 0, 1]));
+        put_envelope(&mut bytes, 0x84, 0, -1, Opcode::Event, |out| out.extend([9; 30]));
+        put_envelope(&mut bytes, 0x84, 8, 300, Opcode::Error, |out| out.extend([7; 1000]));
+        put_envelope(&mut bytes, 0x84, 0, 2, Opcode::Ready, |_| {});
+        bytes
+    }
+
+    #[test]
+    fn frames_come_out_whole_however_they_are_cut() {
+        let bytes = answers();
+        for size in [1, 2, 8, 9, 10, 13, 100, 2000] {
+            let (mut inbox, mut seen) = (Inbox { decoder: None, rest: Vec::new() }, Vec::new());
+            for piece in bytes.chunks(size) {
+                let fed =
+                    inbox.feed(piece, |frame| seen.push((frame.stream, frame.opcode, frame.flags, frame.body.len())));
+                fed.expect("whole frames");
+            }
+            let expected = [(1, Opcode::Result, 0, 4), (300, Opcode::Error, 8, 1000), (2, Opcode::Ready, 0, 0)];
+            assert_eq!(seen, expected, "pieces of {size}");
+            assert!(inbox.rest.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_ends_the_connection() {
+        let mut inbox = Inbox { decoder: None, rest: Vec::new() };
+        assert!(inbox.feed(&[0x84, 0, 0, 1, 99, 0, 0, 0, 0], |_| {}).is_err());
+        let mut inbox = Inbox { decoder: None, rest: Vec::new() };
+        assert!(inbox.feed(&[0x84, 0, 0, 1, 8, 255, 0, 0, 0], |_| {}).is_err());
+    }
+}

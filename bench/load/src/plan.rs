@@ -1,0 +1,201 @@
+//! What a run does: every setting, whatever command line it came from.
+
+use crate::keys::Distribution;
+use crate::schedule::Arrivals;
+use model::Consistency;
+use std::net::SocketAddr;
+use std::time::Duration;
+use wire::Version;
+
+/// What paces the operations.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Pace {
+    /// A request slot that has its reply sends the next operation at once.
+    Closed,
+    /// Operations are due at times fixed in advance, `rate` per second over all threads.
+    Open {
+        /// Operations per second, above 0.
+        rate: f64,
+        /// How they are spaced.
+        arrivals: Arrivals,
+    },
+    /// At most `rate` operations per second; what is late is not counted against the server (cassandra-stress's
+    /// `throttle=`), so there is no response time.
+    Throttled {
+        /// Operations per second, above 0.
+        rate: f64,
+    },
+}
+
+/// How long a run prepares before it measures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Warmup {
+    /// It measures at once.
+    None,
+    /// This long, whole windows.
+    Fixed(Duration),
+    /// Until throughput and p99 stay as they are, at most this long.
+    Steady(Duration),
+}
+
+/// When measuring ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Length {
+    /// After this long, whole windows.
+    Time(Duration),
+    /// After this many operations, over all threads.
+    Operations(u64),
+}
+
+/// A workload by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum WorkloadName {
+    /// A blob key with five blobs, cassandra-stress's standard1: write, read
+    Standard,
+    /// Samples by series and time, newest first: write, read
+    Series,
+    /// Partitions of many rows: write, read, slice
+    Wide,
+    /// Conditional statements: insert, update, read
+    Lwt,
+    /// Counters: write, read
+    Counter,
+    /// Batches of rows of one partition: write, read
+    Batch,
+}
+
+/// What is stored and asked.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Data {
+    /// The workload.
+    pub workload: WorkloadName,
+    /// The keyspace, made if it does not exist.
+    pub keyspace: String,
+    /// Its replication, a CQL map.
+    pub replication: String,
+    /// Blobs in a row of `standard`, 1 to 1000.
+    pub columns: usize,
+    /// Bytes of each blob, 8 to 1 MiB.
+    pub value_bytes: usize,
+    /// Rows of a partition of `wide`, and rows that a slice or a batch takes, at least 1.
+    pub partition_rows: u64,
+    /// See above.
+    pub slice_rows: u64,
+    /// Whether batches go through the batch log.
+    pub logged: bool,
+    /// Number of the first key.
+    pub first_key: u64,
+    /// Keys, at least 1.
+    pub keys: u64,
+    /// How keys are chosen.
+    pub distribution: Distribution,
+    /// Weights of the workload's kinds of operation, by name; what is not named has none.
+    pub ratio: Vec<(String, f64)>,
+    /// Whether a row that is not there is an error.
+    pub missing_is_error: bool,
+    /// Whether the tables are emptied first.
+    pub truncate: bool,
+    /// Whether every key is written before the run.
+    pub populate: bool,
+}
+
+/// Everything about a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// Servers; connections go to them in turn.
+    pub hosts: Vec<SocketAddr>,
+    /// Name and password for servers that ask.
+    pub login: Option<(String, String)>,
+    /// The protocol's version, 4 or 5.
+    pub version: Version,
+    /// Consistency of requests.
+    pub consistency: Consistency,
+    /// Serial consistency of conditional requests, if not the server's default.
+    pub serial: Option<Consistency>,
+    /// Connections over all threads, at least one for each thread.
+    pub connections: usize,
+    /// Requests under way over all connections, at least one for each.
+    pub in_flight: usize,
+    /// Whether connections go to the shards of the server, by its shard-aware port, and requests to the shard that owns
+    /// their key. One host; connections for every shard on every thread.
+    pub shard_aware: bool,
+    /// Threads of the generator, at least 1.
+    pub threads: usize,
+    /// CPUs that they are pinned to; empty: not pinned.
+    pub cpus: Vec<usize>,
+    /// How long an idle thread watches memory before it sleeps: more exact send times for a busy CPU.
+    pub spin: Duration,
+    /// What paces the operations.
+    pub pace: Pace,
+    /// How long a run prepares.
+    pub warmup: Warmup,
+    /// How long it measures.
+    pub length: Length,
+    /// Length of a window, at least 10 ms.
+    pub window: Duration,
+    /// How long a request may take.
+    pub timeout: Duration,
+    /// Sends later than this count against the verdict.
+    pub late: Duration,
+    /// Share of failed operations up to which a run is valid, 0 to 1.
+    pub errors_max: f64,
+    /// Seed of keys and kinds.
+    pub seed: u64,
+    /// Server processes on this machine whose CPU time is measured.
+    pub pids: Vec<u32>,
+    /// Whether the generator's own CPU time is measured.
+    pub own_cpu: bool,
+    /// Whether a progress line goes to standard error.
+    pub progress: bool,
+    /// What is stored and asked.
+    pub data: Data,
+}
+
+impl Plan {
+    /// The requests that connection `index` (of all threads) may have under way.
+    pub fn depth_of(&self, index: usize) -> usize {
+        self.in_flight / self.connections + usize::from(index < self.in_flight % self.connections)
+    }
+
+    /// The connections of a thread, by number.
+    pub fn connections_of(&self, thread: usize) -> impl Iterator<Item = usize> {
+        (thread..self.connections).step_by(self.threads)
+    }
+
+    /// Refuses settings that do not go together.
+    pub fn check(&self) -> Result<(), String> {
+        let refuse = |wrong: bool, text: &str| if wrong { Err(text.to_string()) } else { Ok(()) };
+        refuse(self.hosts.is_empty(), "no host is given")?;
+        refuse(self.shard_aware && self.hosts.len() > 1, "shard-aware: one host")?;
+        refuse(
+            self.shard_aware && self.in_flight / self.threads > DEPTH_MAX,
+            "depth: too many requests for a connection",
+        )?;
+        refuse(self.threads == 0 || self.threads > 256, "threads: 1 to 256")?;
+        refuse(self.connections < self.threads, "connections: at least one for each thread")?;
+        refuse(self.in_flight < self.connections, "depth: at least one request for each connection")?;
+        refuse(self.depth_of(0) > DEPTH_MAX, "depth: at most 16384 requests on a connection")?;
+        refuse(!self.cpus.is_empty() && self.cpus.len() < self.threads, "cpu: one for each thread")?;
+        refuse(self.window < Duration::from_millis(10), "interval: at least 10ms")?;
+        refuse(self.timeout.is_zero(), "timeout: above 0")?;
+        refuse(!(0.0..=1.0).contains(&self.errors_max), "errors-max: a share from 0 to 1")?;
+        if let Pace::Open { rate, .. } | Pace::Throttled { rate } = self.pace {
+            refuse(!(rate > 0.0 && rate <= 1e9), "rate: above 0 and at most 1e9 per second")?;
+        }
+        let data = &self.data;
+        refuse(data.keys == 0 || data.keys > 1 << 40, "keys: 1 to 2^40")?;
+        refuse(data.first_key > 1 << 40, "first key: at most 2^40")?;
+        refuse(data.columns == 0 || data.columns > 1000, "columns: 1 to 1000")?;
+        refuse(data.value_bytes < 8 || data.value_bytes > 1 << 20, "value-bytes: 8 to 1048576")?;
+        refuse(data.partition_rows == 0 || data.slice_rows == 0, "rows: at least 1")?;
+        refuse(data.slice_rows > 5000, "slice-rows: at most 5000, a page")?;
+        let word = data.keyspace.starts_with(|c: char| c.is_ascii_lowercase());
+        let plain = data.keyspace.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        refuse(!word || !plain, "keyspace: lower-case letters, digits and _")?;
+        refuse(matches!(self.length, Length::Operations(0)), "operations: at least 1")?;
+        refuse(matches!(self.length, Length::Time(time) if time < self.window), "duration: at least one interval")
+    }
+}
+
+/// Stream numbers of a connection are not negative, and half of them is plenty.
+const DEPTH_MAX: usize = 16_384;

@@ -1,0 +1,241 @@
+//! What one thread measures, window by window.
+//!
+//! 1. Service time (send to reply) and, of open loops, response time (due to reply) go into a histogram per kind of
+//!    operation, in nanoseconds.
+//! 2. When a window ends, its histograms are encoded (a few KiB) and emptied: the loop is held up for some tens of
+//!    microseconds and a long run takes little memory.
+//!
+//! Successful operations and those that timed out here are in the histograms, the latter with the time waited: leaving
+//! them out would hide the worst. Other failed operations are only counted.
+
+use crate::errors::{CLASSES, Class, Counts};
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use std::time::Duration;
+
+/// Nanoseconds that histograms tell apart at least, and at most hold.
+const LOWEST: u64 = 1_000;
+const HIGHEST: u64 = 3_600_000_000_000;
+/// Significant digits.
+const DIGITS: u8 = 3;
+
+/// An empty histogram of nanoseconds.
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(LOWEST, HIGHEST, DIGITS).expect("the bounds fit")
+}
+
+/// What happened in one window on one thread; sums over threads once they are added.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Window {
+    /// Its number, from the start of the load.
+    pub index: u64,
+    /// Its length.
+    pub length: Duration,
+    /// Operations that succeeded.
+    pub operations: u64,
+    /// Those whose condition did not hold.
+    pub not_applied: u64,
+    /// Operations that failed.
+    pub errors: Counts,
+    /// Operations sent.
+    pub sent: u64,
+    /// Sent later than allowed because all requests that may be under way were.
+    pub late_blocked: u64,
+    /// Sent later than allowed although a request was free: the generator was late itself.
+    pub late_own: u64,
+    /// The latest send after its due time.
+    pub lag_max: Duration,
+    /// By kind: service times, HdrHistogram V2 encoding.
+    pub service: Vec<Vec<u8>>,
+    /// By kind: response times; empty unless the loop is open.
+    pub response: Vec<Vec<u8>>,
+    /// 99th percentile over all kinds: response time if the loop is open, service time otherwise.
+    pub p99: Duration,
+    /// CPU time of the thread.
+    pub cpu: Duration,
+    /// Time that the thread was ready and did not run.
+    pub waited: Duration,
+    /// CPU time of the server processes; only the first thread asks.
+    pub server: Duration,
+}
+
+/// See the head.
+pub struct Recorder {
+    open: bool,
+    late: Duration,
+    service: Vec<Histogram<u64>>,
+    response: Vec<Histogram<u64>>,
+    all: Histogram<u64>,
+    window: Window,
+    serializer: V2Serializer,
+}
+
+impl Recorder {
+    /// A recorder of `kinds` kinds; `open` if there are response times; sends later than `late` are counted.
+    pub fn new(kinds: usize, open: bool, late: Duration) -> Recorder {
+        let histograms = |count: usize| (0..count).map(|_| histogram()).collect();
+        Recorder {
+            open,
+            late,
+            service: histograms(kinds),
+            response: histograms(if open { kinds } else { 0 }),
+            all: histogram(),
+            window: Window::default(),
+            serializer: V2Serializer::new(),
+        }
+    }
+
+    /// An operation was handed to its connection `lag` after it was due; `blocked` if for want of a free request.
+    pub fn sent(&mut self, lag: Duration, blocked: bool) {
+        let window = &mut self.window;
+        window.sent += 1;
+        window.lag_max = window.lag_max.max(lag);
+        if lag > self.late {
+            *(if blocked { &mut window.late_blocked } else { &mut window.late_own }) += 1;
+        }
+    }
+
+    /// An operation succeeded.
+    pub fn succeeded(&mut self, kind: usize, service: Duration, response: Duration, applied: bool) {
+        self.window.operations += 1;
+        self.window.not_applied += u64::from(!applied);
+        self.timed(kind, service, response);
+    }
+
+    /// An operation failed.
+    pub fn failed(&mut self, kind: usize, class: Class, service: Duration, response: Duration) {
+        self.window.errors[class as usize] += 1;
+        if class == Class::Timeout {
+            self.timed(kind, service, response);
+        }
+    }
+
+    fn timed(&mut self, kind: usize, service: Duration, response: Duration) {
+        self.service[kind].saturating_record(service.as_nanos() as u64);
+        if self.open {
+            self.response[kind].saturating_record(response.as_nanos() as u64);
+        }
+    }
+
+    /// Operations that ended in the window so far, whatever their end.
+    pub fn ended(&self) -> u64 {
+        self.window.operations + self.window.errors.iter().sum::<u64>()
+    }
+
+    /// Ends the window: its figures, and everything back to zero.
+    pub fn roll(&mut self, index: u64, length: Duration) -> Window {
+        let mut window = std::mem::take(&mut self.window);
+        (window.index, window.length) = (index, length);
+        self.all.reset();
+        let judged = if self.open { &self.response } else { &self.service };
+        for histogram in judged {
+            self.all.add(histogram).expect("equal bounds");
+        }
+        window.p99 = Duration::from_nanos(self.all.value_at_quantile(0.99));
+        window.service = encode(&mut self.serializer, &mut self.service);
+        window.response = encode(&mut self.serializer, &mut self.response);
+        window
+    }
+}
+
+fn encode(serializer: &mut V2Serializer, histograms: &mut [Histogram<u64>]) -> Vec<Vec<u8>> {
+    let mut encode = |histogram: &mut Histogram<u64>| {
+        let mut bytes = Vec::new();
+        if !histogram.is_empty() {
+            serializer.serialize(histogram, &mut bytes).expect("memory takes it");
+        }
+        histogram.reset();
+        bytes
+    };
+    histograms.iter_mut().map(&mut encode).collect()
+}
+
+/// The histogram that a window holds.
+pub fn decode(bytes: &[u8]) -> Histogram<u64> {
+    match bytes {
+        [] => histogram(),
+        mut bytes => Deserializer::new().deserialize(&mut bytes).expect("encoded here"),
+    }
+}
+
+impl Window {
+    /// Adds another thread's window, or what came in after this one had ended.
+    pub fn add(&mut self, other: Window) {
+        self.length = self.length.max(other.length);
+        self.operations += other.operations;
+        self.not_applied += other.not_applied;
+        (0..CLASSES).for_each(|class| self.errors[class] += other.errors[class]);
+        self.sent += other.sent;
+        self.late_blocked += other.late_blocked;
+        self.late_own += other.late_own;
+        self.lag_max = self.lag_max.max(other.lag_max);
+        merge(&mut self.service, other.service);
+        merge(&mut self.response, other.response);
+        self.p99 = self.p99.max(other.p99);
+        self.cpu += other.cpu;
+        self.waited += other.waited;
+        self.server += other.server;
+    }
+
+    /// Operations that failed.
+    pub fn failed(&self) -> u64 {
+        self.errors.iter().sum()
+    }
+}
+
+fn merge(into: &mut [Vec<u8>], from: Vec<Vec<u8>>) {
+    for (into, from) in into.iter_mut().zip(from) {
+        if into.is_empty() {
+            *into = from;
+        } else if !from.is_empty() {
+            let mut sum = decode(into);
+            sum.add(decode(&from)).expect("equal bounds");
+            into.clear();
+            V2Serializer::new().serialize(&sum, into).expect("memory takes it");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn micros(n: u64) -> Duration {
+        Duration::from_micros(n)
+    }
+
+    #[test]
+    fn service_and_response_are_apart() {
+        let mut recorder = Recorder::new(2, true, micros(100));
+        recorder.sent(micros(50), false);
+        recorder.sent(micros(150), true);
+        recorder.sent(micros(250), false);
+        recorder.succeeded(1, micros(10), micros(60), true);
+        recorder.succeeded(1, micros(20), micros(170), false);
+        recorder.failed(0, Class::Overloaded, micros(5), micros(5));
+        recorder.failed(0, Class::Timeout, micros(900), micros(1000));
+        let window = recorder.roll(4, micros(1_000_000));
+        assert_eq!((window.operations, window.failed(), window.not_applied), (2, 2, 1));
+        assert_eq!((window.sent, window.late_blocked, window.late_own), (3, 1, 1));
+        let (service, response) = (decode(&window.service[1]), decode(&window.response[1]));
+        assert_eq!(service.len(), 2);
+        assert!(service.max().abs_diff(20_000) < 600 && response.max().abs_diff(170_000) < 600);
+        assert_eq!(decode(&window.service[0]).len(), 1, "the timeout is in, the refusal is not");
+        let empty = recorder.roll(5, micros(1));
+        assert_eq!((empty.operations, empty.service[1].len()), (0, 0));
+    }
+
+    #[test]
+    fn windows_of_threads_add_up() {
+        let roll = |micros: u64| {
+            let mut recorder = Recorder::new(1, false, Duration::from_secs(1));
+            (0..100).for_each(|_| recorder.succeeded(0, Duration::from_micros(micros), Duration::ZERO, true));
+            recorder.roll(0, Duration::from_secs(1))
+        };
+        let mut sum = roll(10);
+        sum.add(roll(1000));
+        let service = decode(&sum.service[0]);
+        assert_eq!((sum.operations, service.len()), (200, 200));
+        assert!(service.value_at_quantile(0.4) < 11_000 && service.value_at_quantile(0.6) > 990_000);
+    }
+}
