@@ -1,6 +1,7 @@
 //! The ambient shard: set by a backend around every poll, read by every free function of this crate.
 
 use crate::executor::Executor;
+use crate::system;
 use crate::time::Instant;
 use crate::{sim, uring};
 use std::cell::RefCell;
@@ -18,6 +19,14 @@ pub(crate) enum BackendContext {
 }
 
 impl ShardContext {
+    /// What the shard has if it is one of a real machine. Panics in simulation: the caller has mixed the two up.
+    pub(crate) fn system(&self) -> &system::Shard {
+        match &self.backend {
+            BackendContext::Uring(r) => r.system(),
+            BackendContext::Sim(_) => panic!("an object of a real machine is used in a simulation"),
+        }
+    }
+
     pub(crate) fn monotonic(&self) -> Instant {
         match &self.backend {
             BackendContext::Uring(r) => r.monotonic(),

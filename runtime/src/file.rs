@@ -6,7 +6,7 @@
 
 use crate::buffer::AlignedBuf;
 use crate::context::{self, BackendContext};
-use crate::{sim, uring};
+use crate::{sim, system, uring};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -111,7 +111,7 @@ pub async fn rename(from: &Path, to: &Path) -> io::Result<()> {
 
 /// The absolute path without `.`, `..` and symbolic links; `NotFound` if nothing is there.
 pub async fn canonical(path: &Path) -> io::Result<PathBuf> {
-    on_backend!(uring::disk::canonical(path), sim::disk::canonical(path))
+    on_backend!(system::names::canonical(path), sim::disk::canonical(path))
 }
 
 /// Gives a file a second name, of which there is none yet; durable after [`sync_dir`] of the new one's directory.
@@ -141,7 +141,7 @@ pub async fn sync_dir(path: &Path) -> io::Result<()> {
 
 /// The paths of a directory's entries, sorted.
 pub async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
-    on_backend!(uring::disk::list_dir(path), sim::disk::list_dir(path))
+    on_backend!(system::names::list_dir(path), sim::disk::list_dir(path))
 }
 
 /// Bytes under a directory, and bytes that its disk has room for.
@@ -155,24 +155,24 @@ pub struct Space {
 
 /// How much a directory and what is below it takes; what vanishes meanwhile is left out. `NotFound` if there is none.
 pub async fn space(path: &Path) -> io::Result<Space> {
-    on_backend!(uring::disk::space(path), sim::disk::space(path))
+    on_backend!(system::names::space(path), sim::disk::space(path))
 }
 
 /// The whole of a small file (at most `limit` bytes, else `InvalidData`); `NotFound` if there is none.
 pub async fn read_small(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
-    on_backend!(uring::disk::read_small(path, limit), sim::disk::read_small(path, limit))
+    on_backend!(system::names::read_small(path, limit), sim::disk::read_small(path, limit))
 }
 
 /// Replaces a small file durably and atomically: writes `path` with `.tmp` added, syncs, renames, syncs the directory.
 pub async fn replace_small(path: &Path, contents: &[u8]) -> io::Result<()> {
-    on_backend!(uring::disk::replace_small(path, contents), sim::disk::replace_small(path, contents))
+    on_backend!(system::names::replace_small(path, contents), sim::disk::replace_small(path, contents))
 }
 
 /// Takes the exclusive lock (`flock`) of a file, created if missing; `WouldBlock` when another process (in simulation
 /// another live node) holds it.
 pub async fn lock(path: &Path) -> io::Result<Lock> {
     Ok(Lock {
-        _held: on_backend!(async { uring::disk::lock(path).await.map(LockInner::Uring) }, async {
+        _held: on_backend!(async { system::names::lock(path).await.map(LockInner::Real) }, async {
             sim::disk::lock(path).await.map(LockInner::Sim)
         })?,
     })
@@ -184,6 +184,6 @@ pub struct Lock {
 }
 
 enum LockInner {
-    Uring(#[expect(dead_code, reason = "held for its Drop")] uring::disk::Lock),
+    Real(#[expect(dead_code, reason = "held for its Drop")] system::names::Lock),
     Sim(#[expect(dead_code, reason = "held for its Drop")] sim::disk::Lock),
 }

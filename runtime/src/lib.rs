@@ -38,6 +38,7 @@ pub mod shares;
 pub mod signal;
 pub mod sim;
 pub mod socket;
+mod system;
 pub mod time;
 pub mod uring;
 

@@ -247,7 +247,7 @@ fn connections_nobody_accepts_are_bounded() {
 
 #[test]
 fn a_mesh_is_bounded_and_attached_once() {
-    let limit = super::mesh::CAPACITY_MAX;
+    let limit = crate::system::mesh::CAPACITY_MAX;
     assert!(std::panic::catch_unwind(|| Mesh::<u8>::new(2, limit)).is_ok());
     assert!(std::panic::catch_unwind(|| Mesh::<u8>::new(2, limit + 1)).is_err());
     assert!(std::panic::catch_unwind(|| Mesh::<u8>::new(2, 0)).is_err());
