@@ -5,8 +5,8 @@ use crate::context::{self, BackendContext};
 /// A uniformly random word.
 pub fn u64() -> u64 {
     context::with(|c| match &c.backend {
-        BackendContext::Uring(r) => r.system().random(),
         BackendContext::Sim(s) => s.random(),
+        _ => c.system().random(),
     })
 }
 

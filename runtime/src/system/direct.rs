@@ -35,14 +35,24 @@ pub(crate) fn is_refusal(e: i32) -> bool {
 }
 
 /// The length of an open file in bytes.
-#[expect(unsafe_code, reason = "fstat has no safe wrapper here")]
 pub(crate) fn len(descriptor: RawFd) -> io::Result<u64> {
+    Ok(stat(descriptor)?.st_size as u64)
+}
+
+/// The device that an open file is on.
+#[cfg(feature = "glommio")]
+pub(crate) fn device(descriptor: RawFd) -> io::Result<u64> {
+    Ok(stat(descriptor)?.st_dev)
+}
+
+#[expect(unsafe_code, reason = "fstat has no safe wrapper here")]
+fn stat(descriptor: RawFd) -> io::Result<libc::stat> {
     // SAFETY: a stat is plain bytes, which the call writes.
     unsafe {
         let mut stat: libc::stat = std::mem::zeroed();
         if libc::fstat(descriptor, &mut stat) != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(stat.st_size as u64)
+        Ok(stat)
     }
 }

@@ -40,12 +40,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Runs `main` on every shard and returns when all of them have returned; tasks they leave behind are dropped.
-/// An error if a ring or a thread cannot be made, or if `options` do not fit (no shard, too few CPUs named, a CPU that
-/// does not exist). A panic on any shard aborts the process after naming shard and task.
-///
-/// SIGTERM and SIGINT are blocked on all threads that this starts; [`crate::signal::terminated`] receives them. Threads
-/// that the caller started earlier should block them too. The soft limit of open files is raised to the hard one.
+/// Runs `main` on every shard, as [`crate::start`] says.
 pub fn run<F, Fut, T>(options: Options, main: F) -> io::Result<Vec<T>>
 where
     F: Fn(ShardId) -> Fut + Send + Sync + 'static,
