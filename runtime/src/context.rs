@@ -42,6 +42,17 @@ impl ShardContext {
         }
     }
 
+    /// Operations that the kernel or glommio has not ended.
+    #[cfg(test)]
+    pub(crate) fn operations_under_way(&self) -> usize {
+        match &self.backend {
+            BackendContext::Uring(r) => r.under_way(),
+            #[cfg(feature = "glommio")]
+            BackendContext::Glommio(r) => r.under_way(),
+            BackendContext::Sim(_) => panic!("asked in a simulation"),
+        }
+    }
+
     pub(crate) fn monotonic(&self) -> Instant {
         match &self.backend {
             BackendContext::Uring(r) => r.monotonic(),

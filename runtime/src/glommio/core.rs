@@ -61,6 +61,11 @@ impl Reactor {
         &self.core.system
     }
 
+    #[cfg(test)]
+    pub(crate) fn under_way(&self) -> usize {
+        self.core.under_way.get()
+    }
+
     pub(crate) fn terminated(&self) -> Terminated {
         Terminated::new(&self.core)
     }

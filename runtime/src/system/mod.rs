@@ -16,6 +16,8 @@ pub(crate) mod node;
 pub(crate) mod signal;
 pub(crate) mod slice;
 mod spsc;
+#[cfg(test)]
+mod tests;
 pub(crate) mod thread;
 
 use crate::rng::Rng;

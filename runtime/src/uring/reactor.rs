@@ -104,6 +104,12 @@ impl Reactor {
         &self.core.system
     }
 
+    /// Operations under way; one is the wait for other threads.
+    #[cfg(test)]
+    pub(crate) fn under_way(&self) -> usize {
+        self.core.operations.borrow().len()
+    }
+
     pub(crate) fn terminated(&self) -> Terminated {
         Terminated::new(&self.core, self.core.signal.clone())
     }
@@ -201,12 +207,6 @@ impl Core {
     pub(super) fn close(&self, descriptor: RawFd) {
         // SAFETY: the entry points to nothing.
         unsafe { self.start(Operation::Silent, opcode::Close::new(types::Fd(descriptor)).build()) };
-    }
-
-    /// Operations under way; one is the wait for other threads.
-    #[cfg(test)]
-    pub(super) fn under_way(&self) -> usize {
-        self.operations.borrow().len()
     }
 
     /// Whether the shard is past its last task: nothing is armed again.
