@@ -1,6 +1,9 @@
 //! The ambient shard: set by a backend around every poll, read by every free function of this crate.
 
 use crate::executor::Executor;
+#[cfg(feature = "glommio")]
+use crate::glommio;
+use crate::system;
 use crate::time::Instant;
 use crate::{sim, uring};
 use std::cell::RefCell;
@@ -14,13 +17,47 @@ pub(crate) struct ShardContext {
 
 pub(crate) enum BackendContext {
     Uring(uring::Reactor),
+    #[cfg(feature = "glommio")]
+    Glommio(glommio::Reactor),
     Sim(sim::Shard),
 }
 
+/// Which backend the current shard runs on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backend {
+    Uring,
+    #[cfg(feature = "glommio")]
+    Glommio,
+    Sim,
+}
+
 impl ShardContext {
+    /// What the shard has if it is one of a real machine. Panics in simulation: the caller has mixed the two up.
+    pub(crate) fn system(&self) -> &system::Shard {
+        match &self.backend {
+            BackendContext::Uring(r) => r.system(),
+            #[cfg(feature = "glommio")]
+            BackendContext::Glommio(r) => r.system(),
+            BackendContext::Sim(_) => panic!("an object of a real machine is used in a simulation"),
+        }
+    }
+
+    /// Operations that the kernel or glommio has not ended.
+    #[cfg(test)]
+    pub(crate) fn operations_under_way(&self) -> usize {
+        match &self.backend {
+            BackendContext::Uring(r) => r.under_way(),
+            #[cfg(feature = "glommio")]
+            BackendContext::Glommio(r) => r.under_way(),
+            BackendContext::Sim(_) => panic!("asked in a simulation"),
+        }
+    }
+
     pub(crate) fn monotonic(&self) -> Instant {
         match &self.backend {
             BackendContext::Uring(r) => r.monotonic(),
+            #[cfg(feature = "glommio")]
+            BackendContext::Glommio(r) => r.monotonic(),
             BackendContext::Sim(s) => s.monotonic(),
         }
     }
@@ -28,9 +65,21 @@ impl ShardContext {
     pub(crate) fn wall_micros(&self) -> i64 {
         match &self.backend {
             BackendContext::Uring(r) => r.wall_micros(),
+            #[cfg(feature = "glommio")]
+            BackendContext::Glommio(r) => r.wall_micros(),
             BackendContext::Sim(s) => s.wall_micros(),
         }
     }
+}
+
+/// The backend of the current shard. Panics outside a shard.
+pub(crate) fn backend() -> Backend {
+    with(|c| match c.backend {
+        BackendContext::Uring(_) => Backend::Uring,
+        #[cfg(feature = "glommio")]
+        BackendContext::Glommio(_) => Backend::Glommio,
+        BackendContext::Sim(_) => Backend::Sim,
+    })
 }
 
 thread_local! {

@@ -5,8 +5,10 @@
 //! a new file is durable after `sync_dir` of its directory. A failed sync poisons the file: every later call fails.
 
 use crate::buffer::AlignedBuf;
-use crate::context::{self, BackendContext};
-use crate::{sim, uring};
+use crate::context::{Backend, backend};
+#[cfg(feature = "glommio")]
+use crate::glommio;
+use crate::{sim, system, uring};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -26,28 +28,50 @@ pub struct File(FileInner);
 
 enum FileInner {
     Uring(uring::disk::File),
+    #[cfg(feature = "glommio")]
+    Glommio(glommio::disk::File),
     Sim(sim::disk::File),
 }
 
-macro_rules! on_backend {
-    ($uring:expr, $sim:expr) => {{
-        let simulated = context::with(|c| matches!(c.backend, BackendContext::Sim(_)));
-        if simulated { $sim.await } else { $uring.await }
-    }};
+/// Calls a function of the current backend's `disk` and awaits it.
+macro_rules! on_disk {
+    ($name:ident($($argument:expr),*)) => {
+        match backend() {
+            Backend::Uring => uring::disk::$name($($argument),*).await,
+            #[cfg(feature = "glommio")]
+            Backend::Glommio => glommio::disk::$name($($argument),*).await,
+            Backend::Sim => sim::disk::$name($($argument),*).await,
+        }
+    };
+}
+
+/// The same where all backends on a real machine do it alike.
+macro_rules! on_names {
+    ($name:ident($($argument:expr),*)) => {
+        match backend() {
+            Backend::Sim => sim::disk::$name($($argument),*).await,
+            _ => system::names::$name($($argument),*).await,
+        }
+    };
 }
 
 impl File {
     /// Opens `path`.
     pub async fn open(path: &Path, options: OpenOptions) -> io::Result<File> {
-        Ok(File(on_backend!(async { uring::disk::File::open(path, options).await.map(FileInner::Uring) }, async {
-            sim::disk::File::open(path, options).await.map(FileInner::Sim)
-        })?))
+        Ok(File(match backend() {
+            Backend::Uring => FileInner::Uring(uring::disk::File::open(path, options).await?),
+            #[cfg(feature = "glommio")]
+            Backend::Glommio => FileInner::Glommio(glommio::disk::File::open(path, options).await?),
+            Backend::Sim => FileInner::Sim(sim::disk::File::open(path, options).await?),
+        }))
     }
 
     /// Reads into `buffer` (its whole length) from `offset`; returns the bytes read, fewer only at the end of file.
     pub async fn read_at(&self, buffer: AlignedBuf, offset: u64) -> (io::Result<usize>, AlignedBuf) {
         match &self.0 {
             FileInner::Uring(f) => f.read_at(buffer, offset).await,
+            #[cfg(feature = "glommio")]
+            FileInner::Glommio(f) => f.read_at(buffer, offset).await,
             FileInner::Sim(f) => f.read_at(buffer, offset).await,
         }
     }
@@ -56,6 +80,8 @@ impl File {
     pub async fn write_at(&self, buffer: AlignedBuf, offset: u64) -> (io::Result<()>, AlignedBuf) {
         match &self.0 {
             FileInner::Uring(f) => f.write_at(buffer, offset, false).await,
+            #[cfg(feature = "glommio")]
+            FileInner::Glommio(f) => f.write_at(buffer, offset, false).await,
             FileInner::Sim(f) => f.write_at(buffer, offset, false).await,
         }
     }
@@ -64,6 +90,8 @@ impl File {
     pub async fn write_durable(&self, buffer: AlignedBuf, offset: u64) -> (io::Result<()>, AlignedBuf) {
         match &self.0 {
             FileInner::Uring(f) => f.write_at(buffer, offset, true).await,
+            #[cfg(feature = "glommio")]
+            FileInner::Glommio(f) => f.write_at(buffer, offset, true).await,
             FileInner::Sim(f) => f.write_at(buffer, offset, true).await,
         }
     }
@@ -72,6 +100,8 @@ impl File {
     pub async fn sync(&self) -> io::Result<()> {
         match &self.0 {
             FileInner::Uring(f) => f.sync().await,
+            #[cfg(feature = "glommio")]
+            FileInner::Glommio(f) => f.sync().await,
             FileInner::Sim(f) => f.sync().await,
         }
     }
@@ -82,6 +112,8 @@ impl File {
     pub async fn allocate(&self, len: u64) -> io::Result<()> {
         match &self.0 {
             FileInner::Uring(f) => f.allocate(len).await,
+            #[cfg(feature = "glommio")]
+            FileInner::Glommio(f) => f.allocate(len).await,
             FileInner::Sim(f) => f.allocate(len).await,
         }
     }
@@ -91,6 +123,8 @@ impl File {
     pub async fn trim(&self, len: u64) -> io::Result<()> {
         match &self.0 {
             FileInner::Uring(f) => f.trim(len).await,
+            #[cfg(feature = "glommio")]
+            FileInner::Glommio(f) => f.trim(len).await,
             FileInner::Sim(f) => f.trim(len).await,
         }
     }
@@ -99,6 +133,8 @@ impl File {
     pub async fn len(&self) -> io::Result<u64> {
         match &self.0 {
             FileInner::Uring(f) => f.len().await,
+            #[cfg(feature = "glommio")]
+            FileInner::Glommio(f) => f.len().await,
             FileInner::Sim(f) => f.len().await,
         }
     }
@@ -106,42 +142,42 @@ impl File {
 
 /// Renames a file; durable after [`sync_dir`].
 pub async fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    on_backend!(uring::disk::rename(from, to), sim::disk::rename(from, to))
+    on_disk!(rename(from, to))
 }
 
 /// The absolute path without `.`, `..` and symbolic links; `NotFound` if nothing is there.
 pub async fn canonical(path: &Path) -> io::Result<PathBuf> {
-    on_backend!(uring::disk::canonical(path), sim::disk::canonical(path))
+    on_names!(canonical(path))
 }
 
 /// Gives a file a second name, of which there is none yet; durable after [`sync_dir`] of the new one's directory.
 pub async fn link(from: &Path, to: &Path) -> io::Result<()> {
-    on_backend!(uring::disk::link(from, to), sim::disk::link(from, to))
+    on_disk!(link(from, to))
 }
 
 /// Removes an empty directory; durable after [`sync_dir`] of its parent.
 pub async fn remove_dir(path: &Path) -> io::Result<()> {
-    on_backend!(uring::disk::remove_dir(path), sim::disk::remove_dir(path))
+    on_disk!(remove_dir(path))
 }
 
 /// Removes a file; durable after [`sync_dir`].
 pub async fn remove(path: &Path) -> io::Result<()> {
-    on_backend!(uring::disk::remove(path), sim::disk::remove(path))
+    on_disk!(remove(path))
 }
 
 /// Creates a directory and its missing parents; what it creates is durable when it returns.
 pub async fn create_dir_all(path: &Path) -> io::Result<()> {
-    on_backend!(uring::disk::create_dir_all(path), sim::disk::create_dir_all(path))
+    on_disk!(create_dir_all(path))
 }
 
 /// Makes creations, renames and removals in a directory durable.
 pub async fn sync_dir(path: &Path) -> io::Result<()> {
-    on_backend!(uring::disk::sync_dir(path), sim::disk::sync_dir(path))
+    on_disk!(sync_dir(path))
 }
 
 /// The paths of a directory's entries, sorted.
 pub async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
-    on_backend!(uring::disk::list_dir(path), sim::disk::list_dir(path))
+    on_names!(list_dir(path))
 }
 
 /// Bytes under a directory, and bytes that its disk has room for.
@@ -155,26 +191,27 @@ pub struct Space {
 
 /// How much a directory and what is below it takes; what vanishes meanwhile is left out. `NotFound` if there is none.
 pub async fn space(path: &Path) -> io::Result<Space> {
-    on_backend!(uring::disk::space(path), sim::disk::space(path))
+    on_names!(space(path))
 }
 
 /// The whole of a small file (at most `limit` bytes, else `InvalidData`); `NotFound` if there is none.
 pub async fn read_small(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
-    on_backend!(uring::disk::read_small(path, limit), sim::disk::read_small(path, limit))
+    on_names!(read_small(path, limit))
 }
 
 /// Replaces a small file durably and atomically: writes `path` with `.tmp` added, syncs, renames, syncs the directory.
 pub async fn replace_small(path: &Path, contents: &[u8]) -> io::Result<()> {
-    on_backend!(uring::disk::replace_small(path, contents), sim::disk::replace_small(path, contents))
+    on_names!(replace_small(path, contents))
 }
 
 /// Takes the exclusive lock (`flock`) of a file, created if missing; `WouldBlock` when another process (in simulation
 /// another live node) holds it.
 pub async fn lock(path: &Path) -> io::Result<Lock> {
     Ok(Lock {
-        _held: on_backend!(async { uring::disk::lock(path).await.map(LockInner::Uring) }, async {
-            sim::disk::lock(path).await.map(LockInner::Sim)
-        })?,
+        _held: match backend() {
+            Backend::Sim => LockInner::Sim(sim::disk::lock(path).await?),
+            _ => LockInner::Real(system::names::lock(path).await?),
+        },
     })
 }
 
@@ -184,6 +221,6 @@ pub struct Lock {
 }
 
 enum LockInner {
-    Uring(#[expect(dead_code, reason = "held for its Drop")] uring::disk::Lock),
+    Real(#[expect(dead_code, reason = "held for its Drop")] system::names::Lock),
     Sim(#[expect(dead_code, reason = "held for its Drop")] sim::disk::Lock),
 }

@@ -5,6 +5,8 @@
 //! when the node starts:
 //!
 //! * `uring`: one thread and one io_uring per shard (production);
+//! * `glommio`: one thread and one executor of the crate glommio per shard, if the feature `glommio` is on (a second,
+//!   independent implementation to hold the first against);
 //! * `sim`: many nodes and shards on one thread, virtual time, seeded scheduler, faulty disk and network.
 //!
 //! Invariants:
@@ -28,6 +30,8 @@ mod executor;
 pub mod fault;
 pub mod file;
 pub mod gate;
+#[cfg(feature = "glommio")]
+mod glommio;
 mod hash;
 pub mod local;
 pub mod machine;
@@ -38,6 +42,8 @@ pub mod shares;
 pub mod signal;
 pub mod sim;
 pub mod socket;
+mod start;
+mod system;
 pub mod time;
 pub mod uring;
 
@@ -47,4 +53,5 @@ pub use file::File;
 pub use hash::{HashMap, HashSet, hash64};
 pub use mesh::{Endpoint, Mesh, NodeId, ShardId, current_node, current_shard, shard_count};
 pub use socket::{Accepted, Listener, RecvBuf, Stream};
+pub use start::{Backend, Options, start};
 pub use time::{Instant, now, sleep, sleep_until, timeout, wall_micros};

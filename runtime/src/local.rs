@@ -2,7 +2,7 @@
 //!
 //! The node listens with [`crate::Listener::bind_local`]. A program that is no node asks with [`exchange`].
 
-use crate::uring::local;
+use crate::system::local;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;

@@ -4,10 +4,10 @@
 //! [`Mesh::attach`] once and holds the [`Endpoint`]. One queue per (from, to) pair keeps messages of a pair in order;
 //! order between pairs is not defined (and is shuffled in simulation). Messages are never lost while both shards live.
 //!
-//! `uring`: an SPSC ring per pair with cached indices, published once per loop turn; a sleeping peer is woken by
-//! `MSG_RING`, an awake one never. `sim`: delivery events with seeded delays.
+//! On a real machine: an SPSC ring per pair with cached indices, published once per loop turn; a sleeping peer is woken
+//! (by `MSG_RING` on `uring`), an awake one never. `sim`: delivery events with seeded delays.
 
-use crate::{context, sim, uring};
+use crate::{context, sim, system};
 use std::fmt;
 
 /// A node of a (simulated) cluster. A real process is one node, number 0.
@@ -43,23 +43,23 @@ pub fn shard_count() -> usize {
 pub struct Mesh<M>(MeshInner<M>);
 
 enum MeshInner<M> {
-    Uring(uring::mesh::Mesh<M>),
+    Real(system::mesh::Mesh<M>),
     Sim(sim::mesh::Mesh<M>),
 }
 
 impl<M> Clone for Mesh<M> {
     fn clone(&self) -> Self {
         Mesh(match &self.0 {
-            MeshInner::Uring(m) => MeshInner::Uring(m.clone()),
+            MeshInner::Real(m) => MeshInner::Real(m.clone()),
             MeshInner::Sim(m) => MeshInner::Sim(m.clone()),
         })
     }
 }
 
 impl<M: Send + 'static> Mesh<M> {
-    /// Queues of `capacity` messages (rounded up to a power of two) for `shards` shards on the `uring` backend.
+    /// Queues of `capacity` messages (rounded up to a power of two) for the `shards` shards of a real node.
     pub fn new(shards: usize, capacity: usize) -> Self {
-        Mesh(MeshInner::Uring(uring::mesh::Mesh::new(shards, capacity)))
+        Mesh(MeshInner::Real(system::mesh::Mesh::new(shards, capacity)))
     }
 
     /// The same for the simulator.
@@ -70,7 +70,7 @@ impl<M: Send + 'static> Mesh<M> {
     /// The current shard's end. Panics when called twice on one shard.
     pub fn attach(&self) -> Endpoint<M> {
         Endpoint(match &self.0 {
-            MeshInner::Uring(m) => EndpointInner::Uring(m.attach()),
+            MeshInner::Real(m) => EndpointInner::Real(m.attach()),
             MeshInner::Sim(m) => EndpointInner::Sim(m.attach()),
         })
     }
@@ -80,7 +80,7 @@ impl<M: Send + 'static> Mesh<M> {
 pub struct Endpoint<M>(EndpointInner<M>);
 
 enum EndpointInner<M> {
-    Uring(uring::mesh::Endpoint<M>),
+    Real(system::mesh::Endpoint<M>),
     Sim(sim::mesh::Endpoint<M>),
 }
 
@@ -88,7 +88,7 @@ impl<M: Send + 'static> Endpoint<M> {
     /// Queues `message` for `to`, or gives it back when that queue is full. `to` may not be the current shard.
     pub fn try_send(&self, to: ShardId, message: M) -> Result<(), M> {
         match &self.0 {
-            EndpointInner::Uring(e) => e.try_send(to, message),
+            EndpointInner::Real(e) => e.try_send(to, message),
             EndpointInner::Sim(e) => e.try_send(to, message),
         }
     }
@@ -96,7 +96,7 @@ impl<M: Send + 'static> Endpoint<M> {
     /// Queues `message` for `to`, waiting for space.
     pub async fn send(&self, to: ShardId, message: M) {
         match &self.0 {
-            EndpointInner::Uring(e) => e.send(to, message).await,
+            EndpointInner::Real(e) => e.send(to, message).await,
             EndpointInner::Sim(e) => e.send(to, message).await,
         }
     }
@@ -104,7 +104,7 @@ impl<M: Send + 'static> Endpoint<M> {
     /// The next message from any shard. Only one task of the shard may wait here.
     pub async fn recv(&self) -> (ShardId, M) {
         match &self.0 {
-            EndpointInner::Uring(e) => e.recv().await,
+            EndpointInner::Real(e) => e.recv().await,
             EndpointInner::Sim(e) => e.recv().await,
         }
     }
@@ -112,7 +112,7 @@ impl<M: Send + 'static> Endpoint<M> {
     /// The next message if one has arrived already: the receiving task drains with this before it waits again.
     pub fn try_recv(&self) -> Option<(ShardId, M)> {
         match &self.0 {
-            EndpointInner::Uring(e) => e.try_recv(),
+            EndpointInner::Real(e) => e.try_recv(),
             EndpointInner::Sim(e) => e.try_recv(),
         }
     }
@@ -120,7 +120,7 @@ impl<M: Send + 'static> Endpoint<M> {
     /// Messages this end has sent since it was attached.
     pub fn sent(&self) -> u64 {
         match &self.0 {
-            EndpointInner::Uring(e) => e.sent(),
+            EndpointInner::Real(e) => e.sent(),
             EndpointInner::Sim(e) => e.sent(),
         }
     }

@@ -1,12 +1,12 @@
-//! The only randomness, seeded per shard: from the operating system on `uring`, from the run's seed in simulation.
+//! The only randomness, seeded per shard: from the operating system, from the run's seed in simulation.
 
 use crate::context::{self, BackendContext};
 
 /// A uniformly random word.
 pub fn u64() -> u64 {
     context::with(|c| match &c.backend {
-        BackendContext::Uring(r) => r.random(),
         BackendContext::Sim(s) => s.random(),
+        _ => c.system().random(),
     })
 }
 

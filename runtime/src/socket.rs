@@ -1,30 +1,34 @@
 //! TCP. Received bytes come in buffers lent by the runtime; sent bytes gather in one queue per connection that is
 //! flushed once per loop turn.
 
-use crate::context::{self, BackendContext};
+use crate::context::{Backend, backend};
+#[cfg(feature = "glommio")]
+use crate::glommio;
 use crate::{sim, uring};
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::Path;
 
-/// A listening socket. On `uring` every shard may bind the same address (`SO_REUSEPORT` is not used: shards share one
-/// socket only by accepting on one shard and moving [`Accepted`] to another).
+/// A listening socket. An address is bound once (`SO_REUSEPORT` is not used): shards share one socket only by
+/// accepting on one shard and moving [`Accepted`] to another.
 pub struct Listener(ListenerInner);
 
 enum ListenerInner {
     Uring(uring::socket::Listener),
+    #[cfg(feature = "glommio")]
+    Glommio(glommio::socket::Listener),
     Sim(sim::network::Listener),
 }
 
 impl Listener {
     /// Binds and listens on `address` (port 0: any free port). `AddrInUse` and the like as the system gives them.
     pub async fn bind(address: SocketAddr) -> io::Result<Listener> {
-        let simulated = context::with(|c| matches!(c.backend, BackendContext::Sim(_)));
-        Ok(Listener(if simulated {
-            ListenerInner::Sim(sim::network::Listener::bind(address).await?)
-        } else {
-            ListenerInner::Uring(uring::socket::Listener::bind(address).await?)
+        Ok(Listener(match backend() {
+            Backend::Uring => ListenerInner::Uring(uring::socket::Listener::bind(address).await?),
+            #[cfg(feature = "glommio")]
+            Backend::Glommio => ListenerInner::Glommio(glommio::socket::Listener::bind(address).await?),
+            Backend::Sim => ListenerInner::Sim(sim::network::Listener::bind(address).await?),
         }))
     }
 
@@ -33,16 +37,20 @@ impl Listener {
     /// `AddrInUse` if another process listens there, `PermissionDenied` if the path's directory is not the user's alone,
     /// `Unsupported` in simulation.
     pub async fn bind_local(path: &Path) -> io::Result<Listener> {
-        if context::with(|c| matches!(c.backend, BackendContext::Sim(_))) {
-            return Err(io::Error::from(io::ErrorKind::Unsupported));
-        }
-        Ok(Listener(ListenerInner::Uring(uring::socket::Listener::bind_local(path).await?)))
+        Ok(Listener(match backend() {
+            Backend::Uring => ListenerInner::Uring(uring::socket::Listener::bind_local(path).await?),
+            #[cfg(feature = "glommio")]
+            Backend::Glommio => ListenerInner::Glommio(glommio::socket::Listener::bind_local(path).await?),
+            Backend::Sim => return Err(io::ErrorKind::Unsupported.into()),
+        }))
     }
 
     /// The address bound.
     pub fn local_address(&self) -> SocketAddr {
         match &self.0 {
             ListenerInner::Uring(l) => l.local_address(),
+            #[cfg(feature = "glommio")]
+            ListenerInner::Glommio(l) => l.local_address(),
             ListenerInner::Sim(l) => l.local_address(),
         }
     }
@@ -51,6 +59,8 @@ impl Listener {
     pub async fn accept(&self) -> io::Result<Accepted> {
         Ok(Accepted(match &self.0 {
             ListenerInner::Uring(l) => AcceptedInner::Uring(l.accept().await?),
+            #[cfg(feature = "glommio")]
+            ListenerInner::Glommio(l) => AcceptedInner::Glommio(l.accept().await?),
             ListenerInner::Sim(l) => AcceptedInner::Sim(l.accept().await?),
         }))
     }
@@ -61,6 +71,8 @@ pub struct Accepted(AcceptedInner);
 
 enum AcceptedInner {
     Uring(uring::socket::Accepted),
+    #[cfg(feature = "glommio")]
+    Glommio(glommio::socket::Accepted),
     Sim(sim::network::Accepted),
 }
 
@@ -69,6 +81,8 @@ impl Accepted {
     pub fn peer(&self) -> SocketAddr {
         match &self.0 {
             AcceptedInner::Uring(a) => a.peer(),
+            #[cfg(feature = "glommio")]
+            AcceptedInner::Glommio(a) => a.peer(),
             AcceptedInner::Sim(a) => a.peer(),
         }
     }
@@ -77,6 +91,8 @@ impl Accepted {
     pub fn attach(self) -> io::Result<Stream> {
         Ok(Stream(match self.0 {
             AcceptedInner::Uring(a) => StreamInner::Uring(a.attach()?),
+            #[cfg(feature = "glommio")]
+            AcceptedInner::Glommio(a) => StreamInner::Glommio(a.attach()?),
             AcceptedInner::Sim(a) => StreamInner::Sim(a.attach()?),
         }))
     }
@@ -87,17 +103,19 @@ pub struct Stream(StreamInner);
 
 enum StreamInner {
     Uring(uring::socket::Stream),
+    #[cfg(feature = "glommio")]
+    Glommio(glommio::socket::Stream),
     Sim(sim::network::Stream),
 }
 
 impl Stream {
     /// Connects to `address`, from `source` if given.
     pub async fn connect(address: SocketAddr, source: Option<SocketAddr>) -> io::Result<Stream> {
-        let simulated = context::with(|c| matches!(c.backend, BackendContext::Sim(_)));
-        Ok(Stream(if simulated {
-            StreamInner::Sim(sim::network::Stream::connect(address, source).await?)
-        } else {
-            StreamInner::Uring(uring::socket::Stream::connect(address, source).await?)
+        Ok(Stream(match backend() {
+            Backend::Uring => StreamInner::Uring(uring::socket::Stream::connect(address, source).await?),
+            #[cfg(feature = "glommio")]
+            Backend::Glommio => StreamInner::Glommio(glommio::socket::Stream::connect(address, source).await?),
+            Backend::Sim => StreamInner::Sim(sim::network::Stream::connect(address, source).await?),
         }))
     }
 
@@ -105,6 +123,8 @@ impl Stream {
     pub fn peer(&self) -> SocketAddr {
         match &self.0 {
             StreamInner::Uring(s) => s.peer(),
+            #[cfg(feature = "glommio")]
+            StreamInner::Glommio(s) => s.peer(),
             StreamInner::Sim(s) => s.peer(),
         }
     }
@@ -113,6 +133,8 @@ impl Stream {
     pub async fn recv(&self) -> io::Result<Option<RecvBuf>> {
         Ok(match &self.0 {
             StreamInner::Uring(s) => s.recv().await?.map(RecvInner::Uring),
+            #[cfg(feature = "glommio")]
+            StreamInner::Glommio(s) => s.recv().await?.map(RecvInner::Glommio),
             StreamInner::Sim(s) => s.recv().await?.map(RecvInner::Sim),
         }
         .map(RecvBuf))
@@ -122,6 +144,8 @@ impl Stream {
     pub fn write<R>(&self, f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         match &self.0 {
             StreamInner::Uring(s) => s.write(f),
+            #[cfg(feature = "glommio")]
+            StreamInner::Glommio(s) => s.write(f),
             StreamInner::Sim(s) => s.write(f),
         }
     }
@@ -130,6 +154,8 @@ impl Stream {
     pub fn queued(&self) -> usize {
         match &self.0 {
             StreamInner::Uring(s) => s.queued(),
+            #[cfg(feature = "glommio")]
+            StreamInner::Glommio(s) => s.queued(),
             StreamInner::Sim(s) => s.queued(),
         }
     }
@@ -138,6 +164,8 @@ impl Stream {
     pub async fn drained_to(&self, bytes: usize) -> io::Result<()> {
         match &self.0 {
             StreamInner::Uring(s) => s.drained_to(bytes).await,
+            #[cfg(feature = "glommio")]
+            StreamInner::Glommio(s) => s.drained_to(bytes).await,
             StreamInner::Sim(s) => s.drained_to(bytes).await,
         }
     }
@@ -146,6 +174,8 @@ impl Stream {
     pub fn pause(&self) {
         match &self.0 {
             StreamInner::Uring(s) => s.pause(),
+            #[cfg(feature = "glommio")]
+            StreamInner::Glommio(s) => s.pause(),
             StreamInner::Sim(s) => s.pause(),
         }
     }
@@ -154,6 +184,8 @@ impl Stream {
     pub fn resume(&self) {
         match &self.0 {
             StreamInner::Uring(s) => s.resume(),
+            #[cfg(feature = "glommio")]
+            StreamInner::Glommio(s) => s.resume(),
             StreamInner::Sim(s) => s.resume(),
         }
     }
@@ -162,6 +194,8 @@ impl Stream {
     pub fn shutdown(&self) {
         match &self.0 {
             StreamInner::Uring(s) => s.shutdown(),
+            #[cfg(feature = "glommio")]
+            StreamInner::Glommio(s) => s.shutdown(),
             StreamInner::Sim(s) => s.shutdown(),
         }
     }
@@ -172,6 +206,8 @@ pub struct RecvBuf(RecvInner);
 
 enum RecvInner {
     Uring(uring::socket::RecvBuf),
+    #[cfg(feature = "glommio")]
+    Glommio(glommio::socket::RecvBuf),
     Sim(Vec<u8>),
 }
 
@@ -181,6 +217,8 @@ impl Deref for RecvBuf {
     fn deref(&self) -> &[u8] {
         match &self.0 {
             RecvInner::Uring(b) => b,
+            #[cfg(feature = "glommio")]
+            RecvInner::Glommio(b) => b,
             RecvInner::Sim(b) => b,
         }
     }

@@ -1,4 +1,4 @@
-//! The conformance suite: one list of bodies, each run on the `uring` backend and in the simulator.
+//! The conformance suite: one list of bodies, each run on every backend: `uring`, `glommio` and the simulator.
 //!
 //! A body runs on every shard of one node (most have one shard). What it may use is in its [`World`]: a directory, an IP
 //! address, queues between the shards, a board to leave numbers on. It must not use the system directly.
@@ -16,9 +16,11 @@ mod tasks;
 #[path = "backend/world.rs"]
 mod world;
 
+#[cfg(feature = "glommio")]
+use world::on_glommio;
 use world::{on_sim, on_uring};
 
-/// Makes two tests, `uring::NAME` and `sim::NAME`, of each body; the number is how many shards run it.
+/// Makes the tests `uring::NAME`, `glommio::NAME` and `sim::NAME` of each body; the number is how many shards run it.
 macro_rules! conformance {
     ($($module:ident { $($name:ident: $shards:literal,)* })*) => {
         mod uring {
@@ -26,6 +28,15 @@ macro_rules! conformance {
                 #[test]
                 fn $name() {
                     super::on_uring($shards, super::$module::$name);
+                }
+            )*)*
+        }
+        #[cfg(feature = "glommio")]
+        mod glommio {
+            $($(
+                #[test]
+                fn $name() {
+                    super::on_glommio($shards, super::$module::$name);
                 }
             )*)*
         }
@@ -105,4 +116,6 @@ conformance! {
 #[test]
 fn unaligned_calls_are_refused() {
     on_uring(1, files::unaligned_calls_are_refused);
+    #[cfg(feature = "glommio")]
+    on_glommio(1, files::unaligned_calls_are_refused);
 }

@@ -44,7 +44,19 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum, Debug)]
 enum Backend {
+    /// Our own loop on io_uring
     Uring,
+    /// The crate glommio, to compare with
+    Glommio,
+}
+
+impl From<Backend> for runtime::Backend {
+    fn from(backend: Backend) -> runtime::Backend {
+        match backend {
+            Backend::Uring => runtime::Backend::Uring,
+            Backend::Glommio => runtime::Backend::Glommio,
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum, Debug)]
@@ -66,12 +78,18 @@ pub(crate) struct Settings {
     pub(crate) config: Config,
     pub(crate) shards: usize,
     pub(crate) cpus: Vec<usize>,
+    pub(crate) backend: runtime::Backend,
 }
 
 impl Arguments {
     /// Reads the configuration file and puts the arguments over it.
     pub(crate) fn settings(self) -> Result<Settings, ConfigError> {
-        let Backend::Uring = self.runtime;
+        let backend = runtime::Backend::from(self.runtime);
+        if !backend.is_built() {
+            return Err(ConfigError(
+                "--runtime glommio: this build has no glommio (feature `glommio` of `cli`)".into(),
+            ));
+        }
         let file = match &self.config {
             None => String::new(),
             Some(path) => runtime::machine::read_text(path, FILE_BYTES_MAX as u64)
@@ -102,7 +120,7 @@ impl Arguments {
         if shards == 0 || shards > SHARDS_MAX {
             return Err(ConfigError(format!("--cores {shards}: a number from 1 to {SHARDS_MAX} is needed")));
         }
-        Ok(Settings { config, shards, cpus })
+        Ok(Settings { config, shards, cpus, backend })
     }
 }
 
@@ -148,6 +166,16 @@ mod tests {
         assert_eq!(settings.config.native_port, 9999);
         assert_eq!(settings.config.rpc_address.to_string(), "127.0.0.9");
         assert_eq!((settings.config.memory_bytes, settings.config.num_tokens), (1 << 30, 4));
+        assert_eq!(settings.backend, runtime::Backend::Uring);
+    }
+
+    #[test]
+    fn a_backend_is_chosen_if_it_is_built() {
+        match settings(&["--runtime", "glommio"]) {
+            Ok(settings) => assert_eq!(settings.backend, runtime::Backend::Glommio),
+            Err(error) => assert!(!cfg!(feature = "glommio") && error.to_string().contains("no glommio"), "{error}"),
+        }
+        assert_eq!(settings(&["--runtime", "uring"]).expect("built").backend, runtime::Backend::Uring);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! [`tools`], or puts load on a server with [`load`].
 //!
 //! 1. Options from the command line, over those of the configuration file.
-//! 2. One shard per core on the `uring` runtime, each running [`server::Node::run`].
+//! 2. One shard per core on the runtime that `--runtime` names, each running [`server::Node::run`].
 //! 3. One line on standard output when the node serves; logs go to standard error.
 //!
 //! Exit codes: 0 after an orderly stop, 1 for a wrong option or configuration, 3 when data on disk cannot be trusted.
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
 }
 
 fn run(settings: Settings) -> Exit {
-    let Settings { config, shards, cpus } = settings;
+    let Settings { config, shards, cpus, backend } = settings;
     let shown = config.directory.display().to_string();
     let node = Node::new(config, shards, move |ready: &Ready| {
         let Ready { address, shard_aware, shards } = ready;
@@ -70,8 +70,8 @@ fn run(settings: Settings) -> Exit {
         );
         let _ = out.flush();
     });
-    let options = runtime::uring::Options { shards, cpus, spin: SPIN, helpers: HELPERS };
-    match runtime::uring::run(options, move |shard| node.clone().run(shard)) {
+    let options = runtime::Options { shards, cpus, spin: SPIN, helpers: HELPERS };
+    match runtime::start(backend, options, move |shard| node.clone().run(shard)) {
         Ok(exits) => exits.into_iter().max().unwrap_or(Exit::Stopped),
         Err(error) => {
             tracing::error!("the runtime did not start: {error}");

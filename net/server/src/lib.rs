@@ -72,7 +72,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node of `shards` shards on the `uring` backend; `ready` is called on shard 0 when it serves.
+    /// A node of `shards` shards of a real machine; `ready` is called on shard 0 when it serves.
     pub fn new(config: Config, shards: usize, ready: impl Fn(&Ready) + Send + Sync + 'static) -> Node {
         Node {
             settings: Arc::new(config.all_settings()),

@@ -113,7 +113,7 @@ impl Here {
             BackendContext::Sim(s) => {
                 Here { world: s.world.clone(), node: s.node.clone(), shard: s.index, now: s.now() }
             }
-            BackendContext::Uring(_) => panic!("a simulated operation outside the simulator"),
+            _ => panic!("a simulated operation outside the simulator"),
         })
     }
 

@@ -67,7 +67,7 @@ pub(crate) struct World {
 fn shard_of(context: &ShardContext) -> &Shard {
     match &context.backend {
         BackendContext::Sim(shard) => shard,
-        BackendContext::Uring(_) => unreachable!("the world holds simulated shards"),
+        _ => unreachable!("the world holds simulated shards"),
     }
 }
 

@@ -3,10 +3,8 @@
 //! Invariants: a sleeping flag is set only around the wait, and everything that could have arrived is looked at after
 //! setting it; `drain` ends only when no operation is under way.
 
-use super::disk::Admission;
+use super::doorbell::Doorbell;
 use super::lent::LentBuffers;
-use super::mesh::Hook;
-use super::node::{Node, monotonic};
 use super::operations::{Complete, Operation, OperationId, Operations, Payload, Running, Single};
 use super::ring::{Completion, Ring};
 use super::signal::{SignalState, Terminated};
@@ -14,7 +12,9 @@ use super::stream::Connection;
 use crate::context::{self, BackendContext};
 use crate::executor::Executor;
 use crate::mesh::ShardId;
-use crate::rng::Rng;
+use crate::system::Shard;
+use crate::system::node::{Bell, Node, monotonic};
+use crate::system::slice::run_slice;
 use crate::time::Instant;
 use io_uring::{cqueue, opcode, squeue, types};
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -22,13 +22,8 @@ use std::io;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-/// How long tasks run before connections are flushed and completions reaped again.
-const SLICE: Duration = Duration::from_micros(500);
-/// A poll longer than this is logged: it delays everything else on the core.
-const STALL: Duration = Duration::from_millis(1);
 /// Words of completions that belong to no operation.
 const WOKEN: u64 = u64::MAX;
 /// Plus the shard that `MSG_RING` did not reach.
@@ -52,13 +47,10 @@ pub(super) struct Core {
     pub(super) buffers: LentBuffers,
     operations: RefCell<Operations>,
     dirty: RefCell<Vec<Rc<Connection>>>,
-    hooks: RefCell<Vec<Rc<dyn Hook>>>,
-    wake: RefCell<Vec<ShardId>>,
-    pub(super) node: Arc<Node>,
-    pub(super) shard: ShardId,
-    random: RefCell<Rng>,
+    pub(super) system: Shard,
+    node: Arc<Node<Doorbell>>,
+    shard: ShardId,
     signal: Rc<SignalState>,
-    pub(super) admission: Admission,
     /// Where the kernel writes the event counter.
     event_count: UnsafeCell<u64>,
     completions: Cell<Vec<Completion>>,
@@ -72,28 +64,25 @@ pub(super) struct Core {
 pub(super) fn current() -> Rc<Core> {
     context::with(|c| match &c.backend {
         BackendContext::Uring(reactor) => reactor.core.clone(),
-        BackendContext::Sim(_) => panic!("a uring object is used in a simulation"),
+        _ => panic!("a uring object is used on another backend"),
     })
 }
 
 impl Reactor {
     /// Makes the ring of the calling thread.
-    pub(super) fn new(node: Arc<Node>, shard: ShardId) -> io::Result<Reactor> {
+    pub(super) fn new(node: Arc<Node<Doorbell>>, shard: ShardId) -> io::Result<Reactor> {
         let ring = Ring::new()?;
         let buffers = LentBuffers::register(&ring)?;
-        node.set_ring(shard, ring.fd());
+        node.bell(shard).set_ring(ring.fd());
         let core = Rc::new(Core {
             ring,
             buffers,
             operations: RefCell::default(),
             dirty: RefCell::default(),
-            hooks: RefCell::default(),
-            wake: RefCell::default(),
+            system: Shard::new(node.helpers.clone())?,
             node,
             shard,
-            random: RefCell::new(Rng::new(seed()?)),
             signal: Rc::default(),
-            admission: Admission::default(),
             event_count: UnsafeCell::new(0),
             completions: Cell::default(),
             stopping: Cell::new(false),
@@ -111,8 +100,14 @@ impl Reactor {
         self.core.node.wall_micros()
     }
 
-    pub(crate) fn random(&self) -> u64 {
-        self.core.random.borrow_mut().next_u64()
+    pub(crate) fn system(&self) -> &Shard {
+        &self.core.system
+    }
+
+    /// Operations under way; one is the wait for other threads.
+    #[cfg(test)]
+    pub(crate) fn under_way(&self) -> usize {
+        self.core.operations.borrow().len()
     }
 
     pub(crate) fn terminated(&self) -> Terminated {
@@ -127,7 +122,7 @@ impl Reactor {
             executor.fire_timers(now);
             core.reap();
             executor.drain_inbox();
-            core.hooks.borrow().iter().for_each(|hook| hook.deliver());
+            core.system.hooks.deliver();
             run_slice(executor);
             core.flush();
             core.publish();
@@ -141,7 +136,7 @@ impl Reactor {
     /// Ends every operation. The caller has dropped all tasks.
     pub(super) fn drain(&self, executor: &Executor) {
         let core = &self.core;
-        core.hooks.borrow_mut().clear();
+        core.system.hooks.clear();
         core.flush();
         core.stopping.set(true);
         let start = monotonic();
@@ -161,22 +156,6 @@ impl Reactor {
             core.flush();
         }
         executor.drain_inbox();
-    }
-}
-
-/// Polls ready tasks until there are none or the slice is over.
-fn run_slice(executor: &Executor) {
-    let mut before = monotonic();
-    let end = before.after(SLICE);
-    executor.slice_end.set(end);
-    while before < end && executor.poll_one() {
-        let after = monotonic();
-        executor.charge(after.since(before).as_nanos() as u64);
-        if !cfg!(debug_assertions) && after.since(before) > STALL {
-            let micros = after.since(before).as_micros() as u64;
-            tracing::warn!(shard = %executor.shard(), micros, "{} held its core", executor.last_polled());
-        }
-        before = after;
     }
 }
 
@@ -230,12 +209,6 @@ impl Core {
         unsafe { self.start(Operation::Silent, opcode::Close::new(types::Fd(descriptor)).build()) };
     }
 
-    /// Operations under way; one is the wait for other threads.
-    #[cfg(test)]
-    pub(super) fn under_way(&self) -> usize {
-        self.operations.borrow().len()
-    }
-
     /// Whether the shard is past its last task: nothing is armed again.
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.get()
@@ -251,10 +224,6 @@ impl Core {
         self.dirty.borrow_mut().push(connection);
     }
 
-    pub(super) fn add_hook(&self, hook: Rc<dyn Hook>) {
-        self.hooks.borrow_mut().push(hook);
-    }
-
     fn reap(self: &Rc<Core>) {
         let mut completions = self.completions.take();
         self.ring.reap(&mut completions);
@@ -268,7 +237,7 @@ impl Core {
         let Completion { user_data, result, flags } = completion;
         if user_data & NOT_WOKEN != 0 {
             if user_data != WOKEN && result < 0 {
-                self.node.write_event(ShardId(user_data as u16));
+                self.node.bell(ShardId(user_data as u16)).ring();
             }
             return;
         }
@@ -291,7 +260,7 @@ impl Core {
         if self.stopping.get() {
             return;
         }
-        let event = types::Fd(self.node.event(self.shard));
+        let event = types::Fd(self.node.bell(self.shard).event());
         let entry = opcode::Read::new(event, self.event_count.get().cast(), 8).build();
         // SAFETY: the word lives in the core, which outlives the ring in it and never moves; nobody else touches it.
         unsafe { self.start(Operation::Rouse, entry) };
@@ -314,36 +283,20 @@ impl Core {
     /// Shows the other shards what was queued for them and wakes those that sleep.
     #[expect(unsafe_code, reason = "see Ring::push")]
     fn publish(&self) {
-        let (mut published, mut detached) = (false, false);
-        for hook in self.hooks.borrow().iter() {
-            published |= hook.publish();
-            detached |= hook.is_detached();
-        }
-        if !published && !detached {
-            return;
-        }
-        fence(Ordering::SeqCst);
-        let mut wake = self.wake.borrow_mut();
-        self.hooks.borrow().iter().for_each(|hook| hook.peers_to_wake(&mut wake));
-        if detached {
-            self.hooks.borrow_mut().retain(|hook| !hook.is_detached());
-        }
-        for shard in wake.drain(..) {
+        self.system.hooks.publish(|shard| {
             if self.node.must_wake(shard) {
                 let word = NOT_WOKEN | shard.0 as u64;
-                let entry = opcode::MsgRingData::new(types::Fd(self.node.ring(shard)), 0, WOKEN, None).build();
+                let ring = types::Fd(self.node.bell(shard).target());
+                let entry = opcode::MsgRingData::new(ring, 0, WOKEN, None).build();
                 // SAFETY: the entry points to nothing; the other ring lives until all shards have stopped.
                 unsafe { self.ring.push(entry.user_data(word).flags(squeue::Flags::SKIP_SUCCESS)) };
             }
-        }
+        });
     }
 
     /// Whether anything waits for the loop to turn. Reads memory only.
     fn has_news(&self, executor: &Executor) -> bool {
-        self.ring.has_events()
-            || executor.inbox_filled()
-            || self.hooks.borrow().iter().any(|hook| hook.has_news())
-            || self.node.all_returned()
+        self.ring.has_events() || executor.inbox_filled() || self.system.hooks.has_news() || self.node.all_returned()
     }
 
     /// Submits; if there is nothing to do, spins and then sleeps until there is.
@@ -383,13 +336,4 @@ impl Core {
         }
         self.node.awake(self.shard);
     }
-}
-
-/// A seed from the system.
-#[expect(unsafe_code, reason = "std has no stable source of random bytes")]
-fn seed() -> io::Result<u64> {
-    let mut bytes = [0u8; 8];
-    // SAFETY: the pointer and length are those of the array.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if got == 8 { Ok(u64::from_le_bytes(bytes)) } else { Err(io::Error::last_os_error()) }
 }

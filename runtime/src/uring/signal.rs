@@ -1,56 +1,16 @@
-//! SIGTERM and SIGINT as a future: both are blocked on all threads and read from a descriptor in the ring.
+//! SIGTERM and SIGINT as a future: both are read from a descriptor in the ring.
 
 use super::operations::Operation;
 use super::reactor::Core;
+use crate::system::signal;
 use io_uring::{opcode, types};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::future::Future;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-
-/// The signals that ask for an orderly stop.
-#[expect(unsafe_code, reason = "signal sets have no safe wrapper")]
-fn stop_signals() -> libc::sigset_t {
-    // SAFETY: a set is initialised by sigemptyset before anything else reads it.
-    unsafe {
-        let mut set = std::mem::zeroed();
-        libc::sigemptyset(&mut set);
-        libc::sigaddset(&mut set, libc::SIGTERM);
-        libc::sigaddset(&mut set, libc::SIGINT);
-        set
-    }
-}
-
-/// Blocks the stop signals on this thread, and on those it starts, until dropped.
-pub(super) struct Blocked {
-    before: libc::sigset_t,
-}
-
-impl Blocked {
-    #[expect(unsafe_code, reason = "signal masks have no safe wrapper")]
-    pub(super) fn new() -> io::Result<Blocked> {
-        let set = stop_signals();
-        // SAFETY: both sets are valid; the second is written by the call.
-        unsafe {
-            let mut before = std::mem::zeroed();
-            match libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before) {
-                0 => Ok(Blocked { before }),
-                e => Err(io::Error::from_raw_os_error(e)),
-            }
-        }
-    }
-}
-
-impl Drop for Blocked {
-    #[expect(unsafe_code, reason = "signal masks have no safe wrapper")]
-    fn drop(&mut self) {
-        // SAFETY: the set was filled by the call that blocked.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
-    }
-}
 
 /// Whether a stop signal has come to this shard, and who waits for it.
 #[derive(Default)]
@@ -64,22 +24,12 @@ pub(super) struct SignalState {
 }
 
 impl SignalState {
-    #[expect(unsafe_code, reason = "signalfd has no safe wrapper")]
+    #[expect(unsafe_code, reason = "see Core::start")]
     fn arm(self: &Rc<SignalState>, core: &Core) -> io::Result<()> {
         let mut descriptor = self.descriptor.borrow_mut();
         let raw = match &*descriptor {
             Some(fd) => fd.as_raw_fd(),
-            None => {
-                let set = stop_signals();
-                // SAFETY: the set is valid; a descriptor it returns is new and ours.
-                let raw = unsafe { libc::signalfd(-1, &set, libc::SFD_CLOEXEC) };
-                if raw < 0 {
-                    return Err(io::Error::last_os_error());
-                }
-                // SAFETY: as above.
-                *descriptor = Some(unsafe { OwnedFd::from_raw_fd(raw) });
-                raw
-            }
+            None => descriptor.insert(signal::descriptor()?).as_raw_fd(),
         };
         let entry = opcode::Read::new(types::Fd(raw), self.info.get().cast(), size_of_val(&self.info) as u32).build();
         // SAFETY: the operation shares the state, so buffer and descriptor live until its completion; the buffer is

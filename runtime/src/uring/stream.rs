@@ -11,7 +11,8 @@
 use super::lent::{self, Received};
 use super::operations::{Operation, OperationId};
 use super::reactor::Core;
-use super::socket::{self, Descriptor, set_option};
+use super::socket::{self, Descriptor};
+use crate::system::address::{limit_linger, shut_down};
 use io_uring::{cqueue, opcode, squeue};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -29,8 +30,6 @@ const RECEIVED_MAX: usize = 32;
 const KEPT_BYTES: usize = 64 << 10;
 /// Bytes of one send; what is left follows in the next.
 const SEND_BYTES_MAX: usize = 1 << 30;
-/// How long a dropped connection may take to send what is queued, in milliseconds, before the system resets it.
-const LINGER_MILLIS: i32 = 10_000;
 
 pub(crate) struct Stream {
     connection: Rc<Connection>,
@@ -162,11 +161,9 @@ impl Stream {
         self.connection.arm();
     }
 
-    #[expect(unsafe_code, reason = "shutdown has no safe wrapper here")]
     pub(crate) fn shutdown(&self) {
         let connection = &self.connection;
-        // SAFETY: the descriptor is open.
-        unsafe { libc::shutdown(connection.descriptor.raw(), libc::SHUT_RDWR) };
+        shut_down(connection.descriptor.raw());
         connection.end_receiving(0);
         connection.break_off(libc::EPIPE);
     }
@@ -182,9 +179,7 @@ impl Drop for Stream {
         if connection.queued() > 0 {
             // SAFETY: the connection keeps the descriptor open.
             let socket = unsafe { BorrowedFd::borrow_raw(connection.descriptor.raw()) };
-            if let Err(e) = set_option(&socket, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, LINGER_MILLIS) {
-                tracing::debug!("no limit on closing a connection: {e}");
-            }
+            limit_linger(&socket);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The two worlds in which a body runs, and what it finds there.
+//! The worlds in which a body runs, and what it finds there.
 
 use runtime::sim::{Sim, Stop};
-use runtime::{Mesh, NodeId, ShardId, sim, uring};
+use runtime::{Backend, Mesh, NodeId, Options, ShardId, sim, start};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -81,16 +81,34 @@ impl World {
     }
 }
 
-/// Runs `body` on every shard of a real node.
+/// Runs `body` on every shard of a real node on our own ring.
 pub(crate) fn on_uring<F, Fut>(shards: usize, body: F)
+where
+    F: Fn(World) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ()> + 'static,
+{
+    on_machine(Backend::Uring, shards, body);
+}
+
+/// Runs `body` on every shard of a real node on glommio.
+#[cfg(feature = "glommio")]
+pub(crate) fn on_glommio<F, Fut>(shards: usize, body: F)
+where
+    F: Fn(World) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ()> + 'static,
+{
+    on_machine(Backend::Glommio, shards, body);
+}
+
+fn on_machine<F, Fut>(backend: Backend, shards: usize, body: F)
 where
     F: Fn(World) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = ()> + 'static,
 {
     let directory = tempfile::tempdir().unwrap();
     let world = World::new(directory.path().into(), Ipv4Addr::LOCALHOST.into(), Mesh::new(shards, MESH_CAPACITY));
-    let options = uring::Options { shards, ..uring::Options::default() };
-    let results = uring::run(options, move |_: ShardId| body(world.clone())).unwrap();
+    let options = Options { shards, ..Options::default() };
+    let results = start(backend, options, move |_: ShardId| body(world.clone())).unwrap();
     assert_eq!(results.len(), shards);
 }
 

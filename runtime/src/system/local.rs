@@ -16,7 +16,7 @@ const SOCKET_MODE: u32 = 0o600;
 
 /// A listening socket at `path`. `AddrInUse` if another process listens there; `PermissionDenied` if the directory is
 /// not the user's alone.
-pub(super) fn bind(path: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn bind(path: &Path) -> io::Result<OwnedFd> {
     let directory = path.parent().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     match std::fs::DirBuilder::new().mode(DIRECTORY_MODE).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),

@@ -2,6 +2,7 @@
 //!
 //! A job runs on one of a few threads of the node and its result wakes the task through the executor's inbox.
 
+use crate::context;
 use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,10 +13,10 @@ use std::thread::JoinHandle;
 
 type Job = Box<dyn FnOnce() + Send>;
 /// Where jobs wait; `None` ends one helper.
-pub(super) type JobQueue = flume::Sender<Option<Job>>;
+pub(crate) type JobQueue = flume::Sender<Option<Job>>;
 
 /// Jobs that may wait for a helper, per node; one more is refused.
-pub(super) const QUEUE_MAX: usize = 256;
+const QUEUE_MAX: usize = 256;
 
 pub(super) struct Pool {
     queue: JobQueue,
@@ -31,7 +32,7 @@ impl Pool {
             let thread = std::thread::Builder::new().name(format!("helper-{index}")).spawn(move || {
                 while let Ok(Some(job)) = jobs.recv() {
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
-                        super::abort(&format!("helper {index}"), &*panic);
+                        super::thread::abort(&format!("helper {index}"), &*panic);
                     }
                 }
             });
@@ -46,7 +47,7 @@ impl Pool {
         Ok(pool)
     }
 
-    pub(super) fn queue(&self) -> JobQueue {
+    pub(crate) fn queue(&self) -> JobQueue {
         self.queue.clone()
     }
 
@@ -66,11 +67,15 @@ struct Shared<T> {
     waiter: Option<Waker>,
 }
 
-/// Runs `call` on a helper thread. `WouldBlock` if too many calls wait already. A dropped future lets the call go on.
-pub(super) fn call<T: Send + 'static>(
-    queue: &JobQueue,
-    call: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Call<T> {
+/// Runs a blocking call on a helper thread of the current node. `WouldBlock` if too many calls wait already. A dropped
+/// future lets the call go on.
+pub(crate) async fn run<T: Send + 'static>(blocking: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    let running = context::with(|c| call(&c.system().helpers, blocking));
+    running.await
+}
+
+/// Queues `call` for a helper thread. `WouldBlock` if too many calls wait already. A dropped future lets the call go on.
+fn call<T: Send + 'static>(queue: &JobQueue, call: impl FnOnce() -> io::Result<T> + Send + 'static) -> Call<T> {
     let shared = Arc::new(Mutex::new(Shared { value: None, waiter: None }));
     let result = shared.clone();
     let job: Job = Box::new(move || {
@@ -91,7 +96,7 @@ pub(super) fn call<T: Send + 'static>(
     Call { shared }
 }
 
-pub(super) struct Call<T> {
+struct Call<T> {
     shared: Arc<Mutex<Shared<io::Result<T>>>>,
 }
 

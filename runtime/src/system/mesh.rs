@@ -1,21 +1,20 @@
-//! The mailboxes between shards: a queue per (from, to) pair, published once per turn; MSG_RING wakes a sleeping peer.
+//! The mailboxes between shards: a queue per (from, to) pair, published once per turn; a sleeping peer is woken.
 //!
-//! 1. Sending fills slots of the pair's queue; the reactor publishes the new tail at the end of the turn.
-//! 2. Receiving takes from the queues in turn; the reactor publishes the new head at the end of the turn.
-//! 3. Before it polls tasks, the reactor wakes the task that waits for messages if there are any, and the tasks that
-//!    wait for space in a queue if there is some.
+//! 1. Sending fills slots of the pair's queue; the backend's loop publishes the new tail at the end of the turn.
+//! 2. Receiving takes from the queues in turn; the loop publishes the new head at the end of the turn.
+//! 3. Before it polls tasks, the loop wakes the task that waits for messages if there are any, and the tasks that wait
+//!    for space in a queue if there is some.
 //!
 //! Invariants: see `spsc.rs`; each shard attaches once, which makes it the one producer and the one consumer of its
 //! queues.
 
-use super::reactor;
 use super::spsc::Queue;
 use crate::context;
 use crate::mesh::ShardId;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::{Poll, Waker};
 
 /// The most messages that a queue may be made for.
@@ -71,13 +70,56 @@ impl<M: Send + 'static> Mesh<M> {
             sent: Cell::new(0),
             detached: Cell::new(false),
         });
-        reactor::current().add_hook(state.clone());
+        context::with(|c| c.system().hooks.list.borrow_mut().push(state.clone()));
         Endpoint { state }
     }
 }
 
-/// What the reactor asks of an endpoint of any message type.
-pub(super) trait Hook {
+/// The endpoints of a shard, as the loop of its backend sees them.
+#[derive(Default)]
+pub(crate) struct Hooks {
+    list: RefCell<Vec<Rc<dyn Hook>>>,
+    peers: RefCell<Vec<ShardId>>,
+}
+
+impl Hooks {
+    /// Wakes the tasks for which there are messages or space.
+    pub(crate) fn deliver(&self) {
+        self.list.borrow().iter().for_each(|hook| hook.deliver());
+    }
+
+    /// Whether [`Hooks::deliver`] would wake anybody. Reads memory only.
+    pub(crate) fn has_news(&self) -> bool {
+        self.list.borrow().iter().any(|hook| hook.has_news())
+    }
+
+    /// Shows the other shards what was queued for them, and calls `wake` for each that has to be woken if it sleeps.
+    pub(crate) fn publish(&self, mut wake: impl FnMut(ShardId)) {
+        let (mut published, mut detached) = (false, false);
+        for hook in self.list.borrow().iter() {
+            published |= hook.publish();
+            detached |= hook.is_detached();
+        }
+        if !published && !detached {
+            return;
+        }
+        fence(Ordering::SeqCst);
+        let mut peers = self.peers.borrow_mut();
+        self.list.borrow().iter().for_each(|hook| hook.peers_to_wake(&mut peers));
+        if detached {
+            self.list.borrow_mut().retain(|hook| !hook.is_detached());
+        }
+        peers.drain(..).for_each(&mut wake);
+    }
+
+    /// Lets all endpoints go.
+    pub(crate) fn clear(&self) {
+        self.list.borrow_mut().clear();
+    }
+}
+
+/// What the loop asks of an endpoint of any message type.
+trait Hook {
     /// Shows the other shards what this one has sent and taken; true if there was anything.
     fn publish(&self) -> bool;
     /// After a publish and a fence: the shards that have to be woken if they sleep.
@@ -246,7 +288,7 @@ impl<M: Send + 'static> Endpoint<M> {
             if !waiters.iter().any(|waker| waker.will_wake(cx.waker())) {
                 waiters.push(cx.waker().clone());
             }
-            // Looked at by the peer after it has published its head; the reactor looks at the head again before it
+            // Looked at by the peer after it has published its head; the loop looks at the head again before it
             // sleeps, with a fence between.
             self.state.to(peer).waiting.store(true, Ordering::Relaxed);
             Poll::Pending
@@ -294,7 +336,7 @@ impl<M: Send + 'static> Endpoint<M> {
 
 impl<M> Drop for Endpoint<M> {
     fn drop(&mut self) {
-        // The reactor publishes once more, then lets go.
+        // The loop publishes once more, then lets go.
         self.state.detached.set(true);
     }
 }

@@ -1,0 +1,25 @@
+//! What ends the sleep of a shard: the waker of its driver, which glommio lets other threads use.
+
+use crate::system::node::Bell;
+use std::sync::Mutex;
+use std::task::Waker;
+
+#[derive(Default)]
+pub(super) struct DriverBell {
+    driver: Mutex<Option<Waker>>,
+}
+
+impl DriverBell {
+    /// Whom to wake from now on. Called by the shard's own thread.
+    pub(super) fn hang(&self, driver: Option<Waker>) {
+        *self.driver.lock().expect("nothing panics here") = driver;
+    }
+}
+
+impl Bell for DriverBell {
+    fn ring(&self) {
+        if let Some(driver) = &*self.driver.lock().expect("nothing panics here") {
+            driver.wake_by_ref();
+        }
+    }
+}

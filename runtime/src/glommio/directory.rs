@@ -1,0 +1,67 @@
+//! Names and directories: what glommio has by its own thread for blocking calls, the rest by those of the node.
+
+use super::core;
+use super::error;
+use crate::system::helper;
+use crate::system::names::name;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+/// Permission bits of new directories, before the umask.
+const DIRECTORY_MODE: u32 = 0o755;
+
+pub(crate) async fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    name(from)?;
+    name(to)?;
+    let (from, to) = (from.to_path_buf(), to.to_path_buf());
+    core::current().carry_out(async move { ::glommio::io::rename(from, to).await.map_err(error) }).await
+}
+
+pub(crate) async fn remove(path: &Path) -> io::Result<()> {
+    name(path)?;
+    let path = path.to_path_buf();
+    core::current().carry_out(async move { ::glommio::io::remove(path).await.map_err(error) }).await
+}
+
+pub(crate) async fn link(from: &Path, to: &Path) -> io::Result<()> {
+    let (from, to) = (from.to_path_buf(), to.to_path_buf());
+    helper::run(move || std::fs::hard_link(from, to)).await
+}
+
+pub(crate) async fn remove_dir(path: &Path) -> io::Result<()> {
+    let path = path.to_path_buf();
+    helper::run(move || std::fs::remove_dir(path)).await
+}
+
+pub(crate) async fn create_dir_all(path: &Path) -> io::Result<()> {
+    let path = path.to_path_buf();
+    helper::run(move || create(&path)).await
+}
+
+/// glommio syncs a directory with `fdatasync`, which need not cover its names.
+pub(crate) async fn sync_dir(path: &Path) -> io::Result<()> {
+    let path = path.to_path_buf();
+    helper::run(move || sync(&path)).await
+}
+
+/// Creates a directory and its missing parents, durably; no error if it is there already.
+fn create(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let mut made = std::fs::DirBuilder::new().mode(DIRECTORY_MODE).create(path);
+    if let (Err(e), Some(parent)) = (&made, parent)
+        && e.kind() == io::ErrorKind::NotFound
+    {
+        create(parent)?;
+        made = std::fs::DirBuilder::new().mode(DIRECTORY_MODE).create(path);
+    }
+    match made {
+        Ok(()) => sync(parent.unwrap_or(Path::new("."))),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+fn sync(path: &Path) -> io::Result<()> {
+    std::fs::File::open(path)?.sync_all()
+}

@@ -1,0 +1,232 @@
+//! Files through glommio: O_DIRECT reads and writes, durable writes, syncs.
+//!
+//! glommio does I/O only with buffers of its own, so that every transfer copies. It has no `RWF_DSYNC`: a durable write
+//! is a write and a sync.
+//!
+//! Invariants: buffer and file of an operation live in its task until it completes; after a failed sync or a failed
+//! durable write every call on that file fails.
+
+use super::core::{self, Core};
+pub(crate) use super::directory::{create_dir_all, link, remove, remove_dir, rename, sync_dir};
+use super::error;
+use crate::buffer::{ALIGNMENT, AlignedBuf};
+use crate::file;
+use crate::system::admission::permit;
+use crate::system::direct;
+use crate::system::names::name;
+use ::glommio::io::{BufferedFile, DmaFile, OpenOptions};
+use std::cell::Cell;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::rc::Rc;
+
+/// Permission bits of new files, before the umask.
+const FILE_MODE: libc::mode_t = 0o644;
+/// Bytes of one read or write, which is what a buffer of glommio takes; what is left follows in the next.
+const TRANSFER_BYTES_MAX: usize = 1 << 20;
+
+pub(crate) struct File {
+    state: Rc<FileState>,
+}
+
+struct FileState {
+    file: DmaFile,
+    poisoned: Cell<bool>,
+}
+
+impl File {
+    pub(crate) async fn open(path: &Path, options: file::OpenOptions) -> io::Result<File> {
+        name(path)?;
+        let path = path.to_path_buf();
+        let core = core::current();
+        let opened = core.clone().carry_out(async move {
+            let mut how = OpenOptions::new();
+            how.read(true).write(options.write).mode(FILE_MODE);
+            how.create(options.create).create_new(options.create && options.exclusive);
+            let named = how.buffered_open(&path).await.map_err(error)?;
+            // To open for direct I/O glommio looks at the name again, and panics if the file is not there any more.
+            // This one is, whatever becomes of the other.
+            probe(&core, &named, &path).await?;
+            let mut how = OpenOptions::new();
+            let file = how.read(true).write(options.write).dma_open(own_name(&named)).await.map_err(error);
+            named.close().await.map_err(error)?;
+            file
+        });
+        Ok(File { state: Rc::new(FileState { file: opened.await?, poisoned: Cell::new(false) }) })
+    }
+
+    pub(crate) async fn read_at(&self, buffer: AlignedBuf, offset: u64) -> (io::Result<usize>, AlignedBuf) {
+        if let Err(e) = self.check(&buffer, offset) {
+            return (Err(e), buffer);
+        }
+        let (state, permit) = (self.state.clone(), permit().await);
+        core::current()
+            .carry_out(async move {
+                let mut buffer = buffer;
+                let read = state.read(&mut buffer, offset).await;
+                drop(permit);
+                (read, buffer)
+            })
+            .await
+    }
+
+    pub(crate) async fn write_at(
+        &self,
+        buffer: AlignedBuf,
+        offset: u64,
+        durable: bool,
+    ) -> (io::Result<()>, AlignedBuf) {
+        if let Err(e) = self.check(&buffer, offset) {
+            return (Err(e), buffer);
+        }
+        let (state, permit) = (self.state.clone(), permit().await);
+        core::current()
+            .carry_out(async move {
+                let mut written = state.write(&buffer, offset).await;
+                if let Err(e) = &written
+                    && durable
+                    && !direct::is_refusal(e.raw_os_error().unwrap_or_default())
+                {
+                    state.poisoned.set(true);
+                }
+                if durable && written.is_ok() {
+                    written = state.sync().await;
+                }
+                drop(permit);
+                (written, buffer)
+            })
+            .await
+    }
+
+    pub(crate) async fn sync(&self) -> io::Result<()> {
+        self.usable()?;
+        let (state, permit) = (self.state.clone(), permit().await);
+        core::current()
+            .carry_out(async move {
+                let synced = state.sync().await;
+                drop(permit);
+                synced
+            })
+            .await
+    }
+
+    pub(crate) async fn allocate(&self, len: u64) -> io::Result<()> {
+        self.usable()?;
+        let (state, permit) = (self.state.clone(), permit().await);
+        core::current()
+            .carry_out(async move {
+                let allocated = again(async || state.file.pre_allocate(len, false).await.map_err(error)).await;
+                drop(permit);
+                allocated
+            })
+            .await
+    }
+
+    pub(crate) async fn trim(&self, len: u64) -> io::Result<()> {
+        self.usable()?;
+        direct::check_trim(self.len().await?, len)?;
+        let state = self.state.clone();
+        core::current().carry_out(async move { state.file.truncate(len).await.map_err(error) }).await
+    }
+
+    pub(crate) async fn len(&self) -> io::Result<u64> {
+        self.usable()?;
+        // glommio would ask by name, and names change.
+        direct::len(self.state.file.as_raw_fd())
+    }
+
+    fn usable(&self) -> io::Result<()> {
+        if self.state.poisoned.get() { Err(direct::poisoned()) } else { Ok(()) }
+    }
+
+    fn check(&self, buffer: &AlignedBuf, offset: u64) -> io::Result<()> {
+        self.usable()?;
+        direct::check(buffer, offset)
+    }
+}
+
+impl FileState {
+    async fn read(&self, buffer: &mut AlignedBuf, offset: u64) -> io::Result<usize> {
+        let wanted = buffer.len();
+        let mut at = 0;
+        loop {
+            let len = (wanted - at).min(TRANSFER_BYTES_MAX);
+            let read = again(async || self.file.read_at_aligned(offset + at as u64, len).await.map_err(error)).await?;
+            let n = read.len().min(len);
+            buffer[at..at + n].copy_from_slice(&read[..n]);
+            at += n;
+            // A piece that is not a whole number of blocks ends at the end of the file.
+            if n == 0 || at == wanted || !n.is_multiple_of(ALIGNMENT) {
+                return Ok(at);
+            }
+        }
+    }
+
+    async fn write(&self, buffer: &AlignedBuf, offset: u64) -> io::Result<()> {
+        let mut at = 0;
+        while at < buffer.len() {
+            let piece = &buffer[at..buffer.len().min(at + TRANSFER_BYTES_MAX)];
+            let written = again(async || {
+                let mut copy = self.file.alloc_dma_buffer(piece.len());
+                copy.as_bytes_mut().copy_from_slice(piece);
+                self.file.write_at(copy, offset + at as u64).await.map_err(error)
+            });
+            match written.await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                n => at += n,
+            }
+        }
+        Ok(())
+    }
+
+    async fn sync(&self) -> io::Result<()> {
+        let synced = self.file.fdatasync().await.map_err(error);
+        if synced.is_err() {
+            // The system may have dropped what it could not write: trying again would succeed and mean nothing.
+            self.poisoned.set(true);
+        }
+        synced
+    }
+}
+
+/// A name by which an open file is found whatever becomes of the others.
+fn own_name(file: &BufferedFile) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Has glommio find out whether the device of `file` can be polled for completions, once per device.
+///
+/// It would read from the first file that is opened, and take it for a yes if the read succeeds. That of an empty file
+/// or of a hole does without asking the device, and later ones fail. So it gets a file with contents.
+async fn probe(core: &Core, file: &BufferedFile, path: &Path) -> io::Result<()> {
+    let device = direct::device(file.as_raw_fd())?;
+    if !core.probed.borrow().contains(&device) {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Err(e) = probe_in(parent.unwrap_or(Path::new("."))).await {
+            tracing::warn!("files may fail: no file to try direct I/O with beside {}: {e}", path.display());
+        }
+        core.probed.borrow_mut().insert(device);
+    }
+    Ok(())
+}
+
+async fn probe_in(directory: &Path) -> io::Result<()> {
+    let mut how = OpenOptions::new();
+    let file = how.read(true).write(true).tmpfile(true).buffered_open(directory).await.map_err(error)?;
+    file.write_at(vec![0; ALIGNMENT], 0).await.map_err(error)?;
+    file.fdatasync().await.map_err(error)?;
+    let direct = OpenOptions::new().read(true).dma_open(own_name(&file)).await.map_err(error)?;
+    direct.close().await.map_err(error)?;
+    file.close().await.map_err(error)
+}
+
+/// Repeats a call that says no more than "again".
+async fn again<T>(call: impl AsyncFn() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call().await {
+            Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The backend on the crate `glommio`: one of its executors per shard, which runs one driver task.
+//!
+//! 1. The driver polls the shard's own tasks for a slice, flushes dirty connections, publishes the queues to other
+//!    shards, and gives the thread back to glommio: for one look at the rings if there is more to do, else until
+//!    something rouses it.
+//! 2. Everything that waits for the kernel is a task of glommio of its own, which does what a slot of a ring does in
+//!    `uring`: it owns what the kernel may touch until the operation has ended, whoever drops the future that waits.
+//! 3. What such a task completes wakes a task of the shard and then the driver.
+//!
+//! * `core.rs`: what a shard has; `driver.rs`: the driver; `work.rs`: operations; `bell.rs`: the end of a shard's sleep.
+//! * `socket.rs`, `stream.rs`: listeners and connections. `disk.rs`, `directory.rs`: files and names.
+//! * `signal.rs`: orderly termination.
+//!
+//! Threads, queues between shards and blocking calls are those of `system/`. Differences to `uring`, which stays the one
+//! for production: received bytes are copied, buffers of files are copied, a durable write is a write and a sync, an
+//! idle shard spins only if it is pinned, and a file system without direct I/O is an error.
+//!
+//! Invariants: everything of a shard is touched by its thread alone, except `Node`, the queues between shards and the
+//! executor's inbox. Signals: `SIGPIPE` is ignored (as Rust programs do), glommio sends without `MSG_NOSIGNAL`.
+
+mod bell;
+mod core;
+mod directory;
+pub(crate) mod disk;
+mod driver;
+pub(crate) mod signal;
+pub(crate) mod socket;
+mod stream;
+mod work;
+
+use self::core::Core;
+use crate::context::{self, BackendContext, ShardContext};
+use crate::executor::{self, Executor};
+use crate::mesh::{NodeId, ShardId};
+use crate::system::Options;
+use crate::system::node::Node;
+use crate::system::thread::{self, abort};
+use ::glommio::{GlommioError, LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
+use bell::DriverBell;
+use std::cell::RefCell;
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Bytes of buffers for files that are registered with each of an executor's three rings. They count as locked memory;
+/// what is larger or too much for them is allocated.
+const IO_MEMORY_BYTES: usize = 1 << 20;
+/// Entries of each of the three rings.
+const RING_DEPTH: usize = 256;
+
+/// The shard's handle on its core; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Reactor {
+    core: Rc<Core>,
+}
+
+/// Runs `main` on every shard, as [`crate::start`] says.
+pub(crate) fn run<F, Fut, T>(options: Options, main: F) -> io::Result<Vec<T>>
+where
+    F: Fn(ShardId) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = T> + 'static,
+    T: Send + 'static,
+{
+    thread::run(options, || Ok(DriverBell::default()), move |node, shard, cpu| run_shard(node, shard, cpu, &main))
+}
+
+/// The life of one shard; `None` if another shard could not start.
+fn run_shard<F, Fut, T>(
+    node: Arc<Node<DriverBell>>,
+    shard: ShardId,
+    cpu: Option<usize>,
+    main: &F,
+) -> io::Result<Option<T>>
+where
+    F: Fn(ShardId) -> Fut,
+    Fut: Future<Output = T> + 'static,
+    T: 'static,
+{
+    let prepared = make_executor(&node, cpu).and_then(|glommio| Ok((glommio, Core::new(node.clone(), shard)?)));
+    let (glommio, core) = match prepared {
+        Ok(prepared) => prepared,
+        Err(e) => {
+            node.start.fail();
+            return Err(io::Error::new(e.kind(), format!("shard {shard}: {e}")));
+        }
+    };
+    if !node.start.ready(node.shards()) {
+        return Ok(None);
+    }
+    let rouse_node = node.clone();
+    let executor = Executor::new(NodeId(0), shard, node.shards(), move || rouse_node.rouse(shard));
+    let backend = BackendContext::Glommio(Reactor { core: core.clone() });
+    let context = Rc::new(ShardContext { executor, backend });
+    let result = Rc::new(RefCell::new(None));
+    let life = async {
+        let entered = context::enter(Some(context.clone()));
+        {
+            let (result, node) = (result.clone(), node.clone());
+            let main = main(shard);
+            drop(executor::spawn(async move {
+                *result.borrow_mut() = Some(main.await);
+                node.main_returned();
+            }));
+        }
+        driver::run(&core, &context.executor).await;
+        drop(entered);
+        context.executor.drop_tasks();
+        let ended = driver::drain(&core, &context.executor).await;
+        // No shard sends wake-ups any more once all have come here, so that the executors may go.
+        node.stopped.wait();
+        node.bell(shard).hang(None);
+        ended
+    };
+    let ended = match catch_unwind(AssertUnwindSafe(|| glommio.run(life))) {
+        Ok(ended) => ended,
+        Err(panic) => abort(&format!("shard {shard}, {}", context.executor.last_polled()), &*panic),
+    };
+    if !ended {
+        // The kernel may still write into what the operations own.
+        std::mem::forget((core, glommio));
+    }
+    let result = result.borrow_mut().take();
+    Ok(result)
+}
+
+fn make_executor(node: &Node<DriverBell>, cpu: Option<usize>) -> io::Result<LocalExecutor> {
+    let placement = cpu.map_or(Placement::Unbound, Placement::Fixed);
+    LocalExecutorBuilder::new(placement)
+        .io_memory(IO_MEMORY_BYTES)
+        .ring_depth(RING_DEPTH)
+        // Not where the shard is pinned, which is the default.
+        .blocking_thread_pool_placement(PoolPlacement::Unbound(1))
+        .spin_before_park(node.spin)
+        .make()
+        .map_err(|e| match e {
+            GlommioError::BuilderError(_) => io::Error::new(io::ErrorKind::InvalidInput, e.to_string()),
+            e => error(e),
+        })
+}
+
+/// An error as the system gave it, if it did.
+fn error(e: GlommioError<()>) -> io::Error {
+    e.raw_os_error().map_or_else(|| e.into(), io::Error::from_raw_os_error)
+}

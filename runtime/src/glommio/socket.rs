@@ -1,0 +1,250 @@
+//! Listeners and outgoing connections.
+
+use super::core::{self, Core};
+use super::error;
+pub(crate) use super::stream::{RecvBuf, Stream};
+use super::work::UnderWay;
+use crate::system::address::{NOWHERE, SocketAddress, address_of, connecting, listening, shut_down};
+use crate::system::{helper, local};
+use ::glommio::net::{TcpListener, TcpStream};
+use futures_io::AsyncWrite;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// Accepted connections that wait for a task; beyond this the system's queue holds them.
+const ACCEPTED_MAX: usize = 1024;
+/// How long an `accept` that failed takes.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+pub(crate) struct Listener {
+    state: Rc<ListenerState>,
+    address: SocketAddr,
+    /// Of a socket with a path.
+    path: Option<PathBuf>,
+}
+
+/// What the accepting task of glommio and the tasks that wait for connections share.
+struct ListenerState {
+    core: Rc<Core>,
+    listener: TcpListener,
+    raw: RawFd,
+    /// Whether it has a path instead of an address.
+    local: bool,
+    ready: RefCell<VecDeque<io::Result<Accepted>>>,
+    waiters: RefCell<Vec<Waker>>,
+    /// The accepting task while it waits for room or for the next `accept` after an error.
+    held: RefCell<Option<Waker>>,
+    failed: Cell<bool>,
+    closed: Cell<bool>,
+}
+
+impl Listener {
+    pub(crate) async fn bind(address: SocketAddr) -> io::Result<Listener> {
+        let socket = listening(address)?;
+        let address = address_of(&socket, libc::getsockname)?;
+        Ok(Listener { state: ListenerState::listen(socket, false), address, path: None })
+    }
+
+    pub(crate) async fn bind_local(path: &Path) -> io::Result<Listener> {
+        let own = path.to_path_buf();
+        let socket = helper::run(move || local::bind(&own)).await?;
+        Ok(Listener { state: ListenerState::listen(socket, true), address: NOWHERE, path: Some(path.into()) })
+    }
+
+    pub(crate) fn local_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) async fn accept(&self) -> io::Result<Accepted> {
+        let state = &self.state;
+        let accepted = std::future::poll_fn(|cx| {
+            let next = state.ready.borrow_mut().pop_front();
+            if !matches!(next, Some(Err(_))) && state.ready.borrow().len() < ACCEPTED_MAX / 2 {
+                state.go_on();
+            }
+            if let Some(next) = next {
+                return Poll::Ready(next);
+            }
+            let mut waiters = state.waiters.borrow_mut();
+            if !waiters.iter().any(|waker| waker.will_wake(cx.waker())) {
+                waiters.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
+        if accepted.is_err() {
+            // No descriptors or no memory: the connection stays in the system's queue, and asking again at once would
+            // find the same.
+            crate::time::sleep(ACCEPT_PAUSE).await;
+        }
+        accepted
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // A path that stays is recognised as left behind by the next to bind it.
+            let _ = std::fs::remove_file(path);
+        }
+        self.state.closed.set(true);
+        // Frees the port at once and ends the accept; the descriptor is closed when it has ended.
+        shut_down(self.state.raw);
+        self.state.go_on();
+    }
+}
+
+impl ListenerState {
+    /// glommio accepts for sockets with a path as for any other.
+    #[expect(unsafe_code, reason = "glommio takes a descriptor by number")]
+    fn listen(socket: OwnedFd, local: bool) -> Rc<ListenerState> {
+        let raw = socket.as_raw_fd();
+        let state = Rc::new(ListenerState {
+            core: core::current(),
+            // SAFETY: the descriptor is open and given away.
+            listener: unsafe { TcpListener::from_raw_fd(socket.into_raw_fd()) },
+            raw,
+            local,
+            ready: RefCell::default(),
+            waiters: RefCell::default(),
+            held: RefCell::default(),
+            failed: Cell::new(false),
+            closed: Cell::new(false),
+        });
+        let under_way = UnderWay::new(&state.core);
+        let accepting = state.clone();
+        let task = ::glommio::spawn_local(async move {
+            accepting.accept_all().await;
+            drop(under_way);
+        });
+        drop(task.detach());
+        state
+    }
+
+    /// Lets the accepting task go on.
+    fn go_on(&self) {
+        self.failed.set(false);
+        let held = self.held.borrow_mut().take();
+        held.into_iter().for_each(Waker::wake);
+    }
+
+    async fn accept_all(&self) {
+        loop {
+            let room = std::future::poll_fn(|cx| {
+                if self.closed.get() {
+                    return Poll::Ready(false);
+                }
+                if !self.failed.get() && self.ready.borrow().len() < ACCEPTED_MAX {
+                    return Poll::Ready(true);
+                }
+                *self.held.borrow_mut() = Some(cx.waker().clone());
+                Poll::Pending
+            });
+            if !room.await {
+                return;
+            }
+            let accepted = match self.listener.shared_accept().await.map_err(error) {
+                Ok(accepted) => own(accepted.bind_to_executor()),
+                Err(e) => Err(e),
+            };
+            if self.closed.get() {
+                return;
+            }
+            self.accepted(accepted);
+        }
+    }
+
+    fn accepted(&self, accepted: io::Result<OwnedFd>) {
+        match accepted {
+            Ok(descriptor) => {
+                let peer = match self.local {
+                    true => local::is_friend(&descriptor).then_some(NOWHERE),
+                    // A peer that has left already has no address any more, and is of no interest.
+                    false => address_of(&descriptor, libc::getpeername).ok(),
+                };
+                if let Some(peer) = peer {
+                    self.ready.borrow_mut().push_back(Ok(Accepted { descriptor, peer }));
+                }
+            }
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNABORTED | libc::EINTR | libc::EAGAIN)) => {}
+            Err(e) => {
+                // Goes on with the next `accept`, so that a lack of descriptors does not spin here.
+                self.failed.set(true);
+                self.ready.borrow_mut().push_back(Err(e));
+            }
+        }
+        let waiters = std::mem::take(&mut *self.waiters.borrow_mut());
+        self.core.wake(waiters);
+    }
+}
+
+/// A descriptor of our own for a connection: one that glommio accepted belongs to nobody or to one of its executors.
+#[expect(unsafe_code, reason = "glommio lends a descriptor by number")]
+fn own(stream: TcpStream) -> io::Result<OwnedFd> {
+    // SAFETY: the stream keeps the descriptor open during the call.
+    unsafe { BorrowedFd::borrow_raw(stream.as_raw_fd()) }.try_clone_to_owned()
+}
+
+pub(crate) struct Accepted {
+    descriptor: OwnedFd,
+    peer: SocketAddr,
+}
+
+impl Accepted {
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    pub(crate) fn attach(self) -> io::Result<Stream> {
+        Ok(Stream::new(core::current(), stream_of(self.descriptor), self.peer))
+    }
+}
+
+#[expect(unsafe_code, reason = "glommio takes a descriptor by number")]
+fn stream_of(socket: OwnedFd) -> TcpStream {
+    // SAFETY: the descriptor is open and given away.
+    unsafe { TcpStream::from_raw_fd(socket.into_raw_fd()) }
+}
+
+/// An outgoing connection, bound to `source` if given. glommio's own `connect` binds to nothing.
+pub(super) async fn connect(address: SocketAddr, source: Option<SocketAddr>) -> io::Result<Stream> {
+    let core = core::current();
+    let socket = connecting(address, source)?;
+    begin_to_connect(&socket, address)?;
+    let connected = core.attempt(async move {
+        let mut stream = stream_of(socket);
+        // Sending nothing waits for the connection to be there, and tells why it is not.
+        std::future::poll_fn(|cx| send_nothing(&mut stream, cx)).await?;
+        Ok::<_, io::Error>(stream)
+    });
+    Ok(Stream::new(core.clone(), connected.await?, address))
+}
+
+fn send_nothing(stream: &mut TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    Pin::new(stream).poll_write(cx, &[])
+}
+
+/// Starts a connection that is established in the background.
+#[expect(unsafe_code, reason = "fcntl and connect have no safe wrappers here")]
+fn begin_to_connect(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
+    let (raw, address) = (socket.as_raw_fd(), SocketAddress::new(address));
+    // SAFETY: the calls take numbers, and an address of its family with its length.
+    let result = unsafe {
+        match libc::fcntl(raw, libc::F_SETFL, libc::O_RDWR | libc::O_NONBLOCK) {
+            0 => libc::connect(raw, address.pointer(), address.len),
+            failed => failed,
+        }
+    };
+    match io::Error::last_os_error() {
+        e if result != 0 && e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,25 @@
+//! The line per class that reads, writes and syncs wait in, so that background work cannot fill the device's queue.
+
+use crate::context;
+use crate::executor::CLASSES;
+use crate::gate::{Permit, Semaphore};
+
+/// Operations under way at once per shard and class (foreground, log, flush, streaming, background).
+const IN_FLIGHT_MAX: [u64; CLASSES] = [256, 64, 32, 32, 32];
+
+pub(crate) struct Admission([Semaphore; CLASSES]);
+
+impl Default for Admission {
+    fn default() -> Admission {
+        Admission(IN_FLIGHT_MAX.map(Semaphore::new))
+    }
+}
+
+/// A place among the operations of the current task's class, to be held until the operation completes.
+pub(crate) async fn permit() -> Permit {
+    let line = context::with(|c| {
+        let class = c.executor.last_polled().class();
+        c.system().admission.0[class as usize].clone()
+    });
+    line.acquire(1).await
+}

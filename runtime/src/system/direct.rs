@@ -1,0 +1,58 @@
+//! What direct I/O asks of its arguments, and what its errors mean.
+
+use crate::buffer::{ALIGNMENT, AlignedBuf};
+use std::io;
+use std::os::fd::RawFd;
+
+/// `InvalidInput` unless length and offset are multiples of [`ALIGNMENT`].
+pub(crate) fn check(buffer: &AlignedBuf, offset: u64) -> io::Result<()> {
+    if !buffer.len().is_multiple_of(ALIGNMENT) || !offset.is_multiple_of(ALIGNMENT as u64) {
+        let text = "direct I/O needs offsets and lengths that are multiples of 4096";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    Ok(())
+}
+
+/// `InvalidInput` unless a file of `now` bytes may be trimmed to `len`.
+pub(crate) fn check_trim(now: u64, len: u64) -> io::Result<()> {
+    if len > now || now - len >= ALIGNMENT as u64 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a trim cuts less than a page"));
+    }
+    Ok(())
+}
+
+/// The error of every call on a file whose sync has failed.
+pub(crate) fn poisoned() -> io::Error {
+    io::Error::other("an earlier sync of this file failed")
+}
+
+/// Whether a failed durable write says that nothing was tried, rather than that the device failed.
+pub(crate) fn is_refusal(e: i32) -> bool {
+    matches!(
+        e,
+        libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EINVAL | libc::EBADF | libc::ENOMEM | libc::EOPNOTSUPP
+    )
+}
+
+/// The length of an open file in bytes.
+pub(crate) fn len(descriptor: RawFd) -> io::Result<u64> {
+    Ok(stat(descriptor)?.st_size as u64)
+}
+
+/// The device that an open file is on.
+#[cfg(feature = "glommio")]
+pub(crate) fn device(descriptor: RawFd) -> io::Result<u64> {
+    Ok(stat(descriptor)?.st_dev)
+}
+
+#[expect(unsafe_code, reason = "fstat has no safe wrapper here")]
+fn stat(descriptor: RawFd) -> io::Result<libc::stat> {
+    // SAFETY: a stat is plain bytes, which the call writes.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        if libc::fstat(descriptor, &mut stat) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(stat)
+    }
+}

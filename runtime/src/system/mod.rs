@@ -1,0 +1,55 @@
+//! What the backends on a real machine share; how they wait and do I/O is their own.
+//!
+//! * `thread.rs`: a thread per shard; `node.rs`: what they share, asleep and awake; `slice.rs`: running tasks.
+//! * `mesh.rs`, `spsc.rs`: queues between shards.
+//! * `helper.rs`, `names.rs`: blocking calls on helper threads; `direct.rs`, `admission.rs`: rules of direct I/O.
+//! * `address.rs`, `local.rs`: sockets; `signal.rs`: the stop signals.
+
+pub(crate) mod address;
+pub(crate) mod admission;
+pub(crate) mod direct;
+pub(crate) mod helper;
+pub(crate) mod local;
+pub(crate) mod mesh;
+pub(crate) mod names;
+pub(crate) mod node;
+pub(crate) mod signal;
+pub(crate) mod slice;
+mod spsc;
+#[cfg(test)]
+mod tests;
+pub(crate) mod thread;
+
+use crate::rng::Rng;
+use std::cell::RefCell;
+use std::io;
+pub use thread::Options;
+
+/// What a shard of any of these backends has.
+pub(crate) struct Shard {
+    pub(crate) hooks: mesh::Hooks,
+    pub(crate) admission: admission::Admission,
+    pub(crate) helpers: helper::JobQueue,
+    random: RefCell<Rng>,
+}
+
+impl Shard {
+    /// Of the node whose helpers take jobs from `helpers`. An error if the system has no random bytes.
+    pub(crate) fn new(helpers: helper::JobQueue) -> io::Result<Shard> {
+        let random = RefCell::new(Rng::new(seed()?));
+        Ok(Shard { hooks: mesh::Hooks::default(), admission: admission::Admission::default(), helpers, random })
+    }
+
+    pub(crate) fn random(&self) -> u64 {
+        self.random.borrow_mut().next_u64()
+    }
+}
+
+/// A seed from the system.
+#[expect(unsafe_code, reason = "std has no stable source of random bytes")]
+fn seed() -> io::Result<u64> {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the pointer and length are those of the array.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got == 8 { Ok(u64::from_le_bytes(bytes)) } else { Err(io::Error::last_os_error()) }
+}
