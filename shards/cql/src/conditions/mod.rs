@@ -63,7 +63,11 @@ impl<'c> Place<'c> {
         markers: &mut Markers<'_>,
     ) -> Result<Place<'c>> {
         let name = &column.name;
+        let not_a_collection =
+            || Failure::invalid(format!("Invalid element access syntax for non-collection column {name}"));
         Ok(match (part, &column.cql_type) {
+            // In the type of such a column Cassandra sees no collection.
+            (ast::ConditionPart::Element(_), _) if column.descending => return Err(not_a_collection()),
             (ast::ConditionPart::Whole, cql_type) => Place { part: ConditionPart::Whole, name: name.clone(), cql_type },
             (ast::ConditionPart::Element(index), CqlType::List { element, .. }) => {
                 let receiver = Receiver { scope, name: &format!("idx({name})"), cql_type: &CqlType::Int };
@@ -78,11 +82,7 @@ impl<'c> Place<'c> {
             (ast::ConditionPart::Element(_), CqlType::Set { .. }) => {
                 return Err(Failure::invalid(format!("Invalid element access syntax for set column {name}")));
             }
-            (ast::ConditionPart::Element(_), _) => {
-                return Err(Failure::invalid(format!(
-                    "Invalid element access syntax for non-collection column {name}"
-                )));
-            }
+            (ast::ConditionPart::Element(_), _) => return Err(not_a_collection()),
             (ast::ConditionPart::Field(field), CqlType::User { definition, .. }) => {
                 let Some(at) = definition.field_index(field) else {
                     return Err(Failure::invalid(format!("Unknown field {field} for column {name}")));
@@ -95,6 +95,11 @@ impl<'c> Place<'c> {
             }
         })
     }
+}
+
+/// What a condition sees of a column's type: of one that descends no collection.
+fn seen<'c>(column: &Column, cql_type: &'c CqlType) -> &'c CqlType {
+    if column.descending { &CqlType::Blob } else { cql_type }
 }
 
 fn prepare_test(
@@ -124,7 +129,7 @@ fn prepare_test(
         ast::ConditionTest::Contains(term) => {
             let name = &column.name;
             let (CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Map { value: element, .. }) =
-                place.cql_type
+                seen(column, place.cql_type)
             else {
                 return Err(Failure::invalid(format!("Cannot use CONTAINS on non-collection column {name}")));
             };
@@ -133,7 +138,7 @@ fn prepare_test(
         }
         ast::ConditionTest::ContainsKey(term) => {
             let name = &column.name;
-            let CqlType::Map { key, .. } = place.cql_type else {
+            let CqlType::Map { key, .. } = seen(column, place.cql_type) else {
                 return Err(Failure::invalid(format!("Cannot use CONTAINS KEY on non-map column {name}")));
             };
             let receiver = Receiver { scope, name: &format!("key({name})"), cql_type: key };
