@@ -313,6 +313,12 @@ impl Generator {
         let timestamp = self.timestamp(true);
         let using =
             if stamped { format!(" USING TIMESTAMP {}", self.number_term(timestamp, 8)) } else { String::new() };
+        // Whether Cassandra counts before or after a deletion of the same batch is chance.
+        let weights = match counters && self.dice.one_in(6) {
+            true => [0, 0, 1],
+            false if counters => [5, 4, 0],
+            false => [5, 4, 2],
+        };
         let mut parts = Vec::new();
         for _ in 0..self.dice.below(BATCH_MAX) + 1 {
             let mut at = if self.dice.percent(70) { table } else { self.dice.below(self.tables.len()) };
@@ -320,7 +326,7 @@ impl Generator {
             if other.clocked != clocked || other.counters != counters && !self.dice.one_in(12) {
                 at = table;
             }
-            let (text, _) = match self.dice.weighted(&[5, 4, 2]) {
+            let (text, _) = match self.dice.weighted(&weights) {
                 0 => self.insert(at, true),
                 1 => self.update(at, true),
                 _ => self.delete(at, true),
