@@ -25,7 +25,7 @@ pub(crate) fn is_no_guide(judge: &[Reply]) -> bool {
 }
 
 /// Whether Helenus does on purpose what Cassandra does not, by mistake: it refuses bytes of any length for a tinyint and
-/// those that no tuple has, texts of tuples with an empty part for a number that cannot be empty, and tuples whose parts fit
+/// those that no tuple has, texts for tuples of collections, texts of tuples with an empty part for a number that cannot be empty, and tuples whose parts fit
 /// a user type (Cassandra fails inside as soon as there is a row to compare or to write), does not name user types, which
 /// may be dropped, in the types of dropped columns that are vectors, and sorts what SELECT JSON * finds in several
 /// partitions by the columns of ORDER BY (Cassandra sorts the texts).
@@ -37,6 +37,7 @@ pub(crate) fn is_better(statement: &str, ours: &[Reply]) -> bool {
                     && ["':", "::", ":'"].iter().any(|empty_part| statement.contains(empty_part))
                 || text.starts_with("Invalid tuple type literal for ") && is_user_type_of_script(text)
                 || text.starts_with("Not enough bytes to read size of") && statement.contains("0x")
+                || text.starts_with("Not enough bytes to read a ") && statement.contains('\'')
         }
         Some(Reply::Rows(_)) if statement.starts_with("SELECT JSON * ") => {
             statement.contains(" IN ") && statement.contains(" ORDER BY ")

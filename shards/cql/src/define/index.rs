@@ -169,6 +169,8 @@ fn check_target(table: &Table, column: &Column, part: IndexedPart) -> Result<()>
     let word = part.word();
     if frozen && part != IndexedPart::Full {
         let quoted = quoted(name);
+        // In the type of a column that descends Cassandra sees no collection, of which the values would be meant.
+        let word = if part == IndexedPart::Simple { "" } else { word };
         return Err(Failure::invalid(format!(
             "Cannot create {word}() index on frozen column {name}. Frozen collections are immutable and must be fully \
              indexed by using the 'full({quoted})' modifier"
