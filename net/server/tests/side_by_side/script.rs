@@ -343,13 +343,19 @@ impl Generator {
         match self.dice.below(7) {
             0 => "null".into(),
             1 => "nosuch(1)".into(),
+            // Cassandra reads the collections of such a tuple as bytes, without looking at them: behind a hint those of anything.
+            2 if matches!(cql_type, Type::Tuple(_))
+                && cql_type.cql().contains("frozen")
+                && !literal.starts_with('(') =>
+            {
+                "null".into()
+            }
             2 => format!("({}) {literal}", cql_type.cql()),
             // Cassandra takes user types that are not frozen for frozen ones, in descending columns alone.
             3 if matches!((cql_type, &other), (Type::User(..), Type::User(_, false))) => "null".into(),
             3 => format!("({}) {literal}", other.cql()),
             // Cassandra takes tuples for user types, and then fails inside.
             _ if literal.starts_with('(') && matches!(cql_type, Type::User(..)) => "null".into(),
-            // Cassandra reads the collections of such a tuple as bytes, without looking at them.
             _ if (literal.starts_with('\'') || literal.starts_with("0x"))
                 && matches!(cql_type, Type::Tuple(_))
                 && cql_type.cql().contains("frozen") =>
