@@ -6,6 +6,8 @@
 //! Two runs with different counts differ by nothing but those requests: `bench/micro/count` divides the difference.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
+mod counting;
+
 use clap::{Parser, ValueEnum};
 use runtime::sim::{Options, Sim, Stop};
 use runtime::{NodeId, ShardId};
@@ -18,6 +20,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+#[global_allocator]
+static ALLOCATOR: counting::Counting = counting::Counting;
 
 const SERVER: NodeId = NodeId(0);
 const CLIENT: NodeId = NodeId(1);
