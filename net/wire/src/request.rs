@@ -204,6 +204,8 @@ fn parameters<'a>(version: Version, reader: &mut Reader<'a>) -> Result<QueryPara
     let flags = parameter_flags(version, reader)?;
     if flags & VALUES != 0 {
         let count = reader.short()?;
+        // Each takes at least the four bytes of its length.
+        parameters.values.reserve_exact(usize::from(count).min(reader.rest().len() / 4));
         let mut names = (flags & NAMES != 0).then(Vec::new);
         for _ in 0..count {
             if let Some(names) = &mut names {

@@ -70,7 +70,7 @@ fn require(level: Consistency, replication: &Replication, alive: usize) -> Resul
         Consistency::LocalSerial => Consistency::LocalQuorum,
         other => other,
     };
-    let factor = replication_factor(replication);
+    let factor = || replication_factor(replication);
     let block_for = match level {
         // The coordinator itself may take the write for a replica that is down.
         Consistency::Any => return Ok(Requirement { block_for: 1 }),
@@ -81,8 +81,8 @@ fn require(level: Consistency, replication: &Replication, alive: usize) -> Resul
         | Consistency::LocalQuorum
         | Consistency::EachQuorum
         | Consistency::Serial
-        | Consistency::LocalSerial => factor / 2 + 1,
-        Consistency::All => factor,
+        | Consistency::LocalSerial => factor() / 2 + 1,
+        Consistency::All => factor(),
         Consistency::NodeLocal => {
             return Err(Failure::invalid(
                 "NODE_LOCAL consistency level is highly dangerous and should be used only for debugging purposes",

@@ -18,6 +18,7 @@ use model::query::{LiveRow, Partitions, Position, ReadEnd, RowSink, SinkState};
 use model::row::{Cell, CellContent};
 use model::value::{self, push_element};
 use model::{ColumnId, ColumnKind, CqlType, DecoratedKey, Table};
+use smallvec::SmallVec;
 
 /// A block is given room as it grows up to this length.
 const SMALL_BLOCK_BYTES: usize = 32 << 10;
@@ -157,11 +158,12 @@ impl DataColumn {
 
 /// Encodes live rows into a block.
 pub(crate) struct RowBlockSink<'a> {
-    sources: Vec<Source<'a>>,
+    sources: SmallVec<[Source<'a>; 8]>,
     /// Counts come at the end, as one row.
     counts: Option<Vec<u64>>,
     key_len: usize,
-    range: bool,
+    /// Of a read of one partition.
+    key: Option<&'a DecoratedKey>,
     keep_places: bool,
     bytes_max: usize,
     rows_max: u64,
@@ -171,6 +173,7 @@ pub(crate) struct RowBlockSink<'a> {
     places: Places,
     taken: u64,
     first_token: Token,
+    /// Of a read of several partitions.
     last_key: Vec<u8>,
     last_token: Token,
     last_comparable: Vec<u8>,
@@ -185,13 +188,17 @@ pub(crate) struct RowBlockSink<'a> {
 impl<'a> RowBlockSink<'a> {
     /// A sink for `request` on `table`.
     pub(crate) fn new(table: &'a Table, request: &'a ReadRequest) -> RowBlockSink<'a> {
-        let sources: Vec<Source<'a>> = request.selection.iter().map(|selector| source(table, selector)).collect();
+        let sources: SmallVec<[Source<'a>; 8]> =
+            request.selection.iter().map(|selector| source(table, selector)).collect();
         let counting = sources.iter().any(Source::is_count);
         RowBlockSink {
             counts: counting.then(|| vec![0; sources.len()]),
             sources,
             key_len: table.partition_key_len,
-            range: matches!(request.command.partitions, Partitions::Range(_)),
+            key: match &request.command.partitions {
+                Partitions::Key(key) => Some(key),
+                Partitions::Range(_) => None,
+            },
             keep_places: request.places,
             bytes_max: request.bytes_max,
             rows_max: request.command.rows_max,
@@ -231,7 +238,10 @@ impl<'a> RowBlockSink<'a> {
         }
         let last = (end == ReadEnd::Stopped && self.taken > 0).then(|| Resume {
             position: Position {
-                key: DecoratedKey { token: self.last_token, key: self.last_key.into() },
+                key: match self.key {
+                    Some(key) => key.clone(),
+                    None => DecoratedKey { token: self.last_token, key: self.last_key.into() },
+                },
                 comparable: (!self.last_static_only).then(|| self.last_comparable.into()),
             },
             partition_rows: self.partition_rows,
@@ -240,6 +250,10 @@ impl<'a> RowBlockSink<'a> {
     }
 
     fn encode(&mut self, row: &LiveRow<'_>) {
+        // Room for all at once: one move instead of one at every doubling.
+        let values: usize =
+            row.cells.iter().map(|cell| cell.value_at(self.now_in_seconds).map_or(0, <[u8]>::len)).sum();
+        self.block.bytes.reserve(row.key.len() + row.clustering.0.len() + values + 4 * self.sources.len());
         let mut cells = row.cells;
         for source in &self.sources {
             let out = &mut self.block.bytes;
@@ -331,16 +345,19 @@ impl RowSink for RowBlockSink<'_> {
             if self.taken == 0 {
                 self.first_token = row.token;
             }
-            if (self.range || self.keep_places) && self.counts.is_none() {
+            if (self.key.is_none() || self.keep_places) && self.counts.is_none() {
                 self.block.ends.push((row.token, self.block.bytes.len() as u32));
             }
         }
         self.count(row);
         self.taken += 1;
-        if self.taken == 1 || self.last_token != row.token || self.last_key != row.key {
-            self.last_token = row.token;
-            self.last_key.clear();
-            self.last_key.extend_from_slice(row.key);
+        let another = self.key.is_none() && (self.last_token != row.token || self.last_key != row.key);
+        if self.taken == 1 || another {
+            if self.key.is_none() {
+                self.last_token = row.token;
+                self.last_key.clear();
+                self.last_key.extend_from_slice(row.key);
+            }
             let resumed = self.resume.is_some_and(|at| at.key.token == row.token && *at.key.key == *row.key);
             self.partition_rows = if resumed { self.resume_partition_rows } else { 0 };
         }

@@ -1,5 +1,6 @@
 //! Partition keys, tokens and who owns them.
 
+use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -62,13 +63,16 @@ fn murmur3(key: &[u8]) -> i64 {
     finish(h1).wrapping_add(finish(h2)) as i64
 }
 
+/// The bytes of a key: short ones, such as a UUID, lie within.
+pub type KeyBytes = SmallVec<[u8; 16]>;
+
 /// A serialised partition key with its token. Ordered by token, then by key bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct DecoratedKey {
     /// The token of `key`.
     pub token: Token,
     /// One component: its bytes. Several: per component a big-endian u16 length, the bytes, a zero byte.
-    pub key: Box<[u8]>,
+    pub key: KeyBytes,
 }
 
 /// Longest serialised partition key.

@@ -202,8 +202,13 @@ pub struct MutationBuilder {
 impl MutationBuilder {
     /// A mutation of the partition `key` (at most 65535 bytes; panics beyond).
     pub fn new(key: &[u8]) -> MutationBuilder {
+        MutationBuilder::with_room(key, 0)
+    }
+
+    /// The same with room for rows whose values take about `room` bytes.
+    pub fn with_room(key: &[u8], room: usize) -> MutationBuilder {
         assert!(key.len() <= KEY_BYTES_MAX, "a partition key of {} bytes", key.len());
-        let mut bytes = Vec::with_capacity(128 + key.len());
+        let mut bytes = Vec::with_capacity(128 + key.len() + room);
         bytes.push(codec::VERSION);
         bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
         bytes.extend_from_slice(key);

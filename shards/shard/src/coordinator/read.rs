@@ -225,15 +225,17 @@ pub(crate) async fn read_keys(
         let places = window.len() > 1;
         let left = limits.rows_max - u64::from(out.rows);
         let part = PageLimits { rows_max: left, ..limits };
-        let replies = if let [key] = window {
-            vec![read_key(shard, plan, key.clone(), resume.take(), part, places).await]
+        let mut one = None;
+        let mut several = Vec::new();
+        if let [key] = window {
+            one = Some(read_key(shard, plan, key.clone(), resume.take(), part, places).await);
         } else {
             let mut resume = resume.take();
             let reads = window.iter().map(|key| read_key(shard, plan, key.clone(), resume.take(), part, places));
-            join_all(reads.collect()).await
-        };
+            several = Box::pin(join_all(reads.collect())).await;
+        }
         let mut done = 0;
-        for (key, reply) in window.iter().zip(replies) {
+        for (key, reply) in window.iter().zip(one.into_iter().chain(several)) {
             let reply = reply?;
             plan.count(shard, &mut met, reply.met, Some(key), asked)?;
             let left = (limits.rows_max - u64::from(out.rows)) as usize;

@@ -24,12 +24,16 @@ use model::key::{KEY_BYTES_MAX, Token, TokenRange};
 use model::query::Slice;
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::{ColumnKind, CqlType, DecoratedKey, Failure, IndexedPart};
+use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// The partitions that a SELECT names: mostly one.
+pub(crate) type NamedKeys = SmallVec<[DecoratedKey; 1]>;
 
 /// Which partitions a SELECT visits.
 #[derive(Clone)]
 pub(crate) enum Target {
-    Keys(Vec<DecoratedKey>),
+    Keys(NamedKeys),
     Range(TokenRange),
     Nothing,
 }
@@ -314,7 +318,7 @@ fn target_of(shard: &Shard, select: &Select, values: &Values<'_>) -> Result<Targ
     match &select.partitions {
         PartitionRestriction::Keys(choices) => {
             let keys = Keys::unchecked(shard, &select.table, choices, values)?;
-            let mut keys: Vec<DecoratedKey> = keys.iter().map(DecoratedKey::new).collect();
+            let mut keys: NamedKeys = keys.iter().map(DecoratedKey::new).collect();
             if let Some(bounds) = &select.key_tokens {
                 let (lower, upper) = token_bounds(shard, bounds.lower.as_ref(), bounds.upper.as_ref(), values)?;
                 keys.retain(|key| lies_between(key.token, lower, upper));

@@ -67,6 +67,9 @@ enum What<'a> {
     ColumnReplaced,
 }
 
+/// What a cell takes beside its value and path, about.
+const CELL_BYTES: usize = 16;
+
 /// Whether doing an operation twice counts or adds elements twice.
 fn adds(table: &Table, operation: &Operation) -> bool {
     if matches!(operation.change, ColumnChange::Increment(_) | ColumnChange::Decrement(_)) {
@@ -177,6 +180,19 @@ impl<'a> Cells<'a> {
             cells.sort();
         }
         Ok(cells)
+    }
+
+    /// About the bytes that they take in a row.
+    pub(super) fn room(&self) -> usize {
+        let value = |piece: &Piece<'_>| match &piece.what {
+            What::Value(value) => value.len(),
+            What::Counted(context) => context.len(),
+            What::Deleted | What::ColumnDeleted | What::ColumnReplaced => 0,
+        };
+        self.pieces
+            .iter()
+            .map(|piece| CELL_BYTES + piece.path.as_ref().map_or(0, |path| path.len()) + value(piece))
+            .sum()
     }
 
     pub(super) fn is_empty(&self) -> bool {

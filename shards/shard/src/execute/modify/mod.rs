@@ -211,8 +211,9 @@ impl Mutations {
         if modify.is_virtual {
             return change.of_virtual(table);
         }
+        let room = change.room();
         for key in keys.iter() {
-            let group = self.group(&modify.table, key, local);
+            let group = self.group(&modify.table, key, local, room);
             change.apply(group, table, modify.kind, when);
             if group.builder.len() > MUTATION_BYTES_MAX {
                 return Err(replica::oversized(group.builder.len(), &table.keyspace, &table.name));
@@ -221,14 +222,15 @@ impl Mutations {
         Ok(())
     }
 
-    fn group(&mut self, table: &Arc<Table>, key: &[u8], local: bool) -> &mut Group {
+    /// The mutation of a key; `room`: see [`MutationBuilder::with_room`].
+    fn group(&mut self, table: &Arc<Table>, key: &[u8], local: bool, room: usize) -> &mut Group {
         let next = self.groups.len();
         let at = match &mut self.index {
             Some(index) => *index.entry((table.keyspace.clone(), key.to_vec())).or_insert(next),
             None => next,
         };
         if at == next {
-            let builder = MutationBuilder::new(key);
+            let builder = MutationBuilder::with_room(key, room);
             let indexed = Vec::new();
             self.groups.push(Group { table: table.clone(), local, current: None, indexed, builder });
         }
@@ -439,6 +441,15 @@ impl<'a> Change<'a> {
             return Err(Failure::invalid(format!("Invalid empty or null value for column {}", column.name)));
         }
         Ok(Rows::These(rows))
+    }
+
+    /// About the bytes that the change of one partition takes.
+    fn room(&self) -> usize {
+        let rows = match &self.rows {
+            Rows::These(rows) => rows.iter().map(|row| row.len() + self.cells.room()).sum(),
+            Rows::None | Rows::Partition | Rows::Ranges(_) => 0,
+        };
+        rows + self.statics.room()
     }
 
     fn apply(&self, group: &mut Group, table: &Table, kind: ModifyKind, when: When) {

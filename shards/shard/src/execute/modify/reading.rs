@@ -127,7 +127,7 @@ impl ReadingChange {
         let values = Values::in_order(&bound);
         let none = Lists::new();
         let lists = |row: Option<&Vec<u8>>| found.get(&(table.id, key.clone(), row.cloned())).unwrap_or(&none);
-        let group = mutations.group(table, key, *local);
+        let group = mutations.group(table, key, *local, 0);
         let rows = if modify.rows { Change::rows(shard, modify, &values)? } else { Rows::None };
         if rows.names_none() {
             return Ok(());
