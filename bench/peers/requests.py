@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""Requests beside Cassandra and Redis on one machine: a table for bench/RESULTS.md.
+
+    CASSANDRA=SCRIPT python3 bench/peers/requests.py HELENUS [--seconds N] [--keys N] [--shared] [--without findmax,redis,...]
+
+HELENUS is a release build, which is the load generator too; CASSANDRA a script with the verbs start DIR IP, stop DIR (its environment
+says how the peer is set up). Redis is measured where `redis-server` and `redis-benchmark` are on the path. Needs the Python driver.
+
+All servers run at the same time, pinned to CPU 0 and asked from CPU 1, or with --shared on all CPUs with the generator among them. Each
+kind of work goes Cassandra, Helenus, Helenus, Cassandra; ratios are of the means of the two runs, and the spread is the larger of the
+two differences between them. Cassandra is warmed up with every kind of work first.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from storage import TICKS, Cassandra, Helenus
+
+# Kind of work, its options, and the goal as a ratio.
+WORK = [
+    ("cached read, depth 16, operations per CPU-second", ["--ratio", "read=1"], 6),
+    ("small write, depth 16, operations per CPU-second", ["--ratio", "write=1"], 4),
+    ("LWT, depth 1, operations per CPU-second", ["--workload", "lwt", "--ratio", "update=1", "--depth", "1"], 5),
+    ("counter, depth 4, operations per CPU-second", ["--workload", "counter", "--ratio", "write=1", "--depth", "4"], None),
+    ("cached read, depth 1, operations per CPU-second", ["--ratio", "read=1", "--depth", "1"], None),
+]
+MIXED = ["--ratio", "read=1,write=1"]
+SLA = "p99<10ms"
+SERVER_CPU, CLIENT_CPU = "0", "1"
+REDIS_PORT = 7600
+VALID = (0,)
+
+
+class Generator:
+    """`helenus bench` against a server."""
+
+    def __init__(self, binary, arguments):
+        self.binary, self.shared, self.keys = binary, arguments.shared, arguments.keys
+        self.file = tempfile.NamedTemporaryFile(suffix=".json")
+
+    def call(self, command, peer, options, codes):
+        pinned = [] if self.shared else ["--cpu", CLIENT_CPU]
+        common = ["--host", peer.address, "--keys", str(self.keys), "--pid", str(peer.pid), "--quiet", "--json", self.file.name]
+        line = [self.binary, "bench", command, *common, *pinned, *options]
+        done = subprocess.run(line, capture_output=True, text=True)
+        if done.returncode not in codes:
+            sys.exit(f"{' '.join(line)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def run(self, peer, options, codes=VALID):
+        """The report of one run."""
+        self.call("run", peer, options, codes)
+        with open(self.file.name) as file:
+            return json.load(file)
+
+    def findmax(self, peer, options):
+        """The highest rate that meets the service level."""
+        text = self.call("findmax", peer, ["--sla", SLA, *options], (0, 10, 11))
+        found = re.search(r"maximum +([0-9.]+) ops/s", text)
+        return float(found.group(1)) if found else 0.0
+
+
+def pinned(peer, start):
+    """Starts a server whose threads all run on one CPU."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {int(SERVER_CPU)})
+    try:
+        start()
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def tail(report, quantile):
+    """The worst kind's response time, milliseconds."""
+    return max(kind["response"][quantile] for kind in report["latency"].values()) / 1e6
+
+
+def row(name, theirs, ours, goal, lower_is_better=False):
+    ratio = (sum(theirs) / sum(ours)) if lower_is_better else (sum(ours) / sum(theirs))
+    spread = max((max(runs) - min(runs)) / (sum(runs) / len(runs)) for runs in (theirs, ours))
+    shown = lambda runs: ", ".join(f"{run:,.2f}" if run < 100 else f"{run:,.0f}" for run in runs)
+    print(f"| {name} | {shown(theirs)} | {shown(ours)} | {ratio:.1f} | {goal or ''} | {spread:.0%} |", flush=True)
+
+
+def idle_cpu(peer, seconds=5):
+    before = peer.cpu()
+    time.sleep(seconds)
+    return (peer.cpu() - before) / seconds
+
+
+def start_of_an_empty_node(binary, directory):
+    """Seconds from starting the process to the answer to its first SELECT."""
+    peer = Helenus(binary, directory, "127.0.0.93", ["--cores", "1", "--memory", "1G"])
+    began = time.monotonic()
+    peer.start()
+    while socket.socket().connect_ex((peer.address, 9042)) != 0:
+        time.sleep(0.001)
+    # OPTIONS, STARTUP and a QUERY by hand: the driver alone takes longer than the node.
+    with socket.create_connection((peer.address, 9042)) as connection:
+        startup = b"\0\1\0\x0bCQL_VERSION\0\x053.0.0"
+        text = b"SELECT release_version FROM system.local"
+        query = len(text).to_bytes(4, "big") + text + b"\0\1\0"
+        for opcode, body in ((1, startup), (7, query)):
+            connection.sendall(bytes([4, 0, 0, 1, opcode]) + len(body).to_bytes(4, "big") + body)
+            answer = connection.recv(65536)
+            assert answer[4] in (2, 8), answer
+    seconds = time.monotonic() - began
+    peer.stop()
+    return seconds
+
+
+class Redis:
+    """A Redis on CPU 0, measured by its own load generator on CPU 1."""
+
+    def __init__(self, options):
+        line = ["redis-server", "--bind", "127.0.0.1", "--port", str(REDIS_PORT), "--save", "", *options]
+        self.process = subprocess.Popen(["taskset", "-c", SERVER_CPU, *line], stdout=subprocess.DEVNULL)
+        while socket.socket().connect_ex(("127.0.0.1", REDIS_PORT)) != 0:
+            time.sleep(0.02)
+
+    def per_cpu_second(self, test, depth, seconds):
+        def cpu():
+            with open(f"/proc/{self.process.pid}/stat") as file:
+                fields = file.read().rsplit(")", 1)[1].split()
+            return (int(fields[11]) + int(fields[12])) / TICKS
+
+        requests = 100_000 * seconds if depth > 1 else 20_000 * seconds
+        line = ["redis-benchmark", "-p", str(REDIS_PORT), "-t", test, "-c", "8", "-P", str(depth), "-d", "170", "-r", "100000"]
+        before = cpu()
+        subprocess.run(["taskset", "-c", CLIENT_CPU, *line, "-n", str(requests), "-q"], check=True, stdout=subprocess.DEVNULL)
+        return requests / (cpu() - before)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def beside_redis(generator, helenus, seconds, scratch):
+    length = ["--duration", f"{seconds}s", "--warmup", "2s"]
+    print("\n| work, operations per CPU-second | Redis | Helenus | ratio | goal | spread |\n|---|---|---|---|---|---|")
+    redis = Redis([])
+    redis.per_cpu_second("set", 16, 1)
+    for depth, goal in ((16, 0.3), (1, 0.7)):
+        ours = lambda: generator.run(helenus, ["--ratio", "read=1", "--depth", str(depth), *length])["server"]["operations_per_cpu_second"]
+        theirs = lambda: redis.per_cpu_second("get", depth, seconds)
+        runs = [theirs(), ours(), ours(), theirs()]
+        row(f"cached read beside GET, depth {depth}", [runs[0], runs[3]], runs[1:3], goal)
+    redis.stop()
+    redis = Redis(["--appendonly", "yes", "--appendfsync", "always", "--dir", scratch])
+    durable = Helenus(generator.binary, f"{scratch}/durable", "127.0.0.94", ["--cores", "1", "--memory", "2G", "-D", "commitlog_sync=group"])
+    pinned(durable, durable.start)
+    durable.connect().cluster.shutdown()
+    generator.run(durable, ["--populate", "--ratio", "write=1", "--duration", "2s", "--warmup", "1s"])
+    ours = lambda: generator.run(durable, ["--ratio", "write=1", *length])["server"]["operations_per_cpu_second"]
+    theirs = lambda: redis.per_cpu_second("set", 16, seconds)
+    runs = [theirs(), ours(), ours(), theirs()]
+    row("durable write (group) beside AOF always, depth 16", [runs[0], runs[3]], runs[1:3], 0.5)
+    durable.stop()
+    redis.stop()
+
+
+def beside_cassandra(generator, cassandra, helenus, seconds, without):
+    length = ["--duration", f"{seconds}s", "--warmup", "2s"]
+    peers = [cassandra, helenus]
+    for peer in peers:
+        for _, options, _ in WORK:
+            generator.run(peer, ["--populate", *options, "--duration", f"{2 * seconds}s", "--warmup", "none"], (0, 12))
+    print("| work | Cassandra | Helenus | ratio | goal | spread |\n|---|---|---|---|---|---|")
+    for name, options, goal in WORK:
+        runs = [
+            generator.run(peer, [*options, *length])["server"]["operations_per_cpu_second"]
+            for peer in (cassandra, helenus, helenus, cassandra)
+        ]
+        row(name, [runs[0], runs[3]], runs[1:3], goal)
+    if "findmax" in without:
+        return
+    highest = [generator.findmax(peer, [*MIXED, *length, "--probe", "5s"]) for peer in (cassandra, helenus, helenus, cassandra)]
+    row(f"highest rate with {SLA}, mixed 50/50", [highest[0], highest[3]], highest[1:3], 8)
+    rate = 0.75 * max(highest[0], highest[3])
+    if rate:
+        runs = [generator.run(peer, [*MIXED, *length, "--rate", str(round(rate))], (0, 10, 11)) for peer in (cassandra, helenus, helenus, cassandra)]
+        times = [tail(report, "p99.9") for report in runs]
+        row(f"p99.9 at {rate:,.0f} mixed operations a second, ms", [times[0], times[3]], times[1:3], 10, lower_is_better=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("helenus")
+    parser.add_argument("--seconds", type=int, default=6)
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--shared", action="store_true")
+    parser.add_argument("--without", type=lambda text: text.split(","), default=[])
+    parser.add_argument("--directory", default="/tmp/helenus-requests")
+    arguments = parser.parse_args()
+    script = os.environ.get("CASSANDRA")
+    if not script:
+        sys.exit("CASSANDRA names no script that starts the peer: there is nothing to compare with")
+    shutil.rmtree(arguments.directory, ignore_errors=True)
+    os.makedirs(arguments.directory)
+    generator = Generator(arguments.helenus, arguments)
+    cores = str(os.cpu_count()) if arguments.shared else "1"
+    options = ["--cores", cores, "--memory", "4G", "-D", "commitlog_sync=periodic"]
+    helenus = Helenus(arguments.helenus, f"{arguments.directory}/helenus/data", "127.0.0.91", options)
+    cassandra = Cassandra(script, f"{arguments.directory}/cassandra", "127.0.0.92")
+    empty = [start_of_an_empty_node(arguments.helenus, f"{arguments.directory}/empty{at}/data") for at in range(3)]
+    for peer in (helenus, cassandra):
+        peer.start() if arguments.shared else pinned(peer, peer.start)
+    try:
+        helenus.connect().cluster.shutdown()
+        idle = idle_cpu(helenus)
+        cassandra.connect().cluster.shutdown()
+        beside_cassandra(generator, cassandra, helenus, arguments.seconds, arguments.without)
+        if "redis" not in arguments.without and not arguments.shared and shutil.which("redis-server"):
+            beside_redis(generator, helenus, arguments.seconds, arguments.directory)
+    finally:
+        helenus.stop()
+        cassandra.stop()
+    print(f"\nStart of an empty node to its first SELECT: {', '.join(f'{1000 * seconds:.0f}' for seconds in empty)} ms (goal 300).")
+    print(f"An idle node takes {idle:.1%} of a core (goal 1%).")
+
+
+if __name__ == "__main__":
+    main()
