@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 
-from storage import TICKS, Cassandra, Helenus
+from storage import TICKS, Cassandra, Helenus, script_of_cassandra
 
 # Kind of work, its options, and the goal as a ratio.
 WORK = [
@@ -199,11 +199,7 @@ def main():
     parser.add_argument("--without", type=lambda text: text.split(","), default=[])
     parser.add_argument("--directory", default="/tmp/helenus-requests")
     arguments = parser.parse_args()
-    script = os.environ.get("CASSANDRA")
-    if not script:
-        sys.exit("CASSANDRA names no script that starts the peer: there is nothing to compare with")
-    shutil.rmtree(arguments.directory, ignore_errors=True)
-    os.makedirs(arguments.directory)
+    script = script_of_cassandra(arguments.directory)
     generator = Generator(arguments.helenus, arguments)
     cores = str(os.cpu_count()) if arguments.shared else "1"
     options = ["--cores", cores, "--memory", "4G", "-D", "commitlog_sync=periodic"]

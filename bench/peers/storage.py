@@ -159,6 +159,16 @@ class Cassandra(Peer):
         subprocess.run([self.script, "nodetool", self.directory, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
+def script_of_cassandra(directory):
+    """What starts Cassandra; the directory of all servers is empty then."""
+    script = os.environ.get("CASSANDRA")
+    if not script:
+        sys.exit("CASSANDRA names no script that starts the peer: there is nothing to compare with")
+    shutil.rmtree(directory, ignore_errors=True)
+    os.makedirs(directory)
+    return script
+
+
 def value(number, generator):
     """1 KiB, of which the half that is hexadecimal compresses to half."""
     return generator.randbytes(ROW_BYTES // 4).hex().encode()[: ROW_BYTES // 2] + bytes([number & 255]) * (ROW_BYTES // 2)
@@ -273,11 +283,7 @@ def main():
     parser.add_argument("--flushes", type=int, default=50)
     parser.add_argument("--directory", default="/tmp/helenus-bench")
     arguments = parser.parse_args()
-    script = os.environ.get("CASSANDRA")
-    if not script:
-        sys.exit("CASSANDRA names no script that starts the peer: there is nothing to compare with")
-    shutil.rmtree(arguments.directory, ignore_errors=True)
-    os.makedirs(arguments.directory)
+    script = script_of_cassandra(arguments.directory)
     options = ["--cores", "2", "--memory", "2G", "-D", "commitlog_sync=periodic", "-D", "compaction_throughput=0MiB/s", "-D", "auto_snapshot=false"]
     peers = [
         Helenus(arguments.helenus, f"{arguments.directory}/helenus/data", "127.0.0.81", options),

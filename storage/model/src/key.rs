@@ -67,7 +67,7 @@ fn murmur3(key: &[u8]) -> i64 {
 pub type KeyBytes = SmallVec<[u8; 16]>;
 
 /// A serialised partition key with its token. Ordered by token, then by key bytes.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(PartialEq, Eq, Hash)]
 pub struct DecoratedKey {
     /// The token of `key`.
     pub token: Token,
@@ -81,7 +81,14 @@ pub const KEY_BYTES_MAX: usize = 65535;
 impl DecoratedKey {
     /// Decorates a serialised key.
     pub fn new(key: &[u8]) -> DecoratedKey {
-        DecoratedKey { token: Token::of(key), key: key.into() }
+        DecoratedKey { token: Token::of(key), key: KeyBytes::from_slice(key) }
+    }
+}
+
+impl Clone for DecoratedKey {
+    // SmallVec's own goes byte by byte.
+    fn clone(&self) -> DecoratedKey {
+        DecoratedKey { token: self.token, key: KeyBytes::from_slice(&self.key) }
     }
 }
 
