@@ -8,7 +8,7 @@
 #[path = "../../../storage/engine/tests/support/mod.rs"]
 mod support;
 
-use engine::{Component, Options, Store, SyncMode};
+use engine::{Component, Store, SyncMode};
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder};
 use model::{Column, ColumnId, ColumnKind, CqlType, Mutation, MutationBuilder, Table};

@@ -7,7 +7,7 @@
 #[path = "../../../storage/engine/tests/support/mod.rs"]
 mod support;
 
-use engine::{Options, Store, SyncMode};
+use engine::{Store, SyncMode};
 use runtime::uring;
 use std::path::Path;
 use std::time::{Duration, Instant};
