@@ -3,6 +3,7 @@
 use super::core::Core;
 use super::error;
 use crate::system::signal;
+use crate::system::waiters::Waiters;
 use ::glommio::io::BufferedFile;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -10,7 +11,7 @@ use std::io;
 use std::os::fd::{FromRawFd, IntoRawFd};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 /// Bytes of a `signalfd_siginfo`.
 const INFO_BYTES: usize = 128;
@@ -20,7 +21,7 @@ const INFO_BYTES: usize = 128;
 pub(super) struct SignalState {
     received: Cell<bool>,
     reading: RefCell<Option<::glommio::Task<()>>>,
-    waiters: RefCell<Vec<Waker>>,
+    waiters: Waiters,
 }
 
 impl SignalState {
@@ -36,7 +37,7 @@ async fn read(core: Rc<Core>) {
     match read_one().await {
         Ok(()) => {
             core.signal.received.set(true);
-            let waiters = std::mem::take(&mut *core.signal.waiters.borrow_mut());
+            let waiters = core.signal.waiters.take();
             core.wake(waiters);
         }
         Err(e) => tracing::error!("stop signals cannot be received: {e}"),
@@ -80,10 +81,7 @@ impl Future for Terminated {
         if self.state.received.get() {
             return Poll::Ready(());
         }
-        let mut waiters = self.state.waiters.borrow_mut();
-        if !waiters.iter().any(|waker| waker.will_wake(cx.waker())) {
-            waiters.push(cx.waker().clone());
-        }
+        self.state.waiters.add(cx);
         Poll::Pending
     }
 }

@@ -5,6 +5,7 @@ use super::error;
 pub(crate) use super::stream::{RecvBuf, Stream};
 use super::work::UnderWay;
 use crate::system::address::{NOWHERE, SocketAddress, address_of, connecting, listening, shut_down};
+use crate::system::waiters::Waiters;
 use crate::system::{helper, local};
 use ::glommio::net::{TcpListener, TcpStream};
 use futures_io::AsyncWrite;
@@ -39,7 +40,7 @@ struct ListenerState {
     /// Whether it has a path instead of an address.
     local: bool,
     ready: RefCell<VecDeque<io::Result<Accepted>>>,
-    waiters: RefCell<Vec<Waker>>,
+    waiters: Waiters,
     /// The accepting task while it waits for room or for the next `accept` after an error.
     held: RefCell<Option<Waker>>,
     failed: Cell<bool>,
@@ -73,10 +74,7 @@ impl Listener {
             if let Some(next) = next {
                 return Poll::Ready(next);
             }
-            let mut waiters = state.waiters.borrow_mut();
-            if !waiters.iter().any(|waker| waker.will_wake(cx.waker())) {
-                waiters.push(cx.waker().clone());
-            }
+            state.waiters.add(cx);
             Poll::Pending
         })
         .await;
@@ -114,7 +112,7 @@ impl ListenerState {
             raw,
             local,
             ready: RefCell::default(),
-            waiters: RefCell::default(),
+            waiters: Waiters::default(),
             held: RefCell::default(),
             failed: Cell::new(false),
             closed: Cell::new(false),
@@ -181,7 +179,7 @@ impl ListenerState {
                 self.ready.borrow_mut().push_back(Err(e));
             }
         }
-        let waiters = std::mem::take(&mut *self.waiters.borrow_mut());
+        let waiters = self.waiters.take();
         self.core.wake(waiters);
     }
 }

@@ -12,6 +12,7 @@ use super::core::Core;
 use super::socket;
 use super::work::UnderWay;
 use crate::system::address::{limit_linger, shut_down};
+use crate::system::waiters::Waiters;
 use ::glommio::net::TcpStream;
 use futures_io::{AsyncRead, AsyncWrite};
 use std::cell::{Cell, RefCell};
@@ -61,7 +62,7 @@ pub(super) struct Connection {
     sender: RefCell<Option<Waker>>,
     /// The errno with which sending ended.
     broken: Cell<Option<i32>>,
-    drainers: RefCell<Vec<Waker>>,
+    drainers: Waiters,
 
     /// The stream was dropped.
     closed: Cell<bool>,
@@ -87,7 +88,7 @@ impl Stream {
             send_under_way: Cell::new(false),
             sender: RefCell::default(),
             broken: Cell::new(None),
-            drainers: RefCell::default(),
+            drainers: Waiters::default(),
             closed: Cell::new(false),
         });
         let (receiving, under_way) = (connection.clone(), UnderWay::new(&connection.core));
@@ -150,10 +151,7 @@ impl Stream {
             if connection.queued() <= bytes {
                 return Poll::Ready(Ok(()));
             }
-            let mut drainers = connection.drainers.borrow_mut();
-            if !drainers.iter().any(|waker| waker.will_wake(cx.waker())) {
-                drainers.push(cx.waker().clone());
-            }
+            connection.drainers.add(cx);
             Poll::Pending
         })
         .await
@@ -349,8 +347,8 @@ impl Connection {
     }
 
     fn wake_drainers(&self) {
-        if !self.drainers.borrow().is_empty() {
-            let drainers = std::mem::take(&mut *self.drainers.borrow_mut());
+        if !self.drainers.is_empty() {
+            let drainers = self.drainers.take();
             self.core.wake(drainers);
         }
     }

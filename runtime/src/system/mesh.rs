@@ -9,6 +9,7 @@
 //! queues.
 
 use super::spsc::Queue;
+use super::waiters::Waiters;
 use crate::context;
 use crate::mesh::ShardId;
 use std::cell::{Cell, RefCell};
@@ -152,7 +153,7 @@ struct Outgoing {
     head_seen: Cell<usize>,
     /// Published, and the peer is not woken for it yet.
     fresh: Cell<bool>,
-    waiters: RefCell<Vec<Waker>>,
+    waiters: Waiters,
 }
 
 /// The consumer's end of a queue.
@@ -236,9 +237,9 @@ impl<M: Send + 'static> Hook for State<M> {
             receiver.into_iter().for_each(Waker::wake);
         }
         for (peer, end) in self.outgoing.iter().enumerate() {
-            if !end.waiters.borrow().is_empty() && self.has_space(peer) {
+            if !end.waiters.is_empty() && self.has_space(peer) {
                 self.to(peer).waiting.store(false, Ordering::Relaxed);
-                let waiters = std::mem::take(&mut *end.waiters.borrow_mut());
+                let waiters = end.waiters.take();
                 waiters.into_iter().for_each(Waker::wake);
             }
         }
@@ -247,7 +248,7 @@ impl<M: Send + 'static> Hook for State<M> {
     fn has_news(&self) -> bool {
         let waits = self.receiver.borrow().is_some();
         waits && (0..self.queues.shards).any(|peer| self.has_message(peer))
-            || (0..self.queues.shards).any(|p| !self.outgoing[p].waiters.borrow().is_empty() && self.has_space(p))
+            || (0..self.queues.shards).any(|p| !self.outgoing[p].waiters.is_empty() && self.has_space(p))
     }
 
     fn is_detached(&self) -> bool {
@@ -284,10 +285,7 @@ impl<M: Send + 'static> Endpoint<M> {
             let Err(back) = self.try_send(to, next) else { return Poll::Ready(()) };
             message = Some(back);
             let peer = to.0 as usize;
-            let mut waiters = self.state.outgoing[peer].waiters.borrow_mut();
-            if !waiters.iter().any(|waker| waker.will_wake(cx.waker())) {
-                waiters.push(cx.waker().clone());
-            }
+            self.state.outgoing[peer].waiters.add(cx);
             // Looked at by the peer after it has published its head; the loop looks at the head again before it
             // sleeps, with a fence between.
             self.state.to(peer).waiting.store(true, Ordering::Relaxed);

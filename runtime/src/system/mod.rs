@@ -3,7 +3,7 @@
 //! * `thread.rs`: a thread per shard; `node.rs`: what they share, asleep and awake; `slice.rs`: running tasks.
 //! * `mesh.rs`, `spsc.rs`: queues between shards.
 //! * `helper.rs`, `names.rs`: blocking calls on helper threads; `direct.rs`, `admission.rs`: rules of direct I/O.
-//! * `address.rs`, `local.rs`: sockets; `signal.rs`: the stop signals.
+//! * `address.rs`, `local.rs`: sockets; `signal.rs`: the stop signals; `waiters.rs`: tasks that wait.
 
 pub(crate) mod address;
 pub(crate) mod admission;
@@ -19,6 +19,7 @@ mod spsc;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thread;
+pub(crate) mod waiters;
 
 use crate::rng::Rng;
 use std::cell::RefCell;

@@ -3,6 +3,7 @@
 use super::operations::Operation;
 use super::reactor::Core;
 use crate::system::signal;
+use crate::system::waiters::Waiters;
 use io_uring::{opcode, types};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::future::Future;
@@ -18,7 +19,7 @@ pub(super) struct SignalState {
     received: Cell<bool>,
     armed: Cell<bool>,
     descriptor: RefCell<Option<OwnedFd>>,
-    waiters: RefCell<Vec<Waker>>,
+    waiters: Waiters,
     /// Where the kernel writes a `signalfd_siginfo`.
     info: UnsafeCell<[u64; 16]>,
 }
@@ -43,13 +44,13 @@ impl SignalState {
         self.armed.set(false);
         if result <= 0 {
             // Cancelled by a stop, or interrupted: whoever waits arms it again.
-            if !core.is_stopping() && !self.waiters.borrow().is_empty() {
+            if !core.is_stopping() && !self.waiters.is_empty() {
                 self.arm_or_log(core);
             }
             return;
         }
         self.received.set(true);
-        let waiters = std::mem::take(&mut *self.waiters.borrow_mut());
+        let waiters = self.waiters.take();
         waiters.into_iter().for_each(Waker::wake);
     }
 
@@ -80,10 +81,7 @@ impl Future for Terminated {
         if self.state.received.get() {
             return Poll::Ready(());
         }
-        let mut waiters = self.state.waiters.borrow_mut();
-        if !waiters.iter().any(|waker| waker.will_wake(cx.waker())) {
-            waiters.push(cx.waker().clone());
-        }
+        self.state.waiters.add(cx);
         Poll::Pending
     }
 }

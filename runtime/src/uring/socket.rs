@@ -4,6 +4,7 @@ use super::operations::{Operation, OperationId, Payload};
 use super::reactor::{self, Core};
 pub(crate) use super::stream::{RecvBuf, Stream};
 use crate::system::address::{NOWHERE, SocketAddress, address_of, connecting, listening, shut_down};
+use crate::system::waiters::Waiters;
 use crate::system::{helper, local};
 use io_uring::{opcode, types};
 use std::cell::{Cell, RefCell};
@@ -64,7 +65,7 @@ pub(super) struct ListenerState {
     /// Whether it has a path instead of an address.
     local: bool,
     ready: RefCell<VecDeque<io::Result<Accepted>>>,
-    waiters: RefCell<Vec<Waker>>,
+    waiters: Waiters,
     armed: Cell<Option<OperationId>>,
     closed: Cell<bool>,
 }
@@ -102,10 +103,7 @@ impl Listener {
             if let Some(next) = next {
                 return Poll::Ready(next);
             }
-            let mut waiters = state.waiters.borrow_mut();
-            if !waiters.iter().any(|waker| waker.will_wake(cx.waker())) {
-                waiters.push(cx.waker().clone());
-            }
+            state.waiters.add(cx);
             Poll::Pending
         })
         .await;
@@ -139,7 +137,7 @@ impl ListenerState {
             descriptor: Descriptor::new(socket, reactor::current()),
             local,
             ready: RefCell::default(),
-            waiters: RefCell::default(),
+            waiters: Waiters::default(),
             armed: Cell::new(None),
             closed: Cell::new(false),
         });
@@ -187,7 +185,7 @@ impl ListenerState {
             None if matches!(-result, libc::ECONNABORTED | libc::EINTR | libc::EAGAIN) => self.arm(),
             _ => {}
         }
-        let waiters = std::mem::take(&mut *self.waiters.borrow_mut());
+        let waiters = self.waiters.take();
         waiters.into_iter().for_each(Waker::wake);
     }
 }

@@ -13,6 +13,7 @@ use super::operations::{Operation, OperationId};
 use super::reactor::Core;
 use super::socket::{self, Descriptor};
 use crate::system::address::{limit_linger, shut_down};
+use crate::system::waiters::Waiters;
 use io_uring::{cqueue, opcode, squeue};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -54,7 +55,7 @@ pub(super) struct Connection {
     dirty: Cell<bool>,
     /// The errno with which sending ended.
     broken: Cell<Option<i32>>,
-    drainers: RefCell<Vec<Waker>>,
+    drainers: Waiters,
 
     /// The stream was dropped.
     closed: Cell<bool>,
@@ -77,7 +78,7 @@ impl Stream {
             send_under_way: Cell::new(false),
             dirty: Cell::new(false),
             broken: Cell::new(None),
-            drainers: RefCell::default(),
+            drainers: Waiters::default(),
             closed: Cell::new(false),
         });
         connection.arm();
@@ -142,10 +143,7 @@ impl Stream {
             if connection.queued() <= bytes {
                 return Poll::Ready(Ok(()));
             }
-            let mut drainers = connection.drainers.borrow_mut();
-            if !drainers.iter().any(|waker| waker.will_wake(cx.waker())) {
-                drainers.push(cx.waker().clone());
-            }
+            connection.drainers.add(cx);
             Poll::Pending
         })
         .await
@@ -350,7 +348,7 @@ impl Connection {
     }
 
     fn wake_drainers(&self) {
-        let drainers = std::mem::take(&mut *self.drainers.borrow_mut());
+        let drainers = self.drainers.take();
         drainers.into_iter().for_each(Waker::wake);
     }
 }
