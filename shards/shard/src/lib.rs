@@ -65,6 +65,7 @@ use metrics::running::{Task, watched};
 use model::key::Token;
 use model::value::Bound;
 use model::{Consistency, Failure, Memtables, Schema, ShardMap};
+use paxos::unsettled::Unsettled;
 use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
 use runtime::metrics::Counter;
@@ -293,6 +294,8 @@ struct Inner {
     barrier: Barrier,
     /// Locks that requests hold from one message to another.
     held: Held<engine::RowGuard>,
+    /// Conditional changes that the next round of their partition settles.
+    unsettled: Unsettled,
     /// When tables were emptied.
     truncations: Truncations,
     /// How long things take, and how many there were.
@@ -444,6 +447,7 @@ impl Shard {
             disk_usage: Cell::default(),
             barrier: Barrier::default(),
             held: Held::default(),
+            unsettled: Unsettled::default(),
             truncations: Truncations::default(),
             figures: Rc::default(),
             gate: Gate::new(),
@@ -536,6 +540,10 @@ impl Shard {
 
     pub(crate) fn held(&self) -> &Held<engine::RowGuard> {
         &self.inner.held
+    }
+
+    pub(crate) fn unsettled(&self) -> &Unsettled {
+        &self.inner.unsettled
     }
 
     pub(crate) fn truncations(&self) -> &Truncations {

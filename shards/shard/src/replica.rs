@@ -89,15 +89,33 @@ pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
 
 /// Applies a mutation of this core for another one, or as part of something else.
 pub(crate) async fn mutate(shard: &Shard, mutation: Mutation, system: bool) -> Result<(), Failure> {
-    apply(shard, mutation, system, false).await
+    apply(shard, mutation, if system { Mode::System } else { Mode::Peer }).await
+}
+
+/// Applies a mutation of this core; durable when it is done, in every mode of the log.
+pub(crate) async fn mutate_durably(shard: &Shard, mutation: Mutation) -> Result<(), Failure> {
+    apply(shard, mutation, Mode::Durable).await
 }
 
 /// Applies a mutation of this core for a client of this core.
 pub(crate) async fn mutate_here(shard: &Shard, mutation: Mutation) -> Result<(), Failure> {
-    apply(shard, mutation, false, true).await
+    apply(shard, mutation, Mode::Client).await
 }
 
-async fn apply(shard: &Shard, mutation: Mutation, system: bool, here: bool) -> Result<(), Failure> {
+/// How a mutation is applied.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// For another core.
+    Peer,
+    /// For a client of this core.
+    Client,
+    /// Whatever memory it takes.
+    System,
+    /// Durable when it is done.
+    Durable,
+}
+
+async fn apply(shard: &Shard, mutation: Mutation, mode: Mode) -> Result<(), Failure> {
     let began = runtime::now();
     let mut written = Written::default();
     for update in mutation.updates() {
@@ -107,9 +125,13 @@ async fn apply(shard: &Shard, mutation: Mutation, system: bool, here: bool) -> R
     let first = mutation.updates().next().map(|update| update.table);
     shard.trace(|| "Appending to commitlog".into());
     let names = if shard.is_traced() { table_names(shard, &mutation) } else { Vec::new() };
-    let applied = shard.store().apply(mutation, system).await.map_err(|error| failure(&shard.schema(), first, error));
+    let applied = match mode {
+        Mode::Durable => shard.store().apply_durably(mutation, false).await,
+        _ => shard.store().apply(mutation, mode == Mode::System).await,
+    };
+    let applied = applied.map_err(|error| failure(&shard.schema(), first, error));
     if applied.is_ok() {
-        shard.figures().wrote(&written, here, began);
+        shard.figures().wrote(&written, mode == Mode::Client, began);
         names.iter().for_each(|name| shard.trace(|| format!("Adding to {name} memtable")));
     }
     applied

@@ -6,10 +6,15 @@
 //! 2. A proposal is accepted unless a higher ballot was promised.
 //! 3. A commit, which a majority has accepted, is applied and remembered; what was accepted up to it is done with.
 //!
+//! Where there is one replica, accepting is deciding: a proposal is then accepted and committed in one step.
+//!
 //! Invariants: the highest ballot heard of never goes down; an answer is given only when the state it tells of is durable.
+//! The promise of the only replica need not be: whoever could have a lower ballot waits for the same lock, and is gone
+//! when the process is.
 
 pub(crate) mod ballot;
 pub(crate) mod stored;
+pub(crate) mod unsettled;
 
 use ballot::Ballot;
 
@@ -92,6 +97,15 @@ impl<U: Clone> Acceptor<U> {
         Acceptance::Accepted
     }
 
+    /// Asks the only replica to accept, and so to decide and to commit.
+    pub(crate) fn settle(&mut self, proposal: Proposal<U>) -> Acceptance {
+        let answer = self.accept(proposal.clone());
+        if answer == Acceptance::Accepted {
+            self.commit(proposal);
+        }
+        answer
+    }
+
     /// Tells of a commit; whether it is the latest. An earlier one is applied as well: its timestamp keeps it in order.
     pub(crate) fn commit(&mut self, proposal: Proposal<U>) -> bool {
         let ballot = proposal.ballot;
@@ -143,6 +157,17 @@ mod tests {
         assert!(!acceptor.commit(proposal(4, 9)), "an old commit changes nothing");
         assert_eq!(acceptor.prepare(at(7)), Promise::Promised { accepted: Some(proposal(6, 2)), committed });
         assert_eq!(acceptor.prepare(at(3)), Promise::Refused(at(7)));
+    }
+
+    #[test]
+    fn what_is_settled_is_committed_at_once() {
+        let mut acceptor = Acceptor::default();
+        acceptor.accept(proposal(4, 9));
+        acceptor.prepare(at(6));
+        assert_eq!(acceptor.settle(proposal(5, 1)), Acceptance::Refused(at(6)));
+        assert_eq!(acceptor.settle(proposal(6, 1)), Acceptance::Accepted);
+        let committed = Some(proposal(6, 1));
+        assert_eq!(acceptor.prepare(at(7)), Promise::Promised { accepted: None, committed });
     }
 
     #[test]

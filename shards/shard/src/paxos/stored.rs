@@ -5,17 +5,19 @@
 //! which is none of Cassandra's messages. Every cell has the time of its ballot for a timestamp, so that what is later
 //! wins, and the deletion of a proposal by its commit wins over the proposal.
 //!
-//! Invariants: promises and proposals are durable before they are answered, in every mode of the log; a commit and what it
-//! writes are one mutation, seen and recovered together.
+//! Invariants: promises, proposals and what is settled are durable before they are answered, in every mode of the log, the
+//! promise of an only replica aside; a commit and what it writes are one mutation, seen and recovered together.
 
 use super::ballot::Ballot;
 use super::{Acceptance, Acceptor, Promise, Proposal};
 use crate::schema::rows::system_table;
 use crate::{Shard, replica};
+use model::failure::Outcome;
 use model::mutation::{Clustering, MUTATION_BYTES_MAX, push_clustering};
 use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, RowBuilder};
 use model::{ColumnId, DecoratedKey, Failure, Mutation, MutationBuilder, Table, TableId};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -33,30 +35,41 @@ pub(crate) struct StoredAcceptor<'s> {
     paxos: Arc<Table>,
     table: &'s Table,
     key: &'s DecoratedKey,
+    /// What is stored, once it was read; none while it is being changed.
+    state: RefCell<Option<Acceptor<Update>>>,
 }
 
 impl<'s> StoredAcceptor<'s> {
     /// Of the partition `key` of `table`.
     pub(crate) fn new(shard: &'s Shard, table: &'s Table, key: &'s DecoratedKey) -> StoredAcceptor<'s> {
         let paxos = system_table(&shard.schema_ref(), "system", "paxos").clone();
-        StoredAcceptor { shard, paxos, table, key }
+        StoredAcceptor { shard, paxos, table, key, state: RefCell::default() }
+    }
+
+    /// Asks the only replica for a promise. It ends with the lock.
+    pub(crate) async fn promise(&self, ballot: Ballot) -> Result<Promise<Update>, Failure> {
+        let mut state = self.state().await?;
+        let promise = state.prepare(ballot);
+        self.state.replace(Some(state));
+        Ok(promise)
     }
 
     /// Asks for a promise; durable when it is given.
     pub(crate) async fn prepare(&self, ballot: Ballot) -> Result<Promise<Update>, Failure> {
-        let mut state = self.load().await?;
+        let mut state = self.state().await?;
         let promise = state.prepare(ballot);
         if let Promise::Promised { .. } = &promise {
             let mut row = self.row(ballot);
             row.set("in_progress_ballot", ballot.bytes());
             self.apply_durably(row.finish(MutationBuilder::new(&self.key.key))).await?;
         }
+        self.state.replace(Some(state));
         Ok(promise)
     }
 
     /// Asks to accept; durable when it is done.
     pub(crate) async fn accept(&self, proposal: &Proposal<Update>) -> Result<Acceptance, Failure> {
-        let mut state = self.load().await?;
+        let mut state = self.state().await?;
         let answer = state.accept(proposal.clone());
         if answer == Acceptance::Accepted {
             let mut row = self.row(proposal.ballot);
@@ -66,41 +79,85 @@ impl<'s> StoredAcceptor<'s> {
             row.set("proposal_version", UPDATE_VERSION.to_be_bytes());
             self.apply_durably(row.finish(MutationBuilder::new(&self.key.key))).await?;
         }
+        self.state.replace(Some(state));
         Ok(answer)
     }
 
     /// Applies what was decided and remembers it.
     pub(crate) async fn commit(&self, proposal: &Proposal<Update>) -> Result<(), Failure> {
+        let changes = self.changes(proposal)?;
+        let mut state = self.state().await?;
+        if !state.commit(proposal.clone()) {
+            // Later ones came before it; it only has to be in the table.
+            self.state.replace(Some(state));
+            return match changes.is_empty() {
+                true => Ok(()),
+                false => replica::mutate(self.shard, changes.finish(), true).await,
+            };
+        }
+        let mut row = self.row(proposal.ballot);
+        row.remove_proposal();
+        row.set_commit(proposal);
+        // It is decided: there must be room for it.
+        replica::mutate(self.shard, row.finish(changes), true).await?;
+        self.unsettled_no_more();
+        self.state.replace(Some(state));
+        Ok(())
+    }
+
+    /// Asks the only replica to accept and commit; durable when it is done.
+    pub(crate) async fn settle(&self, proposal: &Proposal<Update>) -> Result<Acceptance, Failure> {
+        let changes = self.changes(proposal)?;
+        let mut state = self.state().await?;
+        let had_proposal = state.accepted.is_some();
+        let answer = state.settle(proposal.clone());
+        if answer == Acceptance::Accepted {
+            let mut row = self.row(proposal.ballot);
+            row.set("in_progress_ballot", proposal.ballot.bytes());
+            if had_proposal {
+                row.remove_proposal();
+            }
+            row.set_commit(proposal);
+            let mutation = row.finish(changes);
+            if mutation.bytes().len() > MUTATION_BYTES_MAX {
+                return Err(replica::oversized(mutation.bytes().len(), &self.table.keyspace, &self.table.name));
+            }
+            if let Err(failure) = replica::mutate_durably(self.shard, mutation).await {
+                if failure.outcome != Outcome::NotApplied {
+                    self.shard.unsettled().keep(self.table.id, self.key, proposal.clone());
+                }
+                return Err(failure);
+            }
+            self.unsettled_no_more();
+        }
+        self.state.replace(Some(state));
+        Ok(answer)
+    }
+
+    fn unsettled_no_more(&self) {
+        self.shard.unsettled().forget(self.table.id, self.key);
+    }
+
+    /// What a proposal changes in the table.
+    fn changes(&self, proposal: &Proposal<Update>) -> Result<MutationBuilder, Failure> {
         let update = match &proposal.update {
             Some(update) => self.decoded(update)?,
             None => None,
         };
-        let builder = match update {
-            Some(mutation) => MutationBuilder::continuing(mutation),
-            None => MutationBuilder::new(&self.key.key),
-        };
-        if !self.load().await?.commit(proposal.clone()) {
-            // Later ones came before it; it only has to be in the table.
-            return match builder.is_empty() {
-                true => Ok(()),
-                false => replica::mutate(self.shard, builder.finish(), true).await,
-            };
-        }
-        let mut row = self.row(proposal.ballot);
-        row.remove("proposal");
-        row.remove("proposal_ballot");
-        row.remove("proposal_version");
-        row.set("most_recent_commit", proposal.update.as_deref().unwrap_or_default());
-        row.set("most_recent_commit_at", proposal.ballot.bytes());
-        row.set("most_recent_commit_version", UPDATE_VERSION.to_be_bytes());
-        // It is decided: there must be room for it.
-        replica::mutate(self.shard, row.finish(builder), true).await
+        Ok(update.map_or_else(|| MutationBuilder::new(&self.key.key), MutationBuilder::continuing))
     }
 
     /// The mutation of a stored update, in the columns of now; `None` if nothing is left of it.
     fn decoded(&self, update: &[u8]) -> Result<Option<Mutation>, Failure> {
         let decoded = self.shard.store().from_portable(update);
         decoded.ok_or_else(|| Failure::server("system.paxos holds a proposal that cannot be read"))
+    }
+
+    async fn state(&self) -> Result<Acceptor<Update>, Failure> {
+        match self.state.take() {
+            Some(state) => Ok(state),
+            None => self.load().await,
+        }
     }
 
     async fn load(&self) -> Result<Acceptor<Update>, Failure> {
@@ -112,13 +169,20 @@ impl<'s> StoredAcceptor<'s> {
         let value = |name: &str| found.cells.get(&id_of(&self.paxos, name));
         let ballot = |name: &str| value(name).and_then(|bytes| Ballot::from_bytes(bytes));
         let written_here = |name: &str| value(name).is_some_and(|version| **version == UPDATE_VERSION.to_be_bytes());
+        // What was truncated does not come back.
+        let kept = |Proposal { ballot, update }| {
+            let gone = self.shard.truncations().covers(self.table.id, Ballot::micros(&ballot));
+            Proposal { ballot, update: update.filter(|_: &Update| !gone) }
+        };
         let proposal = |ballot_name: &str, name: &str, version: &str| {
             let ballot = ballot(ballot_name)?;
             let update = value(name).filter(|update| !update.is_empty() && written_here(version)).cloned();
-            // What was truncated does not come back.
-            let gone = self.shard.truncations().covers(self.table.id, ballot.micros());
-            Some(Proposal { ballot, update: update.filter(|_| !gone) })
+            Some(kept(Proposal { ballot, update }))
         };
+        if let Some(unsettled) = self.shard.unsettled().get(self.table.id, self.key) {
+            // Nothing came after it, and that it was committed is not certain.
+            return Ok(Acceptor { promised: None, accepted: Some(kept(unsettled)), committed: None });
+        }
         Ok(Acceptor {
             promised: ballot("in_progress_ballot").max(ballot("in_progress_read_ballot")),
             accepted: proposal("proposal_ballot", "proposal", "proposal_version"),
@@ -162,8 +226,16 @@ impl Row<'_> {
         self.cells.insert(id_of(self.paxos, name), Some(value.into()));
     }
 
-    fn remove(&mut self, name: &str) {
-        self.cells.insert(id_of(self.paxos, name), None);
+    fn remove_proposal(&mut self) {
+        for name in ["proposal", "proposal_ballot", "proposal_version"] {
+            self.cells.insert(id_of(self.paxos, name), None);
+        }
+    }
+
+    fn set_commit(&mut self, proposal: &Proposal<Update>) {
+        self.set("most_recent_commit", proposal.update.as_deref().unwrap_or_default());
+        self.set("most_recent_commit_at", proposal.ballot.bytes());
+        self.set("most_recent_commit_version", UPDATE_VERSION.to_be_bytes());
     }
 
     /// Adds the row to a mutation of its key.

@@ -1,9 +1,11 @@
-//! Conditional changes that wait for others of their partition.
+//! Conditional changes that meet others of their partition.
 
-use super::world::{World, plain};
+use super::world::{NODE, Request, World, number, plain};
 use model::ErrorCode;
 use model::failure::Detail;
+use runtime::sim::DiskCall;
 use shard::SyncMode;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 #[test]
@@ -32,4 +34,39 @@ fn who_waits_too_long_for_others_of_a_partition_is_told() {
     assert_eq!(failure.code, ErrorCode::WriteTimeout);
     assert!(matches!(failure.detail, Detail::CasWriteTimeout { received: 0, block_for: 1, contentions: 0, .. }));
     assert_eq!(failure.text, "CAS operation timed out: received 0 of 1 required responses after 0 contention retries");
+}
+
+#[test]
+fn what_the_log_may_not_have_is_settled_before_it_is_read() {
+    let mut world = World::with_config(1, |config| {
+        config.sync = SyncMode::Periodic { period: Duration::from_secs(10) };
+        config.segment_bytes = 256 << 10;
+    });
+    world.run_query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    world.run_query("CREATE TABLE k.t (k int PRIMARY KEY, v int, filling text)");
+    // No room for another segment.
+    world.sim.set_disk_fault(NODE, |call, _| {
+        matches!(call, DiskCall::Open | DiskCall::Write).then(|| ErrorKind::StorageFull.into())
+    });
+    let filling = "x".repeat(20_000);
+    let key = (1..100).find(|key| {
+        let change = format!("INSERT INTO k.t (k, v, filling) VALUES ({key}, 1, '{filling}') IF NOT EXISTS");
+        match world.try_query(0, &change, Request::default()) {
+            Ok(_) => false,
+            Err(failure) => {
+                assert_eq!(failure.code, ErrorCode::CasWriteUnknown, "{failure}");
+                true
+            }
+        }
+    });
+    let key = key.expect("one change that does not fit");
+    let second = format!("INSERT INTO k.t (k, v) VALUES ({key}, 2) IF NOT EXISTS");
+    assert!(world.try_query(0, &second, Request::default()).is_err(), "the first may still come to nothing");
+    world.sim.clear_disk_fault(NODE);
+    world.on(0, |_, _| runtime::sleep(Duration::from_millis(200)));
+    assert_eq!(number(&world.rows_on(0, &second)[0][0]), 0, "the first was in time");
+    // What was told holds, though the log's time to sync has not come.
+    world.crash();
+    world.run(1);
+    assert_eq!(world.ints(&format!("SELECT v FROM k.t WHERE k = {key}")), [[1]]);
 }

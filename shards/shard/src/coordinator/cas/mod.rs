@@ -3,7 +3,9 @@
 //! 1. The core that owns the partition runs the round: it is the replica, and its clock gives the ballots.
 //! 2. It holds the partition's lock from the first promise to the commit, so that rounds of one node wait for each other
 //!    instead of starting again, and so that what reads before it writes (elements of lists) comes before or after.
-//! 3. [`proposer`] says what to do next; every answer of the acceptor is durable before the proposer hears of it.
+//! 3. [`proposer`] says what to do next; what the acceptor has done is durable before the proposer hears of it.
+//! 4. While the core is the only replica, a decision is one mutation and waits for the log once. In simulation some rounds
+//!    go through all steps, as they do with several replicas, so that crashes between these meet what heals them.
 //!
 //! Waiting for others, for the lock and by beginning again, ends after `cas_contention_timeout`.
 //!
@@ -90,13 +92,21 @@ async fn round(
         return Err(timed_out(&terms, Progress::Waiting, 0));
     };
     let _guard = guard.map_err(failed)?;
+    if !shard.unsettled().admits(table.id, &key) {
+        return Err(Failure::overloaded("Too many conditional changes of this core wait for the commit log"));
+    }
     progress.set(Progress::Preparing);
     let acceptor = StoredAcceptor::new(&shard, &table, &key);
     let scope = match request.serial {
         Consistency::LocalSerial => Scope::Local,
         _ => Scope::Global,
     };
-    let (mut proposer, mut command) = Proposer::<Update>::begin(1, 1, ballot(&shard, scope, None));
+    let first = ballot(&shard, scope, None);
+    let in_steps = runtime::fault::buggify("paxos in steps");
+    let (mut proposer, mut command) = match in_steps {
+        true => Proposer::<Update>::begin(1, 1, first),
+        false => Proposer::alone(first),
+    };
     let mut at = Ballot::new(0, scope, 0);
     let mut decided = Decided::unchanged();
     // The change that this request asks for is on its way, not one that it found.
@@ -107,7 +117,11 @@ async fn round(
             Command::Prepare(ballot) => {
                 (at, own) = (ballot, false);
                 progress.set(Progress::Preparing);
-                match acceptor.prepare(ballot).await {
+                let promise = match in_steps {
+                    true => acceptor.prepare(ballot).await,
+                    false => acceptor.promise(ballot).await,
+                };
+                match promise {
                     Ok(promise) => proposer.promised(0, ballot, promise),
                     Err(failure) => {
                         error = Some(failure);
@@ -126,6 +140,18 @@ async fn round(
                 }
                 match acceptor.accept(&proposal).await {
                     Ok(answer) => proposer.accepted(proposal.ballot, answer),
+                    Err(failure) => {
+                        error = Some(failure);
+                        proposer.failed(proposal.ballot)
+                    }
+                }
+            }
+            Command::Settle(proposal) => {
+                if own {
+                    progress.set(Progress::Proposing);
+                }
+                match acceptor.settle(&proposal).await {
+                    Ok(answer) => proposer.settled(proposal.ballot, answer),
                     Err(failure) => {
                         error = Some(failure);
                         proposer.failed(proposal.ballot)

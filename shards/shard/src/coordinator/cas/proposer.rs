@@ -9,6 +9,8 @@
 //!    minority cannot come back behind this decision. One replica needs no empty proposal: it knows all rounds.
 //! 5. Commit: what a majority has accepted is sent to all.
 //!
+//! Steps 4 and 5 are one where there is one replica: what it accepts is decided.
+//!
 //! Invariants: an answer to another ballot or step is ignored; a proposal of which one replica may have taken note and no
 //! majority has is unknown, never said to have failed.
 
@@ -22,6 +24,8 @@ pub(crate) enum Command<U> {
     Prepare(Ballot),
     /// Ask every replica to accept.
     Propose(Proposal<U>),
+    /// Ask the only replica to accept and commit.
+    Settle(Proposal<U>),
     /// Send a commit to these replicas.
     Commit {
         /// What was decided.
@@ -83,6 +87,8 @@ pub(crate) struct Proposer<U> {
     replicas: usize,
     /// Replicas that must have a commit before it is answered.
     commits_wanted: usize,
+    /// What the only replica accepts is committed in the same step.
+    settles: bool,
     ballot: Ballot,
     /// Replicas that did not do what this step wants.
     lost: usize,
@@ -101,6 +107,7 @@ impl<U: Clone> Proposer<U> {
         let mut proposer = Proposer {
             replicas,
             commits_wanted: commits_wanted.min(replicas),
+            settles: false,
             ballot,
             lost: 0,
             failed: 0,
@@ -110,6 +117,12 @@ impl<U: Clone> Proposer<U> {
         };
         let command = proposer.prepare(ballot);
         (proposer, command)
+    }
+
+    /// For the only replica, which accepts and commits in one step.
+    pub(crate) fn alone(ballot: Ballot) -> (Proposer<U>, Command<U>) {
+        let (proposer, command) = Proposer::begin(1, 1, ballot);
+        (Proposer { settles: true, ..proposer }, command)
     }
 
     /// After [`Command::Begin`]: the new ballot.
@@ -189,7 +202,16 @@ impl<U: Clone> Proposer<U> {
     fn propose(&mut self, update: Option<U>, purpose: Purpose) -> Command<U> {
         let proposal = Proposal { ballot: self.ballot, update };
         self.enter(Phase::Proposing { proposal: proposal.clone(), purpose, accepted: 0 });
-        Command::Propose(proposal)
+        if self.settles { Command::Settle(proposal) } else { Command::Propose(proposal) }
+    }
+
+    /// The replica answered [`Command::Settle`].
+    pub(crate) fn settled(&mut self, ballot: Ballot, answer: Acceptance) -> Option<Command<U>> {
+        let command = self.accepted(ballot, answer)?;
+        match command {
+            Command::Commit { proposal, .. } => self.committed(proposal.ballot),
+            refused => Some(refused),
+        }
     }
 
     /// A replica answered [`Command::Propose`].

@@ -1,0 +1,73 @@
+//! Proposals of which it is not known whether the log has them: the next round of their partition settles them first, so
+//! that what it reads cannot change behind it.
+//!
+//! In memory alone: a process that ends takes along all who could have read, and the log says what holds.
+
+use super::Proposal;
+use super::stored::Update;
+use model::{DecoratedKey, TableId};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// With so many proposals of one core, rounds of other partitions do not begin.
+pub(crate) const UNSETTLED_MAX: usize = 1024;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Unsettled(RefCell<BTreeMap<(TableId, Vec<u8>), Proposal<Update>>>);
+
+impl Unsettled {
+    /// The proposal of a partition.
+    pub(crate) fn get(&self, table: TableId, key: &DecoratedKey) -> Option<Proposal<Update>> {
+        let proposals = self.0.borrow();
+        // Mostly there is none of any partition.
+        if proposals.is_empty() {
+            return None;
+        }
+        proposals.get(&(table, key.key.to_vec())).cloned()
+    }
+
+    /// Whether a round of a partition may begin: it settles one, or there is room for one.
+    pub(crate) fn admits(&self, table: TableId, key: &DecoratedKey) -> bool {
+        self.0.borrow().len() < UNSETTLED_MAX || self.get(table, key).is_some()
+    }
+
+    /// Keeps the proposal of a partition in place of an earlier one.
+    pub(crate) fn keep(&self, table: TableId, key: &DecoratedKey, proposal: Proposal<Update>) {
+        self.0.borrow_mut().insert((table, key.key.to_vec()), proposal);
+    }
+
+    /// The log has something later of the partition.
+    pub(crate) fn forget(&self, table: TableId, key: &DecoratedKey) {
+        let mut proposals = self.0.borrow_mut();
+        if !proposals.is_empty() {
+            proposals.remove(&(table, key.key.to_vec()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paxos::ballot::{Ballot, Scope};
+
+    #[test]
+    fn proposals_are_kept_by_partition_up_to_a_limit() {
+        let unsettled = Unsettled::default();
+        let proposal = |micros| Proposal { ballot: Ballot::new(micros, Scope::Global, 0), update: None };
+        let key = |n: usize| DecoratedKey::new(&n.to_be_bytes());
+        let table = TableId([7; 16]);
+        for n in 0..UNSETTLED_MAX {
+            assert!(unsettled.admits(table, &key(n)));
+            unsettled.keep(table, &key(n), proposal(1));
+        }
+        assert!(!unsettled.admits(table, &key(UNSETTLED_MAX)));
+        assert!(unsettled.admits(table, &key(0)));
+        unsettled.keep(table, &key(0), proposal(2));
+        assert_eq!(unsettled.get(table, &key(0)), Some(proposal(2)));
+        assert_eq!(unsettled.get(TableId([8; 16]), &key(0)), None);
+        unsettled.forget(table, &key(0));
+        assert_eq!(unsettled.get(table, &key(0)), None);
+        assert!(unsettled.admits(table, &key(0)));
+    }
+}
