@@ -42,6 +42,10 @@ impl ShardContext {
         }
     }
 
+    pub(crate) fn is_simulated(&self) -> bool {
+        matches!(self.backend, BackendContext::Sim(_))
+    }
+
     /// Operations that the kernel or glommio has not ended.
     #[cfg(test)]
     pub(crate) fn operations_under_way(&self) -> usize {

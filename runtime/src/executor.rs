@@ -9,6 +9,7 @@
 
 use crate::context;
 use crate::mesh::{NodeId, ShardId};
+use crate::metrics::Counts;
 use crate::shares::Shares;
 use crate::time::Instant;
 use std::cell::{Cell, RefCell};
@@ -35,6 +36,12 @@ pub enum Class {
     Streaming,
     /// Compaction and other maintenance: 100 shares, more when it lags behind.
     Background,
+}
+
+impl Class {
+    /// Every class, in order.
+    pub const ALL: [Class; CLASSES] =
+        [Class::Foreground, Class::Log, Class::Flush, Class::Streaming, Class::Background];
 }
 
 /// How many classes there are.
@@ -78,6 +85,7 @@ pub(crate) struct Executor {
     free: RefCell<Vec<u32>>,
     ready: RefCell<[VecDeque<u32>; CLASSES]>,
     pub(crate) shares: Shares,
+    pub(crate) counts: Counts,
     timers: RefCell<BTreeMap<(Instant, u64), Waker>>,
     next_timer: Cell<u64>,
     inbox: Arc<Inbox>,
@@ -110,6 +118,7 @@ impl Executor {
             free: RefCell::default(),
             ready: RefCell::default(),
             shares: Shares::default(),
+            counts: Counts::default(),
             timers: RefCell::default(),
             next_timer: Cell::new(0),
             inbox,
@@ -145,6 +154,7 @@ impl Executor {
         slot.future = Some(future);
         slot.live = true;
         slot.queued = true;
+        self.counts.of(class).begun.increment();
         self.enqueue(class, index);
     }
 
@@ -194,6 +204,11 @@ impl Executor {
         self.ready.borrow().iter().map(VecDeque::len).sum()
     }
 
+    /// How many tasks of a class are ready.
+    pub(crate) fn ready_in(&self, class: Class) -> usize {
+        self.ready.borrow()[class as usize].len()
+    }
+
     /// Polls the next ready task, weighted by class; false when none is ready. The caller has entered this shard, and
     /// says with [`Executor::charge`] how long it took.
     pub(crate) fn poll_one(&self) -> bool {
@@ -211,7 +226,9 @@ impl Executor {
 
     /// The task polled last took so long: its class has had that much of its share.
     pub(crate) fn charge(&self, nanos: u64) {
-        self.shares.charge(self.polled.get().class, nanos);
+        let class = self.polled.get().class;
+        self.counts.of(class).nanos.add(nanos);
+        self.shares.charge(class, nanos);
     }
 
     /// Polls the `n`th ready task over all classes.
@@ -241,6 +258,7 @@ impl Executor {
             slot.queued = false;
             match slot.future.take() {
                 Some(future) => {
+                    self.counts.of(slot.class).polls.increment();
                     self.polled.set(Polled { slot: index, class: slot.class });
                     (future, slot.generation)
                 }
@@ -259,6 +277,7 @@ impl Executor {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots[index as usize];
         if done {
+            self.counts.of(slot.class).completed.increment();
             slot.live = false;
             slot.generation = (slot.generation + 1) & GENERATION_MASK as u32;
             if !slot.queued {
@@ -555,6 +574,27 @@ mod tests {
             parts.push(compaction.get() * 1000 / (compaction.get() + requests.get()));
         }
         assert_eq!(parts, [90, 285, 499], "per mille: less the head start of requests");
+    }
+
+    #[test]
+    fn polls_and_their_time_are_counted_by_class() {
+        let (executor, cost) = (executor(), Rc::new(Cell::new(0)));
+        let requests = busy(&executor, Class::Foreground, 5_000, &cost);
+        let compaction = busy(&executor, Class::Background, 500_000, &cost);
+        for _ in 0..3 {
+            executor.spawn(Class::Flush, Box::pin(async {}));
+        }
+        assert_eq!(Class::ALL.map(|class| executor.ready_in(class)), [1, 0, 3, 0, 1]);
+        run(&executor, 1_000, &cost, |_| {});
+        let counted = |class: Class| {
+            let counts = executor.counts.of(class);
+            [&counts.nanos, &counts.polls, &counts.begun, &counts.completed].map(crate::metrics::Counter::get)
+        };
+        assert_eq!(counted(Class::Foreground), [requests.get(), requests.get() / 5_000, 1, 0]);
+        assert_eq!(counted(Class::Background), [compaction.get(), compaction.get() / 500_000, 1, 0]);
+        assert_eq!(counted(Class::Flush), [0, 3, 3, 3]);
+        assert_eq!(counted(Class::Streaming), [0; 4]);
+        assert_eq!(Class::ALL.map(|class| executor.ready_in(class)), [1, 0, 0, 0, 1]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::buffer::AlignedBuf;
 use crate::context::{Backend, backend};
 #[cfg(feature = "glommio")]
 use crate::glommio;
+use crate::metrics::{DiskKind, DiskOperation};
 use crate::{sim, system, uring};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -68,42 +69,50 @@ impl File {
 
     /// Reads into `buffer` (its whole length) from `offset`; returns the bytes read, fewer only at the end of file.
     pub async fn read_at(&self, buffer: AlignedBuf, offset: u64) -> (io::Result<usize>, AlignedBuf) {
-        match &self.0 {
+        let operation = DiskOperation::begin();
+        let done = match &self.0 {
             FileInner::Uring(f) => f.read_at(buffer, offset).await,
             #[cfg(feature = "glommio")]
             FileInner::Glommio(f) => f.read_at(buffer, offset).await,
             FileInner::Sim(f) => f.read_at(buffer, offset).await,
-        }
+        };
+        operation.completed(DiskKind::Read, *done.0.as_ref().unwrap_or(&0));
+        done
     }
 
     /// Writes the whole of `buffer` at `offset`.
     pub async fn write_at(&self, buffer: AlignedBuf, offset: u64) -> (io::Result<()>, AlignedBuf) {
-        match &self.0 {
-            FileInner::Uring(f) => f.write_at(buffer, offset, false).await,
-            #[cfg(feature = "glommio")]
-            FileInner::Glommio(f) => f.write_at(buffer, offset, false).await,
-            FileInner::Sim(f) => f.write_at(buffer, offset, false).await,
-        }
+        self.write(buffer, offset, false).await
     }
 
     /// Writes the whole of `buffer` at `offset`, durably (`RWF_DSYNC`).
     pub async fn write_durable(&self, buffer: AlignedBuf, offset: u64) -> (io::Result<()>, AlignedBuf) {
-        match &self.0 {
-            FileInner::Uring(f) => f.write_at(buffer, offset, true).await,
+        self.write(buffer, offset, true).await
+    }
+
+    async fn write(&self, buffer: AlignedBuf, offset: u64, durable: bool) -> (io::Result<()>, AlignedBuf) {
+        let operation = DiskOperation::begin();
+        let done = match &self.0 {
+            FileInner::Uring(f) => f.write_at(buffer, offset, durable).await,
             #[cfg(feature = "glommio")]
-            FileInner::Glommio(f) => f.write_at(buffer, offset, true).await,
-            FileInner::Sim(f) => f.write_at(buffer, offset, true).await,
-        }
+            FileInner::Glommio(f) => f.write_at(buffer, offset, durable).await,
+            FileInner::Sim(f) => f.write_at(buffer, offset, durable).await,
+        };
+        operation.completed(DiskKind::Write, if done.0.is_ok() { done.1.len() } else { 0 });
+        done
     }
 
     /// Makes every completed write durable (`fdatasync`).
     pub async fn sync(&self) -> io::Result<()> {
-        match &self.0 {
+        let operation = DiskOperation::begin();
+        let done = match &self.0 {
             FileInner::Uring(f) => f.sync().await,
             #[cfg(feature = "glommio")]
             FileInner::Glommio(f) => f.sync().await,
             FileInner::Sim(f) => f.sync().await,
-        }
+        };
+        operation.completed(DiskKind::Sync, 0);
+        done
     }
 
     /// Sees to it that there is room for the first `len` bytes, a multiple of [`crate::buffer::ALIGNMENT`]: the file is at

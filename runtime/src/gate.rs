@@ -99,6 +99,11 @@ impl Semaphore {
         self.0.free.get()
     }
 
+    /// How many wait in line.
+    pub fn waiting(&self) -> usize {
+        self.0.queue.borrow().len()
+    }
+
     /// Takes `units` at once, or nothing if fewer are free or others wait.
     pub fn try_acquire(&self, units: u64) -> Option<Permit> {
         if !self.0.queue.borrow().is_empty() || self.0.free.get() < units {

@@ -117,6 +117,14 @@ impl<M: Send + 'static> Endpoint<M> {
         }
     }
 
+    /// Messages sent to `to` that it has not taken; 0 for the current shard.
+    pub fn queued(&self, to: ShardId) -> usize {
+        match &self.0 {
+            EndpointInner::Real(e) => e.queued(to),
+            EndpointInner::Sim(e) => e.queued(to),
+        }
+    }
+
     /// Messages this end has sent since it was attached.
     pub fn sent(&self) -> u64 {
         match &self.0 {

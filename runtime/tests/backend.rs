@@ -72,6 +72,7 @@ conformance! {
     files {
         what_is_written_is_read: 1,
         a_read_at_the_end_is_short: 1,
+        operations_are_counted: 1,
         writes_run_side_by_side: 1,
         a_durable_write_is_read_by_another_shard: 2,
         a_dropped_write_keeps_its_buffer: 1,

@@ -165,6 +165,10 @@ impl<M: Send + 'static> Endpoint<M> {
         Some((ShardId(from), message))
     }
 
+    pub(crate) fn queued(&self, to: ShardId) -> usize {
+        self.mesh.state().pairs[self.pair(self.shard.0, to.0)].queue.len()
+    }
+
     pub(crate) fn sent(&self) -> u64 {
         self.sent.get()
     }

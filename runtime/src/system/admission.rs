@@ -1,7 +1,7 @@
 //! The line per class that reads, writes and syncs wait in, so that background work cannot fill the device's queue.
 
 use crate::context;
-use crate::executor::CLASSES;
+use crate::executor::{CLASSES, Class};
 use crate::gate::{Permit, Semaphore};
 
 /// Operations under way at once per shard and class (foreground, log, flush, streaming, background).
@@ -12,6 +12,13 @@ pub(crate) struct Admission([Semaphore; CLASSES]);
 impl Default for Admission {
     fn default() -> Admission {
         Admission(IN_FLIGHT_MAX.map(Semaphore::new))
+    }
+}
+
+impl Admission {
+    /// Operations of a class that wait for a place.
+    pub(crate) fn waiting(&self, class: Class) -> u64 {
+        self.0[class as usize].waiting() as u64
     }
 }
 

@@ -327,6 +327,11 @@ impl<M: Send + 'static> Endpoint<M> {
         None
     }
 
+    pub(crate) fn queued(&self, to: ShardId) -> usize {
+        let (state, to) = (&self.state, to.0 as usize);
+        state.outgoing[to].tail.get().wrapping_sub(state.to(to).published_head())
+    }
+
     pub(crate) fn sent(&self) -> u64 {
         self.state.sent.get()
     }

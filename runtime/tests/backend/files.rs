@@ -3,7 +3,8 @@
 use crate::world::World;
 use runtime::buffer::{ALIGNMENT, AlignedBuf};
 use runtime::file::{self, OpenOptions};
-use runtime::{File, spawn};
+use runtime::metrics::{classes, disk};
+use runtime::{Class, File, spawn, spawn_in, yield_now};
 use std::io::ErrorKind;
 use std::rc::Rc;
 use std::time::Duration;
@@ -40,6 +41,31 @@ pub(crate) async fn a_read_at_the_end_is_short(world: World) {
     assert_eq!(read.unwrap(), ALIGNMENT);
     assert_eq!((buffer[0], buffer[ALIGNMENT - 1]), (5, 5));
     assert_eq!(file.read_at(filled(1, 0), 64 * ALIGNMENT as u64).await.0.unwrap(), 0);
+}
+
+pub(crate) async fn operations_are_counted(world: World) {
+    let file = Rc::new(File::open(&world.directory.join("data"), NEW).await.unwrap());
+    let counted = || disk().map(|figures| (figures.completed, figures.bytes));
+    let before = counted();
+    let under_way = || classes().map(|figures| figures.disk_under_way);
+    assert_eq!(under_way(), [0; 5]);
+    let shared = file.clone();
+    let write = spawn_in(Class::Streaming, async move { shared.write_at(filled(2, 1), 0).await.0.unwrap() });
+    while classes()[Class::Streaming as usize].polls == 0 {
+        yield_now().await;
+    }
+    assert_eq!(under_way(), [0, 0, 0, 1, 0]);
+    write.await;
+    file.sync().await.unwrap();
+    assert_eq!(file.read_at(filled(4, 0), 0).await.0.unwrap(), 2 * ALIGNMENT);
+    let bytes = 2 * ALIGNMENT as u64;
+    let [read, written, synced] = counted();
+    assert_eq!(read, (before[0].0 + 1, before[0].1 + bytes));
+    assert_eq!(written, (before[1].0 + 1, before[1].1 + bytes));
+    assert_eq!(synced, (before[2].0 + 1, before[2].1));
+    // One that is given up is no longer waited for.
+    assert!(runtime::timeout(Duration::ZERO, file.read_at(filled(1, 0), 0)).await.is_none());
+    assert_eq!(under_way(), [0; 5]);
 }
 
 pub(crate) async fn writes_run_side_by_side(world: World) {

@@ -43,9 +43,13 @@ pub(crate) async fn a_full_queue_gives_the_message_back(world: World) {
         }
         let Err(Message::Number(back)) = mesh.try_send(ShardId(1), Message::Number(99)) else { panic!("full") };
         assert_eq!((back, mesh.sent()), (99, MESH_CAPACITY as u64));
+        assert_eq!([0, 1].map(|to| mesh.queued(ShardId(to))), [0, MESH_CAPACITY]);
         world.put("full", 1);
         world.wait_for("empty", 1).await;
         // What was taken is known here after a turn of both loops.
+        while mesh.queued(ShardId(1)) > 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
         while mesh.try_send(ShardId(1), Message::Number(100)).is_err() {
             sleep(Duration::from_millis(1)).await;
         }
