@@ -18,6 +18,7 @@ use crate::open_sstable::OpenSstable;
 use crate::signal::Signal;
 use bytes::Bytes;
 use runtime::gate::Gate;
+use runtime::metrics::Counter;
 use runtime::{Class, HashMap, HashSet};
 use sstable::BlockId;
 use std::cell::RefCell;
@@ -31,6 +32,47 @@ const BLOCK_OVERHEAD_BYTES: usize = 160;
 /// Hits that are counted.
 const HITS_MAX: u8 = 3;
 
+/// What a cache of blocks holds, and what was asked of it since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CacheFigures {
+    /// Blocks held.
+    pub entries: u64,
+    /// Bytes held.
+    pub bytes: u64,
+    /// The most that it may hold, bytes.
+    pub capacity_bytes: u64,
+    /// Requests that found their block.
+    pub hits: u64,
+    /// Requests for which a block was read, be it ahead of them.
+    pub misses: u64,
+    /// What reading the blocks of misses took, nanoseconds; those read ahead took nobody's time.
+    pub miss_nanos: u64,
+}
+
+impl CacheFigures {
+    /// Adds those of another core.
+    pub fn add(&mut self, other: &CacheFigures) {
+        self.entries += other.entries;
+        self.bytes += other.bytes;
+        self.capacity_bytes += other.capacity_bytes;
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.miss_nanos += other.miss_nanos;
+    }
+
+    /// All requests.
+    pub fn requests(&self) -> u64 {
+        self.hits + self.misses
+    }
+}
+
+/// Hits and misses up to some moment.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asked {
+    hits: u64,
+    misses: u64,
+}
+
 /// A block of an SSTable by the SSTable's number.
 type Key = (u64, BlockId);
 
@@ -41,6 +83,7 @@ pub(crate) struct BlockCache {
     loading: RefCell<HashSet<Key>>,
     loaded: Signal,
     gate: Gate,
+    miss_nanos: Counter,
 }
 
 struct Blocks {
@@ -56,6 +99,7 @@ struct Blocks {
     /// Blocks that left the small queue not long ago.
     ghosts: VecDeque<Key>,
     remembered: HashSet<Key>,
+    asked: Asked,
 }
 
 struct Block {
@@ -86,8 +130,15 @@ impl BlockCache {
             main: VecDeque::new(),
             ghosts: VecDeque::new(),
             remembered: HashSet::default(),
+            asked: Asked::default(),
         };
-        BlockCache { blocks: RefCell::new(blocks), loading: RefCell::default(), loaded: Signal::default(), gate }
+        BlockCache {
+            blocks: RefCell::new(blocks),
+            loading: RefCell::default(),
+            loaded: Signal::default(),
+            gate,
+            miss_nanos: Counter::default(),
+        }
     }
 
     /// A block, if it is there.
@@ -108,7 +159,12 @@ impl BlockCache {
             }
             if self.loading.borrow_mut().insert(key) {
                 let _loading = Loading { cache: self, key };
+                let began = runtime::now();
                 let bytes = sstable.load(block).await?;
+                if !later {
+                    self.blocks.borrow_mut().asked.misses += 1;
+                    self.miss_nanos.add(runtime::now().since(began).as_nanos() as u64);
+                }
                 sstable.cached_in(self);
                 self.blocks.borrow_mut().put(key, bytes.clone(), later);
                 return Ok(bytes);
@@ -136,9 +192,27 @@ impl BlockCache {
         self.blocks.borrow_mut().forget(number);
     }
 
-    /// Bytes held.
-    pub(crate) fn bytes(&self) -> usize {
-        self.blocks.borrow().bytes
+    /// What was asked so far.
+    pub(crate) fn asked(&self) -> Asked {
+        self.blocks.borrow().asked
+    }
+
+    /// Takes back what was asked since `then`: who could not wait asks for all of it again.
+    pub(crate) fn ask_again_from(&self, then: Asked) {
+        self.blocks.borrow_mut().asked = then;
+    }
+
+    /// What it holds, and what was asked of it.
+    pub(crate) fn figures(&self) -> CacheFigures {
+        let blocks = self.blocks.borrow();
+        CacheFigures {
+            entries: blocks.count as u64,
+            bytes: blocks.bytes as u64,
+            capacity_bytes: blocks.budget as u64,
+            hits: blocks.asked.hits,
+            misses: blocks.asked.misses,
+            miss_nanos: self.miss_nanos.get(),
+        }
     }
 }
 
@@ -162,7 +236,10 @@ impl Blocks {
 
     fn get(&mut self, (number, block): &Key) -> Option<Bytes> {
         let found = self.held.get_mut(number)?.get_mut(block)?;
-        if !std::mem::take(&mut found.unused) {
+        if std::mem::take(&mut found.unused) {
+            self.asked.misses += 1;
+        } else {
+            self.asked.hits += 1;
             found.hits = (found.hits + 1).min(HITS_MAX);
         }
         Some(found.bytes.clone())
@@ -338,6 +415,8 @@ mod tests {
         }
         assert!((0..50).all(|hot| blocks.get(&key(1, hot)).is_some()));
         check(&blocks);
+        // What was read ahead was read for who asked first.
+        assert_eq!((blocks.asked.hits, blocks.asked.misses), (150, 10_000));
     }
 
     #[test]

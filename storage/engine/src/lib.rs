@@ -49,6 +49,7 @@ mod write;
 mod writing;
 
 pub use batch_log::{BatchId, StoredBatch};
+pub use cache::CacheFigures;
 pub use fault::{Fault, FaultKind};
 pub use load::directory_of;
 pub use logged_thresholds::{LoggedThreshold, LoggedThresholds};

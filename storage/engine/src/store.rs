@@ -13,7 +13,7 @@
 
 pub use crate::commitlog::position::{LogPosition, Truncation};
 
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, CacheFigures};
 use crate::commitlog::replay::{self, Found};
 use crate::commitlog::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::commitlog::{Log, LogOptions, WriteClock};
@@ -503,9 +503,9 @@ impl Store {
         self.inner.memtable(table).map_or(0, |memtable| memtable.bytes())
     }
 
-    /// Bytes of blocks of SSTables in memory, and the most there may be.
-    pub fn cache_memory(&self) -> (usize, usize) {
-        (self.inner.cache.bytes(), self.inner.options.cache_bytes_max)
+    /// The cache of blocks of SSTables.
+    pub fn cache_figures(&self) -> CacheFigures {
+        self.inner.cache.figures()
     }
 
     pub(crate) fn inner(&self) -> &Rc<Inner> {

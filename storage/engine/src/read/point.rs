@@ -62,10 +62,18 @@ pub(super) fn read_now(
     sink: &mut dyn RowSink,
 ) -> Option<Result<ReadEnd, Error>> {
     let Some(mut search) = Search::new(memtable, view, key, command) else { return Some(Ok(ReadEnd::Exhausted)) };
+    let mut asked = None;
     loop {
         match search.go_on() {
             Ok(None) => return Some(Ok(search.row.give(inner, memtable, key, command, sink))),
-            Ok(Some((sstable, block))) => search.supply(block, inner.cache.get(sstable.number, block)?),
+            Ok(Some((sstable, block))) => {
+                let asked = *asked.get_or_insert_with(|| inner.cache.asked());
+                let Some(bytes) = inner.cache.get(sstable.number, block) else {
+                    inner.cache.ask_again_from(asked);
+                    return None;
+                };
+                search.supply(block, bytes);
+            }
             Err(error) => return Some(Err(error)),
         }
     }
