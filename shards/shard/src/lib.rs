@@ -35,7 +35,7 @@ mod truncations;
 pub mod verbs;
 mod virtual_tables;
 
-pub use ports::{Activity, ChangeKind, ChangeTarget, Client, Notifier, Observation, SchemaChange};
+pub use ports::{Activity, ChangeKind, ChangeTarget, Client, Notifier, Observation, SchemaChange, Served};
 pub use query_trace::Trace;
 pub use row_block::RowBlock;
 
@@ -46,7 +46,7 @@ pub use cql::plan::{BatchKind, ColumnSpec};
 pub use engine::compaction::{Chosen, Compacted, CompactionStatistics, Running};
 pub use engine::directory_of;
 pub use engine::{
-    Component, Counts, Descriptor, Fault, FaultKind, FlushCompression, LoggedThreshold, LoggedThresholds,
+    CacheFigures, Component, Counts, Descriptor, Fault, FaultKind, FlushCompression, LoggedThreshold, LoggedThresholds,
     SstableOptions, SyncMode, TableStatistics, Version,
 };
 pub use execute::batch::BatchThresholds;

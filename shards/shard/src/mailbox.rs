@@ -137,8 +137,18 @@ impl Mailbox {
 
     /// Whether one more call for a client may start.
     pub(crate) fn has_room(&self) -> bool {
+        self.waiting() < CALLS_MAX
+    }
+
+    /// Calls that wait for their replies.
+    pub(crate) fn waiting(&self) -> usize {
         let calls = self.inner.calls.borrow();
-        calls.slots.len() - calls.free.len() < CALLS_MAX
+        calls.slots.len() - calls.free.len()
+    }
+
+    /// Messages that another shard has not taken yet.
+    pub(crate) fn queued(&self, to: ShardId) -> usize {
+        self.inner.endpoint.queued(to)
     }
 
     /// Requests sent since the start.
@@ -344,6 +354,7 @@ mod tests {
             assert!(mailbox.has_room());
             waiting.push(mailbox.register());
             assert!(!mailbox.has_room());
+            assert_eq!(mailbox.waiting(), CALLS_MAX);
             waiting.pop();
             assert!(mailbox.has_room());
         });

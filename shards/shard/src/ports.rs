@@ -14,6 +14,28 @@ pub trait Notifier {
     fn observe(&self) -> Observation {
         Observation::default()
     }
+
+    /// What this shard has done for its clients.
+    fn served(&self) -> Served {
+        Served::default()
+    }
+}
+
+/// What one shard has done for its clients since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Served {
+    /// Their requests.
+    pub requests: Activity,
+    /// Requests answered with an error.
+    pub errors: u64,
+    /// Connections that are open.
+    pub connections: u64,
+    /// Connections taken over.
+    pub connections_in_all: u64,
+    /// Connections closed for breaking the protocol, a limit or a deadline.
+    pub evictions: u64,
+    /// Panics caught in pure stages.
+    pub panics: u64,
 }
 
 /// What one shard sees of its clients.

@@ -76,6 +76,7 @@ pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
             let prepared = shard.prepared().borrow().count();
             Reply::MeasuredRequests(Box::new(shard.figures().requests(prepared)))
         }
+        Request::Figures => Reply::Figures(Box::new(shard.own_figures())),
         Request::Table(verb) => Reply::Table(Box::pin(crate::table_verbs::run(shard, *verb)).await),
         Request::Part(part) => Reply::Part(Box::pin(crate::split::take_part(shard, *part)).await),
         Request::Traced { began, request } => {

@@ -4,7 +4,7 @@ use crate::execute::batch_reading::{Hold, Holding};
 use crate::execute::conditional::decision::Decided;
 use crate::execute::conditional::request::Conditional;
 use crate::execute::modify::reading::ReadingChange;
-use crate::metrics::{Measure, Measured, RequestFigures};
+use crate::metrics::{Measure, Measured, RequestFigures, ShardFigures};
 use crate::ports::{Observation, SchemaChange};
 use crate::query_trace::Events;
 use crate::row_block::{Places, RowBlock};
@@ -80,6 +80,8 @@ pub enum Request {
     Measure(Vec<Measure>),
     /// The figures of this core's requests.
     MeasureRequests,
+    /// All that this core tells of itself.
+    Figures,
     /// What an operator asks of a table's storage.
     Table(Box<TableVerb>),
     /// Take part in splitting a foreign SSTable.
@@ -170,6 +172,8 @@ pub enum Reply {
     Measured(Box<Measured>),
     /// Of figures of requests.
     MeasuredRequests(Box<RequestFigures>),
+    /// Of a core.
+    Figures(Box<ShardFigures>),
     /// Of an operator's request.
     Table(Result<TableAnswer, Failure>),
     /// Of a part in splitting an SSTable: a place in the log, if one was asked for.

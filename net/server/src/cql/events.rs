@@ -3,7 +3,8 @@
 //! The shard calls [`shard::Notifier::schema_changed`] after it serves the new schema, so a client that is told finds it.
 
 use crate::cql::connection::{Connection, REQUESTS_IN_FLIGHT_MAX};
-use shard::{Activity, ChangeKind, ChangeTarget, Notifier, Observation, SchemaChange};
+use crate::metrics::Metrics;
+use shard::{Activity, ChangeKind, ChangeTarget, Notifier, Observation, SchemaChange, Served};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use wire::response;
@@ -15,6 +16,8 @@ pub struct Events {
     registered: RefCell<Vec<Weak<Connection>>>,
     /// Requests of connections that have closed.
     completed: Cell<u64>,
+    /// What the shard counts of its connections.
+    pub(crate) metrics: Rc<Metrics>,
 }
 
 impl Events {
@@ -38,6 +41,23 @@ impl Events {
         self.connections.borrow_mut().retain(others);
         self.completed.set(self.completed.get() + connection.request_count());
     }
+
+    fn open(&self) -> Vec<Rc<Connection>> {
+        self.connections.borrow().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The requests of all connections.
+    fn requests(&self) -> Activity {
+        let open = self.open();
+        let active: u64 = open.iter().map(|connection| connection.active_requests()).sum();
+        let requests: u64 = open.iter().map(|connection| connection.request_count()).sum();
+        Activity {
+            active,
+            active_max: open.len() as u64 * REQUESTS_IN_FLIGHT_MAX,
+            completed: self.completed.get() + requests - active,
+            ..Activity::default()
+        }
+    }
 }
 
 impl Notifier for Events {
@@ -49,18 +69,20 @@ impl Notifier for Events {
     }
 
     fn observe(&self) -> Observation {
-        let connections = self.connections.borrow();
-        let open: Vec<Rc<Connection>> = connections.iter().filter_map(Weak::upgrade).collect();
-        let active: u64 = open.iter().map(|connection| connection.active_requests()).sum();
-        let requests: u64 = open.iter().map(|connection| connection.request_count()).sum();
         Observation {
-            requests: Activity {
-                active,
-                active_max: open.len() as u64 * REQUESTS_IN_FLIGHT_MAX,
-                completed: self.completed.get() + requests - active,
-                ..Activity::default()
-            },
-            clients: open.iter().map(|connection| connection.observe()).collect(),
+            requests: self.requests(),
+            clients: self.open().iter().map(|connection| connection.observe()).collect(),
+        }
+    }
+
+    fn served(&self) -> Served {
+        Served {
+            requests: self.requests(),
+            errors: self.metrics.errors.get(),
+            connections: self.open().len() as u64,
+            connections_in_all: self.metrics.connections.get(),
+            evictions: self.metrics.evictions.get(),
+            panics: self.metrics.panics.get(),
         }
     }
 }

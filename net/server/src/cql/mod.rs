@@ -66,7 +66,7 @@ pub(crate) struct Shared {
     pub(crate) config: Arc<Config>,
     pub(crate) shard: Shard,
     pub(crate) events: Rc<Events>,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Rc<Metrics>,
     /// Requests under way.
     pub(crate) gate: Gate,
     /// Bytes of requests under way, as far as they came in one piece.
@@ -155,8 +155,8 @@ impl Service {
             shard_aware_port: Cell::new(config.shard_aware_port),
             config,
             shard,
+            metrics: events.metrics.clone(),
             events,
-            metrics: Metrics::default(),
             gate: Gate::new(),
             request_bytes: Semaphore::new(request_bytes_max),
             large_request_bytes: Semaphore::new(request_bytes_max),

@@ -56,7 +56,7 @@ async fn write_one(shard: &Shard, routed: Routed, terms: &Terms) -> Result<(), F
         if !shard.mailbox().has_room() {
             return Err(too_many_calls());
         }
-        let written = Written::of(&routed.mutation);
+        let (written, counts) = (Written::of(&routed.mutation), routed.counts);
         let request = match routed.counts {
             true => Request::Count(routed.mutation),
             false => Request::Mutate { mutation: routed.mutation, system: false },
@@ -65,7 +65,7 @@ async fn write_one(shard: &Shard, routed: Routed, terms: &Terms) -> Result<(), F
         let began = runtime::now();
         return match Box::pin(runtime::timeout(terms.timeout, call)).await {
             Some(reply) => {
-                shard.figures().coordinated(&written, began);
+                shard.figures().coordinated(&written, counts, began);
                 reply.done()
             }
             None => Err(timed_out()),
@@ -77,7 +77,7 @@ async fn write_one(shard: &Shard, routed: Routed, terms: &Terms) -> Result<(), F
             true => {
                 let (written, began) = (Written::of(&routed.mutation), runtime::now());
                 let result = Box::pin(counter::apply(&owner, routed.mutation)).await;
-                owner.figures().coordinated(&written, began);
+                owner.figures().coordinated(&written, true, began);
                 result
             }
             false => replica::mutate_here(&owner, routed.mutation).await,

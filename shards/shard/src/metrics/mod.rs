@@ -1,6 +1,9 @@
 //! Figures of a shard's work: how long reads and writes of each table take and what they meet, what batches hold, how
 //! often statements run.
 //!
+//! [`operations`] has the same by class of operation, all tables together, more finely. [`ShardFigures`] is all that a
+//! shard tells.
+//!
 //! What is read and written here on behalf of the shard's own clients is recorded once, for both the coordinator and the
 //! replica: they are the same core and the same call.
 //!
@@ -8,16 +11,23 @@
 //! somebody looks.
 
 pub(crate) mod histogram;
+pub mod operations;
+pub(crate) mod pools;
 pub(crate) mod running;
+mod shard_figures;
 
 pub use histogram::Distribution;
+pub use operations::{Latency, Operation};
+pub use pools::stages;
 pub use running::RunningRequest;
+pub use shard_figures::ShardFigures;
 
 use crate::Shard;
 use crate::tombstones::Met;
 use crate::verbs::{Reply, Request, unexpected};
 use histogram::Histogram;
 use model::{Failure, Mutation, TableId};
+use operations::Latencies;
 use running::Running;
 use runtime::Instant;
 use runtime::metrics::Counter;
@@ -43,6 +53,10 @@ pub enum Measure {
     CoordinatorScan,
     /// Writes, as their coordinator sees them.
     CoordinatorWrite,
+    /// What reads at SERIAL decide before they are reads, as their coordinator sees it.
+    CasRead,
+    /// Conditional changes, as their coordinator sees them.
+    CasWrite,
     /// Live rows that a read of the store met.
     Rows,
     /// Tombstones that a read of the store met.
@@ -50,9 +64,26 @@ pub enum Measure {
 }
 
 /// [`Measure`] and two more: reads and writes that are local and coordinated at once.
-const KINDS: usize = 10;
-const READ_HERE: usize = 8;
-const WRITE_HERE: usize = 9;
+const KINDS: usize = 12;
+const READ_HERE: usize = 10;
+const WRITE_HERE: usize = 11;
+
+impl Measure {
+    /// The class of operations that is measured; `None`: no time is.
+    fn operation(self) -> Option<Operation> {
+        Some(match self {
+            Measure::LocalRead => Operation::LocalRead,
+            Measure::LocalScan => Operation::LocalRange,
+            Measure::LocalWrite => Operation::LocalWrite,
+            Measure::CoordinatorRead => Operation::Read,
+            Measure::CoordinatorScan => Operation::Range,
+            Measure::CoordinatorWrite => Operation::Write,
+            Measure::CasRead => Operation::CasRead,
+            Measure::CasWrite => Operation::CasWrite,
+            Measure::Rows | Measure::Tombstones => return None,
+        })
+    }
+}
 
 /// The figures of one table.
 #[derive(Default)]
@@ -137,6 +168,7 @@ impl Tables {
 #[derive(Default)]
 pub(crate) struct Figures {
     tables: RefCell<Tables>,
+    latencies: Latencies,
     /// Partitions per logged, unlogged and counter batch.
     pub(crate) logged_batches: Histogram,
     pub(crate) unlogged_batches: Histogram,
@@ -169,6 +201,13 @@ impl Figures {
     pub(crate) fn took(&self, id: &TableId, measure: Measure, began: Instant) {
         let now = runtime::now();
         self.with(id, |table| table.record(measure, nanos(began, now), now));
+        self.operated(measure, began, now);
+    }
+
+    fn operated(&self, measure: Measure, began: Instant, now: Instant) {
+        if let Some(operation) = measure.operation() {
+            self.latencies.record(operation as usize, nanos(began, now), now);
+        }
     }
 
     /// A read of the store for another core, or part of a longer one.
@@ -178,6 +217,7 @@ impl Figures {
             table.record(measure, nanos(began, now), now);
             table.met(met, now);
         });
+        self.operated(measure, began, now);
     }
 
     /// A read of one partition for a client of this core.
@@ -187,20 +227,31 @@ impl Figures {
             table.0[READ_HERE].record(nanos(began, now), now);
             table.met(met, now);
         });
+        self.latencies.record(operations::READ_HERE, nanos(began, now), now);
     }
 
     /// A write of the store; `here`: for a client of this core.
     pub(crate) fn wrote(&self, ids: &Written, here: bool, began: Instant) {
         let now = runtime::now();
-        let kind = if here { WRITE_HERE } else { Measure::LocalWrite as usize };
+        let (kind, place) = match here {
+            true => (WRITE_HERE, operations::WRITE_HERE),
+            false => (Measure::LocalWrite as usize, Operation::LocalWrite as usize),
+        };
         for id in ids.0.iter().chain(&ids.1) {
             self.with(id, |table| table.0[kind].record(nanos(began, now), now));
         }
+        self.latencies.record(place, nanos(began, now), now);
     }
 
-    /// A write as its coordinator sees it, where that is not the same as the write of the store.
-    pub(crate) fn coordinated(&self, ids: &Written, began: Instant) {
-        ids.0.iter().chain(&ids.1).for_each(|id| self.took(id, Measure::CoordinatorWrite, began));
+    /// A write as its coordinator sees it, where that is not the same as the write of the store; `counts`: of counters.
+    pub(crate) fn coordinated(&self, ids: &Written, counts: bool, began: Instant) {
+        let now = runtime::now();
+        let measure = Measure::CoordinatorWrite;
+        for id in ids.0.iter().chain(&ids.1) {
+            self.with(id, |table| table.record(measure, nanos(began, now), now));
+        }
+        let operation = if counts { Operation::CounterWrite } else { Operation::Write };
+        self.latencies.record(operation as usize, nanos(began, now), now);
     }
 
     /// Forgets dropped tables.

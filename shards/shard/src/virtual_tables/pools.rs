@@ -1,49 +1,18 @@
 //! Virtual tables of what is under way and what was: stages of work, running requests, batches, prepared statements.
-//!
-//! The stages are those of Cassandra's that exist here: requests of clients, definitions, compactions, flushes.
 
 use super::VirtualRows;
-use super::contents::{bigint, double, int, observe, text};
+use super::contents::{bigint, double, int, text};
+use crate::Shard;
 use crate::metrics::Distribution;
+use crate::metrics::pools::REQUESTS;
 use crate::ports::Activity;
-use crate::{Shard, TableAnswer, TableVerb};
 use model::Failure;
-
-/// Cassandra's name for who merges SSTables.
-const COMPACTIONS: &str = "CompactionExecutor";
-/// Cassandra's name for who writes memtables.
-const FLUSHES: &str = "MemtableFlushWriter";
-/// Cassandra's name for who changes the schema.
-const DEFINITIONS: &str = "MigrationStage";
-/// Cassandra's name for who executes requests.
-const REQUESTS: &str = "Native-Transport-Requests";
 
 /// `thread_pools`.
 pub(super) async fn thread_pools(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
-    let mut requests = Activity::default();
-    for observation in observe(shard).await? {
-        requests.add(&observation.requests);
+    for (name, activity) in shard.pools().await? {
+        push_pool(rows, name, &activity);
     }
-    push_pool(rows, REQUESTS, &requests);
-    push_pool(rows, DEFINITIONS, &shard.definitions_activity());
-    let mut compactions = Activity::default();
-    for answer in shard.on_every_shard(TableVerb::Compactions).await? {
-        let TableAnswer::Compactions(statistics) = answer else { continue };
-        compactions.add(&Activity {
-            active: statistics.running.len() as u64,
-            active_max: 1,
-            pending: statistics.pending.values().sum::<usize>() as u64,
-            completed: statistics.completed,
-            ..Activity::default()
-        });
-    }
-    push_pool(rows, COMPACTIONS, &compactions);
-    let mut flushes = Activity::default();
-    for answer in shard.on_every_shard(TableVerb::Flushes).await? {
-        let TableAnswer::Flushes { running, completed } = answer else { continue };
-        flushes.add(&Activity { active: running, active_max: 1, completed, ..Activity::default() });
-    }
-    push_pool(rows, FLUSHES, &flushes);
     Ok(())
 }
 

@@ -17,6 +17,7 @@ pub(crate) mod proposer;
 use super::{Terms, too_many_calls};
 use crate::execute::conditional::decision::{self, Decided};
 use crate::execute::conditional::request::Conditional;
+use crate::metrics::Measure;
 use crate::paxos::ballot::{Ballot, Scope};
 use crate::paxos::stored::{StoredAcceptor, Update};
 use crate::verbs::Request;
@@ -40,8 +41,18 @@ enum Progress {
     Committing,
 }
 
-/// Brings a request to the core that decides it.
+/// Brings a request to the core that decides it, and records how long it takes.
 pub(crate) async fn decide(shard: &Shard, request: Conditional) -> Result<Decided, Failure> {
+    let (table, began) = (request.table.id, runtime::now());
+    let measure = if request.parts.is_empty() { Measure::CasRead } else { Measure::CasWrite };
+    let decided = bring(shard, request).await;
+    if decided.is_ok() {
+        shard.figures().took(&table, measure, began);
+    }
+    decided
+}
+
+async fn bring(shard: &Shard, request: Conditional) -> Result<Decided, Failure> {
     let key = DecoratedKey::new(&request.key);
     let to = shard.route(request.local, key.token);
     if to == shard.id() {
