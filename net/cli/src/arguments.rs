@@ -6,7 +6,7 @@ use server::config::{ConfigError, FILE_BYTES_MAX, units};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// Starts a Helenus node: CQL on port 9042, shard-aware CQL on port 19042.
+/// Starts a Helenus node: CQL on port 9042, shard-aware CQL on port 19042, metrics over HTTP on port 7199.
 #[derive(Parser, Debug)]
 #[command(name = "helenus", version)]
 pub(crate) struct Arguments {

@@ -15,6 +15,7 @@ pub mod config;
 pub mod cql;
 pub mod data_dir;
 mod disk_policy;
+pub mod http;
 pub mod metrics;
 mod race;
 

@@ -326,6 +326,17 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: usize::MAX,
     },
     Command {
+        name: "shardstats",
+        about: "Print what each shard is busy with, what waits there and how long operations take",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "[<shard>]",
+            title: "[<shard>]",
+            about: "The number of one shard; without it all are shown",
+        }),
+        arguments_max: 1,
+    },
+    Command {
         name: "snapshot",
         about: "Take a snapshot of specified keyspaces or a snapshot of the specified table",
         options: &[
@@ -416,6 +427,13 @@ pub(super) const COMMANDS: &[Command] = &[
             about: "List of tables (or keyspace) names",
         }),
         arguments_max: usize::MAX,
+    },
+    Command {
+        name: "tpstats",
+        about: "Print usage statistics of thread pools",
+        options: &[Choice { names: &["-F", "--format"], value: Some("format"), about: "Output format (json, yaml)" }],
+        arguments: None,
+        arguments_max: 0,
     },
     Command {
         name: "verify",

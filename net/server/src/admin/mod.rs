@@ -17,12 +17,15 @@ mod node;
 pub mod protocol;
 mod proxy;
 mod ring;
+mod shard_stats;
 mod snapshots;
 mod table_names;
 mod tables;
+mod thread_pools;
 
 use crate::config::Config;
 use crate::race::{Either, Signal, race};
+pub(crate) use node::RELEASE_VERSION;
 use protocol::{Answer, REQUEST_BYTES_MAX, Request};
 use runtime::gate::Semaphore;
 use runtime::{Instant, Listener, Stream};
@@ -40,7 +43,7 @@ pub const CONNECTIONS_MAX: u64 = 16;
 /// How long a request may take to arrive.
 pub const REQUEST_WAIT: Duration = Duration::from_secs(10);
 /// Where a simulated node takes commands.
-pub const SIMULATED_PORT: u16 = 7199;
+pub const SIMULATED_PORT: u16 = 7198;
 /// Wait before accepting again after an accept failed.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// The name of the directories that the sockets are in.
@@ -81,6 +84,7 @@ pub(crate) struct Admin {
     pub(crate) config: Arc<Config>,
     pub(crate) shard: Shard,
     pub(crate) started: Instant,
+    pub(crate) simulated: bool,
     /// Set to ask that no clients are served any more.
     pub(crate) drain: Signal,
     /// Set when that is so.
@@ -91,12 +95,13 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    pub(crate) fn new(config: Arc<Config>, shard: Shard) -> Rc<Admin> {
+    pub(crate) fn new(config: Arc<Config>, shard: Shard, simulated: bool) -> Rc<Admin> {
         let throughput = config.compaction_bytes_per_second;
         Rc::new(Admin {
             config,
             shard,
             started: runtime::now(),
+            simulated,
             drain: Signal::default(),
             drained: Signal::default(),
             compaction_throughput: Cell::new(throughput),
@@ -105,9 +110,9 @@ impl Admin {
     }
 
     /// Listens where nodetool looks. A node whose socket cannot be made serves without: it says so in its log.
-    pub(crate) async fn listen(&self, simulated: bool) -> Option<Listener> {
+    pub(crate) async fn listen(&self) -> Option<Listener> {
         let address = self.config.listen_address;
-        if simulated {
+        if self.simulated {
             return Listener::bind(SocketAddr::new(address, SIMULATED_PORT)).await.ok();
         }
         let path = paths(address).into_iter().next()?;
@@ -188,6 +193,8 @@ impl Admin {
             "tablestats" => tables::table_stats(self, request, out).await,
             "tablehistograms" => tables::table_histograms(self, request, out).await,
             "proxyhistograms" => proxy::histograms(self, out).await,
+            "shardstats" => shard_stats::statistics(self, request, out).await,
+            "tpstats" => thread_pools::statistics(self, request, out).await,
             "snapshot" => snapshots::snapshot(self, request, out).await,
             "listsnapshots" => snapshots::list(self, request, out).await,
             "clearsnapshot" => snapshots::clear(self, request, out).await,

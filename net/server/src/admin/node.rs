@@ -5,12 +5,14 @@ use super::protocol::Request;
 use super::table_names::keyspaces;
 use super::{Admin, Refused};
 use model::schema::SYSTEM_KEYSPACES;
-use shard::TableStatistics;
+use shard::{CacheFigures, TableStatistics};
 use std::fmt::Write;
 use std::rc::Rc;
 
 /// The version of Cassandra that the node behaves as.
-const RELEASE_VERSION: &str = "5.0.9";
+pub(crate) const RELEASE_VERSION: &str = "5.0.9";
+
+const NANOS_PER_MICROSECOND: f64 = 1e3;
 
 /// `version`.
 pub(crate) fn version(request: &Request, out: &mut String) -> Result<(), Refused> {
@@ -53,6 +55,27 @@ async fn percent_repaired(admin: &Admin) -> Result<f64, Refused> {
     Ok(if all == 0 { 100.0 } else { repaired as f64 * 100.0 / all as f64 })
 }
 
+/// The line of the cache of blocks of SSTables, Cassandra's chunk cache.
+async fn chunk_cache(admin: &Admin) -> Result<String, Refused> {
+    let mut cache = CacheFigures::default();
+    admin.shard.all_figures().await?.iter().for_each(|figures| cache.add(&figures.cache));
+    Ok(chunk_cache_line(&cache))
+}
+
+fn chunk_cache_line(cache: &CacheFigures) -> String {
+    let rate = |part: f64, all: u64| if all == 0 { "NaN".into() } else { format!("{:.3}", part / all as f64) };
+    format!(
+        "entries {}, size {}, capacity {}, {} misses, {} requests, {} recent hit rate, {} microseconds miss latency",
+        cache.entries,
+        file_size(cache.bytes),
+        file_size(cache.capacity_bytes),
+        cache.misses,
+        cache.requests(),
+        rate(cache.hits as f64, cache.requests()),
+        rate(cache.miss_nanos as f64 / NANOS_PER_MICROSECOND, cache.misses),
+    )
+}
+
 /// `info`.
 pub(crate) async fn info(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
     let shard = &admin.shard;
@@ -61,7 +84,8 @@ pub(crate) async fn info(admin: &Rc<Admin>, request: &Request, out: &mut String)
     let config = shard.node_config();
     let mib = |bytes: u64| bytes as f64 / f64::from(1u32 << 20);
     let used = runtime::machine::resident_memory_bytes().unwrap_or_default();
-    let cache = "entries 0, size 0 bytes, capacity 0 bytes, 0 hits, 0 requests, NaN recent hit rate, \
+    // Kinds of caches that do not exist here.
+    let none = "entries 0, size 0 bytes, capacity 0 bytes, 0 hits, 0 requests, NaN recent hit rate, \
                  0 save period in seconds";
     let memory = format!("{:.2} / {:.2}", mib(used), mib(admin.config.memory_bytes as u64));
     let mut lines: Vec<(&str, String)> = vec![
@@ -77,9 +101,10 @@ pub(crate) async fn info(admin: &Rc<Admin>, request: &Request, out: &mut String)
         ("Data Center", config.data_center.clone()),
         ("Rack", config.rack.clone()),
         ("Exceptions", "0".into()),
-        ("Key Cache", cache.into()),
-        ("Row Cache", cache.into()),
-        ("Counter Cache", cache.into()),
+        ("Key Cache", none.into()),
+        ("Row Cache", none.into()),
+        ("Counter Cache", none.into()),
+        ("Chunk Cache", chunk_cache(admin).await?),
         ("Network Cache", "size 0 bytes, overflow size: 0 bytes, capacity 0 bytes".into()),
         ("Percent Repaired", format!("{:?}%", percent_repaired(admin).await?)),
     ];
@@ -129,4 +154,27 @@ pub(crate) fn replication(keyspace: &model::Keyspace) -> (String, Vec<(String, S
     let class = keyspace.replication.class.rsplit('.').next().unwrap_or_default();
     let options = keyspace.replication.options.iter().map(|(name, value)| (name.clone(), value.clone()));
     (class.to_owned(), options.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_is_told_in_cassandras_words() {
+        let empty = "entries 0, size 0 bytes, capacity 0 bytes, 0 misses, 0 requests, NaN recent hit rate, NaN microseconds \
+                     miss latency";
+        assert_eq!(chunk_cache_line(&CacheFigures::default()), empty);
+        let used = CacheFigures {
+            entries: 22,
+            bytes: 1_447_034,
+            capacity_bytes: 480 << 20,
+            hits: 151,
+            misses: 36,
+            miss_nanos: 36 * 4_371_926,
+        };
+        let line = "entries 22, size 1.38 MiB, capacity 480 MiB, 36 misses, 187 requests, 0.807 recent hit rate, 4371.926 \
+                    microseconds miss latency";
+        assert_eq!(chunk_cache_line(&used), line);
+    }
 }

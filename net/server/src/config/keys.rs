@@ -1,5 +1,5 @@
-//! The names of all options of Cassandra 5.0's `cassandra.yaml`, older spellings included, and the nearest name to an
-//! unknown one.
+//! The names of all options of Cassandra 5.0's `cassandra.yaml`, older spellings included, those of our own
+//! (`metrics_port`, `native_shard_aware_transport_port`), and the nearest name to an unknown one.
 
 /// Whether `cassandra.yaml` may hold `key`.
 pub(super) fn is_known(key: &str) -> bool {
@@ -114,7 +114,8 @@ max_streaming_retries max_top_size_partition_count max_top_tombstone_partition_c
 max_value_size_in_mb maximum_replication_factor_fail_threshold maximum_replication_factor_warn_threshold
 maximum_timestamp_fail_threshold maximum_timestamp_warn_threshold memtable memtable_allocation_type
 memtable_cleanup_threshold memtable_flush_writers memtable_heap_space memtable_heap_space_in_mb
-memtable_offheap_space memtable_offheap_space_in_mb min_free_space_per_drive min_free_space_per_drive_in_mb
+memtable_offheap_space memtable_offheap_space_in_mb metrics_port min_free_space_per_drive
+min_free_space_per_drive_in_mb
 min_tracked_partition_size min_tracked_partition_tombstone_count minimum_replication_factor_fail_threshold
 minimum_replication_factor_warn_threshold minimum_timestamp_fail_threshold minimum_timestamp_warn_threshold
 native_shard_aware_transport_port native_transport_allow_older_protocols native_transport_flush_in_batches_legacy

@@ -45,6 +45,8 @@ pub struct Config {
     pub native_port: u16,
     /// `native_shard_aware_transport_port`.
     pub shard_aware_port: u16,
+    /// `metrics_port`: where HTTP serves figures; `None` (0): nowhere.
+    pub metrics_port: Option<u16>,
     /// The one entry of `data_file_directories`.
     pub directory: PathBuf,
     /// `commitlog_sync` with its period or window.
@@ -131,6 +133,7 @@ impl Default for Config {
             storage_port: 7000,
             native_port: 9042,
             shard_aware_port: 19042,
+            metrics_port: Some(7199),
             directory: PathBuf::from("data"),
             sync: SyncMode::Group { window: Duration::ZERO },
             segment_bytes: 32 << 20,
@@ -434,6 +437,10 @@ impl Given {
             storage_port: self.port("storage_port")?.unwrap_or(default.storage_port),
             native_port: self.port("native_transport_port")?.unwrap_or(default.native_port),
             shard_aware_port: self.port("native_shard_aware_transport_port")?.unwrap_or(default.shard_aware_port),
+            metrics_port: match self.port("metrics_port")? {
+                Some(0) => None,
+                given => given.or(default.metrics_port),
+            },
             directory: self.directory()?.unwrap_or(default.directory),
             sync: self.sync()?,
             segment_bytes: self.segment_bytes()?.unwrap_or(default.segment_bytes),

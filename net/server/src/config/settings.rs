@@ -145,6 +145,7 @@ impl Config {
             ("disk_failure_policy", self.disk_failure_policy.name().into()),
             ("endpoint_snitch", "SimpleSnitch".into()),
             ("listen_address", self.listen_address.to_string()),
+            ("metrics_port", self.metrics_port.unwrap_or_default().to_string()),
             ("native_shard_aware_transport_port", self.shard_aware_port.to_string()),
             ("native_transport_max_concurrent_connections", self.connections_max.to_string()),
             ("native_transport_max_concurrent_connections_per_ip", self.connections_per_ip_max.to_string()),

@@ -11,6 +11,7 @@ fn nothing_said_gives_cassandras_defaults() {
     let config = Config::read("", &[]).expect("valid");
     assert_eq!(Config { settings: Config::default().settings, ..config.clone() }, Config::default());
     assert_eq!((config.native_port, config.shard_aware_port, config.num_tokens), (9042, 19042, 16));
+    assert_eq!(config.metrics_port, Some(7199));
     assert_eq!(config.sync, SyncMode::Group { window: Duration::ZERO });
     config.check().expect("loopback is open");
 }
@@ -52,6 +53,9 @@ fn wrong_options_are_named() {
     assert!(failure("authenticator: PasswordAuthenticator").contains("not supported yet"));
     assert!(Config::read("authenticator: org.apache.cassandra.auth.AllowAllAuthenticator", &[]).is_ok());
     assert!(failure("native_transport_port: 65536").contains("65535"));
+    assert!(failure("metrics_port: 65536").contains("65535"));
+    assert_eq!(Config::read("metrics_port: 65535", &[]).expect("valid").metrics_port, Some(65535));
+    assert_eq!(Config::read("", &["metrics_port=0".into()]).expect("valid").metrics_port, None);
     assert!(failure("- a").contains("mapping"));
     assert!(failure("a: [").contains("YAML"));
     assert!(failure("read_request_timeout: 9ms").contains("at least"));

@@ -15,6 +15,7 @@ use crate::admin::Admin;
 use crate::config::Config;
 use crate::data_dir::Refused;
 use crate::disk_policy::{self, Consequence};
+use crate::http;
 use crate::metrics::Metrics;
 use crate::race::{Either, Signal, race};
 use crate::{ControlPort, Exit, Ready};
@@ -188,10 +189,12 @@ impl Service {
             runtime::spawn(shared.clone().accept(aware, Port::ShardAware)),
         ];
 
-        let admin = Admin::new(shared.config.clone(), shared.shard.clone());
+        let admin = Admin::new(shared.config.clone(), shared.shard.clone(), shared.simulated);
         let stopping = Signal::default();
-        let listener = admin.listen(shared.simulated).await;
+        let listener = admin.listen().await;
         let commands = listener.map(|listener| runtime::spawn(admin.clone().serve(listener, stopping.clone())));
+        let listener = http::listen(&admin).await;
+        let watched = listener.map(|listener| runtime::spawn(http::serve(admin.clone(), listener, stopping.clone())));
         let mut terminated = pin!(runtime::signal::terminated());
         let mut drain = pin!(admin.drain.wait());
         let mut accepting = Some(accepting);
@@ -227,8 +230,8 @@ impl Service {
             }
         }
         stopping.set();
-        if let Some(commands) = commands {
-            commands.await;
+        for task in commands.into_iter().chain(watched) {
+            task.await;
         }
         if accepting.is_some() {
             self.drain_all(accepting).await;

@@ -1,0 +1,98 @@
+//! `tpstats`: how busy stages of work are, and how many tasks wait, as text, JSON or YAML with Cassandra's layout.
+//!
+//! Pools are Cassandra's stages that exist here, and after them the classes of tasks of the cores, all cores together: tasks
+//! that are alive and wait for something are active, those that wait for the core are pending. `shardstats` tells the cores
+//! apart.
+//!
+//! Messages between nodes are dropped by nobody: there is one node.
+
+use super::figures::TextTable;
+use super::protocol::Request;
+use super::{Admin, Refused, usage};
+use runtime::Class;
+use shard::Activity;
+use shard::metrics::{ShardFigures, stages};
+use std::fmt::Write;
+use std::rc::Rc;
+
+/// `tpstats`.
+pub(crate) async fn statistics(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+    let format = request.option("-F").unwrap_or_default();
+    if !matches!(format, "" | "json" | "yaml") {
+        return usage("arguments for -F are json,yaml only.");
+    }
+    let pools = pools(&admin.shard.all_figures().await?);
+    match format {
+        "" => text(&pools, out),
+        "json" => json(&pools, out),
+        _ => yaml(&pools, out),
+    }
+    Ok(())
+}
+
+fn pools(shards: &[ShardFigures]) -> Vec<(String, Activity)> {
+    let mut pools: Vec<(String, Activity)> = stages(shards).map(|(name, activity)| (name.to_owned(), activity)).into();
+    for class in Class::ALL {
+        let mut sum = Activity::default();
+        for figures in shards.iter().flat_map(|shard| &shard.classes).filter(|figures| figures.class == class) {
+            let alive = figures.begun.saturating_sub(figures.completed);
+            sum.active += alive.saturating_sub(figures.ready);
+            sum.pending += figures.ready;
+            sum.completed += figures.completed;
+        }
+        pools.push((format!("{class:?}Tasks"), sum));
+    }
+    pools
+}
+
+fn text(pools: &[(String, Activity)], out: &mut String) {
+    let mut table = TextTable::new(1);
+    table.row(["Pool Name", "Active", "Pending", "Completed", "Blocked", "All time blocked"]);
+    for (name, activity) in pools {
+        let numbers =
+            [activity.active, activity.pending, activity.completed, activity.blocked, activity.blocked_in_all];
+        table.row(std::iter::once(name.clone()).chain(numbers.map(|number| number.to_string())));
+    }
+    table.print(out);
+    out.push_str("\nLatencies waiting in queue (micros) per dropped message types\n");
+    let mut table = TextTable::new(1);
+    table.row(["Message type", "Dropped    ", "50%     ", "95%     ", "99%     ", "Max"]);
+    table.print(out);
+}
+
+/// Names and numbers, in the order in which Cassandra's maps have them.
+fn members(activity: &Activity) -> [(&'static str, u64); 5] {
+    [
+        ("TotalBlockedTasks", activity.blocked_in_all),
+        ("ActiveTasks", activity.active),
+        ("PendingTasks", activity.pending),
+        ("CurrentlyBlockedTasks", activity.blocked),
+        ("CompletedTasks", activity.completed),
+    ]
+}
+
+fn json(pools: &[(String, Activity)], out: &mut String) {
+    let pools: Vec<String> = pools
+        .iter()
+        .map(|(name, activity)| {
+            let numbers = members(activity).map(|(name, number)| format!("      \"{name}\" : {number}"));
+            format!("    \"{name}\" : {{\n{}\n    }}", numbers.join(",\n"))
+        })
+        .collect();
+    let _ = writeln!(
+        out,
+        "{{\n  \"ThreadPools\" : {{\n{}\n  }},\n  \"WaitLatencies\" : {{ }},\n  \"DroppedMessage\" : {{ }}\n}}",
+        pools.join(",\n")
+    );
+}
+
+fn yaml(pools: &[(String, Activity)], out: &mut String) {
+    out.push_str("ThreadPools:\n");
+    for (name, activity) in pools {
+        let _ = writeln!(out, "  {name}:");
+        for (name, number) in members(activity) {
+            let _ = writeln!(out, "    {name}: {number}");
+        }
+    }
+    out.push_str("WaitLatencies: {}\nDroppedMessage: {}\n\n");
+}

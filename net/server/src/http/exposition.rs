@@ -1,0 +1,421 @@
+//! `/metrics`: the figures of all shards as OpenMetrics text, which Prometheus reads. `docs/metrics.md` explains the names.
+//!
+//! Figures are gathered first and written then: `prometheus-client` writes what is there and asks nobody.
+
+use crate::admin::{Admin, RELEASE_VERSION};
+use model::Failure;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use runtime::metrics::{ClassFigures, DiskFigures};
+use shard::metrics::operations::{BOUNDS, QUANTILES};
+use shard::metrics::{Latency, Operation, ShardFigures};
+use std::fmt;
+
+/// Of the text.
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const NANOS_PER_SECOND: f64 = 1e9;
+
+/// The text.
+pub(super) async fn text(admin: &Admin) -> Result<String, Failure> {
+    let gathered = Gathered {
+        uptime_seconds: runtime::now().since(admin.started).as_secs_f64(),
+        is_serving: !admin.drained.is_set(),
+        // In simulation the machine is not part of the world.
+        resident_bytes: if admin.simulated { None } else { runtime::machine::resident_memory_bytes() },
+        memory_bytes: admin.config.memory_bytes as u64,
+        shards: admin.shard.all_figures().await?,
+    };
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(gathered));
+    let mut out = String::new();
+    match prometheus_client::encoding::text::encode(&mut out, &registry) {
+        Ok(()) => Ok(out),
+        Err(fmt::Error) => Err(Failure::server("the figures cannot be written")),
+    }
+}
+
+/// What is written.
+#[derive(Debug)]
+struct Gathered {
+    uptime_seconds: f64,
+    is_serving: bool,
+    resident_bytes: Option<u64>,
+    memory_bytes: u64,
+    shards: Vec<ShardFigures>,
+}
+
+/// The class of operations, as it is shown: `local_read`.
+pub(crate) fn operation_name(operation: Operation) -> String {
+    match (coordinated(operation), local(operation)) {
+        (Some(name), _) => name.to_owned(),
+        (None, name) => format!("local_{}", name.unwrap_or_default()),
+    }
+}
+
+/// The class of operations of a coordinator, as its label.
+fn coordinated(operation: Operation) -> Option<&'static str> {
+    Some(match operation {
+        Operation::Read => "read",
+        Operation::Range => "range",
+        Operation::Write => "write",
+        Operation::CounterWrite => "counter_write",
+        Operation::CasRead => "cas_read",
+        Operation::CasWrite => "cas_write",
+        Operation::LocalRead | Operation::LocalRange | Operation::LocalWrite => return None,
+    })
+}
+
+/// The class of operations of a store, as its label.
+fn local(operation: Operation) -> Option<&'static str> {
+    Some(match operation {
+        Operation::LocalRead => "read",
+        Operation::LocalRange => "range",
+        Operation::LocalWrite => "write",
+        _ => return None,
+    })
+}
+
+fn lower<T: fmt::Debug>(name: T) -> String {
+    format!("{name:?}").to_lowercase()
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / NANOS_PER_SECOND
+}
+
+/// A number of a metric.
+enum Number {
+    Whole(u64),
+    Fraction(f64),
+}
+
+impl From<u64> for Number {
+    fn from(number: u64) -> Number {
+        Number::Whole(number)
+    }
+}
+
+impl From<f64> for Number {
+    fn from(number: f64) -> Number {
+        Number::Fraction(number)
+    }
+}
+
+/// What a metric is called, without prefix, unit and suffix, and what it is.
+struct Metric {
+    name: &'static str,
+    help: &'static str,
+    unit: Option<Unit>,
+    is_counter: bool,
+}
+
+fn gauge(name: &'static str, help: &'static str) -> Metric {
+    Metric { name, help, unit: None, is_counter: false }
+}
+
+fn counter(name: &'static str, help: &'static str) -> Metric {
+    Metric { name, help, unit: None, is_counter: true }
+}
+
+impl Metric {
+    fn of(self, unit: Unit) -> Metric {
+        Metric { unit: Some(unit), ..self }
+    }
+
+    /// Writes the numbers that `visit` is given a writer for.
+    fn write(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        visit: impl FnOnce(&mut Samples<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        let kind = if self.is_counter { MetricType::Counter } else { MetricType::Gauge };
+        let encoder = encoder.encode_descriptor(self.name, self.help, self.unit.as_ref(), kind)?;
+        visit(&mut Samples { encoder, is_counter: self.is_counter })
+    }
+}
+
+/// The numbers of a metric.
+struct Samples<'e> {
+    encoder: MetricEncoder<'e>,
+    is_counter: bool,
+}
+
+impl Samples<'_> {
+    fn put<L: EncodeLabelSet>(&mut self, labels: L, number: impl Into<Number>) -> fmt::Result {
+        let mut encoder = self.encoder.encode_family(&labels)?;
+        match (number.into(), self.is_counter) {
+            (Number::Whole(n), true) => encoder.encode_counter::<NoLabelSet, u64, f64>(&n, None),
+            (Number::Fraction(n), true) => encoder.encode_counter::<NoLabelSet, f64, f64>(&n, None),
+            (Number::Whole(n), false) => encoder.encode_gauge(&n),
+            (Number::Fraction(n), false) => encoder.encode_gauge(&n),
+        }
+    }
+}
+
+impl Collector for Gathered {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let encoder = &mut encoder;
+        self.node(encoder)?;
+        for (name, recent, help, named) in LATENCIES {
+            self.histograms(encoder, name, help, named)?;
+            self.quantiles(encoder, recent, named)?;
+        }
+        self.tasks(encoder)?;
+        self.disk(encoder)?;
+        self.cores(encoder)?;
+        self.clients(encoder)?;
+        self.memory(encoder)?;
+        self.maintenance(encoder)
+    }
+}
+
+/// The name of the histogram, that of the quantiles, what the histogram is, and its label of a class of operations.
+const LATENCIES: [(&str, &str, &str, fn(Operation) -> Option<&'static str>); 2] = [
+    (
+        "helenus_coordinator_latency",
+        "helenus_coordinator_latency_recent",
+        "How long operations take, as the coordinating shard sees them",
+        coordinated,
+    ),
+    ("helenus_local_latency", "helenus_local_latency_recent", "How long operations take in a shard's own store", local),
+];
+
+impl Gathered {
+    /// Every shard with its label.
+    fn each(&self) -> impl Iterator<Item = (String, &ShardFigures)> {
+        self.shards.iter().enumerate().map(|(shard, figures)| (shard.to_string(), figures))
+    }
+
+    /// One number per shard.
+    fn by_shard<N: Into<Number>>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        metric: Metric,
+        number: impl Fn(&ShardFigures) -> N,
+    ) -> fmt::Result {
+        metric.write(encoder, |samples| {
+            self.each().try_for_each(|(shard, figures)| samples.put([("shard", shard)], number(figures)))
+        })
+    }
+
+    /// One number per shard and class of tasks.
+    fn by_class<N: Into<Number>>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        metric: Metric,
+        number: impl Fn(&ClassFigures) -> N,
+    ) -> fmt::Result {
+        metric.write(encoder, |samples| {
+            for (shard, figures) in self.each() {
+                for class in &figures.classes {
+                    samples.put([("class", lower(class.class)), ("shard", shard.clone())], number(class))?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn node(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let labels = [("version", env!("CARGO_PKG_VERSION")), ("cassandra_version", RELEASE_VERSION)];
+        encoder.encode_descriptor("helenus_build", "What runs", None, MetricType::Info)?.encode_info(&labels)?;
+        let node = |encoder: &mut _, metric: Metric, number: Number| {
+            let none: [(&str, &str); 0] = [];
+            metric.write(encoder, |samples| samples.put(none, number))
+        };
+        node(
+            encoder,
+            gauge("helenus_uptime", "Time since the node began to serve").of(Unit::Seconds),
+            self.uptime_seconds.into(),
+        )?;
+        node(
+            encoder,
+            gauge("helenus_serving", "1 while clients are served, 0 once the node is drained"),
+            u64::from(self.is_serving).into(),
+        )?;
+        node(encoder, gauge("helenus_shards", "Shards of the node"), (self.shards.len() as u64).into())?;
+        node(
+            encoder,
+            gauge("helenus_memory_limit", "Memory that the node was given").of(Unit::Bytes),
+            self.memory_bytes.into(),
+        )?;
+        if let Some(bytes) = self.resident_bytes {
+            let metric = gauge("helenus_memory_resident", "Memory that the process holds").of(Unit::Bytes);
+            node(encoder, metric, bytes.into())?;
+        }
+        Ok(())
+    }
+
+    fn latencies(
+        &self,
+        named: fn(Operation) -> Option<&'static str>,
+    ) -> impl Iterator<Item = ([(&'static str, String); 2], &Latency)> {
+        self.each().flat_map(move |(shard, figures)| {
+            figures.latencies.iter().filter_map(move |(operation, latency)| {
+                let labels = [("operation", named(*operation)?.to_owned()), ("shard", shard.clone())];
+                Some((labels, latency))
+            })
+        })
+    }
+
+    fn histograms(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        name: &str,
+        help: &str,
+        named: fn(Operation) -> Option<&'static str>,
+    ) -> fmt::Result {
+        let mut encoder = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        for (labels, latency) in self.latencies(named) {
+            let within: u64 = latency.buckets.iter().sum();
+            let mut buckets: Vec<(f64, u64)> = BOUNDS.map(seconds).into_iter().zip(latency.buckets).collect();
+            buckets.push((f64::INFINITY, latency.count.saturating_sub(within)));
+            let sum = seconds(latency.total_nanos);
+            encoder.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, latency.count, &buckets, None)?;
+        }
+        Ok(())
+    }
+
+    fn quantiles(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        name: &'static str,
+        named: fn(Operation) -> Option<&'static str>,
+    ) -> fmt::Result {
+        let help = "The same for the last one to two minutes, by quantile; 1 is the longest";
+        gauge(name, help).of(Unit::Seconds).write(encoder, |samples| {
+            for (labels, latency) in self.latencies(named) {
+                for (part, nanos) in QUANTILES.iter().zip(latency.quantiles) {
+                    let [operation, shard] = labels.clone();
+                    samples.put([operation, ("quantile", part.to_string()), shard], seconds(nanos))?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn tasks(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let busy = counter("helenus_tasks_busy", "Time that polls of tasks took").of(Unit::Seconds);
+        self.by_class(encoder, busy, |class| class.busy.as_secs_f64())?;
+        self.by_class(encoder, counter("helenus_tasks_polls", "Polls of tasks"), |class| class.polls)?;
+        self.by_class(encoder, counter("helenus_tasks_begun", "Tasks begun"), |class| class.begun)?;
+        self.by_class(encoder, counter("helenus_tasks_completed", "Tasks ended"), |class| class.completed)?;
+        self.by_class(encoder, gauge("helenus_tasks_ready", "Tasks that wait for the core"), |class| class.ready)?;
+        self.by_class(encoder, gauge("helenus_tasks_shares", "Shares of the core's time"), |class| {
+            u64::from(class.shares)
+        })
+    }
+
+    fn disk(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let by_kind = |encoder: &mut _, metric: Metric, number: fn(&DiskFigures) -> u64| {
+            metric.write(encoder, |samples| {
+                for (shard, figures) in self.each() {
+                    for kind in &figures.disk {
+                        samples.put([("operation", lower(kind.kind)), ("shard", shard.clone())], number(kind))?;
+                    }
+                }
+                Ok(())
+            })
+        };
+        by_kind(encoder, counter("helenus_disk_operations", "Operations on files"), |kind| kind.completed)?;
+        by_kind(encoder, counter("helenus_disk", "Bytes read and written").of(Unit::Bytes), |kind| kind.bytes)?;
+        let under_way = gauge("helenus_disk_in_flight", "Operations on files that were begun and have not ended");
+        self.by_class(encoder, under_way, |class| class.disk_under_way.saturating_sub(class.disk_waiting))?;
+        let waiting = gauge("helenus_disk_waiting", "Operations on files that wait for one of their class to end");
+        self.by_class(encoder, waiting, |class| class.disk_waiting)
+    }
+
+    fn cores(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let known = |of: fn(&ShardFigures) -> Option<f64>, metric: Metric, encoder: &mut _| {
+            metric.write(encoder, |samples| {
+                for (shard, figures) in self.each() {
+                    if let Some(number) = of(figures) {
+                        samples.put([("shard", shard)], number)?;
+                    }
+                }
+                Ok(())
+            })
+        };
+        let cpu = counter("helenus_shard_cpu", "CPU time of the shard's thread").of(Unit::Seconds);
+        known(|figures| Some(figures.cpu?.0.as_secs_f64()), cpu, encoder)?;
+        let wait = counter("helenus_shard_cpu_wait", "Time that the shard's thread was ready but had no CPU");
+        known(|figures| Some(figures.cpu?.1.as_secs_f64()), wait.of(Unit::Seconds), encoder)?;
+        let waiting = gauge("helenus_messages_waiting", "Messages that another shard has not taken yet");
+        waiting.write(encoder, |samples| {
+            for (shard, figures) in self.each() {
+                for (to, count) in figures.messages_waiting.iter().enumerate() {
+                    if to.to_string() != shard {
+                        samples.put([("shard", shard.clone()), ("to", to.to_string())], *count)?;
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        let calls = counter("helenus_calls", "Requests to other shards");
+        self.by_shard(encoder, calls, |figures| figures.calls)?;
+        let waiting = gauge("helenus_calls_waiting", "Requests to other shards that are not answered yet");
+        self.by_shard(encoder, waiting, |figures| figures.calls_waiting)
+    }
+
+    fn clients(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let requests = counter("helenus_requests", "Requests of clients that were answered");
+        self.by_shard(encoder, requests, |figures| figures.served.requests.completed)?;
+        let errors = counter("helenus_request_errors", "Requests of clients that were answered with an error");
+        self.by_shard(encoder, errors, |figures| figures.served.errors)?;
+        let in_flight = gauge("helenus_requests_in_flight", "Requests of clients under way");
+        self.by_shard(encoder, in_flight, |figures| figures.served.requests.active)?;
+        counter("helenus_statements", "Statements that were run").write(encoder, |samples| {
+            for (shard, figures) in self.each() {
+                let (prepared, regular) = figures.statements;
+                samples.put([("kind", "prepared"), ("shard", shard.as_str())], prepared)?;
+                samples.put([("kind", "regular"), ("shard", shard.as_str())], regular)?;
+            }
+            Ok(())
+        })?;
+        let open = gauge("helenus_connections_open", "Connections of clients");
+        self.by_shard(encoder, open, |figures| figures.served.connections)?;
+        let accepted = counter("helenus_connections_accepted", "Connections of clients that were taken over");
+        self.by_shard(encoder, accepted, |figures| figures.served.connections_in_all)?;
+        let evicted = counter(
+            "helenus_connections_evicted",
+            "Connections closed for breaking the protocol, a limit or a deadline",
+        );
+        self.by_shard(encoder, evicted, |figures| figures.served.evictions)?;
+        let panics = counter("helenus_caught_panics", "Panics that cost one request alone");
+        self.by_shard(encoder, panics, |figures| figures.served.panics)
+    }
+
+    fn memory(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let hits = counter("helenus_block_cache_hits", "Requests for a block of an SSTable that was in the cache");
+        self.by_shard(encoder, hits, |figures| figures.cache.hits)?;
+        let misses = counter("helenus_block_cache_misses", "Requests for a block of an SSTable that had to be read");
+        self.by_shard(encoder, misses, |figures| figures.cache.misses)?;
+        let took = counter("helenus_block_cache_miss", "Time that misses waited for their block").of(Unit::Seconds);
+        self.by_shard(encoder, took, |figures| seconds(figures.cache.miss_nanos))?;
+        let entries = gauge("helenus_block_cache_entries", "Blocks in the cache");
+        self.by_shard(encoder, entries, |figures| figures.cache.entries)?;
+        let bytes = gauge("helenus_block_cache", "Bytes in the cache").of(Unit::Bytes);
+        self.by_shard(encoder, bytes, |figures| figures.cache.bytes)?;
+        let limit = gauge("helenus_block_cache_limit", "Bytes that the cache may hold").of(Unit::Bytes);
+        self.by_shard(encoder, limit, |figures| figures.cache.capacity_bytes)?;
+        let bytes = gauge("helenus_memtables", "Bytes in memtables of user tables").of(Unit::Bytes);
+        self.by_shard(encoder, bytes, |figures| figures.memtables.0)?;
+        let limit = gauge("helenus_memtables_limit", "Bytes that memtables of user tables may hold").of(Unit::Bytes);
+        self.by_shard(encoder, limit, |figures| figures.memtables.1)
+    }
+
+    fn maintenance(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let running = gauge("helenus_compactions_running", "Compactions under way");
+        self.by_shard(encoder, running, |figures| figures.compactions.active)?;
+        let pending =
+            gauge("helenus_compactions_pending", "Compactions that the tables' strategies expect to have yet");
+        self.by_shard(encoder, pending, |figures| figures.compactions.pending)?;
+        let done = counter("helenus_compactions_completed", "Compactions done");
+        self.by_shard(encoder, done, |figures| figures.compactions.completed)?;
+        let running = gauge("helenus_flushes_running", "Memtables that are being written");
+        self.by_shard(encoder, running, |figures| figures.flushes.active)?;
+        let done = counter("helenus_flushes_completed", "Memtables written");
+        self.by_shard(encoder, done, |figures| figures.flushes.completed)
+    }
+}

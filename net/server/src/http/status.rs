@@ -1,0 +1,24 @@
+//! `/status`: who the node is and whether it serves.
+
+use crate::admin::{Admin, RELEASE_VERSION};
+use serde_json::json;
+
+/// The answer.
+pub(super) fn json(admin: &Admin) -> String {
+    let (shard, config) = (&admin.shard, &admin.config);
+    let status = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "cassandra_version": RELEASE_VERSION,
+        "state": if admin.drained.is_set() { "DRAINED" } else { "NORMAL" },
+        "uptime_seconds": runtime::now().since(admin.started).as_secs(),
+        "shards": runtime::shard_count(),
+        "cluster_name": config.cluster_name,
+        "host_id": shard.host_id().to_string(),
+        "data_center": shard.node_config().data_center,
+        "rack": shard.node_config().rack,
+        "listen_address": config.listen_address.to_string(),
+        "native_transport_port": config.native_port,
+        "schema_version": shard.schema().version.to_string(),
+    });
+    format!("{status:#}\n")
+}
