@@ -85,6 +85,9 @@ fn seconds(nanos: u64) -> f64 {
     nanos as f64 / NANOS_PER_SECOND
 }
 
+/// The label of a class of operations, if it is one of those that are shown.
+type Name = fn(Operation) -> Option<&'static str>;
+
 /// A number of a metric.
 enum Number {
     Whole(u64),
@@ -171,8 +174,8 @@ impl Collector for Gathered {
     }
 }
 
-/// The name of the histogram, that of the quantiles, what the histogram is, and its label of a class of operations.
-const LATENCIES: [(&str, &str, &str, fn(Operation) -> Option<&'static str>); 2] = [
+/// The name of the histogram, that of the quantiles, what the histogram is, and whose it is.
+const LATENCIES: [(&str, &str, &str, Name); 2] = [
     (
         "helenus_coordinator_latency",
         "helenus_coordinator_latency_recent",
@@ -247,10 +250,7 @@ impl Gathered {
         Ok(())
     }
 
-    fn latencies(
-        &self,
-        named: fn(Operation) -> Option<&'static str>,
-    ) -> impl Iterator<Item = ([(&'static str, String); 2], &Latency)> {
+    fn latencies(&self, named: Name) -> impl Iterator<Item = ([(&'static str, String); 2], &Latency)> {
         self.each().flat_map(move |(shard, figures)| {
             figures.latencies.iter().filter_map(move |(operation, latency)| {
                 let labels = [("operation", named(*operation)?.to_owned()), ("shard", shard.clone())];
@@ -259,13 +259,7 @@ impl Gathered {
         })
     }
 
-    fn histograms(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        name: &str,
-        help: &str,
-        named: fn(Operation) -> Option<&'static str>,
-    ) -> fmt::Result {
+    fn histograms(&self, encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, named: Name) -> fmt::Result {
         let mut encoder = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
         for (labels, latency) in self.latencies(named) {
             let within: u64 = latency.buckets.iter().sum();
@@ -277,12 +271,7 @@ impl Gathered {
         Ok(())
     }
 
-    fn quantiles(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        name: &'static str,
-        named: fn(Operation) -> Option<&'static str>,
-    ) -> fmt::Result {
+    fn quantiles(&self, encoder: &mut DescriptorEncoder<'_>, name: &'static str, named: Name) -> fmt::Result {
         let help = "The same for the last one to two minutes, by quantile; 1 is the longest";
         gauge(name, help).of(Unit::Seconds).write(encoder, |samples| {
             for (labels, latency) in self.latencies(named) {

@@ -111,8 +111,8 @@ async fn exchange(admin: &Rc<Admin>, stream: Stream) {
 type Answer = Response<Full<Bytes>>;
 
 async fn answer(admin: &Admin, request: &Request<Incoming>) -> Answer {
-    if let Err(refused) = names_this_machine(request) {
-        return refused;
+    if let Err((status, reason)) = names_this_machine(request) {
+        return text(status, reason);
     }
     let path = request.uri().path();
     if !matches!(path, "/metrics" | "/status") {
@@ -133,16 +133,16 @@ async fn answer(admin: &Admin, request: &Request<Incoming>) -> Answer {
 }
 
 /// Whether the request was meant for a loopback name or address, by its `Host` and by its target if that has one too.
-fn names_this_machine<B>(request: &Request<B>) -> Result<(), Answer> {
+fn names_this_machine<B>(request: &Request<B>) -> Result<(), (StatusCode, &'static str)> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return Err(text(StatusCode::BAD_REQUEST, "one Host is needed\n"));
+        return Err((StatusCode::BAD_REQUEST, "one Host is needed\n"));
     };
     let is_here = host.to_str().is_ok_and(is_loopback);
     if is_here && request.uri().authority().is_none_or(|authority| is_loopback(authority.as_str())) {
         return Ok(());
     }
-    Err(text(StatusCode::MISDIRECTED_REQUEST, "the request's Host is no name or address of a loopback interface\n"))
+    Err((StatusCode::MISDIRECTED_REQUEST, "the request's Host is no name or address of a loopback interface\n"))
 }
 
 /// Whether `localhost` or a loopback address is named, with a port or without.
@@ -200,7 +200,7 @@ mod tests {
                 request = request.header(HOST, *host);
             }
             let request = request.body(()).expect("a request");
-            names_this_machine(&request).map_err(|answer| answer.status().as_u16())
+            names_this_machine(&request).map_err(|(status, _)| status.as_u16())
         };
         assert_eq!(status("/metrics", &["localhost"]), Ok(()));
         assert_eq!(status("http://127.0.0.1/metrics", &["localhost"]), Ok(()));
