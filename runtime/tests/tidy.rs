@@ -2,7 +2,7 @@
 //!
 //! Layers, arrows only go down:
 //! ```text
-//! 6  cli -> server load ...   micro -> server runtime
+//! 6  cli -> server load ...   micro -> server runtime model
 //! 5  sim -> server wire runtime model      load -> wire runtime model
 //! 4  server -> shard wire cluster runtime model
 //! 3  shard  -> engine cql cluster model runtime
@@ -30,7 +30,7 @@ const CRATES: &[(&str, &str, &[&str])] = &[
     ("server", "net/server", &["shard", "wire", "cluster", "runtime", "model"]),
     ("sim", "net/sim", &["server", "wire", "runtime", "model"]),
     ("cli", "net/cli", &["server", "load", "sstable", "runtime", "model"]),
-    ("micro", "bench/micro", &["server", "runtime"]),
+    ("micro", "bench/micro", &["server", "runtime", "model"]),
     ("load", "bench/load", &["wire", "runtime", "model"]),
 ];
 

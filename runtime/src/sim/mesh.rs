@@ -97,6 +97,7 @@ impl<M: Send + 'static> Endpoint<M> {
             state.pairs[pair].queue.push_back(message);
         }
         self.sent.increment();
+        node.messages.set(node.messages.get() + 1);
         let world = &self.here.world;
         let delay = world.scheduler.between(world.options.borrow().mesh_latency);
         let (mesh, from, receiver) = (self.mesh.clone(), self.shard.0, node.first_shard + u32::from(to.0));

@@ -202,6 +202,11 @@ impl Sim {
         self.world.tasks(id)
     }
 
+    /// Messages that the node's shards have sent each other since it started, over all meshes; 0 if it does not run.
+    pub fn messages(&self, id: NodeId) -> u64 {
+        self.world.node(id).map_or(0, |node| node.messages.get())
+    }
+
     /// Runs until `done` is true (asked before the first and after every event), virtual time has advanced by `limit`,
     /// or nothing is left.
     pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut() -> bool) -> Stop {

@@ -39,6 +39,8 @@ pub(crate) struct Node {
     pub(crate) wall_drift_ppm: i64,
     /// The latest the wall clock has shown: it never goes back within a life.
     pub(crate) wall_shown_micros: Cell<i64>,
+    /// Messages that its shards have sent each other.
+    pub(crate) messages: Cell<u64>,
 }
 
 /// What the context of a simulated shard holds.

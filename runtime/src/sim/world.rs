@@ -131,6 +131,7 @@ impl World {
             wall_offset_micros: Cell::new(WALL_START_MICROS + skew),
             wall_drift_ppm: self.scheduler.below(2 * DRIFT_PPM + 1) as i64 - DRIFT_PPM as i64,
             wall_shown_micros: Cell::new(i64::MIN),
+            messages: Cell::new(0),
         });
         self.nodes.borrow_mut().insert(id, node.clone());
         let main = Rc::new(main);
