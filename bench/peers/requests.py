@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
-"""Requests beside Cassandra and Redis on one machine: a table for bench/RESULTS.md.
+"""Requests beside Cassandra, Redis and a bare ring on one machine: tables for bench/RESULTS.md.
 
-    CASSANDRA=SCRIPT python3 bench/peers/requests.py HELENUS [--seconds N] [--keys N] [--shared] [--without findmax,redis,...]
+    CASSANDRA=SCRIPT python3 bench/peers/requests.py HELENUS [--seconds N] [--keys N] [--shared] [--echo RING_ECHO]
+        [--only cassandra,findmax,redis,echo] [--without findmax,redis,...]
 
 HELENUS is a release build, which is the load generator too; CASSANDRA a script with the verbs start DIR IP, stop DIR (its environment
-says how the peer is set up). Redis is measured where `redis-server` and `redis-benchmark` are on the path. Needs the Python driver.
+says how the peer is set up), which `--only` without cassandra does not need. Redis is measured where `redis-server` and
+`redis-benchmark` are on the path. RING_ECHO is `runtime`'s example of that name, a release build: server and client of the bare ring.
+Needs the Python driver.
 
 All servers run at the same time, pinned to CPU 0 and asked from CPU 1, or with --shared on all CPUs with the generator among them. Each
 kind of work goes Cassandra, Helenus, Helenus, Cassandra; ratios are of the means of the two runs, and the spread is the larger of the
 two differences between them. Cassandra is warmed up with every kind of work first.
+
+The bare ring answers the bytes of a cached read's request with as many bytes as Helenus; the same client asks both, a request under way on
+each of eight connections.
 """
 import argparse
 import json
@@ -21,7 +27,7 @@ import sys
 import tempfile
 import time
 
-from storage import TICKS, Cassandra, Helenus, script_of_cassandra
+from storage import TICKS, Cassandra, Helenus, empty, script_of_cassandra
 
 # Kind of work, its options, and the goal as a ratio.
 WORK = [
@@ -36,6 +42,10 @@ SLA = "p99<10ms"
 SERVER_CPU, CLIENT_CPU = "0", "1"
 REDIS_PORT = 7600
 VALID = (0,)
+PARTS = ("cassandra", "findmax", "redis", "echo")
+READY, STARTUP, QUERY, RESULT, PREPARE, EXECUTE = 2, 1, 7, 8, 9, 10
+STARTUP_BODY = b"\0\1\0\x0bCQL_VERSION\0\x053.0.0"
+CACHED_READ = 'SELECT key, "C0", "C1", "C2", "C3", "C4" FROM keyspace1.standard1 WHERE key = ?'
 
 
 class Generator:
@@ -86,13 +96,31 @@ def row(name, theirs, ours, goal, lower_is_better=False):
     ratio = (sum(theirs) / sum(ours)) if lower_is_better else (sum(ours) / sum(theirs))
     spread = max((max(runs) - min(runs)) / (sum(runs) / len(runs)) for runs in (theirs, ours))
     shown = lambda runs: ", ".join(f"{run:,.2f}" if run < 100 else f"{run:,.0f}" for run in runs)
-    print(f"| {name} | {shown(theirs)} | {shown(ours)} | {ratio:.1f} | {goal or ''} | {spread:.0%} |", flush=True)
+    print(f"| {name} | {shown(theirs)} | {shown(ours)} | {ratio:.2f} | {goal or ''} | {spread:.0%} |", flush=True)
 
 
 def idle_cpu(peer, seconds=5):
     before = peer.cpu()
     time.sleep(seconds)
     return (peer.cpu() - before) / seconds
+
+
+def frame(opcode, body):
+    return bytes([4, 0, 0, 1, opcode]) + len(body).to_bytes(4, "big") + body
+
+
+def long_string(text):
+    return len(text).to_bytes(4, "big") + text.encode()
+
+
+def call(connection, opcode, body):
+    """The answer, READY or RESULT, header included."""
+    connection.sendall(frame(opcode, body))
+    answer = connection.recv(65536)
+    while len(answer) < 9 or len(answer) < 9 + int.from_bytes(answer[5:9], "big"):
+        answer += connection.recv(65536)
+    assert answer[4] in (READY, RESULT), answer
+    return answer
 
 
 def start_of_an_empty_node(binary, directory):
@@ -102,15 +130,10 @@ def start_of_an_empty_node(binary, directory):
     peer.start()
     while socket.socket().connect_ex((peer.address, 9042)) != 0:
         time.sleep(0.001)
-    # OPTIONS, STARTUP and a QUERY by hand: the driver alone takes longer than the node.
+    # By hand: the driver alone takes longer than the node.
     with socket.create_connection((peer.address, 9042)) as connection:
-        startup = b"\0\1\0\x0bCQL_VERSION\0\x053.0.0"
-        text = b"SELECT release_version FROM system.local"
-        query = len(text).to_bytes(4, "big") + text + b"\0\1\0"
-        for opcode, body in ((1, startup), (7, query)):
-            connection.sendall(bytes([4, 0, 0, 1, opcode]) + len(body).to_bytes(4, "big") + body)
-            answer = connection.recv(65536)
-            assert answer[4] in (2, 8), answer
+        call(connection, STARTUP, STARTUP_BODY)
+        call(connection, QUERY, long_string("SELECT release_version FROM system.local") + b"\0\1\0")
     seconds = time.monotonic() - began
     peer.stop()
     return seconds
@@ -142,6 +165,54 @@ class Redis:
         self.process.wait()
 
 
+class Echo:
+    """The bare ring on CPU 0 and its client on CPU 1."""
+
+    def __init__(self, binary, request, answer_bytes):
+        self.address = ("127.0.0.95", 7601)
+        line = [binary, "serve", "{}:{}".format(*self.address), str(len(request)), str(answer_bytes)]
+        self.process = subprocess.Popen(["taskset", "-c", SERVER_CPU, *line])
+        self.binary, self.request, self.answer_bytes = binary, request, answer_bytes
+        while socket.socket().connect_ex(self.address) != 0:
+            time.sleep(0.02)
+
+    def ask(self, address, pid, preface, seconds, keys):
+        """Requests per second, and per second of the server's CPU."""
+        what = [preface.hex(), self.request.hex(), str(self.answer_bytes), str(keys)]
+        line = ["taskset", "-c", CLIENT_CPU, self.binary, "ask", "{}:{}".format(*address), str(seconds), str(pid), *what]
+        done = subprocess.run(line, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{' '.join(line)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return [float(figure) for figure in done.stdout.split()]
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def beside_echo(generator, binary, helenus, seconds):
+    generator.run(helenus, ["--populate", "--ratio", "read=1", "--duration", "2s", "--warmup", "none"], (0, 12))
+    with socket.create_connection((helenus.address, 9042)) as connection:
+        call(connection, STARTUP, STARTUP_BODY)
+        prepared = call(connection, PREPARE, long_string(CACHED_READ))
+        statement = prepared[13 : 15 + int.from_bytes(prepared[13:15], "big")]
+        # Consistency ONE; values, and no description of the columns; one value of ten bytes.
+        body = statement + b"\0\1" + b"\x03" + b"\0\1" + b"\0\0\0\x0a" + b"k:" + bytes(8)
+        answer = call(connection, EXECUTE, body)
+        assert answer[9:13] == b"\0\0\0\2" and len(answer) > 5 * 34, answer
+    request, preface = frame(EXECUTE, body), frame(STARTUP, STARTUP_BODY)
+    echo = Echo(binary, request, len(answer))
+    try:
+        theirs = lambda: echo.ask(echo.address, echo.process.pid, b"", seconds, generator.keys)
+        ours = lambda: echo.ask((helenus.address, 9042), helenus.pid, preface, seconds, generator.keys)
+        runs = [theirs(), ours(), ours(), theirs()]
+    finally:
+        echo.stop()
+    print(f"\n| cached read, depth 1, {len(request)} and {len(answer)} bytes | bare ring | Helenus | ratio | goal | spread |\n|---|---|---|---|---|---|")
+    for figure, (name, goal) in enumerate((("operations per second", 0.45), ("operations per CPU-second", 0.45))):
+        row(name, [runs[0][figure], runs[3][figure]], [run[figure] for run in runs[1:3]], goal)
+
+
 def beside_redis(generator, helenus, seconds, scratch):
     length = ["--duration", f"{seconds}s", "--warmup", "2s"]
     print("\n| work, operations per CPU-second | Redis | Helenus | ratio | goal | spread |\n|---|---|---|---|---|---|")
@@ -166,7 +237,7 @@ def beside_redis(generator, helenus, seconds, scratch):
     redis.stop()
 
 
-def beside_cassandra(generator, cassandra, helenus, seconds, without):
+def beside_cassandra(generator, cassandra, helenus, seconds, findmax):
     length = ["--duration", f"{seconds}s", "--warmup", "2s"]
     peers = [cassandra, helenus]
     for peer in peers:
@@ -179,7 +250,7 @@ def beside_cassandra(generator, cassandra, helenus, seconds, without):
             for peer in (cassandra, helenus, helenus, cassandra)
         ]
         row(name, [runs[0], runs[3]], runs[1:3], goal)
-    if "findmax" in without:
+    if not findmax:
         return
     highest = [generator.findmax(peer, [*MIXED, *length, "--probe", "5s"]) for peer in (cassandra, helenus, helenus, cassandra)]
     row(f"highest rate with {SLA}, mixed 50/50", [highest[0], highest[3]], highest[1:3], 8)
@@ -196,29 +267,41 @@ def main():
     parser.add_argument("--seconds", type=int, default=6)
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--shared", action="store_true")
+    parser.add_argument("--echo", help="the example ring_echo of the crate runtime")
+    parser.add_argument("--only", type=lambda text: text.split(","), default=PARTS)
     parser.add_argument("--without", type=lambda text: text.split(","), default=[])
     parser.add_argument("--directory", default="/tmp/helenus-requests")
     arguments = parser.parse_args()
-    script = script_of_cassandra(arguments.directory)
+    parts = {part for part in arguments.only if part not in arguments.without}
+    if unknown := (set(arguments.only) | set(arguments.without)) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
     generator = Generator(arguments.helenus, arguments)
     cores = str(os.cpu_count()) if arguments.shared else "1"
     options = ["--cores", cores, "--memory", "4G", "-D", "commitlog_sync=periodic"]
     helenus = Helenus(arguments.helenus, f"{arguments.directory}/helenus/data", "127.0.0.91", options)
-    cassandra = Cassandra(script, f"{arguments.directory}/cassandra", "127.0.0.92")
-    empty = [start_of_an_empty_node(arguments.helenus, f"{arguments.directory}/empty{at}/data") for at in range(3)]
-    for peer in (helenus, cassandra):
-        peer.start() if arguments.shared else pinned(peer, peer.start)
+    peers = [helenus]
+    if "cassandra" not in parts:
+        empty(arguments.directory)
+    else:
+        cassandra = Cassandra(script_of_cassandra(arguments.directory), f"{arguments.directory}/cassandra", "127.0.0.92")
+        peers.append(cassandra)
+    starts = [start_of_an_empty_node(arguments.helenus, f"{arguments.directory}/empty{at}/data") for at in range(3)]
     try:
+        for peer in peers:
+            peer.start() if arguments.shared else pinned(peer, peer.start)
         helenus.connect().cluster.shutdown()
         idle = idle_cpu(helenus)
-        cassandra.connect().cluster.shutdown()
-        beside_cassandra(generator, cassandra, helenus, arguments.seconds, arguments.without)
-        if "redis" not in arguments.without and not arguments.shared and shutil.which("redis-server"):
+        if "cassandra" in parts:
+            cassandra.connect().cluster.shutdown()
+            beside_cassandra(generator, cassandra, helenus, arguments.seconds, "findmax" in parts)
+        if "redis" in parts and not arguments.shared and shutil.which("redis-server"):
             beside_redis(generator, helenus, arguments.seconds, arguments.directory)
+        if "echo" in parts and not arguments.shared and arguments.echo:
+            beside_echo(generator, arguments.echo, helenus, arguments.seconds)
     finally:
-        helenus.stop()
-        cassandra.stop()
-    print(f"\nStart of an empty node to its first SELECT: {', '.join(f'{1000 * seconds:.0f}' for seconds in empty)} ms (goal 300).")
+        for peer in peers:
+            peer.stop()
+    print(f"\nStart of an empty node to its first SELECT: {', '.join(f'{1000 * seconds:.0f}' for seconds in starts)} ms (goal 300).")
     print(f"An idle node takes {idle:.1%} of a core (goal 1%).")
 
 

@@ -164,9 +164,13 @@ def script_of_cassandra(directory):
     script = os.environ.get("CASSANDRA")
     if not script:
         sys.exit("CASSANDRA names no script that starts the peer: there is nothing to compare with")
+    empty(directory)
+    return script
+
+
+def empty(directory):
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory)
-    return script
 
 
 def value(number, generator):

@@ -37,6 +37,7 @@ const CRATES: &[(&str, &str, &[&str])] = &[
 /// Files that may hold `unsafe`, each under a SAFETY comment.
 const UNSAFE_FILES: &[&str] = &[
     "bench/micro/src/counting.rs",
+    "runtime/examples/ring_echo/serve.rs",
     "runtime/src/buffer.rs",
     "runtime/src/executor.rs",
     "runtime/src/glommio/",
