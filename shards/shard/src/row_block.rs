@@ -157,7 +157,7 @@ impl DataColumn {
 }
 
 /// Encodes live rows into a block.
-pub(crate) struct RowBlockSink<'a> {
+pub struct RowBlockSink<'a> {
     sources: SmallVec<[Source<'a>; 8]>,
     /// Counts come at the end, as one row.
     counts: Option<Vec<u64>>,
@@ -187,7 +187,7 @@ pub(crate) struct RowBlockSink<'a> {
 
 impl<'a> RowBlockSink<'a> {
     /// A sink for `request` on `table`.
-    pub(crate) fn new(table: &'a Table, request: &'a ReadRequest) -> RowBlockSink<'a> {
+    pub fn new(table: &'a Table, request: &'a ReadRequest) -> RowBlockSink<'a> {
         let sources: SmallVec<[Source<'a>; 8]> =
             request.selection.iter().map(|selector| source(table, selector)).collect();
         let counting = sources.iter().any(Source::is_count);
@@ -225,7 +225,7 @@ impl<'a> RowBlockSink<'a> {
     }
 
     /// What was collected, for a read that ended as `end`.
-    pub(crate) fn finish(mut self, end: ReadEnd) -> ReadReply {
+    pub fn finish(mut self, end: ReadEnd) -> ReadReply {
         if let (Some(counts), true) = (&self.counts, self.taken > 0) {
             self.block = counted_row(&self.sources, counts, &self.block.bytes);
             self.block.ends.push((self.first_token, self.block.bytes.len() as u32));
