@@ -208,7 +208,7 @@ fn findmax(
         let outcome = execute(&paced(&plan, rate, arrivals))?;
         plan = filled(plan);
         let (step, why) = Step::of(&outcome, level);
-        client_bound |= outcome.verdict == Verdict::ClientBound;
+        client_bound |= step == Step::Failed && outcome.verdict == Verdict::ClientBound;
         search.record(rate, step);
         let title = format!("rate {rate}");
         print(&line(&title, &outcome, &why))?;

@@ -100,12 +100,16 @@ pub enum Step {
 }
 
 impl Step {
-    /// How a run did under `level`, and why if it failed.
+    /// How a run did under `level`, and why. What the generator itself was late is in the response times: a busy one makes
+    /// them longer, so that a level they meet is met.
     pub fn of(outcome: &Outcome, level: &Level) -> (Step, String) {
         match level.broken(outcome) {
             Some(broken) => (Step::Failed, broken),
-            None if outcome.verdict != Verdict::Valid => (Step::Failed, outcome.verdict.to_string()),
-            None => (Step::Passed, "meets the level".into()),
+            None if outcome.verdict == Verdict::Valid => (Step::Passed, "meets the level".into()),
+            None if outcome.figures.server_kept_up() => {
+                (Step::Passed, format!("{}, meets the level all the same", outcome.verdict))
+            }
+            None => (Step::Failed, outcome.verdict.to_string()),
         }
     }
 }

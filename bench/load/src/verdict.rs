@@ -51,6 +51,13 @@ pub struct Figures {
     pub busy: f64,
 }
 
+impl Figures {
+    /// Whether nothing is wrong but with the generator.
+    pub fn server_kept_up(&self) -> bool {
+        Verdict::of(&Figures { busy: 0.0, late_own: 0, ..self.clone() }) == Verdict::Valid
+    }
+}
+
 impl Verdict {
     /// The verdict on `figures`.
     pub fn of(figures: &Figures) -> Verdict {
@@ -114,7 +121,11 @@ mod tests {
         assert_eq!(Verdict::of(&Figures { unsent: 20, ..good() }), Verdict::Late);
         assert_eq!(Verdict::of(&Figures { unsent: 20, open: false, ..good() }), Verdict::Valid);
         assert_eq!(Verdict::of(&Figures { late_own: 11, ..good() }), Verdict::ClientBound);
-        assert_eq!(Verdict::of(&Figures { busy: 0.91, ..good() }), Verdict::ClientBound);
+        let busy = Figures { busy: 0.91, ..good() };
+        assert_eq!(Verdict::of(&busy), Verdict::ClientBound);
+        assert!(busy.server_kept_up());
+        assert!(!Figures { unsent: 11, ..busy.clone() }.server_kept_up());
+        assert!(!Figures { errors: errors(Class::WrongData, 1), ..busy }.server_kept_up());
         assert_eq!(Verdict::of(&Figures { errors: errors(Class::Overloaded, 1), ..good() }), Verdict::Valid);
         assert_eq!(Verdict::of(&Figures { errors: errors(Class::Overloaded, 2), ..good() }), Verdict::Errors);
         assert_eq!(Verdict::of(&Figures { operations: 0, ..good() }), Verdict::Errors);
