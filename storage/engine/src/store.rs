@@ -351,7 +351,7 @@ impl Store {
         if log.acknowledges_early() {
             write.apply();
             if durably {
-                log.sync().await.map_err(unknown)?;
+                log.hurry(group).await.map_err(unknown)?;
             }
             return Ok(());
         }

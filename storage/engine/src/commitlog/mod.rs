@@ -100,6 +100,8 @@ pub(crate) struct Shared {
     changed: Signal,
     /// Roused when a segment is full.
     full: Rc<Signal>,
+    /// Somebody waits for the group that collects, or did until it was written.
+    hurried: Cell<bool>,
     stopping: Cell<bool>,
     failed: RefCell<Option<(io::ErrorKind, String)>>,
     /// No segment could be prepared: why, and when the next attempt is due.
@@ -209,6 +211,7 @@ impl Log {
             work: Signal::default(),
             changed: Signal::default(),
             full,
+            hurried: Cell::new(false),
             stopping: Cell::new(false),
             failed: RefCell::default(),
             blocked: RefCell::default(),
@@ -311,6 +314,17 @@ impl Log {
             (_, Some(Outcome::NotWritten(_, _, position))) if !self.acknowledges_early() => Ok(position),
             (outcome, _) => outcome,
         }
+    }
+
+    /// Makes a group durable that was just appended to, and with it what else comes before its turn to be written: those
+    /// who wait for durable writes at the same time share one.
+    pub(crate) async fn hurry(&self, group: Rc<GroupState>) -> Result<(), Error> {
+        self.usable()?;
+        let shared = &self.0;
+        shared.hurried.set(true);
+        shared.work.notify();
+        let position = shared.active.borrow().position();
+        self.reach(&Cut { last: Some(group), position }).await.map(|_| ())
     }
 
     /// Makes everything appended so far durable.

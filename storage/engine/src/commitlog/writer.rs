@@ -83,7 +83,10 @@ impl Shared {
 
     fn take_group(&self) -> Option<Group> {
         let sealed = self.sealed.borrow_mut().pop_front();
-        let group = sealed.or_else(|| self.collecting.borrow_mut().take())?;
+        let group = sealed.or_else(|| {
+            self.hurried.set(false);
+            self.collecting.borrow_mut().take()
+        })?;
         *self.in_flight.borrow_mut() = Some(group.state.clone());
         Some(group)
     }
@@ -106,7 +109,7 @@ impl Shared {
     /// A full group waits, writers wait for room, or somebody asked for a sync.
     fn is_urgent(&self) -> bool {
         let few_left = self.pending.free() < u64::from(self.options.segment_bytes) / 2;
-        self.stopping.get() || few_left || !self.sealed.borrow().is_empty()
+        self.stopping.get() || self.hurried.get() || few_left || !self.sealed.borrow().is_empty()
     }
 
     /// Writes one group; false when the log has failed.
