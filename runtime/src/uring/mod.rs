@@ -21,6 +21,7 @@ mod reactor;
 mod ring;
 pub mod signal;
 pub mod socket;
+mod spin;
 mod stream;
 #[cfg(test)]
 mod tests;

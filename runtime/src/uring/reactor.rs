@@ -8,6 +8,7 @@ use super::lent::LentBuffers;
 use super::operations::{Complete, Operation, OperationId, Operations, Payload, Running, Single};
 use super::ring::{Completion, Ring};
 use super::signal::{SignalState, Terminated};
+use super::spin::Spin;
 use super::stream::Connection;
 use crate::context::{self, BackendContext};
 use crate::executor::Executor;
@@ -49,6 +50,7 @@ pub(super) struct Core {
     dirty: RefCell<Vec<Rc<Connection>>>,
     pub(super) system: Shard,
     node: Arc<Node<Doorbell>>,
+    spin: Spin,
     shard: ShardId,
     signal: Rc<SignalState>,
     /// Where the kernel writes the event counter.
@@ -80,6 +82,7 @@ impl Reactor {
             operations: RefCell::default(),
             dirty: RefCell::default(),
             system: Shard::new(node.helpers.clone())?,
+            spin: Spin::new(node.spin),
             node,
             shard,
             signal: Rc::default(),
@@ -305,14 +308,15 @@ impl Core {
             return self.ring.submit();
         }
         let deadline = executor.next_deadline().unwrap_or(Instant(u64::MAX));
-        if !self.node.spin.is_zero() {
+        let start = monotonic();
+        let spin = self.spin.length();
+        if !spin.is_zero() {
             self.ring.submit();
-            let start = monotonic();
-            let end = start.after(self.node.spin).min(deadline);
+            let end = start.after(spin).min(deadline);
             loop {
                 for _ in 0..SPINS_PER_CLOCK {
                     if self.has_news(executor) {
-                        return;
+                        return self.spin.waited(monotonic().since(start));
                     }
                     std::hint::spin_loop();
                 }
@@ -334,6 +338,7 @@ impl Core {
                 self.ring.submit();
             }
         }
+        self.spin.waited(monotonic().since(start));
         self.node.awake(self.shard);
     }
 }

@@ -12,9 +12,12 @@ use std::collections::BTreeMap;
 /// With so many proposals of one core, rounds of other partitions do not begin.
 pub(crate) const UNSETTLED_MAX: usize = 1024;
 
+/// A table and a partition key.
+type Place = (TableId, Vec<u8>);
+
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Unsettled(RefCell<BTreeMap<(TableId, Vec<u8>), Proposal<Update>>>);
+pub(crate) struct Unsettled(RefCell<BTreeMap<Place, Proposal<Update>>>);
 
 impl Unsettled {
     /// The proposal of a partition.
