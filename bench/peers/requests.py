@@ -9,18 +9,21 @@ says how the peer is set up), which `--only` without cassandra does not need. Re
 `redis-benchmark` are on the path. RING_ECHO is `runtime`'s example of that name, a release build: server and client of the bare ring.
 Needs the Python driver.
 
-All servers run at the same time, pinned to CPU 0 and asked from CPU 1, or with --shared on all CPUs with the generator among them. Each
-kind of work goes Cassandra, Helenus, Helenus, Cassandra; ratios are of the means of the two runs, and the spread is the larger of the
-two differences between them. Cassandra is warmed up with every kind of work first.
+All servers are pinned to CPU 0 and asked from CPU 1, or with --shared on all CPUs with the generator among them; a Cassandra or Helenus
+that is not asked rests, halted by a signal, so that nobody meets its background work. Each kind of work goes Cassandra, Helenus, Helenus,
+Cassandra; ratios are of the means of the two runs, and the spread is the larger of the two differences between them. Cassandra is warmed
+up with every kind of work first.
 
 The bare ring answers the bytes of a cached read's request with as many bytes as Helenus; the same client asks both, a request under way on
 each of eight connections.
 """
 import argparse
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -42,6 +45,8 @@ SLA = "p99<10ms"
 SERVER_CPU, CLIENT_CPU = "0", "1"
 REDIS_PORT = 7600
 VALID = (0,)
+# Of each kind of work: its compiler shares the CPU.
+CASSANDRA_WARM_SECONDS = 30
 PARTS = ("cassandra", "findmax", "redis", "echo")
 READY, STARTUP, QUERY, RESULT, PREPARE, EXECUTE = 2, 1, 7, 8, 9, 10
 STARTUP_BODY = b"\0\1\0\x0bCQL_VERSION\0\x053.0.0"
@@ -53,13 +58,15 @@ class Generator:
 
     def __init__(self, binary, arguments):
         self.binary, self.shared, self.keys = binary, arguments.shared, arguments.keys
+        self.peers = []
         self.file = tempfile.NamedTemporaryFile(suffix=".json")
 
     def call(self, command, peer, options, codes):
         pinned = [] if self.shared else ["--cpu", CLIENT_CPU]
         common = ["--host", peer.address, "--keys", str(self.keys), "--pid", str(peer.pid), "--quiet", "--json", self.file.name]
         line = [self.binary, "bench", command, *common, *pinned, *options]
-        done = subprocess.run(line, capture_output=True, text=True)
+        with resting(other for other in self.peers if other is not peer):
+            done = subprocess.run(line, capture_output=True, text=True)
         if done.returncode not in codes:
             sys.exit(f"{' '.join(line)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done.stdout
@@ -75,6 +82,19 @@ class Generator:
         text = self.call("findmax", peer, ["--sla", SLA, *options], (0, 10, 11))
         found = re.search(r"maximum +([0-9.]+) ops/s", text)
         return float(found.group(1)) if found else 0.0
+
+
+@contextlib.contextmanager
+def resting(peers):
+    """Halts servers meanwhile."""
+    halted = [peer.pid for peer in peers]
+    try:
+        for pid in halted:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in halted:
+            os.kill(pid, signal.SIGCONT)
 
 
 def pinned(peer, start):
@@ -239,10 +259,9 @@ def beside_redis(generator, helenus, seconds, scratch):
 
 def beside_cassandra(generator, cassandra, helenus, seconds, findmax):
     length = ["--duration", f"{seconds}s", "--warmup", "2s"]
-    peers = [cassandra, helenus]
-    for peer in peers:
+    for peer, warm in ((cassandra, CASSANDRA_WARM_SECONDS), (helenus, seconds)):
         for _, options, _ in WORK:
-            generator.run(peer, ["--populate", *options, "--duration", f"{2 * seconds}s", "--warmup", "none"], (0, 12))
+            generator.run(peer, ["--populate", *options, "--duration", f"{warm}s", "--warmup", "none"], (0, 12))
     print("| work | Cassandra | Helenus | ratio | goal | spread |\n|---|---|---|---|---|---|")
     for name, options, goal in WORK:
         runs = [
@@ -293,7 +312,12 @@ def main():
         idle = idle_cpu(helenus)
         if "cassandra" in parts:
             cassandra.connect().cluster.shutdown()
+            generator.peers = peers
             beside_cassandra(generator, cassandra, helenus, arguments.seconds, "findmax" in parts)
+            generator.peers = []
+            # Nothing below needs it.
+            peers.remove(cassandra)
+            cassandra.stop()
         if "redis" in parts and not arguments.shared and shutil.which("redis-server"):
             beside_redis(generator, helenus, arguments.seconds, arguments.directory)
         if "echo" in parts and not arguments.shared and arguments.echo:
