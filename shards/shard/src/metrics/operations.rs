@@ -6,7 +6,7 @@
 //! 3. What was since the start is all windows; what is recent is the window that runs and the last one.
 //!
 //! Invariants: recording takes no lock, and allocates at the first value of a class only; durations are known to a
-//! hundredth of themselves, from [`NANOS_MIN`] to [`NANOS_MAX`]; what is longer counts as that. Sums are exact.
+//! hundredth of themselves, from `NANOS_MIN` to `NANOS_MAX`; what is longer counts as that. Sums are exact.
 //!
 //! Source: HdrHistogram, Gil Tene.
 
