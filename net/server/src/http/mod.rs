@@ -1,10 +1,10 @@
 //! HTTP on a loopback address, for who watches the node: `GET /metrics` for Prometheus, `GET /status` as JSON.
 //!
 //! 1. Shard 0 listens on [`address`]; a port that is taken costs this alone, with a warning.
-//! 2. A connection brings one request ([`io`] carries its bytes, `hyper` reads and writes them) and takes one answer.
+//! 2. A connection brings one request (`io` carries its bytes, `hyper` reads and writes them) and takes one answer.
 //! 3. The request's `Host` must name this machine: a page of a browser here whose name was made to point to a loopback
 //!    address ("DNS rebinding") gets nothing.
-//! 4. Figures are asked of all shards when somebody wants them ([`exposition`]).
+//! 4. Figures are asked of all shards when somebody wants them (`exposition`).
 //!
 //! Invariants: nothing can be changed through it; at most [`CONNECTIONS_MAX`] requests are served at once, further ones
 //! wait; a request's head has at most [`HEAD_BYTES_MAX`] bytes, and all of an exchange takes at most [`EXCHANGE_MAX`].
