@@ -149,20 +149,12 @@ async fn round(
                 if own {
                     progress.set(Progress::Proposing);
                 }
-                match acceptor.accept(&proposal).await {
+                let answer = match in_steps {
+                    true => acceptor.accept(&proposal).await,
+                    false => acceptor.settle(&proposal).await,
+                };
+                match answer {
                     Ok(answer) => proposer.accepted(proposal.ballot, answer),
-                    Err(failure) => {
-                        error = Some(failure);
-                        proposer.failed(proposal.ballot)
-                    }
-                }
-            }
-            Command::Settle(proposal) => {
-                if own {
-                    progress.set(Progress::Proposing);
-                }
-                match acceptor.settle(&proposal).await {
-                    Ok(answer) => proposer.settled(proposal.ballot, answer),
                     Err(failure) => {
                         error = Some(failure);
                         proposer.failed(proposal.ballot)

@@ -22,10 +22,8 @@ use crate::paxos::{Acceptance, Promise, Proposal};
 pub(crate) enum Command<U> {
     /// Ask every replica for a promise.
     Prepare(Ballot),
-    /// Ask every replica to accept.
+    /// Ask every replica to accept; the one of [`Proposer::alone`] to commit as well.
     Propose(Proposal<U>),
-    /// Ask the only replica to accept and commit.
-    Settle(Proposal<U>),
     /// Send a commit to these replicas.
     Commit {
         /// What was decided.
@@ -202,16 +200,7 @@ impl<U: Clone> Proposer<U> {
     fn propose(&mut self, update: Option<U>, purpose: Purpose) -> Command<U> {
         let proposal = Proposal { ballot: self.ballot, update };
         self.enter(Phase::Proposing { proposal: proposal.clone(), purpose, accepted: 0 });
-        if self.settles { Command::Settle(proposal) } else { Command::Propose(proposal) }
-    }
-
-    /// The replica answered [`Command::Settle`].
-    pub(crate) fn settled(&mut self, ballot: Ballot, answer: Acceptance) -> Option<Command<U>> {
-        let command = self.accepted(ballot, answer)?;
-        match command {
-            Command::Commit { proposal, .. } => self.committed(proposal.ballot),
-            refused => Some(refused),
-        }
+        Command::Propose(proposal)
     }
 
     /// A replica answered [`Command::Propose`].
@@ -241,6 +230,9 @@ impl<U: Clone> Proposer<U> {
             return Some(self.over(Over::Unchanged));
         }
         self.enter(Phase::Committing { proposal: proposal.clone(), purpose, committed: 0 });
+        if self.settles {
+            return self.committed(ballot);
+        }
         Some(Command::Commit { proposal, to: (0..self.replicas).collect() })
     }
 

@@ -31,13 +31,13 @@ fn the_only_replica_settles_in_one_step() {
     let left = Proposal { ballot: at(4), update: Some(3) };
     let promise = Promise::Promised { accepted: Some(left), committed: None };
     let again = Proposal { ballot: at(5), update: Some(3) };
-    assert_eq!(proposer.promised(0, at(5), promise), Some(Command::Settle(again)));
-    assert_eq!(proposer.settled(at(5), Acceptance::Accepted), Some(Command::Begin(at(5))));
+    assert_eq!(proposer.promised(0, at(5), promise), Some(Command::Propose(again)));
+    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), Some(Command::Begin(at(5))));
     assert_eq!(proposer.prepare(at(6)), Command::Prepare(at(6)));
     assert_eq!(proposer.promised(0, at(6), fresh()), Some(Command::Read));
     let proposal = Proposal { ballot: at(6), update: Some(7) };
-    assert_eq!(proposer.decided(Some(7)), Some(Command::Settle(proposal)));
-    assert_eq!(proposer.settled(at(6), Acceptance::Accepted), Some(Command::Over(Over::Applied)));
+    assert_eq!(proposer.decided(Some(7)), Some(Command::Propose(proposal)));
+    assert_eq!(proposer.accepted(at(6), Acceptance::Accepted), Some(Command::Over(Over::Applied)));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn what_the_only_replica_may_have_settled_is_unknown() {
     let (mut proposer, _) = Proposer::alone(at(5));
     proposer.promised(0, at(5), fresh());
     proposer.decided(Some(7));
-    assert_eq!(proposer.settled(at(5), Acceptance::Refused(at(6))), Some(Command::Begin(at(6))));
+    assert_eq!(proposer.accepted(at(5), Acceptance::Refused(at(6))), Some(Command::Begin(at(6))));
 }
 
 #[test]
@@ -244,7 +244,6 @@ fn run(seed: u64) {
                 Command::Propose(proposal) => {
                     messages.extend((0..REPLICAS).map(|to| (client, to, Message::Propose(proposal.clone()))));
                 }
-                Command::Settle(_) => unreachable!("there are three replicas"),
                 Command::Commit { proposal, to } => {
                     messages.extend(to.into_iter().map(|to| (client, to, Message::Commit(proposal.clone()))));
                 }
