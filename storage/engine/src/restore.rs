@@ -20,7 +20,7 @@ use crate::load::Flushed;
 use crate::memtable::Memtable;
 use crate::renumber::Renumbering;
 use crate::store::{Inner, ReplayStats};
-use model::mutation::{MutationView, TableUpdate, tables_of};
+use model::mutation::{MutationView, TableUpdate, put_in_table, tables_of};
 use model::{Table, TableId, Token};
 use runtime::{HashMap, HashSet};
 use std::collections::BTreeMap;
@@ -192,6 +192,7 @@ impl Scan<'_> {
     async fn run(&mut self) -> Result<Scanned, Error> {
         let mut reader = SegmentReader::open(&self.inner.directory, self.header, self.windows).await?;
         let mut since_yield = 0;
+        let mut whole = Vec::new();
         loop {
             let group = match reader.next_group().await? {
                 Ok(group) => group,
@@ -201,6 +202,7 @@ impl Scan<'_> {
                 }
             };
             let corrupt = |what| reader.corrupt(group.offset, what);
+            let mut tables: &[_] = &[];
             for record in records(reader.payload(group)) {
                 match record.map_err(corrupt)? {
                     Record::ColumnList(body, format) => {
@@ -212,11 +214,22 @@ impl Scan<'_> {
                         let recorded = &self.inner.clock.recorded;
                         recorded.set(recorded.get().max(timestamp));
                     }
-                    Record::Mutation(_) => {}
+                    Record::Tables(ids) => tables = ids,
+                    Record::Mutation(_) | Record::CutMutation(..) => {}
                 }
             }
             for record in records(reader.payload(group)) {
-                let Record::Mutation(body) = record.map_err(corrupt)? else { continue };
+                let body = match record.map_err(corrupt)? {
+                    Record::Mutation(body) => body,
+                    Record::CutMutation(number, cut) => {
+                        let table = tables.get(usize::from(number)).map(|id| TableId(*id));
+                        let table = table.ok_or_else(|| corrupt("mutation of a table without a number"))?;
+                        whole.clear();
+                        put_in_table(cut, table, &mut whole).ok_or_else(|| corrupt("malformed mutation"))?;
+                        &whole
+                    }
+                    _ => continue,
+                };
                 let applied = self.apply(body, group.offset).map_err(corrupt)?;
                 self.stats.applied += u64::from(applied);
                 self.stats.skipped += u64::from(!applied);

@@ -68,6 +68,26 @@ pub fn tables_of(bytes: &[u8]) -> impl Iterator<Item = TableId> + '_ {
     std::iter::from_fn(move || codec::next_table(&mut tables).map(|(table, _)| table))
 }
 
+/// A mutation of one table, cut where its id and length stand: what comes before them, the table, and its body. `None` if
+/// it is of several tables or of none.
+pub fn cut_out_table(bytes: &[u8]) -> Option<(&[u8], TableId, &[u8])> {
+    let (_, mut tables) = codec::split_key(bytes)?;
+    let head = &bytes[..bytes.len() - tables.rest.len()];
+    let (table, body) = codec::next_table(&mut tables)?;
+    tables.rest.is_empty().then_some((head, table, body))
+}
+
+/// Puts the table back into the pieces of [`cut_out_table`], which follow each other in `cut`, and appends the mutation to
+/// `out`. `None`, with nothing appended, if there is no key in front.
+pub fn put_in_table(cut: &[u8], table: TableId, out: &mut Vec<u8>) -> Option<()> {
+    let (_, body) = codec::split_key(cut)?;
+    out.extend_from_slice(&cut[..cut.len() - body.rest.len()]);
+    out.extend_from_slice(&table.0);
+    out.extend_from_slice(&(body.rest.len() as u32).to_le_bytes());
+    out.extend_from_slice(body.rest);
+    Some(())
+}
+
 /// A well-formed mutation in bytes that somebody else has.
 #[derive(Clone, Copy, Debug)]
 pub struct MutationView<'a> {

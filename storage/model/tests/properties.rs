@@ -3,8 +3,8 @@
 use model::arbitrary::{self, generator};
 use model::comparable::{self, BoundSide};
 use model::json::{self, Json};
-use model::mutation::Clustering;
-use model::{CqlType, Mutation, text, value};
+use model::mutation::{Clustering, cut_out_table, put_in_table};
+use model::{CqlType, Mutation, TableId, text, value};
 use std::cmp::Ordering;
 
 /// A type in some of whose values distinct bytes are equal, or whose text loses something.
@@ -283,6 +283,31 @@ fn mutations_decode_to_themselves() {
         let decoded = Mutation::decode(mutation.bytes().to_vec()).expect("well formed");
         assert_eq!(decoded, mutation);
         assert_eq!(decoded.key(), mutation.key());
+    }
+}
+
+#[test]
+fn the_table_of_a_mutation_is_cut_out_and_put_back() {
+    let mut below = generator(11);
+    let mut cut = 0;
+    for _ in 0..3000 {
+        let tables: Vec<_> = (0..2).map(|i| arbitrary::table("k", &format!("t{i}"), &mut below)).collect();
+        let mutation = arbitrary::mutation(&tables.iter().collect::<Vec<_>>(), &mut below);
+        let Some((head, table, body)) = cut_out_table(mutation.bytes()) else {
+            assert_ne!(mutation.updates().count(), 1);
+            continue;
+        };
+        assert_eq!(mutation.updates().map(|update| update.table).collect::<Vec<_>>(), [table]);
+        let mut whole = vec![9];
+        put_in_table(&[head, body].concat(), table, &mut whole).expect("a key");
+        assert_eq!(whole[1..], *mutation.bytes());
+        cut += 1;
+    }
+    assert!(cut > 500, "only {cut} of one table");
+    for bytes in [&[][..], &[1], &[1, 5], &[1, 5, 0, 0]] {
+        let mut out = Vec::new();
+        assert_eq!((cut_out_table(bytes), put_in_table(bytes, TableId([0; 16]), &mut out)), (None, None));
+        assert!(out.is_empty());
     }
 }
 

@@ -6,7 +6,8 @@ use engine::commitlog::replay::scan_bytes;
 use engine::commitlog::segment::{GROUP_HEADER_BYTES, GroupFrame, HEADER_BYTES, Header, SEGMENT_BYTES_MIN};
 use engine::store::Truncation;
 use libfuzzer_sys::fuzz_target;
-use model::{Mutation, ShardMap};
+use model::mutation::{cut_out_table, put_in_table};
+use model::{Mutation, ShardMap, TableId};
 
 fn read(record: Record<'_>) {
     match record {
@@ -22,7 +23,14 @@ fn read(record: Record<'_>) {
                 mutation.updates().for_each(|update| update.operations().for_each(drop));
             }
         }
-        Record::Ends(_) | Record::Timestamp(_) => {}
+        Record::CutMutation(_, cut) => {
+            let mut whole = Vec::new();
+            if put_in_table(cut, TableId([7; 16]), &mut whole).is_some() && Mutation::decode(whole.clone()).is_ok() {
+                let (head, table, body) = cut_out_table(&whole).expect("it was put in");
+                assert_eq!(([head, body].concat(), table), (cut.to_vec(), TableId([7; 16])));
+            }
+        }
+        Record::Ends(_) | Record::Timestamp(_) | Record::Tables(_) => {}
     }
 }
 

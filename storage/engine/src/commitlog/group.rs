@@ -4,9 +4,13 @@
 //! records are known, so that the writer can add the column lists that the segment lacks.
 
 use super::position::LogPosition;
-use super::record::{KIND_COLUMNS, KIND_MUTATION, RECORD_HEADER_BYTES, record_header};
+use super::record::{
+    END_BYTES, KIND_COLUMNS, KIND_CUT_MUTATION, KIND_MUTATION, KIND_TABLES, RECORD_HEADER_BYTES, TABLE_ID_BYTES,
+    TIMESTAMP_BYTES, record_header,
+};
 use super::segment::{BLOCK_BYTES, GROUP_HEADER_BYTES, GroupFrame, Header};
 use crate::table::LoggedTable;
+use model::mutation::cut_out_table;
 use runtime::AlignedBuf;
 use runtime::gate::Permit;
 use std::cell::RefCell;
@@ -22,15 +26,21 @@ const GROUP_BYTES_START: usize = 64 << 10;
 /// Buffers kept for the next groups.
 const SPARE_BUFFERS_MAX: usize = 3;
 
+/// What the writer may add to a group beside what its tables take: their record's header, where the segment before
+/// ended, a time.
+pub(crate) const ADDED_BYTES_MAX: usize = RECORD_HEADER_BYTES + RECORD_HEADER_BYTES + END_BYTES + TIMESTAMP_BYTES;
+
 /// Records that wait to be written, or are being written.
 pub(crate) struct Group {
     buffer: AlignedBuf,
     len: usize,
     records: u32,
-    /// The tables that its mutations name.
-    pub(crate) tables: Vec<Rc<LoggedTable>>,
-    /// Bytes that the column lists of all `tables` would add.
-    lists_bytes: usize,
+    /// The tables that its mutations name, by number.
+    tables: Vec<Rc<LoggedTable>>,
+    /// Bytes that the ids and column lists of all `tables` would add.
+    tables_bytes: usize,
+    /// Whether a mutation has its table's number alone.
+    cut: bool,
     permits: Vec<Permit>,
     pub(crate) state: Rc<GroupState>,
 }
@@ -42,24 +52,25 @@ impl Group {
             len: GROUP_HEADER_BYTES,
             records: 0,
             tables: Vec::new(),
-            lists_bytes: 0,
+            tables_bytes: 0,
+            cut: false,
             permits: Vec::new(),
             state: Rc::default(),
         }
     }
 
-    /// Bytes of the group in a segment that knows none of its tables.
+    /// Bytes of the group in a segment that knows none of its tables, without [`ADDED_BYTES_MAX`].
     pub(crate) fn bytes_max(&self) -> usize {
-        self.len + self.lists_bytes
+        self.len + self.tables_bytes
     }
 
     /// Bytes that a mutation would add to [`Group::bytes_max`].
     pub(crate) fn bytes_with<'t>(&self, mutation: &[u8], tables: impl Iterator<Item = &'t Rc<LoggedTable>>) -> usize {
-        self.bytes_max() + mutation_bytes(mutation, tables.filter(|table| !self.knows(table)))
+        self.bytes_max() + mutation_bytes(mutation, tables.filter(|table| self.number(table).is_none()))
     }
 
-    fn knows(&self, table: &Rc<LoggedTable>) -> bool {
-        self.tables.iter().any(|known| Rc::ptr_eq(known, table))
+    fn number(&self, table: &Rc<LoggedTable>) -> Option<usize> {
+        self.tables.iter().position(|known| Rc::ptr_eq(known, table))
     }
 
     /// Adds a mutation of these tables.
@@ -69,19 +80,37 @@ impl Group {
         tables: impl Iterator<Item = &'t Rc<LoggedTable>>,
         permit: Permit,
     ) {
+        let mut last = 0;
         for table in tables {
-            if !self.knows(table) {
-                self.lists_bytes += list_bytes(table);
+            last = self.number(table).unwrap_or_else(|| {
+                self.tables_bytes += table_bytes(table);
                 self.tables.push(table.clone());
-            }
+                self.tables.len() - 1
+            });
         }
         self.permits.push(permit);
-        self.push_record(KIND_MUTATION, mutation);
+        match (cut_out_table(mutation), u16::try_from(last)) {
+            (Some((head, _, body)), Ok(number)) => {
+                self.cut = true;
+                self.push_record(KIND_CUT_MUTATION, &[&number.to_le_bytes(), head, body]);
+            }
+            _ => self.push_record(KIND_MUTATION, &[mutation]),
+        }
+    }
+
+    /// Adds the ids of its tables, if mutations have but their numbers, and gives the tables.
+    pub(crate) fn close_tables(&mut self) -> Vec<Rc<LoggedTable>> {
+        let tables = std::mem::take(&mut self.tables);
+        if self.cut {
+            let ids: Vec<&[u8]> = tables.iter().map(|table| &table.id.0[..]).collect();
+            self.push_record(KIND_TABLES, &ids);
+        }
+        tables
     }
 
     /// Adds a table's column list.
     pub(crate) fn push_list(&mut self, table: &LoggedTable) {
-        self.push_record(KIND_COLUMNS, &table.record);
+        self.push_record(KIND_COLUMNS, &[&table.record]);
     }
 
     /// Adds an encoded record.
@@ -92,9 +121,10 @@ impl Group {
         self.records += 1;
     }
 
-    fn push_record(&mut self, kind: u8, body: &[u8]) {
-        self.reserve(RECORD_HEADER_BYTES + body.len());
-        for part in [&record_header(kind, body.len())[..], body] {
+    fn push_record(&mut self, kind: u8, body: &[&[u8]]) {
+        let bytes = body.iter().map(|part| part.len()).sum();
+        self.reserve(RECORD_HEADER_BYTES + bytes);
+        for part in std::iter::once(&record_header(kind, bytes)[..]).chain(body.iter().copied()) {
             self.buffer[self.len..self.len + part.len()].copy_from_slice(part);
             self.len += part.len();
         }
@@ -149,11 +179,11 @@ impl Waiting {
 
 /// Bytes that a mutation adds to a group that knows none of `tables`.
 pub(crate) fn mutation_bytes<'t>(mutation: &[u8], tables: impl Iterator<Item = &'t Rc<LoggedTable>>) -> usize {
-    RECORD_HEADER_BYTES + mutation.len() + tables.map(|table| list_bytes(table)).sum::<usize>()
+    RECORD_HEADER_BYTES + mutation.len() + tables.map(|table| table_bytes(table)).sum::<usize>()
 }
 
-fn list_bytes(table: &LoggedTable) -> usize {
-    RECORD_HEADER_BYTES + table.record.len()
+fn table_bytes(table: &LoggedTable) -> usize {
+    TABLE_ID_BYTES + RECORD_HEADER_BYTES + table.record.len()
 }
 
 /// Buffers between groups.

@@ -23,11 +23,11 @@ pub(crate) mod writer;
 use crate::signal::Signal;
 use crate::table::LoggedTable;
 use crate::{Error, SyncMode};
-use group::{Buffers, GROUP_BYTES_MAX, Group, GroupState, Outcome};
+use group::{ADDED_BYTES_MAX, Buffers, GROUP_BYTES_MAX, Group, GroupState, Outcome};
 use model::row::NO_TIMESTAMP;
 use model::{ShardMap, TableId};
 use position::LogPosition;
-use record::{END_BYTES, RECORD_HEADER_BYTES, TIMESTAMP_BYTES};
+use record::RECORD_HEADER_BYTES;
 use runtime::gate::{Gate, Permit, Semaphore};
 use runtime::{HashMap, Instant, JoinHandle};
 use segment::{GROUP_HEADER_BYTES, HEADER_BYTES, Segment};
@@ -173,7 +173,7 @@ const RECYCLABLE_MAX: usize = 2;
 
 /// The most records that a group may hold, in bytes, so that it fits an empty segment with what the writer adds.
 fn group_room(segment_bytes: u32) -> usize {
-    (segment_bytes - HEADER_BYTES) as usize - RECORD_HEADER_BYTES - END_BYTES - TIMESTAMP_BYTES
+    (segment_bytes - HEADER_BYTES) as usize - ADDED_BYTES_MAX
 }
 
 impl Log {

@@ -16,8 +16,14 @@ pub const KIND_ENDS: u8 = 3;
 pub const KIND_COLUMNS: u8 = 4;
 /// A time that write timestamps have reached.
 pub const KIND_TIMESTAMP: u8 = 5;
+/// A mutation of one table without the table: see [`Record::CutMutation`].
+pub const KIND_CUT_MUTATION: u8 = 6;
+/// The tables of a group.
+pub const KIND_TABLES: u8 = 7;
 /// Bytes of a [`KIND_TIMESTAMP`] record.
 pub const TIMESTAMP_BYTES: usize = RECORD_HEADER_BYTES + 8;
+/// Bytes of one entry of [`KIND_TABLES`].
+pub const TABLE_ID_BYTES: usize = 16;
 /// Bytes of one entry of [`KIND_ENDS`]: segment id u64, end u32.
 pub const END_BYTES: usize = 12;
 
@@ -28,6 +34,10 @@ pub enum Record<'a> {
     ColumnList(&'a [u8], ListFormat),
     /// An encoded mutation.
     Mutation(&'a [u8]),
+    /// A mutation of the group's table of this number, with the table cut out: what `model::mutation::cut_out_table` gives.
+    CutMutation(u16, &'a [u8]),
+    /// The ids of the group's tables, by number.
+    Tables(&'a [[u8; TABLE_ID_BYTES]]),
     /// See [`ends`].
     Ends(&'a [u8]),
     /// A time, microseconds since 1970: the node gave no mutation of this group or an earlier one a later write timestamp.
@@ -75,6 +85,11 @@ fn split_record(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), &'static str> {
         KIND_COLUMN_LIST => Record::ColumnList(body, ListFormat::WithoutKinds),
         KIND_COLUMNS => Record::ColumnList(body, ListFormat::WithKinds),
         KIND_MUTATION => Record::Mutation(body),
+        KIND_CUT_MUTATION => {
+            let (number, cut) = body.split_first_chunk().ok_or("mutation without the number of its table")?;
+            Record::CutMutation(u16::from_le_bytes(*number), cut)
+        }
+        KIND_TABLES => Record::Tables(tables(body)?),
         KIND_ENDS => Record::Ends(body),
         KIND_TIMESTAMP => Record::Timestamp(timestamp(body)?),
         _ => return Err("record of an unknown kind"),
@@ -90,6 +105,11 @@ pub fn push_timestamp(out: &mut Vec<u8>, timestamp: i64) {
 
 fn timestamp(body: &[u8]) -> Result<i64, &'static str> {
     Ok(i64::from_le_bytes(body.try_into().map_err(|_| "timestamp of a wrong length")?))
+}
+
+fn tables(body: &[u8]) -> Result<&[[u8; TABLE_ID_BYTES]], &'static str> {
+    let (ids, rest) = body.as_chunks();
+    if rest.is_empty() { Ok(ids) } else { Err("list of tables of a wrong length") }
 }
 
 /// Appends a [`KIND_ENDS`] record.
@@ -282,5 +302,7 @@ mod tests {
         assert_eq!(records(&[0, 0, 0, 0, 99]).next(), Some(Err("record of an unknown kind")));
         assert_eq!(records(&[1, 0, 0, 0, 5, 1]).next(), Some(Err("timestamp of a wrong length")));
         assert!(ends(&[0; 13]).is_err());
+        assert_eq!(records(&[1, 0, 0, 0, 6, 1]).next(), Some(Err("mutation without the number of its table")));
+        assert_eq!(records(&[1, 0, 0, 0, 7, 1]).next(), Some(Err("list of tables of a wrong length")));
     }
 }

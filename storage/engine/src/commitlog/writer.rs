@@ -4,9 +4,9 @@
 //! error and the log tries again with later groups, no sooner than [`RETRY_AFTER`]. A periodic log, whose writers have
 //! their answers, keeps the group until it can be written and refuses new writes meanwhile.
 
-use super::group::{Group, Outcome, Waiting};
+use super::group::{ADDED_BYTES_MAX, Group, Outcome, Waiting};
 use super::position::LogPosition;
-use super::record::{END_BYTES, RECORD_HEADER_BYTES, TIMESTAMP_BYTES, push_ends, push_timestamp};
+use super::record::{TIMESTAMP_BYTES, push_ends, push_timestamp};
 use super::segment::{self, HEADER_BYTES, Header, Segment, id_of};
 use super::{Active, Blocked, Closed, LogOptions, Next, Shared};
 use crate::{Error, SyncMode};
@@ -130,7 +130,7 @@ impl Shared {
         let (segment, offset) = {
             let mut active = self.active.borrow_mut();
             let active = &mut *active;
-            for table in std::mem::take(&mut group.tables) {
+            for table in group.close_tables() {
                 let listed = active.listed.get(&table.id).is_some_and(|listed| Rc::ptr_eq(listed, &table));
                 if !listed {
                     group.push_list(&table);
@@ -190,7 +190,7 @@ impl Shared {
 
     /// Moves on to the next segment if the group does not fit the active one.
     async fn make_room(self: &Rc<Self>, group: &Group) -> io::Result<()> {
-        let needed = group.bytes_max() + RECORD_HEADER_BYTES + END_BYTES + TIMESTAMP_BYTES;
+        let needed = group.bytes_max() + ADDED_BYTES_MAX;
         let fits = {
             let active = self.active.borrow();
             let left = (self.options.segment_bytes - active.offset) as usize;
