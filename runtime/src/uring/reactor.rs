@@ -309,20 +309,25 @@ impl Core {
         }
         let deadline = executor.next_deadline().unwrap_or(Instant(u64::MAX));
         let start = monotonic();
-        let spin = self.spin.length();
+        let spin = self.spin.length(start);
         if !spin.is_zero() {
             self.ring.submit();
             let end = start.after(spin).min(deadline);
-            loop {
-                for _ in 0..SPINS_PER_CLOCK {
-                    if self.has_news(executor) {
-                        return self.spin.waited(monotonic().since(start));
-                    }
+            let mut last = start;
+            while last < end {
+                let news = (0..SPINS_PER_CLOCK).any(|_| {
                     std::hint::spin_loop();
+                    self.has_news(executor)
+                });
+                let now = monotonic();
+                let undisturbed = self.spin.looked(last, now);
+                if news {
+                    return self.spin.waited(now.since(start));
                 }
-                if monotonic() >= end {
+                if !undisturbed {
                     break;
                 }
+                last = now;
             }
         }
         self.node.fall_asleep(self.shard);
