@@ -5,7 +5,7 @@
 //!    wait, else in a task of its own, and answered.
 //! 3. A caller that gives up frees its slot; the reply that comes later finds another generation and is dropped.
 //!
-//! Invariants: the receiving task never waits for space in a queue, so two full queues cannot wait for each other; each
+//! Invariants: nobody waits for space in a queue but tasks made for it, so two full queues cannot wait for each other; each
 //! request gets exactly one reply; calls for clients in flight are at most [`CALLS_MAX`].
 
 use crate::query_trace;
@@ -15,9 +15,10 @@ use model::{Schema, TableId};
 use runtime::metrics::Counter;
 use runtime::{Endpoint, ShardId};
 use std::cell::RefCell;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// Most calls of one shard for its clients that wait for other shards; one more is OVERLOADED.
 pub const CALLS_MAX: usize = 16384;
@@ -161,8 +162,8 @@ impl Mailbox {
         &self.inner.tracing
     }
 
-    /// Sends `request` to another shard and waits for its reply. The request's trace goes with it.
-    pub(crate) async fn call(&self, to: ShardId, request: Request) -> Reply {
+    /// Sends `request` to another shard; its reply is to be waited for. The request's trace goes with it.
+    pub(crate) fn call(&self, to: ShardId, request: Request) -> Call {
         let trace = self.inner.tracing.get();
         let request = match &trace {
             None => request,
@@ -170,16 +171,8 @@ impl Mailbox {
         };
         let waiting = self.register();
         self.inner.sent.increment();
-        if let Err(message) = self.inner.endpoint.try_send(to, Message::Request { id: waiting.id, request }) {
-            self.inner.endpoint.send(to, message).await;
-        }
-        match (waiting.reply().await, trace) {
-            (Reply::Traced { reply, events }, Some(trace)) => {
-                trace.add(events);
-                *reply
-            }
-            (reply, _) => reply,
-        }
+        self.send(to, Message::Request { id: waiting.id, request });
+        Call { waiting, trace }
     }
 
     fn register(&self) -> Waiting {
@@ -211,9 +204,14 @@ impl Mailbox {
         }
     }
 
-    /// Answers a request without waiting: what finds a full queue waits in a task of its own.
+    /// Answers a request.
     pub(crate) fn answer(&self, to: ShardId, id: u64, reply: Reply) {
-        if let Err(message) = self.inner.endpoint.try_send(to, Message::Reply { id, reply }) {
+        self.send(to, Message::Reply { id, reply });
+    }
+
+    /// Sends without waiting: what finds a full queue waits in a task of its own.
+    fn send(&self, to: ShardId, message: Message) {
+        if let Err(message) = self.inner.endpoint.try_send(to, message) {
             let inner = self.inner.clone();
             runtime::spawn(async move { inner.endpoint.send(to, message).await });
         }
@@ -230,26 +228,44 @@ impl Mailbox {
     }
 }
 
-/// A call under way: frees its slot when dropped.
+/// A call under way, to be waited for; who drops it has given up.
+pub(crate) struct Call {
+    waiting: Waiting,
+    trace: Option<query_trace::Trace>,
+}
+
+impl Future for Call {
+    type Output = Reply;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
+        let reply = std::task::ready!(self.waiting.poll_reply(cx));
+        Poll::Ready(match (reply, self.trace.take()) {
+            (Reply::Traced { reply, events }, Some(trace)) => {
+                trace.add(events);
+                *reply
+            }
+            (reply, _) => reply,
+        })
+    }
+}
+
+/// The slot of a call under way: free again when this is dropped.
 struct Waiting {
     inner: Rc<Inner>,
     id: u64,
 }
 
 impl Waiting {
-    async fn reply(self) -> Reply {
-        std::future::poll_fn(|cx| {
-            let mut calls = self.inner.calls.borrow_mut();
-            let slot = &mut calls.slots[self.id as u32 as usize];
-            match std::mem::replace(&mut slot.state, SlotState::Free) {
-                SlotState::Answered(reply) => Poll::Ready(reply),
-                SlotState::Waiting(_) | SlotState::Free => {
-                    slot.state = SlotState::Waiting(Some(cx.waker().clone()));
-                    Poll::Pending
-                }
+    fn poll_reply(&self, cx: &mut Context<'_>) -> Poll<Reply> {
+        let mut calls = self.inner.calls.borrow_mut();
+        let slot = &mut calls.slots[self.id as u32 as usize];
+        match std::mem::replace(&mut slot.state, SlotState::Free) {
+            SlotState::Answered(reply) => Poll::Ready(reply),
+            SlotState::Waiting(_) | SlotState::Free => {
+                slot.state = SlotState::Waiting(Some(cx.waker().clone()));
+                Poll::Pending
             }
-        })
-        .await
+        }
     }
 }
 

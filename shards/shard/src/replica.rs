@@ -21,11 +21,16 @@ const SCHEMA_WAIT: Duration = Duration::from_millis(500);
 
 /// Takes a request of core `from`: answers it now or spawns a task that will.
 pub(crate) fn receive(shard: &Shard, from: ShardId, id: u64, request: Request) {
-    if let Request::Read(read) = &request
-        && let Some(result) = timed_read_now(shard, read)
-    {
-        return shard.mailbox().answer(from, id, Reply::Read(result));
-    }
+    let request = match request {
+        Request::Read(mut call) => match timed_read_now(shard, &call.request, &mut call.room) {
+            Some(result) => {
+                call.result = Some(result);
+                return shard.mailbox().answer(from, id, Reply::Read(call));
+            }
+            None => Request::Read(call),
+        },
+        request => request,
+    };
     let shard = shard.clone();
     runtime::spawn(async move {
         let reply = serve(&shard, request).await;
@@ -45,7 +50,10 @@ pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
             shard.held().let_go(ticket);
             Reply::Done(Ok(()))
         }
-        Request::Read(request) => Reply::Read(read(shard, &request).await),
+        Request::Read(mut call) => {
+            call.result = Some(read(shard, &call.request).await);
+            Reply::Read(call)
+        }
         // Boxed: these call other cores, and through `call` this function again.
         Request::Define(define) => Reply::Defined(Box::pin(crate::execute::define::define(shard, *define)).await),
         Request::Truncate(table) => Reply::Done(Box::pin(crate::execute::define::truncate(shard, table)).await),
@@ -152,7 +160,7 @@ fn table_names(shard: &Shard, mutation: &Mutation) -> Vec<String> {
 
 /// Reads what this core owns.
 pub(crate) async fn read(shard: &Shard, request: &ReadRequest) -> Result<ReadReply, Failure> {
-    if let Some(result) = timed_read_now(shard, request) {
+    if let Some(result) = timed_read_now(shard, request, &mut Vec::new()) {
         return result;
     }
     let began = runtime::now();
@@ -213,24 +221,25 @@ fn bounds(range: &TokenRange) -> String {
 }
 
 /// The same for another core, or as part of something else.
-fn timed_read_now(shard: &Shard, request: &ReadRequest) -> Option<Result<ReadReply, Failure>> {
+fn timed_read_now(shard: &Shard, request: &ReadRequest, room: &mut Vec<u8>) -> Option<Result<ReadReply, Failure>> {
     let began = runtime::now();
-    let result = read_now(shard, request)?;
+    let result = read_now(shard, request, room)?;
     if let Ok(reply) = &result {
         shard.figures().read(&request.command.table, Measure::LocalRead, began, reply.met);
     }
     Some(result)
 }
 
-/// Reads one partition if that needs no wait. Who calls it records how long it took.
-pub(crate) fn read_now(shard: &Shard, request: &ReadRequest) -> Option<Result<ReadReply, Failure>> {
+/// Reads one partition if that needs no wait, into the memory of `room`, which is gone then. Who calls it records how long
+/// it took.
+pub(crate) fn read_now(shard: &Shard, request: &ReadRequest, room: &mut Vec<u8>) -> Option<Result<ReadReply, Failure>> {
     let at_once = matches!(request.command.partitions, Partitions::Key(_)) && request.index.is_none();
     if !at_once || shard.is_traced() {
         return None;
     }
     let schema = shard.schema_ref();
     let table = schema.table_by_id(request.command.table)?;
-    let mut sink = RowBlockSink::new(table, request);
+    let mut sink = RowBlockSink::new(table, request).with_room(std::mem::take(room));
     Some(match shard.store().read_now(&request.command, &mut sink)? {
         Ok(end) => Ok(sink.finish(end)),
         Err(engine::Error::UnknownTable(_)) if virtual_tables::is_virtual(table) => return None,

@@ -219,6 +219,13 @@ impl<'a> RowBlockSink<'a> {
         }
     }
 
+    /// The same with memory for the rows that somebody else has allocated: more is taken where they do not fit.
+    pub(crate) fn with_room(mut self, mut room: Vec<u8>) -> Self {
+        room.clear();
+        self.block.bytes = room;
+        self
+    }
+
     /// What was met so far.
     pub(crate) fn met(&self) -> Met {
         self.met

@@ -41,7 +41,7 @@ pub enum Request {
     /// Let go of the lock with this ticket.
     LetGo(u64),
     /// Read what the receiver owns.
-    Read(Box<ReadRequest>),
+    Read(Box<ReadCall>),
     /// Shard 0 only: run a DDL statement.
     Define(Box<Define>),
     /// Shard 0 only: truncate a table on all shards.
@@ -114,6 +114,19 @@ pub struct ReadRequest {
     pub places: bool,
 }
 
+/// A read on its way to the core that owns what it reads, and on its way back with what that found: one core allocates,
+/// counts and frees what both look at, for to free another core's memory, or to count references that it counts too, takes
+/// longer than to read a row.
+#[derive(Debug)]
+pub struct ReadCall {
+    /// What is asked.
+    pub request: ReadRequest,
+    /// Room for the rows; more is taken where they do not fit.
+    pub room: Vec<u8>,
+    /// What was found, on the way back.
+    pub result: Option<Result<ReadReply, Failure>>,
+}
+
 /// What a read gives.
 #[derive(Debug)]
 pub struct ReadReply {
@@ -161,7 +174,7 @@ pub enum Reply {
     /// Of a lock.
     Held(Result<Holding, Failure>),
     /// Of a read.
-    Read(Result<ReadReply, Failure>),
+    Read(Box<ReadCall>),
     /// Of DDL.
     Defined(Result<Defined, Failure>),
     /// Of a local truncation.
@@ -222,7 +235,7 @@ impl Reply {
     /// The answer to a read.
     pub(crate) fn read(self) -> Result<ReadReply, Failure> {
         match self {
-            Reply::Read(result) => result,
+            Reply::Read(call) => call.result.unwrap_or_else(|| Err(unexpected())),
             _ => Err(unexpected()),
         }
     }

@@ -1,11 +1,12 @@
 //! Reads of named partitions: one core each, their rows in the order of the keys.
 
 use super::{Terms, join_all, too_many_calls};
+use crate::mailbox::Call;
 use crate::metrics::Measure;
 use crate::row_block::RowBlock;
 use crate::row_filter::RowFilter;
 use crate::tombstones::{self, Met, Tombstones};
-use crate::verbs::{ReadReply, ReadRequest, Request, Resume};
+use crate::verbs::{ReadCall, ReadReply, ReadRequest, Reply, Request, Resume};
 use crate::{Shard, replica, virtual_tables};
 use cql::plan::Selector;
 use engine::index::IndexLookup;
@@ -21,6 +22,8 @@ pub(crate) const PAGE_BYTES_MAX: usize = 1 << 20;
 pub(crate) const RESULT_BYTES_MAX: usize = 100 << 20;
 /// Visits ([`ReadCommand::VISIT_BYTES`]) with which a call to a core ends before it has all its rows.
 pub(crate) const BLOCK_VISITS_MAX: u64 = 1 << 16;
+/// Room that goes with a read to another core for its rows: those of a small row fit.
+const REPLY_ROOM_BYTES: usize = 512;
 /// Partitions of an IN that are read at the same time.
 const WINDOW_KEYS: usize = 16;
 
@@ -168,10 +171,16 @@ pub(crate) async fn read_on(shard: &Shard, to: ShardId, request: ReadRequest) ->
     if to == shard.id() {
         return replica::read(shard, &request).await;
     }
+    call(shard, to, request)?.await.read()
+}
+
+/// Sends a read to the core that owns what it reads.
+fn call(shard: &Shard, to: ShardId, request: ReadRequest) -> Result<Call, Failure> {
     if !shard.mailbox().has_room() {
         return Err(too_many_calls());
     }
-    shard.mailbox().call(to, Request::Read(Box::new(request))).await.read()
+    let room = Vec::with_capacity(REPLY_ROOM_BYTES);
+    Ok(shard.mailbox().call(to, Request::Read(Box::new(ReadCall { request, room, result: None }))))
 }
 
 /// One read of one partition, within the deadline.
@@ -186,9 +195,10 @@ pub(crate) async fn read_key(
     let to = shard.route(plan.local, key.token);
     let request = plan.request(Partitions::Key(key), resume, limits.rows_max, limits.block_bytes(), places);
     let began = runtime::now();
-    if to == shard.id()
-        && let Some(result) = replica::read_now(shard, &request)
-    {
+    let read = if to != shard.id() {
+        let call = call(shard, to, request)?;
+        runtime::timeout(plan.terms.timeout, call).await.map(Reply::read)
+    } else if let Some(result) = replica::read_now(shard, &request, &mut Vec::new()) {
         return match result {
             Ok(reply) => {
                 shard.figures().read_here(&plan.table.id, began, reply.met);
@@ -196,9 +206,11 @@ pub(crate) async fn read_key(
             }
             Err(failure) => Err(plan.failed(failure)),
         };
-    }
-    // Boxed: what has to wait must not make the requests larger that do not.
-    match Box::pin(runtime::timeout(plan.terms.timeout, read_on(shard, to, request))).await {
+    } else {
+        // Boxed: what has to wait must not make the requests larger that do not.
+        Box::pin(runtime::timeout(plan.terms.timeout, replica::read(shard, &request))).await
+    };
+    match read {
         Some(result) => {
             plan.took(shard, Measure::CoordinatorRead, began);
             result.map_err(|failure| plan.failed(failure))
