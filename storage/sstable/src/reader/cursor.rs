@@ -190,7 +190,7 @@ impl Cursor {
     /// Brings a block that a step needed.
     pub fn supply(&mut self, block: BlockId, bytes: Bytes) {
         if block.component == Component::Data {
-            self.window.supply(self.at, block.offset, bytes);
+            self.window.supply_begin(self.at, block.offset, bytes);
         } else {
             self.blocks.supply(block, bytes);
         }
@@ -319,36 +319,24 @@ impl Cursor {
     /// Reads what is at `at` of Data.db and goes behind it.
     fn read<T>(
         &mut self,
-        read: impl FnOnce(&Reader, &mut Scratch, &mut Input<'_>) -> Result<T, Fault>,
+        read: impl FnMut(&Reader, &mut Scratch, &mut Input<'_>) -> Result<T, Fault>,
     ) -> Result<T, Stop> {
-        let reader = &self.reader;
-        let len = reader.data_len;
-        let need = |at: u64| {
-            if at >= len {
-                return Stop::Fault(Component::Data, Fault { offset: at, problem: Problem::Truncated });
-            }
-            let block_len = reader.block_len(Component::Data);
-            Stop::Need(BlockId { component: Component::Data, offset: at - at % block_len })
-        };
-        self.window.forget(self.at);
-        let Some(mut input) = self.window.input(self.at).filter(|input| !input.is_empty()) else {
-            return Err(need(self.at));
-        };
-        match read(reader, &mut self.scratch, &mut input) {
-            Ok(found) => {
-                self.at = input.offset();
-                Ok(found)
-            }
-            Err(fault) if fault.problem == Problem::Truncated && self.window.end() < len => {
-                check_len(self.window.len(), self.at).map_err(|fault| Stop::Fault(Component::Data, fault))?;
-                Err(need(self.window.end()))
-            }
-            Err(fault) => Err(Stop::Fault(Component::Data, fault)),
-        }
+        read_at(&self.reader, &mut self.window, &mut self.scratch, &mut self.at, read)
     }
 
-    pub(super) fn unfiltered(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> Result<Unfiltered, Stop> {
-        self.read(|reader, scratch, input| reader.codec.read(&reader.table, input, scratch, wanted))
+    pub(super) fn unfiltered(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Result<Unfiltered, Stop> {
+        self.read(|reader, scratch, input| reader.codec.read(&reader.table, input, scratch, &wanted))
+    }
+
+    /// [`Cursor::unfiltered`] of the current slice, which is borrowed: other cores have the same slices, and would wait for
+    /// each other at every row to count who holds them.
+    pub(super) fn unfiltered_of_slice(&mut self) -> Result<Unfiltered, Stop> {
+        let Cursor { reader, window, scratch, at, slices, slice, .. } = self;
+        let slice = slices.get(*slice);
+        let wanted = |comparable: &[u8]| slice.is_some_and(|slice| slice.contains(comparable));
+        read_at(reader, window, scratch, at, |reader, scratch, input| {
+            reader.codec.read(&reader.table, input, scratch, wanted)
+        })
     }
 
     /// Reads a partition's head.
@@ -450,6 +438,44 @@ impl Cursor {
             Stop::IndexFault(fault) => (Component::Data, fault),
         };
         Err(fault.in_file(&self.reader.descriptor, component))
+    }
+}
+
+/// Reads what is at `at` of Data.db, which the window has or is to have, and moves `at` behind it.
+fn read_at<T>(
+    reader: &Reader,
+    window: &mut Window,
+    scratch: &mut Scratch,
+    at: &mut u64,
+    mut read: impl FnMut(&Reader, &mut Scratch, &mut Input<'_>) -> Result<T, Fault>,
+) -> Result<T, Stop> {
+    let len = reader.data_len;
+    let need = |at: u64| {
+        if at >= len {
+            return Stop::Fault(Component::Data, Fault { offset: at, problem: Problem::Truncated });
+        }
+        let block_len = reader.block_len(Component::Data);
+        Stop::Need(BlockId { component: Component::Data, offset: at - at % block_len })
+    };
+    window.forget(*at);
+    loop {
+        let Some(mut input) = window.input(*at).filter(|input| !input.is_empty()) else {
+            return Err(need(*at));
+        };
+        let found = read(reader, scratch, &mut input);
+        let behind = input.offset();
+        match found {
+            Ok(found) => {
+                *at = behind;
+                return Ok(found);
+            }
+            Err(fault) if fault.problem == Problem::Truncated && window.more() => {}
+            Err(fault) if fault.problem == Problem::Truncated && window.end() < len => {
+                check_len(window.len(), *at).map_err(|fault| Stop::Fault(Component::Data, fault))?;
+                return Err(need(window.end()));
+            }
+            Err(fault) => return Err(Stop::Fault(Component::Data, fault)),
+        }
     }
 }
 

@@ -61,10 +61,9 @@ impl Cursor {
         if self.slice >= self.slices.len() {
             return Ok(Some(self.end_slices()));
         }
-        let slices = self.slices.clone();
-        let Some(slice) = slices.get(self.slice) else { return Ok(None) };
         let before = self.at;
-        let found = self.unfiltered(|comparable| slice.contains(comparable))?;
+        let found = self.unfiltered_of_slice()?;
+        let Some(slice) = self.slices.get(self.slice) else { return Ok(None) };
         let comparable = &self.scratch.comparable[..];
         match found {
             Unfiltered::Static => {

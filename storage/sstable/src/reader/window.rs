@@ -5,6 +5,9 @@
 use crate::input::Input;
 use bytes::Bytes;
 
+/// Bytes of a block that are joined at first: most rows end within them.
+const JOINED_FIRST_BYTES: usize = 2 << 10;
+
 #[derive(Default, Debug)]
 pub(crate) struct Window {
     /// Where the bytes begin in the uncompressed data.
@@ -12,6 +15,8 @@ pub(crate) struct Window {
     /// The last block, of those that came whole: the only one if nothing is joined.
     block: Bytes,
     joined: Joined,
+    /// Bytes at the end of that block that were not joined yet.
+    waiting: usize,
 }
 
 /// A buffer that is used again: what it has room for is filled with zeros once.
@@ -49,9 +54,9 @@ impl Window {
         if self.joined.len == 0 { &self.block } else { self.joined.bytes() }
     }
 
-    /// Where the bytes end.
+    /// Where the blocks end.
     pub(crate) fn end(&self) -> u64 {
-        self.start + self.bytes().len() as u64
+        self.start + self.len() as u64
     }
 
     /// Where the next block begins for a reader at `at`: behind the bytes, or at `at` if it has left them.
@@ -60,10 +65,10 @@ impl Window {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.bytes().len()
+        self.bytes().len() + self.waiting
     }
 
-    /// The bytes from a place on, if it is inside or at the end.
+    /// The bytes from a place on, if it is inside or at the end; after [`Window::supply_begin`] perhaps not all.
     pub(crate) fn input(&self, at: u64) -> Option<Input<'_>> {
         let skip = usize::try_from(at.checked_sub(self.start)?).ok()?;
         Some(Input::new(self.bytes().get(skip..)?, at))
@@ -75,10 +80,33 @@ impl Window {
             self.keep(at);
             self.joined.room(block.len()).copy_from_slice(&block);
         } else {
-            self.start = offset;
-            self.joined.len = 0;
+            self.restart(offset);
         }
         self.block = block;
+    }
+
+    /// Adds a block as [`Window::supply`] does, but joins only as much of it as the end of a row will take: the rest is read
+    /// where it is. [`Window::more`] joins more.
+    pub(crate) fn supply_begin(&mut self, at: u64, offset: u64, block: Bytes) {
+        if self.joins(at, offset) {
+            self.keep(at);
+            self.waiting = block.len();
+            self.block = block;
+            self.more();
+        } else {
+            self.restart(offset);
+            self.block = block;
+        }
+    }
+
+    /// Joins as much again of what waits; false if nothing does.
+    pub(crate) fn more(&mut self) -> bool {
+        let wanted = self.joined.len.max(JOINED_FIRST_BYTES).min(self.waiting);
+        let from = self.block.len().saturating_sub(self.waiting);
+        let added = self.block.get(from..from + wanted).unwrap_or_default();
+        self.joined.room(added.len()).copy_from_slice(added);
+        self.waiting -= wanted;
+        wanted > 0
     }
 
     /// Adds a block of `len` bytes as [`Window::supply`] does; they are to be written.
@@ -86,16 +114,20 @@ impl Window {
         if self.joins(at, offset) {
             self.keep(at);
         } else {
-            self.start = offset;
-            self.joined.len = 0;
+            self.restart(offset);
         }
         self.block = Bytes::new();
         self.joined.room(len)
     }
 
     pub(crate) fn clear(&mut self) {
-        self.joined.len = 0;
+        self.restart(self.start);
         self.block = Bytes::new();
+    }
+
+    /// Joins nothing.
+    fn restart(&mut self, start: u64) {
+        (self.start, self.joined.len, self.waiting) = (start, 0, 0);
     }
 
     fn joins(&self, at: u64, offset: u64) -> bool {
@@ -104,6 +136,7 @@ impl Window {
 
     /// Joins what a reader at `at` still wants.
     fn keep(&mut self, at: u64) {
+        while self.more() {}
         let skip = (at - self.start) as usize;
         if self.joined.len == 0 {
             let kept = self.block.get(skip..).unwrap_or_default();
@@ -118,8 +151,7 @@ impl Window {
     pub(crate) fn forget(&mut self, at: u64) {
         let last = self.end() - self.block.len() as u64;
         if self.joined.len > 0 && at >= last {
-            self.joined.len = 0;
-            self.start = last;
+            self.restart(last);
         }
     }
 }
@@ -127,6 +159,36 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_is_joined_as_far_as_a_row_reaches() {
+        let data: Vec<u8> = (0..40_000u32).map(|i| (i % 251) as u8).collect();
+        let block = |number: usize| Bytes::copy_from_slice(&data[10_000 * number..10_000 * (number + 1)]);
+        let shown = |window: &Window, at: usize| {
+            let bytes = window.input(at as u64).map_or(0, |input| input.rest().len());
+            assert_eq!(window.input(at as u64).map(|input| input.rest()), Some(&data[at..at + bytes]));
+            bytes
+        };
+        let mut window = Window::default();
+        window.supply_begin(0, 0, block(0));
+        assert_eq!((shown(&window, 9900), window.more()), (100, false));
+        window.supply_begin(9900, 10_000, block(1));
+        assert_eq!((shown(&window, 9900), window.end(), window.len()), (100 + JOINED_FIRST_BYTES, 20_000, 10_100));
+        assert!(window.more());
+        assert_eq!(shown(&window, 9900), 2 * (100 + JOINED_FIRST_BYTES));
+        window.forget(10_500);
+        assert_eq!(shown(&window, 10_500), 9500);
+        // A row over several blocks.
+        window.supply_begin(19_000, 20_000, block(2));
+        window.supply_begin(19_000, 30_000, block(3));
+        assert_eq!((shown(&window, 19_000), window.end()), (21_000, 40_000));
+        assert!(!window.more());
+        window.forget(30_000);
+        assert_eq!(shown(&window, 30_000), 10_000);
+        window.supply_begin(35_000, 35_000, block(3));
+        window.clear();
+        assert_eq!((window.len(), window.more()), (0, false));
+    }
 
     #[test]
     fn blocks_join_behind_what_is_still_read() {
