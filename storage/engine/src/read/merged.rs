@@ -227,7 +227,8 @@ impl<'r> Reading<'r> {
         if progress.partition_rows >= command.per_partition_max {
             return Ok(Reached::PartitionEnd);
         }
-        let (table, now) = (self.sources.table.clone(), command.now_in_seconds);
+        // Not a count of its own: the table is all cores', which would wait for each other at every partition.
+        let (table, now) = (&*self.sources.table, command.now_in_seconds);
         let mut more = self.next().await?;
         let mut static_row = std::mem::take(&mut self.static_row);
         static_row.clear();
@@ -239,7 +240,7 @@ impl<'r> Reading<'r> {
         }
         let mut statics = Vec::new();
         if !static_row.is_empty() {
-            live_cells(RowView::trusted(&static_row), Deletion::LIVE, now, &table, &mut statics, &mut progress.dead);
+            live_cells(RowView::trusted(&static_row), Deletion::LIVE, now, table, &mut statics, &mut progress.dead);
         }
         let mut room = std::mem::take(&mut self.cells);
         let mut reached = None;
@@ -248,7 +249,7 @@ impl<'r> Reading<'r> {
             match self.merge.fragment() {
                 Some(Fragment::Row { clustering, comparable, row }) => {
                     let mut cells = recycle(room);
-                    let live = live_cells(row, Deletion::LIVE, now, &table, &mut cells, &mut progress.dead);
+                    let live = live_cells(row, Deletion::LIVE, now, table, &mut cells, &mut progress.dead);
                     progress.tell_dead();
                     if let Some(liveness) = live {
                         let (cells, static_cells, static_only) = (&*cells, &*statics, false);
