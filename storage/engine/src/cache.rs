@@ -7,7 +7,8 @@
 //!
 //! 1. [`BlockCache::get`] is for who cannot wait. [`BlockCache::load`] reads what is not there; who asks for a block that
 //!    is being read waits for it instead of reading it too.
-//! 2. [`BlockCache::ahead`] reads blocks in the background.
+//! 2. [`BlockCache::ahead`] and [`BlockCache::ahead_until`] read blocks in the background, the latter those that lie one
+//!    behind the other at once.
 //! 3. What belongs to an SSTable goes when the SSTable does.
 //!
 //! Invariants: the budget is exceeded by at most the block that is being put in, until that one has pushed others out; a
@@ -15,6 +16,7 @@
 
 use crate::Error;
 use crate::open_sstable::OpenSstable;
+use crate::read_buffers::ReadBuffers;
 use crate::signal::Signal;
 use bytes::Bytes;
 use runtime::gate::Gate;
@@ -82,6 +84,7 @@ pub(crate) struct BlockCache {
     /// Blocks that are being read.
     loading: RefCell<HashSet<Key>>,
     loaded: Signal,
+    buffers: ReadBuffers,
     gate: Gate,
     miss_nanos: Counter,
 }
@@ -136,6 +139,7 @@ impl BlockCache {
             blocks: RefCell::new(blocks),
             loading: RefCell::default(),
             loaded: Signal::default(),
+            buffers: ReadBuffers::default(),
             gate,
             miss_nanos: Counter::default(),
         }
@@ -157,10 +161,9 @@ impl BlockCache {
             if let Some(bytes) = self.blocks.borrow_mut().get(&key) {
                 return Ok(bytes);
             }
-            if self.loading.borrow_mut().insert(key) {
-                let _loading = Loading { cache: self, key };
+            if let Some(_loading) = Loading::begin(self, key) {
                 let began = runtime::now();
-                let bytes = sstable.load(block).await?;
+                let bytes = sstable.load_in(&self.buffers, block).await?;
                 if !later {
                     self.blocks.borrow_mut().asked.misses += 1;
                     self.miss_nanos.add(runtime::now().since(began).as_nanos() as u64);
@@ -175,8 +178,7 @@ impl BlockCache {
 
     /// Begins to read a block that will be asked for soon. What is wrong with it is told to who asks.
     pub(crate) fn ahead(self: &Rc<Self>, sstable: &Rc<OpenSstable>, block: BlockId) {
-        let key = (sstable.number, block);
-        if self.blocks.borrow().holds(&key) || self.loading.borrow().contains(&key) {
+        if !self.misses((sstable.number, block)) {
             return;
         }
         let Some(pass) = self.gate.enter() else { return };
@@ -185,6 +187,46 @@ impl BlockCache {
             let _ = cache.load_for(&sstable, block, true).await;
             drop(pass);
         });
+    }
+
+    /// The same for the blocks of Data.db that begin before `until`, from `first` on: those between two that are there, or
+    /// are being read, come with one read.
+    pub(crate) fn ahead_until(self: &Rc<Self>, sstable: &Rc<OpenSstable>, first: BlockId, until: u64) {
+        let len = sstable.reader.block_len(first.component) as usize;
+        let all = (first.offset..until).step_by(len).map(|offset| BlockId { offset, ..first });
+        let mut run = Vec::new();
+        for block in all {
+            if self.misses((sstable.number, block)) {
+                run.push(block);
+            } else if !run.is_empty() {
+                self.run_ahead(sstable, std::mem::take(&mut run));
+            }
+        }
+        if !run.is_empty() {
+            self.run_ahead(sstable, run);
+        }
+    }
+
+    fn run_ahead(self: &Rc<Self>, sstable: &Rc<OpenSstable>, run: Vec<BlockId>) {
+        let Some(pass) = self.gate.enter() else { return };
+        let (cache, sstable) = (self.clone(), sstable.clone());
+        // From now on, so that nobody reads one of them who comes before the task does.
+        let loading: Vec<_> = run.iter().map(|block| Loading::begin(self, (sstable.number, *block))).collect();
+        runtime::spawn_in(Class::Foreground, async move {
+            let mut loading = loading.into_iter();
+            let put = |block, bytes| {
+                sstable.cached_in(&cache);
+                cache.blocks.borrow_mut().put((sstable.number, block), bytes, true);
+                drop(loading.next());
+            };
+            let _ = sstable.load_run(&cache.buffers, &run, put).await;
+            drop((loading, pass));
+        });
+    }
+
+    /// Whether a block is neither there nor being read.
+    fn misses(&self, key: Key) -> bool {
+        !self.blocks.borrow().holds(&key) && !self.loading.borrow().contains(&key)
     }
 
     /// Forgets the blocks of an SSTable.
@@ -217,12 +259,19 @@ impl BlockCache {
 }
 
 /// Ends the reading of a block, also when it is given up.
-struct Loading<'c> {
-    cache: &'c BlockCache,
+struct Loading {
+    cache: Rc<BlockCache>,
     key: Key,
 }
 
-impl Drop for Loading<'_> {
+impl Loading {
+    /// `None` if someone is reading it.
+    fn begin(cache: &Rc<BlockCache>, key: Key) -> Option<Loading> {
+        cache.loading.borrow_mut().insert(key).then(|| Loading { cache: cache.clone(), key })
+    }
+}
+
+impl Drop for Loading {
     fn drop(&mut self) {
         self.cache.loading.borrow_mut().remove(&self.key);
         self.cache.loaded.notify();

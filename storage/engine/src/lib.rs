@@ -29,6 +29,7 @@ mod open_sstable;
 mod output;
 mod partition_guard;
 mod read;
+mod read_buffers;
 mod renumber;
 mod restore;
 pub mod row_lock;

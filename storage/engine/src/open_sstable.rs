@@ -8,6 +8,7 @@
 
 use crate::Error;
 use crate::cache::BlockCache;
+use crate::read_buffers::ReadBuffers;
 use bytes::Bytes;
 use model::query::Slice;
 use model::{Table, Token};
@@ -226,6 +227,33 @@ impl OpenSstable {
     /// Reads, checks and decodes a block: one read from disk.
     pub(crate) async fn load(&self, block: BlockId) -> Result<Bytes, Error> {
         let loaded = self.load_unmarked(block).await;
+        self.mark(loaded)
+    }
+
+    /// The same in a buffer that is used again, if the block is not kept where it was read.
+    pub(crate) async fn load_in(&self, buffers: &ReadBuffers, block: BlockId) -> Result<Bytes, Error> {
+        if block.component != Component::Data || self.reader.compression().is_none() {
+            return self.load(block).await;
+        }
+        let mut loaded = Bytes::new();
+        self.load_run(buffers, &[block], |_, bytes| loaded = bytes).await?;
+        Ok(loaded)
+    }
+
+    /// Reads, checks and decodes blocks of Data.db of which each lies behind the one before: one read from disk. Each is given
+    /// to `take`, none after one with a fault.
+    pub(crate) async fn load_run(
+        &self,
+        buffers: &ReadBuffers,
+        blocks: &[BlockId],
+        take: impl FnMut(BlockId, Bytes),
+    ) -> Result<(), Error> {
+        let loaded = self.load_run_unmarked(buffers, blocks, take).await;
+        self.mark(loaded)
+    }
+
+    /// Notes that the files cannot be trusted if a read found that.
+    fn mark<T>(&self, loaded: Result<T, Error>) -> Result<T, Error> {
         if let Err(Error::BadSstable { .. }) = loaded {
             self.suspect.set(true);
         }
@@ -236,6 +264,34 @@ impl OpenSstable {
         let (offset, len) = self.reader.block_range(block).map_err(|error| self.bad(error))?;
         let (from, pages) = self.pages(block.component, offset, len).await?;
         self.decode(block, from, &pages)
+    }
+
+    async fn load_run_unmarked(
+        &self,
+        buffers: &ReadBuffers,
+        blocks: &[BlockId],
+        mut take: impl FnMut(BlockId, Bytes),
+    ) -> Result<(), Error> {
+        let range = |block: &BlockId| self.reader.block_range(*block).map_err(|error| self.bad(error));
+        let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else { return Ok(()) };
+        let ((start, _), (last, last_len)) = (range(first)?, range(last)?);
+        let len = (last + last_len).saturating_sub(start);
+        let (from, pages) = self.pages_into(buffers.take(), Component::Data, start, len).await?;
+        let mut decode = |block: &BlockId| -> Result<(), Error> {
+            let (offset, len) = range(block)?;
+            let at = (offset.saturating_sub(from) as usize).min(pages.len());
+            let raw = &pages[at..(at + len as usize).min(pages.len())];
+            // A copy even of what is not compressed: a block in the cache must not keep the others.
+            take(*block, self.reader.decoded(*block, raw).map_err(|error| self.bad(error))?);
+            Ok(())
+        };
+        decode(first)?;
+        for block in blocks.iter().skip(1) {
+            runtime::yield_if_needed().await;
+            decode(block)?;
+        }
+        buffers.give(pages);
+        Ok(())
     }
 
     /// Reads the pages that some bytes of a component lie in, checked if there is a `Helenus.db`; where they begin.

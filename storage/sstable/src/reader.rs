@@ -275,13 +275,19 @@ impl Reader {
     /// A checksum that is wrong; a chunk that does not decompress to its length.
     pub fn decode_block(&self, block: BlockId, raw: Bytes) -> Result<Bytes, Error> {
         match (block.component, &self.compression) {
-            (Component::Data, Some(compression)) => {
-                let mut out = vec![0; compression.len_at(block.offset)];
-                self.decode_data(block, &raw, &mut out)?;
-                Ok(out.into())
-            }
+            (Component::Data, Some(_)) => self.decoded(block, &raw),
             _ => self.check_block(block, &raw).map(|_| raw),
         }
+    }
+
+    /// A block of Data.db of the bytes of its range, which it does not keep: checked and decompressed.
+    ///
+    /// # Errors
+    /// As of [`Reader::decode_block`].
+    pub fn decoded(&self, block: BlockId, raw: &[u8]) -> Result<Bytes, Error> {
+        let mut out = vec![0; self.decoded_len(block, raw.len())];
+        self.decode_data(block, raw, &mut out)?;
+        Ok(out.into())
     }
 
     /// Bytes of a block of Data.db, whose range in the file has `raw_len` bytes.

@@ -42,12 +42,20 @@ pub(super) struct SstableSource {
     held: bool,
     /// Where the last block of Data.db ends that was brought.
     data_end: u64,
+    /// Where the last one ends that was asked for ahead.
+    ahead_end: u64,
+}
+
+impl SstableSource {
+    fn new(sstable: Rc<OpenSstable>, cursor: sstable::reader::Cursor, held: bool) -> SstableSource {
+        SstableSource { sstable, cursor, held, data_end: 0, ahead_end: 0 }
+    }
 }
 
 impl Source {
     pub(super) fn sstable(sstable: &Rc<OpenSstable>, cursor: sstable::reader::Cursor) -> Source {
         let sstable = sstable.clone();
-        Source::Sstable(Box::new(SstableSource { sstable, cursor, held: false, data_end: 0 }))
+        Source::Sstable(Box::new(SstableSource::new(sstable, cursor, false)))
     }
 
     /// The block that a step asked for; `None`: nothing is needed but a chance for others.
@@ -64,7 +72,8 @@ impl Source {
         }
     }
 
-    /// Reads ahead of a scan that has come to a block of Data.db by the one before.
+    /// Reads ahead of a scan that has come to a block of Data.db by the one before: half of what it may, once as much of it
+    /// was used, so that one read brings several blocks.
     pub(super) fn read_ahead(&mut self, cache: &Rc<BlockCache>, block: BlockId) {
         let Source::Sstable(source) = self else { return };
         if block.component != Component::Data {
@@ -74,10 +83,16 @@ impl Source {
         let len = reader.block_len(Component::Data);
         let in_order = source.data_end == block.offset;
         source.data_end = block.offset + len;
-        if in_order {
-            let count = (AHEAD_BYTES / len).clamp(1, AHEAD_BLOCKS_MAX);
-            let ahead = (1..=count).map(|i| block.offset + i * len).take_while(|at| *at < reader.data_len());
-            ahead.for_each(|offset| cache.ahead(&source.sstable, BlockId { offset, ..block }));
+        if !in_order {
+            source.ahead_end = source.data_end;
+            return;
+        }
+        let count = (AHEAD_BYTES / len).clamp(1, AHEAD_BLOCKS_MAX);
+        let offset = source.ahead_end.max(source.data_end);
+        let until = source.data_end + count * len;
+        if offset < reader.data_len() && until - offset >= count.div_ceil(2) * len {
+            cache.ahead_until(&source.sstable, BlockId { offset, ..block }, until.min(reader.data_len()));
+            source.ahead_end = until;
         }
     }
 
@@ -227,7 +242,7 @@ pub(super) async fn of_key(
                 deletion = deletion.max(its);
             }
         }
-        found.push(Source::Sstable(Box::new(SstableSource { sstable: sstable.clone(), cursor, held, data_end: 0 })));
+        found.push(Source::Sstable(Box::new(SstableSource::new(sstable.clone(), cursor, held))));
     }
     Ok(found)
 }
