@@ -1,7 +1,8 @@
 //! Scans of token ranges: one stream of row blocks per core, merged by token on the coordinating core.
 //!
 //! 1. Every core is asked at once for its share of the page (rows / cores, bytes / cores).
-//! 2. The row with the lowest token among the streams' next rows is taken, until the page is full.
+//! 2. The stream with the lowest token among the next rows gives its rows before the others' next ones, until the page is
+//!    full.
 //! 3. A stream that runs dry is asked again, for twice as many rows and its share of the bytes that are left, from the
 //!    last row it gave.
 //!
@@ -50,6 +51,27 @@ impl Stream {
 
     fn wants_more(&self) -> bool {
         !self.exhausted && self.next_token().is_none()
+    }
+
+    /// Moves the next row and those that follow it below the token `before` to the end of `out`, as one copy; whether the
+    /// page is full with them.
+    fn take(&mut self, before: Option<Token>, limits: PageLimits, out: &mut RowBlock) -> bool {
+        let mut full = false;
+        let (mut rows, mut end) = (0, self.start);
+        for (token, row_end) in &self.reply.block.ends[self.row..] {
+            if full || rows > 0 && before.is_some_and(|before| *token > before) {
+                break;
+            }
+            rows += 1;
+            end = *row_end as usize;
+            full = u64::from(out.rows + rows) == limits.rows_max
+                || limits.bytes_max.is_some_and(|bytes_max| out.bytes.len() + end - self.start >= bytes_max);
+        }
+        out.bytes.extend_from_slice(&self.reply.block.bytes[self.start..end]);
+        out.rows += rows;
+        self.row += rows as usize;
+        self.start = end;
+        full
     }
 
     fn fill(&mut self, reply: ReadReply) {
@@ -139,20 +161,17 @@ async fn merge(
                 plan.tombstones.end(&met, None, limits.rows_max);
                 return Ok(Page { block: out, stopped_at: None });
             };
+            let others = streams.iter().enumerate().filter(|(other, _)| *other != i);
+            let before = others.filter_map(|(_, stream)| stream.next_token()).min();
             let stream = &mut streams[i];
-            let end = stream.reply.block.ends[stream.row].1 as usize;
-            out.push_row(&stream.reply.block.bytes[stream.start..end]);
-            let full = u64::from(out.rows) == limits.rows_max
-                || limits.bytes_max.is_some_and(|bytes_max| out.bytes.len() >= bytes_max);
+            let full = stream.take(before, limits, &mut out);
             if full {
                 plan.tombstones.end(&met, None, limits.rows_max);
-                return Ok(Page { block: out, stopped_at: Some(stream.reply.places.resume(stream.row)) });
+                return Ok(Page { block: out, stopped_at: Some(stream.reply.places.resume(stream.row - 1)) });
             }
             if out.bytes.len() > RESULT_BYTES_MAX {
                 return Err(result_too_large());
             }
-            stream.row += 1;
-            stream.start = end;
         }
         // Rows were copied without a pause.
         runtime::yield_if_needed().await;
@@ -252,6 +271,32 @@ async fn aggregate_on(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A stream whose rows have these tokens, each its token as one byte.
+    fn stream(tokens: &[i64]) -> Stream {
+        let mut reply = ReadReply::default();
+        for token in tokens {
+            reply.block.push_row(&[*token as u8]);
+            reply.block.ends.push((Token(*token), reply.block.bytes.len() as u32));
+        }
+        Stream { shard: ShardId(0), reply, row: 0, start: 0, resume: None, credit: 16, exhausted: true }
+    }
+
+    #[test]
+    fn rows_before_those_of_other_streams_are_taken_at_once() {
+        let limits = |rows_max, bytes_max| PageLimits { rows_max, bytes_max: Some(bytes_max) };
+        let taken = |stream: &mut Stream, before: Option<i64>, limits, out: &mut RowBlock| {
+            let full = stream.take(before.map(Token), limits, out);
+            (full, out.bytes.clone(), out.rows, stream.next_token().map(|token| token.0))
+        };
+        let mut out = RowBlock::default();
+        let mut rows = stream(&[1, 2, 5, 7, 7, 9]);
+        assert_eq!(taken(&mut rows, Some(4), limits(9, 99), &mut out), (false, vec![1, 2], 2, Some(5)));
+        assert_eq!(taken(&mut rows, Some(6), limits(4, 99), &mut out), (false, vec![1, 2, 5], 3, Some(7)));
+        assert_eq!(taken(&mut rows, None, limits(4, 99), &mut out), (true, vec![1, 2, 5, 7], 4, Some(7)));
+        assert_eq!(taken(&mut rows, None, limits(9, 5), &mut out), (true, vec![1, 2, 5, 7, 7], 5, Some(9)));
+        assert_eq!(taken(&mut rows, None, limits(9, 99), &mut out), (false, vec![1, 2, 5, 7, 7, 9], 6, None));
+    }
 
     #[test]
     fn cores_are_asked_for_one_page_together() {
