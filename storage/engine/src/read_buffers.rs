@@ -6,7 +6,7 @@ use std::cell::RefCell;
 /// Buffers that are kept.
 const BUFFERS_MAX: usize = 8;
 /// The longest buffer that is kept.
-const BUFFER_BYTES_MAX: usize = 256 << 10;
+pub(crate) const BUFFER_BYTES_MAX: usize = 256 << 10;
 
 /// See the module.
 #[derive(Default)]

@@ -398,6 +398,36 @@ fn wide_partitions_are_entered_and_left_by_their_indexes() {
 }
 
 #[test]
+fn a_scan_reads_several_blocks_at_once() {
+    const ROWS: i32 = 1500;
+    for compressed in [true, false] {
+        let mut sim = calm(8);
+        let reads = count_reads(&mut sim, "-Data.db");
+        run(&mut sim, move || {
+            let reads = reads.clone();
+            async move {
+                let mut table = (*uncompacted(&table(1))).clone();
+                if !compressed {
+                    table.options.compression.insert("enabled".into(), "false".into());
+                }
+                let store = start(Options { segment_bytes: 1 << 20, ..small() }, &[Arc::new(table.clone())]).await;
+                let mut rng = Rng::new(1);
+                for x in 0..ROWS {
+                    let text: Vec<u8> = (0..200).map(|_| rng.below(256) as u8).collect();
+                    store.apply(insert(table.id, &x.to_be_bytes(), x, 0, 1, &text), false).await.expect("apply");
+                }
+                store.flush(table.id).await.expect("flush");
+                let before = reads.get();
+                assert_eq!(read_all(&store, table.id).await.len(), ROWS as usize);
+                // Some 350 KB in blocks of 16 KiB, of which the first two come alone.
+                let whole = reads.get() - before;
+                assert!((3..=9).contains(&whole), "{whole} reads, compressed: {compressed}");
+            }
+        });
+    }
+}
+
+#[test]
 fn cached_rows_are_read_at_once() {
     run(&mut calm(4), || async {
         let store = start(small(), &[uncompacted(&table(1))]).await;
