@@ -22,7 +22,7 @@ const SCHEMA_WAIT: Duration = Duration::from_millis(500);
 /// Takes a request of core `from`: answers it now or spawns a task that will.
 pub(crate) fn receive(shard: &Shard, from: ShardId, id: u64, request: Request) {
     let request = match request {
-        Request::Read(mut call) => match timed_read_now(shard, &call.request, &mut call.room) {
+        Request::Read(mut call) => match timed_read_now(shard, &call.request, std::mem::take(&mut call.room)) {
             Some(result) => {
                 call.result = Some(result);
                 return shard.mailbox().answer(from, id, Reply::Read(call));
@@ -160,7 +160,7 @@ fn table_names(shard: &Shard, mutation: &Mutation) -> Vec<String> {
 
 /// Reads what this core owns.
 pub(crate) async fn read(shard: &Shard, request: &ReadRequest) -> Result<ReadReply, Failure> {
-    if let Some(result) = timed_read_now(shard, request, &mut Vec::new()) {
+    if let Some(result) = timed_read_now(shard, request, Vec::new()) {
         return result;
     }
     let began = runtime::now();
@@ -221,7 +221,7 @@ fn bounds(range: &TokenRange) -> String {
 }
 
 /// The same for another core, or as part of something else.
-fn timed_read_now(shard: &Shard, request: &ReadRequest, room: &mut Vec<u8>) -> Option<Result<ReadReply, Failure>> {
+fn timed_read_now(shard: &Shard, request: &ReadRequest, room: Vec<u8>) -> Option<Result<ReadReply, Failure>> {
     let began = runtime::now();
     let result = read_now(shard, request, room)?;
     if let Ok(reply) = &result {
@@ -230,16 +230,15 @@ fn timed_read_now(shard: &Shard, request: &ReadRequest, room: &mut Vec<u8>) -> O
     Some(result)
 }
 
-/// Reads one partition if that needs no wait, into the memory of `room`, which is gone then. Who calls it records how long
-/// it took.
-pub(crate) fn read_now(shard: &Shard, request: &ReadRequest, room: &mut Vec<u8>) -> Option<Result<ReadReply, Failure>> {
+/// Reads one partition if that needs no wait, into the memory of `room`. Who calls it records how long it took.
+pub(crate) fn read_now(shard: &Shard, request: &ReadRequest, room: Vec<u8>) -> Option<Result<ReadReply, Failure>> {
     let at_once = matches!(request.command.partitions, Partitions::Key(_)) && request.index.is_none();
     if !at_once || shard.is_traced() {
         return None;
     }
     let schema = shard.schema_ref();
     let table = schema.table_by_id(request.command.table)?;
-    let mut sink = RowBlockSink::new(table, request).with_room(std::mem::take(room));
+    let mut sink = RowBlockSink::new(table, request).with_room(room);
     Some(match shard.store().read_now(&request.command, &mut sink)? {
         Ok(end) => Ok(sink.finish(end)),
         Err(engine::Error::UnknownTable(_)) if virtual_tables::is_virtual(table) => return None,

@@ -198,7 +198,7 @@ pub(crate) async fn read_key(
     let read = if to != shard.id() {
         let call = call(shard, to, request)?;
         runtime::timeout(plan.terms.timeout, call).await.map(Reply::read)
-    } else if let Some(result) = replica::read_now(shard, &request, &mut Vec::new()) {
+    } else if let Some(result) = replica::read_now(shard, &request, Vec::new()) {
         return match result {
             Ok(reply) => {
                 shard.figures().read_here(&plan.table.id, began, reply.met);

@@ -63,6 +63,7 @@ fn what_the_log_may_not_have_is_settled_before_it_is_read() {
     let second = format!("INSERT INTO k.t (k, v) VALUES ({key}, 2) IF NOT EXISTS");
     assert!(world.try_query(0, &second, Request::default()).is_err(), "the first may still come to nothing");
     world.sim.clear_disk_fault(NODE);
+    // The simulator's time: a step of waiting for the log, a second of it at most.
     let answer = (0..100).find_map(|_| {
         world.on(0, |_, _| runtime::sleep(Duration::from_millis(10)));
         world.try_query(0, &second, Request::default()).ok()
