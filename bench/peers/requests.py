@@ -31,7 +31,7 @@ import tempfile
 import time
 from statistics import median
 
-from storage import TICKS, Cassandra, Helenus, empty, script_of_cassandra
+from storage import Cassandra, Helenus, cpu_seconds, empty, script_of_cassandra
 
 # Kind of work, its options, and the goal as a ratio.
 WORK = [
@@ -192,16 +192,11 @@ class Redis:
             time.sleep(0.02)
 
     def per_cpu_second(self, test, depth, seconds):
-        def cpu():
-            with open(f"/proc/{self.process.pid}/stat") as file:
-                fields = file.read().rsplit(")", 1)[1].split()
-            return (int(fields[11]) + int(fields[12])) / TICKS
-
         requests = 100_000 * seconds if depth > 1 else 20_000 * seconds
         line = ["redis-benchmark", "-p", str(REDIS_PORT), "-t", test, "-c", "8", "-P", str(depth), "-d", "170", "-r", "100000"]
-        before = cpu()
+        before = cpu_seconds(self.process.pid)
         subprocess.run(["taskset", "-c", CLIENT_CPU, *line, "-n", str(requests), "-q"], check=True, stdout=subprocess.DEVNULL)
-        return requests / (cpu() - before)
+        return requests / (cpu_seconds(self.process.pid) - before)
 
     def stop(self):
         self.process.terminate()

@@ -34,13 +34,18 @@ from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.policies import WhiteListRoundRobinPolicy
 from cassandra.query import SimpleStatement
 
-TICKS = os.sysconf("SC_CLK_TCK")
 ROW_BYTES = 1024
 PATIENCE = 300
 # What a server may newly touch during one kind of work.
 FOUND_BYTES = 1 << 30
 # Seconds after which what was written before is in the log's files: both sync every ten.
 LOG_SYNCED = 11
+
+
+def cpu_seconds(pid):
+    """Of all its threads, those that ended too: the clock of another process as the kernel numbers it, in nanoseconds, where
+    /proc/PID/stat counts hundredths of a second."""
+    return time.clock_gettime((~pid) << 3 | 2)
 
 
 class Peer:
@@ -50,9 +55,7 @@ class Peer:
         self.name, self.directory, self.address, self.pid = name, directory, address, None
 
     def cpu(self):
-        with open(f"/proc/{self.pid}/stat") as file:
-            fields = file.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return cpu_seconds(self.pid)
 
     def io(self, what):
         with open(f"/proc/{self.pid}/io") as file:
