@@ -20,7 +20,7 @@ use crate::load::Flushed;
 use crate::memtable::Memtable;
 use crate::renumber::Renumbering;
 use crate::store::{Inner, ReplayStats};
-use model::mutation::{MutationView, TableUpdate, put_in_table, tables_of};
+use model::mutation::{MutationView, TableUpdate, tables_of};
 use model::{Table, TableId, Token};
 use runtime::{HashMap, HashSet};
 use std::collections::BTreeMap;
@@ -215,21 +215,12 @@ impl Scan<'_> {
                         recorded.set(recorded.get().max(timestamp));
                     }
                     Record::Tables(ids) => tables = ids,
-                    Record::Mutation(_) | Record::CutMutation(..) => {}
+                    Record::Mutation(_) | Record::CutMutation(..) | Record::Row(..) => {}
                 }
             }
             for record in records(reader.payload(group)) {
-                let body = match record.map_err(corrupt)? {
-                    Record::Mutation(body) => body,
-                    Record::CutMutation(number, cut) => {
-                        let table = tables.get(usize::from(number)).map(|id| TableId(*id));
-                        let table = table.ok_or_else(|| corrupt("mutation of a table without a number"))?;
-                        whole.clear();
-                        put_in_table(cut, table, &mut whole).ok_or_else(|| corrupt("malformed mutation"))?;
-                        &whole
-                    }
-                    _ => continue,
-                };
+                let mutation = record.and_then(|record| record.mutation(tables, &mut whole));
+                let Some(body) = mutation.map_err(corrupt)? else { continue };
                 let applied = self.apply(body, group.offset).map_err(corrupt)?;
                 self.stats.applied += u64::from(applied);
                 self.stats.skipped += u64::from(!applied);

@@ -88,6 +88,38 @@ pub fn put_in_table(cut: &[u8], table: TableId, out: &mut Vec<u8>) -> Option<()>
     Some(())
 }
 
+/// A mutation of one row of one table, cut down to what no other mutation of the table has: the table, and pieces that
+/// follow each other, namely the key with its length (2 bytes), the clustering's length (2 bytes), the clustering, the row.
+/// `None` if it is anything else, or if its clustering has more than 65535 bytes.
+pub fn cut_out_row(bytes: &[u8]) -> Option<(TableId, [&[u8]; 4])> {
+    let (head, table, body) = cut_out_table(bytes)?;
+    let (lengths, rest) = body.split_at_checked(6)?;
+    // The low half of a length of four bytes is the same length in two.
+    let &[0, codec::KIND_ROW, low, high, 0, 0] = lengths else { return None };
+    let (clustering, row) = rest.split_at_checked(usize::from(u16::from_le_bytes([low, high])))?;
+    let mut row = Reader { rest: row };
+    let blob = row.long_bytes()?;
+    row.rest.is_empty().then_some((table, [&head[1..], &lengths[2..4], clustering, blob]))
+}
+
+/// Makes the pieces of [`cut_out_row`], which follow each other in `cut`, a mutation again and appends it to `out`. `None`,
+/// with nothing appended, if `cut` ends before the row.
+pub fn put_in_row(cut: &[u8], table: TableId, out: &mut Vec<u8>) -> Option<()> {
+    let mut row = Reader { rest: cut };
+    let (key, clustering) = (row.short_bytes()?, row.short_bytes()?);
+    let body_len = 2 + 4 + clustering.len() + 4 + row.rest.len();
+    out.push(codec::VERSION);
+    out.extend_from_slice(&cut[..2 + key.len()]);
+    out.extend_from_slice(&table.0);
+    out.extend_from_slice(&(body_len as u32).to_le_bytes());
+    out.extend_from_slice(&[0, codec::KIND_ROW]);
+    for bytes in [clustering, row.rest] {
+        out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        out.extend_from_slice(bytes);
+    }
+    Some(())
+}
+
 /// A well-formed mutation in bytes that somebody else has.
 #[derive(Clone, Copy, Debug)]
 pub struct MutationView<'a> {

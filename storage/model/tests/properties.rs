@@ -3,7 +3,11 @@
 use model::arbitrary::{self, generator};
 use model::comparable::{self, BoundSide};
 use model::json::{self, Json};
-use model::mutation::{Clustering, cut_out_table, put_in_table};
+use model::mutation::{
+    CLUSTERING_BYTES_MAX, Clustering, MutationBuilder, Operation, TableUpdate, cut_out_row, cut_out_table,
+    push_clustering, put_in_row, put_in_table,
+};
+use model::row::{Deletion, RowBuilder};
 use model::{CqlType, Mutation, TableId, text, value};
 use std::cmp::Ordering;
 
@@ -308,6 +312,49 @@ fn the_table_of_a_mutation_is_cut_out_and_put_back() {
         let mut out = Vec::new();
         assert_eq!((cut_out_table(bytes), put_in_table(bytes, TableId([0; 16]), &mut out)), (None, None));
         assert!(out.is_empty());
+    }
+}
+
+#[test]
+fn a_row_is_cut_out_and_put_back() {
+    let mut below = generator(12);
+    let mut cut = 0;
+    for _ in 0..3000 {
+        let table = arbitrary::table("k", "t", &mut below);
+        let mutation = arbitrary::mutation(&[&table], &mut below);
+        let updates: Vec<_> = mutation.updates().collect();
+        let only_a_row = |update: &TableUpdate<'_>| {
+            let operations: Vec<_> = update.operations().collect();
+            update.partition_deletion.is_live() && matches!(operations[..], [Operation::Row { .. }])
+        };
+        let expected = updates.len() == 1 && only_a_row(&updates[0]);
+        let found = cut_out_row(mutation.bytes());
+        assert_eq!(found.is_some(), expected);
+        let Some((id, pieces)) = found else { continue };
+        let mut whole = vec![9];
+        put_in_row(&pieces.concat(), id, &mut whole).expect("a key and a clustering");
+        assert_eq!((id, &whole[1..]), (table.id, mutation.bytes()));
+        cut += 1;
+    }
+    assert!(cut > 100, "only {cut} of one row");
+    for bytes in [&[][..], &[1], &[1, 0, 5], &[1, 0, 5, 0], &[1, 0, 5, 1, 0]] {
+        let mut out = Vec::new();
+        assert_eq!((cut_out_row(bytes), put_in_row(bytes, TableId([0; 16]), &mut out)), (None, None));
+        assert!(out.is_empty());
+    }
+}
+
+#[test]
+fn a_row_with_a_clustering_too_long_for_its_length_is_not_cut_out() {
+    for (last, is_cut) in [(CLUSTERING_BYTES_MAX - 4, true), (CLUSTERING_BYTES_MAX - 3, false)] {
+        let mut clustering = Vec::new();
+        push_clustering(&mut clustering, &[]);
+        push_clustering(&mut clustering, &vec![7; last]);
+        let mut builder = MutationBuilder::new(b"key");
+        builder.table(TableId([1; 16])).row(Clustering(&clustering), |out| {
+            RowBuilder::new(out, None, Deletion::LIVE);
+        });
+        assert_eq!(cut_out_row(builder.finish().bytes()).is_some(), is_cut);
     }
 }
 

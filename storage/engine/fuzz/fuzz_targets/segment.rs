@@ -6,8 +6,8 @@ use engine::commitlog::replay::scan_bytes;
 use engine::commitlog::segment::{GROUP_HEADER_BYTES, GroupFrame, HEADER_BYTES, Header, SEGMENT_BYTES_MIN};
 use engine::store::Truncation;
 use libfuzzer_sys::fuzz_target;
-use model::mutation::{cut_out_table, put_in_table};
-use model::{Mutation, ShardMap, TableId};
+use model::mutation::{cut_out_row, cut_out_table};
+use model::{Mutation, ShardMap};
 
 fn read(record: Record<'_>) {
     match record {
@@ -23,11 +23,17 @@ fn read(record: Record<'_>) {
                 mutation.updates().for_each(|update| update.operations().for_each(drop));
             }
         }
-        Record::CutMutation(_, cut) => {
-            let mut whole = Vec::new();
-            if put_in_table(cut, TableId([7; 16]), &mut whole).is_some() && Mutation::decode(whole.clone()).is_ok() {
-                let (head, table, body) = cut_out_table(&whole).expect("it was put in");
-                assert_eq!(([head, body].concat(), table), (cut.to_vec(), TableId([7; 16])));
+        Record::CutMutation(number, cut) | Record::Row(number, cut) => {
+            let (table, mut room) = ([7; 16], Vec::new());
+            let tables = vec![table; usize::from(number) + 1];
+            let Ok(Some(whole)) = record.mutation(&tables, &mut room) else { return };
+            if Mutation::decode(whole.to_vec()).is_ok() {
+                let (found, again) = match record {
+                    Record::Row(..) => cut_out_row(whole).map(|(table, pieces)| (table, pieces.concat())),
+                    _ => cut_out_table(whole).map(|(head, table, body)| (table, [head, body].concat())),
+                }
+                .expect("it was put in");
+                assert_eq!((found.0, &again[..]), (table, cut));
             }
         }
         Record::Ends(_) | Record::Timestamp(_) | Record::Tables(_) => {}

@@ -5,12 +5,12 @@
 
 use super::position::LogPosition;
 use super::record::{
-    END_BYTES, KIND_COLUMNS, KIND_CUT_MUTATION, KIND_MUTATION, KIND_TABLES, RECORD_HEADER_BYTES, TABLE_ID_BYTES,
-    TIMESTAMP_BYTES, record_header,
+    END_BYTES, KIND_COLUMNS, KIND_CUT_MUTATION, KIND_MUTATION, KIND_ROW, KIND_TABLES, RECORD_HEADER_BYTES,
+    TABLE_ID_BYTES, TIMESTAMP_BYTES, record_header,
 };
 use super::segment::{BLOCK_BYTES, GROUP_HEADER_BYTES, GroupFrame, Header};
 use crate::table::LoggedTable;
-use model::mutation::cut_out_table;
+use model::mutation::{cut_out_row, cut_out_table};
 use runtime::AlignedBuf;
 use runtime::gate::Permit;
 use std::cell::RefCell;
@@ -89,12 +89,15 @@ impl Group {
             });
         }
         self.permits.push(permit);
-        match (cut_out_table(mutation), u16::try_from(last)) {
-            (Some((head, _, body)), Ok(number)) => {
-                self.cut = true;
-                self.push_record(KIND_CUT_MUTATION, &[&number.to_le_bytes(), head, body]);
-            }
-            _ => self.push_record(KIND_MUTATION, &[mutation]),
+        let Ok(number) = u16::try_from(last) else { return self.push_record(KIND_MUTATION, &[mutation]) };
+        if let Some((_, [key, clustering_len, clustering, row])) = cut_out_row(mutation) {
+            self.cut = true;
+            self.push_record(KIND_ROW, &[&number.to_le_bytes(), key, clustering_len, clustering, row]);
+        } else if let Some((head, _, body)) = cut_out_table(mutation) {
+            self.cut = true;
+            self.push_record(KIND_CUT_MUTATION, &[&number.to_le_bytes(), head, body]);
+        } else {
+            self.push_record(KIND_MUTATION, &[mutation]);
         }
     }
 

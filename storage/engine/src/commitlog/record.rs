@@ -2,6 +2,7 @@
 //!
 //! Invariants: decoding takes any bytes; an error names what is wrong.
 
+use model::mutation::{put_in_row, put_in_table};
 use model::{ColumnId, ColumnKind, CqlType, Table, TableId};
 
 /// Bytes before a record's body: length u32, kind u8.
@@ -20,6 +21,8 @@ pub const KIND_TIMESTAMP: u8 = 5;
 pub const KIND_CUT_MUTATION: u8 = 6;
 /// The tables of a group.
 pub const KIND_TABLES: u8 = 7;
+/// A mutation of one row: see [`Record::Row`].
+pub const KIND_ROW: u8 = 8;
 /// Bytes of a [`KIND_TIMESTAMP`] record.
 pub const TIMESTAMP_BYTES: usize = RECORD_HEADER_BYTES + 8;
 /// Bytes of one entry of [`KIND_TABLES`].
@@ -36,12 +39,40 @@ pub enum Record<'a> {
     Mutation(&'a [u8]),
     /// A mutation of the group's table of this number, with the table cut out: what `model::mutation::cut_out_table` gives.
     CutMutation(u16, &'a [u8]),
+    /// A mutation of one row of the group's table of this number: what `model::mutation::cut_out_row` gives.
+    Row(u16, &'a [u8]),
     /// The ids of the group's tables, by number.
     Tables(&'a [[u8; TABLE_ID_BYTES]]),
     /// See [`ends`].
     Ends(&'a [u8]),
     /// A time, microseconds since 1970: the node gave no mutation of this group or an earlier one a later write timestamp.
     Timestamp(i64),
+}
+
+impl<'a> Record<'a> {
+    /// The mutation that this is, if it is one: put together again in `room` if it was cut. `tables` are those of the group.
+    ///
+    /// # Errors
+    /// What was cut has no table, or ends too early. The rest is [`model::Mutation::decode`]'s to check.
+    pub fn mutation<'b>(
+        self,
+        tables: &[[u8; TABLE_ID_BYTES]],
+        room: &'b mut Vec<u8>,
+    ) -> Result<Option<&'b [u8]>, &'static str>
+    where
+        'a: 'b,
+    {
+        let (number, cut) = match self {
+            Record::Mutation(whole) => return Ok(Some(whole)),
+            Record::CutMutation(number, cut) | Record::Row(number, cut) => (number, cut),
+            Record::ColumnList(..) | Record::Tables(_) | Record::Ends(_) | Record::Timestamp(_) => return Ok(None),
+        };
+        let table = tables.get(usize::from(number)).ok_or("mutation of a table without a number")?;
+        let put_in = if matches!(self, Record::Row(..)) { put_in_row } else { put_in_table };
+        room.clear();
+        put_in(cut, TableId(*table), room).ok_or("malformed mutation")?;
+        Ok(Some(room))
+    }
 }
 
 /// How a [`ColumnList`] is encoded.
@@ -85,9 +116,10 @@ fn split_record(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), &'static str> {
         KIND_COLUMN_LIST => Record::ColumnList(body, ListFormat::WithoutKinds),
         KIND_COLUMNS => Record::ColumnList(body, ListFormat::WithKinds),
         KIND_MUTATION => Record::Mutation(body),
-        KIND_CUT_MUTATION => {
+        KIND_CUT_MUTATION | KIND_ROW => {
             let (number, cut) = body.split_first_chunk().ok_or("mutation without the number of its table")?;
-            Record::CutMutation(u16::from_le_bytes(*number), cut)
+            let number = u16::from_le_bytes(*number);
+            if kind == KIND_ROW { Record::Row(number, cut) } else { Record::CutMutation(number, cut) }
         }
         KIND_TABLES => Record::Tables(tables(body)?),
         KIND_ENDS => Record::Ends(body),
@@ -252,6 +284,8 @@ fn take_text(rest: &mut &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::mutation::{Clustering, MutationBuilder, cut_out_row, cut_out_table};
+    use model::row::{Deletion, RowBuilder};
 
     #[test]
     fn records_survive_encoding() {
@@ -296,6 +330,26 @@ mod tests {
     }
 
     #[test]
+    fn what_was_cut_is_put_together_with_the_table_of_its_number() {
+        let mut builder = MutationBuilder::new(b"key");
+        builder.table(TableId([7; 16])).row(Clustering(&[]), |out| {
+            RowBuilder::new(out, None, Deletion::LIVE);
+        });
+        let whole = builder.finish().into_bytes();
+        let (head, _, body) = cut_out_table(&whole).expect("one table");
+        let (_, row) = cut_out_row(&whole).expect("one row");
+        let (tables, mut room) = ([[3; 16], [7; 16]], Vec::new());
+        for cut in [Record::CutMutation(1, &[head, body].concat()), Record::Row(1, &row.concat())] {
+            assert_eq!(cut.mutation(&tables, &mut room), Ok(Some(&whole[..])));
+            assert_eq!(cut.mutation(&tables[..1], &mut room), Err("mutation of a table without a number"));
+        }
+        assert_eq!(Record::Row(0, b"\x05").mutation(&tables, &mut room), Err("malformed mutation"));
+        assert_eq!(Record::CutMutation(0, b"\x01").mutation(&tables, &mut room), Err("malformed mutation"));
+        assert_eq!(Record::Mutation(b"m").mutation(&[], &mut room), Ok(Some(&b"m"[..])));
+        assert_eq!(Record::Timestamp(1).mutation(&tables, &mut room), Ok(None));
+    }
+
+    #[test]
     fn bad_records_are_named() {
         assert_eq!(records(&[1, 0]).next(), Some(Err("record header cut short")));
         assert_eq!(records(&[9, 0, 0, 0, 2, 1]).next(), Some(Err("record longer than its group")));
@@ -303,6 +357,8 @@ mod tests {
         assert_eq!(records(&[1, 0, 0, 0, 5, 1]).next(), Some(Err("timestamp of a wrong length")));
         assert!(ends(&[0; 13]).is_err());
         assert_eq!(records(&[1, 0, 0, 0, 6, 1]).next(), Some(Err("mutation without the number of its table")));
+        assert_eq!(records(&[1, 0, 0, 0, 8, 1]).next(), Some(Err("mutation without the number of its table")));
+        assert_eq!(records(&[1, 0, 0, 0, 8, 1]).next(), Some(Err("mutation without the number of its table")));
         assert_eq!(records(&[1, 0, 0, 0, 7, 1]).next(), Some(Err("list of tables of a wrong length")));
     }
 }
