@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Storage beside Cassandra, one after the other on one machine: a table for bench/RESULTS.md.
 
-    CASSANDRA=SCRIPT python3 bench/peers/storage.py HELENUS [--rows N] [--tables N] [--flushes N]
+    CASSANDRA=SCRIPT python3 bench/peers/storage.py HELENUS [--rows N] [--row-bytes N] [--tables N] [--flushes N]
 
 HELENUS is a release build; CASSANDRA a script with the verbs start DIR IP, stop DIR, nodetool DIR ... (its environment says how the
 peer is set up). Needs the Python driver (net/server/tests/drivers/prepare makes an environment with it). Figures are of the server
@@ -11,11 +11,12 @@ rates are not the servers', figures per CPU-second are.
 Each kind of work is done on a smaller table first, which is not counted: Cassandra's code is compiled by then. Before a compaction and
 a scan, memory is touched and freed again by this process, so that it is there whoever needs it.
 
-1. N rows of 1 KiB, half of it random, are written in four parts, each flushed; then merged by one major compaction.
+1. N rows of 1 KiB (--row-bytes), half of it random hexadecimal digits, are written in four parts, each flushed; then merged by one
+   major compaction.
 2. The node is started again with no page of its files in memory: rows at random, each once. Reads of the disk are those of
    the whole device: nothing else should use it.
 3. Every row is read in pages of 5,000.
-4. N / 2 mutations of 1 KiB are written, the process is killed, and starts again.
+4. N / 2 mutations of such a row are written, the process is killed, and starts again.
 5. Many SSTables of a row each are made, and the node starts again.
 """
 import argparse
@@ -34,7 +35,6 @@ from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.policies import WhiteListRoundRobinPolicy
 from cassandra.query import SimpleStatement
 
-ROW_BYTES = 1024
 PATIENCE = 300
 # What a server may newly touch during one kind of work.
 FOUND_BYTES = 1 << 30
@@ -180,29 +180,29 @@ def empty(directory):
     os.makedirs(directory)
 
 
-def value(number, generator):
-    """1 KiB, of which the half that is hexadecimal compresses to half."""
-    return generator.randbytes(ROW_BYTES // 4).hex().encode()[: ROW_BYTES // 2] + bytes([number & 255]) * (ROW_BYTES // 2)
+def value(number, row_bytes, generator):
+    """So many bytes, of which the half that is hexadecimal compresses to half."""
+    return generator.randbytes(row_bytes // 4).hex().encode() + bytes([number & 255]) * (row_bytes - row_bytes // 4 * 2)
 
 
-def write(session, table, numbers):
+def write(session, table, numbers, row_bytes):
     insert = session.prepare(f"INSERT INTO b.{table} (k, v) VALUES (?, ?)")
     generator = random.Random(numbers.start)
     execute_concurrent_with_args(
-        session, insert, ((number, value(number, generator)) for number in numbers), concurrency=100, raise_on_first_error=True
+        session, insert, ((number, value(number, row_bytes, generator)) for number in numbers), concurrency=100, raise_on_first_error=True
     )
 
 
-def write_in_parts(peer, session, table, rows):
+def write_in_parts(peer, session, table, rows, row_bytes):
     for part in range(4):
-        write(session, table, range(part * rows // 4, (part + 1) * rows // 4))
+        write(session, table, range(part * rows // 4, (part + 1) * rows // 4), row_bytes)
         peer.nodetool("flush", "b", table)
 
 
-def read_at_random(session, table, numbers):
+def read_at_random(session, table, numbers, row_bytes):
     select = session.prepare(f"SELECT v FROM b.{table} WHERE k = ?")
     answers = execute_concurrent_with_args(session, select, ((number,) for number in numbers), concurrency=50)
-    assert all(ok and len(answer.one().v) == ROW_BYTES for ok, answer in answers)
+    assert all(ok and len(answer.one().v) == row_bytes for ok, answer in answers)
 
 
 def scan(session, table, rows):
@@ -219,7 +219,7 @@ def find_memory():
     held.close()
 
 
-def measure(peer, rows, tables, flushes):
+def measure(peer, rows, row_bytes, tables, flushes):
     found = {}
     peer.start()
     session = peer.connect()
@@ -227,13 +227,13 @@ def measure(peer, rows, tables, flushes):
     options = "WITH compaction = {'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}"
     for table in ["t", "r", "w"]:
         session.execute(f"CREATE TABLE b.{table} (k bigint PRIMARY KEY, v blob) {options}")
-    raw, warm = rows * ROW_BYTES, rows // 2
+    raw, warm = rows * row_bytes, rows // 2
     for _ in range(2):
-        write_in_parts(peer, session, "w", warm)
+        write_in_parts(peer, session, "w", warm, row_bytes)
         peer.nodetool("compact", "b", "w")
     time.sleep(LOG_SYNCED)
     written, cpu = peer.io("write_bytes"), peer.cpu()
-    write_in_parts(peer, session, "t", rows)
+    write_in_parts(peer, session, "t", rows, row_bytes)
     found["writes per CPU-second, flushes included"] = rows / (peer.cpu() - cpu)
     find_memory()
     cpu, began = peer.cpu(), time.monotonic()
@@ -250,11 +250,11 @@ def measure(peer, rows, tables, flushes):
     peer.forget_pages()
     peer.start()
     session = peer.connect()
-    read_at_random(session, "w", random.Random(2).sample(range(warm), warm // 4))
+    read_at_random(session, "w", random.Random(2).sample(range(warm), warm // 4), row_bytes)
     scan(session, "w", warm)
     chosen = random.Random(1).sample(range(rows), rows // 10)
     read, reads, cpu = peer.io("read_bytes"), peer.disk_reads(), peer.cpu()
-    read_at_random(session, "t", chosen)
+    read_at_random(session, "t", chosen, row_bytes)
     found["cold reads per CPU-second"] = len(chosen) / (peer.cpu() - cpu)
     found["cold reads, bytes from the disk per row"] = (peer.io("read_bytes") - read) / len(chosen)
     found["cold reads, reads of the disk per row"] = (peer.disk_reads() - reads) / len(chosen)
@@ -265,7 +265,7 @@ def measure(peer, rows, tables, flushes):
     found["scan, rows per CPU-second"] = rows / (peer.cpu() - cpu)
     found["memory after that, MB"] = peer.memory() / 1e6
 
-    write(session, "r", range(rows // 2))
+    write(session, "r", range(rows // 2), row_bytes)
     time.sleep(LOG_SYNCED)
     session.cluster.shutdown()
     peer.kill()
@@ -301,6 +301,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("helenus")
     parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--row-bytes", type=int, default=1024)
     parser.add_argument("--tables", type=int, default=40)
     parser.add_argument("--flushes", type=int, default=50)
     parser.add_argument("--directory", default="/tmp/helenus-bench")
@@ -313,7 +314,7 @@ def main():
     ]
     results = []
     for peer in peers:
-        results.append(measure(peer, arguments.rows, arguments.tables, arguments.flushes))
+        results.append(measure(peer, arguments.rows, arguments.row_bytes, arguments.tables, arguments.flushes))
         print(peer.name, results[-1], file=sys.stderr, flush=True)
     print("| figure | Cassandra | Helenus | ratio |\n|---|---|---|---|")
     for name, ours in results[0].items():
