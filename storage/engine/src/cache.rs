@@ -7,8 +7,8 @@
 //!
 //! 1. [`BlockCache::get`] is for who cannot wait. [`BlockCache::load`] reads what is not there; who asks for a block that
 //!    is being read waits for it instead of reading it too.
-//! 2. [`BlockCache::ahead`] and [`BlockCache::ahead_until`] read blocks in the background, the latter those that lie one
-//!    behind the other at once.
+//! 2. [`BlockCache::ahead`] and [`BlockCache::ahead_until`] read blocks in the background, the latter those that lie near
+//!    each other at once.
 //! 3. What belongs to an SSTable goes when the SSTable does.
 //!
 //! Invariants: the budget is exceeded by at most the block that is being put in, until that one has pushed others out; a
@@ -33,6 +33,11 @@ const SMALL_PART: usize = 10;
 const BLOCK_OVERHEAD_BYTES: usize = 160;
 /// Hits that are counted.
 const HITS_MAX: u8 = 3;
+/// What is read ahead for one scan may take this part of the small queue, so that it is there when it is asked for.
+const AHEAD_PART: usize = 8;
+/// Blocks that are there are read once more with those around them if they are no more bytes than this: another read costs
+/// more.
+const GAP_BYTES_MAX: u64 = 64 << 10;
 
 /// What a cache of blocks holds, and what was asked of it since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -189,18 +194,24 @@ impl BlockCache {
         });
     }
 
-    /// The same for the blocks of Data.db that begin before `until`, from `first` on: those between two that are there, or
-    /// are being read, come with one read.
+    /// Bytes that a scan may read ahead of each of `count` SSTables.
+    pub(crate) fn ahead_bytes_max(&self, count: usize) -> usize {
+        self.blocks.borrow().budget / SMALL_PART / AHEAD_PART / count.max(1)
+    }
+
+    /// The same for the blocks of Data.db that begin before `until`, from `first` on: those that lie near each other come
+    /// with one read.
     pub(crate) fn ahead_until(self: &Rc<Self>, sstable: &Rc<OpenSstable>, first: BlockId, until: u64) {
-        let len = sstable.reader.block_len(first.component) as usize;
-        let all = (first.offset..until).step_by(len).map(|offset| BlockId { offset, ..first });
-        let mut run = Vec::new();
-        for block in all {
-            if self.misses((sstable.number, block)) {
-                run.push(block);
-            } else if !run.is_empty() {
+        let len = sstable.reader.block_len(first.component);
+        let all = (first.offset..until).step_by(len as usize).map(|offset| BlockId { offset, ..first });
+        let mut run: Vec<BlockId> = Vec::new();
+        for block in all.filter(|block| self.misses((sstable.number, *block))) {
+            if let (Some(start), Some(last)) = (run.first(), run.last())
+                && (block.offset - last.offset > len + GAP_BYTES_MAX || !sstable.is_run(*start, block))
+            {
                 self.run_ahead(sstable, std::mem::take(&mut run));
             }
+            run.push(block);
         }
         if !run.is_empty() {
             self.run_ahead(sstable, run);

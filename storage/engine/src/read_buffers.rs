@@ -5,8 +5,8 @@ use std::cell::RefCell;
 
 /// Buffers that are kept.
 const BUFFERS_MAX: usize = 8;
-/// The longest buffer that is kept.
-pub(crate) const BUFFER_BYTES_MAX: usize = 256 << 10;
+/// The longest buffer that is kept: 256 KiB of blocks with their checksums, and what else lies in their pages.
+pub(crate) const BUFFER_BYTES_MAX: usize = (256 + 16) << 10;
 
 /// See the module.
 #[derive(Default)]

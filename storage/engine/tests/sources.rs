@@ -428,6 +428,50 @@ fn a_scan_reads_several_blocks_at_once() {
 }
 
 #[test]
+fn a_scan_that_goes_on_reads_more_at_once_and_over_blocks_that_are_there() {
+    const ROWS: i32 = 8000;
+    let mut sim = calm(9);
+    let reads = count_reads(&mut sim, "-Data.db");
+    run(&mut sim, move || {
+        let reads = reads.clone();
+        async move {
+            let table = uncompacted(&table(1));
+            let options = Options { segment_bytes: 1 << 20, cache_bytes_max: 64 << 20, ..small() };
+            let store = start(options, std::slice::from_ref(&table)).await;
+            let mut rng = Rng::new(1);
+            for x in 0..ROWS {
+                let text: Vec<u8> = (0..200).map(|_| rng.below(256) as u8).collect();
+                store.apply(insert(table.id, &x.to_be_bytes(), x, 0, 1, &text), false).await.expect("apply");
+            }
+            store.flush(table.id).await.expect("flush");
+            // Some 120 blocks of 16 KiB, of which about a third are there.
+            let before = reads.get();
+            for x in (0..ROWS).step_by(200) {
+                let key = DecoratedKey::new(&x.to_be_bytes());
+                store.read(&command(table.id, Partitions::Key(key)), &mut Rows::default()).await.expect("read");
+            }
+            let alone = reads.get() - before;
+            assert!((20..=40).contains(&alone), "{alone} blocks of their own");
+            let before = reads.get();
+            let mut page = command(table.id, Partitions::Range(TokenRange::FULL));
+            let mut seen = 0;
+            loop {
+                let mut rows = Rows { full_at: Some(ROWS as usize / 3), ..Rows::default() };
+                let end = store.read(&page, &mut rows).await.expect("read");
+                seen += rows.rows.len();
+                if end == ReadEnd::Exhausted {
+                    break;
+                }
+                page.resume = rows.last;
+            }
+            assert_eq!(seen, ROWS as usize);
+            let whole = reads.get() - before;
+            assert!((5..=16).contains(&whole), "{whole} reads");
+        }
+    });
+}
+
+#[test]
 fn cached_rows_are_read_at_once() {
     run(&mut calm(4), || async {
         let store = start(small(), &[uncompacted(&table(1))]).await;

@@ -99,7 +99,7 @@ impl Sources<'_> {
             }
             after = Some(&resume.key);
         }
-        let found = sources::of_range(self.memtable, self.view, range, after, &command.slices);
+        let found = sources::of_range(&self.inner.cache, self.memtable, self.view, range, after, &command.slices);
         let mut reading = Reading::new(self, found, false, true);
         while reading.next().await? {
             if progress.stretch == 0 {

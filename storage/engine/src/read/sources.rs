@@ -23,10 +23,10 @@ use sstable::{BlockId, Component};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes of Data.db that a scan reads ahead of each SSTable.
-pub(crate) const AHEAD_BYTES: u64 = 128 << 10;
-/// Most blocks that a scan reads ahead of each SSTable.
-pub(crate) const AHEAD_BLOCKS_MAX: u64 = 8;
+/// Bytes of Data.db that a scan reads ahead of each SSTable when it begins.
+const AHEAD_BYTES: u64 = 128 << 10;
+/// The most that it reads ahead of each once it goes on.
+const AHEAD_BYTES_MAX: u64 = 512 << 10;
 
 /// A cursor over one memtable or SSTable.
 pub(super) enum Source {
@@ -44,11 +44,15 @@ pub(super) struct SstableSource {
     data_end: u64,
     /// Where the last one ends that was asked for ahead.
     ahead_end: u64,
+    /// Bytes that may be read ahead, and the most that this may become.
+    ahead_bytes: u64,
+    ahead_bytes_max: u64,
 }
 
 impl SstableSource {
     fn new(sstable: Rc<OpenSstable>, cursor: sstable::reader::Cursor, held: bool) -> SstableSource {
-        SstableSource { sstable, cursor, held, data_end: 0, ahead_end: 0 }
+        let (ahead_bytes, ahead_bytes_max) = (AHEAD_BYTES, AHEAD_BYTES);
+        SstableSource { sstable, cursor, held, data_end: 0, ahead_end: 0, ahead_bytes, ahead_bytes_max }
     }
 }
 
@@ -56,6 +60,15 @@ impl Source {
     pub(super) fn sstable(sstable: &Rc<OpenSstable>, cursor: sstable::reader::Cursor) -> Source {
         let sstable = sstable.clone();
         Source::Sstable(Box::new(SstableSource::new(sstable, cursor, false)))
+    }
+
+    /// Lets a scan read more ahead the longer it goes on, up to a share of the cache; a page behind another has gone on.
+    fn reading_on(mut self, share: usize, goes_on: bool) -> Source {
+        if let Source::Sstable(source) = &mut self {
+            source.ahead_bytes_max = AHEAD_BYTES_MAX.min(share as u64).max(AHEAD_BYTES);
+            source.ahead_bytes = if goes_on { source.ahead_bytes_max } else { AHEAD_BYTES };
+        }
+        self
     }
 
     /// The block that a step asked for; `None`: nothing is needed but a chance for others.
@@ -73,7 +86,7 @@ impl Source {
     }
 
     /// Reads ahead of a scan that has come to a block of Data.db by the one before: half of what it may, once as much of it
-    /// was used, so that one read brings several blocks.
+    /// was used, so that one read brings several blocks; then it may read twice as much.
     pub(super) fn read_ahead(&mut self, cache: &Rc<BlockCache>, block: BlockId) {
         let Source::Sstable(source) = self else { return };
         if block.component != Component::Data {
@@ -87,12 +100,13 @@ impl Source {
             source.ahead_end = source.data_end;
             return;
         }
-        let count = (AHEAD_BYTES / len).clamp(1, AHEAD_BLOCKS_MAX);
+        let count = (source.ahead_bytes / len).max(1);
         let offset = source.ahead_end.max(source.data_end);
         let until = source.data_end + count * len;
         if offset < reader.data_len() && until - offset >= count.div_ceil(2) * len {
             cache.ahead_until(&source.sstable, BlockId { offset, ..block }, until.min(reader.data_len()));
             source.ahead_end = until;
+            source.ahead_bytes = (2 * source.ahead_bytes).min(source.ahead_bytes_max);
         }
     }
 
@@ -268,6 +282,7 @@ pub(super) async fn step(
 /// The sources of some slices of all partitions of a range of tokens, of those behind `after` if it is given. Rows come
 /// forwards.
 pub(super) fn of_range(
+    cache: &BlockCache,
     memtable: &Rc<Memtable>,
     view: &View,
     range: TokenRange,
@@ -277,11 +292,14 @@ pub(super) fn of_range(
     let memory = memtables(memtable, view).map(|memtable| {
         Source::Memory(Box::new(BufferedCursor::scan(memtable, range, after.cloned(), slices.clone())))
     });
+    let share = cache.ahead_bytes_max(view.sstables.len());
     let sstables = view
         .sstables
         .iter()
         .filter(|sstable| overlaps(sstable, &range) && after.is_none_or(|after| after.token <= sstable.tokens().1));
-    let sstables = sstables
-        .map(|sstable| Source::sstable(sstable, sstable.reader.scan_from(range, after.cloned(), slices.clone())));
+    let sstables = sstables.map(|sstable| {
+        let cursor = sstable.reader.scan_from(range, after.cloned(), slices.clone());
+        Source::sstable(sstable, cursor).reading_on(share, after.is_some())
+    });
     memory.chain(sstables).collect()
 }
