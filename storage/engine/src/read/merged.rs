@@ -88,8 +88,9 @@ impl Sources<'_> {
         let in_range = |token: Token| token > range.after || range == TokenRange::FULL;
         if let Some(resume) = command.resume.as_ref().filter(|resume| in_range(resume.token())) {
             let ended = range.until != Token::MIN && resume.token() > range.until;
-            // Every shard resumes at the same place: the rest of that partition is its owner's to give.
-            let rest = resume.comparable.as_deref().filter(|_| !ended && self.owns(resume.token()));
+            // Every shard resumes at the same place: the rest of that partition, if it can have one, is its owner's to give.
+            let several = self.table.clustering_len > 0;
+            let rest = resume.comparable.as_deref().filter(|_| several && !ended && self.owns(resume.token()));
             if let Some(place) = rest {
                 progress.begin_partition(true);
                 let reached = self.partition(&resume.key, Some(place), progress).await?;
