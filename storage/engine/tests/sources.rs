@@ -472,6 +472,46 @@ fn a_scan_that_goes_on_reads_more_at_once_and_over_blocks_that_are_there() {
 }
 
 #[test]
+fn pages_of_a_table_without_clustering_columns_give_each_row_once() {
+    run(&mut calm(9), || async {
+        let mut single = Table::clone(&uncompacted(&table(1)));
+        single.columns.retain(|column| column.kind != ColumnKind::Clustering);
+        single.clustering_len = 0;
+        let id = single.id;
+        let store = start(small(), &[Arc::new(single)]).await;
+        // Some rows only in an SSTable, some only in memory, some in both.
+        for (keys, flushed) in [(0..40u8, true), (30..60, false)] {
+            for key in keys {
+                let mut builder = MutationBuilder::new(&[key]);
+                builder.table(id).row(Clustering(&[]), |out| {
+                    RowBuilder::new(out, live(1), Deletion::LIVE).cell(&value(A, 1, b"a"));
+                });
+                store.apply(builder.finish(), false).await.expect("apply");
+            }
+            if flushed {
+                store.flush(id).await.expect("flush");
+            }
+        }
+        let whole: Vec<_> = read_all(&store, id).await;
+        assert_eq!(whole.len(), 60);
+        for size in 1..8 {
+            let mut page = command(id, Partitions::Range(TokenRange::FULL));
+            let mut seen = Vec::new();
+            loop {
+                let mut rows = Rows { full_at: Some(size), ..Rows::default() };
+                let end = store.read(&page, &mut rows).await.expect("read");
+                seen.append(&mut rows.rows);
+                if end == ReadEnd::Exhausted {
+                    break;
+                }
+                page.resume = rows.last;
+            }
+            assert_eq!(seen, whole, "in pages of {size}");
+        }
+    });
+}
+
+#[test]
 fn cached_rows_are_read_at_once() {
     run(&mut calm(4), || async {
         let store = start(small(), &[uncompacted(&table(1))]).await;
