@@ -241,7 +241,7 @@ impl OpenSstable {
     }
 
     /// Reads, checks and decodes blocks of Data.db of which each lies behind the one before: one read from disk. Each is given
-    /// to `take`, none after one with a fault, and none of several that are no run ([`OpenSstable::is_run`]).
+    /// to `take`, none after one with a fault. Several are a run ([`OpenSstable::is_run`]).
     pub(crate) async fn load_run(
         &self,
         buffers: &ReadBuffers,
@@ -252,7 +252,8 @@ impl OpenSstable {
         self.mark(loaded)
     }
 
-    /// Whether the blocks of Data.db from one to another take no more than [`BUFFER_BYTES_MAX`] in the file.
+    /// Whether the blocks of Data.db from one to another take no more than [`BUFFER_BYTES_MAX`] in the file. A foreign file may
+    /// say that a chunk between two others is as long as the file: who asks for it will see.
     pub(crate) fn is_run(&self, first: BlockId, last: BlockId) -> bool {
         let range = |block| self.reader.block_range(block).ok();
         let (Some((start, _)), Some((last, len))) = (range(first), range(last)) else { return false };
@@ -281,10 +282,6 @@ impl OpenSstable {
     ) -> Result<(), Error> {
         let range = |block: &BlockId| self.reader.block_range(*block).map_err(|error| self.bad(error));
         let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else { return Ok(()) };
-        // A foreign file may say that a chunk between two others is as long as the file: who asks for it will see.
-        if blocks.len() > 1 && !self.is_run(*first, *last) {
-            return Ok(());
-        }
         let ((start, _), (last, last_len)) = (range(first)?, range(last)?);
         let len = (last + last_len).saturating_sub(start);
         let (from, pages) = self.pages_into(buffers.take(), Component::Data, start, len).await?;

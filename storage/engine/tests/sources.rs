@@ -10,7 +10,7 @@ use model::mutation::{Clustering, ClusteringBound, push_clustering};
 use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink, SinkState, Slice};
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
 use model::schema::DroppedColumn;
-use model::{Column, ColumnId, ColumnKind, CqlType, DecoratedKey, MutationBuilder, Table, Token};
+use model::{Column, ColumnId, ColumnKind, CqlType, DecoratedKey, MutationBuilder, Table, TableId, Token};
 use runtime::rng::Rng;
 use runtime::sim::DiskCall;
 use std::cell::Cell as StdCell;
@@ -427,6 +427,21 @@ fn a_scan_reads_several_blocks_at_once() {
     }
 }
 
+/// All rows of a table, read in pages of so many.
+async fn in_pages(store: &Store, table: TableId, size: usize) -> Vec<Row> {
+    let mut page = command(table, Partitions::Range(TokenRange::FULL));
+    let mut seen = Vec::new();
+    loop {
+        let mut rows = Rows { full_at: Some(size), ..Rows::default() };
+        let end = store.read(&page, &mut rows).await.expect("read");
+        seen.append(&mut rows.rows);
+        if end == ReadEnd::Exhausted {
+            return seen;
+        }
+        page.resume = rows.last;
+    }
+}
+
 #[test]
 fn a_scan_that_goes_on_reads_more_at_once_and_over_blocks_that_are_there() {
     const ROWS: i32 = 8000;
@@ -453,18 +468,7 @@ fn a_scan_that_goes_on_reads_more_at_once_and_over_blocks_that_are_there() {
             let alone = reads.get() - before;
             assert!((20..=40).contains(&alone), "{alone} blocks of their own");
             let before = reads.get();
-            let mut page = command(table.id, Partitions::Range(TokenRange::FULL));
-            let mut seen = 0;
-            loop {
-                let mut rows = Rows { full_at: Some(ROWS as usize / 3), ..Rows::default() };
-                let end = store.read(&page, &mut rows).await.expect("read");
-                seen += rows.rows.len();
-                if end == ReadEnd::Exhausted {
-                    break;
-                }
-                page.resume = rows.last;
-            }
-            assert_eq!(seen, ROWS as usize);
+            assert_eq!(in_pages(&store, table.id, ROWS as usize / 3).await.len(), ROWS as usize);
             let whole = reads.get() - before;
             assert!((5..=16).contains(&whole), "{whole} reads");
         }
@@ -495,18 +499,7 @@ fn pages_of_a_table_without_clustering_columns_give_each_row_once() {
         let whole: Vec<_> = read_all(&store, id).await;
         assert_eq!(whole.len(), 60);
         for size in 1..8 {
-            let mut page = command(id, Partitions::Range(TokenRange::FULL));
-            let mut seen = Vec::new();
-            loop {
-                let mut rows = Rows { full_at: Some(size), ..Rows::default() };
-                let end = store.read(&page, &mut rows).await.expect("read");
-                seen.append(&mut rows.rows);
-                if end == ReadEnd::Exhausted {
-                    break;
-                }
-                page.resume = rows.last;
-            }
-            assert_eq!(seen, whole, "in pages of {size}");
+            assert_eq!(in_pages(&store, id, size).await, whole, "in pages of {size}");
         }
     });
 }
