@@ -37,6 +37,7 @@ pub mod local;
 pub mod machine;
 pub mod mesh;
 pub mod metrics;
+mod prefetch;
 pub mod rng;
 pub mod shares;
 pub mod signal;
@@ -52,6 +53,7 @@ pub use executor::{Class, JoinHandle, set_shares, shares_of, spawn, spawn_in, yi
 pub use file::File;
 pub use hash::{HashMap, HashSet, hash64};
 pub use mesh::{Endpoint, Mesh, NodeId, ShardId, current_node, current_shard, shard_count};
+pub use prefetch::prefetch;
 pub use socket::{Accepted, Listener, RecvBuf, Stream};
 pub use start::{Backend, Options, start};
 pub use time::{Instant, now, sleep, sleep_until, timeout, wall_micros};

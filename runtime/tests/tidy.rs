@@ -41,6 +41,7 @@ const UNSAFE_FILES: &[&str] = &[
     "runtime/src/buffer.rs",
     "runtime/src/executor.rs",
     "runtime/src/glommio/",
+    "runtime/src/prefetch.rs",
     "runtime/src/system/",
     "runtime/src/uring/",
 ];

@@ -4,7 +4,7 @@
 //! in a tree of their own: keys made to collide cost a logarithm, not a scan. What finds a prefix is `tree` or, for tables
 //! that ask for it, `skiplist`.
 
-use super::arena::Arena;
+use super::arena::{Arena, Span};
 use super::partition::{PARTITION_BYTES, Partition};
 use super::skiplist::SkiplistSlots;
 use super::tree::TreeSlots;
@@ -36,23 +36,23 @@ pub trait Slots: Default {
     /// Slots in order, up to and including that of `until`, which does not lie before `from`.
     fn range(&self, from: Bound<u64>, until: u64) -> impl Iterator<Item = &Slot>;
 
-    /// Takes the first slot away.
-    fn pop_first(&mut self) -> Option<Slot>;
+    /// Takes some slot away.
+    fn pop(&mut self) -> Option<Slot>;
 }
 
 /// The partitions of one prefix.
 #[derive(Debug)]
 pub enum Slot {
-    /// The only one.
-    One(Rc<Partition>),
-    /// By key.
-    Many(BTreeMap<Box<[u8]>, Rc<Partition>>),
+    /// The only one, and where its key lies, so that both are asked for at once.
+    One(Rc<Partition>, Span),
+    /// By key; boxed, as there is next to none.
+    Many(Box<BTreeMap<Box<[u8]>, Rc<Partition>>>),
 }
 
 impl Default for Slot {
     /// A slot that something was taken from.
     fn default() -> Slot {
-        Slot::Many(BTreeMap::new())
+        Slot::Many(Box::default())
     }
 }
 
@@ -169,7 +169,12 @@ pub struct Ordered<S> {
 impl<S: Slots> Ordered<S> {
     fn get(&self, arena: &Arena, prefix: u64, key: &[u8]) -> Option<&Rc<Partition>> {
         match self.slots.get(prefix)? {
-            Slot::One(partition) => (partition.key(arena) == key).then_some(partition),
+            Slot::One(partition, place) => {
+                runtime::prefetch(std::slice::from_ref(&**partition));
+                // The first row of a partition lies behind its key.
+                arena.prefetch(*place);
+                (arena.get(*place) == key).then_some(partition)
+            }
             Slot::Many(partitions) => partitions.get(key),
         }
     }
@@ -187,16 +192,20 @@ impl<S: Slots> Ordered<S> {
             let make = make.take().expect("a partition is made once");
             Rc::new(make(arena))
         };
-        let (slot, made) = self.slots.get_or_insert(prefix, || Slot::One(partition(arena)));
+        let one = |partition: Rc<Partition>| {
+            let place = partition.key;
+            Slot::One(partition, place)
+        };
+        let (slot, made) = self.slots.get_or_insert(prefix, || one(partition(arena)));
         self.len += usize::from(made);
-        if let Slot::One(partition) = slot
+        if let Slot::One(partition, place) = slot
             && !made
-            && partition.key(arena) != key
+            && arena.get(*place) != key
         {
-            *slot = Slot::Many(BTreeMap::from([(partition.key(arena).into(), partition.clone())]));
+            *slot = Slot::Many(Box::new(BTreeMap::from([(partition.key(arena).into(), partition.clone())])));
         }
         match slot {
-            Slot::One(partition) => (partition, made),
+            Slot::One(partition, _) => (partition, made),
             Slot::Many(partitions) => match partitions.entry(key.into()) {
                 Entry::Occupied(occupied) => (occupied.into_mut(), false),
                 Entry::Vacant(vacant) => {
@@ -224,7 +233,7 @@ impl<S: Slots> Ordered<S> {
         let mut first_many = None;
         if let Some((prefix, key)) = prefix.filter(|(prefix, _)| *prefix <= until) {
             match self.slots.get(prefix) {
-                Some(Slot::One(partition)) => {
+                Some(Slot::One(partition, _)) => {
                     first_one = Some(partition).filter(|partition| match key {
                         Bound::Included(key) => partition.key(arena) >= key,
                         Bound::Excluded(key) => partition.key(arena) > key,
@@ -242,7 +251,7 @@ impl<S: Slots> Ordered<S> {
         };
         let rest = rest.into_iter().flatten().flat_map(|slot| {
             let (one, many) = match slot {
-                Slot::One(partition) => (Some(partition), None),
+                Slot::One(partition, _) => (Some(partition), None),
                 Slot::Many(partitions) => (None, Some(partitions.values())),
             };
             one.into_iter().chain(many.into_iter().flatten())
@@ -253,9 +262,9 @@ impl<S: Slots> Ordered<S> {
 
     fn pop(&mut self, slots: usize) -> bool {
         for _ in 0..slots {
-            match self.slots.pop_first() {
+            match self.slots.pop() {
                 None => return false,
-                Some(Slot::One(_)) => self.len -= 1,
+                Some(Slot::One(..)) => self.len -= 1,
                 Some(Slot::Many(partitions)) => self.len -= partitions.len(),
             }
         }

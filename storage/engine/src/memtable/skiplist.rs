@@ -37,7 +37,7 @@ impl Slots for SkiplistSlots {
         self.places.range((from, Bound::Included(until))).filter_map(|entry| self.slab.get(*entry.value()))
     }
 
-    fn pop_first(&mut self) -> Option<Slot> {
+    fn pop(&mut self) -> Option<Slot> {
         // The slab stays as long as it is: nothing is added to what is taken apart.
         let place = *self.places.pop_front()?.value();
         self.slab.get_mut(place).map(std::mem::take)
