@@ -54,6 +54,7 @@ pub use cache::CacheFigures;
 pub use fault::{Fault, FaultKind};
 pub use load::directory_of;
 pub use logged_thresholds::{LoggedThreshold, LoggedThresholds};
+pub use memtable::partitions::Step;
 pub use row_lock::RowGuard;
 pub use split::{PartNames, Parts};
 pub use sstable::{Component, Descriptor, Version};

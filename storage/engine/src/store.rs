@@ -20,6 +20,7 @@ use crate::commitlog::{Log, LogOptions, WriteClock};
 use crate::compaction::{Activity, Throttle};
 use crate::fault::Faults;
 use crate::flush_period::FlushPeriods;
+use crate::memtable::partitions::Step;
 use crate::memtable::{MemoryCounter, Memtable};
 use crate::open_sstable::OpenSstable;
 use crate::read::{self, CellScratch};
@@ -345,6 +346,9 @@ impl Store {
         let permit = log.admit(bytes).await?;
         // From here to the append nothing is awaited: a truncation sees the write as before it or as after it.
         let Some(targets) = inner.targets(&mutation)? else { return Ok(()) };
+        if log.acknowledges_early() {
+            targets.as_slice().iter().for_each(|target| target.memtable.prefetch(mutation.token(), Step::Partition));
+        }
         let lists = targets.as_slice().iter().map(|target| &target.list);
         let group = log.append(mutation.bytes(), lists, permit)?;
         let write = Write { mutation, targets, _reserved: reserved, _pass: pass };
@@ -378,6 +382,13 @@ impl Store {
         match self.inner.readable(command.table) {
             Ok((memtable, view)) => read::read_now(&self.inner, &memtable, &view, command, sink),
             Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Begins to bring near what a read or a write of a partition will look at, while the caller does something else.
+    pub fn prefetch(&self, table: TableId, token: Token, step: Step) {
+        if let Some(state) = self.inner.tables.borrow().get(&table) {
+            state.memtable.prefetch(token, step);
         }
     }
 

@@ -7,6 +7,7 @@ use crate::Error;
 use crate::commitlog::group::GroupState;
 use crate::index::{IndexState, IndexTarget};
 use crate::memtable::Memtable;
+use crate::memtable::partitions::Step;
 use crate::store::Inner;
 use crate::table::{LoggedTable, TableState};
 use model::{Mutation, TableId};
@@ -54,6 +55,7 @@ impl Inner {
                 state.table.name
             );
             let pass = state.memtable.enter().expect("an active memtable takes writes");
+            state.memtable.prefetch(mutation.token(), Step::Way);
             let indexes = match state.indexes.is_empty() {
                 true => Vec::new(),
                 false => index_targets(&tables, state),

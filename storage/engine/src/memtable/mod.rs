@@ -24,7 +24,7 @@ use model::mutation::{Clustering, ClusteringBound, Operation, TableUpdate};
 use model::row::{Deletion, RowView};
 use model::{MemtableKind, Table, Token};
 use partition::Partition;
-use partitions::Partitions;
+use partitions::{Partitions, Step};
 use rows::{RowEntry, RowKey, Upsert};
 use runtime::gate::{Gate, Pass};
 use std::cell::{Cell, Ref, RefCell};
@@ -122,6 +122,12 @@ impl Memtable {
     /// The contents, for the rest of this poll.
     pub fn read(&self) -> Ref<'_, Contents> {
         self.contents.borrow()
+    }
+
+    /// Begins to bring near what a look-up of a partition will look at.
+    pub fn prefetch(&self, token: Token, step: Step) {
+        let contents = self.contents.borrow();
+        contents.partitions.prefetch(&contents.arena, token.prefix(), step);
     }
 
     /// Keeps a partition as it is now.

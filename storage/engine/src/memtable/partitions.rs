@@ -33,6 +33,9 @@ pub trait Slots: Default {
     /// The slot of a prefix, made if there is none; whether it was made.
     fn get_or_insert(&mut self, prefix: u64, make: impl FnOnce() -> Slot) -> (&mut Slot, bool);
 
+    /// Begins to bring near what [`Slots::get`] will look at.
+    fn prefetch(&self, _prefix: u64) {}
+
     /// Slots in order, up to and including that of `until`, which does not lie before `from`.
     fn range(&self, from: Bound<u64>, until: u64) -> impl Iterator<Item = &Slot>;
 
@@ -100,6 +103,14 @@ impl Partitions {
         }
     }
 
+    /// Begins to bring near what [`Partitions::get`] will look at: what leads to the partition, then it and its key.
+    pub fn prefetch(&self, arena: &Arena, prefix: u64, step: Step) {
+        match self {
+            Partitions::Tree(ordered) => ordered.prefetch(arena, prefix, step),
+            Partitions::Skiplist(ordered) => ordered.prefetch(arena, prefix, step),
+        }
+    }
+
     /// The partition of a key, made by `make` if there is none; whether it was made.
     pub fn get_or_insert(
         &mut self,
@@ -159,6 +170,21 @@ impl Partitions {
     }
 }
 
+/// What of a look-up is asked for ahead of it. Each step needs what the one before it brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// What leads to the partition.
+    Way,
+    /// The partition, its key and the beginning of its first row.
+    Partition,
+}
+
+/// Begins to bring a partition near whose key lies at `place`; its first row lies behind the key.
+fn prefetch_one(arena: &Arena, partition: &Rc<Partition>, place: Span) {
+    runtime::prefetch(std::slice::from_ref(&**partition));
+    arena.prefetch(place);
+}
+
 /// Partitions whose prefixes `S` has.
 #[derive(Default, Debug)]
 pub struct Ordered<S> {
@@ -170,12 +196,21 @@ impl<S: Slots> Ordered<S> {
     fn get(&self, arena: &Arena, prefix: u64, key: &[u8]) -> Option<&Rc<Partition>> {
         match self.slots.get(prefix)? {
             Slot::One(partition, place) => {
-                runtime::prefetch(std::slice::from_ref(&**partition));
-                // The first row of a partition lies behind its key.
-                arena.prefetch(*place);
+                prefetch_one(arena, partition, *place);
                 (arena.get(*place) == key).then_some(partition)
             }
             Slot::Many(partitions) => partitions.get(key),
+        }
+    }
+
+    fn prefetch(&self, arena: &Arena, prefix: u64, step: Step) {
+        match step {
+            Step::Way => self.slots.prefetch(prefix),
+            Step::Partition => {
+                if let Some(Slot::One(partition, place)) = self.slots.get(prefix) {
+                    prefetch_one(arena, partition, *place);
+                }
+            }
         }
     }
 

@@ -176,6 +176,12 @@ impl Slots for TreeSlots {
         leaf.values[leaf.find(prefix).ok()?].as_ref()
     }
 
+    fn prefetch(&self, prefix: u64) {
+        if let Some((leaf, _)) = self.leaf_of(prefix) {
+            runtime::prefetch(std::slice::from_ref(leaf));
+        }
+    }
+
     fn get_or_insert(&mut self, prefix: u64, make: impl FnOnce() -> Slot) -> (&mut Slot, bool) {
         // What is full is split on the way down: wherever the way ends, there is room.
         if self.root.is_full() {
