@@ -57,6 +57,7 @@ pub use virtual_tables::settings::OLD_NAMES as OLD_SETTINGS;
 use barrier::Barrier;
 use clock::{Clock, Evaluation};
 use disk_usage::{DiskThresholds, DiskUsage};
+use engine::Step;
 use execute::prepared::{PREPARED_SHARE, Statement, StatementCache};
 use execute::text_cache::{TEXTS_SHARE, TextCache};
 use held::Held;
@@ -64,7 +65,7 @@ use mailbox::{Mailbox, Message};
 use metrics::running::{Task, watched};
 use model::key::Token;
 use model::value::Bound;
-use model::{Consistency, Failure, Memtables, Schema, ShardMap};
+use model::{Consistency, Failure, Memtables, Schema, ShardMap, Table};
 use paxos::unsettled::Unsettled;
 use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
@@ -593,8 +594,27 @@ impl Shard {
         .await
     }
 
+    /// Begins to bring near what a read of a partition will look at, if this core has it.
+    pub(crate) fn prefetch(&self, table: &Table, local: bool, token: Token, step: Step) {
+        if self.route(local, token) == self.inner.id {
+            self.inner.store.prefetch(table.id, token, step);
+        }
+    }
+
+    /// Takes messages of other cores. What they lead to lies in the caches of those cores or in none: all of it is asked
+    /// for before any of it is looked at, so that the waits are one.
+    pub(crate) fn receive_all(&self, messages: &mut Vec<(ShardId, Message)>) {
+        messages.iter().for_each(|(_, message)| message.prefetch());
+        for step in [Step::Way, Step::Partition] {
+            messages.iter().filter_map(|(_, message)| message.asks_for()).for_each(|(table, token)| {
+                self.inner.store.prefetch(table, token, step);
+            });
+        }
+        messages.drain(..).for_each(|(from, message)| self.receive(from, message));
+    }
+
     /// Takes a message of another core.
-    pub(crate) fn receive(&self, from: ShardId, message: Message) {
+    fn receive(&self, from: ShardId, message: Message) {
         match message {
             Message::Reply { id, reply } => self.inner.mailbox.complete(id, reply),
             Message::Request { id, request } => replica::receive(self, from, id, request),

@@ -11,7 +11,8 @@
 use crate::query_trace;
 use crate::schema::prepared::StoredStatement;
 use crate::verbs::{Reply, Request};
-use model::{Schema, TableId};
+use model::query::Partitions;
+use model::{Schema, TableId, Token};
 use runtime::metrics::Counter;
 use runtime::{Endpoint, ShardId};
 use std::cell::RefCell;
@@ -42,6 +43,30 @@ pub enum Message {
     },
     /// A step of starting together.
     Start(Start),
+}
+
+impl Message {
+    /// Begins to bring near what the sender's core wrote.
+    pub(crate) fn prefetch(&self) {
+        if let Message::Request { request: Request::Read(call), .. } | Message::Reply { reply: Reply::Read(call), .. } =
+            self
+        {
+            runtime::prefetch(std::slice::from_ref(&**call));
+        }
+    }
+
+    /// The partition that is to be read or written.
+    pub(crate) fn asks_for(&self) -> Option<(TableId, Token)> {
+        let Message::Request { request, .. } = self else { return None };
+        match request {
+            Request::Read(call) => match &call.request.command.partitions {
+                Partitions::Key(key) => Some((call.request.command.table, key.token)),
+                Partitions::Range(_) => None,
+            },
+            Request::Mutate { mutation, .. } => Some((mutation.updates().next()?.table, mutation.token())),
+            _ => None,
+        }
+    }
 }
 
 /// See [`Message::Start`].
@@ -225,6 +250,11 @@ impl Mailbox {
     /// The next message. Only one task may wait here.
     pub(crate) async fn recv(&self) -> (ShardId, Message) {
         self.inner.endpoint.recv().await
+    }
+
+    /// The next message, if it is there.
+    pub(crate) fn try_recv(&self) -> Option<(ShardId, Message)> {
+        self.inner.endpoint.try_recv()
     }
 }
 

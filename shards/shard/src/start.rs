@@ -23,6 +23,8 @@ use std::sync::Arc;
 
 /// A clock that was set back by less is no news.
 const CLOCK_TOLERANCE_MICROS: i64 = 1_000_000;
+/// Messages of other cores that are taken together.
+const TOGETHER_MAX: usize = 16;
 
 /// Runs the steps on the current shard.
 pub(crate) async fn start(
@@ -61,14 +63,18 @@ pub(crate) async fn start(
         let go = |step: &StartStep| if let StartStep::Go(released) = step { Some(*released) } else { None };
         steps.next(go).await?
     };
-    for (from, message) in steps.early {
-        shard.receive(from, message);
-    }
+    shard.receive_all(&mut steps.early);
     let receiver = shard.clone();
     runtime::spawn(async move {
+        let mut messages = Vec::with_capacity(TOGETHER_MAX);
         loop {
-            let (from, message) = receiver.mailbox().recv().await;
-            receiver.receive(from, message);
+            messages.push(receiver.mailbox().recv().await);
+            while messages.len() < TOGETHER_MAX
+                && let Some(message) = receiver.mailbox().try_recv()
+            {
+                messages.push(message);
+            }
+            receiver.receive_all(&mut messages);
         }
     });
     for (table, truncation) in &truncations {
