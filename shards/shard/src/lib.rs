@@ -168,9 +168,9 @@ pub struct Parameters<'a> {
     /// Consistency level.
     pub consistency: Consistency,
     /// Values in order, or by name when `names` is given.
-    pub values: Vec<Bound<'a>>,
+    pub values: &'a [Bound<'a>],
     /// Names of the values (v3 and later, QUERY and EXECUTE).
-    pub names: Option<Vec<&'a str>>,
+    pub names: Option<&'a [&'a str]>,
     /// Rows per page, positive; `None`: unpaged.
     pub page_size: Option<i32>,
     /// Where the page before ended.
@@ -201,7 +201,7 @@ pub struct BatchEntry<'a> {
     /// Text or prepared id.
     pub statement: BatchStatement<'a>,
     /// Its values.
-    pub values: Vec<Bound<'a>>,
+    pub values: &'a [Bound<'a>],
 }
 
 /// See [`BatchEntry`].

@@ -51,7 +51,7 @@ pub(crate) async fn serve(shard: &Shard, request: Request) -> Reply {
             Reply::Done(Ok(()))
         }
         Request::Read(mut call) => {
-            call.result = Some(read(shard, &call.request).await);
+            call.result = Some(read_waiting(shard, &call.request).await);
             Reply::Read(call)
         }
         // Boxed: these call other cores, and through `call` this function again.
@@ -160,9 +160,14 @@ fn table_names(shard: &Shard, mutation: &Mutation) -> Vec<String> {
 
 /// Reads what this core owns.
 pub(crate) async fn read(shard: &Shard, request: &ReadRequest) -> Result<ReadReply, Failure> {
-    if let Some(result) = timed_read_now(shard, request, Vec::new()) {
-        return result;
+    match timed_read_now(shard, request, Vec::new()) {
+        Some(result) => result,
+        None => read_waiting(shard, request).await,
     }
+}
+
+/// As [`read`], for who has seen that it needs a wait.
+pub(crate) async fn read_waiting(shard: &Shard, request: &ReadRequest) -> Result<ReadReply, Failure> {
     let began = runtime::now();
     let table = wait_for_table(shard, request.command.table).await?;
     if virtual_tables::is_virtual(&table) {

@@ -338,7 +338,7 @@ impl Connection {
 
         let connection = self.clone();
         let mut request = Box::pin(async move {
-            dispatch::run(&connection, envelope).await;
+            dispatch::run(&connection, &envelope).await;
             drop(admission);
         });
         let done = std::future::poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx).is_ready())).await;

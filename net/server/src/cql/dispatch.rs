@@ -31,12 +31,11 @@ pub(crate) fn decode<'a>(connection: &Connection, envelope: &'a Envelope) -> Res
 }
 
 /// Runs a QUERY, PREPARE, EXECUTE or BATCH and queues its answer.
-pub(crate) async fn run(connection: &Connection, envelope: Envelope) {
+pub(crate) async fn run(connection: &Connection, envelope: &Envelope) {
     let mut to = To::new(envelope.header.version, envelope.header.stream);
     let mut trace = None;
-    let outcome = match decode(connection, &envelope) {
+    let outcome = match &decode(connection, envelope) {
         Ok(request) => {
-            let asked = asked(&request);
             let outcome = if envelope.header.flags & flags::TRACING == 0 {
                 call(connection, request).await
             } else {
@@ -45,9 +44,9 @@ pub(crate) async fn run(connection: &Connection, envelope: Envelope) {
                 to.tracing_id = Some(trace.id());
                 Box::pin(shard.traced(trace, call(connection, request))).await
             };
-            outcome.map(|outcome| (outcome, asked))
+            outcome.map(|outcome| (outcome, asked(request)))
         }
-        Err(failure) => Err(failure),
+        Err(failure) => Err(failure.clone()),
     };
     connection.wait_for_room().await;
     let metrics = &connection.shared.metrics;
@@ -92,14 +91,14 @@ fn asked<'a>(request: &Request<'a>) -> Asked<'a> {
 }
 
 /// What is rare or large is boxed: a request's future is copied when it begins, and its size is that of its largest part.
-async fn call(connection: &Connection, request: Request<'_>) -> Result<Outcome, Failure> {
+async fn call(connection: &Connection, request: &Request<'_>) -> Result<Outcome, Failure> {
     let (shard, session) = (&connection.shared.shard, &connection.session);
     Ok(match request {
         Request::Query { text, parameters } => {
             Outcome::Answer(shard.query(session, text, &to_shard(parameters)).await?)
         }
         Request::Prepare { text, keyspace } => {
-            Outcome::Prepared(Box::new(Box::pin(shard.prepare(session, text, keyspace)).await?))
+            Outcome::Prepared(Box::new(Box::pin(shard.prepare(session, text, *keyspace)).await?))
         }
         Request::Execute { id, parameters, .. } => {
             Outcome::Answer(shard.execute(session, id, &to_shard(parameters)).await?)
@@ -110,25 +109,25 @@ async fn call(connection: &Connection, request: Request<'_>) -> Result<Outcome, 
                 BatchType::Unlogged => BatchKind::Unlogged,
                 BatchType::Counter => BatchKind::Counter,
             };
-            let entries = batch.entries.into_iter().map(|entry| BatchEntry {
+            let entries = batch.entries.iter().map(|entry| BatchEntry {
                 statement: match entry.statement {
                     request::BatchStatement::Text(text) => BatchStatement::Text(text),
                     request::BatchStatement::Id(id) => BatchStatement::Id(id),
                 },
-                values: entry.values,
+                values: &entry.values,
             });
             let entries = entries.collect::<Vec<_>>();
-            Outcome::Answer(Box::pin(shard.batch(session, kind, &entries, &to_shard(batch.parameters))).await?)
+            Outcome::Answer(Box::pin(shard.batch(session, kind, &entries, &to_shard(&batch.parameters))).await?)
         }
         _ => return Err(Failure::protocol("Unsupported message")),
     })
 }
 
-fn to_shard(parameters: QueryParameters<'_>) -> Parameters<'_> {
+fn to_shard<'a>(parameters: &'a QueryParameters<'a>) -> Parameters<'a> {
     Parameters {
         consistency: parameters.consistency,
-        values: parameters.values,
-        names: parameters.names,
+        values: &parameters.values,
+        names: parameters.names.as_deref(),
         page_size: parameters.page_size,
         paging_state: parameters.paging_state,
         serial_consistency: parameters.serial_consistency,

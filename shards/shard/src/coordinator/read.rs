@@ -9,6 +9,7 @@ use crate::tombstones::{self, Met, Tombstones};
 use crate::verbs::{ReadCall, ReadReply, ReadRequest, Reply, Request, Resume};
 use crate::{Shard, replica, virtual_tables};
 use cql::plan::Selector;
+use engine::Step;
 use engine::index::IndexLookup;
 use model::failure::Detail;
 use model::query::{Partitions, ReadCommand, ReadEnd, Slice};
@@ -76,6 +77,7 @@ impl PageLimits {
 }
 
 /// A page of rows and, if it was stopped by its limits, its last row.
+#[derive(Default)]
 pub(crate) struct Page {
     /// The rows.
     pub(crate) block: RowBlock,
@@ -183,32 +185,56 @@ fn call(shard: &Shard, to: ShardId, request: ReadRequest) -> Result<Call, Failur
     Ok(shard.mailbox().call(to, Request::Read(Box::new(ReadCall { request, room, result: None }))))
 }
 
-/// One read of one partition, within the deadline.
-pub(crate) async fn read_key(
+/// A read of one partition that was begun.
+pub(crate) enum Begun {
+    /// It needed no wait.
+    Done(ReadReply),
+    /// It is still to be done: on the core that owns it, or with a wait here.
+    Open(ReadRequest, Instant),
+}
+
+/// Begins a read of one partition: all of it, where it is at hand.
+pub(crate) fn begin_key(
     shard: &Shard,
     plan: &ReadPlan,
     key: DecoratedKey,
     resume: Option<Resume>,
     limits: PageLimits,
     places: bool,
-) -> Result<ReadReply, Failure> {
-    let to = shard.route(plan.local, key.token);
+) -> Result<Begun, Failure> {
+    shard.prefetch(&plan.table, plan.local, key.token, Step::Partition);
+    let is_here = shard.route(plan.local, key.token) == shard.id();
     let request = plan.request(Partitions::Key(key), resume, limits.rows_max, limits.block_bytes(), places);
     let began = runtime::now();
-    let read = if to != shard.id() {
+    if !is_here {
+        return Ok(Begun::Open(request, began));
+    }
+    match replica::read_now(shard, &request, Vec::new()) {
+        None => Ok(Begun::Open(request, began)),
+        Some(Ok(reply)) => {
+            shard.figures().read_here(&plan.table.id, began, reply.met);
+            Ok(Begun::Done(reply))
+        }
+        Some(Err(failure)) => Err(plan.failed(failure)),
+    }
+}
+
+/// Ends a read that [`begin_key`] began, within the deadline.
+async fn end_key(shard: &Shard, plan: &ReadPlan, begun: Begun) -> Result<ReadReply, Failure> {
+    let (request, began) = match begun {
+        Begun::Done(reply) => return Ok(reply),
+        Begun::Open(request, began) => (request, began),
+    };
+    let to = match &request.command.partitions {
+        Partitions::Key(key) => shard.route(plan.local, key.token),
+        Partitions::Range(_) => shard.id(),
+    };
+    let read = if to == shard.id() {
+        // Boxed: what has to wait must not make the requests larger that do not.
+        Box::pin(runtime::timeout(plan.terms.timeout, replica::read_waiting(shard, &request))).await
+    } else {
         let call = call(shard, to, request)?;
         runtime::timeout(plan.terms.timeout, call).await.map(Reply::read)
-    } else if let Some(result) = replica::read_now(shard, &request, Vec::new()) {
-        return match result {
-            Ok(reply) => {
-                shard.figures().read_here(&plan.table.id, began, reply.met);
-                Ok(reply)
-            }
-            Err(failure) => Err(plan.failed(failure)),
-        };
-    } else {
-        // Boxed: what has to wait must not make the requests larger that do not.
-        Box::pin(runtime::timeout(plan.terms.timeout, replica::read(shard, &request))).await
     };
     match read {
         Some(result) => {
@@ -219,77 +245,169 @@ pub(crate) async fn read_key(
     }
 }
 
-/// A page of the rows of `keys`, in their order, after `resume`, whose partition is `keys[0]`.
-pub(crate) async fn read_keys(
+/// One read of one partition, within the deadline.
+pub(crate) async fn read_key(
+    shard: &Shard,
+    plan: &ReadPlan,
+    key: DecoratedKey,
+    resume: Option<Resume>,
+    limits: PageLimits,
+    places: bool,
+) -> Result<ReadReply, Failure> {
+    end_key(shard, plan, begin_key(shard, plan, key, resume, limits, places)?).await
+}
+
+/// A page that is being filled with the rows of partitions.
+struct Filling {
+    limits: PageLimits,
+    out: RowBlock,
+    /// What was met in the partition that is read.
+    met: Met,
+    /// The rows that the page could still take when that partition began.
+    asked: u64,
+}
+
+/// What comes after a part of a page.
+enum Filled {
+    /// Nothing: it is complete.
+    Page(Page),
+    /// The rest of the same partition, whose part ended by the size of a block.
+    Same(Option<Resume>),
+    /// The next partition.
+    Next,
+}
+
+impl Filling {
+    fn new(limits: PageLimits) -> Filling {
+        Filling { limits, out: RowBlock::default(), met: Met::default(), asked: limits.rows_max }
+    }
+
+    /// What the rest of the page may hold.
+    fn left(&self) -> PageLimits {
+        PageLimits { rows_max: self.limits.rows_max - u64::from(self.out.rows), ..self.limits }
+    }
+
+    fn page(&mut self, stopped_at: Option<Resume>) -> Page {
+        Page { block: std::mem::take(&mut self.out), stopped_at }
+    }
+
+    /// Adds what was read of the partition of `key`.
+    fn add(&mut self, shard: &Shard, plan: &ReadPlan, key: &DecoratedKey, reply: ReadReply) -> Result<Filled, Failure> {
+        let limits = self.limits;
+        plan.count(shard, &mut self.met, reply.met, Some(key), self.asked)?;
+        let left = (limits.rows_max - u64::from(self.out.rows)) as usize;
+        let rows = reply.block.rows as usize;
+        let bytes_left = limits.bytes_max.map(|bytes_max| bytes_max.saturating_sub(self.out.bytes.len()));
+        let filled = bytes_left.and_then(|left| reply.block.ends.iter().position(|(_, end)| *end as usize >= left));
+        if let Some(filled) = filled.filter(|filled| *filled < left) {
+            // The row that reaches the bytes is the page's last, even if the block goes on.
+            append(&mut self.out, reply.block, filled + 1)?;
+            plan.tombstones.end(&self.met, Some(key), self.asked);
+            return Ok(Filled::Page(self.page(Some(reply.places.resume(filled)))));
+        }
+        if rows > left || rows == left && rows > 0 {
+            let stopped_at = if rows == left { reply.last } else { None };
+            let stopped_at =
+                stopped_at.or_else(|| (!reply.block.ends.is_empty()).then(|| reply.places.resume(left - 1)));
+            append(&mut self.out, reply.block, left)?;
+            plan.tombstones.end(&self.met, Some(key), self.asked);
+            return Ok(Filled::Page(self.page(stopped_at)));
+        }
+        let last = reply.last;
+        append(&mut self.out, reply.block, rows)?;
+        if last.is_some() && limits.bytes_max.is_some_and(|bytes_max| self.out.bytes.len() >= bytes_max) {
+            plan.tombstones.end(&self.met, Some(key), self.asked);
+            return Ok(Filled::Page(self.page(last)));
+        }
+        if reply.end == ReadEnd::Stopped {
+            return Ok(Filled::Same(last));
+        }
+        plan.tombstones.end(&self.met, Some(key), self.asked);
+        self.met = Met::default();
+        self.asked = match limits.rows_max {
+            u64::MAX => u64::MAX,
+            rows_max => rows_max - u64::from(self.out.rows),
+        };
+        Ok(Filled::Next)
+    }
+}
+
+/// A page of which some is read.
+pub(crate) struct Part {
+    filling: Filling,
+    /// Where to go on.
+    resume: Option<Resume>,
+    /// The read of the only key.
+    begun: Option<Begun>,
+}
+
+/// Begins a page of the rows of `keys`, in their order, after `resume`, whose partition is `keys[0]`. One partition that
+/// is at hand, as for most reads, fills `page` at once; else what is given is the rest, for [`read_rest`].
+pub(crate) fn begin_keys(
     shard: &Shard,
     plan: &ReadPlan,
     keys: &[DecoratedKey],
-    mut resume: Option<Resume>,
+    resume: Option<Resume>,
     limits: PageLimits,
+    page: &mut Page,
+) -> Result<Option<Box<Part>>, Failure> {
+    let mut filling = Filling::new(limits);
+    let [key] = keys else { return Ok(Some(Box::new(Part { filling, resume, begun: None }))) };
+    let (resume, begun) = match begin_key(shard, plan, key.clone(), resume, limits, false)? {
+        Begun::Done(reply) => match filling.add(shard, plan, key, reply)? {
+            Filled::Page(filled) => {
+                *page = filled;
+                return Ok(None);
+            }
+            Filled::Next => {
+                *page = filling.page(None);
+                return Ok(None);
+            }
+            Filled::Same(resume) => (resume, None),
+        },
+        open => (None, Some(open)),
+    };
+    Ok(Some(Box::new(Part { filling, resume, begun })))
+}
+
+/// Reads what is missing of a page.
+pub(crate) async fn read_rest(
+    shard: &Shard,
+    plan: &ReadPlan,
+    keys: &[DecoratedKey],
+    part: Box<Part>,
 ) -> Result<Page, Failure> {
-    let mut out = RowBlock::default();
+    let Part { mut filling, mut resume, mut begun } = *part;
     let mut next = 0;
-    // Of the partition that is read.
-    let mut met = Met::default();
-    let mut asked = limits.rows_max;
     while next < keys.len() {
         let window = &keys[next..keys.len().min(next + WINDOW_KEYS)];
         let places = window.len() > 1;
-        let left = limits.rows_max - u64::from(out.rows);
-        let part = PageLimits { rows_max: left, ..limits };
+        let part = filling.left();
         let mut one = None;
         let mut several = Vec::new();
         if let [key] = window {
-            one = Some(read_key(shard, plan, key.clone(), resume.take(), part, places).await);
+            let begun = match begun.take() {
+                Some(begun) => begun,
+                None => begin_key(shard, plan, key.clone(), resume.take(), part, places)?,
+            };
+            one = Some(end_key(shard, plan, begun).await);
         } else {
             let mut resume = resume.take();
             let reads = window.iter().map(|key| read_key(shard, plan, key.clone(), resume.take(), part, places));
             several = Box::pin(join_all(reads.collect())).await;
         }
-        let mut done = 0;
         for (key, reply) in window.iter().zip(one.into_iter().chain(several)) {
-            let reply = reply?;
-            plan.count(shard, &mut met, reply.met, Some(key), asked)?;
-            let left = (limits.rows_max - u64::from(out.rows)) as usize;
-            let rows = reply.block.rows as usize;
-            let bytes_left = limits.bytes_max.map(|bytes_max| bytes_max.saturating_sub(out.bytes.len()));
-            let filled = bytes_left.and_then(|left| reply.block.ends.iter().position(|(_, end)| *end as usize >= left));
-            if let Some(filled) = filled.filter(|filled| *filled < left) {
-                // The row that reaches the bytes is the page's last, even if the block goes on.
-                append(&mut out, reply.block, filled + 1)?;
-                plan.tombstones.end(&met, Some(key), asked);
-                return Ok(Page { block: out, stopped_at: Some(reply.places.resume(filled)) });
+            match filling.add(shard, plan, key, reply?)? {
+                Filled::Page(page) => return Ok(page),
+                Filled::Same(at) => {
+                    resume = at;
+                    break;
+                }
+                Filled::Next => next += 1,
             }
-            if rows > left || rows == left && rows > 0 {
-                let stopped_at = if rows == left { reply.last } else { None };
-                let stopped_at =
-                    stopped_at.or_else(|| (!reply.block.ends.is_empty()).then(|| reply.places.resume(left - 1)));
-                append(&mut out, reply.block, left)?;
-                plan.tombstones.end(&met, Some(key), asked);
-                return Ok(Page { block: out, stopped_at });
-            }
-            let last = reply.last;
-            append(&mut out, reply.block, rows)?;
-            if last.is_some() && limits.bytes_max.is_some_and(|bytes_max| out.bytes.len() >= bytes_max) {
-                plan.tombstones.end(&met, Some(key), asked);
-                return Ok(Page { block: out, stopped_at: last });
-            }
-            if reply.end == ReadEnd::Stopped {
-                // By the size of a block: the rest of this partition comes before the next one.
-                resume = last;
-                break;
-            }
-            plan.tombstones.end(&met, Some(key), asked);
-            met = Met::default();
-            asked = match limits.rows_max {
-                u64::MAX => u64::MAX,
-                rows_max => rows_max - u64::from(out.rows),
-            };
-            done += 1;
         }
-        next += done;
     }
-    Ok(Page { block: out, stopped_at: None })
+    Ok(filling.page(None))
 }
 
 /// Appends the first `rows` rows of a block.

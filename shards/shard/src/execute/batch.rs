@@ -70,7 +70,7 @@ pub(crate) async fn message(
         return Ok(nothing());
     }
     let parts = statements.iter().zip(entries).filter_map(|(statement, entry)| match &statement.prepared.plan {
-        Plan::Modify(modify) => Some((modify, Values::in_order(&entry.values))),
+        Plan::Modify(modify) => Some((modify, Values::in_order(entry.values))),
         _ => None,
     });
     let plans = || parts.clone().map(|(modify, _)| modify);
@@ -87,7 +87,7 @@ pub(crate) async fn message(
         }
     }
     if statements.iter().any(conditional) {
-        let values: Vec<Values<'_>> = entries.iter().map(|entry| Values::in_order(&entry.values)).collect();
+        let values: Vec<Values<'_>> = entries.iter().map(|entry| Values::in_order(entry.values)).collect();
         let modifies =
             statements.iter().zip(&values).filter_map(|(statement, values)| match &statement.prepared.plan {
                 Plan::Modify(modify) => Some((modify, values)),

@@ -24,8 +24,8 @@ impl<'v> Values<'v> {
         parameters: &'v Parameters<'v>,
         wrong_count: fn(usize, usize) -> String,
     ) -> Result<Values<'v>, Failure> {
-        let bound: Cow<'v, [Bound<'v>]> = match &parameters.names {
-            None => Cow::Borrowed(&parameters.values),
+        let bound: Cow<'v, [Bound<'v>]> = match parameters.names {
+            None => Cow::Borrowed(parameters.values),
             // A marker without a value of its name is missed by the count.
             Some(names) => markers
                 .iter()

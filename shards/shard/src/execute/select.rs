@@ -9,7 +9,7 @@ use super::shown::Shown;
 use super::slices::{Bounds, NullBound};
 use super::sorted::{sorted, sorted_groups, with_order};
 use super::timeout_of;
-use crate::coordinator::read::{PAGE_BYTES_MAX, Page, PageLimits, ReadPlan, read_keys};
+use crate::coordinator::read::{PAGE_BYTES_MAX, Page, PageLimits, ReadPlan, begin_keys, read_rest};
 use crate::coordinator::read_terms;
 use crate::coordinator::scan::{Aggregated, aggregate, scan};
 use crate::row_block::{RowBlock, counted_nothing};
@@ -19,6 +19,7 @@ use crate::verbs::Resume;
 use crate::virtual_tables::settings;
 use crate::{Parameters, Rows, Shard};
 use cql::plan::{Choice, Limit, PartitionRestriction, Select, Selector, Term, Value};
+use engine::Step;
 use engine::index::{ENTRY_EXTRA_BYTES, IndexLookup};
 use model::key::{KEY_BYTES_MAX, Token, TokenRange};
 use model::query::Slice;
@@ -58,6 +59,9 @@ pub(crate) async fn select(
     let per_partition = limit_of(shard, select.per_partition_limit.as_ref(), values)?;
     let filter = RowFilter::of(shard, &select.table, &select.filter, values)?;
     let target = target_of(shard, select, values)?;
+    if let Target::Keys(keys) = &target {
+        keys.iter().for_each(|key| shard.prefetch(&select.table, local, key.token, Step::Way));
+    }
     let (slices, ends_at_null) = match (&target, &select.partitions) {
         // Without a key Cassandra looks no further.
         (Target::Nothing, PartitionRestriction::Keys(_)) => (Arc::from([]), false),
@@ -263,7 +267,7 @@ pub(crate) async fn page_of(
     limits: PageLimits,
 ) -> Result<Page, Failure> {
     match target {
-        Target::Nothing => Ok(Page { block: RowBlock::default(), stopped_at: None }),
+        Target::Nothing => Ok(Page::default()),
         Target::Range(range) => {
             if resume.as_ref().is_some_and(|resume| !range.contains(resume.position.key.token)) {
                 return Err(invalid_state());
@@ -275,7 +279,11 @@ pub(crate) async fn page_of(
                 let at = keys.iter().position(|key| *key == resume.position.key).ok_or_else(invalid_state)?;
                 keys.drain(..at);
             }
-            let mut page = read_keys(shard, plan, &keys, resume, limits).await?;
+            let mut page = Page::default();
+            let rest = begin_keys(shard, plan, &keys, resume, limits, &mut page)?;
+            if let Some(rest) = rest {
+                page = Box::pin(read_rest(shard, plan, &keys, rest)).await?;
+            }
             // A page that ends with all that the last partition may give is known to be the last.
             let is_over = |resume: &Resume| {
                 let all = plan.table.clustering_len == 0

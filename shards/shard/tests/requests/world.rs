@@ -51,7 +51,7 @@ pub(crate) struct World {
 pub(crate) fn plain<'a>() -> Parameters<'a> {
     Parameters {
         consistency: Consistency::One,
-        values: Vec::new(),
+        values: &[],
         names: None,
         page_size: None,
         paging_state: None,
@@ -94,11 +94,15 @@ pub(crate) fn values(values: &[Value]) -> Request {
 }
 
 impl Request {
-    fn parameters(&self) -> Parameters<'_> {
+    fn bound(&self) -> Vec<Bound<'_>> {
+        self.values.iter().map(Value::bound).collect()
+    }
+
+    fn parameters<'a>(&'a self, values: &'a [Bound<'a>]) -> Parameters<'a> {
         Parameters {
             consistency: self.consistency.unwrap_or(Consistency::One),
-            values: self.values.iter().map(Value::bound).collect(),
-            names: self.names.clone(),
+            values,
+            names: self.names.as_deref(),
             page_size: self.page_size,
             paging_state: self.paging_state.as_deref(),
             timestamp: self.timestamp,
@@ -243,7 +247,9 @@ impl World {
     /// QUERY on a core.
     pub(crate) fn try_query(&mut self, core: usize, text: &str, request: Request) -> Result<Answer, Failure> {
         let text = text.to_owned();
-        self.on(core, |shard, session| async move { shard.query(&session, &text, &request.parameters()).await })
+        self.on(core, |shard, session| async move {
+            shard.query(&session, &text, &request.parameters(&request.bound())).await
+        })
     }
 
     /// QUERY on core 0 that succeeds.
@@ -298,7 +304,9 @@ impl World {
 
     /// EXECUTE on a core.
     pub(crate) fn execute(&mut self, core: usize, id: [u8; 16], request: Request) -> Result<Answer, Failure> {
-        self.on(core, move |shard, session| async move { shard.execute(&session, &id, &request.parameters()).await })
+        self.on(core, move |shard, session| async move {
+            shard.execute(&session, &id, &request.parameters(&request.bound())).await
+        })
     }
 
     /// A BATCH of texts on a core.
@@ -307,7 +315,7 @@ impl World {
         self.on(core, move |shard, session| async move {
             let entries: Vec<BatchEntry<'_>> = texts
                 .iter()
-                .map(|text| BatchEntry { statement: shard::BatchStatement::Text(text), values: Vec::new() })
+                .map(|text| BatchEntry { statement: shard::BatchStatement::Text(text), values: &[] })
                 .collect();
             shard.batch(&session, kind, &entries, &plain()).await
         })
