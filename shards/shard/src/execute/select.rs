@@ -59,8 +59,10 @@ pub(crate) async fn select(
     let per_partition = limit_of(shard, select.per_partition_limit.as_ref(), values)?;
     let filter = RowFilter::of(shard, &select.table, &select.filter, values)?;
     let target = target_of(shard, select, values)?;
-    if let Target::Keys(keys) = &target {
-        keys.iter().for_each(|key| shard.prefetch(&select.table, local, key.token, Step::Way));
+    if let Target::Keys(keys) = &target
+        && let [key] = &**keys
+    {
+        shard.prefetch(&select.table, local, key.token, Step::Way);
     }
     let (slices, ends_at_null) = match (&target, &select.partitions) {
         // Without a key Cassandra looks no further.

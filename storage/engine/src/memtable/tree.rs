@@ -17,9 +17,10 @@ const SLOTS: usize = 15;
 const CHILDREN: usize = 31;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub struct TreeSlots {
-    root: Node,
+    /// Made with the first slot.
+    root: Option<Node>,
 }
 
 #[derive(Debug)]
@@ -37,12 +38,6 @@ struct Block<T, const N: usize> {
     len: usize,
     prefixes: [u64; N],
     values: [Option<T>; N],
-}
-
-impl Default for TreeSlots {
-    fn default() -> TreeSlots {
-        TreeSlots { root: Node::Leaf(Block::new()) }
-    }
 }
 
 impl<T, const N: usize> Block<T, N> {
@@ -152,7 +147,7 @@ impl Node {
 impl TreeSlots {
     /// The leaf where a prefix is or belongs, and the least prefix that leads to the leaf after it.
     fn leaf_of(&self, prefix: u64) -> Option<(&Block<Slot, SLOTS>, Option<u64>)> {
-        let (mut node, mut after) = (&self.root, None);
+        let (mut node, mut after) = (self.root.as_ref()?, None);
         loop {
             match node {
                 Node::Leaf(leaf) => return Some((leaf, after)),
@@ -183,13 +178,13 @@ impl Slots for TreeSlots {
     }
 
     fn get_or_insert(&mut self, prefix: u64, make: impl FnOnce() -> Slot) -> (&mut Slot, bool) {
+        let mut node = self.root.get_or_insert_with(|| Node::Leaf(Block::new()));
         // What is full is split on the way down: wherever the way ends, there is room.
-        if self.root.is_full() {
+        if node.is_full() {
             let mut above = Block::new();
-            above.insert(0, 0, std::mem::replace(&mut self.root, Node::Leaf(Block::new())));
-            self.root = Node::Inner(above);
+            above.insert(0, 0, std::mem::replace(node, Node::Leaf(Block::new())));
+            *node = Node::Inner(above);
         }
-        let mut node = &mut self.root;
         loop {
             match node {
                 Node::Inner(inner) => {
@@ -223,7 +218,7 @@ impl Slots for TreeSlots {
     }
 
     fn pop(&mut self) -> Option<Slot> {
-        self.root.pop()
+        self.root.as_mut()?.pop()
     }
 }
 
