@@ -17,7 +17,7 @@ pub const CLASS_BYTES: usize = 16;
 /// Blobs up to this length are reused when they are released.
 pub const REUSE_BYTES_MAX: usize = 2 << 10;
 /// Bytes that [`Arena::prefetch`] asks for: a key and a small row. Beyond them, memory has seen by itself where this goes.
-const PREFETCH_BYTES: usize = 320;
+pub const PREFETCH_BYTES: usize = 320;
 
 /// Where bytes lie in an [`Arena`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
