@@ -65,7 +65,7 @@ use mailbox::{Mailbox, Message};
 use metrics::running::{Task, watched};
 use model::key::Token;
 use model::value::Bound;
-use model::{Consistency, Failure, Memtables, Schema, ShardMap, Table};
+use model::{Consistency, Failure, Memtables, Schema, ShardMap};
 use paxos::unsettled::Unsettled;
 use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
@@ -592,13 +592,6 @@ impl Shard {
             }
         })
         .await
-    }
-
-    /// Begins to bring near what a read of a partition will look at, if this core has it.
-    pub(crate) fn prefetch(&self, table: &Table, local: bool, token: Token, step: Step) {
-        if self.route(local, token) == self.inner.id {
-            self.inner.store.prefetch(table.id, token, step);
-        }
     }
 
     /// Takes messages of other cores. What they lead to lies in the caches of those cores or in none: all of it is asked

@@ -1,7 +1,7 @@
 //! Calls between cores: requests out, replies back to the waiting task.
 //!
 //! 1. A call takes a slot, sends its request with the slot's number and generation, and waits.
-//! 2. One task per shard receives: a reply completes the slot it names; a request is served, at once where that needs no
+//! 2. One task per shard receives, what has come together: a reply completes the slot it names; a request is served, at once where that needs no
 //!    wait, else in a task of its own, and answered.
 //! 3. A caller that gives up frees its slot; the reply that comes later finds another generation and is dropped.
 //!

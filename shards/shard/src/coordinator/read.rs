@@ -189,8 +189,8 @@ fn call(shard: &Shard, to: ShardId, request: ReadRequest) -> Result<Call, Failur
 pub(crate) enum Begun {
     /// It needed no wait.
     Done(ReadReply),
-    /// It is still to be done: on the core that owns it, or with a wait here.
-    Open(ReadRequest, Instant),
+    /// It is still to be done: on the core that owns it, or with a wait here. When it began.
+    Open(ReadRequest, ShardId, Instant),
 }
 
 /// Begins a read of one partition: all of it, where it is at hand.
@@ -202,15 +202,17 @@ pub(crate) fn begin_key(
     limits: PageLimits,
     places: bool,
 ) -> Result<Begun, Failure> {
-    shard.prefetch(&plan.table, plan.local, key.token, Step::Partition);
-    let is_here = shard.route(plan.local, key.token) == shard.id();
+    let to = shard.route(plan.local, key.token);
+    if to == shard.id() {
+        shard.store().prefetch(plan.table.id, key.token, Step::Partition);
+    }
     let request = plan.request(Partitions::Key(key), resume, limits.rows_max, limits.block_bytes(), places);
     let began = runtime::now();
-    if !is_here {
-        return Ok(Begun::Open(request, began));
+    if to != shard.id() {
+        return Ok(Begun::Open(request, to, began));
     }
     match replica::read_now(shard, &request, Vec::new()) {
-        None => Ok(Begun::Open(request, began)),
+        None => Ok(Begun::Open(request, to, began)),
         Some(Ok(reply)) => {
             shard.figures().read_here(&plan.table.id, began, reply.met);
             Ok(Begun::Done(reply))
@@ -221,13 +223,9 @@ pub(crate) fn begin_key(
 
 /// Ends a read that [`begin_key`] began, within the deadline.
 async fn end_key(shard: &Shard, plan: &ReadPlan, begun: Begun) -> Result<ReadReply, Failure> {
-    let (request, began) = match begun {
+    let (request, to, began) = match begun {
         Begun::Done(reply) => return Ok(reply),
-        Begun::Open(request, began) => (request, began),
-    };
-    let to = match &request.command.partitions {
-        Partitions::Key(key) => shard.route(plan.local, key.token),
-        Partitions::Range(_) => shard.id(),
+        Begun::Open(request, to, began) => (request, to, began),
     };
     let read = if to == shard.id() {
         // Boxed: what has to wait must not make the requests larger that do not.

@@ -61,8 +61,9 @@ pub(crate) async fn select(
     let target = target_of(shard, select, values)?;
     if let Target::Keys(keys) = &target
         && let [key] = &**keys
+        && shard.route(local, key.token) == shard.id()
     {
-        shard.prefetch(&select.table, local, key.token, Step::Way);
+        shard.store().prefetch(select.table.id, key.token, Step::Way);
     }
     let (slices, ends_at_null) = match (&target, &select.partitions) {
         // Without a key Cassandra looks no further.

@@ -33,9 +33,6 @@ pub trait Slots: Default {
     /// The slot of a prefix, made if there is none; whether it was made.
     fn get_or_insert(&mut self, prefix: u64, make: impl FnOnce() -> Slot) -> (&mut Slot, bool);
 
-    /// Begins to bring near what [`Slots::get`] will look at.
-    fn prefetch(&self, _prefix: u64) {}
-
     /// Slots in order, up to and including that of `until`, which does not lie before `from`.
     fn range(&self, from: Bound<u64>, until: u64) -> impl Iterator<Item = &Slot>;
 
@@ -103,11 +100,18 @@ impl Partitions {
         }
     }
 
-    /// Begins to bring near what [`Partitions::get`] will look at: what leads to the partition, then it and its key.
+    /// Begins to bring near what [`Partitions::get`] will look at: what leads to the partition, then it and its key. To
+    /// find a way through a skip list is the look-up itself: there is nothing to ask for ahead.
     pub fn prefetch(&self, arena: &Arena, prefix: u64, step: Step) {
-        match self {
-            Partitions::Tree(ordered) => ordered.prefetch(arena, prefix, step),
-            Partitions::Skiplist(ordered) => ordered.prefetch(arena, prefix, step),
+        if let Partitions::Tree(ordered) = self {
+            match step {
+                Step::Way => ordered.slots.prefetch(prefix),
+                Step::Partition => {
+                    if let Some(Slot::One(partition, place)) = ordered.slots.get(prefix) {
+                        prefetch_one(arena, partition, *place);
+                    }
+                }
+            }
         }
     }
 
@@ -200,17 +204,6 @@ impl<S: Slots> Ordered<S> {
                 (arena.get(*place) == key).then_some(partition)
             }
             Slot::Many(partitions) => partitions.get(key),
-        }
-    }
-
-    fn prefetch(&self, arena: &Arena, prefix: u64, step: Step) {
-        match step {
-            Step::Way => self.slots.prefetch(prefix),
-            Step::Partition => {
-                if let Some(Slot::One(partition, place)) = self.slots.get(prefix) {
-                    prefetch_one(arena, partition, *place);
-                }
-            }
         }
     }
 

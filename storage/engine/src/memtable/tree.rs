@@ -159,6 +159,13 @@ impl TreeSlots {
             }
         }
     }
+
+    /// Begins to bring near what a look-up of a prefix will look at.
+    pub(super) fn prefetch(&self, prefix: u64) {
+        if let Some((leaf, _)) = self.leaf_of(prefix) {
+            runtime::prefetch(std::slice::from_ref(leaf));
+        }
+    }
 }
 
 impl Slots for TreeSlots {
@@ -169,12 +176,6 @@ impl Slots for TreeSlots {
         let (leaf, _) = self.leaf_of(prefix)?;
         runtime::prefetch(&leaf.values);
         leaf.values[leaf.find(prefix).ok()?].as_ref()
-    }
-
-    fn prefetch(&self, prefix: u64) {
-        if let Some((leaf, _)) = self.leaf_of(prefix) {
-            runtime::prefetch(std::slice::from_ref(leaf));
-        }
     }
 
     fn get_or_insert(&mut self, prefix: u64, make: impl FnOnce() -> Slot) -> (&mut Slot, bool) {
