@@ -53,7 +53,7 @@ pub(crate) async fn write(
     }
     let mut options = sstable_options::of(inner, table, stats, true)?;
     kept.keep(&mut options.header);
-    options.keys = memtable.read().partitions.len() as u64;
+    options.expected_partitions = memtable.read().partitions.len() as u64;
     options.log_intervals = intervals.into_iter().map(|(lower, upper)| (lower.into(), upper.into())).collect();
     let mut guard = PartitionGuard::new(inner.options.sstables.logged, table, directory, descriptor);
     let mut builder = Builder::new(descriptor.clone(), table.clone(), options);
@@ -67,9 +67,9 @@ pub(crate) async fn write(
             if let Some(guard) = &mut guard {
                 guard.fragment(fragment, builder.data_len());
             }
-            Ok(builder.waiting() < WAITING_BYTES_MAX)
+            Ok(builder.pending_bytes() < WAITING_BYTES_MAX)
         })?;
-        if builder.waiting() >= WAITING_BYTES_MAX {
+        if builder.pending_bytes() >= WAITING_BYTES_MAX {
             output.take(&mut builder).await?;
         }
         runtime::yield_if_needed().await;
@@ -85,8 +85,10 @@ pub(crate) async fn write(
 
 fn observe(stats: &mut EncodingStats, fragment: &Fragment<'_>) {
     match fragment {
-        Fragment::PartitionStart { deletion, .. } | Fragment::RangeMarker { deletion, .. } => stats.deletion(*deletion),
-        Fragment::StaticRow { row } | Fragment::Row { row, .. } => stats.row(*row),
+        Fragment::PartitionStart { deletion, .. } | Fragment::RangeMarker { deletion, .. } => {
+            stats.add_deletion(*deletion)
+        }
+        Fragment::StaticRow { row } | Fragment::Row { row, .. } => stats.add_row(*row),
         Fragment::PartitionEnd => {}
     }
 }

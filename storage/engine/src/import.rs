@@ -25,7 +25,7 @@ use crate::{Error, sstable_id, tracker};
 use model::{Table, TableId};
 use runtime::file::{OpenOptions, create_dir_all, link, list_dir, read_small, replace_small, sync_dir};
 use runtime::{AlignedBuf, File, HashSet};
-use sstable::sidecar::Pages;
+use sstable::sidecar::PageChecksums;
 use sstable::statistics::{self, Metadata};
 use sstable::{Component, Descriptor};
 use std::io;
@@ -231,7 +231,7 @@ async fn place(
     replace_small(&path, &bytes).await.map_err(Error::Io)?;
     if let Some(mut sidecar) = sidecar {
         sidecar.components.retain(|pages| pages.component != Component::Statistics);
-        sidecar.components.push(Pages::of(Component::Statistics, &bytes));
+        sidecar.components.push(PageChecksums::of(Component::Statistics, &bytes));
         let path = target.join(descriptor.file_name(Component::Helenus));
         replace_small(&path, &sidecar.write()).await.map_err(Error::Io)?;
     }

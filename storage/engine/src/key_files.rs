@@ -47,7 +47,7 @@ async fn has(sstable: &Rc<OpenSstable>, key: &DecoratedKey) -> Result<bool, Erro
             Progress::Fragment => return Ok(true),
             Progress::End => return Ok(false),
             Progress::Need(need) => {
-                if let Some(block) = cursor.block_of(need) {
+                if let Some(block) = cursor.needed_block(need) {
                     let bytes = sstable.load(block).await?;
                     cursor.supply(block, bytes);
                 }

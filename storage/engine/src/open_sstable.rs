@@ -15,9 +15,9 @@ use model::{Table, Token};
 use runtime::buffer::{ALIGNMENT, AlignedBuf};
 use runtime::file::{OpenOptions, read_small};
 use runtime::{File, HashSet};
-use sstable::reader::{Parts, Reader};
+use sstable::reader::{ComponentBytes, Reader};
 use sstable::sidecar::Sidecar;
-use sstable::statistics::Covered;
+use sstable::statistics::ClusteringBounds;
 use sstable::trie::TAIL_BYTES_MAX;
 use sstable::{BlockId, Component, Descriptor};
 use std::cell::{Cell, OnceCell};
@@ -117,7 +117,7 @@ impl OpenSstable {
                 sidecar.check(descriptor, end, &tail).map_err(|error| opening.bad(error))?;
             }
         }
-        let parts = Parts {
+        let parts = ComponentBytes {
             data_len,
             statistics: &statistics,
             compression_info: compression_info.as_deref(),
@@ -129,13 +129,13 @@ impl OpenSstable {
             summary: summary.as_deref(),
         };
         let reader = Reader::open(descriptor.clone(), table, parts).map_err(|error| opening.bad(error))?;
-        let tokens = match reader.keys() {
+        let tokens = match reader.key_bounds() {
             Some((first, last)) => (Token::of(first), Token::of(last)),
             None => (Token::MIN, Token::MAX),
         };
         let held = [Some(&statistics), compression_info.as_ref(), crc.as_ref(), filter.as_ref(), summary.as_ref()];
         let held_bytes: u64 = held.into_iter().flatten().map(|bytes| bytes.len() as u64).sum();
-        let covered = reader.covered();
+        let covered = reader.clustering_slice();
         Ok(OpenSstable {
             reader: Arc::new(reader),
             number,
@@ -200,7 +200,8 @@ impl OpenSstable {
     pub(crate) fn deletes_partitions(&self) -> bool {
         let statistics = &self.reader.metadata().statistics;
         // Old formats say no more than whether there is a tombstone.
-        let unknown = matches!(statistics.covered, Covered::Legacy { .. }) && !statistics.tombstones.is_empty();
+        let unknown = matches!(statistics.clustering_bounds, ClusteringBounds::Legacy { .. })
+            && !statistics.tombstones.is_empty();
         statistics.partition_deletions || unknown
     }
 
@@ -290,7 +291,7 @@ impl OpenSstable {
             let at = (offset.saturating_sub(from) as usize).min(pages.len());
             let raw = &pages[at..(at + len as usize).min(pages.len())];
             // A copy even of what is not compressed: a block in the cache must not keep the others.
-            take(*block, self.reader.decoded(*block, raw).map_err(|error| self.bad(error))?);
+            take(*block, self.reader.decode_data_block(*block, raw).map_err(|error| self.bad(error))?);
             Ok(())
         };
         decode(first)?;

@@ -41,7 +41,7 @@ impl Output {
 
     /// Writes what a builder has ready.
     pub(crate) async fn take(&mut self, builder: &mut Builder) -> Result<(), Error> {
-        for component in builder.waiting_components() {
+        for component in builder.pending_components() {
             self.file(component).await?;
         }
         builder.drain(|component, bytes| {

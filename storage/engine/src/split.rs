@@ -271,12 +271,12 @@ impl Inner {
         };
         let metadata = source.reader.metadata();
         let mut stats = EncodingStats::default();
-        stats.header(&metadata.header);
+        stats.add_header(&metadata.header);
         let mut kept = KeptColumns::of(&table);
         kept.sstable(metadata);
         let mut options = sstable_options::of(self, &table, stats, false)?;
         kept.keep(&mut options.header);
-        options.keys = source.partitions().div_ceil(places.len() as u64);
+        options.expected_partitions = source.partitions().div_ceil(places.len() as u64);
         options.repaired_at = metadata.statistics.repaired_at;
         options.pending_repair = metadata.statistics.pending_repair;
         let map = self.options.shard_map;

@@ -164,7 +164,7 @@ impl TableStatistics {
             let statistics = &reader.metadata().statistics;
             let data_bytes = reader.data_len();
             sum.sstables += 1;
-            sum.old_sstables += u64::from(!reader.descriptor().version.is_5());
+            sum.old_sstables += u64::from(!reader.descriptor().version.is_cassandra_5());
             sum.disk_bytes += sstable.disk_bytes;
             sum.largest_bytes = sum.largest_bytes.max(sstable.disk_bytes);
             let between = statistics.max_timestamp.saturating_sub(statistics.min_timestamp);
@@ -183,7 +183,7 @@ impl TableStatistics {
             sum.filter_bytes += reader.filter_bytes() as u64;
             sum.chunk_bytes += reader.compression().map_or(0, |info| info.offsets.len() * size_of::<u64>()) as u64;
             let sizes = Counts::of(&statistics.partition_sizes);
-            sum.partitions += reader.partitions().unwrap_or(sizes.count().max(0) as u64);
+            sum.partitions += reader.partition_count().unwrap_or(sizes.count().max(0) as u64);
             sum.partition_sizes.add(&sizes);
             sum.cell_counts.add(&Counts::of(&statistics.cell_counts));
             let dead = statistics.tombstones.iter().filter(|(time, _)| *time < droppable_before);

@@ -75,7 +75,7 @@ impl Store {
         for sstable in view.sstables.iter().filter(|sstable| !sstable.foreign || inner.shard == 0) {
             let descriptor = sstable.reader.descriptor();
             let file = sstable.directory.join(descriptor.file_name(Component::Data));
-            if asked.latest && !descriptor.version.is_5() {
+            if asked.latest && !descriptor.version.is_cassandra_5() {
                 let text = format!("{} is not the latest version, run upgradesstables", file.display());
                 return Ok(Some(Invalid { file, text }));
             }

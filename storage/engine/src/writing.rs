@@ -42,7 +42,7 @@ impl Writing {
         if let Some(guard) = &mut self.guard {
             guard.fragment(fragment, self.builder.data_len());
         }
-        self.builder.waiting() >= WAITING_BYTES_MAX
+        self.builder.pending_bytes() >= WAITING_BYTES_MAX
     }
 
     /// Brings what is ready to the files.

@@ -41,13 +41,13 @@ impl Version {
 
     /// Whether deletion times are unsigned (until 2106), a live partition's takes one byte, and Statistics.db has covered
     /// clusterings, first and last key: `oa` and `da`.
-    pub fn is_5(self) -> bool {
+    pub fn is_cassandra_5(self) -> bool {
         self != Version::Nb
     }
 
     /// The last local deletion time that a file can have, in seconds: later ones are written as this one.
     pub fn deletion_time_max(self) -> i64 {
-        if self.is_5() { u32::MAX as i64 - 1 } else { i32::MAX as i64 - 1 }
+        if self.is_cassandra_5() { u32::MAX as i64 - 1 } else { i32::MAX as i64 - 1 }
     }
 
     fn parse(version: &str, format: &str) -> Option<Version> {

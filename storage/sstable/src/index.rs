@@ -92,7 +92,7 @@ impl Summary {
         Ok(Summary { min_interval, level, entries: entries.into(), bounds })
     }
 
-    pub(crate) fn keys(&self) -> Option<(&[u8], &[u8])> {
+    pub(crate) fn key_bounds(&self) -> Option<(&[u8], &[u8])> {
         self.bounds.as_ref().map(|(first, last)| (&first[..], &last[..]))
     }
 

@@ -25,6 +25,7 @@ pub mod row_codec;
 pub mod sidecar;
 pub mod statistics;
 pub mod trie;
+pub mod walker;
 pub mod writer;
 
 pub use descriptor::{Component, Descriptor, Version};

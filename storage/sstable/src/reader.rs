@@ -14,7 +14,7 @@ mod lookup;
 mod window;
 
 pub use backward::BACKWARD_BYTES_MAX;
-pub use cursor::{Cursor, Progress, UNFILTERED_BYTES_MAX};
+pub use cursor::{Cursor, CursorStep, UNFILTERED_BYTES_MAX};
 pub(crate) use window::Window;
 
 use crate::compression::{Checksums, CompressionInfo};
@@ -23,7 +23,7 @@ use crate::filter::{Filter, KeyHash};
 use crate::index::Summary;
 use crate::input::{Fault, Problem};
 use crate::row_codec::{BoundKind, Codec};
-use crate::statistics::{Covered, CoveredBound, Metadata};
+use crate::statistics::{ClusteringBound, ClusteringBounds, Metadata};
 use crate::trie::{PAGE_BYTES, PartitionIndex};
 use crate::{BlockId, Error};
 use bytes::Bytes;
@@ -41,7 +41,7 @@ pub const LOOKUP_BLOCKS_MAX: usize = 1 << 10;
 
 /// What opening needs: the bytes of the small components and the lengths of the others.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Parts<'a> {
+pub struct ComponentBytes<'a> {
     /// Bytes of Data.db.
     pub data_len: u64,
     /// Statistics.db.
@@ -92,7 +92,7 @@ impl Reader {
     ///
     /// # Errors
     /// A component that is malformed, or of which the checksum is wrong; types that do not suit the table's clustering.
-    pub fn open(descriptor: Descriptor, table: Arc<Table>, parts: Parts<'_>) -> Result<Reader, Error> {
+    pub fn open(descriptor: Descriptor, table: Arc<Table>, parts: ComponentBytes<'_>) -> Result<Reader, Error> {
         let at = |component| {
             let descriptor = descriptor.clone();
             move |fault: Fault| fault.in_file(&descriptor, component)
@@ -171,15 +171,15 @@ impl Reader {
     }
 
     /// First and last partition key, if the file says so.
-    pub fn keys(&self) -> Option<(&[u8], &[u8])> {
+    pub fn key_bounds(&self) -> Option<(&[u8], &[u8])> {
         match &self.index {
             Index::Bti(index) => Some((&index.first, &index.last)),
-            Index::Big(summary) => summary.keys(),
+            Index::Big(summary) => summary.key_bounds(),
         }
     }
 
     /// Partitions, if the index counts them: that of bti does.
-    pub fn partitions(&self) -> Option<u64> {
+    pub fn partition_count(&self) -> Option<u64> {
         match &self.index {
             Index::Bti(index) => Some(index.count),
             Index::Big(_) => None,
@@ -211,9 +211,11 @@ impl Reader {
 
     /// The clusterings that its rows and range deletions lie between, by their comparable forms; `None` if the file does
     /// not say or says it in a way that cannot be compared.
-    pub fn covered(&self) -> Option<Slice> {
-        let Covered::Slice { start, end, .. } = &self.metadata.statistics.covered else { return None };
-        let form = |bound: &CoveredBound| {
+    pub fn clustering_slice(&self) -> Option<Slice> {
+        let ClusteringBounds::Slice { start, end, .. } = &self.metadata.statistics.clustering_bounds else {
+            return None;
+        };
+        let form = |bound: &ClusteringBound| {
             let values: Option<Vec<&[u8]>> = bound.values.iter().map(Option::as_deref).collect();
             let values = values.filter(|values| values.len() <= self.table.clustering_len)?;
             let mut out = Vec::new();
@@ -275,7 +277,7 @@ impl Reader {
     /// A checksum that is wrong; a chunk that does not decompress to its length.
     pub fn decode_block(&self, block: BlockId, raw: Bytes) -> Result<Bytes, Error> {
         match (block.component, &self.compression) {
-            (Component::Data, Some(_)) => self.decoded(block, &raw),
+            (Component::Data, Some(_)) => self.decode_data_block(block, &raw),
             _ => self.check_block(block, &raw).map(|_| raw),
         }
     }
@@ -284,7 +286,7 @@ impl Reader {
     ///
     /// # Errors
     /// As of [`Reader::decode_block`].
-    pub fn decoded(&self, block: BlockId, raw: &[u8]) -> Result<Bytes, Error> {
+    pub fn decode_data_block(&self, block: BlockId, raw: &[u8]) -> Result<Bytes, Error> {
         let mut out = vec![0; self.decoded_len(block, raw.len())];
         self.decode_data(block, raw, &mut out)?;
         Ok(out.into())

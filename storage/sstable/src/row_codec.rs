@@ -17,7 +17,6 @@
 //! [`Problem::Truncated`], so that a reader brings more and tries again.
 
 mod encode;
-pub mod raw;
 
 pub(crate) use encode::Encoder;
 
@@ -183,7 +182,7 @@ pub(crate) struct Scratch {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum RawContent {
+pub(crate) enum RawContent {
     Live,
     Counter,
     Expiring { ttl: i32, end: i64 },
@@ -193,12 +192,12 @@ enum RawContent {
 
 /// A cell whose path and value are places in the body.
 #[derive(Clone, Debug)]
-struct RawCell {
+pub(crate) struct RawCell {
     column: ColumnId,
-    timestamp: i64,
-    content: RawContent,
-    path: Option<Range<usize>>,
-    value: Range<usize>,
+    pub(crate) timestamp: i64,
+    pub(crate) content: RawContent,
+    pub(crate) path: Option<Range<usize>>,
+    pub(crate) value: Range<usize>,
 }
 
 impl RawCell {
@@ -342,22 +341,22 @@ impl Codec {
         read().map_err(within)
     }
 
-    fn timestamp(&self, input: &mut Input<'_>) -> Result<i64, Fault> {
+    pub(crate) fn timestamp(&self, input: &mut Input<'_>) -> Result<i64, Fault> {
         Ok(self.min_timestamp.wrapping_add(input.vint()? as i64))
     }
 
-    fn local_deletion_time(&self, input: &mut Input<'_>) -> Result<i64, Fault> {
+    pub(crate) fn local_deletion_time(&self, input: &mut Input<'_>) -> Result<i64, Fault> {
         let time = self.min_local_deletion_time.wrapping_add(input.vint()? as i64);
         // 32 bits: `oa` and `da` write times from 2038 on as negative ones.
-        Ok(if self.version.is_5() { i64::from(time as u32) } else { i64::from(time as i32) })
+        Ok(if self.version.is_cassandra_5() { i64::from(time as u32) } else { i64::from(time as i32) })
     }
 
-    fn ttl(&self, input: &mut Input<'_>) -> Result<i32, Fault> {
+    pub(crate) fn ttl(&self, input: &mut Input<'_>) -> Result<i32, Fault> {
         let ttl = self.min_ttl.wrapping_add(input.vint()? as i64);
         i32::try_from(ttl).ok().filter(|ttl| *ttl > 0).map_or_else(|| input.invalid("a time to live"), Ok)
     }
 
-    fn deletion(&self, input: &mut Input<'_>) -> Result<Deletion, Fault> {
+    pub(crate) fn deletion(&self, input: &mut Input<'_>) -> Result<Deletion, Fault> {
         let timestamp = self.timestamp(input)?;
         let local_deletion_time = self.local_deletion_time(input)?;
         Ok(if timestamp == NO_TIMESTAMP { Deletion::LIVE } else { Deletion { timestamp, local_deletion_time } })
@@ -448,7 +447,7 @@ impl Codec {
     }
 
     /// A cell; its column is not set.
-    fn read_cell(
+    pub(crate) fn read_cell(
         &self,
         input: &mut Input<'_>,
         body_len: usize,
@@ -502,21 +501,21 @@ impl Codec {
 }
 
 /// The end of bytes inside of a body is not the end of what was brought.
-fn within(fault: Fault) -> Fault {
+pub(crate) fn within(fault: Fault) -> Fault {
     match fault.problem {
         Problem::Truncated => Fault::invalid(fault.offset, "a row of its length"),
         _ => fault,
     }
 }
 
-fn body<'a>(input: &mut Input<'a>, len: usize) -> Result<Input<'a>, Fault> {
+pub(crate) fn body<'a>(input: &mut Input<'a>, len: usize) -> Result<Input<'a>, Fault> {
     let offset = input.offset();
     Ok(Input::new(input.bytes(len)?, offset))
 }
 
 /// A deletion that stands alone: of a partition, and of an index entry that is inside of a range tombstone.
 pub(crate) fn read_deletion(version: Version, input: &mut Input<'_>) -> Result<Deletion, Fault> {
-    if !version.is_5() {
+    if !version.is_cassandra_5() {
         let local_deletion_time = i64::from(input.i32()?);
         let timestamp = input.i64()?;
         return Ok(if timestamp == NO_TIMESTAMP {
@@ -539,7 +538,7 @@ pub(crate) fn read_deletion(version: Version, input: &mut Input<'_>) -> Result<D
 
 /// Appends a deletion in the form of [`read_deletion`].
 pub(crate) fn push_deletion(version: Version, deletion: Deletion, out: &mut Vec<u8>) {
-    if !version.is_5() {
+    if !version.is_cassandra_5() {
         let time = deletion.local_deletion_time.min(version.deletion_time_max());
         let time = if deletion.is_live() { NB_NO_DELETION_TIME } else { time };
         out.extend_from_slice(&(time as i32).to_be_bytes());
@@ -577,7 +576,7 @@ fn places(columns: &[HeaderColumn], kind: ColumnKind, table: &Table) -> Vec<Plac
 }
 
 /// Fills `present` with the indexes of the columns that a row has.
-fn read_subset(input: &mut Input<'_>, columns: usize, present: &mut Vec<u16>) -> Result<(), Fault> {
+pub(crate) fn read_subset(input: &mut Input<'_>, columns: usize, present: &mut Vec<u16>) -> Result<(), Fault> {
     let start = *input;
     present.clear();
     let encoded = input.vint()?;

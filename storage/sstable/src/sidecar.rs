@@ -27,7 +27,7 @@ const VERSION: u16 = 1;
 
 /// The checksums of a component.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Pages {
+pub struct PageChecksums {
     /// The component.
     pub component: Component,
     /// Its bytes.
@@ -36,11 +36,11 @@ pub struct Pages {
     pub crcs: Vec<u32>,
 }
 
-impl Pages {
+impl PageChecksums {
     /// Of all bytes of a component.
-    pub fn of(component: Component, bytes: &[u8]) -> Pages {
+    pub fn of(component: Component, bytes: &[u8]) -> PageChecksums {
         let crcs = bytes.chunks(PAGE_BYTES).map(crc32fast::hash).collect();
-        Pages { component, len: bytes.len() as u64, crcs }
+        PageChecksums { component, len: bytes.len() as u64, crcs }
     }
 }
 
@@ -52,7 +52,7 @@ pub struct Sidecar {
     /// By this map.
     pub map: ShardMap,
     /// The other components, once each.
-    pub components: Vec<Pages>,
+    pub components: Vec<PageChecksums>,
 }
 
 impl Sidecar {
@@ -94,7 +94,7 @@ impl Sidecar {
         self.components.is_empty()
     }
 
-    fn pages(&self, component: Component) -> Option<&Pages> {
+    fn pages(&self, component: Component) -> Option<&PageChecksums> {
         self.components.iter().find(|pages| pages.component == component)
     }
 
@@ -142,7 +142,7 @@ fn parse(bytes: &[u8]) -> Result<Sidecar, Fault> {
     if shard >= map.shards || map.ignore_msb >= 64 {
         return input.invalid("a shard of its map");
     }
-    let mut components: Vec<Pages> = Vec::new();
+    let mut components: Vec<PageChecksums> = Vec::new();
     for _ in 0..input.u8()? {
         let len = input.u8()?;
         let name = std::str::from_utf8(input.bytes(len.into())?).ok().and_then(Component::parse);
@@ -152,7 +152,7 @@ fn parse(bytes: &[u8]) -> Result<Sidecar, Fault> {
         let len = input.u64()?;
         let count = input.count(len.div_ceil(PAGE_BYTES as u64), 4)?;
         let crcs = (0..count).map(|_| input.u32()).collect::<Result<_, Fault>>()?;
-        components.push(Pages { component, len, crcs });
+        components.push(PageChecksums { component, len, crcs });
     }
     if !input.is_empty() {
         return input.invalid("the end");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     fn sample(data: &[u8]) -> Sidecar {
-        let components = vec![Pages::of(Component::Data, data), Pages::of(Component::Rows, &[])];
+        let components = vec![PageChecksums::of(Component::Data, data), PageChecksums::of(Component::Rows, &[])];
         Sidecar { shard: 3, map: ShardMap::new(8), components }
     }
 

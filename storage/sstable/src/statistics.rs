@@ -11,23 +11,23 @@
 //! Invariants: what was parsed is written again byte by byte.
 
 mod cardinality;
+mod clustering_bounds;
+mod clustering_values;
 mod collector;
-mod covered;
 mod drop_times;
-mod encoding;
-mod figures;
+mod encoding_stats;
 mod header;
 mod histogram;
-mod values;
+mod stats_component;
 
+pub use clustering_bounds::{ClusteringBound, ClusteringBounds};
+pub(crate) use clustering_values::{push_values, read_values};
 pub(crate) use collector::Collector;
-pub use covered::{Covered, CoveredBound};
 pub use drop_times::DROP_TIMES_MAX;
-pub use encoding::EncodingStats;
-pub use figures::{LogPosition, Statistics};
+pub use encoding_stats::EncodingStats;
 pub use header::{CLASS_BYTES_MAX, COLUMNS_MAX, FieldType, Header, HeaderColumn};
 pub use histogram::{BUCKETS_MAX, Histogram};
-pub(crate) use values::{push_values, read_values};
+pub use stats_component::{LogPosition, Statistics};
 
 use crate::Error;
 use crate::descriptor::{Component, Descriptor, Version};

@@ -29,7 +29,7 @@ use crate::descriptor::{Component, Descriptor, write_toc};
 use crate::filter::{Filter, KeyHash};
 use crate::input::{Fault, Problem};
 use crate::row_codec::{BoundKind, END_OF_PARTITION, Encoder, push_deletion};
-use crate::sidecar::{Pages, Sidecar};
+use crate::sidecar::{PageChecksums, Sidecar};
 use crate::statistics::{Collector, Metadata};
 use data::{Data, WrittenData};
 use index::Index;
@@ -45,7 +45,7 @@ use std::sync::Arc;
 
 /// What an SSTable consists of once everything is written.
 #[derive(Debug)]
-pub struct Finished {
+pub struct FinishedSstable {
     /// Components in the order in which they are to be written, TOC.txt last. Of those that [`Builder::drain`] gives it is
     /// the rest, to be appended; of the others everything.
     pub components: Vec<(Component, Vec<u8>)>,
@@ -101,7 +101,7 @@ impl Builder {
             collector: Collector::new(version),
             data: Data::new(options.compression.as_ref()),
             index: Index::new(version, &options),
-            filter: Filter::new(options.keys, options.filter_chance),
+            filter: Filter::new(options.expected_partitions, options.filter_chance),
             descriptor,
             table,
             options,
@@ -342,14 +342,14 @@ impl Builder {
     }
 
     /// Bytes in memory that [`Builder::drain`] would give.
-    pub fn waiting(&mut self) -> usize {
-        self.data.waiting() + self.index.outs().map(|(_, out)| out.waiting()).sum::<usize>()
+    pub fn pending_bytes(&mut self) -> usize {
+        self.data.pending_bytes() + self.index.outs().map(|(_, out)| out.pending_bytes()).sum::<usize>()
     }
 
     /// The components that [`Builder::drain`] would give bytes of.
-    pub fn waiting_components(&mut self) -> impl Iterator<Item = Component> + use<> {
-        let data = (self.data.waiting() > 0).then_some(Component::Data);
-        let indexes = self.index.outs().filter(|(_, out)| out.waiting() > 0).map(|(component, _)| component);
+    pub fn pending_components(&mut self) -> impl Iterator<Item = Component> + use<> {
+        let data = (self.data.pending_bytes() > 0).then_some(Component::Data);
+        let indexes = self.index.outs().filter(|(_, out)| out.pending_bytes() > 0).map(|(component, _)| component);
         Vec::from_iter(data.into_iter().chain(indexes)).into_iter()
     }
 
@@ -363,7 +363,7 @@ impl Builder {
     ///
     /// # Errors
     /// A chunk that could not be compressed.
-    pub fn finish(self) -> Result<Finished, Error> {
+    pub fn finish(self) -> Result<FinishedSstable, Error> {
         assert!(self.partition.is_none(), "the last partition ends before the file");
         let fault = |problem| Fault { offset: 0, problem }.in_file(&self.descriptor, Component::Data);
         if let Some(problem) = self.failed {
@@ -392,7 +392,7 @@ impl Builder {
         names.push(Component::Toc);
         names.extend(self.options.owner.map(|_| Component::Helenus));
         let toc = (Component::Toc, write_toc(&names));
-        sums.extend(whole.iter().chain([&toc]).map(|(component, bytes)| Pages::of(*component, bytes)));
+        sums.extend(whole.iter().chain([&toc]).map(|(component, bytes)| PageChecksums::of(*component, bytes)));
         let mut lens: Vec<(Component, u64)> = sums.iter().map(|pages| (pages.component, pages.len)).collect();
         if let Some((shard, map)) = self.options.owner {
             let bytes = Sidecar { shard, map, components: sums }.write();
@@ -401,6 +401,6 @@ impl Builder {
         }
         whole.push(toc);
         components.append(&mut whole);
-        Ok(Finished { components, lens, metadata, data_len, partitions: self.partitions })
+        Ok(FinishedSstable { components, lens, metadata, data_len, partitions: self.partitions })
     }
 }

@@ -4,9 +4,9 @@ use super::Failure;
 use bytes::Bytes;
 use model::TableId;
 use runtime::blocking::{self, BlockingFile};
-use sstable::reader::{Parts, Reader};
-use sstable::row_codec::raw::{Item, Progress, Walker};
+use sstable::reader::{ComponentBytes, Reader};
 use sstable::statistics::Metadata;
+use sstable::walker::{FileItem, WalkStep, Walker};
 use sstable::{BlockId, Component, Descriptor};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ impl Location {
         let summary = if self.descriptor.version.is_bti() { None } else { self.read(Component::Summary)? };
         let (compression_info, crc) = (self.read(Component::CompressionInfo)?, self.read(Component::Crc)?);
         let filter = self.read(Component::Filter)?;
-        let parts = Parts {
+        let parts = ComponentBytes {
             data_len: lens[0],
             statistics: &statistics,
             compression_info: compression_info.as_deref(),
@@ -134,12 +134,12 @@ pub(crate) struct Pieces<'o> {
 
 impl Pieces<'_> {
     /// The next piece; `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<Item>, Failure> {
+    pub(crate) fn next(&mut self) -> Result<Option<FileItem>, Failure> {
         loop {
             match self.walker.step()? {
-                Progress::Item(item) => return Ok(Some(item)),
-                Progress::Need(block) => self.walker.supply(block, self.opened.block(block)?),
-                Progress::End => return Ok(None),
+                WalkStep::Item(item) => return Ok(Some(item)),
+                WalkStep::Need(block) => self.walker.supply(block, self.opened.block(block)?),
+                WalkStep::End => return Ok(None),
             }
         }
     }

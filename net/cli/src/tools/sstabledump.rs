@@ -14,8 +14,8 @@ use super::{Failure, Output};
 use model::comparable::BoundSide;
 use model::row::{Deletion, Liveness};
 use model::{CqlType, Token, identifier, json as json_text};
-use sstable::row_codec::raw::{FileCell, FileColumn, FileMarker, FileRow, Item};
 use sstable::statistics::{Header, HeaderColumn};
+use sstable::walker::{FileCell, FileColumn, FileItem, FileMarker, FileRow};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
@@ -110,7 +110,7 @@ impl Dump<'_> {
         let mut pieces = self.opened.pieces();
         json.start_array()?;
         while let Some(item) = pieces.next()? {
-            if let Item::Partition { key, .. } = item {
+            if let FileItem::Partition { key, .. } = item {
                 self.key(&key, &mut json)?;
             }
         }
@@ -126,16 +126,16 @@ impl Dump<'_> {
         let mut shown = false;
         while let Some(item) = pieces.next()? {
             match item {
-                Item::Partition { key, deletion, statics, rows_at, .. } => {
+                FileItem::Partition { key, deletion, statics, rows_at, .. } => {
                     shown = self.is_shown(&key);
                     if shown {
                         self.partition(&key, deletion, statics.as_ref(), rows_at, &mut json)?;
                     }
                 }
                 _ if !shown => {}
-                Item::Row(row, at) => self.row(&row, false, at, &mut json)?,
-                Item::Marker(marker, _) => self.marker(&marker, &mut json)?,
-                Item::PartitionEnd(_) => {
+                FileItem::Row(row, at) => self.row(&row, false, at, &mut json)?,
+                FileItem::Marker(marker, _) => self.marker(&marker, &mut json)?,
+                FileItem::PartitionEnd(_) => {
                     json.end()?;
                     json.end()?;
                 }

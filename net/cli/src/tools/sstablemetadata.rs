@@ -11,7 +11,7 @@ use super::values::{KeyTypes, text_of};
 use super::{Failure, Output};
 use model::{CqlType, Token, text};
 use runtime::blocking;
-use sstable::statistics::{Covered, Header, HeaderColumn, LogPosition, Metadata, Statistics};
+use sstable::statistics::{ClusteringBounds, Header, HeaderColumn, LogPosition, Metadata, Statistics};
 use sstable::{Component, Version};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -111,7 +111,7 @@ impl Show<'_> {
         self.field("Bloom Filter FP chance", &double(metadata.filter_chance))?;
         self.times(location, statistics)?;
         self.tokens(location, &metadata, &types)?;
-        self.field("Covered clusterings", &covered(&statistics.covered, header))?;
+        self.field("Covered clusterings", &covered_clusterings(&statistics.clustering_bounds, header))?;
         let overflow = || Failure("Unable to compute ceiling for max when histogram overflowed".into());
         let ratio = statistics.droppable_ratio(self.now).ok_or_else(overflow)?;
         self.field("Estimated droppable tombstones", &double(ratio))?;
@@ -168,8 +168,8 @@ impl Show<'_> {
     }
 
     fn tokens(&mut self, location: &Location, metadata: &Metadata, types: &KeyTypes) -> Result<(), Failure> {
-        let keys = if location.descriptor.version.is_5() {
-            Some(metadata.statistics.keys.clone())
+        let keys = if location.descriptor.version.is_cassandra_5() {
+            Some(metadata.statistics.key_bounds.clone())
         } else {
             first_and_last(location)?
         };
@@ -264,10 +264,10 @@ type Keys = (Vec<u8>, Vec<u8>);
 /// First and last key of an SSTable whose Statistics.db does not have them: those of its Summary.db, if there is one.
 fn first_and_last(location: &Location) -> Result<Option<Keys>, Failure> {
     let opened = location.open()?;
-    Ok(opened.reader.keys().map(|(first, last)| (first.to_vec(), last.to_vec())))
+    Ok(opened.reader.key_bounds().map(|(first, last)| (first.to_vec(), last.to_vec())))
 }
 
-fn covered(covered: &Covered, header: &Header) -> String {
+fn covered_clusterings(bounds: &ClusteringBounds, header: &Header) -> String {
     let join = |values: &mut dyn Iterator<Item = Option<&[u8]>>| {
         let texts: Vec<String> = values
             .zip(&header.clustering)
@@ -275,13 +275,13 @@ fn covered(covered: &Covered, header: &Header) -> String {
             .collect();
         texts.join(":")
     };
-    match covered {
-        Covered::Legacy { min, max } if min.is_empty() && max.is_empty() => "ALL".into(),
-        Covered::Legacy { min, max } => {
+    match bounds {
+        ClusteringBounds::Legacy { min, max } if min.is_empty() && max.is_empty() => "ALL".into(),
+        ClusteringBounds::Legacy { min, max } => {
             let some = |values: &[Vec<u8>]| join(&mut values.iter().map(|value| Some(&value[..])));
             format!("[{}, {}]", some(min), some(max))
         }
-        Covered::Slice { start, end, .. } => {
+        ClusteringBounds::Slice { start, end, .. } => {
             const INCLUSIVE_START: u8 = 1;
             const INCLUSIVE_END: u8 = 6;
             let open = if start.kind == INCLUSIVE_START { '[' } else { '(' };

@@ -12,7 +12,7 @@ use super::{Failure, Output};
 use model::DecoratedKey;
 use model::key::Token;
 use server::admin::figures::memory_size;
-use sstable::row_codec::raw::Item;
+use sstable::walker::FileItem;
 use sstable::{Component, Version};
 
 /// Bytes of Data.db that are read at once for the digest.
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &[String], output: &mut Output<'_>) -> Result<u8, F
     for directory in directories {
         for location in sstables(&directory)? {
             let mut verify = Verify { location: &location, name: name(&location), output, asked: &asked };
-            if *latest && !location.descriptor.version.is_5() {
+            if *latest && !location.descriptor.version.is_cassandra_5() {
                 sound = false;
                 verify.is_old()?;
                 continue;
@@ -230,7 +230,7 @@ impl Verify<'_, '_> {
         let (mut count, mut begins, mut previous) = (0u64, 0u64, None::<DecoratedKey>);
         while let Some(item) = pieces.next()? {
             match item {
-                Item::Partition { key, start, .. } => {
+                FileItem::Partition { key, start, .. } => {
                     self.detail(&format!("Reading row at {start}"))?;
                     let key = DecoratedKey::new(&key);
                     let ranges = &self.asked.ranges;
@@ -246,7 +246,7 @@ impl Verify<'_, '_> {
                     begins = start;
                     previous = Some(key);
                 }
-                Item::PartitionEnd(end) => {
+                FileItem::PartitionEnd(end) => {
                     count += 1;
                     let key = previous.as_ref().map(|key| &key.key[..]).unwrap_or_default();
                     let size = memory_size(end.saturating_sub(begins + 2 + key.len() as u64));
@@ -254,7 +254,7 @@ impl Verify<'_, '_> {
                     self.detail(&line)?;
                     self.detail(&format!("Row {count} at {begins} valid, moving to next row at {end} "))?;
                 }
-                Item::Row(..) | Item::Marker(..) => {}
+                FileItem::Row(..) | FileItem::Marker(..) => {}
             }
         }
         Ok(count)

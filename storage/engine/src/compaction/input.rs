@@ -31,7 +31,7 @@ impl Input {
 
     /// Brings a block that a step needs.
     pub(crate) async fn bring(&mut self, need: BlockRef) -> Result<(), Error> {
-        let Some(block) = self.cursor.block_of(need) else { return Ok(()) };
+        let Some(block) = self.cursor.needed_block(need) else { return Ok(()) };
         if block.component == Component::Data {
             return self.data(block).await;
         }

@@ -239,13 +239,13 @@ fn options(inner: &Inner, job: &Job, table: &Table) -> Result<Options, Error> {
     let mut intervals: Vec<(LogPosition, LogPosition)> = Vec::new();
     for input in &job.inputs {
         let metadata = input.reader.metadata();
-        stats.header(&metadata.header);
+        stats.add_header(&metadata.header);
         kept.sstable(metadata);
         intervals.extend(&metadata.statistics.log_intervals);
     }
     let mut options = sstable_options::of(inner, table, stats, false)?;
     kept.keep(&mut options.header);
-    options.keys = job.inputs.iter().map(|input| input.partitions()).sum();
+    options.expected_partitions = job.inputs.iter().map(|input| input.partitions()).sum();
     options.log_intervals = union(intervals);
     options.level = job.level;
     Ok(options)

@@ -27,7 +27,7 @@ use model::query::{LiveRow, ReadCommand, ReadEnd, RowSink, Slice};
 use model::row::{Deletion, Liveness, RowView};
 use model::{ColumnId, DecoratedKey};
 use sstable::BlockId;
-use sstable::reader::{Cursor, Progress as Step};
+use sstable::reader::{Cursor, CursorStep};
 use std::rc::Rc;
 
 /// Whether a command of one partition asks for one row as this module reads it.
@@ -128,14 +128,14 @@ impl<'r> Search<'r> {
         loop {
             if let Some((sstable, cursor)) = &mut self.current {
                 match cursor.advance().map_err(|error| fault(sstable, error))? {
-                    Step::Need(block) => return Ok(Some((sstable.clone(), block))),
-                    Step::Fragment => {
+                    CursorStep::Need(block) => return Ok(Some((sstable.clone(), block))),
+                    CursorStep::Fragment => {
                         if let Some(fragment) = cursor.fragment() {
                             self.row.take(fragment);
                         }
                         continue;
                     }
-                    Step::End => self.current = None,
+                    CursorStep::End => self.current = None,
                 }
             }
             let Some(sstable) = self.view.sstables.get(self.next) else { return Ok(None) };

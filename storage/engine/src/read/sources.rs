@@ -75,7 +75,7 @@ impl Source {
     pub(super) fn needed(&self, need: BlockRef) -> Option<(Rc<OpenSstable>, BlockId)> {
         match self {
             Source::Memory(_) => None,
-            Source::Sstable(source) => Some((source.sstable.clone(), source.cursor.block_of(need)?)),
+            Source::Sstable(source) => Some((source.sstable.clone(), source.cursor.needed_block(need)?)),
         }
     }
 
@@ -269,9 +269,9 @@ pub(super) async fn step(
 ) -> Result<bool, Error> {
     loop {
         match cursor.advance().map_err(|error| fault(sstable, error))? {
-            sstable::reader::Progress::Fragment => return Ok(true),
-            sstable::reader::Progress::End => return Ok(false),
-            sstable::reader::Progress::Need(block) => {
+            sstable::reader::CursorStep::Fragment => return Ok(true),
+            sstable::reader::CursorStep::End => return Ok(false),
+            sstable::reader::CursorStep::Need(block) => {
                 let bytes = cache.load(sstable, block).await?;
                 cursor.supply(block, bytes);
             }

@@ -125,7 +125,7 @@ pub struct Cursor {
 
 /// What [`Cursor::advance`] came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Progress {
+pub enum CursorStep {
     /// A fragment: [`Cursor::fragment`].
     Fragment,
     /// Nothing before this block is there ([`Cursor::supply`]).
@@ -215,7 +215,7 @@ impl Cursor {
     ///
     /// # Errors
     /// Bytes that cannot be used; the same error from then on.
-    pub fn advance(&mut self) -> Result<Progress, Error> {
+    pub fn advance(&mut self) -> Result<CursorStep, Error> {
         if let Some(error) = &self.error {
             return Err(error.clone());
         }
@@ -223,10 +223,10 @@ impl Cursor {
         match self.next_event() {
             Ok(Some(event)) => {
                 self.event = Some(event);
-                Ok(Progress::Fragment)
+                Ok(CursorStep::Fragment)
             }
-            Ok(None) => Ok(Progress::End),
-            Err(stop) => self.stopped(stop).map(Progress::Need).inspect_err(|error| self.error = Some(error.clone())),
+            Ok(None) => Ok(CursorStep::End),
+            Err(stop) => self.stopped(stop).map(CursorStep::Need).inspect_err(|error| self.error = Some(error.clone())),
         }
     }
 
@@ -267,7 +267,7 @@ impl Cursor {
     }
 
     /// The block that a step asked for.
-    pub fn block_of(&self, need: BlockRef) -> Option<BlockId> {
+    pub fn needed_block(&self, need: BlockRef) -> Option<BlockId> {
         let component = *Component::ALL.get(usize::from(need.file))?;
         Some(BlockId { component, offset: need.offset })
     }
@@ -500,11 +500,11 @@ impl fragment::Cursor for Cursor {
 
     fn advance(&mut self) -> Result<fragment::Progress, Error> {
         Ok(match Cursor::advance(self)? {
-            Progress::Fragment => fragment::Progress::Fragment,
-            Progress::Need(BlockId { component, offset }) => {
+            CursorStep::Fragment => fragment::Progress::Fragment,
+            CursorStep::Need(BlockId { component, offset }) => {
                 fragment::Progress::Need(BlockRef { source: 0, file: component as u8, offset })
             }
-            Progress::End => fragment::Progress::End,
+            CursorStep::End => fragment::Progress::End,
         })
     }
 

@@ -96,7 +96,7 @@ impl Encoder {
     fn deletion(&mut self, deletion: Deletion) {
         self.timestamp(deletion.timestamp);
         if deletion.is_live() {
-            self.raw_deletion_time(if self.codec.version.is_5() { -1 } else { super::NB_NO_DELETION_TIME });
+            self.raw_deletion_time(if self.codec.version.is_cassandra_5() { -1 } else { super::NB_NO_DELETION_TIME });
         } else {
             self.local_deletion_time(deletion.local_deletion_time);
         }

@@ -4,7 +4,7 @@
 
 use super::cardinality::Cardinality;
 use super::drop_times::DropTimes;
-use super::{Covered, CoveredBound, Header, Histogram, LogPosition, Metadata, Statistics};
+use super::{ClusteringBound, ClusteringBounds, Header, Histogram, LogPosition, Metadata, Statistics};
 use crate::descriptor::Version;
 use crate::row_codec::BoundKind;
 use crate::writer::Options;
@@ -61,9 +61,9 @@ impl Edge {
     }
 
     /// The bound that covers it.
-    fn bound(&self, own: BoundKind) -> CoveredBound {
+    fn bound(&self, own: BoundKind) -> ClusteringBound {
         let values = Clustering(&self.clustering).components().map(|value| Some(value.to_vec())).collect();
-        CoveredBound { kind: self.kind.unwrap_or(own).number(), values }
+        ClusteringBound { kind: self.kind.unwrap_or(own).number(), values }
     }
 }
 
@@ -205,8 +205,8 @@ impl Collector {
         ratio: Option<f64>,
         keys: (Vec<u8>, Vec<u8>),
     ) -> Metadata {
-        let covered = self.covered(version, &options.header);
-        let live = if version.is_5() { u32::MAX } else { i32::MAX as u32 };
+        let clustering_bounds = self.clustering_bounds(version, &options.header);
+        let live = if version.is_cassandra_5() { u32::MAX } else { i32::MAX as u32 };
         let time = |time: i64| u32::try_from(time).ok().filter(|time| *time < live).unwrap_or(live);
         let intervals = &options.log_intervals;
         Metadata {
@@ -227,7 +227,7 @@ impl Collector {
                 tombstones: self.drop_times.finish(),
                 level: options.level,
                 repaired_at: options.repaired_at,
-                covered,
+                clustering_bounds,
                 legacy_counter_shards: self.legacy_counter_shards,
                 cells: self.columns,
                 rows: self.rows,
@@ -237,25 +237,25 @@ impl Collector {
                 transient: options.transient,
                 host_id: options.host_id,
                 partition_deletions: self.partition_deletions,
-                keys,
+                key_bounds: keys,
                 token_space_coverage: options.token_space_coverage,
             },
             header: options.header.clone(),
         }
     }
 
-    fn covered(&self, version: Version, header: &Header) -> Covered {
-        if !version.is_5() {
+    fn clustering_bounds(&self, version: Version, header: &Header) -> ClusteringBounds {
+        if !version.is_cassandra_5() {
             let values = |edge: &Option<Edge>| match edge {
                 None => Vec::new(),
                 Some(edge) => Clustering(&edge.clustering).components().map(<[u8]>::to_vec).collect(),
             };
-            return Covered::Legacy { min: values(&self.first), max: values(&self.last) };
+            return ClusteringBounds::Legacy { min: values(&self.first), max: values(&self.last) };
         }
-        let none = |kind: BoundKind| CoveredBound { kind: kind.number(), values: Vec::new() };
+        let none = |kind: BoundKind| ClusteringBound { kind: kind.number(), values: Vec::new() };
         let first = self.first.as_ref().map(|first| first.bound(BoundKind::InclusiveStart));
         let last = self.last.as_ref().map(|last| last.bound(BoundKind::InclusiveEnd));
-        Covered::Slice {
+        ClusteringBounds::Slice {
             classes: header.clustering.iter().map(|field| field.class.clone()).collect(),
             start: first.unwrap_or_else(|| none(BoundKind::ExclusiveStart)),
             end: last.unwrap_or_else(|| none(BoundKind::ExclusiveEnd)),

@@ -7,7 +7,7 @@ use crate::Component;
 use crate::compression::{Checksums, ChunkEncoder, CompressionParams};
 use crate::input::Problem;
 use crate::reader::PLAIN_BLOCK_BYTES;
-use crate::sidecar::Pages;
+use crate::sidecar::PageChecksums;
 
 #[derive(Debug)]
 enum Cut {
@@ -41,7 +41,7 @@ pub(super) struct Data {
 pub(super) struct WrittenData {
     /// What was not taken yet.
     pub(super) rest: Vec<u8>,
-    pub(super) pages: Pages,
+    pub(super) pages: PageChecksums,
     /// CompressionInfo.db or CRC.db.
     pub(super) chunks: (Component, Vec<u8>),
     /// Digest.crc32.
@@ -74,8 +74,8 @@ impl Data {
     }
 
     /// Bytes that can be taken.
-    pub(super) fn waiting(&self) -> usize {
-        self.out.waiting()
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.out.pending_bytes()
     }
 
     /// Where to append.
@@ -94,7 +94,7 @@ impl Data {
 
     fn cut_until(&mut self, end: usize) -> Result<(), Problem> {
         for chunk in self.plain.get(..end).unwrap_or_default().chunks(self.chunk_len) {
-            let start = self.out.waiting();
+            let start = self.out.pending_bytes();
             match &mut self.cut {
                 Cut::Plain { crcs } => {
                     self.out.extend(chunk);

@@ -21,7 +21,7 @@ pub struct Options {
     /// The chance of false positives of the filter; 1 for no filter.
     pub filter_chance: f64,
     /// How many partitions the filter is for.
-    pub keys: u64,
+    pub expected_partitions: u64,
     /// Bytes of a block of the row index; `None` for the format's own.
     pub row_index_bytes: Option<usize>,
     /// Entries of Index.db between two of Summary.db.
@@ -54,7 +54,7 @@ impl Options {
             header: Header::of(table, stats),
             compression: CompressionParams::of(&table.options.compression)?,
             filter_chance: table.options.bloom_filter_fp_chance,
-            keys: 0,
+            expected_partitions: 0,
             row_index_bytes: None,
             min_index_interval: u32::try_from(table.options.min_index_interval).unwrap_or(1).max(1),
             owner: None,

@@ -2,7 +2,7 @@
 //!
 //! Invariants: places are those in the file, whatever was taken; every byte is summed once, when it is taken.
 
-use crate::sidecar::{PAGE_BYTES, Pages};
+use crate::sidecar::{PAGE_BYTES, PageChecksums};
 use crate::{Component, trie};
 
 /// See the module.
@@ -25,7 +25,7 @@ impl Out {
     }
 
     /// Bytes that can be taken.
-    pub(crate) fn waiting(&self) -> usize {
+    pub(crate) fn pending_bytes(&self) -> usize {
         self.bytes.len()
     }
 
@@ -60,7 +60,7 @@ impl Out {
     }
 
     /// The rest, and the checksums of everything.
-    pub(crate) fn finish(mut self, component: Component) -> (Vec<u8>, Pages) {
+    pub(crate) fn finish(mut self, component: Component) -> (Vec<u8>, PageChecksums) {
         self.sums.add(&self.bytes);
         (self.bytes, self.sums.finish(component))
     }
@@ -88,11 +88,11 @@ impl PageSums {
         }
     }
 
-    fn finish(mut self, component: Component) -> Pages {
+    fn finish(mut self, component: Component) -> PageChecksums {
         if !self.len.is_multiple_of(PAGE_BYTES as u64) {
             self.crcs.push(self.page.finalize());
         }
-        Pages { component, len: self.len, crcs: self.crcs }
+        PageChecksums { component, len: self.len, crcs: self.crcs }
     }
 }
 
@@ -108,13 +108,13 @@ mod tests {
             let mut taken = Vec::new();
             for piece in bytes.chunks(step) {
                 out.extend(piece);
-                assert_eq!(out.waiting(), piece.len());
+                assert_eq!(out.pending_bytes(), piece.len());
                 out.drain(|bytes| taken.extend_from_slice(bytes));
                 assert_eq!(out.len(), taken.len() as u64);
             }
             let (rest, pages) = out.finish(Component::Rows);
             assert!(rest.is_empty());
-            assert_eq!(pages, Pages::of(Component::Rows, &bytes));
+            assert_eq!(pages, PageChecksums::of(Component::Rows, &bytes));
             assert_eq!(taken, bytes);
         }
     }

@@ -12,7 +12,7 @@ use model::{DecoratedKey, Table};
 use sstable::compression::{CompressionParams, Compressor};
 use sstable::sidecar::Sidecar;
 use sstable::statistics::EncodingStats;
-use sstable::writer::{Builder, Finished, Options};
+use sstable::writer::{Builder, FinishedSstable, Options};
 use sstable::{BlockId, Component, Descriptor, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ fn random(table: &Table, below: &mut impl FnMut(u64) -> u64) -> Partitions {
     partitions
 }
 
-fn write(descriptor: &Descriptor, table: &Arc<Table>, partitions: &Partitions, options: Options) -> Finished {
+fn write(descriptor: &Descriptor, table: &Arc<Table>, partitions: &Partitions, options: Options) -> FinishedSstable {
     let mut builder = Builder::new(descriptor.clone(), table.clone(), options);
     for (key, (deletion, items)) in partitions {
         builder.start_partition(&key.key, *deletion);
@@ -98,16 +98,16 @@ fn write(descriptor: &Descriptor, table: &Arc<Table>, partitions: &Partitions, o
 fn stats(partitions: &Partitions) -> EncodingStats {
     let mut stats = EncodingStats::default();
     for (deletion, items) in partitions.values() {
-        stats.deletion(*deletion);
+        stats.add_deletion(*deletion);
         items.values().for_each(|(_, item)| match item {
-            Item::Row(blob) => stats.row(RowView::trusted(blob)),
-            Item::Marker(deletion) => stats.deletion(*deletion),
+            Item::Row(blob) => stats.add_row(RowView::trusted(blob)),
+            Item::Marker(deletion) => stats.add_deletion(*deletion),
         });
     }
     stats
 }
 
-fn files(finished: &Finished) -> BTreeMap<&'static str, &[u8]> {
+fn files(finished: &FinishedSstable) -> BTreeMap<&'static str, &[u8]> {
     finished.components.iter().map(|(component, bytes)| (component.name(), &bytes[..])).collect()
 }
 
@@ -149,7 +149,7 @@ fn what_is_written_is_read() {
         for version in VERSIONS {
             let descriptor = Descriptor { version, id: "1".into() };
             let mut options = Options::of(&table, stats(&partitions)).expect("options");
-            options.keys = partitions.len() as u64;
+            options.expected_partitions = partitions.len() as u64;
             options.row_index_bytes = Some(64 << below(6));
             options.owner = Some((1, ShardMap::new(3)));
             options.min_index_interval = 1 + below(5) as u32;
@@ -195,7 +195,7 @@ impl IntoParams for Compressor {
 }
 
 /// Every byte of every component is covered.
-fn check_sidecar(sstable: &Sstable<'_>, finished: &Finished) {
+fn check_sidecar(sstable: &Sstable<'_>, finished: &FinishedSstable) {
     let bytes = sstable.part("Helenus.db").expect("there");
     let sidecar = Sidecar::open(&sstable.descriptor, bytes).expect("opens");
     assert_eq!((sidecar.shard, sidecar.map), (1, ShardMap::new(3)));
@@ -223,7 +223,7 @@ fn what_holds_nothing_is_left_out() {
     builder.row(Clustering(&clustering), RowView::parse(&[0]).expect("an empty row"));
     builder.marker(Clustering(&[]), BoundSide::Before, Deletion::LIVE);
     builder.end_partition();
-    assert_eq!((builder.partitions(), builder.data_len(), builder.waiting()), (0, 0, 0));
+    assert_eq!((builder.partitions(), builder.data_len(), builder.pending_bytes()), (0, 0, 0));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::archive::Files;
 use bytes::Bytes;
-use sstable::reader::{Cursor, Parts, Progress, Reader};
+use sstable::reader::{ComponentBytes, Cursor, CursorStep, Reader};
 use sstable::sidecar::{PAGE_BYTES, Sidecar};
 use sstable::{BlockId, Component, Descriptor, Error, Version};
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ impl<'f> Sstable<'f> {
         }
         let bti = self.descriptor.version == Version::Da;
         let len = |name| self.part(name).map_or(0, <[u8]>::len) as u64;
-        let parts = Parts {
+        let parts = ComponentBytes {
             data_len: len("Data.db"),
             statistics: self.part("Statistics.db").unwrap_or_default(),
             compression_info: self.part("CompressionInfo.db"),
@@ -107,9 +107,9 @@ impl Driver<'_, '_> {
     pub(crate) fn next(&mut self) -> Result<bool, Error> {
         loop {
             match self.cursor.advance()? {
-                Progress::Need(block) => self.bring(block)?,
-                Progress::Fragment => return Ok(true),
-                Progress::End => return Ok(false),
+                CursorStep::Need(block) => self.bring(block)?,
+                CursorStep::Fragment => return Ok(true),
+                CursorStep::End => return Ok(false),
             }
         }
     }

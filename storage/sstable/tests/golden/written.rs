@@ -8,7 +8,7 @@ use model::Table;
 use model::key::{ShardMap, TokenRange};
 use sstable::compression::CompressionParams;
 use sstable::statistics::{EncodingStats, Header, HeaderColumn, Metadata};
-use sstable::writer::{Builder, Finished, Options};
+use sstable::writer::{Builder, FinishedSstable, Options};
 use sstable::{Component, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) fn written(
     sstable: &Sstable<'_>,
     owner: Option<(u16, ShardMap)>,
     table: Option<Arc<Table>>,
-) -> (Finished, Metadata) {
+) -> (FinishedSstable, Metadata) {
     let bytes = sstable.part("Statistics.db").expect("there");
     let metadata = Metadata::open(&sstable.descriptor, bytes).expect("opens");
     let as_is = table.is_none();
@@ -35,7 +35,7 @@ pub(crate) fn written(
     let reader = sstable.open(&table);
     let statistics = &metadata.statistics;
     let mut stats = EncodingStats::default();
-    stats.header(&metadata.header);
+    stats.add_header(&metadata.header);
     let mut options = Options::of(&table, stats).expect("options");
     if as_is {
         options.header = metadata.header.clone();
@@ -44,7 +44,7 @@ pub(crate) fn written(
     options.filter_chance = metadata.filter_chance;
     let mut keys = Database::default();
     keys.read(&mut sstable.driver(reader.scan(TokenRange::FULL))).expect("reads");
-    options.keys = keys.partitions.len() as u64;
+    options.expected_partitions = keys.partitions.len() as u64;
     options.min_index_interval = reader.index_interval().unwrap_or(128);
     options.row_index_bytes = row_index_bytes(name);
     options.owner = owner;
@@ -58,7 +58,7 @@ pub(crate) fn written(
     let mut drained: BTreeMap<Component, Vec<u8>> = BTreeMap::new();
     while driver.next().expect("reads") {
         builder.fragment(&driver.cursor.fragment().expect("a fragment"));
-        if builder.waiting() > 10_000 {
+        if builder.pending_bytes() > 10_000 {
             builder.drain(|component, bytes| drained.entry(component).or_default().extend_from_slice(bytes));
         }
     }

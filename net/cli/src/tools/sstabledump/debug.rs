@@ -6,8 +6,8 @@ use crate::tools::{Failure, Output};
 use model::row::{Deletion, NO_DELETION_TIME, NO_TIMESTAMP};
 use model::{CqlType, text};
 use sstable::row_codec::BoundKind;
-use sstable::row_codec::raw::{FileCell, FileColumn, FileMarker, FileRow, Item};
 use sstable::statistics::HeaderColumn;
+use sstable::walker::{FileCell, FileColumn, FileItem, FileMarker, FileRow};
 
 impl Dump<'_> {
     pub(super) fn lines(&self, output: &mut Output<'_>) -> Result<(), Failure> {
@@ -15,7 +15,7 @@ impl Dump<'_> {
         let (mut shown, mut key_text) = (false, String::new());
         while let Some(item) = pieces.next()? {
             match item {
-                Item::Partition { key, deletion, statics, rows_at, .. } => {
+                FileItem::Partition { key, deletion, statics, rows_at, .. } => {
                     shown = self.is_shown(&key);
                     key_text = self.types.text(&key);
                     if shown && !deletion.is_live() {
@@ -25,10 +25,10 @@ impl Dump<'_> {
                         writeln!(output.out, "[{key_text}]@{rows_at} {}", self.row_text(row, true))?;
                     }
                 }
-                Item::Row(row, at) if shown && !row.is_empty() => {
+                FileItem::Row(row, at) if shown && !row.is_empty() => {
                     writeln!(output.out, "[{key_text}]@{at} {}", self.row_text(&row, false))?;
                 }
-                Item::Marker(marker, at) if shown => {
+                FileItem::Marker(marker, at) if shown => {
                     writeln!(output.out, "[{key_text}]@{at} {}", self.marker_text(&marker))?;
                 }
                 _ => {}

@@ -7,7 +7,7 @@ use super::{Show, byte_count};
 use crate::tools::Failure;
 use crate::tools::files::Location;
 use crate::tools::values::KeyTypes;
-use sstable::row_codec::raw::{FileRow, Item};
+use sstable::walker::{FileItem, FileRow};
 
 /// How many partitions each list has.
 const LEADERS: usize = 5;
@@ -68,7 +68,7 @@ pub(super) fn show(location: &Location, types: &KeyTypes, show: &mut Show<'_>) -
     let mut progress = false;
     while let Some(item) = pieces.next()? {
         match item {
-            Item::Partition { key, deletion, statics, .. } => {
+            FileItem::Partition { key, deletion, statics, .. } => {
                 partitions += 1;
                 current = Partition { key, tombstones: u64::from(!deletion.is_live()), ..Partition::default() };
                 if let Some(row) = statics {
@@ -76,7 +76,7 @@ pub(super) fn show(location: &Location, types: &KeyTypes, show: &mut Show<'_>) -
                     current.bytes += row_bytes(&row);
                 }
             }
-            Item::Row(row, _) => {
+            FileItem::Row(row, _) => {
                 current.rows += 1;
                 current.bytes += row_bytes(&row);
                 for cell in row.columns.iter().flat_map(|column| &column.cells) {
@@ -89,8 +89,8 @@ pub(super) fn show(location: &Location, types: &KeyTypes, show: &mut Show<'_>) -
                     current.tombstones += u64::from(cell.is_tombstone());
                 }
             }
-            Item::Marker(..) => current.tombstones += 1,
-            Item::PartitionEnd(_) => {
+            FileItem::Marker(..) => current.tombstones += 1,
+            FileItem::PartitionEnd(_) => {
                 rows += current.rows;
                 tombstones += current.tombstones;
                 widest.add(current.rows, &current.key);

@@ -7,7 +7,7 @@ use crate::input::{Fault, Input, push_vint};
 
 /// A bound of a slice of clusterings.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CoveredBound {
+pub struct ClusteringBound {
     /// The kind's number, as in markers of Data.db.
     pub kind: u8,
     /// The first values of a clustering; `None` for null.
@@ -16,7 +16,7 @@ pub struct CoveredBound {
 
 /// What bounds the clusterings of an SSTable.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Covered {
+pub enum ClusteringBounds {
     /// Smallest and largest value of each clustering column (`nb`).
     Legacy {
         /// Smallest.
@@ -29,13 +29,13 @@ pub enum Covered {
         /// The clustering classes.
         classes: Vec<String>,
         /// The start.
-        start: CoveredBound,
+        start: ClusteringBound,
         /// The end.
-        end: CoveredBound,
+        end: ClusteringBound,
     },
 }
 
-fn covered_bound(input: &mut Input<'_>, lens: &[Option<usize>]) -> Result<CoveredBound, Fault> {
+fn clustering_bound(input: &mut Input<'_>, lens: &[Option<usize>]) -> Result<ClusteringBound, Fault> {
     let kind = input.u8()?;
     let count = input.u16()? as usize;
     let Some(lens) = lens.get(..count) else { return input.invalid("a bound of the clustering") };
@@ -44,12 +44,12 @@ fn covered_bound(input: &mut Input<'_>, lens: &[Option<usize>]) -> Result<Covere
         values.push(value.map(<[u8]>::to_vec));
         Ok(())
     })?;
-    Ok(CoveredBound { kind, values })
+    Ok(ClusteringBound { kind, values })
 }
 
-impl Covered {
-    pub(super) fn parse(input: &mut Input<'_>, version: Version) -> Result<Covered, Fault> {
-        if !version.is_5() {
+impl ClusteringBounds {
+    pub(super) fn parse(input: &mut Input<'_>, version: Version) -> Result<ClusteringBounds, Fault> {
+        if !version.is_cassandra_5() {
             let mut lists = [Vec::new(), Vec::new()];
             for list in &mut lists {
                 let count = input.u32()?;
@@ -58,7 +58,7 @@ impl Covered {
                 }
             }
             let [min, max] = lists;
-            return Ok(Covered::Legacy { min, max });
+            return Ok(ClusteringBounds::Legacy { min, max });
         }
         let count = column_count(input)?;
         let (mut classes, mut lens) = (Vec::new(), Vec::new());
@@ -67,12 +67,16 @@ impl Covered {
             lens.push(field.fixed_len);
             classes.push(field.class);
         }
-        Ok(Covered::Slice { classes, start: covered_bound(input, &lens)?, end: covered_bound(input, &lens)? })
+        Ok(ClusteringBounds::Slice {
+            classes,
+            start: clustering_bound(input, &lens)?,
+            end: clustering_bound(input, &lens)?,
+        })
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Covered::Legacy { min, max } => {
+            ClusteringBounds::Legacy { min, max } => {
                 for list in [min, max] {
                     out.extend_from_slice(&(list.len() as u32).to_be_bytes());
                     for value in list {
@@ -81,7 +85,7 @@ impl Covered {
                     }
                 }
             }
-            Covered::Slice { classes, start, end } => {
+            ClusteringBounds::Slice { classes, start, end } => {
                 push_vint(out, classes.len() as u64);
                 classes.iter().for_each(|class| push_bytes(out, class.as_bytes()));
                 for bound in [start, end] {

@@ -2,7 +2,7 @@
 //!
 //! Invariants: what was parsed is written again byte by byte.
 
-use super::{BUCKETS_MAX, Covered, Histogram, push_bytes};
+use super::{BUCKETS_MAX, ClusteringBounds, Histogram, push_bytes};
 use crate::descriptor::Version;
 use crate::input::{Fault, Input, Problem};
 
@@ -54,7 +54,7 @@ pub struct Statistics {
     /// Milliseconds, or 0.
     pub repaired_at: i64,
     /// Which clusterings there are.
-    pub covered: Covered,
+    pub clustering_bounds: ClusteringBounds,
     /// Whether there are counter shards of old versions.
     pub legacy_counter_shards: bool,
     /// Cells.
@@ -74,7 +74,7 @@ pub struct Statistics {
     /// Whether a partition deletion is in it (`oa`, `da`).
     pub partition_deletions: bool,
     /// First and last partition key (`oa`, `da`).
-    pub keys: (Vec<u8>, Vec<u8>),
+    pub key_bounds: (Vec<u8>, Vec<u8>),
     /// Part of the ring that it covers, or NaN (`oa`, `da`).
     pub token_space_coverage: f64,
 }
@@ -113,7 +113,7 @@ impl Statistics {
             tombstones: tombstones(input, version)?,
             level: input.u32()?,
             repaired_at: input.i64()?,
-            covered: Covered::parse(input, version)?,
+            clustering_bounds: ClusteringBounds::parse(input, version)?,
             legacy_counter_shards: input.bool()?,
             cells: input.u64()?,
             rows: input.u64()?,
@@ -127,13 +127,13 @@ impl Statistics {
             pending_repair: optional_uuid(input)?,
             transient: input.bool()?,
             host_id: optional_uuid(input)?,
-            partition_deletions: version.is_5() && input.bool()?,
-            keys: if version.is_5() {
+            partition_deletions: version.is_cassandra_5() && input.bool()?,
+            key_bounds: if version.is_cassandra_5() {
                 (input.vint_bytes()?.to_vec(), input.vint_bytes()?.to_vec())
             } else {
                 Default::default()
             },
-            token_space_coverage: if version.is_5() { input.f64()? } else { f64::NAN },
+            token_space_coverage: if version.is_cassandra_5() { input.f64()? } else { f64::NAN },
         })
     }
 
@@ -149,7 +149,7 @@ impl Statistics {
         out.extend_from_slice(&self.max_ttl.to_be_bytes());
         out.extend_from_slice(&self.compression_ratio.to_be_bytes());
         let count = self.tombstones.len() as u32;
-        if version.is_5() {
+        if version.is_cassandra_5() {
             out.extend_from_slice(&count.to_be_bytes());
             out.extend_from_slice(&count.to_be_bytes());
             for (time, count) in &self.tombstones {
@@ -166,7 +166,7 @@ impl Statistics {
         }
         out.extend_from_slice(&self.level.to_be_bytes());
         out.extend_from_slice(&self.repaired_at.to_be_bytes());
-        self.covered.write(out);
+        self.clustering_bounds.write(out);
         out.push(self.legacy_counter_shards.into());
         out.extend_from_slice(&self.cells.to_be_bytes());
         out.extend_from_slice(&self.rows.to_be_bytes());
@@ -179,10 +179,10 @@ impl Statistics {
         push_optional_uuid(out, self.pending_repair);
         out.push(self.transient.into());
         push_optional_uuid(out, self.host_id);
-        if version.is_5() {
+        if version.is_cassandra_5() {
             out.push(self.partition_deletions.into());
-            push_bytes(out, &self.keys.0);
-            push_bytes(out, &self.keys.1);
+            push_bytes(out, &self.key_bounds.0);
+            push_bytes(out, &self.key_bounds.1);
             out.extend_from_slice(&self.token_space_coverage.to_be_bytes());
             out.resize(out.len() + PADDING_PER_BUCKET * self.tombstones.len(), 0);
         }
@@ -197,7 +197,7 @@ fn tombstones(input: &mut Input<'_>, version: Version) -> Result<Vec<(i64, i64)>
     }
     (0..input.count(count as u64, 12)?)
         .map(|_| {
-            Ok(if version.is_5() {
+            Ok(if version.is_cassandra_5() {
                 (input.i64()?, i64::from(input.u32()?))
             } else {
                 (input.f64()? as i64, input.i64()?)

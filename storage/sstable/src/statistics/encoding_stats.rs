@@ -16,59 +16,59 @@ pub struct EncodingStats {
 }
 
 impl EncodingStats {
-    fn timestamp(&mut self, timestamp: i64) {
+    fn add_timestamp(&mut self, timestamp: i64) {
         self.min_timestamp = Some(self.min_timestamp.map_or(timestamp, |min| min.min(timestamp)));
     }
 
-    fn local_deletion_time(&mut self, time: i64) {
+    fn add_local_deletion_time(&mut self, time: i64) {
         self.min_local_deletion_time = Some(self.min_local_deletion_time.map_or(time, |min| min.min(time)));
     }
 
-    fn ttl(&mut self, ttl: i32) {
+    fn add_ttl(&mut self, ttl: i32) {
         self.min_ttl = Some(self.min_ttl.map_or(ttl, |min| min.min(ttl)));
     }
 
-    /// Takes a deletion in.
-    pub fn deletion(&mut self, deletion: Deletion) {
+    /// Lowers the minima to those of a deletion; a live one changes nothing.
+    pub fn add_deletion(&mut self, deletion: Deletion) {
         if !deletion.is_live() {
-            self.timestamp(deletion.timestamp);
-            self.local_deletion_time(deletion.local_deletion_time);
+            self.add_timestamp(deletion.timestamp);
+            self.add_local_deletion_time(deletion.local_deletion_time);
         }
     }
 
-    /// Takes a row in.
-    pub fn row(&mut self, row: RowView<'_>) {
-        self.deletion(row.deletion());
+    /// Lowers the minima to those of a row's liveness, deletion and cells.
+    pub fn add_row(&mut self, row: RowView<'_>) {
+        self.add_deletion(row.deletion());
         if let Some(liveness) = row.liveness() {
-            self.timestamp(liveness.timestamp);
+            self.add_timestamp(liveness.timestamp);
             if let Some((ttl, end)) = liveness.expiry {
-                self.ttl(ttl);
-                self.local_deletion_time(end);
+                self.add_ttl(ttl);
+                self.add_local_deletion_time(end);
             }
         }
         for cell in row.cells() {
-            self.timestamp(cell.timestamp);
+            self.add_timestamp(cell.timestamp);
             match cell.content {
                 CellContent::Live(_) | CellContent::Counter(_) => {}
                 CellContent::Expiring { ttl, local_deletion_time, .. } => {
-                    self.ttl(ttl);
-                    self.local_deletion_time(local_deletion_time);
+                    self.add_ttl(ttl);
+                    self.add_local_deletion_time(local_deletion_time);
                 }
                 CellContent::Deleted { local_deletion_time } | CellContent::ColumnDeletion { local_deletion_time } => {
-                    self.local_deletion_time(local_deletion_time);
+                    self.add_local_deletion_time(local_deletion_time);
                 }
             }
         }
     }
 
-    /// Takes the values of another SSTable's header in.
-    pub fn header(&mut self, header: &Header) {
-        self.timestamp(header.min_timestamp);
+    /// Lowers the minima to those of another SSTable's header.
+    pub fn add_header(&mut self, header: &Header) {
+        self.add_timestamp(header.min_timestamp);
         if header.min_local_deletion_time != DELETION_TIME_EPOCH {
-            self.local_deletion_time(header.min_local_deletion_time);
+            self.add_local_deletion_time(header.min_local_deletion_time);
         }
         if let Ok(ttl @ 1..) = i32::try_from(header.min_ttl) {
-            self.ttl(ttl);
+            self.add_ttl(ttl);
         }
     }
 }

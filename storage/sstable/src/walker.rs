@@ -1,18 +1,22 @@
 //! What Data.db holds as it is written: nothing left out, nothing merged, every piece with its place. For the tools that
 //! show or check files.
 //!
-//! 1. A [`Walker`] goes over the blocks of Data.db from front to back, like a cursor: a step gives an [`Item`] or names
+//! 1. A [`Walker`] goes over the blocks of Data.db from front to back, like a cursor: a step gives an [`FileItem`] or names
 //!    the block that it needs.
 //! 2. Columns are those of the header, in the order of the file, cells in the order of their paths' type.
 //!
 //! Invariants: a step that needs a block changes nothing; after an error every step gives the same error.
 
-use super::*;
+use crate::input::{Fault, Input, Problem};
 use crate::reader::{Reader, UNFILTERED_BYTES_MAX, Window};
+use crate::row_codec::{
+    BoundKind, Codec, END_OF_PARTITION, EXTENDED, EXTENDED_SHADOWABLE, EXTENDED_STATIC, HAS_ALL_COLUMNS,
+    HAS_COMPLEX_DELETION, HAS_DELETION, HAS_TIMESTAMP, HAS_TTL, IS_MARKER, RawContent, body, read_subset, within,
+};
+use crate::statistics::read_values;
 use crate::{BlockId, Component, Error};
 use bytes::Bytes;
-use model::Token;
-use model::row::NO_DELETION_TIME;
+use model::row::{Deletion, Liveness, NO_DELETION_TIME};
 use std::sync::Arc;
 
 /// A cell as it is written.
@@ -85,7 +89,7 @@ pub struct FileMarker {
 
 /// A piece of Data.db.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Item {
+pub enum FileItem {
     /// A partition's head.
     Partition {
         /// Its serialised key.
@@ -109,9 +113,9 @@ pub enum Item {
 
 /// What a step found.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Progress {
+pub enum WalkStep {
     /// A piece.
-    Item(Item),
+    Item(FileItem),
     /// A block must be brought.
     Need(BlockId),
     /// The file ends.
@@ -159,14 +163,14 @@ impl Walker {
     ///
     /// # Errors
     /// Bytes that are malformed.
-    pub fn step(&mut self) -> Result<Progress, Error> {
+    pub fn step(&mut self) -> Result<WalkStep, Error> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
         let len = self.reader.data_len();
         self.window.forget(self.at);
         if !self.inside && self.at >= len {
-            return Ok(Progress::End);
+            return Ok(WalkStep::End);
         }
         let input = self.window.input(self.at);
         let result = match input {
@@ -182,9 +186,9 @@ impl Walker {
         };
         match result {
             Ok((item, end)) => {
-                self.inside = !matches!(item, Item::PartitionEnd(_));
+                self.inside = !matches!(item, FileItem::PartitionEnd(_));
                 self.at = end;
-                Ok(Progress::Item(item))
+                Ok(WalkStep::Item(item))
             }
             Err(fault) if fault.problem == Problem::Truncated && self.window.end_after(self.at) < len => {
                 if self.window.len() > UNFILTERED_BYTES_MAX {
@@ -192,7 +196,7 @@ impl Walker {
                 }
                 let block_len = self.reader.block_len(Component::Data);
                 let end = self.window.end_after(self.at);
-                Ok(Progress::Need(BlockId { component: Component::Data, offset: end - end % block_len }))
+                Ok(WalkStep::Need(BlockId { component: Component::Data, offset: end - end % block_len }))
             }
             Err(fault) => self.fail(fault),
         }
@@ -205,12 +209,7 @@ impl Walker {
     }
 }
 
-/// The token of a key; what orders partitions.
-pub fn token(key: &[u8]) -> Token {
-    Token::of(key)
-}
-
-fn read_head(codec: &Codec, input: &mut Input<'_>) -> Result<Item, Fault> {
+fn read_head(codec: &Codec, input: &mut Input<'_>) -> Result<FileItem, Fault> {
     let start = input.offset();
     let key = input.short_bytes()?.to_vec();
     let deletion = codec.read_partition_deletion(input)?;
@@ -227,7 +226,7 @@ fn read_head(codec: &Codec, input: &mut Input<'_>) -> Result<Item, Fault> {
             }
         }
     }
-    Ok(Item::Partition { key, deletion, statics, start, rows_at: input.offset() })
+    Ok(FileItem::Partition { key, deletion, statics, start, rows_at: input.offset() })
 }
 
 fn peek(input: &Input<'_>) -> Result<u8, Fault> {
@@ -235,20 +234,20 @@ fn peek(input: &Input<'_>) -> Result<u8, Fault> {
     ahead.u8()
 }
 
-fn read_unfiltered(codec: &Codec, input: &mut Input<'_>) -> Result<Item, Fault> {
+fn read_unfiltered(codec: &Codec, input: &mut Input<'_>) -> Result<FileItem, Fault> {
     let start = *input;
     let flags = input.u8()?;
     if flags & END_OF_PARTITION != 0 {
-        return Ok(Item::PartitionEnd(input.offset()));
+        return Ok(FileItem::PartitionEnd(input.offset()));
     }
     if flags & IS_MARKER != 0 {
-        return read_marker(codec, input).map(|marker| Item::Marker(marker, start.offset()));
+        return read_marker(codec, input).map(|marker| FileItem::Marker(marker, start.offset()));
     }
     let extended = if flags & EXTENDED != 0 { input.u8()? } else { 0 };
     if extended & !EXTENDED_SHADOWABLE != 0 || flags & (HAS_TIMESTAMP | HAS_TTL) == HAS_TTL {
         return start.invalid("flags of a row");
     }
-    read_row(codec, flags, extended, input).map(|row| Item::Row(row, start.offset()))
+    read_row(codec, flags, extended, input).map(|row| FileItem::Row(row, start.offset()))
 }
 
 fn read_clustering(codec: &Codec, input: &mut Input<'_>, count: usize) -> Result<Vec<Option<Vec<u8>>>, Fault> {
