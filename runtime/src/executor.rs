@@ -521,8 +521,8 @@ pub async fn yield_if_needed() {
 mod tests {
     use super::*;
 
-    /// Runs an executor for so many milliseconds of a clock of its own, in slices of half of one; each poll says in `cost`
-    /// how many nanoseconds it took. `at_turn` is called before every slice with the time.
+    /// Runs an executor for so many milliseconds of a clock of its own, in slices of half of one; each poll says in
+    /// `cost` how many nanoseconds it took. `at_turn` is called before every slice with the time.
     fn run(executor: &Executor, millis: u64, cost: &Cell<u64>, mut at_turn: impl FnMut(u64)) {
         let mut now = 0;
         while now < millis * 1_000_000 {

@@ -1,8 +1,8 @@
 //! Files and directories. Direct I/O: buffers, offsets and lengths are multiples of [`crate::buffer::ALIGNMENT`].
 //!
 //! A call takes an owned buffer and gives it back with the result. A write that is *durable* (`write_durable`) or is
-//! followed by a successful `sync` survives a crash; any other write may be lost, kept or torn at 512 bytes. The name of
-//! a new file is durable after `sync_dir` of its directory. A failed sync poisons the file: every later call fails.
+//! followed by a successful `sync` survives a crash; any other write may be lost, kept or torn at 512 bytes. The name
+//! of a new file is durable after `sync_dir` of its directory. A failed sync poisons the file: every later call fails.
 
 use crate::buffer::AlignedBuf;
 use crate::context::{Backend, backend};
@@ -115,9 +115,9 @@ impl File {
         done
     }
 
-    /// Sees to it that there is room for the first `len` bytes, a multiple of [`crate::buffer::ALIGNMENT`]: the file is at
-    /// least as long then, and what was never written reads as zeros. Durable after [`File::sync`]. `Unsupported` where
-    /// the file system cannot tell.
+    /// Sees to it that there is room for the first `len` bytes, a multiple of [`crate::buffer::ALIGNMENT`]: the file is
+    /// at least as long then, and what was never written reads as zeros. Durable after [`File::sync`]. `Unsupported`
+    /// where the file system cannot tell.
     pub async fn allocate(&self, len: u64) -> io::Result<()> {
         match &self.0 {
             FileInner::Uring(f) => f.allocate(len).await,
@@ -127,8 +127,8 @@ impl File {
         }
     }
 
-    /// Cuts off what filled up the last page: `len` lies less than [`crate::buffer::ALIGNMENT`] below the length. Durable
-    /// after [`File::sync`].
+    /// Cuts off what filled up the last page: `len` lies less than [`crate::buffer::ALIGNMENT`] below the length.
+    /// Durable after [`File::sync`].
     pub async fn trim(&self, len: u64) -> io::Result<()> {
         match &self.0 {
             FileInner::Uring(f) => f.trim(len).await,

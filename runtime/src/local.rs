@@ -19,8 +19,8 @@ pub fn directories(name: &str) -> Vec<PathBuf> {
 }
 
 /// Sends `request` to the process that listens at `path` and reads its answer to the end. Blocks: for programs that run
-/// no shard. `PermissionDenied` if directory or listener are not this user's, `InvalidData` if the answer is longer than
-/// `answer_bytes_max`.
+/// no shard. `PermissionDenied` if directory or listener are not this user's, `InvalidData` if the answer is longer
+/// than `answer_bytes_max`.
 pub fn exchange(path: &Path, request: &[u8], answer_bytes_max: u64) -> io::Result<Vec<u8>> {
     if let Some(directory) = path.parent() {
         local::check(directory)?;

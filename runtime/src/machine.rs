@@ -28,8 +28,8 @@ pub fn resident_memory_bytes() -> Option<u64> {
 /// Clock ticks of `/proc/PID/stat` in a second: the same on every architecture that Linux still runs on.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// CPU time, user and system, that all threads of process `pid` have used, in steps of 10 ms; `None` if there is no such
-/// process. From `/proc/PID/stat`, fields 14 and 15 (proc(5)).
+/// CPU time, user and system, that all threads of process `pid` have used, in steps of 10 ms; `None` if there is no
+/// such process. From `/proc/PID/stat`, fields 14 and 15 (proc(5)).
 pub fn process_cpu(pid: u32) -> Option<Duration> {
     let text = read_text(Path::new(&format!("/proc/{pid}/stat")), 64 << 10).ok()?;
     // The command's name may hold spaces and brackets: fields are counted from its last bracket.

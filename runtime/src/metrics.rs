@@ -1,12 +1,12 @@
-//! Figures of one shard: counters for the layers above, and what the runtime itself counts. Exporting them is the business
-//! of the layer that has a port.
+//! Figures of one shard: counters for the layers above, and what the runtime itself counts. Exporting them is the
+//! business of the layer that has a port.
 //!
-//! 1. The executor counts by class: tasks begun and ended, polls, and the time of polls, which it takes anyway to share the
-//!    core among the classes ([`crate::shares`]).
+//! 1. The executor counts by class: tasks begun and ended, polls, and the time of polls, which it takes anyway to share
+//!    the core among the classes ([`crate::shares`]).
 //! 2. [`crate::File`] counts operations by kind and class.
 //!
-//! Invariants: only the shard's own thread changes its counts, so that counting is a load and a store. In simulation polls
-//! take no time.
+//! Invariants: only the shard's own thread changes its counts, so that counting is a load and a store. In simulation
+//! polls take no time.
 
 use crate::context;
 use crate::executor::{CLASSES, Class};

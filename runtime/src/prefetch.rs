@@ -4,8 +4,8 @@
 #[cfg(target_arch = "x86_64")]
 const LINE_BYTES: usize = 64;
 
-/// Begins to bring `items` into the caches, while the caller does something else. A hint: nothing but time depends on it.
-/// Where memory is not near, a look-up that knows two places early waits once instead of twice.
+/// Begins to bring `items` into the caches, while the caller does something else. A hint: nothing but time depends on
+/// it. Where memory is not near, a look-up that knows two places early waits once instead of twice.
 #[inline]
 pub fn prefetch<T>(items: &[T]) {
     #[cfg(target_arch = "x86_64")]

@@ -34,8 +34,8 @@ impl Listener {
 
     /// Listens at a path, for programs of this user on this machine; see [`crate::local`]. The peers' addresses mean
     /// nothing, and peers of other users but root are turned away. The path goes when the listener is dropped.
-    /// `AddrInUse` if another process listens there, `PermissionDenied` if the path's directory is not the user's alone,
-    /// `Unsupported` in simulation.
+    /// `AddrInUse` if another process listens there, `PermissionDenied` if the path's directory is not the user's
+    /// alone, `Unsupported` in simulation.
     pub async fn bind_local(path: &Path) -> io::Result<Listener> {
         Ok(Listener(match backend() {
             Backend::Uring => ListenerInner::Uring(uring::socket::Listener::bind_local(path).await?),

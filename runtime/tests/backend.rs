@@ -1,7 +1,7 @@
 //! The conformance suite: one list of bodies, each run on every backend: `uring`, `glommio` and the simulator.
 //!
-//! A body runs on every shard of one node (most have one shard). What it may use is in its [`World`]: a directory, an IP
-//! address, queues between the shards, a board to leave numbers on. It must not use the system directly.
+//! A body runs on every shard of one node (most have one shard). What it may use is in its [`World`]: a directory, an
+//! IP address, queues between the shards, a board to leave numbers on. It must not use the system directly.
 
 #![allow(clippy::disallowed_types, reason = "the board is shared by the shards of a test, outside the runtime")]
 

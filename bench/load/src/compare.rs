@@ -3,8 +3,8 @@
 //! 1. The samples are the measured windows of each report.
 //! 2. Effect size: the difference of the means as a share of A's, and Cliff's delta (how much more often a window of B
 //!    exceeds one of A than the other way round, -1 to 1).
-//! 3. Confidence interval, 95%, of the difference of the means: a moving-block bootstrap, since neighbouring windows are
-//!    alike (H. R. Künsch, 1989). p: Mann-Whitney's U with the normal approximation and ties, for the reader.
+//! 3. Confidence interval, 95%, of the difference of the means: a moving-block bootstrap, since neighbouring windows
+//!    are alike (H. R. Künsch, 1989). p: Mann-Whitney's U with the normal approximation and ties, for the reader.
 //! 4. There is a difference if the interval does not hold 0. Otherwise there is none, which is a result as well.
 //!
 //! Invariants: the same files give the same output: the resampling has a fixed seed.

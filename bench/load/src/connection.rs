@@ -1,7 +1,7 @@
 //! A connection that carries load: requests under way by stream number, frames out, answers in.
 //!
-//! Invariants: a stream number is either free or has one slot taken; a request that timed out keeps its number until its
-//! answer comes, so that a late answer is never taken for another's.
+//! Invariants: a stream number is either free or has one slot taken; a request that timed out keeps its number until
+//! its answer comes, so that a late answer is never taken for another's.
 
 use crate::session::Session;
 use crate::statement::{Body, Common, Statement};

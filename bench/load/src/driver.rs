@@ -6,7 +6,8 @@
 //!    well, since they free requests.
 //! 3. At the end of each window the recorder rolls and requests that take too long are given up. The first thread
 //!    decides when the warm-up is over and so when the run ends; the others learn it from [`Shared`].
-//! 4. At the end nothing more is sent; what is under way is waited for, and arrivals that were due are counted as unsent.
+//! 4. At the end nothing more is sent; what is under way is waited for, and arrivals that were due are counted as
+//!    unsent.
 //!
 //! Invariants: no allocation per operation; the threads share nothing but the counters of [`Shared`].
 

@@ -100,8 +100,8 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Keys `first .. first + count` (at least 1) for `thread` of `threads`. `unsettled` is how many writes of this thread
-    /// may be under way at once: reads of the newest keys keep that far from the end.
+    /// Keys `first .. first + count` (at least 1) for `thread` of `threads`. `unsettled` is how many writes of this
+    /// thread may be under way at once: reads of the newest keys keep that far from the end.
     pub fn new(
         distribution: Distribution,
         first: u64,

@@ -1,11 +1,12 @@
 //! A load generator for servers that speak the CQL protocol: `helenus bench`.
 //!
 //! 1. [`arguments`] or [`stress`] read a command line into a [`plan::Plan`].
-//! 2. [`execute`] runs it on the `uring` backend, one [`driver`] per thread; in simulation [`driver::run`] is a node's main.
+//! 2. [`execute`] runs it on the `uring` backend, one [`driver`] per thread; in simulation [`driver::run`] is a node's
+//!    main.
 //! 3. An [`outcome::Outcome`] adds up what the threads measured and gives a [`verdict`]; [`report`] writes it.
 //!
-//! Invariants: arrivals of an open loop are fixed in advance and none is skipped; response time counts from the due time;
-//! values follow from keys, so that wrong answers are seen.
+//! Invariants: arrivals of an open loop are fixed in advance and none is skipped; response time counts from the due
+//! time; values follow from keys, so that wrong answers are seen.
 
 pub mod arguments;
 pub mod commands;

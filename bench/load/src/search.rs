@@ -100,8 +100,8 @@ pub enum Step {
 }
 
 impl Step {
-    /// How a run did under `level`, and why. What the generator itself was late is in the response times: a busy one makes
-    /// them longer, so that a level they meet is met.
+    /// How a run did under `level`, and why. What the generator itself was late is in the response times: a busy one
+    /// makes them longer, so that a level they meet is met.
     pub fn of(outcome: &Outcome, level: &Level) -> (Step, String) {
         match level.broken(outcome) {
             Some(broken) => (Step::Failed, broken),

@@ -1,7 +1,7 @@
 //! Servers that run a shard per core, and their shard-aware port, as ScyllaDB's drivers use it.
 //!
-//! SUPPORTED tells the number of shards, the bits of a token that do not count and the port; a connection to that port goes
-//! to shard `source port % shards`, and SUPPORTED on it tells which one that is.
+//! SUPPORTED tells the number of shards, the bits of a token that do not count and the port; a connection to that port
+//! goes to shard `source port % shards`, and SUPPORTED on it tells which one that is.
 
 use crate::session::{Address, Session};
 use model::key::{ShardMap, Token};

@@ -1,7 +1,7 @@
 //! cassandra-stress's command lines: `write n=100000 -rate threads=8 -node 127.0.0.1 -pop seq=1..100000`.
 //!
-//! The commands write, read, mixed, counter_write and counter_read, and of their options those that have an effect here.
-//! Whatever else a line holds is refused by name; nothing is ignored. Where the two tools differ:
+//! The commands write, read, mixed, counter_write and counter_read, and of their options those that have an effect
+//! here. Whatever else a line holds is refused by name; nothing is ignored. Where the two tools differ:
 //! * `threads` are requests under way, over `connectionsPerHost` connections (8): no thread waits for an answer here;
 //! * `fixed=` is an open loop, as there; `throttle=` paces a closed one, and reports no response time, as there;
 //! * without `no-warmup` a run warms up until it is steady, at most [`WARMUP_MAX`];

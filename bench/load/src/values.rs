@@ -1,7 +1,7 @@
 //! Values that follow from a row's key, so that an answer can be checked without remembering what was written.
 //!
-//! A blob is a stream of splitmix64 words of a seed made of the key and the column; a row that belongs to another key, a
-//! torn one or one of another length does not match.
+//! A blob is a stream of splitmix64 words of a seed made of the key and the column; a row that belongs to another key,
+//! a torn one or one of another length does not match.
 
 /// The seed of one cell.
 pub fn seed(key: u64, row: u64, column: u64) -> u64 {

@@ -1,8 +1,9 @@
-//! What a major compaction costs and writes: rows of 1 KiB, half of them hexadecimal digits of noise, flushed in four parts.
+//! What a major compaction costs and writes: rows of 1 KiB, half of them hexadecimal digits of noise, flushed in four
+//! parts.
 //!
-//! `cargo bench -p micro --bench compaction`; `ROWS` sets how many, `ROUNDS` how often they are merged, `DIRECTORY` where on a
-//! real disk. With `SIMULATED` set it runs in the simulator, for callgrind: runs with `ROUNDS` of 0 and 1 differ by one
-//! compaction.
+//! `cargo bench -p micro --bench compaction`; `ROWS` sets how many, `ROUNDS` how often they are merged, `DIRECTORY`
+//! where on a real disk. With `SIMULATED` set it runs in the simulator, for callgrind: runs with `ROUNDS` of 0 and 1
+//! differ by one compaction.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a measurement")]
 
 #[path = "../../../storage/engine/tests/support/mod.rs"]

@@ -1,7 +1,7 @@
 //! How fast a shard writes its log and replays it: 1 KiB mutations of as many partitions, on a real disk.
 //!
-//! `cargo bench -p micro --bench log`; `REPLAY_ROWS` sets how many are replayed, `REPLAY_ROUNDS` how often, `COMMITS` how many
-//! one writer makes durable one after the other, `REPLAY_DIR` where.
+//! `cargo bench -p micro --bench log`; `REPLAY_ROWS` sets how many are replayed, `REPLAY_ROUNDS` how often, `COMMITS`
+//! how many one writer makes durable one after the other, `REPLAY_DIR` where.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a measurement")]
 
 #[path = "../../../storage/engine/tests/support/mod.rs"]

@@ -1,8 +1,8 @@
-//! Requests of one kind against a whole node in the simulator, for tools that count instructions, allocations and messages
-//! between cores.
+//! Requests of one kind against a whole node in the simulator, for tools that count instructions, allocations and
+//! messages between cores.
 //!
-//! 1. One simulated node of `--shards` shards serves a table of five blobs; one client with a connection to each shard, by
-//!    the shard-aware port, fills it with as many rows per shard whatever their number.
+//! 1. One simulated node of `--shards` shards serves a table of five blobs; one client with a connection to each shard,
+//!    by the shard-aware port, fills it with as many rows per shard whatever their number.
 //! 2. The client sends `COUNT` requests of `KIND`, one after the other, each to the shard that owns its key, or with
 //!    `--misrouted` to the next one.
 //! 3. The messages that the shards sent each other meanwhile are printed.

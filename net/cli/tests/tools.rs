@@ -1,7 +1,7 @@
 //! The tools on SSTables that Cassandra wrote, compared with what its own tools printed of them.
 //!
-//! `tools/texts.tar.zst` holds `<table>/<format>.<name>`: `dump.json` of `sstabledump`, `dump-d.txt` of `sstabledump -d`,
-//! `metadata.txt` of `sstablemetadata`, numbered if the table has several SSTables.
+//! `tools/texts.tar.zst` holds `<table>/<format>.<name>`: `dump.json` of `sstabledump`, `dump-d.txt` of `sstabledump
+//! -d`, `metadata.txt` of `sstablemetadata`, numbered if the table has several SSTables.
 #![allow(clippy::disallowed_methods, reason = "a test reads and writes files")]
 
 #[path = "tools/archive.rs"]

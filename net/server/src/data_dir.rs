@@ -96,8 +96,8 @@ impl DataDir {
     }
 }
 
-/// Refuses a directory that holds the keyspaces of Cassandra itself: here they belong into `data/` under it, and a node that
-/// started beside them would be an empty one.
+/// Refuses a directory that holds the keyspaces of Cassandra itself: here they belong into `data/` under it, and a node
+/// that started beside them would be an empty one.
 async fn refuse_cassandras(path: &Path) -> Result<(), Refused> {
     let listed = file::list_dir(&path.join("system_schema")).await.unwrap_or_default();
     let is_table =

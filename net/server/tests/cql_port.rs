@@ -92,7 +92,7 @@ fn nothing_but_startup_is_answered_first() {
     });
 }
 
-/// FAULTS O2, O4: a connection that says nothing, or one byte, is closed in time.
+/// O2, O4: a connection that says nothing, or one byte, is closed in time.
 #[test]
 fn o4_a_silent_connection_is_closed() {
     with_node(1, || async {
@@ -316,7 +316,7 @@ fn the_source_port_names_the_shard() {
     });
 }
 
-/// FAULTS O5: a bad request is answered on its own stream, and the others go on.
+/// O5: a bad request is answered on its own stream, and the others go on.
 #[test]
 fn o5_bad_requests_do_not_disturb_others() {
     with_node(1, || async {
@@ -352,7 +352,7 @@ fn o5_bad_requests_do_not_disturb_others() {
     });
 }
 
-/// FAULTS O5: any bytes: an error or a closed connection, and the node lives.
+/// O5: any bytes: an error or a closed connection, and the node lives.
 #[test]
 fn o5_random_bytes_do_not_stop_the_node() {
     with_node(2, || async {
@@ -387,7 +387,7 @@ fn o5_random_bytes_do_not_stop_the_node() {
     });
 }
 
-/// FAULTS O11: a client that does not read its answers is closed; others are served meanwhile.
+/// O11: a client that does not read its answers is closed; others are served meanwhile.
 #[test]
 fn o11_a_client_that_does_not_read_is_closed() {
     with_node(1, || async {
@@ -458,7 +458,7 @@ fn many_requests_at_once_are_all_answered() {
     });
 }
 
-/// FAULTS O1: a client that asks for it is told of overload instead of being made to wait.
+/// O1: a client that asks for it is told of overload instead of being made to wait.
 #[test]
 fn o1_throw_on_overload() {
     with_node(1, || async {
@@ -488,7 +488,7 @@ fn o1_throw_on_overload() {
     });
 }
 
-/// FAULTS D13: what was begun before the stop is answered.
+/// D13: what was begun before the stop is answered.
 #[test]
 fn d13_a_stop_answers_what_is_under_way() {
     for seed in 1..10 {
@@ -572,7 +572,7 @@ fn the_marker_is_kept_and_checked() {
     assert!(up.get());
 }
 
-/// FAULTS O2, O5: large requests that trickle in hold up neither small ones nor each other for ever.
+/// O2, O5: large requests that trickle in hold up neither small ones nor each other for ever.
 #[test]
 fn o2_slow_large_requests_hold_up_no_others() {
     with_node(1, || async {
@@ -593,7 +593,7 @@ fn o2_slow_large_requests_hold_up_no_others() {
     });
 }
 
-/// PROTOCOL 7.2: a request above 16 MiB is answered, its body skipped, and the connection lives.
+/// O5: a request above 16 MiB is answered, its body skipped, and the connection lives.
 #[test]
 fn o5_a_request_that_is_too_big_is_skipped() {
     with_node(1, || async {

@@ -1,8 +1,8 @@
 //! SSTables that real Cassandra wrote, read through CQL to the rows that Cassandra reads from them.
 //!
-//! A node is given the schema and stopped, the files are laid beside its own, and it starts again. It serves them as they
-//! are and rewrites them in the background, every core its part; a start with another number of cores finds both kinds.
-//! Left out is one of which Cassandra itself cannot show the rows.
+//! A node is given the schema and stopped, the files are laid beside its own, and it starts again. It serves them as
+//! they are and rewrites them in the background, every core its part; a start with another number of cores finds both
+//! kinds. Left out is one of which Cassandra itself cannot show the rows.
 #![allow(clippy::disallowed_methods, reason = "a test")]
 
 #[path = "golden/archive.rs"]

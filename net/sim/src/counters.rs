@@ -1,7 +1,7 @@
 //! Counters under crashes: clients that count, and what a counter may then show.
 //!
-//! 1. Increments and decrements, in batches too, have an amount for each counter that they change. The answer tells their
-//!    fate, as of other writes.
+//! 1. Increments and decrements, in batches too, have an amount for each counter that they change. The answer tells
+//!    their fate, as of other writes.
 //! 2. A read shows the sum of what was acknowledged before it began, and of any of what was under way, or unknown.
 //! 3. After a restart what was under way is unknown. The first look at everything then settles it: from there on the
 //!    values read are the base, exactly.

@@ -1,8 +1,8 @@
 //! What happened to every cell: all writes with their fates, and which values a read may show.
 //!
-//! 1. Each write has a number; its timestamp is made of it, and the values it writes are that number, so that a value read
-//!    names its write. A deletion writes `None`. A row's existence by primary key is one more cell, the marker; an element
-//!    of a collection or a field of a user type is a cell with a path.
+//! 1. Each write has a number; its timestamp is made of it, and the values it writes are that number, so that a value
+//!    read names its write. A deletion writes `None`. A row's existence by primary key is one more cell, the marker; an
+//!    element of a collection or a field of a user type is a cell with a path.
 //! 2. A write is in flight, then acknowledged, failed (definite) or unknown. A crash makes what was in flight unknown.
 //! 3. A read may show the newest write acknowledged before it began, or any newer one that did not fail.
 //! 4. What was written with a time to live shows nothing from some moment on, and still hides what is older.

@@ -1,7 +1,7 @@
 //! Indexes of the workload's tables, and reads of whole tables through them, each checked by the oracle.
 //!
-//! Clients drop indexes and make them again under their own traffic; a read that finds no index, or one that is not built,
-//! is refused and tells nothing.
+//! Clients drop indexes and make them again under their own traffic; a read that finds no index, or one that is not
+//! built, is refused and tells nothing.
 
 use crate::history::{CellKey, Violation, WriteId};
 use crate::oracle;

@@ -2,8 +2,8 @@
 //! answer checked against a model.
 //!
 //! A run: make a configuration from the seed; start the node and some clients; let them work for a random number of
-//! events, then crash the node (or stop it in order), start it again with another number of cores, check everything, go on;
-//! at the end faults stop, and the node must serve and hold all that it acknowledged.
+//! events, then crash the node (or stop it in order), start it again with another number of cores, check everything, go
+//! on; at the end faults stop, and the node must serve and hold all that it acknowledged.
 
 pub mod cluster;
 pub mod counters;

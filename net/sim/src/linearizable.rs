@@ -6,8 +6,8 @@
 //!    registers, and which operations without an answer have taken effect, with what they saw.
 //! 3. An answer keeps the possibilities in which its operation has taken effect and saw what was answered: it is placed
 //!    after some of the others that have no answer yet. None left: the history has no order.
-//! 4. What failed for certain has not taken effect in any. What is unknown stays open, until the node has started again and
-//!    has answered about the partition: what had not taken effect by then never does.
+//! 4. What failed for certain has not taken effect in any. What is unknown stays open, until the node has started again
+//!    and has answered about the partition: what had not taken effect by then never does.
 //!
 //! Invariants: values are written once, so that a register names its last write.
 

@@ -1,9 +1,9 @@
 //! An operator at work: asks the node for flushes, compactions, snapshots and imports while clients use it.
 //!
 //! What is imported is a copy of a snapshot of the same table, taken a moment before: every cell is in the history with
-//! the timestamp that it was written with, so that readers must see what they would see without it, whatever was written,
-//! deleted, compacted or lost meanwhile. Tombstones live longer than such a snapshot waits. Tables that are truncated or
-//! dropped have none imported: what was gone would come back, as it should.
+//! the timestamp that it was written with, so that readers must see what they would see without it, whatever was
+//! written, deleted, compacted or lost meanwhile. Tombstones live longer than such a snapshot waits. Tables that are
+//! truncated or dropped have none imported: what was gone would come back, as it should.
 
 use crate::tables::TestTable;
 use crate::workload::SharedWorld;

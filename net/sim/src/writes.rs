@@ -6,8 +6,8 @@ use crate::tables::{ELEMENTS, FIELDS, ROWS, TestTable};
 use runtime::rng;
 use std::collections::BTreeMap;
 
-/// Microseconds between the timestamps of two writes: a new collection deletes the old one a microsecond before, and the
-/// time at which a column was dropped is kept in milliseconds.
+/// Microseconds between the timestamps of two writes: a new collection deletes the old one a microsecond before, and
+/// the time at which a column was dropped is kept in milliseconds.
 pub(crate) const TIMESTAMP_STEP: i64 = 1000;
 /// Shortest and longest time to live, seconds.
 const TTL_SECONDS: (u64, u64) = (3, 12);

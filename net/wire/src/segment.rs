@@ -234,8 +234,8 @@ impl OpenCompressed {
     }
 }
 
-/// Cuts the envelope that lies at the end of `out`, behind room for a header at `start`, over as many segments as it takes,
-/// none of them self-contained: large results are moved once and nothing is allocated but what `out` lacks.
+/// Cuts the envelope that lies at the end of `out`, behind room for a header at `start`, over as many segments as it
+/// takes, none of them self-contained: large results are moved once and nothing is allocated but what `out` lacks.
 fn split_in_place(out: &mut Vec<u8>, start: usize) {
     const AROUND: usize = HEADER_BYTES + TRAILER_BYTES;
     let from = start + HEADER_BYTES;

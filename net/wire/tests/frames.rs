@@ -75,7 +75,7 @@ fn what_is_still_to_come_is_known_from_the_header() {
     assert_eq!((decoder.next_event(), decoder.awaited()), (None, 998));
 }
 
-/// PROTOCOL 7.2: drivers match these bytes and fall back.
+/// Drivers match these bytes and fall back.
 #[test]
 fn unknown_versions_are_answered_and_the_connection_lives() {
     for (number, address) in [
@@ -159,7 +159,7 @@ fn unknown_and_misdirected_opcodes_are_refused() {
     );
 }
 
-/// FAULTS O4: before STARTUP a declared length above the limit closes at once, and nothing is allocated by it.
+/// O4: before STARTUP a declared length above the limit closes at once, and nothing is allocated by it.
 #[test]
 fn o4_the_limit_before_startup() {
     let body_max = UNREADY_BYTES_MAX - HEADER_BYTES;
@@ -178,7 +178,7 @@ fn o4_the_limit_before_startup() {
     assert!(refused.close);
 }
 
-/// FAULTS O5, PROTOCOL 7.2: too big a request is skipped, its stream answered, the connection lives.
+/// O5: too big a request is skipped, its stream answered, the connection lives.
 #[test]
 fn o5_the_limit_of_a_request_in_version_4() {
     let largest = ENVELOPE_BYTES_MAX - HEADER_BYTES;
@@ -378,7 +378,7 @@ fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
     }
 }
 
-/// FAULTS O5: any bytes, in any pieces, give envelopes or refusals, and never more memory than was fed.
+/// O5: any bytes, in any pieces, give envelopes or refusals, and never more memory than was fed.
 #[test]
 fn o5_mutated_streams_never_panic() {
     let mut plain = envelope(4, Opcode::Startup, 1, b"\0\x01\0\x0bCQL_VERSION\0\x053.0.0");

@@ -528,7 +528,7 @@ impl Random {
     }
 }
 
-/// FAULTS O5: a request's body is read or refused, whatever it holds, in any version and as any opcode.
+/// O5: a request's body is read or refused, whatever it holds, in any version and as any opcode.
 #[test]
 fn o5_mutated_requests_never_panic() {
     let mut random = Random(0xA5A5_5A5A);

@@ -7,8 +7,8 @@
 //! 1. Each of eight connections sends PREFACE, if it is not empty, and waits for an answer of any length to it.
 //! 2. It sends REQUEST, waits for ANSWER-BYTES, and sends the next. The last eight bytes of REQUEST become a
 //!    number below KEYS, big-endian, another one each time.
-//! 3. After a second it begins to count; after SECONDS more it prints the requests per second, and per second of CPU that
-//!    process PID took meanwhile.
+//! 3. After a second it begins to count; after SECONDS more it prints the requests per second, and per second of CPU
+//!    that process PID took meanwhile.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -7,8 +7,8 @@
 //! The ring's flags, its multishot operations, the buffers' length, the flags of the send and the time before sleep are
 //! those of the backend `uring`, so that what a server on that costs beside this one is its own work.
 //!
-//! Invariants: a buffer is in the ring or in a completion that is not handled yet; what the kernel reads or writes lives
-//! until the process ends.
+//! Invariants: a buffer is in the ring or in a completion that is not handled yet; what the kernel reads or writes
+//! lives until the process ends.
 #![allow(unsafe_code, reason = "memory shared with the kernel")]
 
 use io_uring::types::BufRingEntry;

@@ -7,13 +7,14 @@
 //!    `uring`: it owns what the kernel may touch until the operation has ended, whoever drops the future that waits.
 //! 3. What such a task completes wakes a task of the shard and then the driver.
 //!
-//! * `core.rs`: what a shard has; `driver.rs`: the driver; `work.rs`: operations; `bell.rs`: the end of a shard's sleep.
+//! * `core.rs`: what a shard has; `driver.rs`: the driver; `work.rs`: operations; `bell.rs`: the end of a shard's
+//!   sleep.
 //! * `socket.rs`, `stream.rs`: listeners and connections. `disk.rs`, `directory.rs`: files and names.
 //! * `signal.rs`: orderly termination.
 //!
-//! Threads, queues between shards and blocking calls are those of `system/`. Differences to `uring`, which stays the one
-//! for production: received bytes are copied, buffers of files are copied, a durable write is a write and a sync, an
-//! idle shard spins only if it is pinned, and a file system without direct I/O is an error.
+//! Threads, queues between shards and blocking calls are those of `system/`. Differences to `uring`, which stays the
+//! one for production: received bytes are copied, buffers of files are copied, a durable write is a write and a sync,
+//! an idle shard spins only if it is pinned, and a file system without direct I/O is an error.
 //!
 //! Invariants: everything of a shard is touched by its thread alone, except `Node`, the queues between shards and the
 //! executor's inbox. Signals: `SIGPIPE` is ignored (as Rust programs do), glommio sends without `MSG_NOSIGNAL`.

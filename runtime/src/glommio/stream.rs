@@ -5,8 +5,8 @@
 //! 2. The receiving task stops while the connection is paused or its task has not taken what came before.
 //! 3. A dropped stream sends what is queued, then closes.
 //!
-//! Invariants: while a task sends, the flush leaves `sending` alone; the descriptor is closed when neither a task of the
-//! shard nor one of glommio has the connection.
+//! Invariants: while a task sends, the flush leaves `sending` alone; the descriptor is closed when neither a task of
+//! the shard nor one of glommio has the connection.
 
 use super::core::Core;
 use super::socket;

@@ -66,8 +66,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What may go wrong in the run of `seed`: a random subset, so that a sweep over seeds also meets calm disks under a
-    /// bad network and the other way round.
+    /// What may go wrong in the run of `seed`: a random subset, so that a sweep over seeds also meets calm disks under
+    /// a bad network and the other way round.
     pub fn of_seed(seed: u64) -> Options {
         let mut rng = Rng::new(seed ^ 0x6f70_7469_6f6e_7321);
         let mut latency = |most_micros: u64| {

@@ -74,7 +74,8 @@ pub(crate) async fn run<T: Send + 'static>(blocking: impl FnOnce() -> io::Result
     running.await
 }
 
-/// Queues `call` for a helper thread. `WouldBlock` if too many calls wait already. A dropped future lets the call go on.
+/// Queues `call` for a helper thread. `WouldBlock` if too many calls wait already. A dropped future lets the call go
+/// on.
 fn call<T: Send + 'static>(queue: &JobQueue, call: impl FnOnce() -> io::Result<T> + Send + 'static) -> Call<T> {
     let shared = Arc::new(Mutex::new(Shared { value: None, waiter: None }));
     let result = shared.clone();

@@ -1,5 +1,5 @@
-//! What no body of `tests/backend` can see: options, signals, teardown, panics. Each test runs on all backends of a real
-//! machine.
+//! What no body of `tests/backend` can see: options, signals, teardown, panics. Each test runs on all backends of a
+//! real machine.
 
 use super::Options;
 use super::mesh::CAPACITY_MAX;

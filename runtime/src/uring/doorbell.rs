@@ -1,4 +1,5 @@
-//! What ends the sleep of a shard: its ring as a target of `MSG_RING`, and an event descriptor for threads without a ring.
+//! What ends the sleep of a shard: its ring as a target of `MSG_RING`, and an event descriptor for threads without a
+//! ring.
 
 use crate::system::node::Bell;
 use std::io;

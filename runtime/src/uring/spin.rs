@@ -1,9 +1,9 @@
-//! How long a shard that has nothing to do looks at memory before it sleeps: as long as that has been worth it, and not on
-//! a core that others need.
+//! How long a shard that has nothing to do looks at memory before it sleeps: as long as that has been worth it, and not
+//! on a core that others need.
 //!
-//! Invariants: one wait that was short enough to be spun through brings back the longest spin; each longer one halves it,
-//! so that a shard that waits for disks or for rare requests does not burn the time of every wait; who was taken off its
-//! core while spinning does not spin for [`REST`].
+//! Invariants: one wait that was short enough to be spun through brings back the longest spin; each longer one halves
+//! it, so that a shard that waits for disks or for rare requests does not burn the time of every wait; who was taken
+//! off its core while spinning does not spin for [`REST`].
 
 use crate::time::Instant;
 use std::cell::Cell;

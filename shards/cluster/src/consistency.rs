@@ -1,7 +1,7 @@
 //! Consistency level and replication to the number of acks.
 //!
-//! There is one data centre, so the LOCAL_ and EACH_ levels need what the plain ones need. What is decided at SERIAL needs
-//! a majority: errors speak of QUORUM.
+//! There is one data centre, so the LOCAL_ and EACH_ levels need what the plain ones need. What is decided at SERIAL
+//! needs a majority: errors speak of QUORUM.
 
 use crate::replication::replication_factor;
 use model::failure::Detail;
@@ -32,8 +32,8 @@ pub fn for_write(level: Consistency, replication: &Replication, alive: usize) ->
     require(level, replication, alive)
 }
 
-/// The same for a conditional change: `serial` is the level at which it is decided, `commit` the one at which it is told
-/// of. How many replicas live is asked for the decision alone.
+/// The same for a conditional change: `serial` is the level at which it is decided, `commit` the one at which it is
+/// told of. How many replicas live is asked for the decision alone.
 pub fn for_cas(
     serial: Consistency,
     commit: Consistency,

@@ -1,7 +1,7 @@
 //! The order in which Java's hash maps and sets give their keys, where Cassandra shows it.
 //!
-//! A table of 16 buckets doubles when it holds more keys than three quarters of them; a key's bucket is the low bits of its
-//! hash, the upper half folded in; keys of one bucket stay in the order in which they were added.
+//! A table of 16 buckets doubles when it holds more keys than three quarters of them; a key's bucket is the low bits of
+//! its hash, the upper half folded in; keys of one bucket stay in the order in which they were added.
 
 /// `items` in that order, whose keys' hashes `hash` gives.
 pub fn in_hash_order<T>(items: impl IntoIterator<Item = T>, hash: impl Fn(&T) -> u32) -> Vec<T> {

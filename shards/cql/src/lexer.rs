@@ -2,10 +2,11 @@
 //!
 //! 1. White space and comments (`--`, `//` to the end of the line, `/* */`) are skipped.
 //! 2. The first byte decides the family; a uuid is tried before a number and a word, because it may start as either.
-//! 3. Numbers take their sign with them when it touches them (`-5`), as Cassandra's lexer does; durations too (`-1h30m`),
-//!    `-NaN` and `-Infinity`.
+//! 3. Numbers take their sign with them when it touches them (`-5`), as Cassandra's lexer does; durations too
+//!    (`-1h30m`), `-NaN` and `-Infinity`.
 //!
-//! Invariants: every token's text is a slice of the statement; the lexer never goes back; its work is linear in the text.
+//! Invariants: every token's text is a slice of the statement; the lexer never goes back; its work is linear in the
+//! text.
 //!
 //! Keywords are words here: the parser decides what a word is, because most of Cassandra's keywords are also names.
 

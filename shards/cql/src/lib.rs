@@ -52,8 +52,9 @@ pub fn parse(text: &str) -> Result<ast::Statement, Failure> {
     parser::parse(text).map_err(shortened)
 }
 
-/// Resolves a statement. `keyspace` is the session's (USE or the v5 field) for unqualified names. Fails with Cassandra's
-/// codes and texts; what Helenus does not do yet fails with [`model::ErrorCode::Invalid`] and names the feature.
+/// Resolves a statement. `keyspace` is the session's (USE or the v5 field) for unqualified names. Fails with
+/// Cassandra's codes and texts; what Helenus does not do yet fails with [`model::ErrorCode::Invalid`] and names the
+/// feature.
 pub fn prepare(statement: &ast::Statement, keyspace: Option<&str>, schema: &Schema) -> Result<Prepared, Failure> {
     prepare::prepare(statement, keyspace, schema).map_err(shortened)
 }

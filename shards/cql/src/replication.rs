@@ -1,7 +1,7 @@
 //! The replication map of CREATE and ALTER KEYSPACE: short class names in full, defaults filled in, every option known.
 //!
-//! Invariants: what is stored names a factor per data centre (NetworkTopologyStrategy, factors of 0 left out) or one for
-//! all (SimpleStrategy); what ALTER does not name stays.
+//! Invariants: what is stored names a factor per data centre (NetworkTopologyStrategy, factors of 0 left out) or one
+//! for all (SimpleStrategy); what ALTER does not name stays.
 
 use model::Failure;
 use model::schema::Replication;

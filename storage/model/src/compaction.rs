@@ -1,7 +1,7 @@
 //! The `compaction` map of a table as typed options, with Cassandra's defaults.
 //!
-//! Whether a map may be set is for the language to check, which does so with Cassandra's texts; what is stored was checked,
-//! so that here a value that makes no sense stands for the default.
+//! Whether a map may be set is for the language to check, which does so with Cassandra's texts; what is stored was
+//! checked, so that here a value that makes no sense stands for the default.
 
 use std::collections::BTreeMap;
 
@@ -112,8 +112,8 @@ pub enum OverlapInclusion {
 /// `UnifiedCompactionStrategy`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UnifiedOptions {
-    /// `scaling_parameters`, one per level and the last one for all others: negative is leveled, positive tiered. At least
-    /// one.
+    /// `scaling_parameters`, one per level and the last one for all others: negative is leveled, positive tiered. At
+    /// least one.
     pub scaling: Vec<i32>,
     /// `target_sstable_size`, bytes.
     pub target_sstable_bytes: u64,

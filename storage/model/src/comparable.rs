@@ -16,8 +16,8 @@
 //! * Lists, sets, maps, tuples: separator and form per element, then `38`; a tuple's nulls at the end are left out.
 //! * Reversed: all bits of a form inverted.
 //!
-//! Invariants: forms sort as their values whatever separators or terminators follow (the empty text `00` begins the form
-//! of the zero `00 fe`, but every separator is below `fe`); equal values (1.0 and 1.00) have equal forms.
+//! Invariants: forms sort as their values whatever separators or terminators follow (the empty text `00` begins the
+//! form of the zero `00 fe`, but every separator is below `fe`); equal values (1.0 and 1.00) have equal forms.
 
 use crate::decimal::Scientific;
 use crate::schema::{Column, Table};
@@ -73,8 +73,8 @@ impl BoundSide {
     }
 }
 
-/// Appends the form of a row's clustering (`components`: its values in table order; the last ones of a compact table may
-/// be left out, and are null).
+/// Appends the form of a row's clustering (`components`: its values in table order; the last ones of a compact table
+/// may be left out, and are null).
 pub fn clustering<'a>(table: &Table, components: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     push_row(table, components, out);
     out.push(TERMINATOR);

@@ -1,8 +1,9 @@
 //! JSON as CQL has it: `toJson()` and SELECT JSON, `fromJson()` and INSERT JSON.
 //!
-//! What a text means is what Cassandra's parser (Jackson) makes of it, errors included: text behind the value is ignored,
-//! of two members of one name the last one counts at the place of the first, whole numbers are as long as they are and
-//! all others are doubles. Texts of values are `AbstractType.toJSONString`, values of texts its `fromJSONObject`.
+//! What a text means is what Cassandra's parser (Jackson) makes of it, errors included: text behind the value is
+//! ignored, of two members of one name the last one counts at the place of the first, whole numbers are as long as they
+//! are and all others are doubles. Texts of values are `AbstractType.toJSONString`, values of texts its
+//! `fromJSONObject`.
 //!
 //! The parser is in `json/reader.rs`, values to texts in `json/show.rs`, texts to values in `json/values.rs`.
 //!

@@ -32,8 +32,8 @@ impl fmt::Display for TableId {
 }
 
 /// A column's number, the same for as long as the process knows its table: a new column gets a number that no column of
-/// the table had, one that is added again gets its old number back. Row blobs name columns by it; logs and files carry a
-/// list from ids to names and types, because the numbers are given anew at every start.
+/// the table had, one that is added again gets its old number back. Row blobs name columns by it; logs and files carry
+/// a list from ids to names and types, because the numbers are given anew at every start.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ColumnId(pub u16);
 
@@ -92,11 +92,11 @@ pub enum Layout {
     /// Rows that exist by themselves, as CQL has them.
     #[default]
     Plain,
-    /// WITH COMPACT STORAGE and without a clustering: the columns are stored as static ones beside a clustering column and
-    /// a column of values that clients do not see, and whose rows they do not see either.
+    /// WITH COMPACT STORAGE and without a clustering: the columns are stored as static ones beside a clustering column
+    /// and a column of values that clients do not see, and whose rows they do not see either.
     StaticCompact,
-    /// WITH COMPACT STORAGE and a clustering, whose last values a row may lack: one column of values, without which there
-    /// is no row. It is of type [`CqlType::Empty`] and hidden where the table was made without one.
+    /// WITH COMPACT STORAGE and a clustering, whose last values a row may lack: one column of values, without which
+    /// there is no row. It is of type [`CqlType::Empty`] and hidden where the table was made without one.
     DenseCompact,
 }
 
@@ -379,8 +379,9 @@ impl Keyspace {
         self.replication.class.ends_with("LocalStrategy")
     }
 
-    /// Whether a table of this keyspace lives whole on shard 0: local ones do, but `system.batches`, whose rows belong to
-    /// the shards that coordinate them, and `system.paxos`, whose rows belong to those of the partitions they are of.
+    /// Whether a table of this keyspace lives whole on shard 0: local ones do, but `system.batches`, whose rows belong
+    /// to the shards that coordinate them, and `system.paxos`, whose rows belong to those of the partitions they are
+    /// of.
     pub fn lives_on_shard_0(&self, table: &str) -> bool {
         self.is_local() && !(self.name == "system" && matches!(table, "batches" | "paxos"))
     }

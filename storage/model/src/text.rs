@@ -2,7 +2,8 @@
 //!
 //! Parsing follows the `fromString` of Cassandra's types, formatting their `toCQLLiteral`, errors included. Numbers are
 //! in `text/number.rs`, dates and times in `text/date.rs`, `text/time.rs` and `text/timestamp.rs`, the calendar in
-//! `text/calendar.rs`, moments in UTC in `text/instant.rs`, durations in `text/duration.rs`, addresses in `text/inet.rs`.
+//! `text/calendar.rs`, moments in UTC in `text/instant.rs`, durations in `text/duration.rs`, addresses in
+//! `text/inet.rs`.
 //!
 //! Not here: literals of collections, which the parser of CQL takes apart; what needs a clock or a name service
 //! (`'now'` for a timestamp, host names for an address), which is an error.

@@ -170,8 +170,8 @@ impl CompressionInfo {
         out
     }
 
-    /// Where the chunk that begins at `offset` of the uncompressed data lies in a file of `file_len` bytes, its checksum
-    /// included.
+    /// Where the chunk that begins at `offset` of the uncompressed data lies in a file of `file_len` bytes, its
+    /// checksum included.
     pub(crate) fn chunk(&self, offset: u64, file_len: u64) -> Result<(u64, u64), Fault> {
         let index = usize::try_from(offset / self.chunk_len as u64).unwrap_or(usize::MAX);
         let Some(&start) = self.offsets.get(index) else {
@@ -189,8 +189,8 @@ impl CompressionInfo {
         (self.data_len - offset.min(self.data_len)).min(self.chunk_len as u64) as usize
     }
 
-    /// Fills `out`, as long as [`CompressionInfo::len_at`] says, with the data of a chunk with its checksum that lies at `at`
-    /// of the file.
+    /// Fills `out`, as long as [`CompressionInfo::len_at`] says, with the data of a chunk with its checksum that lies
+    /// at `at` of the file.
     pub(crate) fn decode(&self, at: u64, raw: &[u8], out: &mut [u8]) -> Result<(), Fault> {
         let fault = |problem| Fault { offset: at, problem };
         let Some((chunk, crc)) = raw.split_last_chunk() else { return Err(fault(Problem::Truncated)) };
@@ -198,7 +198,8 @@ impl CompressionInfo {
             return Err(fault(Problem::Checksum));
         }
         let data = if chunk.len() >= self.compressed_len_max as usize {
-            // The last chunk may have zeros behind it, so that it is not shorter than one that is not compressed can be.
+            // The last chunk may have zeros behind it, so that it is not shorter than one that is not compressed can
+            // be.
             chunk.get(..out.len()).and_then(|chunk| copy_exact(chunk, out))
         } else {
             self.compressor.decompress(chunk, out)

@@ -20,8 +20,8 @@ impl Histogram {
 }
 
 impl Statistics {
-    /// The part of all cells that are tombstones, or have expired, whose local deletion time is a second or before: what a
-    /// compaction could drop. `None`: there are partitions with more cells than the histogram goes to.
+    /// The part of all cells that are tombstones, or have expired, whose local deletion time is a second or before:
+    /// what a compaction could drop. `None`: there are partitions with more cells than the histogram goes to.
     pub fn droppable_ratio(&self, before: i64) -> Option<f64> {
         let all = self.cell_counts.mean()? as f64 * self.cell_counts.count() as f64;
         Some(if all > 0.0 { tombstones_until(&self.tombstones, before) / all } else { 0.0 })

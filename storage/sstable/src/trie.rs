@@ -282,14 +282,15 @@ impl PartitionIndex {
         }
     }
 
-    /// A partition from which on to look for the first one whose token is `token` or above: at most one comes before it.
+    /// A partition from which on to look for the first one whose token is `token` or above: at most one comes before
+    /// it.
     pub(crate) fn ceiling(&self, blocks: &Blocks, token: Token) -> Result<Option<Position>, Stop> {
         let bytes = [&[0x40][..], &token.prefix().to_be_bytes()].concat();
         self.seek(blocks, bytes.into_iter(), true)
     }
 
-    /// The first partition behind a key. Without `certain`, if the key is not known to be in the index, a partition from
-    /// which on to look for it: at most one comes before it.
+    /// The first partition behind a key. Without `certain`, if the key is not known to be in the index, a partition
+    /// from which on to look for it: at most one comes before it.
     pub(crate) fn behind(&self, blocks: &Blocks, key: &DecoratedKey, certain: bool) -> Result<Option<Position>, Stop> {
         self.seek(blocks, key_bytes(key), !certain)
     }
@@ -452,8 +453,8 @@ impl RowIndex {
 }
 
 impl RowIndex {
-    /// The last block whose separator is below a bound, or at it if `inclusive`; without a bound the place behind the last
-    /// block. With its separator.
+    /// The last block whose separator is below a bound, or at it if `inclusive`; without a bound the place behind the
+    /// last block. With its separator.
     pub(crate) fn last_until(
         &self,
         blocks: &Blocks,
@@ -464,8 +465,8 @@ impl RowIndex {
         let walk = Walk { blocks, component: Component::Rows };
         let mut at = self.root;
         let mut path = Vec::new();
-        // The last found on the way: the node of a separator that is a prefix of the bound, or behind it a branch below the
-        // bound.
+        // The last found on the way: the node of a separator that is a prefix of the bound, or behind it a branch below
+        // the bound.
         let mut prefix = None;
         let mut branch = bound.is_none().then(|| (Vec::new(), at));
         let mut bytes = bound.unwrap_or_default().iter();

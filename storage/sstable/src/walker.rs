@@ -1,5 +1,5 @@
-//! What Data.db holds as it is written: nothing left out, nothing merged, every piece with its place. For the tools that
-//! show or check files.
+//! What Data.db holds as it is written: nothing left out, nothing merged, every piece with its place. For the tools
+//! that show or check files.
 //!
 //! 1. A [`Walker`] goes over the blocks of Data.db from front to back, like a cursor: a step gives an [`FileItem`] or names
 //!    the block that it needs.

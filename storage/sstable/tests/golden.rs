@@ -1,5 +1,5 @@
-//! SSTables written by Cassandra 5.0.9 (`golden/*.tar.zst`: one directory per table with the components, `schema.cql` and
-//! `rows.json`, the answer of Cassandra to `SELECT JSON *`; what `oa` and `nb` share with `da` is in `da`'s alone).
+//! SSTables written by Cassandra 5.0.9 (`golden/*.tar.zst`: one directory per table with the components, `schema.cql`
+//! and `rows.json`, the answer of Cassandra to `SELECT JSON *`; what `oa` and `nb` share with `da` is in `da`'s alone).
 
 mod golden {
     mod accepted;

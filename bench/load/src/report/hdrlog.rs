@@ -1,8 +1,8 @@
 //! The measured windows in HdrHistogram's interval log, format 1.3, as `HistogramLogProcessor` and others read it.
 //!
-//! A line is `Tag=T,start,length,max,histogram`: seconds from the log's start time, the longest time in milliseconds, and a
-//! compressed V2 histogram of nanoseconds in base64. Tags are cassandra-stress's: the kind of operation with `-st` for
-//! service times and `-rt` for response times; of several runs also the run's number.
+//! A line is `Tag=T,start,length,max,histogram`: seconds from the log's start time, the longest time in milliseconds,
+//! and a compressed V2 histogram of nanoseconds in base64. Tags are cassandra-stress's: the kind of operation with
+//! `-st` for service times and `-rt` for response times; of several runs also the run's number.
 
 use super::Titled;
 use crate::recorder::decode;

@@ -1,4 +1,5 @@
-//! The report as one page with plots, which needs nothing but itself: no script, no style sheet, no font from elsewhere.
+//! The report as one page with plots, which needs nothing but itself: no script, no style sheet, no font from
+//! elsewhere.
 
 use super::plot::{Plot, Scale, Series, escape};
 use super::{Titled, of_window, quantile, text};

@@ -99,8 +99,8 @@ pub fn of(data: &Data) -> Box<dyn Workload> {
     }
 }
 
-/// The running sums of the weights of a ratio: entry `k` is the share of kinds up to `k`. An error names a kind that the
-/// workload does not have, or says that nothing has a weight.
+/// The running sums of the weights of a ratio: entry `k` is the share of kinds up to `k`. An error names a kind that
+/// the workload does not have, or says that nothing has a weight.
 pub fn shares(kinds: &[Kind], ratio: &[(String, f64)]) -> Result<Vec<f64>, String> {
     let names = || kinds.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
     if let Some((name, _)) = ratio.iter().find(|(name, _)| !kinds.iter().any(|kind| kind.name == *name)) {

@@ -16,8 +16,8 @@ pub(crate) enum Unit {
     Seconds,
 }
 
-/// `2023-11-14T22:13:20.000001Z`. The seconds are cut towards 1970 and the fraction counts upwards, so that times before
-/// 1970 are as wrong as Cassandra's.
+/// `2023-11-14T22:13:20.000001Z`. The seconds are cut towards 1970 and the fraction counts upwards, so that times
+/// before 1970 are as wrong as Cassandra's.
 pub(crate) fn instant(time: i64, unit: Unit) -> String {
     let (seconds, nanoseconds) = match unit {
         Unit::Microseconds => (time / 1_000_000, time.saturating_mul(1000)),

@@ -1,8 +1,8 @@
 //! Arguments as the tools of Cassandra read them, which is as Apache Commons CLI does.
 //!
-//! `-td` is `-t -d` and `-kvalue` is `-k value` (POSIX style, if the tool wants it); `--name=value`, a unique beginning of
-//! a long name, `--` before what is no option. An option takes as many values as follow it, up to its limit, so long as
-//! they are no options themselves.
+//! `-td` is `-t -d` and `-kvalue` is `-k value` (POSIX style, if the tool wants it); `--name=value`, a unique beginning
+//! of a long name, `--` before what is no option. An option takes as many values as follow it, up to its limit, so long
+//! as they are no options themselves.
 
 /// An option that a tool knows.
 #[derive(Clone, Copy, Debug)]

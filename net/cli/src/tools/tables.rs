@@ -1,7 +1,7 @@
 //! A table's directory on disk, for tools that are given keyspace and table.
 //!
-//! The data directory is `--data-dir DIR`, else `./data`; a table is `<keyspace>/<table>-<32 hex digits>` in it or in its
-//! directory `data`.
+//! The data directory is `--data-dir DIR`, else `./data`; a table is `<keyspace>/<table>-<32 hex digits>` in it or in
+//! its directory `data`.
 
 use super::files::Location;
 use super::options::{Given, Known, Style, parse};

@@ -1,11 +1,11 @@
 //! Commands of an operator (`helenus nodetool`), on a socket with a path that only the node's user reaches.
 //!
 //! 1. Shard 0 listens; a connection brings one request ([`protocol`]) and takes one answer.
-//! 2. A command is looked up by name, its arguments are checked as Cassandra's nodetool checks them, and what it prints is
-//!    made here, beside the figures.
+//! 2. A command is looked up by name, its arguments are checked as Cassandra's nodetool checks them, and what it prints
+//!    is made here, beside the figures.
 //!
-//! Invariants: at most [`CONNECTIONS_MAX`] commands run at once, further ones wait; nothing that is not known is pretended:
-//! it is refused by name. In simulation the socket is one of the simulated network, at [`SIMULATED_PORT`].
+//! Invariants: at most [`CONNECTIONS_MAX`] commands run at once, further ones wait; nothing that is not known is
+//! pretended: it is refused by name. In simulation the socket is one of the simulated network, at [`SIMULATED_PORT`].
 
 mod compact;
 mod compaction;

@@ -5,8 +5,8 @@
 //! answer   "HADM"  version u8  exit u8  output string  errors string
 //! string   bytes u32, UTF-8
 //! ```
-//! Numbers are big-endian. The asking side ends its direction after the request, the node after the answer. Whoever sees
-//! another version says so in words of its own.
+//! Numbers are big-endian. The asking side ends its direction after the request, the node after the answer. Whoever
+//! sees another version says so in words of its own.
 
 /// What both sides speak.
 pub const VERSION: u8 = 1;

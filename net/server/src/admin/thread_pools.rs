@@ -1,8 +1,8 @@
 //! `tpstats`: how busy stages of work are, and how many tasks wait, as text, JSON or YAML with Cassandra's layout.
 //!
-//! Pools are Cassandra's stages that exist here, and after them the classes of tasks of the cores, all cores together: tasks
-//! that are alive and wait for something are active, those that wait for the core are pending. `shardstats` tells the cores
-//! apart.
+//! Pools are Cassandra's stages that exist here, and after them the classes of tasks of the cores, all cores together:
+//! tasks that are alive and wait for something are active, those that wait for the core are pending. `shardstats` tells
+//! the cores apart.
 //!
 //! Messages between nodes are dropped by nobody: there is one node.
 

@@ -1,8 +1,8 @@
 //! Guardrails as `cassandra.yaml` has them.
 //!
-//! As in Cassandra they hold ordinary users only, and who is not authenticated is none of these: without authentication,
-//! the only way there is here yet, they are read, found good and not used, and the operator is told so. Unless
-//! `guardrails_apply_to_anonymous`, an option of this program's own, says that they hold everybody.
+//! As in Cassandra they hold ordinary users only, and who is not authenticated is none of these: without
+//! authentication, the only way there is here yet, they are read, found good and not used, and the operator is told so.
+//! Unless `guardrails_apply_to_anonymous`, an option of this program's own, says that they hold everybody.
 
 use super::{ConfigError, Given, error, units};
 use cql_guardrails::{Threshold, Values};

@@ -1,7 +1,7 @@
 //! How SSTables are written: `sstable`, `storage_compatibility_mode`, `flush_compression`, `column_index_size`.
 //!
-//! `big` is written as `nb` in the mode `CASSANDRA_4` and as `oa` in the others; `bti`, the default, as `da`. In the mode
-//! `CASSANDRA_4` the default is `big`, for there is no `bti` in it.
+//! `big` is written as `nb` in the mode `CASSANDRA_4` and as `oa` in the others; `bti`, the default, as `da`. In the
+//! mode `CASSANDRA_4` the default is `big`, for there is no `bti` in it.
 
 use super::{ConfigError, Given, error, units};
 use serde_norway::Value;

@@ -1,6 +1,7 @@
 //! What the shard asks of its connections: schema events to those that have registered for them, and a look at all.
 //!
-//! The shard calls [`shard::Notifier::schema_changed`] after it serves the new schema, so a client that is told finds it.
+//! The shard calls [`shard::Notifier::schema_changed`] after it serves the new schema, so a client that is told finds
+//! it.
 
 use crate::cql::connection::{Connection, REQUESTS_IN_FLIGHT_MAX};
 use crate::metrics::Metrics;

@@ -1,8 +1,8 @@
 //! The CQL ports: accepting, choosing a shard, draining.
 //!
 //! Shard 0 accepts. On the plain port a connection goes to the shard with the fewest; on the shard-aware port to shard
-//! `source port % shards`, as ScyllaDB's drivers expect. The accepted socket moves there as a [`Control`] message and is
-//! attached to that shard's ring.
+//! `source port % shards`, as ScyllaDB's drivers expect. The accepted socket moves there as a [`Control`] message and
+//! is attached to that shard's ring.
 //!
 //! Invariants: connections are bounded in all and per client address; a drain answers every request that was begun.
 
@@ -399,8 +399,8 @@ impl Shared {
     }
 }
 
-/// The serving of a connection, whose steps are calls of one function however this is compiled: profilers see by its name
-/// what is done for connections.
+/// The serving of a connection, whose steps are calls of one function however this is compiled: profilers see by its
+/// name what is done for connections.
 struct Served<F>(Pin<Box<F>>);
 
 impl<F: Future> Future for Served<F> {
@@ -414,7 +414,8 @@ impl<F: Future> Future for Served<F> {
     }
 }
 
-/// A connection that its shard knows until this is dropped, be it with a task that ends in the middle: each has the other.
+/// A connection that its shard knows until this is dropped, be it with a task that ends in the middle: each has the
+/// other.
 struct Known<'s> {
     shared: &'s Shared,
     id: u64,

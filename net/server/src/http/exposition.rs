@@ -1,4 +1,5 @@
-//! `/metrics`: the figures of all shards as OpenMetrics text, which Prometheus reads. `docs/metrics.md` explains the names.
+//! `/metrics`: the figures of all shards as OpenMetrics text, which Prometheus reads. `docs/metrics.md` explains the
+//! names.
 //!
 //! Figures are gathered first and written then: `prometheus-client` writes what is there and asks nobody.
 

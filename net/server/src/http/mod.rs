@@ -32,15 +32,16 @@ use std::time::Duration;
 
 /// Requests that are served at the same time.
 pub const CONNECTIONS_MAX: u64 = 16;
-/// Longest head of a request: its first line and its headers with the empty line after them. What `hyper` keeps at least.
+/// Longest head of a request: its first line and its headers with the empty line after them. What `hyper` keeps at
+/// least.
 pub const HEAD_BYTES_MAX: usize = 8192;
 /// How long an exchange may take, from the connection to the last byte of the answer.
 pub const EXCHANGE_MAX: Duration = Duration::from_secs(10);
 /// Wait before accepting again after an accept failed.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Where a node that listens on `listen_address` serves HTTP: there if it is a loopback address, so that two nodes of one
-/// machine do not meet.
+/// Where a node that listens on `listen_address` serves HTTP: there if it is a loopback address, so that two nodes of
+/// one machine do not meet.
 pub fn address(listen_address: IpAddr, port: u16) -> SocketAddr {
     let host = if listen_address.is_loopback() { listen_address } else { IpAddr::V4(Ipv4Addr::LOCALHOST) };
     SocketAddr::new(host, port)

@@ -126,7 +126,7 @@ async fn receive(client: &Client, compression: Compression) -> Answer {
     Answer::decode(&envelope).expect("valid")
 }
 
-/// FAULTS O5: a body that cannot be opened is refused on its stream, and the connection lives.
+/// O5: a body that cannot be opened is refused on its stream, and the connection lives.
 #[test]
 fn o5_corrupt_compressed_bodies_are_refused() {
     with_node(1, || async {

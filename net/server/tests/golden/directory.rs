@@ -36,8 +36,8 @@ fn check(world: &mut World, files: &Files, when: &str) {
         let outcome = one(world, &format!("SELECT JSON * FROM golden.{table}"));
         let rows: Vec<String> = outcome.rows.iter().map(|row| text(&row[0])).collect();
         if table == "dropped" {
-            // Of when columns were dropped Cassandra keeps milliseconds, so that a restart shows cells that were hidden;
-            // Cassandra itself then fails to read the table.
+            // Of when columns were dropped Cassandra keeps milliseconds, so that a restart shows cells that were
+            // hidden; Cassandra itself then fails to read the table.
             assert_eq!(rows.len(), expected.len(), "{table}, {when}");
             continue;
         }

@@ -86,7 +86,8 @@ impl Generator {
             Type::Map(key, value, _) if !whole => match self.dice.below(4) {
                 0 => format!("{name} CONTAINS {}", self.compared_term(&value)),
                 1 => format!("{name} CONTAINS KEY {}", self.compared_term(&key)),
-                // Cassandra compares an element's values as if they were keys, of which these may be equal though they differ.
+                // Cassandra compares an element's values as if they were keys, of which these may be equal though they
+                // differ.
                 _ if key != value && matches!(*key, Type::Native("boolean" | "decimal" | "varint")) => {
                     format!("{name} CONTAINS KEY {}", self.compared_term(&key))
                 }

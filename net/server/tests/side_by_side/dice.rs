@@ -16,7 +16,8 @@ pub(crate) const FEATURES: [&str; 36] = [
     "conditional",
     "contains",
     "counter",
-    // Cassandra goes on from counts that were deleted if its counter cache has them: it needs `counter_cache_size: 0MiB`.
+    // Cassandra goes on from counts that were deleted if its counter cache has them: it needs `counter_cache_size:
+    // 0MiB`.
     "counter_delete",
     "default_ttl",
     "descending",

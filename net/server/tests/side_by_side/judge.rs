@@ -7,8 +7,9 @@ use model::{CqlType, text};
 const TTL_TOLERANCE: i64 = 600;
 /// Cassandra's answer to what it did not foresee: nothing to follow.
 const SERVER_ERROR: u32 = 0;
-/// A read or write that failed on its replica, or of which it said nothing. A node alone has one replica, which fails only by an exception of its own
-/// (keys of vectors of texts, statics of frozen user types after ALTER TYPE, null values of aggregates in JSON).
+/// A read or write that failed on its replica, or of which it said nothing. A node alone has one replica, which fails
+/// only by an exception of its own (keys of vectors of texts, statics of frozen user types after ALTER TYPE, null
+/// values of aggregates in JSON).
 const FAILURES: [u32; 4] = [0x1100, 0x1200, 0x1300, 0x1500];
 
 const SYNTAX: u32 = 0x2000;
@@ -24,11 +25,11 @@ pub(crate) fn is_no_guide(judge: &[Reply]) -> bool {
     })
 }
 
-/// Whether Helenus does on purpose what Cassandra does not, by mistake: it refuses bytes of any length for a tinyint and
-/// those that no tuple has, texts for tuples of collections, texts of tuples with an empty part for a number that cannot be empty, and tuples whose parts fit
-/// a user type (Cassandra fails inside as soon as there is a row to compare or to write), does not name user types, which
-/// may be dropped, in the types of dropped columns that are vectors, and sorts what SELECT JSON * finds in several
-/// partitions by the columns of ORDER BY (Cassandra sorts the texts).
+/// Whether Helenus does on purpose what Cassandra does not, by mistake: it refuses bytes of any length for a tinyint
+/// and those that no tuple has, texts for tuples of collections, texts of tuples with an empty part for a number that
+/// cannot be empty, and tuples whose parts fit a user type (Cassandra fails inside as soon as there is a row to compare
+/// or to write), does not name user types, which may be dropped, in the types of dropped columns that are vectors, and
+/// sorts what SELECT JSON * finds in several partitions by the columns of ORDER BY (Cassandra sorts the texts).
 pub(crate) fn is_better(statement: &str, ours: &[Reply]) -> bool {
     match ours.last() {
         Some(Reply::Error { text, .. }) => {
@@ -79,8 +80,8 @@ const CONDITION_ERRORS: [&str; 7] = [
     "Invalid negative list index",
 ];
 
-/// Whether a conditional change failed in one of several conditions: Cassandra looks at them in the order of a hash table
-/// by the addresses of objects, and at none after one that does not hold.
+/// Whether a conditional change failed in one of several conditions: Cassandra looks at them in the order of a hash
+/// table by the addresses of objects, and at none after one that does not hold.
 fn fails_in_one_of_several(statement: &str, a: &Reply, b: &Reply) -> bool {
     let several = statement
         .split_once(" IF ")

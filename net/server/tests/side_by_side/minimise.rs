@@ -6,8 +6,8 @@ use crate::value::Bind;
 /// Most runs spent on one script.
 const TRIES_MAX: usize = 36;
 
-/// A script that is as short as `differs` lets it be, with the same last step. `differs` says whether the last step of a
-/// script still answers differently.
+/// A script that is as short as `differs` lets it be, with the same last step. `differs` says whether the last step of
+/// a script still answers differently.
 pub(crate) fn minimise(steps: &[Step], mut differs: impl FnMut(&[Step]) -> bool) -> Vec<Step> {
     let Some((last, before)) = steps.split_last() else { return Vec::new() };
     let mut kept = before.to_vec();

@@ -45,11 +45,11 @@ pub(crate) struct Table {
     pub(crate) conditional: bool,
     /// Its writes get their timestamps from the server: ballots do, and others must not lose against them.
     pub(crate) clocked: bool,
-    /// Of a table of counters: whether counters are deleted, not rows and partitions. What is counted on after both depends
-    /// on what Cassandra has flushed.
+    /// Of a table of counters: whether counters are deleted, not rows and partitions. What is counted on after both
+    /// depends on what Cassandra has flushed.
     pub(crate) deletes_counters: bool,
-    /// A column was dropped as of an earlier time: whether what is newer comes back depends on what was flushed, as it is
-    /// for an index.
+    /// A column was dropped as of an earlier time: whether what is newer comes back depends on what was flushed, as it
+    /// is for an index.
     pub(crate) dropped_early: bool,
     /// It had an index once.
     pub(crate) indexed: bool,

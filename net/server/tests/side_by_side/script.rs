@@ -148,7 +148,8 @@ impl Generator {
         let values = self.binds.take().unwrap_or_default();
         let prepared = !values.is_empty() && self.dice.percent(70);
         let page_size = self.dice.use_of("paging", 35).then(|| 1 + self.dice.below(5) as i32);
-        // Cassandra loses its place between groups that have no clustering: pages too long, or a state it refuses itself.
+        // Cassandra loses its place between groups that have no clustering: pages too long, or a state it refuses
+        // itself.
         let lost = text.contains(" GROUP BY ") && self.of(table, Kind::Clustering).is_empty();
         let page_size = page_size.filter(|_| !lost && !self.looks_up_statics_in_a_partition(table, &text));
         let serial = self.tables[table].conditional && self.dice.percent(20) || self.dice.slip();
@@ -343,7 +344,8 @@ impl Generator {
         match self.dice.below(7) {
             0 => "null".into(),
             1 => "nosuch(1)".into(),
-            // Cassandra reads the collections of such a tuple as bytes, without looking at them: behind a hint those of anything.
+            // Cassandra reads the collections of such a tuple as bytes, without looking at them: behind a hint those of
+            // anything.
             2 if matches!(cql_type, Type::Tuple(_))
                 && cql_type.cql().contains("frozen")
                 && !literal.starts_with('(') =>

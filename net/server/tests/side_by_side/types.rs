@@ -106,7 +106,8 @@ impl Type {
         self.has(types, &|part| matches!(part, Type::Native("duration")))
     }
 
-    /// Whether a set or map stands anywhere in it: their bytes have an order, which those of a bound value may not have.
+    /// Whether a set or map stands anywhere in it: their bytes have an order, which those of a bound value may not
+    /// have.
     pub(crate) fn has_order(&self, types: &[UserType]) -> bool {
         self.has(types, &|part| matches!(part, Type::Set(..) | Type::Map(..)))
     }

@@ -1,5 +1,5 @@
-//! Values of the generated statements, each as CQL literal, as bytes on the wire and as JSON. Domains are small, so that
-//! keys collide, and hold the edges of every type.
+//! Values of the generated statements, each as CQL literal, as bytes on the wire and as JSON. Domains are small, so
+//! that keys collide, and hold the edges of every type.
 
 use crate::dice::Dice;
 use crate::schema::UserType;
@@ -16,8 +16,8 @@ pub(crate) enum Bind {
 /// A value in its three forms.
 ///
 /// Sets and maps have each element or key once as literals and in JSON: Cassandra keeps their parts in a table by the
-/// addresses of objects, so that of equal keys now this one counts and now that one. On the wire they have them as often
-/// as they were drawn.
+/// addresses of objects, so that of equal keys now this one counts and now that one. On the wire they have them as
+/// often as they were drawn.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Datum {
     pub(crate) literal: String,
@@ -285,8 +285,8 @@ fn samples(name: &str) -> Vec<Datum> {
         .map(|(date, days): (&str, i32)| quoted(date, ((days as i64 + (1 << 31)) as u32).to_be_bytes().to_vec()))
         .to_vec(),
         "decimal" => {
-            // No key may be both 1.0 and 1.00: which of them a row shows depends on what Cassandra has flushed, as it does
-            // at each ALTER TABLE.
+            // No key may be both 1.0 and 1.00: which of them a row shows depends on what Cassandra has flushed, as it
+            // does at each ALTER TABLE.
             [("0", 0, 0), ("1.0", 10, 1), ("-2.5", -25, 1), ("1.00", 100, 2), ("1E+3", 1, -3), ("1E-10", 1, 10)]
                 .map(|(literal, unscaled, scale): (&str, i128, i32)| {
                     bare(literal, [scale.to_be_bytes().to_vec(), varint(unscaled)].concat())

@@ -184,7 +184,8 @@ pub enum TypeKind {
 }
 
 impl Term {
-    /// The term with the keyspace in which its types were found before the names of user types, as Cassandra shows it then.
+    /// The term with the keyspace in which its types were found before the names of user types, as Cassandra shows it
+    /// then.
     pub(crate) fn qualified(&self, keyspace: &str) -> Term {
         let all = |terms: &[Term]| terms.iter().map(|term| term.qualified(keyspace)).collect();
         match self {

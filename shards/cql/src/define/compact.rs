@@ -1,7 +1,7 @@
 //! COMPACT STORAGE: what a table of it may have, the columns that it has besides, and DROP COMPACT STORAGE.
 //!
-//! * Without a clustering: the columns become static ones, beside a clustering column of texts and a column of values, both
-//!   hidden and named `column1` and `value`, or with the next number that is free.
+//! * Without a clustering: the columns become static ones, beside a clustering column of texts and a column of values,
+//!   both hidden and named `column1` and `value`, or with the next number that is free.
 //! * With one: at most one column of values; without it a hidden one, `value`, of the empty type.
 //!
 //! Invariants: DROP COMPACT STORAGE changes no data and no column, and hides none any longer.

@@ -1,7 +1,7 @@
 //! CREATE and DROP INDEX.
 //!
-//! Invariants: names of indexes are unique within a keyspace; a table's indexes are sorted by name, and no two of them are
-//! of the same part of the same column.
+//! Invariants: names of indexes are unique within a keyspace; a table's indexes are sorted by name, and no two of them
+//! are of the same part of the same column.
 
 use super::{
     Applied, ChangeKind, ChangeTarget, Result, changed, is_plain, no_keyspace, quoted_full_name, refuse_system,

@@ -1,7 +1,7 @@
 //! Aggregates: what is kept while rows go by, and what it gives at the end.
 //!
-//! As in Cassandra: sums of integers wrap in their own type, averages of integers are cut to whole numbers, sums of floats
-//! are compensated (Kahan), null inputs are skipped.
+//! As in Cassandra: sums of integers wrap in their own type, averages of integers are cut to whole numbers, sums of
+//! floats are compensated (Kahan), null inputs are skipped.
 
 use super::numbers::{Decimal, Number};
 use super::{Aggregate, Candidate};

@@ -127,8 +127,8 @@ pub(super) fn ln(number: &Decimal, digits: i64) -> Decimal {
     Decimal { unscaled, scale: places as i32 }.rounded(digits)
 }
 
-/// The decimal logarithm of a decimal above zero: the quotient of two natural ones, as Cassandra computes it, which shows in
-/// the last digits of powers of ten.
+/// The decimal logarithm of a decimal above zero: the quotient of two natural ones, as Cassandra computes it, which
+/// shows in the last digits of powers of ten.
 pub(super) fn log_ten(number: &Decimal, digits: i64) -> Decimal {
     let more = digits + 2;
     let ten = Decimal { unscaled: ln_ten(more + GUARD), scale: (more + GUARD) as i32 }.rounded(more);

@@ -130,8 +130,8 @@ impl Decimal {
         Ok(Decimal { unscaled, scale })
     }
 
-    /// What is left after the divisor was taken away as often as it goes, with the sign of the dividend. The divisor is not
-    /// zero.
+    /// What is left after the divisor was taken away as often as it goes, with the sign of the dividend. The divisor is
+    /// not zero.
     pub(crate) fn remainder(&self, by: &Decimal) -> Result<Decimal, Failure> {
         let scale = self.scale.max(by.scale);
         let (number, divisor) = (self.unscaled_at(scale)?, by.unscaled_at(scale)?);

@@ -1,5 +1,5 @@
-//! Which overload a call means, as Cassandra chooses: the only one there is, checked; or the first that fits exactly; or
-//! the only one that fits at all.
+//! Which overload a call means, as Cassandra chooses: the only one there is, checked; or the first that fits exactly;
+//! or the only one that fits at all.
 
 use super::factories::factory;
 use super::operators::{OPERANDS, operator_of};
@@ -153,8 +153,8 @@ impl Argument for Operand<'_> {
 }
 
 impl<'t> Operand<'t> {
-    /// Asks a term once for each type, those of an operation from below: asking it for one type after the other would ask
-    /// its operands again each time.
+    /// Asks a term once for each type, those of an operation from below: asking it for one type after the other would
+    /// ask its operands again each time.
     fn of(term: &'t ast::Term, scope: &Scope) -> Operand<'t> {
         let fits = match term {
             ast::Term::Tuple(terms) if terms.len() == 1 => Operand::of(&terms[0], scope).fits,
@@ -178,8 +178,8 @@ fn is_operation(keyspace: Option<&str>, name: &str) -> bool {
     keyspace.is_none_or(|keyspace| keyspace == SYSTEM) && (name == NEGATION || Arithmetic::of_function(name).is_some())
 }
 
-/// Chooses among overloads (at least one). `shown` is the name as it was written; `wanted` the type of the place, if the
-/// place has one.
+/// Chooses among overloads (at least one). `shown` is the name as it was written; `wanted` the type of the place, if
+/// the place has one.
 pub(crate) fn pick<C: Candidate>(
     shown: &str,
     mut candidates: Vec<C>,
@@ -430,7 +430,8 @@ fn choose(
     pick(&shown, candidates, arguments, wanted, scope)
 }
 
-/// A call as a term for a place. Markers among its arguments are called `argN(system.name)`, or what `marker_name` says.
+/// A call as a term for a place. Markers among its arguments are called `argN(system.name)`, or what `marker_name`
+/// says.
 pub(crate) fn call(
     keyspace: Option<&str>,
     name: &str,

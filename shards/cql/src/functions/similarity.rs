@@ -1,4 +1,5 @@
-//! `similarity_cosine` and its like: how near two vectors of floats are, from 0 (far; a dot product knows no bounds) to 1.
+//! `similarity_cosine` and its like: how near two vectors of floats are, from 0 (far; a dot product knows no bounds) to
+//! 1.
 //!
 //! Sums are taken in the order in which Cassandra takes them, so that the last bit is the same.
 

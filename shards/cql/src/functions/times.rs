@@ -1,7 +1,7 @@
 //! Dates and times: the current ones, conversions, bounds of timeuuids, `floor`.
 //!
-//! Dates are days with 1970-01-01 at 2^31, times nanoseconds of a day, timestamps milliseconds since 1970, timeuuids hold
-//! 100 ns since 1582-10-15. All in UTC.
+//! Dates are days with 1970-01-01 at 2^31, times nanoseconds of a day, timestamps milliseconds since 1970, timeuuids
+//! hold 100 ns since 1582-10-15. All in UTC.
 
 use super::{Function, Scalar};
 use model::text::calendar;
@@ -164,8 +164,8 @@ fn plus_months(millis: i64, months: i64) -> i64 {
     calendar::day_number(year, month, day_of_month) * MILLIS_PER_DAY + time
 }
 
-/// A date or timestamp `duration` later, or earlier with `back`; null for an empty one. Fails with a text if the duration has
-/// what the type has not.
+/// A date or timestamp `duration` later, or earlier with `back`; null for an empty one. Fails with a text if the
+/// duration has what the type has not.
 pub(super) fn shifted(
     cql_type: &CqlType,
     time: &[u8],

@@ -1,4 +1,5 @@
-//! Sums and products, of terms and of selectors alike: products bind tighter, operators of one kind go from left to right.
+//! Sums and products, of terms and of selectors alike: products bind tighter, operators of one kind go from left to
+//! right.
 
 use super::Parser;
 use crate::ast::{Arithmetic, SYSTEM, Selector, Term};

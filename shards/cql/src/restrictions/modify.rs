@@ -7,8 +7,8 @@ use model::Failure;
 use model::schema::Layout;
 
 impl Restrictions<'_> {
-    /// The partitions and rows of an UPDATE or DELETE. `only_statics`: only static columns are written, and rows cannot be
-    /// named.
+    /// The partitions and rows of an UPDATE or DELETE. `only_statics`: only static columns are written, and rows cannot
+    /// be named.
     pub(crate) fn modify(mut self, only_statics: bool) -> Result<(Vec<Choice>, ClusteringRestriction)> {
         let table = self.scope.table.clone();
         let statement = self.purpose.name();

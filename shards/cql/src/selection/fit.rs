@@ -1,7 +1,7 @@
 //! Whether what stands behind a type hint of a selection fits the type.
 //!
-//! Literals of a selection are looked at part by part. Fields that a user type has not are told at once, in the order in
-//! which they were written; where a tuple is wanted they are one more part that does not fit.
+//! Literals of a selection are looked at part by part. Fields that a user type has not are told at once, in the order
+//! in which they were written; where a tuple is wanted they are one more part that does not fit.
 
 use super::{Result, Selecting};
 use crate::ast::Selector;

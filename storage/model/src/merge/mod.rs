@@ -1,7 +1,8 @@
 //! Last write wins: rows of many sources as those of one.
 //!
-//! [`merge_rows`] puts two versions of a row together, [`Merge`] any number of cursors, and [`Purge`] leaves out of what
-//! a merge gives what no reader will miss. [`EqualKeys`] keeps one cell of a collection's keys that are equal by type alone.
+//! [`merge_rows`] puts two versions of a row together, [`Merge`] any number of cursors, and [`Purge`] leaves out of
+//! what a merge gives what no reader will miss. [`EqualKeys`] keeps one cell of a collection's keys that are equal by
+//! type alone.
 
 mod keys;
 mod purge;

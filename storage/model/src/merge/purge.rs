@@ -2,11 +2,13 @@
 //!
 //! A tombstone goes when its local deletion time is before `gc_before` and its timestamp is below that of everything in
 //! the same partition that the merge does not see. A cell that has expired goes by the same rule, and otherwise becomes
-//! the tombstone of the second it was written at, without its value; a liveness that has expired goes or stays as it is.
+//! the tombstone of the second it was written at, without its value; a liveness that has expired goes or stays as it
+//! is.
 //!
 //! Source: Cassandra 5's `PurgeFunction`, `DeletionPurger` and `AbstractCell.purge`.
 //!
-//! Invariants: what is live at `now_in_seconds` stays, but for dropped columns; rows that nothing changes are not copied.
+//! Invariants: what is live at `now_in_seconds` stays, but for dropped columns; rows that nothing changes are not
+//! copied.
 
 use crate::key::Token;
 use crate::row::{Cell, CellContent, Deletion, Liveness, RowBuilder, RowView};
@@ -26,8 +28,8 @@ pub struct Purge {
 }
 
 impl Purge {
-    /// Purges tombstones from before the second `gc_before` of which `max_purgeable` allows it: it gives, for a partition,
-    /// the timestamp that a tombstone must be below, and is asked at most once for each. Expiry is judged at
+    /// Purges tombstones from before the second `gc_before` of which `max_purgeable` allows it: it gives, for a
+    /// partition, the timestamp that a tombstone must be below, and is asked at most once for each. Expiry is judged at
     /// `now_in_seconds`.
     pub fn new(
         now_in_seconds: i64,
@@ -87,7 +89,8 @@ impl Purge {
             })
     }
 
-    /// Puts what is left of a row into `out`, which may be an empty row; false, with `out` as it was, if that is all of it.
+    /// Puts what is left of a row into `out`, which may be an empty row; false, with `out` as it was, if that is all of
+    /// it.
     pub(super) fn row(&mut self, token: Token, key: &[u8], row: RowView<'_>, out: &mut Vec<u8>) -> bool {
         if !self.touches(row) {
             return false;

@@ -5,12 +5,12 @@
 //! `Cells.reconcile`; what it leaves open (equal expiring cells with different times to live) goes to the smaller time
 //! to live, the later write.
 //!
-//! Counters do not replace each other: of two that nothing shadows the contexts merge and the timestamp is the larger, and
-//! a deleted cell wins whatever the timestamps, as Cassandra 5's `Cells.resolveCounter`.
+//! Counters do not replace each other: of two that nothing shadows the contexts merge and the timestamp is the larger,
+//! and a deleted cell wins whatever the timestamps, as Cassandra 5's `Cells.resolveCounter`.
 //!
-//! Invariants: merging is commutative, associative and idempotent, but for counters: local shards of one node add up, and
-//! a deletion of the row must be known before counters merge, or what it deletes stays in their sum. Who merges more than
-//! two rows begins with the one of the newest deletion. Nothing is allocated but the output.
+//! Invariants: merging is commutative, associative and idempotent, but for counters: local shards of one node add up,
+//! and a deletion of the row must be known before counters merge, or what it deletes stays in their sum. Who merges
+//! more than two rows begins with the one of the newest deletion. Nothing is allocated but the output.
 
 use crate::counter;
 use crate::row::{Cell, CellContent, Cells, Deletion, Liveness, RowBuilder, RowView};

@@ -41,8 +41,8 @@ enum Parts {
     Zero {
         negative: bool,
     },
-    /// `fraction` with its highest bit at 2^52, so that the number is `fraction / 2^52 * 2^exponent`; `significant` bits
-    /// of it count.
+    /// `fraction` with its highest bit at 2^52, so that the number is `fraction / 2^52 * 2^exponent`; `significant`
+    /// bits of it count.
     Finite {
         negative: bool,
         exponent: i32,

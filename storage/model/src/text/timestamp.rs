@@ -3,8 +3,8 @@
 //! yyyy-MM-dd[zone]
 //! y-M-d('T'|' ')H:m[:s[.fraction]][zone]
 //! ```
-//! Zones are in `text/zone.rs`. A day beyond the end of its month is the month's last day; `24:00` is the next midnight;
-//! without a zone UTC counts; digits beyond milliseconds are dropped.
+//! Zones are in `text/zone.rs`. A day beyond the end of its month is the month's last day; `24:00` is the next
+//! midnight; without a zone UTC counts; digits beyond milliseconds are dropped.
 
 use super::calendar;
 use super::zone::Zone;

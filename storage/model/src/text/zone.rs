@@ -3,8 +3,8 @@
 //! zone: nothing | [' ']('Z' | ±HH | ±HHMM | ±HH:MM) | ' '('UTC' | 'GMT' | 'UT')[±HH:MM] | ' ' name
 //! ```
 //! A name is that of a region (`Europe/Paris`, with its capitals), or one that Java 17 knows for a region in English:
-//! `CET`, `Pacific Standard Time`. What looks like winter or summer time by name is the region's time of the day; regions
-//! of the form `Etc/GMT+1` are not read, as in Cassandra.
+//! `CET`, `Pacific Standard Time`. What looks like winter or summer time by name is the region's time of the day;
+//! regions of the form `Etc/GMT+1` are not read, as in Cassandra.
 //!
 //! Of a local time that a change of offset skips or repeats the offset before the change counts. The rules are those of
 //! the time zone database that is compiled in; nothing is read from the machine.

@@ -2,13 +2,13 @@
 //!
 //! 1. The slices from the last one on. The row index tells the block that the slice's end lies in.
 //! 2. A block is read forward, what of it lies in the slice is kept, and given from its end.
-//! 3. Then the block before, until one that begins at or before the slice's start. Without a row index the partition is one
-//!    block.
+//! 3. Then the block before, until one that begins at or before the slice's start. Without a row index the partition is
+//!    one block.
 //!
 //! A range tombstone that is open at a slice's end is opened there, and closed at its start.
 //!
-//! Invariants: what is in memory is of one block and at most [`BACKWARD_BYTES_MAX`]; a step that needs a block of a file
-//! goes on where it stopped.
+//! Invariants: what is in memory is of one block and at most [`BACKWARD_BYTES_MAX`]; a step that needs a block of a
+//! file goes on where it stopped.
 
 use super::Stop;
 use super::cursor::{Cursor, Event, RowIndex, in_file};

@@ -56,7 +56,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Asks the index for the first partition behind `after`: for one that is, if `certain`, else perhaps for one before it.
+    /// Asks the index for the first partition behind `after`: for one that is, if `certain`, else perhaps for one
+    /// before it.
     pub(super) fn behind(&mut self, certain: bool) -> Result<(), Stop> {
         let Some(after) = &self.after else { return Ok(()) };
         let reader = self.reader.clone();

@@ -74,7 +74,8 @@ impl Window {
         Some(Input::new(self.bytes().get(skip..)?, at))
     }
 
-    /// Adds a block for a reader at `at`: behind the bytes that are there, if they are still wanted, or instead of them.
+    /// Adds a block for a reader at `at`: behind the bytes that are there, if they are still wanted, or instead of
+    /// them.
     pub(crate) fn supply(&mut self, at: u64, offset: u64, block: Bytes) {
         if self.joins(at, offset) {
             self.keep(at);
@@ -85,8 +86,8 @@ impl Window {
         self.block = block;
     }
 
-    /// Adds a block as [`Window::supply`] does, but joins only as much of it as the end of a row will take: the rest is read
-    /// where it is. [`Window::more`] joins more.
+    /// Adds a block as [`Window::supply`] does, but joins only as much of it as the end of a row will take: the rest is
+    /// read where it is. [`Window::more`] joins more.
     pub(crate) fn supply_begin(&mut self, at: u64, offset: u64, block: Bytes) {
         if self.joins(at, offset) {
             self.keep(at);

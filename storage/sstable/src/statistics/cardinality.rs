@@ -1,5 +1,5 @@
-//! How many partition keys there are, about: HyperLogLog++ with 13 and 25 bits, serialised as Cassandra's `StatsMetadata`
-//! tools and compactions read it.
+//! How many partition keys there are, about: HyperLogLog++ with 13 and 25 bits, serialised as Cassandra's
+//! `StatsMetadata` tools and compactions read it.
 //!
 //! ```text
 //! i32 -2; then varints (7 bits per byte, low ones first): 13, 25, and
@@ -8,8 +8,8 @@
 //! dense    0, bytes, words of six registers of 5 bits
 //! ```
 //!
-//! Invariants: hashes are collected as Cassandra collects them, so that the bytes are equal also where they depend on when
-//! the sparse form was left.
+//! Invariants: hashes are collected as Cassandra collects them, so that the bytes are equal also where they depend on
+//! when the sparse form was left.
 
 const P: u32 = 13;
 const SP: u32 = 25;
@@ -54,8 +54,8 @@ impl Cardinality {
         }
     }
 
-    /// Sorts the new entries in, with the original's comparisons: of signed numbers between old and new entries, although
-    /// both are in the order of their indexes.
+    /// Sorts the new entries in, with the original's comparisons: of signed numbers between old and new entries,
+    /// although both are in the order of their indexes.
     fn sort(&mut self) {
         if self.unsorted.is_empty() {
             return;

@@ -1,5 +1,5 @@
-//! Clustering values as Data.db, Index.db and Statistics.db have them: for each 32 of them a vint with two bits per value (1
-//! empty, 2 null), then the values, with a vint length unless their type has a fixed one.
+//! Clustering values as Data.db, Index.db and Statistics.db have them: for each 32 of them a vint with two bits per
+//! value (1 empty, 2 null), then the values, with a vint length unless their type has a fixed one.
 
 use super::push_bytes;
 use crate::input::{Fault, Input, push_vint};

@@ -1,8 +1,8 @@
 //! When tombstones can go: a histogram of local deletion times, gathered as Cassandra gathers it.
 //!
 //! 1. A time is rounded up to a minute and counted in the spool, a hash table.
-//! 2. The spool, when it is full and at the end, is poured into the bins in the order of its slots. Whenever the bins are
-//!    one too many, the two that are nearest to each other become one at their weighted middle.
+//! 2. The spool, when it is full and at the end, is poured into the bins in the order of its slots. Whenever the bins
+//!    are one too many, the two that are nearest to each other become one at their weighted middle.
 //!
 //! Invariants: slots, order and rounding are Cassandra's, so that the bytes are equal.
 

@@ -4,7 +4,8 @@ use super::header::{COMPOSITE_TYPE, DELETION_TIME_EPOCH, FieldType, Header, Head
 use model::row::{CellContent, Deletion, RowView};
 use model::schema::{Column, ColumnKind, DroppedColumn, Table};
 
-/// The smallest values of rows, that what is written is relative to. Smaller ones can be written too, but take more bytes.
+/// The smallest values of rows, that what is written is relative to. Smaller ones can be written too, but take more
+/// bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EncodingStats {
     /// Microseconds; `None` without any.

@@ -5,8 +5,8 @@ use crate::input::{Fault, Input, Problem};
 /// Most buckets of a histogram.
 pub const BUCKETS_MAX: usize = 1 << 16;
 
-/// Counts of values between bounds: `buckets[i]` counts those above `offsets[i - 1]` up to `offsets[i]`, the last one those
-/// beyond.
+/// Counts of values between bounds: `buckets[i]` counts those above `offsets[i - 1]` up to `offsets[i]`, the last one
+/// those beyond.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Histogram {
     /// Bounds, ascending.

@@ -6,8 +6,8 @@ use super::{BUCKETS_MAX, ClusteringBounds, Histogram, push_bytes};
 use crate::descriptor::Version;
 use crate::input::{Fault, Input, Problem};
 
-/// Zero bytes that `oa` and `da` write behind their statistics per tombstone bucket: Cassandra reserves 16 bytes for a bucket
-/// and uses 12.
+/// Zero bytes that `oa` and `da` write behind their statistics per tombstone bucket: Cassandra reserves 16 bytes for a
+/// bucket and uses 12.
 const PADDING_PER_BUCKET: usize = 4;
 
 /// A place in a commit log.

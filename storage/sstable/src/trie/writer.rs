@@ -1,13 +1,14 @@
 //! Writing a trie of sorted keys into pages, byte by byte as Cassandra lays it out.
 //!
-//! 1. The nodes of the last key are a stack. A key that leaves a node completes it, which fixes its size and, as long as
-//!    none of its children is elsewhere, its place relative to them.
+//! 1. The nodes of the last key are a stack. A key that leaves a node completes it, which fixes its size and, as long
+//!    as none of its children is elsewhere, its place relative to them.
 //! 2. A completed node that does not fit into a page together with the branches below it has them written: the largest
-//!    that fits into what is left of the page first, of equal ones that of the largest byte, into a new page if none fits.
-//!    From then on it is a node with children elsewhere.
+//!    that fits into what is left of the page first, of equal ones that of the largest byte, into a new page if none
+//!    fits. From then on it is a node with children elsewhere.
 //! 3. At the end what is left is written, into a new page if it fits there and not into what is left of this one.
 //!
-//! Invariants: keys come in ascending order; a child is written before its parent; a page that is begun is filled with zeros.
+//! Invariants: keys come in ascending order; a child is written before its parent; a page that is begun is filled with
+//! zeros.
 
 use super::PAGE_BYTES;
 use crate::writer::Out;

@@ -17,7 +17,8 @@ use crate::statistics::{Header, push_values};
 use model::mutation::Clustering;
 use model::row::Deletion;
 
-/// Most bytes of the entries of a Summary.db: places in it have 31 bits. What is behind is found from the last entry on.
+/// Most bytes of the entries of a Summary.db: places in it have 31 bits. What is behind is found from the last entry
+/// on.
 pub const SUMMARY_BYTES_MAX: usize = i32::MAX as usize;
 /// The share of 128 of the entries that a new summary has.
 const FULL_LEVEL: u32 = 128;

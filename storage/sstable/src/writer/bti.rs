@@ -2,7 +2,8 @@
 //!
 //! 1. Whenever a granularity's worth of bytes of a partition is written, they are a block of its row index.
 //! 2. At the partition's end its row index goes to Rows.db if it has more than one block.
-//! 3. Partitions.db gets the shortest prefix of each key that tells it from its neighbours, once the one behind is known.
+//! 3. Partitions.db gets the shortest prefix of each key that tells it from its neighbours, once the one behind is
+//!    known.
 //!
 //! Invariants: the bytes are Cassandra's.
 

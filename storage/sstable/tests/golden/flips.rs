@@ -132,7 +132,8 @@ fn told(sstable: &Sstable<'_>, table: &Arc<Table>, keys: &[model::DecoratedKey])
     scanned.map(|()| sum.finish())
 }
 
-/// Flips at random places of a large table, each component as likely as it is long: of Cassandra's files and of our own.
+/// Flips at random places of a large table, each component as likely as it is long: of Cassandra's files and of our
+/// own.
 #[test]
 fn random_flips_of_a_large_table_are_found_or_harmless() {
     std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Archives of SSTables that real Cassandra wrote (tar in Zstandard), unpacked into memory. The tests of other crates include this
-//! file.
+//! Archives of SSTables that real Cassandra wrote (tar in Zstandard), unpacked into memory. The tests of other crates
+//! include this file.
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -1,5 +1,5 @@
-//! The SSTables of each version, with the schema of each table and the rows that Cassandra reads from them. The tests of other
-//! crates include this file beside `unpack`.
+//! The SSTables of each version, with the schema of each table and the rows that Cassandra reads from them. The tests
+//! of other crates include this file beside `unpack`.
 
 use super::unpack::{Tables, by_table};
 
@@ -7,7 +7,8 @@ const DA: &[u8] = include_bytes!("da.tar.zst");
 const OA: &[u8] = include_bytes!("oa.tar.zst");
 const NB: &[u8] = include_bytes!("nb.tar.zst");
 
-/// The tables of a version, with schema and rows: where those of two versions are the same, the archive of `da` has them.
+/// The tables of a version, with schema and rows: where those of two versions are the same, the archive of `da` has
+/// them.
 pub(crate) fn tables(version: &str) -> Tables {
     let mut tables = by_table(match version {
         "da" => DA,
