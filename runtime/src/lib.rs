@@ -44,6 +44,7 @@ pub mod signal;
 pub mod sim;
 pub mod socket;
 mod start;
+pub mod sync;
 mod system;
 pub mod time;
 pub mod uring;

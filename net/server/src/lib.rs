@@ -17,13 +17,12 @@ pub mod data_dir;
 mod disk_policy;
 pub mod http;
 pub mod metrics;
-mod race;
 
 pub use config::Config;
 
 use crate::cql::Control;
 use crate::data_dir::{DataDir, Refused};
-use crate::race::{Either, race};
+use runtime::sync::{Either, race};
 use runtime::{Mesh, ShardId};
 use shard::{Shard, StartError};
 use std::cell::RefCell;

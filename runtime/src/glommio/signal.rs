@@ -2,8 +2,8 @@
 
 use super::core::Core;
 use super::error;
+use crate::sync::Waiters;
 use crate::system::signal;
-use crate::system::waiters::Waiters;
 use ::glommio::io::BufferedFile;
 use std::cell::{Cell, RefCell};
 use std::future::Future;

@@ -11,8 +11,8 @@
 use super::core::Core;
 use super::socket;
 use super::work::UnderWay;
+use crate::sync::Waiters;
 use crate::system::address::{limit_linger, shut_down};
-use crate::system::waiters::Waiters;
 use ::glommio::net::TcpStream;
 use futures_io::{AsyncRead, AsyncWrite};
 use std::cell::{Cell, RefCell};

@@ -9,9 +9,9 @@
 //! queues.
 
 use super::spsc::Queue;
-use super::waiters::Waiters;
 use crate::context;
 use crate::mesh::ShardId;
+use crate::sync::Waiters;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;

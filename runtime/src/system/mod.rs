@@ -19,7 +19,6 @@ mod spsc;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thread;
-pub(crate) mod waiters;
 
 use crate::rng::Rng;
 use std::cell::RefCell;

@@ -2,8 +2,8 @@
 
 use super::operations::Operation;
 use super::reactor::Core;
+use crate::sync::Waiters;
 use crate::system::signal;
-use crate::system::waiters::Waiters;
 use io_uring::{opcode, types};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::future::Future;

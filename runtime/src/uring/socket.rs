@@ -3,8 +3,8 @@
 use super::operations::{Operation, OperationId, Payload};
 use super::reactor::{self, Core};
 pub(crate) use super::stream::{RecvBuf, Stream};
+use crate::sync::Waiters;
 use crate::system::address::{NOWHERE, SocketAddress, address_of, connecting, listening, shut_down};
-use crate::system::waiters::Waiters;
 use crate::system::{helper, local};
 use io_uring::{opcode, types};
 use std::cell::{Cell, RefCell};

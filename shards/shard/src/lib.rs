@@ -627,6 +627,6 @@ impl Shard {
     /// Asks every shard, this one too, at the same time; replies in the order of the shards.
     pub(crate) async fn call_all(&self, request: impl Fn() -> Request) -> Vec<Reply> {
         let shards = 0..runtime::shard_count() as u16;
-        coordinator::join_all(shards.map(|to| self.call(ShardId(to), request())).collect()).await
+        runtime::sync::join_all(shards.map(|to| self.call(ShardId(to), request())).collect()).await
     }
 }

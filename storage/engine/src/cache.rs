@@ -17,10 +17,10 @@
 use crate::Error;
 use crate::open_sstable::OpenSstable;
 use crate::read_buffers::ReadBuffers;
-use crate::signal::Signal;
 use bytes::Bytes;
 use runtime::gate::Gate;
 use runtime::metrics::Counter;
+use runtime::sync::Condition;
 use runtime::{Class, HashMap, HashSet};
 use sstable::BlockId;
 use std::cell::RefCell;
@@ -88,7 +88,7 @@ pub(crate) struct BlockCache {
     blocks: RefCell<Blocks>,
     /// Blocks that are being read.
     loading: RefCell<HashSet<Key>>,
-    loaded: Signal,
+    loaded: Condition,
     buffers: ReadBuffers,
     gate: Gate,
     miss_nanos: Counter,
@@ -143,7 +143,7 @@ impl BlockCache {
         BlockCache {
             blocks: RefCell::new(blocks),
             loading: RefCell::default(),
-            loaded: Signal::default(),
+            loaded: Condition::default(),
             buffers: ReadBuffers::default(),
             gate,
             miss_nanos: Counter::default(),

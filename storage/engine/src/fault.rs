@@ -3,8 +3,8 @@
 //! A disk without room is none: writes are refused until there is some.
 
 use crate::Error;
-use crate::signal::Signal;
 use crate::store::Store;
+use runtime::sync::Condition;
 use std::cell::{Cell, RefCell};
 use std::io;
 
@@ -35,7 +35,7 @@ pub struct Fault {
 pub(crate) struct Faults {
     seen: [Cell<bool>; KINDS],
     untold: RefCell<Vec<Fault>>,
-    raised: Signal,
+    raised: Condition,
 }
 
 impl Faults {

@@ -34,7 +34,6 @@ mod renumber;
 mod restore;
 pub mod row_lock;
 mod shares;
-mod signal;
 pub mod snapshot;
 mod split;
 mod sstable_id;

@@ -26,7 +26,6 @@ use crate::open_sstable::OpenSstable;
 use crate::read::{self, CellScratch};
 use crate::restore::OldSegments;
 use crate::row_lock::{RowGuard, RowLocks};
-use crate::signal::Signal;
 use crate::table::{LoggedTable, TableState, is_system};
 use crate::tracker::View;
 use crate::write::{Reserved, Undecided, Write};
@@ -36,6 +35,7 @@ use model::row::NO_TIMESTAMP;
 use model::{DecoratedKey, Mutation, Table, TableId, Token};
 use runtime::file::{create_dir_all, sync_dir};
 use runtime::gate::{Gate, Semaphore};
+use runtime::sync::Condition;
 use runtime::{Class, HashMap};
 use sstable::Descriptor;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -75,11 +75,11 @@ pub(crate) struct Inner {
     /// How many tasks the tables' strategies expect to have, of those with some.
     pub(crate) waiting_tasks: RefCell<BTreeMap<TableId, usize>>,
     /// Roused when `to_compact` grows.
-    pub(crate) compaction_wanted: Rc<Signal>,
+    pub(crate) compaction_wanted: Rc<Condition>,
     /// What compactions do and did.
     pub(crate) activity: Activity,
     /// Roused when a compaction is done.
-    pub(crate) compacted: Rc<Signal>,
+    pub(crate) compacted: Rc<Condition>,
     /// How fast compactions may read.
     pub(crate) throttle: Throttle,
     /// SSTables that are open and not yet their table's.
@@ -93,13 +93,13 @@ pub(crate) struct Inner {
     /// How old memtables may become.
     pub(crate) flush_periods: FlushPeriods,
     /// Roused when the flusher may have something to do.
-    pub(crate) flush_wanted: Rc<Signal>,
+    pub(crate) flush_wanted: Rc<Condition>,
     /// Whether the last flush that memory or the log asked for failed.
     pub(crate) flush_failed: Cell<bool>,
     /// Bytes of writes that wait for room.
     pub(crate) waiting_bytes: Rc<Cell<usize>>,
     /// Roused when memory was freed, or will not be.
-    pub(crate) room: Signal,
+    pub(crate) room: Condition,
     /// SSTables of dropped and truncated tables, until that is durable.
     pub(crate) given_up: RefCell<HashMap<TableId, Vec<Rc<OpenSstable>>>>,
     /// The node's id, once it is known: SSTables name who wrote them.
@@ -114,7 +114,7 @@ pub(crate) struct Inner {
     /// Whether foreign SSTables are to be split, and whether those of this program too.
     pub(crate) splits: Cell<Option<bool>>,
     /// Roused when a foreign SSTable is there.
-    pub(crate) foreign_found: Rc<Signal>,
+    pub(crate) foreign_found: Rc<Condition>,
     /// Foreign SSTables that stay.
     pub(crate) left_foreign: RefCell<BTreeSet<(TableId, Descriptor)>>,
     /// SSTables of indexes that no shard can use, with their directories, until the start removes them.
@@ -172,7 +172,7 @@ impl Store {
             flush_wanted: Rc::default(),
             flush_failed: Cell::new(false),
             waiting_bytes: Rc::default(),
-            room: Signal::default(),
+            room: Condition::default(),
             given_up: RefCell::default(),
             host_id: Cell::new(None),
             numbers: Cell::new(0),

@@ -24,10 +24,10 @@ mod tables;
 mod thread_pools;
 
 use crate::config::Config;
-use crate::race::{Either, Signal, race};
 pub(crate) use node::RELEASE_VERSION;
 use protocol::{Answer, REQUEST_BYTES_MAX, Request};
 use runtime::gate::Semaphore;
+use runtime::sync::{Either, Latch, race};
 use runtime::{Instant, Listener, Stream};
 use shard::Shard;
 use std::cell::Cell;
@@ -86,9 +86,9 @@ pub(crate) struct Admin {
     pub(crate) started: Instant,
     pub(crate) simulated: bool,
     /// Set to ask that no clients are served any more.
-    pub(crate) drain: Signal,
+    pub(crate) drain: Latch,
     /// Set when that is so.
-    pub(crate) drained: Signal,
+    pub(crate) drained: Latch,
     /// How many bytes per second compactions may read; 0: as many as they can.
     pub(crate) compaction_throughput: Cell<u64>,
     commands: Semaphore,
@@ -102,8 +102,8 @@ impl Admin {
             shard,
             started: runtime::now(),
             simulated,
-            drain: Signal::default(),
-            drained: Signal::default(),
+            drain: Latch::default(),
+            drained: Latch::default(),
             compaction_throughput: Cell::new(throughput),
             commands: Semaphore::new(CONNECTIONS_MAX),
         })
@@ -126,7 +126,7 @@ impl Admin {
     }
 
     /// Takes commands until `closing` is set.
-    pub(crate) async fn serve(self: Rc<Self>, listener: Listener, closing: Signal) {
+    pub(crate) async fn serve(self: Rc<Self>, listener: Listener, closing: Latch) {
         loop {
             let permit = self.commands.acquire(1).await;
             match race(closing.wait(), listener.accept()).await {

@@ -17,11 +17,11 @@ use crate::data_dir::Refused;
 use crate::disk_policy::{self, Consequence};
 use crate::http;
 use crate::metrics::Metrics;
-use crate::race::{Either, Signal, race};
 use crate::{ControlPort, Exit, Ready};
 use connection::Connection;
 use events::Events;
 use runtime::gate::{Gate, Semaphore};
+use runtime::sync::{Either, Latch, race};
 use runtime::{Accepted, JoinHandle, Listener, ShardId};
 use shard::Shard;
 use std::cell::{Cell, RefCell};
@@ -82,7 +82,7 @@ pub(crate) struct Shared {
     connections: RefCell<BTreeMap<u64, Rc<Connection>>>,
     next_connection: Cell<u64>,
     /// Set when no connection is taken any more.
-    closing: Signal,
+    closing: Latch,
     balance: RefCell<Balance>,
 }
 
@@ -166,7 +166,7 @@ impl Service {
             control,
             connections: RefCell::default(),
             next_connection: Cell::new(0),
-            closing: Signal::default(),
+            closing: Latch::default(),
             balance: RefCell::new(Balance { by_shard: vec![0; shards], by_address: BTreeMap::new() }),
         };
         Service { shared: Rc::new(shared) }
@@ -190,7 +190,7 @@ impl Service {
         ];
 
         let admin = Admin::new(shared.config.clone(), shared.shard.clone(), shared.simulated);
-        let stopping = Signal::default();
+        let stopping = Latch::default();
         let listener = admin.listen().await;
         let commands = listener.map(|listener| runtime::spawn(admin.clone().serve(listener, stopping.clone())));
         let listener = http::listen(&admin).await;

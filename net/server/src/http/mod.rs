@@ -14,7 +14,6 @@ mod io;
 mod status;
 
 use crate::admin::Admin;
-use crate::race::{Either, Signal, race};
 pub(crate) use exposition::operation_name;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -24,6 +23,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use io::Io;
 use runtime::gate::Semaphore;
+use runtime::sync::{Either, Latch, race};
 use runtime::{Listener, Stream};
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -61,7 +61,7 @@ pub(crate) async fn listen(admin: &Admin) -> Option<Listener> {
 }
 
 /// Serves requests until `closing` is set.
-pub(crate) async fn serve(admin: Rc<Admin>, listener: Listener, closing: Signal) {
+pub(crate) async fn serve(admin: Rc<Admin>, listener: Listener, closing: Latch) {
     let places = Semaphore::new(CONNECTIONS_MAX);
     loop {
         let accepted = async {

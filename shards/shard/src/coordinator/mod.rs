@@ -15,9 +15,6 @@ pub(crate) mod write;
 use crate::Shard;
 use model::failure::Detail;
 use model::{Consistency, ErrorCode, Failure, Table};
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Live replicas of every partition: this node.
@@ -93,46 +90,4 @@ pub(crate) fn timed_out(terms: &Terms, write_type: &'static str) -> Failure {
 /// Too many calls of this core wait for others.
 pub(crate) fn too_many_calls() -> Failure {
     Failure::overloaded("Too many requests of this core wait for other cores")
-}
-
-/// Runs futures at the same time on this shard and gives their results in order.
-pub(crate) fn join_all<F: Future>(futures: Vec<F>) -> JoinAll<F> {
-    JoinAll { parts: futures.into_iter().map(|future| Part::Running(Box::pin(future))).collect() }
-}
-
-/// See [`join_all`].
-pub(crate) struct JoinAll<F: Future> {
-    parts: Vec<Part<F>>,
-}
-
-enum Part<F: Future> {
-    Running(Pin<Box<F>>),
-    Done(Option<F::Output>),
-}
-
-// The futures are boxed and results are only moved out.
-impl<F: Future> Unpin for JoinAll<F> {}
-
-impl<F: Future> Future for JoinAll<F> {
-    type Output = Vec<F::Output>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Vec<F::Output>> {
-        let mut all = true;
-        for part in &mut self.parts {
-            if let Part::Running(future) = part {
-                match future.as_mut().poll(cx) {
-                    Poll::Ready(output) => *part = Part::Done(Some(output)),
-                    Poll::Pending => all = false,
-                }
-            }
-        }
-        if !all {
-            return Poll::Pending;
-        }
-        let take = |part: &mut Part<F>| match part {
-            Part::Done(output) => output.take(),
-            Part::Running(_) => None,
-        };
-        Poll::Ready(self.parts.iter_mut().filter_map(take).collect())
-    }
 }

@@ -1,6 +1,6 @@
 //! Reads of named partitions: one core each, their rows in the order of the keys.
 
-use super::{Terms, join_all, too_many_calls};
+use super::{Terms, too_many_calls};
 use crate::mailbox::Call;
 use crate::metrics::Measure;
 use crate::row_block::RowBlock;
@@ -14,6 +14,7 @@ use engine::index::IndexLookup;
 use model::failure::Detail;
 use model::query::{Partitions, ReadCommand, ReadEnd, Slice};
 use model::{ColumnId, DecoratedKey, ErrorCode, Failure, Table};
+use runtime::sync::join_all;
 use runtime::{Instant, ShardId};
 use std::sync::Arc;
 

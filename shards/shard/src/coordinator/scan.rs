@@ -10,7 +10,6 @@
 //! resumed from the place of its last row, whatever core it came from, so that the number of cores may change between
 //! two pages.
 
-use super::join_all;
 use super::read::{Page, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_on, result_too_large};
 use crate::Shard;
 use crate::metrics::Measure;
@@ -21,6 +20,7 @@ use model::key::{Token, TokenRange};
 use model::query::{Partitions, ReadEnd};
 use model::{DecoratedKey, Failure};
 use runtime::ShardId;
+use runtime::sync::join_all;
 
 /// Fewest rows a stream is asked for.
 const BLOCK_ROWS_MIN: u64 = 16;

@@ -1,11 +1,12 @@
 //! Bringing mutations to the cores that own them and counting their acks.
 
-use super::{Terms, join_all, too_many_calls};
+use super::{Terms, too_many_calls};
 use crate::metrics::Written;
 use crate::verbs::Request;
 use crate::{Shard, counter, replica};
 use model::failure::{Detail, Outcome};
 use model::{ErrorCode, Failure, Mutation};
+use runtime::sync::join_all;
 use std::future::Future;
 use std::pin::Pin;
 

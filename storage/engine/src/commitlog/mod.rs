@@ -20,7 +20,6 @@ pub mod replay;
 pub mod segment;
 pub(crate) mod writer;
 
-use crate::signal::Signal;
 use crate::table::LoggedTable;
 use crate::{Error, SyncMode};
 use group::{ADDED_BYTES_MAX, Buffers, GROUP_BYTES_MAX, Group, GroupState, Outcome};
@@ -29,6 +28,7 @@ use model::{ShardMap, TableId};
 use position::LogPosition;
 use record::RECORD_HEADER_BYTES;
 use runtime::gate::{Gate, Permit, Semaphore};
+use runtime::sync::Condition;
 use runtime::{HashMap, Instant, JoinHandle};
 use segment::{GROUP_HEADER_BYTES, HEADER_BYTES, Segment};
 use std::cell::{Cell, RefCell};
@@ -95,11 +95,11 @@ pub(crate) struct Shared {
     /// Bytes of records not yet durable.
     pending: Semaphore,
     /// Roused when there is something for the task.
-    work: Signal,
+    work: Condition,
     /// Roused when `next` or `blocked` changes.
-    changed: Signal,
+    changed: Condition,
     /// Roused when a segment is full.
-    full: Rc<Signal>,
+    full: Rc<Condition>,
     /// Somebody waits for the group that collects, or did until it was written.
     hurried: Cell<bool>,
     stopping: Cell<bool>,
@@ -184,7 +184,7 @@ impl Log {
         counter: u64,
         recyclable: Vec<u64>,
         ends: &[(u64, u32)],
-        full: Rc<Signal>,
+        full: Rc<Condition>,
     ) -> Result<Log, Error> {
         let header = writer::new_header(&options, counter);
         let mut recyclable = recyclable;
@@ -208,8 +208,8 @@ impl Log {
             closed: RefCell::default(),
             recyclable: RefCell::new(recyclable),
             pending,
-            work: Signal::default(),
-            changed: Signal::default(),
+            work: Condition::default(),
+            changed: Condition::default(),
             full,
             hurried: Cell::new(false),
             stopping: Cell::new(false),
