@@ -15,27 +15,27 @@ use super::tokens::{Token, split};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The module that items of the crate root belong to.
-pub const ROOT: &str = "lib";
+pub(crate) const ROOT: &str = "lib";
 
 /// Reads a file of the crate by its path below `src`; `None` if there is none.
-pub type Read<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub(crate) type Read<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// A reference from one top module to another.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Arrow {
-    pub from: String,
-    pub to: String,
+pub(crate) struct Arrow {
+    pub(crate) from: String,
+    pub(crate) to: String,
     /// File below `src`, line, and the path as it stands there.
-    pub site: String,
+    pub(crate) site: String,
 }
 
 #[derive(Default, Debug)]
-pub struct Graph {
-    pub modules: BTreeSet<String>,
+pub(crate) struct Graph {
+    pub(crate) modules: BTreeSet<String>,
     /// One for each pair of modules, the first met.
-    pub arrows: Vec<Arrow>,
+    pub(crate) arrows: Vec<Arrow>,
     /// Paths through the root that could not be followed to a module.
-    pub unresolved: Vec<String>,
+    pub(crate) unresolved: Vec<String>,
 }
 
 /// A file of the crate, without what is compiled for tests only.
@@ -61,7 +61,7 @@ struct Reference {
 
 impl Graph {
     /// The graph of the crate whose root is the file `root`.
-    pub fn of(root: &str, read: Read) -> Graph {
+    pub(crate) fn of(root: &str, read: Read) -> Graph {
         let sources = sources(root, read);
         let mut references = Vec::new();
         for source in &sources {
@@ -100,7 +100,7 @@ impl Graph {
     }
 
     /// Sets of two or more modules that reach each other, the largest first.
-    pub fn cycles(&self) -> Vec<BTreeSet<String>> {
+    pub(crate) fn cycles(&self) -> Vec<BTreeSet<String>> {
         let mut reached: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for module in &self.modules {
             let mut open = vec![module.as_str()];

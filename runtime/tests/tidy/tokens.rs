@@ -4,13 +4,13 @@
 
 /// One token with the line that it starts on, from 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Token {
-    pub line: usize,
-    pub kind: Kind,
+pub(crate) struct Token {
+    pub(crate) line: usize,
+    pub(crate) kind: Kind,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// An identifier or keyword; a raw identifier without its `r#`.
     Word(String),
     /// `::`.
@@ -23,34 +23,34 @@ pub enum Kind {
 
 /// A line or block comment, delimiters included, with the line that it starts on, from 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Comment {
-    pub line: usize,
-    pub text: String,
+pub(crate) struct Comment {
+    pub(crate) line: usize,
+    pub(crate) text: String,
 }
 
 impl Token {
-    pub fn word(&self) -> Option<&str> {
+    pub(crate) fn word(&self) -> Option<&str> {
         match &self.kind {
             Kind::Word(word) => Some(word),
             _ => None,
         }
     }
 
-    pub fn is_word(&self, word: &str) -> bool {
+    pub(crate) fn is_word(&self, word: &str) -> bool {
         self.word() == Some(word)
     }
 
-    pub fn is_mark(&self, mark: char) -> bool {
+    pub(crate) fn is_mark(&self, mark: char) -> bool {
         self.kind == Kind::Mark(mark)
     }
 
-    pub fn is_separator(&self) -> bool {
+    pub(crate) fn is_separator(&self) -> bool {
         self.kind == Kind::PathSeparator
     }
 }
 
 /// The tokens and the comments of a source file, in order.
-pub fn split(source: &str) -> (Vec<Token>, Vec<Comment>) {
+pub(crate) fn split(source: &str) -> (Vec<Token>, Vec<Comment>) {
     let mut lexer = Lexer { text: source.chars().collect(), at: 0, line: 1, tokens: Vec::new(), comments: Vec::new() };
     while lexer.at < lexer.text.len() {
         lexer.next();

@@ -4,24 +4,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a crate of the workspace may depend on, and how far its modules are untied.
-pub struct Crate {
-    pub name: &'static str,
-    pub folder: &'static str,
+pub(crate) struct Crate {
+    pub(crate) name: &'static str,
+    pub(crate) folder: &'static str,
     /// Workspace crates that `[dependencies]` and `[build-dependencies]` may name.
-    pub dependencies: &'static [&'static str],
+    pub(crate) dependencies: &'static [&'static str],
     /// Workspace crates that `[dev-dependencies]` may name besides those.
-    pub dev_dependencies: &'static [&'static str],
+    pub(crate) dev_dependencies: &'static [&'static str],
     /// Modules in the largest import cycle among the crate's top modules: lower it when a change unties some.
-    pub largest_cycle: usize,
+    pub(crate) largest_cycle: usize,
     /// Modules in any such cycle.
-    pub modules_in_cycles: usize,
+    pub(crate) modules_in_cycles: usize,
     /// The crate's top modules in layers, the lowest first; empty while the crate is not untied. A module may refer to
     /// modules of lower layers only, not to its neighbours in the same layer. Items of the crate root are the module
     /// `lib`.
-    pub layers: &'static [&'static [&'static str]],
+    pub(crate) layers: &'static [&'static [&'static str]],
 }
 
-pub const CRATES: &[Crate] = &[
+pub(crate) const CRATES: &[Crate] = &[
     Crate {
         name: "runtime",
         folder: "runtime",
@@ -142,12 +142,12 @@ pub const CRATES: &[Crate] = &[
 ];
 
 /// The workspace's folder.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace root").to_path_buf()
 }
 
 /// Path below the workspace's root and text of every Rust file of the workspace, fuzz crates included.
-pub fn sources() -> Vec<(String, String)> {
+pub(crate) fn sources() -> Vec<(String, String)> {
     fn walk(dir: &Path, out: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(dir).expect("readable") {
             let path = entry.expect("readable").path();
@@ -176,12 +176,12 @@ pub fn sources() -> Vec<(String, String)> {
 }
 
 /// A crate's `Cargo.toml`.
-pub fn manifest(folder: &str) -> String {
+pub(crate) fn manifest(folder: &str) -> String {
     fs::read_to_string(root().join(folder).join("Cargo.toml")).expect("readable")
 }
 
 /// The names that a manifest's section lists.
-pub fn entries<'a>(manifest: &'a str, section: &str) -> Vec<&'a str> {
+pub(crate) fn entries<'a>(manifest: &'a str, section: &str) -> Vec<&'a str> {
     let mut inside = false;
     let mut found = Vec::new();
     for line in manifest.lines() {
