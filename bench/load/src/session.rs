@@ -1,13 +1,14 @@
 //! A connection before it carries load: STARTUP, SASL PLAIN, schema, PREPARE; one request at a time.
 
 use crate::statement::{Common, Statement};
+use model::QueryParameters;
 use runtime::Stream;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use wire::client::{Answer, Response, put_request};
 use wire::frame::{Decoder, Event};
-use wire::request::{QueryParameters, Request};
+use wire::request::Request;
 use wire::segment::SegmentWriter;
 use wire::{Opcode, Version};
 

@@ -132,15 +132,17 @@ impl Values<'_> {
 mod tests {
     use super::*;
     use model::value::Bound;
+    use model::{BatchEntry, BatchKind, BatchStatement, QueryParameters};
     use wire::client::put_request;
-    use wire::request::{Batch, BatchEntry, BatchStatement, BatchType, QueryParameters, Request};
+    use wire::request::{Batch, Request};
 
     fn prepared(markers: usize) -> Prepared {
-        let column = wire::metadata::Column {
-            keyspace: String::new(),
-            table: String::new(),
-            name: String::new(),
+        let column = model::ColumnSpec {
+            keyspace: "".into(),
+            table: "".into(),
+            name: "".into(),
             cql_type: model::CqlType::Bigint,
+            class: None,
         };
         Prepared {
             id: vec![1, 2, 3],
@@ -164,7 +166,7 @@ mod tests {
                 parameters.serial_consistency = serial;
                 let entry = BatchEntry { statement: BatchStatement::Id(&[1, 2, 3]), values: values.clone() };
                 let batch = Batch {
-                    batch_type: BatchType::Unlogged,
+                    kind: BatchKind::Unlogged,
                     entries: vec![entry.clone(), entry],
                     parameters: parameters.clone(),
                 };

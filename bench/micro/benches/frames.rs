@@ -2,14 +2,13 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use model::value::{Bound, push_element};
-use model::{Consistency, CqlType};
+use model::{ColumnSpec, Consistency, CqlType, QueryParameters};
 use std::hint::black_box;
 use wire::Version;
 use wire::client::{Answer, put_request};
 use wire::compression::Compression;
 use wire::frame::{Decoder, Event};
-use wire::metadata::ColumnView;
-use wire::request::{QueryParameters, Request};
+use wire::request::Request;
 use wire::response::{self, Rows, To};
 use wire::segment::SegmentWriter;
 
@@ -75,10 +74,19 @@ fn put_execute(form: Form, out: &mut Vec<u8>) {
     form.put(out, |out| put_request(out, form.version(), 1, &request));
 }
 
-fn put_rows(form: Form, bytes: &[u8], count: u32, out: &mut Vec<u8>) {
+fn columns() -> Vec<ColumnSpec> {
+    let column = |name: &&str| ColumnSpec {
+        keyspace: "k".into(),
+        table: "t".into(),
+        name: (*name).into(),
+        cql_type: CqlType::Blob,
+        class: None,
+    };
+    NAMES.iter().map(column).collect()
+}
+
+fn put_rows(form: Form, columns: &[ColumnSpec], bytes: &[u8], count: u32, out: &mut Vec<u8>) {
     let rows = Rows { skip_metadata: true, new_metadata_id: None, paging_state: None, count, bytes };
-    let columns =
-        NAMES.iter().map(|name| ColumnView { keyspace: "k", table: "t", name, cql_type: &CqlType::Blob, class: None });
     form.put(out, |out| response::rows(out, To::new(form.version(), 1), &[], &rows, columns));
 }
 
@@ -109,6 +117,7 @@ fn frames(criterion: &mut Criterion) {
         });
     }
     group.finish();
+    let columns = columns();
     for rows in [1u32, 100] {
         let mut bytes = Vec::new();
         (0..rows as usize * NAMES.len()).for_each(|_| push_element(&mut bytes, Some(VALUE)));
@@ -118,7 +127,7 @@ fn frames(criterion: &mut Criterion) {
             group.bench_function(name, |bencher| {
                 bencher.iter(|| {
                     out.clear();
-                    put_rows(form, black_box(&bytes), rows, &mut out);
+                    put_rows(form, &columns, black_box(&bytes), rows, &mut out);
                 });
             });
         }
@@ -127,7 +136,7 @@ fn frames(criterion: &mut Criterion) {
         group.throughput(Throughput::Bytes(bytes.len() as u64));
         for (name, form) in FORMS {
             out.clear();
-            put_rows(form, &bytes, rows, &mut out);
+            put_rows(form, &columns, &bytes, rows, &mut out);
             let mut decoder = form.decoder(Decoder::client());
             group.bench_function(name, |bencher| {
                 bencher.iter(|| Answer::decode(&next(&mut decoder, black_box(&out), form)).expect("an answer"));

@@ -1,17 +1,15 @@
 //! A small CQL client over the runtime's sockets, one request at a time: for tests, the simulator and load probes.
 
 use model::value::Bound;
-use model::{Consistency, Failure};
+use model::{BatchEntry, BatchKind, BatchStatement, ColumnSpec, Consistency, Failure, QueryParameters};
 use runtime::Stream;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use wire::client::{Answer, Response, put_request};
 use wire::frame::{Decoder, Event};
-use wire::request::{Batch, BatchEntry, BatchStatement, BatchType, EventType, QueryParameters, Request};
+use wire::request::{Batch, EventType, Request};
 use wire::{Version, segment};
-
-pub use wire::metadata::Column as ColumnMeta;
 
 /// A value to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,7 +107,7 @@ pub struct Outcome {
     /// What kind.
     pub kind: OutcomeKind,
     /// The result's columns.
-    pub columns: Vec<ColumnMeta>,
+    pub columns: Vec<ColumnSpec>,
     /// The rows' cells; `None` is null.
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
     /// Where the next page begins.
@@ -126,11 +124,11 @@ pub struct PreparedStatement {
     /// The result columns' id; empty before version 5.
     pub result_metadata_id: Vec<u8>,
     /// The markers.
-    pub markers: Vec<ColumnMeta>,
+    pub markers: Vec<ColumnSpec>,
     /// Which markers are the partition key.
     pub key_markers: Vec<u16>,
     /// The result's columns.
-    pub result: Vec<ColumnMeta>,
+    pub result: Vec<ColumnSpec>,
     /// The server's warnings.
     pub warnings: Vec<String>,
 }
@@ -277,7 +275,7 @@ impl Client {
     /// BATCH of prepared statements with their values.
     pub async fn batch(
         &mut self,
-        batch_type: BatchType,
+        kind: BatchKind,
         entries: &[(&PreparedStatement, Vec<Value>)],
         options: &QueryOptions,
     ) -> Result<Outcome, CallError> {
@@ -288,7 +286,7 @@ impl Client {
                 values: values.iter().map(Value::bound).collect(),
             })
             .collect();
-        self.outcome(&Request::Batch(Batch { batch_type, entries, parameters: options.parameters() })).await
+        self.outcome(&Request::Batch(Batch { kind, entries, parameters: options.parameters() })).await
     }
 
     /// REGISTER for schema changes.

@@ -4,7 +4,7 @@
 mod world;
 
 use model::value::Bound;
-use model::{Consistency, CqlType};
+use model::{BatchEntry, BatchKind, BatchStatement, Consistency, CqlType, QueryParameters};
 use runtime::sim::{Sim, Stop};
 use server::cql::DRAIN_MAX;
 use server::cql::connection::{HANDSHAKE_MAX, OUTPUT_STALL_MAX, REQUESTS_IN_FLIGHT_MAX};
@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use wire::client::{Answer, Response};
 use wire::frame::put_envelope;
-use wire::request::{Batch, BatchEntry, BatchStatement, BatchType, EventType, QueryParameters, Request};
+use wire::request::{Batch, EventType, Request};
 use wire::{Opcode, Version};
 use world::{
     Client, SERVER, SHARD_AWARE_PORT, address, config, error, options, run_client, source, start, values, with_config,
@@ -150,7 +150,7 @@ fn prepared_statements_and_result_metadata() {
             let Response::Prepared(insert) = insert.await.response else { panic!("prepared") };
             let known = if version == Version::V3 { vec![] } else { vec![0] };
             assert_eq!(insert.partition_key_markers, known);
-            assert_eq!(insert.markers.iter().map(|marker| marker.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+            assert_eq!(insert.markers.iter().map(|marker| &*marker.name).collect::<Vec<_>>(), ["a", "b"]);
             assert!(insert.result.is_empty());
             for key in 0..20i32 {
                 let key = key.to_be_bytes();
@@ -205,7 +205,7 @@ fn batches() {
             let (one, two) = (1i32.to_be_bytes(), 2i32.to_be_bytes());
             let entry = |statement, key| BatchEntry { statement, values: vec![Bound::Bytes(key), Bound::Bytes(b"b")] };
             let batch = Request::Batch(Batch {
-                batch_type: BatchType::Unlogged,
+                kind: BatchKind::Unlogged,
                 entries: vec![
                     entry(BatchStatement::Id(&insert.id), &one[..]),
                     entry(BatchStatement::Text(text), &two[..]),

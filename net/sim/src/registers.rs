@@ -163,7 +163,7 @@ fn number(cell: Option<&Option<Vec<u8>>>) -> Option<i64> {
 
 /// What an answer to a change says of the registers.
 fn answer(operation: &Operation, outcome: &Outcome) -> Result<Answer, String> {
-    let column = |name: &str| outcome.columns.iter().position(|column| column.name == name);
+    let column = |name: &str| outcome.columns.iter().position(|column| *column.name == *name);
     let applied = match outcome.rows.first().and_then(|row| row.first()) {
         Some(Some(cell)) if column("[applied]") == Some(0) => cell == &[1],
         _ => return Err(format!("{operation:?} gave {outcome:?}")),

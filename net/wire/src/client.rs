@@ -1,18 +1,18 @@
 //! The other side: requests to bytes, bodies of responses to [`Response`]. For tests, the simulator and load tools.
 
 use crate::frame::{Envelope, put_envelope};
-use crate::metadata::{self, Column, read_columns};
+use crate::metadata::{self, read_columns};
 use crate::notation::{
     Reader, put_bytes, put_int, put_long_string, put_short, put_short_bytes, put_string, put_string_list, put_value,
 };
 use crate::request::{
-    BatchStatement, PREPARE_KEYSPACE, QueryParameters, Request,
+    PREPARE_KEYSPACE, Request,
     parameter_flags::{
         KEYSPACE, NAMES, NOW_IN_SECONDS, PAGE_SIZE, PAGING_STATE, SERIAL_CONSISTENCY, SKIP_METADATA, TIMESTAMP, VALUES,
     },
 };
 use crate::{Opcode, Version, flags};
-use model::Failure;
+use model::{BatchStatement, ColumnSpec, Failure, QueryParameters};
 
 /// Appends a request's envelope. The caller wraps it into segments once version 5 is agreed.
 pub fn put_request(out: &mut Vec<u8>, version: Version, stream: i16, request: &Request<'_>) {
@@ -61,7 +61,7 @@ fn put_body(out: &mut Vec<u8>, version: Version, request: &Request<'_>) {
             put_parameters(out, version, parameters, false);
         }
         Request::Batch(batch) => {
-            out.push(batch.batch_type as u8);
+            out.push(batch.kind as u8);
             put_short(out, batch.entries.len() as u16);
             for entry in &batch.entries {
                 match entry.statement {
@@ -153,7 +153,7 @@ pub struct Rows {
     /// Metadata flags, see [`metadata::flags`].
     pub flags: i32,
     /// Columns; empty when left out.
-    pub columns: Vec<Column>,
+    pub columns: Vec<ColumnSpec>,
     /// How many columns there are.
     pub column_count: usize,
     /// Where the next page begins.
@@ -174,9 +174,9 @@ pub struct Prepared {
     /// Markers that are the partition key.
     pub partition_key_markers: Vec<u16>,
     /// The markers.
-    pub markers: Vec<Column>,
+    pub markers: Vec<ColumnSpec>,
     /// The result's columns.
-    pub result: Vec<Column>,
+    pub result: Vec<ColumnSpec>,
     /// Metadata flags of the result.
     pub result_flags: i32,
 }

@@ -3,35 +3,8 @@
 use crate::Version;
 use crate::notation::{Reader, put_int, put_short, put_string};
 use model::types::TYPE_DEPTH_MAX;
-use model::{CqlType, Failure, UserType};
-
-/// A column as metadata shows it, borrowed from whoever knows it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ColumnView<'a> {
-    /// Keyspace.
-    pub keyspace: &'a str,
-    /// Table.
-    pub table: &'a str,
-    /// Name.
-    pub name: &'a str,
-    /// Type.
-    pub cql_type: &'a CqlType,
-    /// A class that is shown in its place.
-    pub class: Option<&'a str>,
-}
-
-/// A column as a client reads it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Column {
-    /// Keyspace.
-    pub keyspace: String,
-    /// Table.
-    pub table: String,
-    /// Name.
-    pub name: String,
-    /// Type.
-    pub cql_type: CqlType,
-}
+use model::{ColumnSpec, CqlType, Failure, UserType};
+use std::sync::Arc;
 
 /// Metadata flags.
 pub mod flags {
@@ -179,62 +152,50 @@ fn read_nested(reader: &mut Reader<'_>, depth: usize) -> Result<CqlType, Failure
 }
 
 /// Whether all columns belong to one table (false without columns).
-pub fn one_table<'a>(columns: impl Iterator<Item = ColumnView<'a>>) -> bool {
-    let mut table = None;
-    for column in columns {
-        match table {
-            None => table = Some((column.keyspace, column.table)),
-            Some(known) if known == (column.keyspace, column.table) => {}
-            Some(_) => return false,
-        }
-    }
-    table.is_some()
+pub fn one_table(columns: &[ColumnSpec]) -> bool {
+    let Some((first, others)) = columns.split_first() else { return false };
+    others.iter().all(|column| column.keyspace == first.keyspace && column.table == first.table)
 }
 
 /// Appends the global table (when `global`) and the columns' specs.
-pub fn put_columns<'a>(
-    out: &mut Vec<u8>,
-    version: Version,
-    columns: impl Iterator<Item = ColumnView<'a>> + Clone,
-    global: bool,
-) {
-    if let (true, Some(first)) = (global, columns.clone().next()) {
-        put_string(out, first.keyspace);
-        put_string(out, first.table);
+pub fn put_columns(out: &mut Vec<u8>, version: Version, columns: &[ColumnSpec], global: bool) {
+    if let (true, Some(first)) = (global, columns.first()) {
+        put_string(out, &first.keyspace);
+        put_string(out, &first.table);
     }
     for column in columns {
         if !global {
-            put_string(out, column.keyspace);
-            put_string(out, column.table);
+            put_string(out, &column.keyspace);
+            put_string(out, &column.table);
         }
-        put_string(out, column.name);
+        put_string(out, &column.name);
         match column.class {
             Some(class) => {
                 put_short(out, CUSTOM);
                 put_string(out, class);
             }
-            None => put_type(out, version, column.cql_type),
+            None => put_type(out, version, &column.cql_type),
         }
     }
 }
 
 /// Reads `count` columns as [`put_columns`] writes them.
-pub fn read_columns(reader: &mut Reader<'_>, count: i32, global: bool) -> Result<Vec<Column>, Failure> {
-    let table = if global { Some((reader.string()?, reader.string()?)) } else { None };
+pub fn read_columns(reader: &mut Reader<'_>, count: i32, global: bool) -> Result<Vec<ColumnSpec>, Failure> {
+    let table = if global { Some(read_table(reader)?) } else { None };
     let mut columns = Vec::new();
     for _ in 0..count {
-        let (keyspace, table) = match table {
-            Some(table) => table,
-            None => (reader.string()?, reader.string()?),
+        let (keyspace, table) = match &table {
+            Some(table) => table.clone(),
+            None => read_table(reader)?,
         };
-        columns.push(Column {
-            keyspace: keyspace.into(),
-            table: table.into(),
-            name: reader.string()?.into(),
-            cql_type: read_type(reader)?,
-        });
+        let name = reader.string()?.into();
+        columns.push(ColumnSpec { keyspace, table, name, cql_type: read_type(reader)?, class: None });
     }
     Ok(columns)
+}
+
+fn read_table(reader: &mut Reader<'_>) -> Result<(Arc<str>, Arc<str>), Failure> {
+    Ok((reader.string()?.into(), reader.string()?.into()))
 }
 
 /// Appends metadata flags and the column count.

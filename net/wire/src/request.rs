@@ -5,8 +5,7 @@
 
 use crate::notation::Reader;
 use crate::{Opcode, Version, flags};
-use model::value::Bound;
-use model::{Consistency, Failure};
+use model::{BatchEntry, BatchKind, BatchStatement, Consistency, Failure, QueryParameters};
 
 /// A client's message.
 #[derive(Clone, PartialEq, Debug)]
@@ -22,85 +21,15 @@ pub enum Request<'a> {
     Register(Vec<EventType>),
 }
 
-/// Parameters of QUERY, EXECUTE and BATCH.
-#[derive(Clone, PartialEq, Debug)]
-pub struct QueryParameters<'a> {
-    /// Consistency level.
-    pub consistency: Consistency,
-    /// Values in the order sent.
-    pub values: Vec<Bound<'a>>,
-    /// Their names, if sent.
-    pub names: Option<Vec<&'a str>>,
-    /// The client knows the result's columns.
-    pub skip_metadata: bool,
-    /// Rows per page, positive; `None`: unpaged.
-    pub page_size: Option<i32>,
-    /// Where the page before ended.
-    pub paging_state: Option<&'a [u8]>,
-    /// Serial consistency, if sent.
-    pub serial_consistency: Option<Consistency>,
-    /// Default timestamp, microseconds; never `i64::MIN`.
-    pub timestamp: Option<i64>,
-    /// Keyspace (v5, read in every version).
-    pub keyspace: Option<&'a str>,
-    /// Seconds since 1970 against which expiry is judged (v5).
-    pub now_in_seconds: Option<i32>,
-}
-
-impl QueryParameters<'_> {
-    /// Only a consistency level.
-    pub fn new(consistency: Consistency) -> Self {
-        QueryParameters {
-            consistency,
-            values: Vec::new(),
-            names: None,
-            skip_metadata: false,
-            page_size: None,
-            paging_state: None,
-            serial_consistency: None,
-            timestamp: None,
-            keyspace: None,
-            now_in_seconds: None,
-        }
-    }
-}
-
-/// How a batch was declared.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-#[expect(missing_docs, reason = "the protocol's words")]
-pub enum BatchType {
-    Logged = 0,
-    Unlogged = 1,
-    Counter = 2,
-}
-
 /// BATCH.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Batch<'a> {
-    /// How.
-    pub batch_type: BatchType,
+    /// What it promises.
+    pub kind: BatchKind,
     /// The statements with their values.
     pub entries: Vec<BatchEntry<'a>>,
     /// Consistency and what follows; no values.
     pub parameters: QueryParameters<'a>,
-}
-
-/// One statement of a batch.
-#[derive(Clone, PartialEq, Debug)]
-pub struct BatchEntry<'a> {
-    /// What to run.
-    pub statement: BatchStatement<'a>,
-    /// Its values.
-    pub values: Vec<Bound<'a>>,
-}
-
-/// See [`BatchEntry`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "the protocol's words")]
-pub enum BatchStatement<'a> {
-    Text(&'a str),
-    Id(&'a [u8]),
 }
 
 /// What a client registers for.
@@ -257,10 +186,10 @@ fn paged_parameters<'a>(version: Version, reader: &mut Reader<'a>) -> Result<Que
 }
 
 fn batch<'a>(version: Version, reader: &mut Reader<'a>) -> Result<Batch<'a>, Failure> {
-    let batch_type = match reader.byte()? {
-        0 => BatchType::Logged,
-        1 => BatchType::Unlogged,
-        2 => BatchType::Counter,
+    let kind = match reader.byte()? {
+        0 => BatchKind::Logged,
+        1 => BatchKind::Unlogged,
+        2 => BatchKind::Counter,
         other => return Err(Failure::protocol(format!("Invalid BATCH message type {other}"))),
     };
     let mut entries = Vec::new();
@@ -290,5 +219,5 @@ fn batch<'a>(version: Version, reader: &mut Reader<'a>) -> Result<Batch<'a>, Fai
         paging_state: None,
         ..parameters
     };
-    Ok(Batch { batch_type, entries, parameters })
+    Ok(Batch { kind, entries, parameters })
 }

@@ -3,11 +3,11 @@
 //! Invariants: warnings are sent from version 4 on; what a version does not know is left out, never sent.
 
 use crate::frame::{Address, HIGHEST, put_envelope};
-use crate::metadata::{self, ColumnView, one_table, put_columns};
+use crate::metadata::{self, one_table, put_columns};
 use crate::notation::{put_bytes, put_inet_address, put_int, put_short, put_short_bytes, put_string, put_string_list};
 use crate::{Opcode, Version, flags};
 use model::failure::{Detail, FailureReason};
-use model::{Consistency, ErrorCode, Failure};
+use model::{ColumnSpec, Consistency, ErrorCode, Failure};
 use std::borrow::Cow;
 use std::net::IpAddr;
 
@@ -266,13 +266,13 @@ pub struct Prepared<'a> {
 }
 
 /// RESULT of PREPARE: the markers, and the result's columns if the statement has a result.
-pub fn prepared<'a>(
+pub fn prepared(
     out: &mut Vec<u8>,
     to: To,
     warnings: &[String],
     prepared: &Prepared<'_>,
-    markers: impl Iterator<Item = ColumnView<'a>> + Clone,
-    result: Option<impl Iterator<Item = ColumnView<'a>> + Clone>,
+    markers: &[ColumnSpec],
+    result: Option<&[ColumnSpec]>,
 ) {
     put(out, to, Opcode::Result, warnings, |out| {
         put_int(out, PREPARED);
@@ -280,9 +280,9 @@ pub fn prepared<'a>(
         if to.version >= Version::V5 {
             put_short_bytes(out, prepared.result_metadata_id);
         }
-        let global = one_table(markers.clone());
+        let global = one_table(markers);
         let marker_flags = if global { metadata::flags::GLOBAL_TABLES_SPEC } else { 0 };
-        metadata::put_head(out, marker_flags, markers.clone().count());
+        metadata::put_head(out, marker_flags, markers.len());
         if to.version >= Version::V4 {
             put_int(out, prepared.partition_key_markers.len() as i32);
             prepared.partition_key_markers.iter().for_each(|marker| put_short(out, *marker));
@@ -291,9 +291,9 @@ pub fn prepared<'a>(
         match result {
             None => metadata::put_head(out, metadata::flags::NO_METADATA, 0),
             Some(columns) => {
-                let global = one_table(columns.clone());
+                let global = one_table(columns);
                 let result_flags = if global { metadata::flags::GLOBAL_TABLES_SPEC } else { 0 };
-                metadata::put_head(out, result_flags, columns.clone().count());
+                metadata::put_head(out, result_flags, columns.len());
                 put_columns(out, to.version, columns, global);
             }
         }
@@ -316,13 +316,7 @@ pub struct Rows<'a> {
 }
 
 /// RESULT of SELECT.
-pub fn rows<'a>(
-    out: &mut Vec<u8>,
-    to: To,
-    warnings: &[String],
-    rows: &Rows<'_>,
-    columns: impl Iterator<Item = ColumnView<'a>> + Clone,
-) {
+pub fn rows(out: &mut Vec<u8>, to: To, warnings: &[String], rows: &Rows<'_>, columns: &[ColumnSpec]) {
     use metadata::flags::*;
     // With what segments add to each 128 KiB.
     out.reserve(rows.bytes.len() + rows.bytes.len() / 4096 + 256);
@@ -330,7 +324,7 @@ pub fn rows<'a>(
         put_int(out, ROWS);
         let changed = rows.new_metadata_id.filter(|_| to.version >= Version::V5);
         let skip = rows.skip_metadata && changed.is_none();
-        let global = !skip && one_table(columns.clone());
+        let global = !skip && one_table(columns);
         let mut row_flags = 0;
         if global {
             row_flags |= GLOBAL_TABLES_SPEC;
@@ -344,7 +338,7 @@ pub fn rows<'a>(
         if changed.is_some() {
             row_flags |= METADATA_CHANGED;
         }
-        metadata::put_head(out, row_flags, columns.clone().count());
+        metadata::put_head(out, row_flags, columns.len());
         if let Some(state) = rows.paging_state {
             put_bytes(out, Some(state));
         }

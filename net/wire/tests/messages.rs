@@ -2,11 +2,12 @@
 
 use model::failure::{Detail, FailureReason};
 use model::value::Bound;
-use model::{Consistency, CqlType, ErrorCode, Failure};
+use model::{
+    BatchEntry, BatchKind, BatchStatement, ColumnSpec, Consistency, CqlType, ErrorCode, Failure, QueryParameters,
+};
 use wire::client::{self, Answer, put_request};
 use wire::frame::{Decoder, Envelope, Event, HEADER_BYTES};
-use wire::metadata::ColumnView;
-use wire::request::{Batch, BatchEntry, BatchStatement, BatchType, EventType, QueryParameters, Request};
+use wire::request::{Batch, EventType, Request};
 use wire::response::{self, To};
 use wire::{Opcode, Version};
 
@@ -71,7 +72,7 @@ fn samples(version: Version) -> Vec<Request<'static>> {
         },
         Request::Register(vec![EventType::TopologyChange, EventType::StatusChange, EventType::SchemaChange]),
         Request::Batch(Batch {
-            batch_type: BatchType::Unlogged,
+            kind: BatchKind::Unlogged,
             entries: vec![
                 BatchEntry { statement: BatchStatement::Text("INSERT"), values: vec![Bound::Null] },
                 BatchEntry { statement: BatchStatement::Id(b"id"), values: vec![Bound::Bytes(b"x"), Bound::Null] },
@@ -285,13 +286,13 @@ fn every_kind_of_answer_carries_session_and_warnings() {
     let rows = response::Rows { skip_metadata: false, new_metadata_id: None, paging_state: None, count: 0, bytes: &[] };
     let prepared = response::Prepared { id: b"id", result_metadata_id: b"id", partition_key_markers: &[] };
     let change = response::SchemaChange { change: "CREATED", target: "TYPE", keyspace: "k", name: "t" };
-    let column = || [text_column("a")].into_iter();
+    let columns = [text_column("a")];
     type Encode<'a> = &'a dyn Fn(&mut Vec<u8>, To);
     let encoders: [Encode<'_>; 6] = [
         &|out, to| response::void(out, to, &warnings),
-        &|out, to| response::rows(out, to, &warnings, &rows, column()),
+        &|out, to| response::rows(out, to, &warnings, &rows, &columns),
         &|out, to| response::set_keyspace(out, to, &warnings, "k"),
-        &|out, to| response::prepared(out, to, &warnings, &prepared, column(), Some(column())),
+        &|out, to| response::prepared(out, to, &warnings, &prepared, &columns, Some(&columns)),
         &|out, to| response::schema_change(out, to, &warnings, change),
         &|out, to| response::error(out, to, &warnings, &Failure::invalid("x")),
     ];
@@ -354,11 +355,10 @@ fn all_types() -> Vec<CqlType> {
 fn every_type_comes_back_in_every_version() {
     let types = all_types();
     for version in VERSIONS {
-        let columns =
-            types.iter().map(|cql_type| ColumnView { keyspace: "k", table: "t", name: "c", cql_type, class: None });
+        let columns = columns_of(&types);
         let rows =
             response::Rows { skip_metadata: false, new_metadata_id: None, paging_state: None, count: 0, bytes: &[] };
-        let answer = answer(version, |out, to| response::rows(out, to, &[], &rows, columns));
+        let answer = answer(version, |out, to| response::rows(out, to, &[], &rows, &columns));
         let client::Response::Rows(rows) = answer.response else { panic!("rows") };
         let back = rows.columns.into_iter().map(|column| column.cql_type).collect::<Vec<_>>();
         assert_eq!(back, types, "{version}");
@@ -380,8 +380,16 @@ fn duration_has_an_id_of_its_own_only_in_version_5() {
     assert_eq!(bytes(Version::V3, &CqlType::Date)[..2], [0, 0]);
 }
 
-fn text_column(name: &'static str) -> ColumnView<'static> {
-    ColumnView { keyspace: "system", table: "local", name, cql_type: &CqlType::Text, class: None }
+fn column(keyspace: &str, table: &str, name: &str, cql_type: CqlType) -> ColumnSpec {
+    ColumnSpec { keyspace: keyspace.into(), table: table.into(), name: name.into(), cql_type, class: None }
+}
+
+fn columns_of(types: &[CqlType]) -> Vec<ColumnSpec> {
+    types.iter().map(|cql_type| column("k", "t", "c", cql_type.clone())).collect()
+}
+
+fn text_column(name: &str) -> ColumnSpec {
+    column("system", "local", name, CqlType::Text)
 }
 
 /// What Cassandra 5.0.9 answered to the same requests, to the byte.
@@ -400,7 +408,7 @@ fn responses_are_cassandras() {
         bytes: b"\0\0\0\x05local",
     };
     assert_eq!(
-        bytes(Version::V4, 1, &|out, to| response::rows(out, to, &[], &rows, [text_column("key")].into_iter())),
+        bytes(Version::V4, 1, &|out, to| response::rows(out, to, &[], &rows, &[text_column("key")])),
         b"\x84\0\0\x01\x08\0\0\0\x2f\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\x06system\0\x05local\0\x03key\0\r\0\0\0\x01\0\0\0\x05local"
     );
     assert_eq!(
@@ -412,10 +420,10 @@ fn responses_are_cassandras() {
         result_metadata_id: b"",
         partition_key_markers: &[0],
     };
-    let result = Some([text_column("key"), text_column("bootstrapped")].into_iter());
+    let result = [text_column("key"), text_column("bootstrapped")];
     assert_eq!(
         bytes(Version::V4, 1, &|out, to| {
-            response::prepared(out, to, &[], &prepared, [text_column("key")].into_iter(), result.clone());
+            response::prepared(out, to, &[], &prepared, &[text_column("key")], Some(&result));
         })[9..],
         b"\0\0\0\x04\0\x10L0?\xdd\xc6!\x8e\x87@'c<\xd4|\x19:\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x06system\0\x05local\0\x03key\0\r\0\0\0\x01\0\0\0\x02\0\x06system\0\x05local\0\x03key\0\r\0\x0cbootstrapped\0\r"[..]
     );
@@ -424,13 +432,9 @@ fn responses_are_cassandras() {
         result_metadata_id: b"\xd4\x1d\x8c\xd9\x8f\0\xb2\x04\xe9\x80\t\x98\xec\xf8B~",
         partition_key_markers: &[0],
     };
-    let role =
-        ColumnView { keyspace: "system_auth", table: "roles", name: "role", cql_type: &CqlType::Text, class: None };
+    let role = [column("system_auth", "roles", "role", CqlType::Text)];
     assert_eq!(
-        bytes(Version::V5, 1, &|out, to| {
-            let none = None::<std::iter::Empty<ColumnView<'_>>>;
-            response::prepared(out, to, &[], &insert, [role].into_iter(), none);
-        }),
+        bytes(Version::V5, 1, &|out, to| response::prepared(out, to, &[], &insert, &role, None)),
         b"\x85\0\0\x01\x08\0\0\0Z\0\0\0\x04\0\x10%\xe9\x7fe@N\xa7\x06\xb0\xc8\xf0\xb2\x0e\xa8\xfa\x07\0\x10\xd4\x1d\x8c\xd9\x8f\0\xb2\x04\xe9\x80\t\x98\xec\xf8B~\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x0bsystem_auth\0\x05roles\0\x04role\0\r\0\0\0\x04\0\0\0\0"
     );
     let failure = Failure::protocol("Unknown opcode 32");
@@ -447,7 +451,7 @@ fn responses_are_cassandras() {
 
 #[test]
 fn metadata_is_left_out_or_renewed() {
-    let columns = || [text_column("a"), text_column("b")].into_iter();
+    let columns = [text_column("a"), text_column("b")];
     let rows = response::Rows {
         skip_metadata: true,
         new_metadata_id: None,
@@ -456,7 +460,7 @@ fn metadata_is_left_out_or_renewed() {
         bytes: b"\0\0\0\x01x\xff\xff\xff\xff",
     };
     let page = |version, rows: &response::Rows<'_>| match answer(version, |out, to| {
-        response::rows(out, to, &[], rows, columns())
+        response::rows(out, to, &[], rows, &columns)
     })
     .response
     {
@@ -472,13 +476,14 @@ fn metadata_is_left_out_or_renewed() {
     assert_eq!(changed.new_metadata_id.as_deref(), Some(b"newid".as_slice()));
     let older = page(Version::V4, &response::Rows { new_metadata_id: Some(b"newid"), ..rows });
     assert_eq!((older.flags, older.new_metadata_id), (0x6, None), "unknown before version 5");
-    let other = ColumnView { table: "peers", ..text_column("c") };
+    let other = ColumnSpec { table: "peers".into(), ..text_column("c") };
+    let both = [&columns[..], &[other]].concat();
     let mixed = answer(Version::V4, |out, to| {
         let rows = response::Rows { skip_metadata: false, paging_state: None, count: 0, bytes: &[], ..rows };
-        response::rows(out, to, &[], &rows, columns().chain([other]));
+        response::rows(out, to, &[], &rows, &both);
     });
     let client::Response::Rows(mixed) = mixed.response else { panic!("rows") };
-    assert_eq!((mixed.flags, mixed.columns[2].table.as_str()), (0, "peers"));
+    assert_eq!((mixed.flags, &*mixed.columns[2].table), (0, "peers"));
 }
 
 #[test]
@@ -559,8 +564,7 @@ fn o5_mutated_requests_never_panic() {
 #[test]
 fn mutated_responses_never_panic() {
     let types = all_types();
-    let columns =
-        types.iter().map(|cql_type| ColumnView { keyspace: "k", table: "t", name: "c", cql_type, class: None });
+    let columns = columns_of(&types);
     let rows = response::Rows {
         skip_metadata: false,
         new_metadata_id: Some(b"id"),
@@ -572,8 +576,8 @@ fn mutated_responses_never_panic() {
     let options: [(&str, &[&str]); 2] = [("COMPRESSION", &[]), ("A", &["b", "c"])];
     let to = To::new(Version::V5, 1);
     let mut corpus = vec![Vec::new(); 4];
-    response::rows(&mut corpus[0], to, &["w".into()], &rows, columns.clone());
-    response::prepared(&mut corpus[1], to, &[], &prepared, columns.clone(), Some(columns));
+    response::rows(&mut corpus[0], to, &["w".into()], &rows, &columns);
+    response::prepared(&mut corpus[1], to, &[], &prepared, &columns, Some(&columns));
     response::supported(&mut corpus[2], to, &options);
     response::error(&mut corpus[3], to, &[], &Failure::invalid("x"));
     let mut random = Random(0x1234_5678);

@@ -5,13 +5,13 @@
 
 use crate::ast::{self, Constant, TypeName};
 use crate::functions::{self, Fit, term_fit};
-use crate::plan::{ColumnSpec, Composite, Term, encode_composite, part_type};
+use crate::plan::{Composite, Term, encode_composite, part_type};
 use crate::types;
 use model::schema::TableOptions;
 use model::text::{from_bare, from_quoted};
 use model::types::UserType;
 use model::value::ValueError;
-use model::{CqlType, Failure, Keyspace, Table, TableId};
+use model::{ColumnSpec, CqlType, Failure, Keyspace, Table, TableId};
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -13,9 +13,9 @@ use crate::ast::{self, SelectItem};
 use crate::functions::{self, Aggregate, AggregateFunction, Fit, Scalar, pick, term_fit};
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::column;
-use crate::plan::{ColumnSpec, Expression, Projection, Selector, Term, part_type};
+use crate::plan::{Expression, Projection, Selector, Term, part_type};
 use calls::Asked;
-use model::{Column, ColumnKind, CqlType, Failure, json};
+use model::{Column, ColumnKind, ColumnSpec, CqlType, Failure, json};
 use std::fmt;
 
 type Result<T> = std::result::Result<T, Failure>;

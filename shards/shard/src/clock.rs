@@ -5,10 +5,19 @@
 //! before, also over restarts: if the wall clock was set back meanwhile they run ahead of it, on all shards alike.
 
 use cql::plan::Context;
+use model::QueryParameters;
 use std::cell::Cell;
 
 /// 100 ns intervals from 1582-10-15 to 1970.
 const GREGORIAN_OFFSET: u64 = 0x01b2_1dd2_1381_4000;
+
+/// The second that counts as now for a request, seconds since 1970: its own, or else the wall clock's.
+pub(crate) fn request_second(parameters: &QueryParameters<'_>) -> i64 {
+    match parameters.now_in_seconds {
+        Some(now) => i64::from(now),
+        None => runtime::wall_micros().div_euclid(1_000_000),
+    }
+}
 
 /// See the module.
 pub(crate) struct Clock {

@@ -42,7 +42,6 @@ pub use row_block::RowBlock;
 pub use cql::Prepared;
 pub use cql::guardrails;
 pub use cql::guardrails::Guardrails;
-pub use cql::plan::{BatchKind, ColumnSpec};
 pub use engine::compaction::{Chosen, Compacted, CompactionStatistics, Running};
 pub use engine::directory_of;
 pub use engine::{
@@ -64,8 +63,7 @@ use held::Held;
 use mailbox::{Mailbox, Message};
 use metrics::running::{Task, watched};
 use model::key::Token;
-use model::value::Bound;
-use model::{Consistency, Failure, Memtables, Schema, ShardMap};
+use model::{BatchEntry, BatchKind, ColumnSpec, Failure, Memtables, QueryParameters, Schema, ShardMap};
 use paxos::unsettled::Unsettled;
 use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
@@ -160,56 +158,6 @@ pub struct Session {
     pub keyspace: RefCell<Option<Arc<str>>>,
     /// Whether the client was told once what USE does to prepared statements.
     pub use_warned: Cell<bool>,
-}
-
-/// A request's parameters, as they came.
-#[derive(Clone, Debug)]
-pub struct Parameters<'a> {
-    /// Consistency level.
-    pub consistency: Consistency,
-    /// Values in order, or by name when `names` is given.
-    pub values: &'a [Bound<'a>],
-    /// Names of the values (v3 and later, QUERY and EXECUTE).
-    pub names: Option<&'a [&'a str]>,
-    /// Rows per page, positive; `None`: unpaged.
-    pub page_size: Option<i32>,
-    /// Where the page before ended.
-    pub paging_state: Option<&'a [u8]>,
-    /// Serial consistency, if given.
-    pub serial_consistency: Option<Consistency>,
-    /// Default timestamp, microseconds.
-    pub timestamp: Option<i64>,
-    /// Keyspace of the request (v5).
-    pub keyspace: Option<&'a str>,
-    /// Seconds since 1970 that count as now for expiry and deletions (v5).
-    pub now_in_seconds: Option<i32>,
-}
-
-impl Parameters<'_> {
-    /// The second of the request: its own, or the clock's.
-    pub(crate) fn now_in_seconds(&self) -> i64 {
-        match self.now_in_seconds {
-            Some(now) => i64::from(now),
-            None => runtime::wall_micros().div_euclid(1_000_000),
-        }
-    }
-}
-
-/// One statement of a BATCH message.
-#[derive(Clone, Debug)]
-pub struct BatchEntry<'a> {
-    /// Text or prepared id.
-    pub statement: BatchStatement<'a>,
-    /// Its values.
-    pub values: &'a [Bound<'a>],
-}
-
-/// See [`BatchEntry`].
-#[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the protocol's words")]
-pub enum BatchStatement<'a> {
-    Text(&'a str),
-    Id(&'a [u8]),
 }
 
 /// What a request answers.
@@ -331,7 +279,12 @@ impl Shard {
     }
 
     /// QUERY.
-    pub async fn query(&self, session: &Session, text: &str, parameters: &Parameters<'_>) -> Result<Answer, Failure> {
+    pub async fn query(
+        &self,
+        session: &Session,
+        text: &str,
+        parameters: &QueryParameters<'_>,
+    ) -> Result<Answer, Failure> {
         let _pass = self.enter()?;
         let served = pin!(execute::query(self, session, text, parameters));
         watched(self, served, || Task::query(text, parameters.page_size, parameters.consistency)).await
@@ -350,7 +303,12 @@ impl Shard {
     }
 
     /// EXECUTE.
-    pub async fn execute(&self, session: &Session, id: &[u8], parameters: &Parameters<'_>) -> Result<Answer, Failure> {
+    pub async fn execute(
+        &self,
+        session: &Session,
+        id: &[u8],
+        parameters: &QueryParameters<'_>,
+    ) -> Result<Answer, Failure> {
         let _pass = self.enter()?;
         let served = pin!(execute::execute(self, session, id, parameters));
         watched(self, served, || Task::execute(id, parameters.values.len(), parameters.consistency)).await
@@ -362,7 +320,7 @@ impl Shard {
         session: &Session,
         kind: BatchKind,
         entries: &[BatchEntry<'_>],
-        parameters: &Parameters<'_>,
+        parameters: &QueryParameters<'_>,
     ) -> Result<Answer, Failure> {
         let _pass = self.enter()?;
         let served = pin!(execute::batch::message(self, session, kind, entries, parameters));

@@ -26,6 +26,7 @@ pub mod memtable;
 pub mod merge;
 pub mod mutation;
 pub mod query;
+pub mod request;
 pub mod row;
 pub mod schema;
 pub mod text;
@@ -37,6 +38,7 @@ pub use index::{Index, IndexedPart};
 pub use key::{DecoratedKey, ShardMap, Token};
 pub use memtable::{MemtableKind, Memtables};
 pub use mutation::{Mutation, MutationBuilder};
+pub use request::{BatchEntry, BatchKind, BatchStatement, ColumnSpec, QueryParameters};
 pub use schema::{Column, ColumnId, ColumnKind, Keyspace, Schema, Table, TableId};
 pub use types::{CqlType, UserType};
 

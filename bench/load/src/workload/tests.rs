@@ -5,11 +5,11 @@ use crate::arguments::default_plan;
 use crate::reply::{self, Reply};
 use crate::statement::{Common, Statement};
 use crate::values::{put, seed};
-use model::Consistency;
+use model::{BatchKind, Consistency};
 use std::cell::RefCell;
 use wire::client::Prepared;
 use wire::notation::{put_bytes, put_int};
-use wire::request::{BatchType, Request};
+use wire::request::Request;
 use wire::{Opcode, Version};
 
 type Row = Vec<Option<Vec<u8>>>;
@@ -126,11 +126,12 @@ fn requests_carry_as_many_values_as_their_statements_have_markers() {
         let common = Common { version: Version::V4, consistency: Consistency::One, serial: None };
         let texts = workload.statements("ks.t");
         let markers: Vec<usize> = texts.iter().map(|text| text.matches('?').count()).collect();
-        let column = wire::metadata::Column {
-            keyspace: String::new(),
-            table: String::new(),
-            name: String::new(),
+        let column = model::ColumnSpec {
+            keyspace: "".into(),
+            table: "".into(),
+            name: "".into(),
             cql_type: model::CqlType::Blob,
+            class: None,
         };
         let prepared = |(at, count): (usize, &usize)| Prepared {
             id: vec![at as u8],
@@ -152,7 +153,7 @@ fn requests_carry_as_many_values_as_their_statements_have_markers() {
                     assert_eq!((id, parameters.values.len()), (&[kind as u8][..], markers[kind]), "{}", texts[kind]);
                 }
                 Request::Batch(batch) => {
-                    assert_eq!((batch.batch_type, batch.entries.len()), (BatchType::Unlogged, 3));
+                    assert_eq!((batch.kind, batch.entries.len()), (BatchKind::Unlogged, 3));
                     assert!(batch.entries.iter().all(|entry| entry.values.len() == markers[0]));
                 }
                 other => panic!("{other:?}"),

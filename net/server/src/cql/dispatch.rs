@@ -6,11 +6,10 @@
 use crate::cql::connection::Connection;
 use crate::cql::events::describe;
 use model::Failure;
-use shard::{Answer, BatchEntry, BatchKind, BatchStatement, ColumnSpec, Parameters, PreparedAnswer, Response};
+use shard::{Answer, PreparedAnswer, Response};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use wire::frame::Envelope;
-use wire::metadata::ColumnView;
-use wire::request::{self, BatchType, QueryParameters, Request};
+use wire::request::{Batch, Request};
 use wire::response::{self, To};
 use wire::{Version, flags};
 
@@ -94,57 +93,17 @@ fn asked<'a>(request: &Request<'a>) -> Asked<'a> {
 async fn call(connection: &Connection, request: &Request<'_>) -> Result<Outcome, Failure> {
     let (shard, session) = (&connection.shared.shard, &connection.session);
     Ok(match request {
-        Request::Query { text, parameters } => {
-            Outcome::Answer(shard.query(session, text, &to_shard(parameters)).await?)
-        }
+        Request::Query { text, parameters } => Outcome::Answer(shard.query(session, text, parameters).await?),
         Request::Prepare { text, keyspace } => {
             Outcome::Prepared(Box::new(Box::pin(shard.prepare(session, text, *keyspace)).await?))
         }
-        Request::Execute { id, parameters, .. } => {
-            Outcome::Answer(shard.execute(session, id, &to_shard(parameters)).await?)
-        }
+        Request::Execute { id, parameters, .. } => Outcome::Answer(shard.execute(session, id, parameters).await?),
         Request::Batch(batch) => {
-            let kind = match batch.batch_type {
-                BatchType::Logged => BatchKind::Logged,
-                BatchType::Unlogged => BatchKind::Unlogged,
-                BatchType::Counter => BatchKind::Counter,
-            };
-            let entries = batch.entries.iter().map(|entry| BatchEntry {
-                statement: match entry.statement {
-                    request::BatchStatement::Text(text) => BatchStatement::Text(text),
-                    request::BatchStatement::Id(id) => BatchStatement::Id(id),
-                },
-                values: &entry.values,
-            });
-            let entries = entries.collect::<Vec<_>>();
-            Outcome::Answer(Box::pin(shard.batch(session, kind, &entries, &to_shard(&batch.parameters))).await?)
+            let Batch { kind, entries, parameters } = batch;
+            Outcome::Answer(Box::pin(shard.batch(session, *kind, entries, parameters)).await?)
         }
         _ => return Err(Failure::protocol("Unsupported message")),
     })
-}
-
-fn to_shard<'a>(parameters: &'a QueryParameters<'a>) -> Parameters<'a> {
-    Parameters {
-        consistency: parameters.consistency,
-        values: &parameters.values,
-        names: parameters.names.as_deref(),
-        page_size: parameters.page_size,
-        paging_state: parameters.paging_state,
-        serial_consistency: parameters.serial_consistency,
-        timestamp: parameters.timestamp,
-        keyspace: parameters.keyspace,
-        now_in_seconds: parameters.now_in_seconds,
-    }
-}
-
-fn view(column: &ColumnSpec) -> ColumnView<'_> {
-    ColumnView {
-        keyspace: &column.keyspace,
-        table: &column.table,
-        name: &column.name,
-        cql_type: &column.cql_type,
-        class: column.class,
-    }
 }
 
 fn put_answer(out: &mut Vec<u8>, to: To, answer: &Answer, asked: Asked<'_>) {
@@ -165,7 +124,7 @@ fn put_answer(out: &mut Vec<u8>, to: To, answer: &Answer, asked: Asked<'_>) {
                 count: rows.block.rows,
                 bytes: &rows.block.bytes,
             };
-            response::rows(out, to, warnings, &rows_out, rows.columns.iter().map(view));
+            response::rows(out, to, warnings, &rows_out, &rows.columns);
         }
     }
 }
@@ -199,9 +158,7 @@ fn put_prepared(out: &mut Vec<u8>, to: To, answer: &PreparedAnswer) {
         result_metadata_id: &answer.result_metadata_id,
         partition_key_markers: &prepared.partition_key_markers,
     };
-    let markers = prepared.markers.iter().map(view);
-    let result = prepared.result.as_ref().map(|columns| columns.iter().map(view));
-    response::prepared(out, to, &answer.warnings, &ids, markers, result);
+    response::prepared(out, to, &answer.warnings, &ids, &prepared.markers, prepared.result.as_deref());
 }
 
 #[cfg(test)]

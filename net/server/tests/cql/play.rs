@@ -1,8 +1,8 @@
 //! Playing a case file against a server and putting its answers into words.
 
 use crate::case::{Answers, Case, CaseFile, Step};
-use model::{Consistency, CqlType, text, value};
-use server::client::{CallError, Client, ColumnMeta, Outcome, OutcomeKind, PreparedStatement, QueryOptions, Value};
+use model::{ColumnSpec, Consistency, CqlType, text, value};
+use server::client::{CallError, Client, Outcome, OutcomeKind, PreparedStatement, QueryOptions, Value};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -153,7 +153,7 @@ fn split_list(list: &str) -> Vec<&str> {
     parts
 }
 
-fn bound_values(list: &str, markers: &[ColumnMeta]) -> Vec<Value> {
+fn bound_values(list: &str, markers: &[ColumnSpec]) -> Vec<Value> {
     let parts = split_list(list);
     parts
         .iter()
@@ -269,7 +269,7 @@ fn with_sorted_signatures(text: &str) -> String {
     format!("{head}{LIST}system.{}{}", signatures.join(", system."), &rest[end..])
 }
 
-fn words_of_columns(columns: &[ColumnMeta]) -> String {
+fn words_of_columns(columns: &[ColumnSpec]) -> String {
     let words: Vec<String> = columns.iter().map(|column| format!("{} {}", column.name, column.cql_type)).collect();
     with_one_name(&words.join(" | "))
 }

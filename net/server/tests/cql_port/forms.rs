@@ -2,14 +2,14 @@
 
 use super::world::{Client, error, values, with_node};
 use super::{ALL, BOTH};
-use model::Consistency;
 use model::value::Bound;
+use model::{BatchEntry, BatchKind, BatchStatement, Consistency, QueryParameters};
 use server::cql::connection::OUTPUT_STALL_MAX;
 use std::time::Duration;
 use wire::client::{Answer, Response, put_request};
 use wire::compression::Compression;
 use wire::frame::{ENVELOPE_BYTES_MAX, Envelope, HEADER_BYTES, put_envelope};
-use wire::request::{Batch, BatchEntry, BatchStatement, BatchType, EventType, QueryParameters, Request};
+use wire::request::{Batch, EventType, Request};
 use wire::segment::{PAYLOAD_BYTES_MAX, put_compressed, put_segment};
 use wire::{Opcode, Version, flags};
 
@@ -292,7 +292,7 @@ fn a_request_names_its_keyspace() {
             let batch = |keyspace| {
                 let statement = BatchStatement::Text("INSERT INTO t (a, b) VALUES (2, 'y')");
                 Request::Batch(Batch {
-                    batch_type: BatchType::Unlogged,
+                    kind: BatchKind::Unlogged,
                     entries: vec![BatchEntry { statement, values: vec![] }],
                     parameters: QueryParameters { keyspace, ..QueryParameters::new(Consistency::One) },
                 })
@@ -306,7 +306,7 @@ fn a_request_names_its_keyspace() {
         let answer = client.ask(&prepare("SELECT b FROM t", "k")).await;
         let Response::Prepared(prepared) = answer.response else { panic!("{answer:?}") };
         assert!(answer.warnings[0].contains("Keyspace used: k, statement keyspace: k, statement id: "));
-        assert_eq!(prepared.result[0].keyspace, "k");
+        assert_eq!(&*prepared.result[0].keyspace, "k");
         let answer = client.ask(&prepare("SELECT b FROM k.t", "system")).await;
         assert!(answer.warnings.is_empty());
         let refused = error(client.ask(&prepare("SELECT b FROM t", "nope")).await.response);
@@ -489,7 +489,7 @@ fn a_text_sent_again_sees_the_schema_of_its_moment() {
         let client = Client::ready(Version::V4).await;
         client.create().await;
         let columns =
-            |rows: wire::client::Rows| rows.columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>().join(" ");
+            |rows: wire::client::Rows| rows.columns.iter().map(|c| c.name.to_string()).collect::<Vec<_>>().join(" ");
         for _ in 0..4 {
             assert_eq!(columns(client.rows("SELECT * FROM k.t").await), "a b");
         }

@@ -2,13 +2,13 @@
 
 use super::ALL;
 use super::world::{Client, error, values, with_node};
-use model::Consistency;
 use model::value::Bound;
+use model::{BatchEntry, BatchKind, BatchStatement, Consistency, QueryParameters};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wire::client::{Answer, Response, put_request};
 use wire::flags;
-use wire::request::{Batch, BatchEntry, BatchStatement, BatchType, QueryParameters, Request};
+use wire::request::{Batch, Request};
 use wire::segment::put_segment;
 use wire::{Opcode, Version};
 
@@ -57,7 +57,7 @@ async fn session(client: &Client, answer: &Answer) -> Session {
             runtime::sleep(Duration::from_millis(10)).await;
             continue;
         };
-        let names = rows.columns.iter().map(|column| column.name.clone());
+        let names = rows.columns.iter().map(|column| column.name.to_string());
         let columns: BTreeMap<_, _> = names.zip(row.iter().cloned()).collect();
         assert!(columns["duration"].is_some());
         let select = format!("SELECT activity, source_elapsed FROM system_traces.events WHERE session_id = {id}");
@@ -213,7 +213,7 @@ fn prepared_statements_and_batches() {
 
         let entry = |values| BatchEntry { statement: BatchStatement::Id(&prepared.id), values };
         let batch = Request::Batch(Batch {
-            batch_type: BatchType::Unlogged,
+            kind: BatchKind::Unlogged,
             entries: vec![entry(vec![Bound::Bytes(&key), Bound::Null])],
             parameters: QueryParameters::new(Consistency::One),
         });

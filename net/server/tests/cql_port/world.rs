@@ -1,7 +1,7 @@
 //! A simulated node and clients of it.
 
-use model::Consistency;
 use model::value::Bound;
+use model::{Consistency, QueryParameters};
 use runtime::sim::{Options, Sim, Stop};
 use runtime::{NodeId, ShardId, Stream};
 use server::{Config, Exit, Node};
@@ -14,7 +14,7 @@ use wire::Version;
 use wire::client::{Answer, Response, Rows, put_request};
 use wire::compression::Compression;
 use wire::frame::{Decoder, Envelope, Event, RESPONSE_BYTES_MAX};
-use wire::request::{QueryParameters, Request};
+use wire::request::Request;
 use wire::segment::SegmentWriter;
 
 pub(crate) const SERVER: NodeId = NodeId(1);

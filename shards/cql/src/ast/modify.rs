@@ -115,7 +115,7 @@ pub struct Using {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Batch {
     /// How it was declared.
-    pub kind: crate::plan::BatchKind,
+    pub kind: model::BatchKind,
     /// USING of the whole.
     pub using: Using,
     /// The statements.

@@ -3,8 +3,7 @@
 use super::{Parser, is_reserved};
 use crate::ast::{Assignment, Batch, Body, Conditions, DeletePart, Modify, ModifyBody, TableName, Term, Using};
 use crate::lexer::{Kind, syntax};
-use crate::plan::BatchKind;
-use model::Failure;
+use model::{BatchKind, Failure};
 
 type Result<T> = std::result::Result<T, Failure>;
 

@@ -1,7 +1,7 @@
 //! What statements on counter tables may not say.
 
-use super::{Batch, BatchKind, Modify};
-use model::Failure;
+use super::{Batch, Modify};
+use model::{BatchKind, Failure};
 
 impl Modify {
     /// Refuses what a counter's change cannot have.

@@ -25,24 +25,9 @@ pub use term::{Context, Term, Value};
 pub use virtual_change::check_virtual;
 
 use model::key::{Token, push_composite};
-use model::{CqlType, Failure, Table};
+use model::{ColumnSpec, Failure, Table};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A column of a result or a bind marker.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ColumnSpec {
-    /// Keyspace of the table it belongs to.
-    pub keyspace: Arc<str>,
-    /// Table it belongs to.
-    pub table: Arc<str>,
-    /// Name: the column's, `count`, `system.now()`, `[limit]`, `in(pk)`, an alias.
-    pub name: Arc<str>,
-    /// Type.
-    pub cql_type: CqlType,
-    /// The class that clients are shown in place of the type, where Cassandra shows another one.
-    pub class: Option<&'static str>,
-}
 
 /// A statement that needs only values.
 #[derive(Clone, PartialEq, Debug)]
@@ -160,6 +145,7 @@ pub fn token_of(components: &[&[u8]]) -> Token {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::CqlType;
     use model::value::Bound;
 
     /// A clock and ids that count.

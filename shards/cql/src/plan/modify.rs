@@ -2,7 +2,7 @@
 
 use super::{Choice, ClusteringRestriction, Conditions, JsonInsert, Term};
 use crate::functions::Function;
-use model::{ColumnId, Table};
+use model::{BatchKind, ColumnId, Table};
 use std::sync::Arc;
 
 /// What a modification does to rows.
@@ -133,17 +133,6 @@ impl Modify {
     pub fn reads(&self) -> bool {
         self.operations.iter().chain(&self.statics).any(Operation::reads)
     }
-}
-
-/// How a batch was declared.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BatchKind {
-    /// Atomic over partitions.
-    Logged,
-    /// Atomic per partition.
-    Unlogged,
-    /// Of counters.
-    Counter,
 }
 
 /// BEGIN ... APPLY BATCH.

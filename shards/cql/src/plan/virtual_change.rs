@@ -1,7 +1,7 @@
 //! What statements that change tables without storage may not say.
 
-use super::{Batch, BatchKind, Modify};
-use model::Failure;
+use super::{Batch, Modify};
+use model::{BatchKind, Failure};
 
 impl Modify {
     /// Refuses what no table without storage takes.

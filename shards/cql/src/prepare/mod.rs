@@ -7,9 +7,9 @@ mod select;
 use crate::ast::{self, Body, TableName};
 use crate::define;
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
-use crate::plan::{ColumnSpec, Describe, DescribeTarget, Plan, Prepared, Term, timeout_of};
+use crate::plan::{Describe, DescribeTarget, Plan, Prepared, Term, timeout_of};
 use model::schema::SYSTEM_KEYSPACES;
-use model::{CqlType, ErrorCode, Failure, Schema, Table};
+use model::{ColumnSpec, CqlType, ErrorCode, Failure, Schema, Table};
 use std::sync::Arc;
 
 use modify::{prepare_batch, prepare_modify};

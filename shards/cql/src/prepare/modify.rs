@@ -6,12 +6,12 @@ use crate::conditions;
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::{column, undefined};
 use crate::plan::{
-    Batch, BatchKind, Choice, ClusteringRestriction, ColumnChange, Conditions, JsonInsert, JsonValue, Modify,
-    ModifyKind, Operation, Plan, Prepared, Term, json_values, no_insert,
+    Batch, Choice, ClusteringRestriction, ColumnChange, Conditions, JsonInsert, JsonValue, Modify, ModifyKind,
+    Operation, Plan, Prepared, Term, json_values, no_insert,
 };
 use crate::restrictions::{Purpose, Restrictions, gap, join, note_key};
 use model::schema::{Layout, VIRTUAL_KEYSPACES};
-use model::{ColumnKind, CqlType, Failure, Table};
+use model::{BatchKind, ColumnKind, CqlType, Failure, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

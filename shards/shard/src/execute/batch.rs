@@ -14,10 +14,10 @@ use super::{Told, plan_text, timeout_of};
 use crate::coordinator::batch_log::write_logged;
 use crate::coordinator::write::write;
 use crate::coordinator::{Terms, timed_out, write_terms};
-use crate::{Answer, BatchEntry, BatchKind, BatchStatement, Parameters, Response, Session, Shard};
+use crate::{Answer, Response, Session, Shard};
 use cql::java_order::{in_hash_order, string_hash};
 use cql::plan::{Batch, Modify, Plan, check_kinds, check_virtual};
-use model::{Consistency, Failure};
+use model::{BatchEntry, BatchKind, BatchStatement, Consistency, Failure, QueryParameters};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(crate) async fn message(
     session: &Session,
     kind: BatchKind,
     entries: &[BatchEntry<'_>],
-    parameters: &Parameters<'_>,
+    parameters: &QueryParameters<'_>,
 ) -> Result<Answer, Failure> {
     shard.trace_batch(parameters);
     let mut statements: Vec<Rc<Statement>> = Vec::with_capacity(entries.len());
@@ -70,7 +70,7 @@ pub(crate) async fn message(
         return Ok(nothing());
     }
     let parts = statements.iter().zip(entries).filter_map(|(statement, entry)| match &statement.prepared.plan {
-        Plan::Modify(modify) => Some((modify, Values::in_order(entry.values))),
+        Plan::Modify(modify) => Some((modify, Values::in_order(&entry.values))),
         _ => None,
     });
     let plans = || parts.clone().map(|(modify, _)| modify);
@@ -87,7 +87,7 @@ pub(crate) async fn message(
         }
     }
     if statements.iter().any(conditional) {
-        let values: Vec<Values<'_>> = entries.iter().map(|entry| Values::in_order(entry.values)).collect();
+        let values: Vec<Values<'_>> = entries.iter().map(|entry| Values::in_order(&entry.values)).collect();
         let modifies =
             statements.iter().zip(&values).filter_map(|(statement, values)| match &statement.prepared.plan {
                 Plan::Modify(modify) => Some((modify, values)),
@@ -156,7 +156,7 @@ pub(crate) async fn statement(
     statement: &Statement,
     batch: &Batch,
     values: &Values<'_>,
-    parameters: &Parameters<'_>,
+    parameters: &QueryParameters<'_>,
 ) -> Result<Answer, Failure> {
     let timeout = timeout_by_default(shard, batch.statements.iter());
     let timeout = timeout_of(shard, &statement.prepared, values, timeout)?;
@@ -216,7 +216,7 @@ impl Building {
         shard: &Shard,
         modify: &Modify,
         values: &Values<'_>,
-        parameters: &Parameters<'_>,
+        parameters: &QueryParameters<'_>,
         when: When,
     ) -> Result<(), Failure> {
         let timeout = shard.config().write_timeout;

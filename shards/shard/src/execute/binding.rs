@@ -1,10 +1,10 @@
 //! Bound values: matching them with markers, and evaluating the choices that restrict columns.
 
-use crate::{Parameters, Shard};
-use cql::plan::{Choice, ColumnSpec, Context, Term, Tuple, Value, rewritten};
+use crate::Shard;
+use cql::plan::{Choice, Context, Term, Tuple, Value, rewritten};
 use model::key::{KEY_BYTES_MAX, push_composite};
 use model::value::{self, Bound, TupleElements, ValueError};
-use model::{Column, CqlType, Failure, Table};
+use model::{Column, ColumnSpec, CqlType, Failure, QueryParameters, Table};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -21,11 +21,11 @@ impl<'v> Values<'v> {
     /// Matches a request's values with `markers`; `wrong_count` makes the text for too many or too few.
     pub(crate) fn of(
         markers: &[ColumnSpec],
-        parameters: &'v Parameters<'v>,
+        parameters: &'v QueryParameters<'v>,
         wrong_count: fn(usize, usize) -> String,
     ) -> Result<Values<'v>, Failure> {
-        let bound: Cow<'v, [Bound<'v>]> = match parameters.names {
-            None => Cow::Borrowed(parameters.values),
+        let bound: Cow<'v, [Bound<'v>]> = match &parameters.names {
+            None => Cow::Borrowed(&parameters.values),
             // A marker without a value of its name is missed by the count.
             Some(names) => markers
                 .iter()

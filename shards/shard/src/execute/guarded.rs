@@ -4,7 +4,7 @@
 
 use super::binding::{Keys, Values};
 use super::modify::json;
-use crate::{Parameters, Shard};
+use crate::Shard;
 use cql::guardrails::{Guardrails, ensure};
 use cql::plan::{
     Batch, Choice, ClusteringRestriction, ColumnChange, Modify, Operation, PartitionRestriction, Plan, Prepared,
@@ -12,7 +12,7 @@ use cql::plan::{
 };
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::value::Bound;
-use model::{Consistency, CqlType, Failure, Table, value};
+use model::{Consistency, CqlType, Failure, QueryParameters, Table, value};
 
 /// What a cell takes besides its path and value, as Cassandra counts: timestamp, time to live, local deletion time.
 const CELL_BYTES: u64 = 20;
@@ -26,7 +26,7 @@ pub(super) fn check(
     guardrails: &Guardrails,
     prepared: &Prepared,
     values: &Values<'_>,
-    parameters: &Parameters<'_>,
+    parameters: &QueryParameters<'_>,
 ) -> Result<Vec<String>, Failure> {
     let mut told = Vec::new();
     match &prepared.plan {
@@ -65,7 +65,7 @@ pub(super) fn write(
     guardrails: &Guardrails,
     modify: &Modify,
     values: &Values<'_>,
-    parameters: &Parameters<'_>,
+    parameters: &QueryParameters<'_>,
     told: &mut Vec<String>,
 ) -> Result<(), Failure> {
     if is_exempt(&modify.table) {
@@ -100,7 +100,7 @@ struct Asking<'a, 'v> {
 }
 
 impl Asking<'_, '_> {
-    fn select(&self, select: &Select, parameters: &Parameters<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
+    fn select(&self, select: &Select, parameters: &QueryParameters<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
         let guardrails = self.guardrails;
         ensure_level(guardrails, true, &[parameters.consistency], told)?;
         let table = &select.table.name;
@@ -132,7 +132,7 @@ impl Asking<'_, '_> {
         self.rows(&select.clustering, told)
     }
 
-    fn page(&self, table: &str, parameters: &Parameters<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
+    fn page(&self, table: &str, parameters: &QueryParameters<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
         if let Some(rows) = parameters.page_size.and_then(|rows| u64::try_from(rows).ok()) {
             push(
                 told,
@@ -151,7 +151,7 @@ impl Asking<'_, '_> {
         Ok(())
     }
 
-    fn modify(&self, modify: &Modify, parameters: &Parameters<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
+    fn modify(&self, modify: &Modify, parameters: &QueryParameters<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
         let mut levels = vec![parameters.consistency];
         if modify.is_conditional() {
             levels.push(parameters.serial_consistency.unwrap_or(Consistency::Serial));
@@ -172,7 +172,12 @@ impl Asking<'_, '_> {
     }
 
     /// The timestamp of a change, if somebody gave one: its own, or the request's.
-    fn timestamp(&self, modify: &Modify, parameters: &Parameters<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
+    fn timestamp(
+        &self,
+        modify: &Modify,
+        parameters: &QueryParameters<'_>,
+        told: &mut Vec<String>,
+    ) -> Result<(), Failure> {
         let own = match &modify.timestamp {
             Some(term) => match self.values.evaluate(self.shard, term, &CqlType::Bigint)? {
                 Value::Bytes(bytes) => <[u8; 8]>::try_from(&*bytes).ok().map(i64::from_be_bytes),

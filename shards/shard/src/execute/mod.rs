@@ -23,11 +23,11 @@ pub(crate) mod text_cache;
 
 use crate::row_block::RowBlock;
 use crate::verbs::{Defined, Request};
-use crate::{Answer, Parameters, Response, Rows, Session, Shard, virtual_tables};
+use crate::{Answer, Response, Rows, Session, Shard, virtual_tables};
 use binding::{Values, wrong_count_executed, wrong_count_queried};
 use cql::Prepared;
 use cql::plan::{Describe, Plan, Value};
-use model::{CqlType, ErrorCode, Failure};
+use model::{CqlType, ErrorCode, Failure, QueryParameters};
 use prepared::Statement;
 use runtime::ShardId;
 use std::panic::AssertUnwindSafe;
@@ -40,7 +40,7 @@ pub(crate) async fn query(
     shard: &Shard,
     session: &Session,
     text: &str,
-    parameters: &Parameters<'_>,
+    parameters: &QueryParameters<'_>,
 ) -> Result<Answer, Failure> {
     shard.trace_query(text, parameters);
     let statement = plan_text(shard, session, text, parameters.keyspace, Told::ToTrace)?;
@@ -58,7 +58,7 @@ pub(crate) async fn execute(
     shard: &Shard,
     session: &Session,
     id: &[u8],
-    parameters: &Parameters<'_>,
+    parameters: &QueryParameters<'_>,
 ) -> Result<Answer, Failure> {
     let statement = prepared::find(shard, id).await?;
     let values = Values::of(&statement.prepared.markers, parameters, wrong_count_executed);
@@ -170,7 +170,7 @@ async fn run(
     session: &Session,
     statement: &Statement,
     values: &Values<'_>,
-    parameters: &Parameters<'_>,
+    parameters: &QueryParameters<'_>,
 ) -> Result<Answer, Failure> {
     let prepared = &*statement.prepared;
     let mut warnings = prepared.warnings.clone();
@@ -236,7 +236,7 @@ fn describe(
     shard: &Shard,
     statement: &Statement,
     plan: &Describe,
-    parameters: &Parameters<'_>,
+    parameters: &QueryParameters<'_>,
 ) -> Result<Rows, Failure> {
     let described = describe::describe(&shard.schema_ref(), shard.config(), shard.identity(), plan)?;
     let first = match parameters.paging_state {

@@ -17,14 +17,14 @@ use crate::row_filter::RowFilter;
 use crate::tombstones::{self, Tombstones};
 use crate::verbs::Resume;
 use crate::virtual_tables::settings;
-use crate::{Parameters, Rows, Shard};
+use crate::{Rows, Shard, clock};
 use cql::plan::{Choice, Limit, PartitionRestriction, Select, Selector, Term, Value};
 use engine::Step;
 use engine::index::{ENTRY_EXTRA_BYTES, IndexLookup};
 use model::key::{KEY_BYTES_MAX, Token, TokenRange};
 use model::query::Slice;
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
-use model::{ColumnKind, CqlType, DecoratedKey, Failure, IndexedPart};
+use model::{ColumnKind, CqlType, DecoratedKey, Failure, IndexedPart, QueryParameters};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(crate) async fn select(
     statement: &Statement,
     select: &Select,
     values: &Values<'_>,
-    parameters: &Parameters<'_>,
+    parameters: &QueryParameters<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Rows, Failure> {
     let config = shard.config();
@@ -116,7 +116,7 @@ pub(crate) async fn select(
         wants_static: has_statics,
         static_only: has_statics && select.static_rows,
         reversed: select.reversed,
-        now_in_seconds: parameters.now_in_seconds(),
+        now_in_seconds: clock::request_second(parameters),
         terms,
         tombstones: Tombstones::of(config, &select.table),
     };
@@ -146,7 +146,7 @@ async fn answer(
     statement: &Statement,
     select: &Select,
     values: &Values<'_>,
-    parameters: &Parameters<'_>,
+    parameters: &QueryParameters<'_>,
     plan: &mut ReadPlan,
     target: Target,
     limit: u64,
@@ -218,12 +218,16 @@ fn may_be_conditional(select: &Select) -> bool {
 }
 
 /// Rows per page, if the request is paged.
-fn page_rows(parameters: &Parameters<'_>) -> Option<u64> {
+fn page_rows(parameters: &QueryParameters<'_>) -> Option<u64> {
     parameters.page_size.and_then(|rows| u64::try_from(rows).ok()).filter(|&rows| rows > 0)
 }
 
 /// Where a request goes on, and how many rows LIMIT still lets through.
-fn resume_of(statement: &Statement, parameters: &Parameters<'_>, limit: u64) -> Result<(Option<Resume>, u64), Failure> {
+fn resume_of(
+    statement: &Statement,
+    parameters: &QueryParameters<'_>,
+    limit: u64,
+) -> Result<(Option<Resume>, u64), Failure> {
     let Some(bytes) = parameters.paging_state else { return Ok((None, limit)) };
     let state = PagingState::decode(bytes, statement.fingerprint)?;
     Ok((Some(state.resume), state.remaining.min(limit)))

@@ -4,8 +4,8 @@
 //! waits for the first time, and costs nothing before that.
 
 use super::Figures;
-use crate::{BatchEntry, BatchStatement, Shard};
-use model::Consistency;
+use crate::Shard;
+use model::{BatchEntry, BatchStatement, Consistency};
 use runtime::Instant;
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -171,8 +171,8 @@ mod tests {
         assert_eq!(execute.describe(), format!("EXECUTE {} with 2 values at consistency ONE", "ab".repeat(16)));
         assert_eq!(Task::execute(b"short", 2, Consistency::One).describe(), "EXECUTE");
         let entries = [
-            BatchEntry { statement: BatchStatement::Text("INSERT a"), values: &[] },
-            BatchEntry { statement: BatchStatement::Id(&[1, 255]), values: &[] },
+            BatchEntry { statement: BatchStatement::Text("INSERT a"), values: Vec::new() },
+            BatchEntry { statement: BatchStatement::Id(&[1, 255]), values: Vec::new() },
         ];
         let batch = Task::batch(&entries, Consistency::Quorum);
         assert_eq!(batch.describe(), "BATCH of [INSERT a with 0 values, 01ff with 0 values] at consistency QUORUM");
@@ -183,7 +183,7 @@ mod tests {
         let long = "é".repeat(TEXT_BYTES_MAX);
         assert_eq!(cut(&long).len(), TEXT_BYTES_MAX);
         assert_eq!(cut(&long[..TEXT_BYTES_MAX]).len(), TEXT_BYTES_MAX);
-        let entries = vec![BatchEntry { statement: BatchStatement::Text(&long), values: &[] }; 9];
+        let entries = vec![BatchEntry { statement: BatchStatement::Text(&long), values: Vec::new() }; 9];
         assert!(Task::batch(&entries, Consistency::One).describe().contains("with 0 values...] at"));
     }
 }

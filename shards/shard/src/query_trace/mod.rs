@@ -10,10 +10,9 @@
 
 mod store;
 
-use crate::{Parameters, Shard};
-use cql::plan::ColumnSpec;
+use crate::Shard;
 use model::value::Bound;
-use model::{Consistency, text};
+use model::{ColumnSpec, Consistency, QueryParameters, text};
 use runtime::{Instant, ShardId};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -193,7 +192,7 @@ impl Shard {
     }
 
     /// Tells the current trace that the request is a QUERY.
-    pub(crate) fn trace_query(&self, text: &str, parameters: &Parameters<'_>) {
+    pub(crate) fn trace_query(&self, text: &str, parameters: &QueryParameters<'_>) {
         self.trace_session("Execute CQL3 query", |session| {
             session.query(text).page(parameters).levels(parameters);
         });
@@ -203,7 +202,7 @@ impl Shard {
     pub(crate) fn trace_execute(
         &self,
         text: &str,
-        parameters: &Parameters<'_>,
+        parameters: &QueryParameters<'_>,
         markers: &[ColumnSpec],
         values: Option<&[Bound<'_>]>,
     ) {
@@ -213,7 +212,7 @@ impl Shard {
     }
 
     /// The same for a BATCH.
-    pub(crate) fn trace_batch(&self, parameters: &Parameters<'_>) {
+    pub(crate) fn trace_batch(&self, parameters: &QueryParameters<'_>) {
         self.trace_session("Execute batch of CQL3 queries", |session| {
             session.levels(parameters);
         });
@@ -246,14 +245,14 @@ impl Session {
         self.put("query", text)
     }
 
-    fn page(&mut self, parameters: &Parameters<'_>) -> &mut Session {
+    fn page(&mut self, parameters: &QueryParameters<'_>) -> &mut Session {
         if let Some(rows) = parameters.page_size {
             self.put("page_size", rows.to_string());
         }
         self
     }
 
-    fn levels(&mut self, parameters: &Parameters<'_>) -> &mut Session {
+    fn levels(&mut self, parameters: &QueryParameters<'_>) -> &mut Session {
         let serial = parameters.serial_consistency.unwrap_or(Consistency::Serial);
         self.put("consistency_level", parameters.consistency.name()).put("serial_consistency_level", serial.name())
     }

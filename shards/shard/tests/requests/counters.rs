@@ -1,10 +1,10 @@
 //! Counters: changes from all cores add up, also over restarts and when nobody waits for their end.
 
 use super::world::{Request, Value, World, int, plain, values};
+use model::BatchKind;
 use model::failure::{Detail, Outcome};
 use model::{Consistency, ErrorCode};
 use runtime::sim::Options;
-use shard::BatchKind;
 use std::time::Duration;
 
 fn world(shards: usize) -> World {

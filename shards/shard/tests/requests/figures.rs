@@ -1,9 +1,10 @@
 //! What `system_views` tells after known work: reads, writes, batches, statements, snapshots, waiting requests.
 
 use super::world::{Request, World, int, text, values};
+use model::BatchKind;
 use model::Consistency;
 use shard::metrics::Measure;
-use shard::{BatchKind, Chosen, TableVerb};
+use shard::{Chosen, TableVerb};
 use std::time::Duration;
 
 const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";

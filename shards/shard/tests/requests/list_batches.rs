@@ -1,8 +1,8 @@
 //! Batches that change elements of lists, from several cores at the same time.
 
 use super::world::{World, plain};
+use model::{BatchEntry, BatchKind, BatchStatement};
 use runtime::sim::Stop;
-use shard::{BatchEntry, BatchKind, BatchStatement};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn batches_that_read_never_see_the_same_list_and_do_not_wait_for_each_other() {
                             partitions.map(|p| format!("DELETE l[0] FROM k.q WHERE p = {p}")).collect();
                         let entries: Vec<BatchEntry<'_>> = texts
                             .iter()
-                            .map(|text| BatchEntry { statement: BatchStatement::Text(text), values: &[] })
+                            .map(|text| BatchEntry { statement: BatchStatement::Text(text), values: Vec::new() })
                             .collect();
                         let kind = if n % 3 == 0 { BatchKind::Unlogged } else { BatchKind::Logged };
                         shard.batch(&session, kind, &entries, &plain()).await.expect("written");

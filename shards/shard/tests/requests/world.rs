@@ -1,13 +1,10 @@
 //! A node in the simulator whose shards take jobs from a test.
 
 use model::value::{Bound, TupleElements};
-use model::{Consistency, Failure};
+use model::{BatchEntry, BatchKind, BatchStatement, Consistency, Failure, QueryParameters};
 use runtime::mesh::{Mesh, NodeId, ShardId};
 use runtime::sim::{Options, Sim, Stop};
-use shard::{
-    Answer, BatchEntry, BatchKind, Config, Notifier, Parameters, PreparedAnswer, Response, Rows, SchemaChange, Session,
-    Shard, SyncMode,
-};
+use shard::{Answer, Config, Notifier, PreparedAnswer, Response, Rows, SchemaChange, Session, Shard, SyncMode};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -48,18 +45,8 @@ pub(crate) struct World {
 }
 
 /// A request's parameters at ONE, without anything else.
-pub(crate) fn plain<'a>() -> Parameters<'a> {
-    Parameters {
-        consistency: Consistency::One,
-        values: &[],
-        names: None,
-        page_size: None,
-        paging_state: None,
-        serial_consistency: None,
-        timestamp: None,
-        keyspace: None,
-        now_in_seconds: None,
-    }
+pub(crate) fn plain<'a>() -> QueryParameters<'a> {
+    QueryParameters::new(Consistency::One)
 }
 
 /// What a request carries, owned.
@@ -94,15 +81,11 @@ pub(crate) fn values(values: &[Value]) -> Request {
 }
 
 impl Request {
-    fn bound(&self) -> Vec<Bound<'_>> {
-        self.values.iter().map(Value::bound).collect()
-    }
-
-    fn parameters<'a>(&'a self, values: &'a [Bound<'a>]) -> Parameters<'a> {
-        Parameters {
+    fn parameters(&self) -> QueryParameters<'_> {
+        QueryParameters {
             consistency: self.consistency.unwrap_or(Consistency::One),
-            values,
-            names: self.names.as_deref(),
+            values: self.values.iter().map(Value::bound).collect(),
+            names: self.names.clone(),
             page_size: self.page_size,
             paging_state: self.paging_state.as_deref(),
             timestamp: self.timestamp,
@@ -247,9 +230,7 @@ impl World {
     /// QUERY on a core.
     pub(crate) fn try_query(&mut self, core: usize, text: &str, request: Request) -> Result<Answer, Failure> {
         let text = text.to_owned();
-        self.on(core, |shard, session| async move {
-            shard.query(&session, &text, &request.parameters(&request.bound())).await
-        })
+        self.on(core, |shard, session| async move { shard.query(&session, &text, &request.parameters()).await })
     }
 
     /// QUERY on core 0 that succeeds.
@@ -304,9 +285,7 @@ impl World {
 
     /// EXECUTE on a core.
     pub(crate) fn execute(&mut self, core: usize, id: [u8; 16], request: Request) -> Result<Answer, Failure> {
-        self.on(core, move |shard, session| async move {
-            shard.execute(&session, &id, &request.parameters(&request.bound())).await
-        })
+        self.on(core, move |shard, session| async move { shard.execute(&session, &id, &request.parameters()).await })
     }
 
     /// A BATCH of texts on a core.
@@ -315,7 +294,7 @@ impl World {
         self.on(core, move |shard, session| async move {
             let entries: Vec<BatchEntry<'_>> = texts
                 .iter()
-                .map(|text| BatchEntry { statement: shard::BatchStatement::Text(text), values: &[] })
+                .map(|text| BatchEntry { statement: BatchStatement::Text(text), values: Vec::new() })
                 .collect();
             shard.batch(&session, kind, &entries, &plain()).await
         })

@@ -1,10 +1,10 @@
 //! INSERT, UPDATE, DELETE and batches.
 
 use super::world::{NODE, Request, Value, World, int, text, values};
+use model::BatchKind;
 use model::failure::{Detail, Outcome};
 use model::{Consistency, ErrorCode};
 use runtime::sim::{DiskCall, Options};
-use shard::BatchKind;
 use std::time::Duration;
 
 fn world(shards: usize) -> World {

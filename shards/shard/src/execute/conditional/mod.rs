@@ -15,11 +15,13 @@ use super::prepared::Statement;
 use super::timeout_of;
 use crate::coordinator::{Terms, cas, cas_terms};
 use crate::row_block::RowBlock;
-use crate::{Answer, ColumnSpec, Parameters, Response, Rows, Shard};
+use crate::{Answer, Response, Rows, Shard, clock};
 use cql::plan::{Batch, Choice, Modify, ModifyKind, Term, Value};
 use decision::Decided;
 use model::failure::Detail;
-use model::{Column, ColumnId, Consistency, CqlType, DecoratedKey, ErrorCode, Failure, Table};
+use model::{
+    Column, ColumnId, ColumnSpec, Consistency, CqlType, DecoratedKey, ErrorCode, Failure, QueryParameters, Table,
+};
 use request::{Conditional, Part};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +32,7 @@ pub(crate) async fn modify(
     statement: &Statement,
     modify: &Modify,
     values: &Values<'_>,
-    parameters: &Parameters<'_>,
+    parameters: &QueryParameters<'_>,
 ) -> Result<Rows, Failure> {
     let timeout = timeout_of(shard, &statement.prepared, values, shard.config().write_timeout)?;
     let part = part(shard, modify, values)?;
@@ -50,7 +52,7 @@ pub(crate) async fn batch(
     statement: &Statement,
     batch: &Batch,
     values: &Values<'_>,
-    parameters: &Parameters<'_>,
+    parameters: &QueryParameters<'_>,
 ) -> Result<Answer, Failure> {
     let timeout = timeout_of(shard, &statement.prepared, values, shard.config().write_timeout)?;
     let statements: Vec<(&Modify, &Values<'_>)> = batch.statements.iter().map(|modify| (modify, values)).collect();
@@ -61,7 +63,7 @@ pub(crate) async fn batch(
 pub(crate) async fn several(
     shard: &Shard,
     statements: &[(&Modify, &Values<'_>)],
-    parameters: &Parameters<'_>,
+    parameters: &QueryParameters<'_>,
     timeout: Duration,
 ) -> Result<Answer, Failure> {
     let Some(((first, _), _)) = statements.split_first() else {
@@ -143,7 +145,7 @@ async fn decide(
     key: Vec<u8>,
     parts: Vec<Part>,
     shown: Vec<ColumnId>,
-    parameters: &Parameters<'_>,
+    parameters: &QueryParameters<'_>,
     timeout: Duration,
 ) -> Result<Rows, Failure> {
     let shown: Arc<[ColumnId]> = shown.into();
@@ -154,7 +156,7 @@ async fn decide(
         decision::check(shard, table, &parts)?;
     }
     let (local, terms) = terms?;
-    let now_in_seconds = parameters.now_in_seconds();
+    let now_in_seconds = clock::request_second(parameters);
     let request =
         Conditional { table: table.clone(), key, parts, shown: shown.clone(), local, serial, now_in_seconds, terms };
     let decided = cas::decide(shard, request).await?;

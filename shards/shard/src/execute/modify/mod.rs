@@ -17,7 +17,7 @@ use crate::coordinator::write::{Routed, write};
 use crate::coordinator::{Terms, timed_out, write_terms};
 use crate::verbs::Request;
 use crate::virtual_tables::{self, VirtualChange};
-use crate::{Parameters, Shard, replica};
+use crate::{Shard, clock, replica};
 use cells::{Cells, Lists};
 use cql::plan::{Modify, ModifyKind, Term, Value, ttl_of};
 use engine::index::{TooLong, too_long};
@@ -25,7 +25,7 @@ use model::key::KEY_BYTES_MAX;
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
 use model::row::{Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
 use model::schema::Layout;
-use model::{Consistency, CqlType, Failure, HashMap, Mutation, MutationBuilder, Table, TableId};
+use model::{Consistency, CqlType, Failure, HashMap, Mutation, MutationBuilder, QueryParameters, Table, TableId};
 use reading::ReadingChange;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(crate) async fn modify(
     statement: &Statement,
     modify: &Modify,
     values: &Values<'_>,
-    parameters: &Parameters<'_>,
+    parameters: &QueryParameters<'_>,
 ) -> Result<(), Failure> {
     let counts = modify.table.is_counter();
     let config = shard.config();
@@ -115,7 +115,7 @@ impl When {
         shard: &Shard,
         using: Option<&Term>,
         values: &Values<'_>,
-        parameters: &Parameters<'_>,
+        parameters: &QueryParameters<'_>,
     ) -> Result<When, Failure> {
         let given = match using {
             None => None,
@@ -137,7 +137,7 @@ impl When {
             (None, Some(timestamp)) => timestamp,
             (None, None) => shard.clock().timestamp(),
         };
-        Ok(When { timestamp, ranges_deleted_at: timestamp, now_in_seconds: parameters.now_in_seconds() })
+        Ok(When { timestamp, ranges_deleted_at: timestamp, now_in_seconds: clock::request_second(parameters) })
     }
 
     /// Of a conditional change: what it writes wins over the partitions and ranges that it deletes, as in Cassandra.
