@@ -7,8 +7,8 @@ use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder, RowView};
 use model::schema::{Layout, TableOptions};
 use model::value::TupleElements;
 use model::{Column, ColumnId, ColumnKind, CqlType, DecoratedKey, MutationBuilder, Table, TableId, Token};
-use shard::row_block::RowBlockSink;
-use shard::verbs::ReadRequest;
+use shard::ReadRequest;
+use shard::RowBlockSink;
 use std::hint::black_box;
 
 const KEY: &[u8] = b"0000000001";

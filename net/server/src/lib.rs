@@ -63,7 +63,7 @@ const CONTROL_MESSAGES_MAX: usize = 1024;
 #[derive(Clone)]
 pub struct Node {
     config: Arc<Config>,
-    mesh: Mesh<shard::mailbox::Message>,
+    mesh: Mesh<shard::Message>,
     control: Mesh<Control>,
     ready: Arc<dyn Fn(&Ready) + Send + Sync>,
     simulated: bool,

@@ -1,123 +1,26 @@
 //! Calls between cores: requests out, replies back to the waiting task.
 //!
 //! 1. A call takes a slot, sends its request with the slot's number and generation, and waits.
-//! 2. One task per shard receives, what has come together: a reply completes the slot it names; a request is served, at once where that needs no
-//!    wait, else in a task of its own, and answered.
+//! 2. One task per shard receives (`start`): a reply completes the slot it names, a request is served and answered
+//!    (`dispatch`).
 //! 3. A caller that gives up frees its slot; the reply that comes later finds another generation and is dropped.
 //!
 //! Invariants: nobody waits for space in a queue but tasks made for it, so two full queues cannot wait for each other; each
 //! request gets exactly one reply; calls for clients in flight are at most [`CALLS_MAX`].
 
+use crate::messages::{Message, Reply, Request};
 use crate::query_trace;
-use crate::schema::prepared::StoredStatement;
-use crate::verbs::{Reply, Request};
-use model::query::Partitions;
-use model::{Schema, TableId, Token};
 use runtime::metrics::Counter;
 use runtime::{Endpoint, ShardId};
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+/// Queue length from one core to another.
+pub const MAILBOX_MESSAGES_MAX: usize = 1024;
 /// Most calls of one shard for its clients that wait for other shards; one more is OVERLOADED.
-pub const CALLS_MAX: usize = 16384;
-
-/// What travels through the mesh.
-#[derive(Debug)]
-pub enum Message {
-    /// A call; the reply carries the same id.
-    Request {
-        /// The caller's slot.
-        id: u64,
-        /// What is asked.
-        request: Request,
-    },
-    /// An answer.
-    Reply {
-        /// The caller's slot.
-        id: u64,
-        /// The answer.
-        reply: Reply,
-    },
-    /// A step of starting together.
-    Start(Start),
-}
-
-impl Message {
-    /// Begins to bring near what the sender's core wrote.
-    pub(crate) fn prefetch(&self) {
-        if let Message::Request { request: Request::Read(call), .. } | Message::Reply { reply: Reply::Read(call), .. } =
-            self
-        {
-            runtime::prefetch(std::slice::from_ref(&**call));
-        }
-    }
-
-    /// The partition that is to be read or written.
-    pub(crate) fn asks_for(&self) -> Option<(TableId, Token)> {
-        let Message::Request { request, .. } = self else { return None };
-        match request {
-            Request::Read(call) => match &call.request.command.partitions {
-                Partitions::Key(key) => Some((call.request.command.table, key.token)),
-                Partitions::Range(_) => None,
-            },
-            Request::Mutate { mutation, .. } => Some((mutation.updates().next()?.table, mutation.token())),
-            _ => None,
-        }
-    }
-}
-
-/// See [`Message::Start`].
-#[derive(Debug)]
-pub struct Start(pub(crate) Box<StartStep>);
-
-/// Steps between shard 0 and each other shard, in this order: see `start`.
-#[derive(Debug)]
-pub(crate) enum StartStep {
-    /// To 0: the log is open. The highest segment counter found.
-    Opened(Result<u64, StepError>),
-    /// From 0: the schema; replay.
-    Load {
-        /// The schema.
-        schema: Arc<Schema>,
-        /// Recorded truncations.
-        truncations: Vec<(TableId, engine::store::Truncation)>,
-        /// Above every segment counter of the node.
-        counter_floor: u64,
-    },
-    /// To 0: the SSTables are open and the log is replayed. The time that it recorded.
-    Replayed(Result<Option<i64>, StepError>),
-    /// From 0: every shard has looked for SSTables; new ones may be made.
-    Begin,
-    /// To 0: the store takes writes; whether all that was replayed is in SSTables.
-    Begun(Result<bool, StepError>),
-    /// From 0: who the node is and what is prepared.
-    Ready {
-        /// Who the node is.
-        identity: crate::schema::local::Identity,
-        /// Prepared statements.
-        statements: Arc<[StoredStatement]>,
-        /// Of the last change of the schema and of the writes of earlier runs, microseconds, or later.
-        timestamp: i64,
-    },
-    /// To 0: serving.
-    Serving,
-    /// From 0: all serve. Whether what was replayed is in SSTables and no segment of an earlier run is left.
-    Go(bool),
-    /// From 0: a shard failed; all give up.
-    Abort(StepError),
-}
-
-/// Why a shard did not start, as another shard is told.
-#[derive(Clone, Debug)]
-pub(crate) struct StepError {
-    /// Data on disk cannot be trusted.
-    pub(crate) corrupt: bool,
-    /// What happened.
-    pub(crate) text: String,
-}
+pub(crate) const CALLS_MAX: usize = 16384;
 
 /// One shard's end of the calls between cores. Cloning shares it.
 #[derive(Clone)]
@@ -242,9 +145,9 @@ impl Mailbox {
         }
     }
 
-    /// Sends a step of starting together.
-    pub(crate) async fn send_step(&self, to: ShardId, step: StartStep) {
-        self.inner.endpoint.send(to, Message::Start(Start(Box::new(step)))).await;
+    /// Sends what is no call, waiting for room in the queue.
+    pub(crate) async fn post(&self, to: ShardId, message: Message) {
+        self.inner.endpoint.send(to, message).await;
     }
 
     /// The next message. Only one task may wait here.
@@ -258,7 +161,7 @@ impl Mailbox {
     }
 }
 
-/// A call under way, to be waited for; who drops it has given up.
+/// A call under way: awaited for its reply, dropped to give up.
 pub(crate) struct Call {
     waiting: Waiting,
     trace: Option<query_trace::Trace>,

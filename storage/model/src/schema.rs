@@ -128,6 +128,11 @@ pub struct Table {
 }
 
 impl Table {
+    /// Whether the table has no storage: its rows are made when they are read.
+    pub fn is_virtual(&self) -> bool {
+        VIRTUAL_KEYSPACES.contains(&self.keyspace.as_str())
+    }
+
     /// The partition key columns.
     pub fn partition_key(&self) -> &[Column] {
         &self.columns[..self.partition_key_len]

@@ -58,7 +58,7 @@ async fn percent_repaired(admin: &Admin) -> Result<f64, Refused> {
 /// The line of the cache of blocks of SSTables, Cassandra's chunk cache.
 async fn chunk_cache(admin: &Admin) -> Result<String, Refused> {
     let mut cache = CacheFigures::default();
-    admin.shard.all_figures().await?.iter().for_each(|figures| cache.add(&figures.cache));
+    admin.shard.all_metrics().await?.iter().for_each(|figures| cache.add(&figures.cache));
     Ok(chunk_cache_line(&cache))
 }
 

@@ -5,7 +5,7 @@ use super::protocol::Request;
 use super::{Admin, Refused, usage};
 use crate::http::operation_name;
 use shard::metrics::operations::QUANTILES;
-use shard::metrics::{Latency, ShardFigures};
+use shard::metrics::{Latency, ShardMetrics};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const NANOS_PER_MICROSECOND: f64 = 1e3;
 
 /// `shardstats [shard]`.
 pub(crate) async fn statistics(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
-    let shards = admin.shard.all_figures().await?;
+    let shards = admin.shard.all_metrics().await?;
     let only = match request.arguments.first() {
         None => None,
         Some(word) => match word.parse::<usize>().ok().filter(|shard| *shard < shards.len()) {
@@ -21,7 +21,7 @@ pub(crate) async fn statistics(admin: &Rc<Admin>, request: &Request, out: &mut S
             None => return usage(format!("{word} is not a shard: there are 0 to {}", shards.len() - 1)),
         },
     };
-    let shown: Vec<(usize, &ShardFigures)> =
+    let shown: Vec<(usize, &ShardMetrics)> =
         shards.iter().enumerate().filter(|(shard, _)| only.is_none_or(|only| only == *shard)).collect();
     classes(&shown, out);
     out.push('\n');
@@ -35,7 +35,7 @@ fn seconds(duration: Duration) -> String {
     format!("{:.3}", duration.as_secs_f64())
 }
 
-fn classes(shards: &[(usize, &ShardFigures)], out: &mut String) {
+fn classes(shards: &[(usize, &ShardMetrics)], out: &mut String) {
     let mut table = TextTable::new(2);
     let disk = ["Disk active", "Disk pending"];
     table.row(
@@ -61,7 +61,7 @@ fn classes(shards: &[(usize, &ShardFigures)], out: &mut String) {
     table.print(out);
 }
 
-fn queues(shards: &[(usize, &ShardFigures)], out: &mut String) {
+fn queues(shards: &[(usize, &ShardMetrics)], out: &mut String) {
     let mut table = TextTable::new(2);
     let heads = ["Shard", "Thread CPU (s)", "Requests", "Calls pending", "Messages queued", "Connections"];
     table.row(heads.into_iter().chain(["Cache hits", "Cache misses", "Cache hit rate"]));
@@ -87,7 +87,7 @@ fn queues(shards: &[(usize, &ShardFigures)], out: &mut String) {
 }
 
 /// Of the classes of operations that there were.
-fn latencies(shards: &[(usize, &ShardFigures)], out: &mut String) {
+fn latencies(shards: &[(usize, &ShardMetrics)], out: &mut String) {
     let mut table = TextTable::new(2);
     let parts = QUANTILES.map(|part| match part {
         1.0 => "Max".to_owned(),

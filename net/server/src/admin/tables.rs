@@ -8,7 +8,7 @@ use super::protocol::Request;
 use super::table_names::keyspaces;
 use super::{Admin, Refused, usage};
 use model::Table;
-use shard::metrics::{Distribution, Measure, Measured};
+use shard::metrics::{Distribution, Measure, TableMetrics};
 use shard::{Counts, TableStatistics};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ struct Shown {
 struct Used([Distribution; MEASURES.len()]);
 
 impl Used {
-    fn of(measured: &Measured, table: &Table) -> Used {
+    fn of(measured: &TableMetrics, table: &Table) -> Used {
         let figures = measured.get(&table.id);
         Used(MEASURES.map(|measure| figures.and_then(|figures| figures.get(&measure)).cloned().unwrap_or_default()))
     }

@@ -11,7 +11,7 @@ use super::protocol::Request;
 use super::{Admin, Refused, usage};
 use runtime::Class;
 use shard::Activity;
-use shard::metrics::{ShardFigures, stages};
+use shard::metrics::{ShardMetrics, stages};
 use std::fmt::Write;
 use std::rc::Rc;
 
@@ -21,7 +21,7 @@ pub(crate) async fn statistics(admin: &Rc<Admin>, request: &Request, out: &mut S
     if !matches!(format, "" | "json" | "yaml") {
         return usage("arguments for -F are json,yaml only.");
     }
-    let pools = pools(&admin.shard.all_figures().await?);
+    let pools = pools(&admin.shard.all_metrics().await?);
     match format {
         "" => text(&pools, out),
         "json" => json(&pools, out),
@@ -30,7 +30,7 @@ pub(crate) async fn statistics(admin: &Rc<Admin>, request: &Request, out: &mut S
     Ok(())
 }
 
-fn pools(shards: &[ShardFigures]) -> Vec<(String, Activity)> {
+fn pools(shards: &[ShardMetrics]) -> Vec<(String, Activity)> {
     let mut pools: Vec<(String, Activity)> = stages(shards).map(|(name, activity)| (name.to_owned(), activity)).into();
     for class in Class::ALL {
         let mut sum = Activity::default();

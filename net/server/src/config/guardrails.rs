@@ -8,7 +8,7 @@ use super::{ConfigError, Given, error, units};
 use cql_guardrails::{Threshold, Values};
 use model::Consistency;
 use serde_norway::Value;
-use shard::disk_usage::DiskThresholds;
+use shard::DiskThresholds;
 use shard::guardrails as cql_guardrails;
 use shard::{Guardrails, LoggedThreshold, LoggedThresholds};
 use std::collections::BTreeSet;

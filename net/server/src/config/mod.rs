@@ -20,7 +20,7 @@ pub mod units;
 pub use disk::{CommitFailurePolicy, DiskFailurePolicy};
 use model::Memtables;
 use serde_norway::Value;
-use shard::disk_usage::DiskThresholds;
+use shard::DiskThresholds;
 use shard::{BatchThresholds, Guardrails, SstableOptions, SyncMode, TombstoneThresholds};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};

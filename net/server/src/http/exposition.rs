@@ -11,7 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use runtime::metrics::{ClassFigures, DiskFigures};
 use shard::metrics::operations::{BOUNDS, QUANTILES};
-use shard::metrics::{Latency, Operation, ShardFigures};
+use shard::metrics::{Latency, Operation, ShardMetrics};
 use std::fmt;
 
 /// Of the text.
@@ -26,7 +26,7 @@ pub(super) async fn text(admin: &Admin) -> Result<String, Failure> {
         // In simulation the machine is not part of the world.
         resident_bytes: if admin.simulated { None } else { runtime::machine::resident_memory_bytes() },
         memory_bytes: admin.config.memory_bytes as u64,
-        shards: admin.shard.all_figures().await?,
+        shards: admin.shard.all_metrics().await?,
     };
     let mut registry = Registry::default();
     registry.register_collector(Box::new(gathered));
@@ -44,7 +44,7 @@ struct Gathered {
     is_serving: bool,
     resident_bytes: Option<u64>,
     memory_bytes: u64,
-    shards: Vec<ShardFigures>,
+    shards: Vec<ShardMetrics>,
 }
 
 /// The class of operations, as it is shown: `local_read`.
@@ -188,7 +188,7 @@ const LATENCIES: [(&str, &str, &str, Name); 2] = [
 
 impl Gathered {
     /// Every shard with its label.
-    fn each(&self) -> impl Iterator<Item = (String, &ShardFigures)> {
+    fn each(&self) -> impl Iterator<Item = (String, &ShardMetrics)> {
         self.shards.iter().enumerate().map(|(shard, figures)| (shard.to_string(), figures))
     }
 
@@ -197,7 +197,7 @@ impl Gathered {
         &self,
         encoder: &mut DescriptorEncoder<'_>,
         metric: Metric,
-        number: impl Fn(&ShardFigures) -> N,
+        number: impl Fn(&ShardMetrics) -> N,
     ) -> fmt::Result {
         metric.write(encoder, |samples| {
             self.each().try_for_each(|(shard, figures)| samples.put([("shard", shard)], number(figures)))
@@ -317,7 +317,7 @@ impl Gathered {
     }
 
     fn cores(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let known = |of: fn(&ShardFigures) -> Option<f64>, metric: Metric, encoder: &mut _| {
+        let known = |of: fn(&ShardMetrics) -> Option<f64>, metric: Metric, encoder: &mut _| {
             metric.write(encoder, |samples| {
                 for (shard, figures) in self.each() {
                     if let Some(number) = of(figures) {

@@ -7,10 +7,12 @@
 //!
 //! Invariants: applying a batch again changes nothing; a batch that is in the table is applied sooner or later.
 
+use super::timed_out;
 use super::write::{Routed, apply};
-use super::{Terms, timed_out};
+use crate::replica;
+use crate::request::AckTerms;
 use crate::schema::rows::system_table;
-use crate::{Shard, replica};
+use crate::shard_state::Shard;
 use cql::plan::Context;
 use engine::batch_log::BatchId;
 use engine::store::Truncation;
@@ -21,7 +23,7 @@ use std::time::Duration;
 const RETRY: Duration = Duration::from_secs(10);
 
 /// Applies the mutations of a batch, all or none.
-pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &Terms) -> Result<(), Failure> {
+pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &AckTerms) -> Result<(), Failure> {
     let table = system_table(&shard.schema_ref(), "system", "batches").clone();
     let mut context = shard.evaluation();
     let id = shard.store().batch_id(shard.clock().timestamp(), || context.timeuuid());
@@ -70,7 +72,7 @@ fn remove(shard: &Shard, id: BatchId) {
 
 /// Applies mutations until all are.
 async fn retry(shard: &Shard, mutations: &[Routed], consistency: Consistency) {
-    let terms = Terms { consistency, block_for: 1, timeout: shard.config().write_timeout };
+    let terms = AckTerms { consistency, block_for: 1, timeout: shard.config().write_timeout };
     loop {
         runtime::sleep(RETRY).await;
         if apply(shard, mutations.to_vec(), &terms).await.is_ok() {
@@ -86,7 +88,7 @@ pub(crate) async fn replay(shard: &Shard, truncations: &[(TableId, Truncation)])
         tracing::info!(mutations = batch.mutations.len(), "a batch of an earlier run is applied");
         let routed = batch.mutations.into_iter().map(|mutation| Routed { mutation, local: false, counts: false });
         let mutations: Vec<Routed> = routed.collect();
-        let terms = Terms { consistency: Consistency::One, block_for: 1, timeout: shard.config().write_timeout };
+        let terms = AckTerms { consistency: Consistency::One, block_for: 1, timeout: shard.config().write_timeout };
         let applied = apply(shard, mutations.clone(), &terms).await;
         let owner = shard.clone();
         runtime::spawn(async move {

@@ -12,7 +12,8 @@ pub(crate) mod read;
 pub(crate) mod scan;
 pub(crate) mod write;
 
-use crate::Shard;
+use crate::request::AckTerms;
+use crate::shard_state::Shard;
 use model::failure::Detail;
 use model::{Consistency, ErrorCode, Failure, Table};
 use std::time::Duration;
@@ -20,28 +21,17 @@ use std::time::Duration;
 /// Live replicas of every partition: this node.
 const ALIVE: usize = 1;
 
-/// What a request is allowed to take and what its errors tell.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    /// The level asked.
-    pub(crate) consistency: Consistency,
-    /// Acks it needs.
-    pub(crate) block_for: usize,
-    /// How long it may take.
-    pub(crate) timeout: Duration,
-}
-
 /// Whether a table lives on shard 0, and what a read of it needs. Fails when too few replicas live.
 pub(crate) fn read_terms(
     shard: &Shard,
     table: &Table,
     consistency: Consistency,
     timeout: Duration,
-) -> Result<(bool, Terms), Failure> {
+) -> Result<(bool, AckTerms), Failure> {
     let schema = shard.schema_ref();
     let keyspace = schema.keyspace(&table.keyspace).ok_or_else(|| no_keyspace(&table.keyspace))?;
     let required = cluster::consistency::for_read(consistency, &keyspace.replication, ALIVE)?;
-    Ok((keyspace.lives_on_shard_0(&table.name), Terms { consistency, block_for: required.block_for, timeout }))
+    Ok((keyspace.lives_on_shard_0(&table.name), AckTerms { consistency, block_for: required.block_for, timeout }))
 }
 
 /// The same for a write.
@@ -50,11 +40,11 @@ pub(crate) fn write_terms(
     table: &Table,
     consistency: Consistency,
     timeout: Duration,
-) -> Result<(bool, Terms), Failure> {
+) -> Result<(bool, AckTerms), Failure> {
     let schema = shard.schema_ref();
     let keyspace = schema.keyspace(&table.keyspace).ok_or_else(|| no_keyspace(&table.keyspace))?;
     let required = cluster::consistency::for_write(consistency, &keyspace.replication, ALIVE)?;
-    Ok((keyspace.lives_on_shard_0(&table.name), Terms { consistency, block_for: required.block_for, timeout }))
+    Ok((keyspace.lives_on_shard_0(&table.name), AckTerms { consistency, block_for: required.block_for, timeout }))
 }
 
 /// The same for a conditional change: `serial` is the level at which it is decided, `commit` that at which it is told of.
@@ -64,11 +54,11 @@ pub(crate) fn cas_terms(
     serial: Consistency,
     commit: Consistency,
     timeout: Duration,
-) -> Result<(bool, Terms), Failure> {
+) -> Result<(bool, AckTerms), Failure> {
     let schema = shard.schema_ref();
     let keyspace = schema.keyspace(&table.keyspace).ok_or_else(|| no_keyspace(&table.keyspace))?;
     let required = cluster::consistency::for_cas(serial, commit, &keyspace.replication, ALIVE)?;
-    let terms = Terms { consistency: serial, block_for: required.block_for, timeout };
+    let terms = AckTerms { consistency: serial, block_for: required.block_for, timeout };
     Ok((keyspace.lives_on_shard_0(&table.name), terms))
 }
 
@@ -77,7 +67,7 @@ fn no_keyspace(name: &str) -> Failure {
 }
 
 /// A write of which nothing is known.
-pub(crate) fn timed_out(terms: &Terms, write_type: &'static str) -> Failure {
+pub(crate) fn timed_out(terms: &AckTerms, write_type: &'static str) -> Failure {
     let detail = Detail::WriteTimeout {
         consistency: terms.consistency,
         received: 0,

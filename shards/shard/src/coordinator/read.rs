@@ -1,18 +1,21 @@
 //! Reads of named partitions: one core each, their rows in the order of the keys.
 
-use super::{Terms, too_many_calls};
+use super::too_many_calls;
+use crate::guards::tombstones::{self, ScanCounts, Tombstones};
 use crate::mailbox::Call;
+use crate::messages::data::{ReadCall, ReadReply, ReadRequest};
+use crate::messages::{Reply, Request};
 use crate::metrics::Measure;
-use crate::row_block::RowBlock;
-use crate::row_filter::RowFilter;
-use crate::tombstones::{self, Met, Tombstones};
-use crate::verbs::{ReadCall, ReadReply, ReadRequest, Reply, Request, Resume};
-use crate::{Shard, replica, virtual_tables};
+use crate::replica;
+use crate::request::AckTerms;
+use crate::rows::block::RowBlock;
+use crate::rows::filter::RowFilter;
+use crate::shard_state::Shard;
 use cql::plan::Selector;
 use engine::Step;
 use engine::index::IndexLookup;
 use model::failure::Detail;
-use model::query::{Partitions, ReadCommand, ReadEnd, Slice};
+use model::query::{Partitions, ReadCommand, ReadEnd, Resume, Slice};
 use model::{ColumnId, DecoratedKey, ErrorCode, Failure, Table};
 use runtime::sync::join_all;
 use runtime::{Instant, ShardId};
@@ -56,7 +59,7 @@ pub(crate) struct ReadPlan {
     /// Seconds since 1970.
     pub(crate) now_in_seconds: i64,
     /// Level and deadline.
-    pub(crate) terms: Terms,
+    pub(crate) terms: AckTerms,
     /// How many tombstones it may meet, and what it met.
     pub(crate) tombstones: Tombstones,
 }
@@ -138,22 +141,24 @@ impl ReadPlan {
     pub(crate) fn count(
         &self,
         shard: &Shard,
-        met: &mut Met,
-        part: Met,
+        met: &mut ScanCounts,
+        part: ScanCounts,
         key: Option<&DecoratedKey>,
         limit: u64,
     ) -> Result<(), Failure> {
         met.add(part);
         match met.dead > 0 && self.tombstones.are_too_many(met, key, limit) {
-            true => Err(tombstones::failure(shard.config(), self.terms.consistency, self.terms.block_for)),
+            true => {
+                Err(tombstones::failure(shard.config().storage_address(), self.terms.consistency, self.terms.block_for))
+            }
             false => Ok(()),
         }
     }
 
     /// Records how long a part of the read took. Tables without storage have no figures.
     pub(crate) fn took(&self, shard: &Shard, measure: Measure, began: Instant) {
-        if !virtual_tables::is_virtual(&self.table) {
-            shard.figures().took(&self.table.id, measure, began);
+        if !self.table.is_virtual() {
+            shard.metrics().took(&self.table.id, measure, began);
         }
     }
 
@@ -215,7 +220,7 @@ pub(crate) fn begin_key(
     match replica::read_now(shard, &request, Vec::new()) {
         None => Ok(Begun::Open(request, to, began)),
         Some(Ok(reply)) => {
-            shard.figures().read_here(&plan.table.id, began, reply.met);
+            shard.metrics().read_here(&plan.table.id, began, reply.scanned);
             Ok(Begun::Done(reply))
         }
         Some(Err(failure)) => Err(plan.failed(failure)),
@@ -261,7 +266,7 @@ struct Filling {
     limits: PageLimits,
     out: RowBlock,
     /// What was met in the partition that is read.
-    met: Met,
+    met: ScanCounts,
     /// The rows that the page could still take when that partition began.
     asked: u64,
 }
@@ -278,7 +283,7 @@ enum Filled {
 
 impl Filling {
     fn new(limits: PageLimits) -> Filling {
-        Filling { limits, out: RowBlock::default(), met: Met::default(), asked: limits.rows_max }
+        Filling { limits, out: RowBlock::default(), met: ScanCounts::default(), asked: limits.rows_max }
     }
 
     /// What the rest of the page may hold.
@@ -293,7 +298,7 @@ impl Filling {
     /// Adds what was read of the partition of `key`.
     fn add(&mut self, shard: &Shard, plan: &ReadPlan, key: &DecoratedKey, reply: ReadReply) -> Result<Filled, Failure> {
         let limits = self.limits;
-        plan.count(shard, &mut self.met, reply.met, Some(key), self.asked)?;
+        plan.count(shard, &mut self.met, reply.scanned, Some(key), self.asked)?;
         let left = (limits.rows_max - u64::from(self.out.rows)) as usize;
         let rows = reply.block.rows as usize;
         let bytes_left = limits.bytes_max.map(|bytes_max| bytes_max.saturating_sub(self.out.bytes.len()));
@@ -322,7 +327,7 @@ impl Filling {
             return Ok(Filled::Same(last));
         }
         plan.tombstones.end(&self.met, Some(key), self.asked);
-        self.met = Met::default();
+        self.met = ScanCounts::default();
         self.asked = match limits.rows_max {
             u64::MAX => u64::MAX,
             rows_max => rows_max - u64::from(self.out.rows),

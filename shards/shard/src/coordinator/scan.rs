@@ -11,13 +11,13 @@
 //! two pages.
 
 use super::read::{Page, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_on, result_too_large};
-use crate::Shard;
+use crate::guards::tombstones::ScanCounts;
+use crate::messages::data::ReadReply;
 use crate::metrics::Measure;
-use crate::row_block::{RowBlock, merge_counted};
-use crate::tombstones::Met;
-use crate::verbs::{ReadReply, Resume};
+use crate::rows::block::{RowBlock, merge_counted};
+use crate::shard_state::Shard;
 use model::key::{Token, TokenRange};
-use model::query::{Partitions, ReadEnd};
+use model::query::{Partitions, ReadEnd, Resume};
 use model::{DecoratedKey, Failure};
 use runtime::ShardId;
 use runtime::sync::join_all;
@@ -131,7 +131,7 @@ async fn merge(
     };
     let mut streams: Vec<Stream> = owners.into_iter().map(stream).collect();
     let mut out = RowBlock::default();
-    let mut met = Met::default();
+    let mut met = ScanCounts::default();
     loop {
         let left = limits.rows_max - u64::from(out.rows);
         let bytes_max = block_bytes(limits, out.bytes.len(), streams.len());
@@ -149,7 +149,7 @@ async fn merge(
         };
         for (i, reply) in asked.into_iter().zip(replies) {
             let reply = reply?;
-            plan.count(shard, &mut met, reply.met, None, limits.rows_max)?;
+            plan.count(shard, &mut met, reply.scanned, None, limits.rows_max)?;
             streams[i].fill(reply);
         }
         if out.rows == 0 {
@@ -243,7 +243,7 @@ async fn aggregate_on(
 ) -> Result<RowBlock, Failure> {
     let mut parts = Vec::new();
     let mut resume = None;
-    let mut met = Met::default();
+    let mut met = ScanCounts::default();
     let key = match &partitions {
         Partitions::Key(key) => Some(key),
         Partitions::Range(_) => None,
@@ -254,7 +254,7 @@ async fn aggregate_on(
             Some(reply) => reply.map_err(|failure| plan.failed(failure))?,
             None => return Err(plan.timed_out()),
         };
-        plan.count(shard, &mut met, reply.met, key, u64::MAX)?;
+        plan.count(shard, &mut met, reply.scanned, key, u64::MAX)?;
         if reply.block.rows > 0 {
             parts.push(reply.block);
         }

@@ -1,9 +1,11 @@
 //! Bringing mutations to the cores that own them and counting their acks.
 
-use super::{Terms, too_many_calls};
-use crate::metrics::Written;
-use crate::verbs::Request;
-use crate::{Shard, counter, replica};
+use super::too_many_calls;
+use crate::messages::Request;
+use crate::metrics::WrittenTables;
+use crate::replica::{self, counters};
+use crate::request::AckTerms;
+use crate::shard_state::Shard;
 use model::failure::{Detail, Outcome};
 use model::{ErrorCode, Failure, Mutation};
 use runtime::sync::join_all;
@@ -23,7 +25,11 @@ pub(crate) struct Routed {
 
 /// Writes all of `mutations` at the same time. One that fails definitely, while another may have taken effect, makes the
 /// whole unknown.
-pub(crate) fn write(shard: &Shard, mutations: Vec<Routed>, terms: &Terms) -> impl Future<Output = Result<(), Failure>> {
+pub(crate) fn write(
+    shard: &Shard,
+    mutations: Vec<Routed>,
+    terms: &AckTerms,
+) -> impl Future<Output = Result<(), Failure>> {
     if !mutations.is_empty() {
         shard.trace(|| "Determining replicas for mutation".into());
     }
@@ -31,7 +37,7 @@ pub(crate) fn write(shard: &Shard, mutations: Vec<Routed>, terms: &Terms) -> imp
 }
 
 /// The same of a batch whose replicas were told already.
-pub(crate) async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &Terms) -> Result<(), Failure> {
+pub(crate) async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &AckTerms) -> Result<(), Failure> {
     let write_type = match mutations.first() {
         Some(routed) if routed.counts => "COUNTER",
         _ if mutations.len() > 1 => "UNLOGGED_BATCH",
@@ -51,22 +57,22 @@ pub(crate) async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &Ter
     })
 }
 
-async fn write_one(shard: &Shard, routed: Routed, terms: &Terms) -> Result<(), Failure> {
+async fn write_one(shard: &Shard, routed: Routed, terms: &AckTerms) -> Result<(), Failure> {
     let to = shard.route(routed.local, routed.mutation.token());
     if to != shard.id() {
         if !shard.mailbox().has_room() {
             return Err(too_many_calls());
         }
-        let (written, counts) = (Written::of(&routed.mutation), routed.counts);
+        let (written, counts) = (WrittenTables::of(&routed.mutation), routed.counts);
         let request = match routed.counts {
-            true => Request::Count(routed.mutation),
+            true => Request::MutateCounters(routed.mutation),
             false => Request::Mutate { mutation: routed.mutation, system: false },
         };
         let call = shard.mailbox().call(to, request);
         let began = runtime::now();
         return match Box::pin(runtime::timeout(terms.timeout, call)).await {
             Some(reply) => {
-                shard.figures().coordinated(&written, counts, began);
+                shard.metrics().coordinated(&written, counts, began);
                 reply.done()
             }
             None => Err(timed_out()),
@@ -76,9 +82,9 @@ async fn write_one(shard: &Shard, routed: Routed, terms: &Terms) -> Result<(), F
     let mut applying: Pin<Box<_>> = Box::pin(async move {
         match routed.counts {
             true => {
-                let (written, began) = (Written::of(&routed.mutation), runtime::now());
-                let result = Box::pin(counter::apply(&owner, routed.mutation)).await;
-                owner.figures().coordinated(&written, true, began);
+                let (written, began) = (WrittenTables::of(&routed.mutation), runtime::now());
+                let result = Box::pin(counters::apply(&owner, routed.mutation)).await;
+                owner.metrics().coordinated(&written, true, began);
                 result
             }
             false => replica::mutate_here(&owner, routed.mutation).await,
@@ -94,7 +100,7 @@ async fn write_one(shard: &Shard, routed: Routed, terms: &Terms) -> Result<(), F
     }
 }
 
-async fn write_many(shard: &Shard, mutations: Vec<Routed>, terms: &Terms) -> Result<(), Failure> {
+async fn write_many(shard: &Shard, mutations: Vec<Routed>, terms: &AckTerms) -> Result<(), Failure> {
     let mut results = join_all(mutations.into_iter().map(|routed| write_one(shard, routed, terms)).collect()).await;
     let Some(at) = results.iter().position(Result::is_err) else { return Ok(()) };
     let applied = results.iter().any(|result| match result {
@@ -109,7 +115,7 @@ fn timed_out() -> Failure {
 }
 
 /// What a client must not take for "not written".
-fn unknown(failure: Failure, terms: &Terms, write_type: &'static str) -> Failure {
+fn unknown(failure: Failure, terms: &AckTerms, write_type: &'static str) -> Failure {
     let detail = Detail::WriteTimeout {
         consistency: terms.consistency,
         received: 0,

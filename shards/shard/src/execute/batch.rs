@@ -3,41 +3,25 @@
 //! All statements have one timestamp unless they bring their own. Changes of one partition become one mutation, applied
 //! atomically and in isolation; a logged batch over several partitions goes through the batch log.
 
-use super::batch_reading::{self, Later};
 use super::binding::{Keys, Values, wrong_count_in_batch};
-use super::conditional;
-use super::guarded;
-use super::modify::reading::ReadingChange;
-use super::modify::{Mutations, When, json};
-use super::prepared::{self, Statement};
-use super::{Told, plan_text, timeout_of};
+use super::modify::{Mutations, json};
+use super::{conditional, timeout_of};
 use crate::coordinator::batch_log::write_logged;
 use crate::coordinator::write::write;
-use crate::coordinator::{Terms, timed_out, write_terms};
-use crate::{Answer, Response, Session, Shard};
+use crate::coordinator::{timed_out, write_terms};
+use crate::execute::batch_locks::{self, Later};
+use crate::execute::guardrail_checks;
+use crate::guards::batches::BatchThresholds;
+use crate::messages::data::{ListChange, WriteTimes};
+use crate::planning::{ParseTrace, plan_text, prepared};
+use crate::request::{AckTerms, Answer, Response, Session};
+use crate::shard_state::Shard;
+use crate::statements::Statement;
 use cql::java_order::{in_hash_order, string_hash};
 use cql::plan::{Batch, Modify, Plan, check_kinds, check_virtual};
 use model::{BatchEntry, BatchKind, BatchStatement, Consistency, Failure, QueryParameters};
 use std::rc::Rc;
 use std::time::Duration;
-
-/// What batches over several partitions are warned about or refused for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BatchThresholds {
-    /// `batch_size_warn_threshold`: above so many bytes the client is warned.
-    pub bytes_warn: usize,
-    /// `batch_size_fail_threshold`: above so many bytes the batch is refused.
-    pub bytes_max: usize,
-    /// `unlogged_batch_across_partitions_warn_threshold`: above so many partitions of an unlogged batch the client is
-    /// warned.
-    pub unlogged_partitions_warn: usize,
-}
-
-impl Default for BatchThresholds {
-    fn default() -> BatchThresholds {
-        BatchThresholds { bytes_warn: 5 << 10, bytes_max: 50 << 10, unlogged_partitions_warn: 10 }
-    }
-}
 
 /// A BATCH message.
 pub(crate) async fn message(
@@ -51,7 +35,7 @@ pub(crate) async fn message(
     let mut statements: Vec<Rc<Statement>> = Vec::with_capacity(entries.len());
     for entry in entries {
         let statement = match entry.statement {
-            BatchStatement::Text(text) => plan_text(shard, session, text, parameters.keyspace, Told::ToNobody)?,
+            BatchStatement::Text(text) => plan_text(shard, session, text, parameters.keyspace, ParseTrace::Hidden)?,
             BatchStatement::Id(id) => prepared::find(shard, id).await?,
         };
         if !matches!(statement.prepared.plan, Plan::Modify(_)) {
@@ -65,7 +49,7 @@ pub(crate) async fn message(
         }
         statements.push(statement);
     }
-    let when = When::of(shard, None, &Values::in_order(&[]), parameters)?;
+    let when = WriteTimes::of(shard, None, &Values::in_order(&[]), parameters)?;
     if entries.is_empty() {
         return Ok(nothing());
     }
@@ -83,7 +67,7 @@ pub(crate) async fn message(
     let mut told = Vec::new();
     if let Some(guardrails) = &shard.config().guardrails {
         for (modify, values) in parts.clone() {
-            guarded::write(shard, guardrails, modify, &values, parameters, &mut told)?;
+            guardrail_checks::write(shard, guardrails, modify, &values, parameters, &mut told)?;
         }
     }
     if statements.iter().any(conditional) {
@@ -127,7 +111,7 @@ async fn first_failure<'m>(
     }
     // Locks must be let go, whatever becomes of the client.
     let shard = shard.clone();
-    let found = runtime::spawn(async move { batch_reading::check(&shard, building).await }).await;
+    let found = runtime::spawn(async move { batch_locks::check(&shard, building).await }).await;
     found.err().unwrap_or(failure)
 }
 
@@ -160,7 +144,7 @@ pub(crate) async fn statement(
 ) -> Result<Answer, Failure> {
     let timeout = timeout_by_default(shard, batch.statements.iter());
     let timeout = timeout_of(shard, &statement.prepared, values, timeout)?;
-    let when = When::of(shard, batch.timestamp.as_ref(), values, parameters)?;
+    let when = WriteTimes::of(shard, batch.timestamp.as_ref(), values, parameters)?;
     if batch.statements.is_empty() {
         return Ok(nothing());
     }
@@ -184,7 +168,7 @@ fn timeout_by_default<'m>(shard: &Shard, mut statements: impl Iterator<Item = &'
 }
 
 /// Writes the parts of one statement that reads before it writes, all or none of them.
-pub(super) async fn write_together(shard: &Shard, readings: Vec<ReadingChange>, terms: &Terms) -> Result<(), Failure> {
+pub(super) async fn write_together(shard: &Shard, readings: Vec<ListChange>, terms: &AckTerms) -> Result<(), Failure> {
     if readings.is_empty() {
         return Ok(());
     }
@@ -201,7 +185,7 @@ pub(super) struct Building {
     pub(super) mutations: Mutations,
     /// What depends on what is there, and what comes after it: becomes part of `mutations` once that was read.
     pub(super) later: Vec<Later>,
-    terms: Option<Terms>,
+    terms: Option<AckTerms>,
     tables: Vec<String>,
 }
 
@@ -217,7 +201,7 @@ impl Building {
         modify: &Modify,
         values: &Values<'_>,
         parameters: &QueryParameters<'_>,
-        when: When,
+        when: WriteTimes,
     ) -> Result<(), Failure> {
         let timeout = shard.config().write_timeout;
         // Cassandra does not refuse serial levels here and waits for as many replicas.
@@ -236,12 +220,12 @@ impl Building {
             self.tables.push(name);
         }
         let when = match &modify.timestamp {
-            Some(_) => When::of(shard, modify.timestamp.as_ref(), values, parameters)?,
+            Some(_) => WriteTimes::of(shard, modify.timestamp.as_ref(), values, parameters)?,
             None => when,
         };
         if modify.reads() {
             let keys = Keys::of(shard, &modify.table, &modify.keys, values)?;
-            let change = |key| Later::Reading(ReadingChange::new(modify, values, key, local, when));
+            let change = |key| Later::Reading(ListChange::new(modify, values, key, local, when));
             self.later.extend(keys.iter().map(change));
             return Ok(());
         }
@@ -258,7 +242,7 @@ impl Building {
             return self.send(shard, timeout).await;
         };
         let kind = self.kind;
-        let mut running = Box::pin(batch_reading::write(shard.clone(), self, timeout));
+        let mut running = Box::pin(batch_locks::write(shard.clone(), self, timeout));
         match runtime::timeout(timeout, running.as_mut()).await {
             Some(result) => result,
             None => {
@@ -300,7 +284,7 @@ impl Building {
             )),
             Some(BatchKind::Logged | BatchKind::Unlogged | BatchKind::Counter) | None => {}
         }
-        let figures = shard.figures();
+        let figures = shard.metrics();
         let histogram = match kind {
             Some(BatchKind::Logged) => Some(&figures.logged_batches),
             Some(BatchKind::Unlogged) => Some(&figures.unlogged_batches),
@@ -311,7 +295,7 @@ impl Building {
             histogram.record(partitions as u64, runtime::now());
         }
         if let Some(terms) = terms {
-            let (mutations, terms) = (mutations.finish()?, Terms { timeout, ..terms });
+            let (mutations, terms) = (mutations.finish()?, AckTerms { timeout, ..terms });
             match kind {
                 Some(BatchKind::Logged) if mutations.len() > 1 => write_logged(shard, mutations, &terms).await?,
                 _ => write(shard, mutations, &terms).await?,

@@ -1,6 +1,6 @@
 //! Bound values: matching them with markers, and evaluating the choices that restrict columns.
 
-use crate::Shard;
+use crate::shard_state::Shard;
 use cql::plan::{Choice, Context, Term, Tuple, Value, rewritten};
 use model::key::{KEY_BYTES_MAX, push_composite};
 use model::value::{self, Bound, TupleElements, ValueError};

@@ -5,33 +5,33 @@
 //! 3. The plan is run: reads and writes by this core's coordinator, DDL and TRUNCATE by shard 0.
 
 pub(crate) mod batch;
-pub(crate) mod batch_reading;
+mod batch_locks;
 pub(crate) mod binding;
 pub(crate) mod conditional;
-pub(crate) mod define;
-pub(crate) mod describe;
-mod guarded;
+mod filtering;
+mod guardrail_checks;
 pub(crate) mod modify;
 pub(crate) mod paging;
-pub(crate) mod prepared;
 pub(crate) mod project;
+mod query_text;
 pub(crate) mod select;
-mod shown;
 pub(crate) mod slices;
 mod sorted;
-pub(crate) mod text_cache;
 
-use crate::row_block::RowBlock;
-use crate::verbs::{Defined, Request};
-use crate::{Answer, Response, Rows, Session, Shard, virtual_tables};
+use crate::describe;
+use crate::messages::Request;
+use crate::messages::schema::Defined;
+use crate::planning::{ParseTrace, plan_text, prepared};
+use crate::request::{Answer, Response, Rows, Session};
+use crate::rows::block::RowBlock;
+use crate::shard_state::Shard;
+use crate::statements::Statement;
+use crate::virtual_tables;
 use binding::{Values, wrong_count_executed, wrong_count_queried};
 use cql::Prepared;
 use cql::plan::{Describe, Plan, Value};
 use model::{CqlType, ErrorCode, Failure, QueryParameters};
-use prepared::Statement;
 use runtime::ShardId;
-use std::panic::AssertUnwindSafe;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,9 +43,9 @@ pub(crate) async fn query(
     parameters: &QueryParameters<'_>,
 ) -> Result<Answer, Failure> {
     shard.trace_query(text, parameters);
-    let statement = plan_text(shard, session, text, parameters.keyspace, Told::ToTrace)?;
+    let statement = plan_text(shard, session, text, parameters.keyspace, ParseTrace::Shown)?;
     let values = Values::of(&statement.prepared.markers, parameters, wrong_count_queried)?;
-    shard.figures().regular_runs.increment();
+    shard.metrics().regular_runs.increment();
     let mut answer = run(shard, session, &statement, &values, parameters).await?;
     if let Response::Rows(rows) = &mut answer.response {
         rows.result_metadata_id = None;
@@ -67,87 +67,8 @@ pub(crate) async fn execute(
         shard.trace_execute(statement.text(), parameters, &statement.prepared.markers, bound);
     }
     let values = values?;
-    shard.figures().prepared_runs.increment();
+    shard.metrics().prepared_runs.increment();
     run(shard, session, &statement, &values, parameters).await
-}
-
-/// The plan of a text in the request's keyspace or the session's, known or made.
-pub(crate) fn plan_text(
-    shard: &Shard,
-    session: &Session,
-    text: &str,
-    keyspace: Option<&str>,
-    told: Told,
-) -> Result<Rc<Statement>, Failure> {
-    let session_keyspace = session.keyspace.borrow();
-    check_keyspace(shard, keyspace)?;
-    let keyspace = keyspace.or(session_keyspace.as_deref());
-    if shard.is_traced() {
-        return plan(shard, keyspace, text, told).map(Rc::new);
-    }
-    let known = shard.texts().borrow_mut().get(text, |statement| statement.fits(keyspace));
-    if let Some(statement) = known {
-        return Ok(statement);
-    }
-    let statement = Rc::new(plan(shard, keyspace, text, told)?);
-    if statement.is_read_or_write() {
-        shard.texts().borrow_mut().offer(text, &statement, statement.bytes());
-    }
-    Ok(statement)
-}
-
-/// Whether the request's trace is told of parsing and planning: only that of a QUERY is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
-    ToTrace,
-    ToNobody,
-}
-
-/// Refuses a request's own keyspace if there is none of that name.
-pub(crate) fn check_keyspace(shard: &Shard, keyspace: Option<&str>) -> Result<(), Failure> {
-    match keyspace {
-        Some(name) if shard.schema_ref().keyspace(name).is_none() => {
-            Err(Failure::invalid(format!("Keyspace '{name}' does not exist")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Plans a text. A panic in the parser or planner, which hold no state of the shard, fails this statement only; in the
-/// simulator it fails the run.
-pub(crate) fn plan_text_in(shard: &Shard, keyspace: Option<&str>, text: &str) -> Result<Statement, Failure> {
-    plan(shard, keyspace, text, Told::ToNobody)
-}
-
-fn plan(shard: &Shard, keyspace: Option<&str>, text: &str, told: Told) -> Result<Statement, Failure> {
-    let schema = shard.schema();
-    let told = told == Told::ToTrace && shard.is_traced();
-    if told {
-        shard.trace(|| format!("Parsing {text}"));
-    }
-    let plan = || {
-        let parsed = cql::parse(text)?;
-        if let Some(guardrails) = &shard.config().guardrails {
-            guardrails.check_text(&parsed, keyspace)?;
-        }
-        if told {
-            shard.trace(|| "Preparing statement".into());
-        }
-        let planned = cql::prepare(&parsed, keyspace, &schema);
-        match &shard.config().guardrails {
-            Some(guardrails) => planned.map_err(|failure| guardrails.explained(failure)),
-            None => planned,
-        }
-    };
-    let planned =
-        if runtime::fault::is_simulated() { Ok(plan()) } else { std::panic::catch_unwind(AssertUnwindSafe(plan)) };
-    match planned {
-        Ok(prepared) => Ok(Statement::new(prepared?, keyspace, text)),
-        Err(_) => {
-            tracing::error!(statement_hash = runtime::hash64(text.as_bytes()), "a statement made the parser panic");
-            Err(Failure::server("The statement could not be parsed: a defect of this server"))
-        }
-    }
 }
 
 /// How long a request may take: USING TIMEOUT or the configured time.
@@ -175,7 +96,7 @@ async fn run(
     let prepared = &*statement.prepared;
     let mut warnings = prepared.warnings.clone();
     if let Some(guardrails) = &shard.config().guardrails {
-        warnings.extend(guarded::check(shard, guardrails, prepared, values, parameters)?);
+        warnings.extend(guardrail_checks::check(shard, guardrails, prepared, values, parameters)?);
     }
     let response = match &prepared.plan {
         Plan::Select(plan) => {
@@ -196,7 +117,7 @@ async fn run(
             warnings.extend(answer.warnings);
             answer.response
         }
-        Plan::Truncate(table) if virtual_tables::is_virtual(table) => {
+        Plan::Truncate(table) if table.is_virtual() => {
             virtual_tables::truncate(table)?;
             Response::Void
         }
@@ -227,12 +148,12 @@ async fn run(
             warnings.extend(told);
             change.map_or(Response::Void, Response::SchemaChange)
         }
-        Plan::Describe(plan) => Response::Rows(describe(shard, statement, plan, parameters)?),
+        Plan::Describe(plan) => Response::Rows(describe_page(shard, statement, plan, parameters)?),
     };
     Ok(Answer { response, warnings })
 }
 
-fn describe(
+fn describe_page(
     shard: &Shard,
     statement: &Statement,
     plan: &Describe,

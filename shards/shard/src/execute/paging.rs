@@ -13,8 +13,7 @@
 //! Invariants: a state names a place in the data, never a core, so that it outlives a change of their number; bytes that
 //! are no state of this statement are refused.
 
-use crate::verbs::Resume;
-use model::query::Position;
+use model::query::{Position, Resume};
 use model::{DecoratedKey, Failure};
 
 const VERSION_ROWS: u8 = 3;

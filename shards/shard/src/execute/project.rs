@@ -7,13 +7,12 @@
 
 use super::binding::Values;
 use super::select::{Target, page_of};
-use crate::Shard;
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, RESULT_BYTES_MAX, ReadPlan, result_too_large};
-use crate::row_block::{RowBlock, cells_of};
-use crate::verbs::Resume;
+use crate::rows::block::{RowBlock, cells_of};
+use crate::shard_state::Shard;
 use cql::plan::{Group, Projection};
 use model::key::push_composite;
-use model::query::Position;
+use model::query::{Position, Resume};
 use model::{DecoratedKey, Failure, Table, comparable};
 
 /// How many groups a page may have, and of what.

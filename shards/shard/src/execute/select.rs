@@ -2,27 +2,28 @@
 
 use super::binding::{Keys, Values, check_key};
 use super::conditional::finish_rounds;
+use super::filtering::row_filter;
 use super::paging::{PagingState, invalid_state};
-use super::prepared::Statement;
 use super::project::{self, GroupLimits, groups};
-use super::shown::Shown;
 use super::slices::{Bounds, NullBound};
 use super::sorted::{sorted, sorted_groups, with_order};
 use super::timeout_of;
 use crate::coordinator::read::{PAGE_BYTES_MAX, Page, PageLimits, ReadPlan, begin_keys, read_rest};
 use crate::coordinator::read_terms;
 use crate::coordinator::scan::{Aggregated, aggregate, scan};
-use crate::row_block::{RowBlock, counted_nothing};
-use crate::row_filter::RowFilter;
-use crate::tombstones::{self, Tombstones};
-use crate::verbs::Resume;
+use crate::execute::query_text::Shown;
+use crate::guards::tombstones::{self, Tombstones};
+use crate::request::{Rows, request_second};
+use crate::rows::block::{RowBlock, counted_nothing};
+use crate::rows::filter::RowFilter;
+use crate::shard_state::Shard;
+use crate::statements::Statement;
 use crate::virtual_tables::settings;
-use crate::{Rows, Shard, clock};
 use cql::plan::{Choice, Limit, PartitionRestriction, Select, Selector, Term, Value};
 use engine::Step;
 use engine::index::{ENTRY_EXTRA_BYTES, IndexLookup};
 use model::key::{KEY_BYTES_MAX, Token, TokenRange};
-use model::query::Slice;
+use model::query::{Resume, Slice};
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::{ColumnKind, CqlType, DecoratedKey, Failure, IndexedPart, QueryParameters};
 use smallvec::SmallVec;
@@ -57,7 +58,7 @@ pub(crate) async fn select(
     let (local, terms) = read_terms(shard, &select.table, parameters.consistency, timeout)?;
     let limit = limit_of(shard, select.limit.as_ref(), values)?;
     let per_partition = limit_of(shard, select.per_partition_limit.as_ref(), values)?;
-    let filter = RowFilter::of(shard, &select.table, &select.filter, values)?;
+    let filter = row_filter(shard, &select.table, &select.filter, values)?;
     let target = target_of(shard, select, values)?;
     if let Target::Keys(keys) = &target
         && let [key] = &**keys
@@ -116,16 +117,17 @@ pub(crate) async fn select(
         wants_static: has_statics,
         static_only: has_statics && select.static_rows,
         reversed: select.reversed,
-        now_in_seconds: clock::request_second(parameters),
+        now_in_seconds: request_second(parameters),
         terms,
-        tombstones: Tombstones::of(config, &select.table),
+        tombstones: Tombstones::of(config.tombstones, &select.table),
     };
     let result = answer(shard, statement, select, values, parameters, &mut plan, target, limit, per_partition).await;
     let notes = plan.tombstones.take();
     if !notes.is_empty() {
         let page = page_rows(parameters).map(|rows| rows.min(limit));
         let shown = Shown { shard, select, values, page };
-        warnings.extend(notes.iter().filter_map(|note| tombstones::tell(shard, note, &shown.query(note))));
+        warnings
+            .extend(notes.iter().filter_map(|note| tombstones::tell(shard.tombstone_log(), note, &shown.query(note))));
     }
     result
 }

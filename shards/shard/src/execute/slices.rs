@@ -8,12 +8,11 @@
 //! Invariants: slices come in the table's order and do not overlap; a restriction that no row can meet gives no slice.
 
 use super::binding::{Prefixes, Values};
-use crate::Shard;
+use crate::shard_state::Shard;
 use cql::plan::{ClusteringRestriction, RowLimit, Tuple, Value};
 use model::comparable::{self, BoundSide};
-use model::mutation::Clustering;
-use model::query::{Partitions, ReadCommand, Slice};
-use model::{Column, DecoratedKey, Failure, Table, value};
+use model::query::Slice;
+use model::{Column, Failure, Table, value};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -26,31 +25,6 @@ pub(crate) fn slice_of<'v>(table: &Table, values: impl Iterator<Item = &'v [u8]>
         out.into_boxed_slice()
     };
     Slice { start: bound(BoundSide::Before), end: bound(BoundSide::After) }
-}
-
-/// One row, by its clustering.
-pub(crate) fn row_slice(table: &Table, clustering: Clustering<'_>) -> Slice {
-    let bound = |side| {
-        let mut out = Vec::new();
-        comparable::row_bound(table, clustering.components(), side, &mut out);
-        out.into_boxed_slice()
-    };
-    Slice { start: bound(BoundSide::Before), end: bound(BoundSide::After) }
-}
-
-/// Reads a row by its clustering or, without one, the static row.
-pub(crate) fn row_command(table: &Table, key: &DecoratedKey, row: Option<&[u8]>, now_in_seconds: i64) -> ReadCommand {
-    let slice = match row {
-        Some(row) if table.clustering_len > 0 => row_slice(table, Clustering(row)),
-        _ => Slice::all(),
-    };
-    ReadCommand {
-        slices: [slice].into(),
-        rows_max: 1,
-        static_only: row.is_none(),
-        wants_static: row.is_none(),
-        ..ReadCommand::all(table.id, now_in_seconds, Partitions::Key(key.clone()))
-    }
 }
 
 /// A restriction with its values.

@@ -8,10 +8,10 @@
 //! than a result may be.
 
 use super::project::{GroupPage, SortKey};
-use crate::Shard;
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_key, result_too_large};
-use crate::row_block::{RowBlock, cells_of};
-use crate::tombstones::Met;
+use crate::guards::tombstones::ScanCounts;
+use crate::rows::block::{RowBlock, cells_of};
+use crate::shard_state::Shard;
 use cql::plan::Selector;
 use model::{Column, ColumnId, DecoratedKey, Failure, value};
 use std::cmp::Ordering;
@@ -84,11 +84,11 @@ async fn read(shard: &Shard, plan: &ReadPlan, keys: &[DecoratedKey], limit: u64)
     for key in keys {
         let mut resume = None;
         let mut left = limit;
-        let mut met = Met::default();
+        let mut met = ScanCounts::default();
         loop {
             let limits = PageLimits { rows_max: left, bytes_max: Some(PAGE_BYTES_MAX) };
             let reply = read_key(shard, plan, key.clone(), resume, limits, true).await?;
-            plan.count(shard, &mut met, reply.met, Some(key), limit)?;
+            plan.count(shard, &mut met, reply.scanned, Some(key), limit)?;
             bytes += reply.block.bytes.len();
             if bytes > RESULT_BYTES_MAX {
                 return Err(result_too_large());

@@ -1,11 +1,11 @@
-//! Figures of a shard's work: how long reads and writes of each table take and what they meet, what batches hold, how
-//! often statements run.
+//! Metrics of a shard's work: how long reads and writes of each table take and how many rows and tombstones they meet, how
+//! many partitions batches hold, how often statements run.
 //!
-//! [`operations`] has the same by class of operation, all tables together, more finely. [`ShardFigures`] is all that a
-//! shard tells.
+//! [`operations`] has latencies by class of operation, all tables together, with finer buckets; [`running`] the requests
+//! under way; [`ShardMetrics`] describes a shard as a whole. `operations::metrics_gathering` asks all cores.
 //!
-//! What is read and written here on behalf of the shard's own clients is recorded once, for both the coordinator and the
-//! replica: they are the same core and the same call.
+//! A read or write that a client of this core sends to what this core owns is recorded once, for both the coordinator and
+//! the replica: they are the same core and the same call.
 //!
 //! Invariants: recording takes no lock, sends nothing and allocates at a table's first value only; shards are summed when
 //! somebody looks.
@@ -14,31 +14,28 @@ pub(crate) mod histogram;
 pub mod operations;
 pub(crate) mod pools;
 pub(crate) mod running;
-mod shard_figures;
+mod shard_metrics;
 
 pub use histogram::Distribution;
 pub use operations::{Latency, Operation};
 pub use pools::stages;
 pub use running::RunningRequest;
-pub use shard_figures::ShardFigures;
+pub use shard_metrics::ShardMetrics;
 
-use crate::Shard;
-use crate::tombstones::Met;
-use crate::verbs::{Reply, Request, unexpected};
+use crate::guards::tombstones::ScanCounts;
 use histogram::Histogram;
-use model::{Failure, Mutation, TableId};
+use model::{Mutation, TableId};
 use operations::Latencies;
 use running::Running;
 use runtime::Instant;
 use runtime::metrics::Counter;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 /// Tables that a shard has room for at first.
 const TABLES_MIN: usize = 64;
 
-/// A figure of a table. Times are in nanoseconds.
+/// A measure of the work with a table. Times are in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Measure {
     /// Reads of one partition, in the store.
@@ -63,7 +60,7 @@ pub enum Measure {
     Tombstones,
 }
 
-/// [`Measure`] and two more: reads and writes that are local and coordinated at once.
+/// One for each [`Measure`] and two more: reads and writes that are local and coordinated at once.
 const KINDS: usize = 12;
 const READ_HERE: usize = 10;
 const WRITE_HERE: usize = 11;
@@ -85,16 +82,16 @@ impl Measure {
     }
 }
 
-/// The figures of one table.
+/// The histograms of one table, by measure.
 #[derive(Default)]
-struct TableFigures([Histogram; KINDS]);
+struct TableHistograms([Histogram; KINDS]);
 
-impl TableFigures {
+impl TableHistograms {
     fn record(&self, measure: Measure, value: u64, now: Instant) {
         self.0[measure as usize].record(value, now);
     }
 
-    fn met(&self, met: Met, now: Instant) {
+    fn met(&self, met: ScanCounts, now: Instant) {
         self.record(Measure::Rows, met.live, now);
         self.record(Measure::Tombstones, met.dead, now);
     }
@@ -111,9 +108,9 @@ impl TableFigures {
     }
 }
 
-/// Figures by table: places by a hash of the id, the next free one if it is taken; at most half of them are.
+/// Histograms by table, in an open hash table by id: the next free place if one is taken; at most half of them are.
 struct Tables {
-    places: Vec<Option<(TableId, Box<TableFigures>)>>,
+    places: Vec<Option<(TableId, Box<TableHistograms>)>>,
     taken: usize,
 }
 
@@ -141,32 +138,32 @@ impl Tables {
         place
     }
 
-    fn put(&mut self, id: TableId, figures: Box<TableFigures>) -> usize {
+    fn put(&mut self, id: TableId, histograms: Box<TableHistograms>) -> usize {
         if (self.taken + 1) * 2 > self.places.len() {
             let room = self.places.len() * 2;
             let before = std::mem::replace(&mut self.places, std::iter::repeat_with(|| None).take(room).collect());
-            for (id, figures) in before.into_iter().flatten() {
+            for (id, histograms) in before.into_iter().flatten() {
                 let place = self.place(&id);
-                self.places[place] = Some((id, figures));
+                self.places[place] = Some((id, histograms));
             }
         }
         let place = self.place(&id);
-        self.places[place] = Some((id, figures));
+        self.places[place] = Some((id, histograms));
         self.taken += 1;
         place
     }
 
     fn remove(&mut self, gone: &[TableId]) {
         let before = std::mem::take(self);
-        for (id, figures) in before.places.into_iter().flatten().filter(|(id, _)| !gone.contains(id)) {
-            self.put(id, figures);
+        for (id, histograms) in before.places.into_iter().flatten().filter(|(id, _)| !gone.contains(id)) {
+            self.put(id, histograms);
         }
     }
 }
 
-/// The figures of one shard.
+/// The metrics of one shard.
 #[derive(Default)]
-pub(crate) struct Figures {
+pub(crate) struct Metrics {
     tables: RefCell<Tables>,
     latencies: Latencies,
     /// Partitions per logged, unlogged and counter batch.
@@ -181,19 +178,19 @@ pub(crate) struct Figures {
     pub(crate) running: Running,
 }
 
-impl Figures {
-    fn with<R>(&self, id: &TableId, f: impl FnOnce(&TableFigures) -> R) -> R {
+impl Metrics {
+    fn with<R>(&self, id: &TableId, f: impl FnOnce(&TableHistograms) -> R) -> R {
         {
             let tables = self.tables.borrow();
-            if let Some((_, figures)) = &tables.places[tables.place(id)] {
-                return f(figures);
+            if let Some((_, histograms)) = &tables.places[tables.place(id)] {
+                return f(histograms);
             }
         }
         let mut tables = self.tables.borrow_mut();
         let place = tables.put(*id, Box::default());
         match &tables.places[place] {
-            Some((_, figures)) => f(figures),
-            None => f(&TableFigures::default()),
+            Some((_, histograms)) => f(histograms),
+            None => f(&TableHistograms::default()),
         }
     }
 
@@ -211,7 +208,7 @@ impl Figures {
     }
 
     /// A read of the store for another core, or part of a longer one.
-    pub(crate) fn read(&self, id: &TableId, measure: Measure, began: Instant, met: Met) {
+    pub(crate) fn read(&self, id: &TableId, measure: Measure, began: Instant, met: ScanCounts) {
         let now = runtime::now();
         self.with(id, |table| {
             table.record(measure, nanos(began, now), now);
@@ -221,7 +218,7 @@ impl Figures {
     }
 
     /// A read of one partition for a client of this core.
-    pub(crate) fn read_here(&self, id: &TableId, began: Instant, met: Met) {
+    pub(crate) fn read_here(&self, id: &TableId, began: Instant, met: ScanCounts) {
         let now = runtime::now();
         self.with(id, |table| {
             table.0[READ_HERE].record(nanos(began, now), now);
@@ -231,7 +228,7 @@ impl Figures {
     }
 
     /// A write of the store; `here`: for a client of this core.
-    pub(crate) fn wrote(&self, ids: &Written, here: bool, began: Instant) {
+    pub(crate) fn wrote(&self, ids: &WrittenTables, here: bool, began: Instant) {
         let now = runtime::now();
         let (kind, place) = match here {
             true => (WRITE_HERE, operations::WRITE_HERE),
@@ -244,7 +241,7 @@ impl Figures {
     }
 
     /// A write as its coordinator sees it, where that is not the same as the write of the store; `counts`: of counters.
-    pub(crate) fn coordinated(&self, ids: &Written, counts: bool, began: Instant) {
+    pub(crate) fn coordinated(&self, ids: &WrittenTables, counts: bool, began: Instant) {
         let now = runtime::now();
         let measure = Measure::CoordinatorWrite;
         for id in ids.0.iter().chain(&ids.1) {
@@ -261,18 +258,23 @@ impl Figures {
         }
     }
 
-    /// These figures of all tables.
-    pub(crate) fn tables(&self, measures: &[Measure]) -> Measured {
-        let now = runtime::now();
-        let tables = self.tables.borrow();
-        let of = |figures: &TableFigures| measures.iter().map(|&m| (m, figures.distribution(m, now))).collect();
-        tables.places.iter().flatten().map(|(id, figures)| (*id, of(figures))).collect()
+    /// How long operations of a class took.
+    pub(crate) fn latency(&self, operation: Operation, now: Instant) -> Latency {
+        self.latencies.latency(operation, now)
     }
 
-    /// The figures of requests; `prepared`: how many statements are prepared.
-    pub(crate) fn requests(&self, prepared: usize) -> RequestFigures {
+    /// These measures of all tables that were used.
+    pub(crate) fn tables(&self, measures: &[Measure]) -> TableMetrics {
         let now = runtime::now();
-        RequestFigures {
+        let tables = self.tables.borrow();
+        let of = |table: &TableHistograms| measures.iter().map(|&m| (m, table.distribution(m, now))).collect();
+        tables.places.iter().flatten().map(|(id, histograms)| (*id, of(histograms))).collect()
+    }
+
+    /// The metrics of requests; `prepared`: how many statements are prepared.
+    pub(crate) fn requests(&self, prepared: usize) -> RequestMetrics {
+        let now = runtime::now();
+        RequestMetrics {
             logged_batches: self.logged_batches.distribution(now),
             unlogged_batches: self.unlogged_batches.distribution(now),
             counter_batches: self.counter_batches.distribution(now),
@@ -291,12 +293,12 @@ fn nanos(began: Instant, now: Instant) -> u64 {
 
 /// The tables of a mutation: most have one.
 #[derive(Default)]
-pub(crate) struct Written(Option<TableId>, Vec<TableId>);
+pub(crate) struct WrittenTables(Option<TableId>, Vec<TableId>);
 
-impl Written {
+impl WrittenTables {
     /// Of a mutation.
-    pub(crate) fn of(mutation: &Mutation) -> Written {
-        let mut written = Written::default();
+    pub(crate) fn of(mutation: &Mutation) -> WrittenTables {
+        let mut written = WrittenTables::default();
         mutation.updates().for_each(|update| written.push(update.table));
         written
     }
@@ -309,12 +311,12 @@ impl Written {
     }
 }
 
-/// Figures by table.
-pub type Measured = BTreeMap<TableId, BTreeMap<Measure, Distribution>>;
+/// Distributions by table and measure.
+pub type TableMetrics = BTreeMap<TableId, BTreeMap<Measure, Distribution>>;
 
-/// Figures of requests.
+/// Metrics of requests.
 #[derive(Clone, Debug, Default)]
-pub struct RequestFigures {
+pub struct RequestMetrics {
     /// Partitions per logged batch.
     pub logged_batches: Distribution,
     /// Partitions per unlogged batch.
@@ -333,37 +335,6 @@ pub struct RequestFigures {
     pub running: Vec<RunningRequest>,
 }
 
-impl Shard {
-    /// These figures of all tables that were used, all cores together.
-    pub async fn measured(&self, measures: &[Measure]) -> Result<Measured, Failure> {
-        let mut sum = Measured::new();
-        for reply in self.call_all(|| Request::Measure(measures.to_vec())).await {
-            let Reply::Measured(of_shard) = reply else { return Err(unexpected()) };
-            for (id, figures) in *of_shard {
-                let table = sum.entry(id).or_default();
-                for (measure, distribution) in figures {
-                    table.entry(measure).or_default().add(&distribution);
-                }
-            }
-        }
-        Ok(sum)
-    }
-
-    /// The figures of requests, by core.
-    pub(crate) async fn request_figures(&self) -> Result<Vec<RequestFigures>, Failure> {
-        let replies = self.call_all(|| Request::MeasureRequests).await.into_iter();
-        let figures = replies.map(|reply| match reply {
-            Reply::MeasuredRequests(figures) => Ok(*figures),
-            _ => Err(unexpected()),
-        });
-        figures.collect()
-    }
-
-    pub(crate) fn figures(&self) -> &Rc<Figures> {
-        &self.inner.figures
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -376,21 +347,21 @@ mod tests {
 
     #[test]
     fn tables_are_found_and_forgotten() {
-        let figures = Figures::default();
+        let metrics = Metrics::default();
         for number in 0..200 {
             let now = Instant(1);
-            (0..=number).for_each(|_| figures.with(&id(number), |table| table.record(Measure::LocalScan, 3, now)));
+            (0..=number).for_each(|_| metrics.with(&id(number), |table| table.record(Measure::LocalScan, 3, now)));
         }
         let count =
-            |number| figures.with(&id(number), |table| table.distribution(Measure::LocalScan, Instant(1)).count);
+            |number| metrics.with(&id(number), |table| table.distribution(Measure::LocalScan, Instant(1)).count);
         assert!((0..200).all(|number| count(number) == u64::from(number) + 1));
-        figures.forget(&[id(5), id(7)]);
+        metrics.forget(&[id(5), id(7)]);
         assert_eq!((count(4), count(5), count(6), count(199)), (5, 0, 7, 200));
     }
 
     #[test]
     fn what_is_done_here_counts_for_both_sides() {
-        let table = TableFigures::default();
+        let table = TableHistograms::default();
         let now = Instant(1);
         table.0[READ_HERE].record(10, now);
         table.0[WRITE_HERE].record(10, now);

@@ -1,9 +1,7 @@
 //! The stages of Cassandra's that exist here, all cores together: requests of clients, definitions, compactions, flushes.
 
-use super::ShardFigures;
-use crate::Shard;
+use super::ShardMetrics;
 use crate::ports::Activity;
-use model::Failure;
 
 /// Cassandra's name for who merges SSTables.
 const COMPACTIONS: &str = "CompactionExecutor";
@@ -15,8 +13,8 @@ const DEFINITIONS: &str = "MigrationStage";
 pub(crate) const REQUESTS: &str = "Native-Transport-Requests";
 
 /// How busy each stage is, by Cassandra's names.
-pub fn stages(shards: &[ShardFigures]) -> [(&'static str, Activity); 4] {
-    let sum = |of: fn(&ShardFigures) -> &Activity| {
+pub fn stages(shards: &[ShardMetrics]) -> [(&'static str, Activity); 4] {
+    let sum = |of: fn(&ShardMetrics) -> &Activity| {
         let mut sum = Activity::default();
         shards.iter().for_each(|figures| sum.add(of(figures)));
         sum
@@ -29,11 +27,4 @@ pub fn stages(shards: &[ShardFigures]) -> [(&'static str, Activity); 4] {
         (COMPACTIONS, sum(|figures| &figures.compactions)),
         (FLUSHES, sum(|figures| &figures.flushes)),
     ]
-}
-
-impl Shard {
-    /// See [`stages`].
-    pub(crate) async fn pools(&self) -> Result<[(&'static str, Activity); 4], Failure> {
-        Ok(stages(&self.all_figures().await?))
-    }
 }

@@ -3,8 +3,7 @@
 //! A request that never waits cannot be seen by anybody: nothing else runs on its core meanwhile. So it is noted when it
 //! waits for the first time, and costs nothing before that.
 
-use super::Figures;
-use crate::Shard;
+use super::Metrics;
 use model::{BatchEntry, BatchStatement, Consistency};
 use runtime::Instant;
 use std::cell::RefCell;
@@ -104,13 +103,13 @@ pub struct RunningRequest {
 
 /// Takes a request out of the list.
 struct Place {
-    figures: Rc<Figures>,
+    metrics: Rc<Metrics>,
     place: usize,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(place) = self.figures.running.places.borrow_mut().get_mut(self.place) {
+        if let Some(place) = self.metrics.running.places.borrow_mut().get_mut(self.place) {
             *place = None;
         }
     }
@@ -146,13 +145,17 @@ impl Running {
 }
 
 /// Serves a request; while it waits it is in the list of its shard.
-pub(crate) async fn watched<F: Future>(shard: &Shard, mut served: Pin<&mut F>, task: impl Fn() -> Task) -> F::Output {
+pub(crate) async fn watched<F: Future>(
+    metrics: &Rc<Metrics>,
+    mut served: Pin<&mut F>,
+    task: impl Fn() -> Task,
+) -> F::Output {
     let mut place = None;
     std::future::poll_fn(move |cx| {
         let polled = served.as_mut().poll(cx);
         if polled.is_pending() && place.is_none() {
-            let figures = shard.figures().clone();
-            place = Some(Place { place: figures.running.begin(task()), figures });
+            let metrics = metrics.clone();
+            place = Some(Place { place: metrics.running.begin(task()), metrics });
         }
         polled
     })

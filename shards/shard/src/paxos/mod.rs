@@ -1,5 +1,5 @@
 //! The acceptor of Paxos: what a replica promises, accepts and commits for one partition of one table. Pure; its state is
-//! kept by [`stored`].
+//! kept by `replica::paxos_acceptor`.
 //!
 //! 1. A ballot above all that the replica has heard of is promised: from then on nothing below it is accepted. The answer
 //!    tells what was accepted and not committed, and what was committed last.
@@ -13,10 +13,12 @@
 //! when the process is.
 
 pub(crate) mod ballot;
-pub(crate) mod stored;
 pub(crate) mod unsettled;
 
 use ballot::Ballot;
+
+/// An update in the form in which it is stored: see [`engine::Store::portable`].
+pub(crate) type Update = Vec<u8>;
 
 /// What a round wants to write.
 #[derive(Clone, PartialEq, Eq, Debug)]

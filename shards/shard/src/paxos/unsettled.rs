@@ -3,8 +3,7 @@
 //!
 //! In memory alone: a process that ends takes along all who could have read, and the log says what holds.
 
-use super::Proposal;
-use super::stored::Update;
+use super::{Proposal, Update};
 use model::{DecoratedKey, TableId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@
 use super::Error;
 use super::cells::{RowReader, RowWriter, StoredRow};
 use super::rows::system_table;
-use crate::Config;
+use crate::config::Config;
 use engine::store::Truncation;
 use model::{Mutation, MutationBuilder, Schema, TableId};
 use std::collections::BTreeSet;

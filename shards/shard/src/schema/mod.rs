@@ -20,7 +20,7 @@ pub(crate) mod rows;
 pub(crate) mod system_tables;
 mod unsupported;
 
-use crate::{Config, StartError};
+use crate::config::Config;
 use engine::Store;
 use engine::store::Truncation;
 use local::{Identity, Stored};
@@ -71,17 +71,6 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-impl From<Error> for StartError {
-    fn from(error: Error) -> StartError {
-        match error {
-            Error::Malformed { .. } | Error::Store(engine::Error::Corrupt { .. }) => {
-                StartError::Corrupt(error.to_string())
-            }
-            Error::Store(_) | Error::Unsupported { .. } => StartError::Failed(error.to_string()),
-        }
-    }
-}
-
 /// The system keyspaces with their tables: what a shard knows before anything is read.
 pub(crate) fn system_schema() -> Schema {
     system_tables::schema()
@@ -105,11 +94,7 @@ pub(crate) struct Loaded {
 }
 
 /// Reads the system tables of shard 0, which the store has replayed.
-pub(crate) async fn load(store: &Store) -> Result<Loaded, StartError> {
-    Ok(load_rows(store).await?)
-}
-
-async fn load_rows(store: &Store) -> Result<Loaded, Error> {
+pub(crate) async fn load(store: &Store) -> Result<Loaded, Error> {
     let system = system_tables::schema();
     let table = |keyspace, name| rows::system_table(&system, keyspace, name);
     let rows = rows::SchemaRows {
@@ -176,11 +161,7 @@ fn assemble(system: Schema, found: BTreeMap<String, Keyspace>) -> (Schema, Vec<S
 
 /// Writes on shard 0 what a start changes, once the store takes writes, and returns who the node is. All of it is
 /// durable on return.
-pub(crate) async fn settle(config: &Config, store: &Store, loaded: &Loaded) -> Result<Identity, StartError> {
-    Ok(write_start(config, store, loaded).await?)
-}
-
-async fn write_start(config: &Config, store: &Store, loaded: &Loaded) -> Result<Identity, Error> {
+pub(crate) async fn settle(config: &Config, store: &Store, loaded: &Loaded) -> Result<Identity, Error> {
     let schema = &loaded.schema;
     let now = runtime::wall_micros();
     // The deletion under a replaced keyspace is one microsecond older.

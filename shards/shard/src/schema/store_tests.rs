@@ -2,7 +2,7 @@
 
 use super::tests::sample;
 use super::*;
-use crate::execute::describe::tests::config;
+use crate::config::sample as config;
 use model::ShardMap;
 use runtime::mesh::NodeId;
 use runtime::sim::{Options, Sim};

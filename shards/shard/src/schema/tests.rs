@@ -403,7 +403,7 @@ fn identity(count: usize) -> Identity {
 #[test]
 fn an_identity_is_kept_and_its_generation_grows() {
     let system = system_schema();
-    let config = crate::execute::describe::tests::config();
+    let config = crate::config::sample();
     let first = identity(16).restarted(1000);
     assert_eq!((first.tokens.len(), first.generation, first.host_id.get_version_num()), (16, 1000, 4));
     assert!(first.tokens.is_sorted_by(|a, b| a < b));
@@ -443,7 +443,7 @@ fn local_rows_that_are_damaged_are_refused() {
     let system = system_schema();
     let table = rows::system_table(&system, "system", "local");
     assert_eq!(Stored::load(&system, &[]).expect("a first start"), Stored::default());
-    let config = crate::execute::describe::tests::config();
+    let config = crate::config::sample();
     let mutation = local::written_at_start(&system, &config, &identity(2), 5);
     let row = rows_of(&mutation, table.id).remove(0);
     let host_id = table.column("host_id").expect("a column").id;

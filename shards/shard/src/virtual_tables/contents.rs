@@ -5,12 +5,12 @@
 //! table (which Cassandra fills if its logging is configured so). Caches and filters of addresses have rows of zeros.
 
 use super::{VirtualRows, gossip, pools, tables};
-use crate::compaction_history::kind_of;
-use crate::ports::{Client, Observation};
+use crate::messages::admin::{TableAnswer, TableVerb};
+use crate::operations::compaction_history::kind_of;
+use crate::ports::Client;
 use crate::schema::cells::frozen_text_map;
 use crate::schema::local::inet;
-use crate::verbs::{Reply, Request};
-use crate::{Shard, TableAnswer, TableVerb};
+use crate::shard_state::Shard;
 use model::{ColumnKind, Failure, Table};
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
             }
         }
         ("system_views", "clients") => {
-            observe(shard).await?.iter().flat_map(|observation| &observation.clients).for_each(|client| {
+            shard.observed().await?.iter().flat_map(|observation| &observation.clients).for_each(|client| {
                 push_client(rows, client);
             });
         }
@@ -91,11 +91,6 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
         _ => {}
     }
     Ok(())
-}
-
-/// What every core sees of its clients.
-pub(super) async fn observe(shard: &Shard) -> Result<Vec<Observation>, Failure> {
-    shard.call_all(|| Request::Observe).await.into_iter().map(Reply::observed).collect()
 }
 
 /// The compactions under way on all cores.

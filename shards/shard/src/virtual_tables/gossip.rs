@@ -5,8 +5,8 @@
 
 use super::VirtualRows;
 use super::contents::{host_name, int, text};
-use crate::Shard;
 use crate::schema::local::{RELEASE_VERSION, inet};
+use crate::shard_state::Shard;
 use engine::{TableStatistics, Version};
 use model::Failure;
 

@@ -17,21 +17,15 @@ mod tables;
 
 pub(crate) use changes::{VirtualChange, change, truncate};
 
-use crate::Shard;
-use crate::row_block::RowBlockSink;
-use crate::verbs::{ReadReply, ReadRequest};
+use crate::messages::data::{ReadReply, ReadRequest};
+use crate::replica::row_sink::RowBlockSink;
+use crate::shard_state::Shard;
 use model::key::{components, push_composite};
 use model::mutation::{Clustering, push_clustering};
 use model::query::{LiveRow, Partitions, ReadCommand, ReadEnd, RowSink, SinkState};
 use model::row::{Cell, CellContent};
-use model::schema::VIRTUAL_KEYSPACES;
 use model::{ColumnId, ColumnKind, Failure, Table, Token, comparable, value};
 use std::cmp::Ordering;
-
-/// Whether a table has no storage.
-pub(crate) fn is_virtual(table: &Table) -> bool {
-    VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str())
-}
 
 /// Reads a table without storage, on shard 0.
 pub(crate) async fn read(shard: &Shard, table: &Table, request: &ReadRequest) -> Result<ReadReply, Failure> {

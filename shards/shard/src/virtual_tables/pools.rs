@@ -2,10 +2,10 @@
 
 use super::VirtualRows;
 use super::contents::{bigint, double, int, text};
-use crate::Shard;
 use crate::metrics::Distribution;
 use crate::metrics::pools::REQUESTS;
 use crate::ports::Activity;
+use crate::shard_state::Shard;
 use model::Failure;
 
 /// `thread_pools`.
@@ -33,7 +33,7 @@ fn push_pool(rows: &mut VirtualRows<'_>, name: &str, activity: &Activity) {
 pub(super) async fn queries(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
     // With that the request itself waits, and is shown too.
     runtime::yield_now().await;
-    for (core, figures) in shard.request_figures().await?.into_iter().enumerate() {
+    for (core, figures) in shard.request_metrics().await?.into_iter().enumerate() {
         for running in figures.running {
             rows.push([
                 ("thread_id", text(&format!("{REQUESTS}-{core}-{}", running.place))),
@@ -49,7 +49,7 @@ pub(super) async fn queries(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result
 /// `batch_metrics`.
 pub(super) async fn batch_metrics(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
     let mut kinds: [Distribution; 3] = Default::default();
-    for figures in shard.request_figures().await? {
+    for figures in shard.request_metrics().await? {
         let of_core = [figures.counter_batches, figures.logged_batches, figures.unlogged_batches];
         kinds.iter_mut().zip(&of_core).for_each(|(sum, part)| sum.add(part));
     }
@@ -69,7 +69,7 @@ pub(super) async fn batch_metrics(shard: &Shard, rows: &mut VirtualRows<'_>) -> 
 /// `cql_metrics`.
 pub(super) async fn cql_metrics(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
     let (mut prepared, mut evicted, mut prepared_runs, mut regular_runs) = (0, 0, 0, 0);
-    for figures in shard.request_figures().await? {
+    for figures in shard.request_metrics().await? {
         prepared = prepared.max(figures.prepared);
         evicted += figures.prepared_evicted;
         prepared_runs += figures.prepared_runs;

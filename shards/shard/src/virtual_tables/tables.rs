@@ -2,8 +2,8 @@
 
 use super::VirtualRows;
 use super::contents::{bigint, double, text};
-use crate::Shard;
 use crate::metrics::{Distribution, Measure};
+use crate::shard_state::Shard;
 use engine::TableStatistics;
 use model::{Failure, Table};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ enum Shown {
     /// Times.
     Latency(Measure),
     /// Numbers of things met.
-    Met(Measure),
+    ScanCounts(Measure),
     /// What is on disk: the column, and its value.
     Disk(&'static str, fn(&TableStatistics) -> u64),
 }
@@ -30,8 +30,8 @@ fn shown(name: &str) -> Option<Shown> {
         "coordinator_read_latency" => Shown::Latency(Measure::CoordinatorRead),
         "coordinator_scan_latency" => Shown::Latency(Measure::CoordinatorScan),
         "coordinator_write_latency" => Shown::Latency(Measure::CoordinatorWrite),
-        "rows_per_read" => Shown::Met(Measure::Rows),
-        "tombstones_per_read" => Shown::Met(Measure::Tombstones),
+        "rows_per_read" => Shown::ScanCounts(Measure::Rows),
+        "tombstones_per_read" => Shown::ScanCounts(Measure::Tombstones),
         "disk_usage" => Shown::Disk("mebibytes", |table| mebibytes(table.disk_bytes)),
         "max_sstable_size" => Shown::Disk("mebibytes", |table| mebibytes(table.largest_bytes)),
         "max_partition_size" => {
@@ -63,7 +63,7 @@ pub(super) async fn fill(shard: &Shard, name: &str, rows: &mut VirtualRows<'_>) 
         .cloned()
         .collect();
     let measured = match shown {
-        Shown::Latency(measure) | Shown::Met(measure) => shard.measured(&[measure]).await?,
+        Shown::Latency(measure) | Shown::ScanCounts(measure) => shard.measured(&[measure]).await?,
         Shown::Disk(..) => Default::default(),
     };
     let nothing = Distribution::default();
@@ -84,7 +84,7 @@ pub(super) async fn fill(shard: &Shard, name: &str, rows: &mut VirtualRows<'_>) 
                     ("per_second", rounded(found.rate)),
                 ]);
             }
-            Shown::Met(measure) => {
+            Shown::ScanCounts(measure) => {
                 let found = of(measure);
                 rows.push([
                     keyspace,

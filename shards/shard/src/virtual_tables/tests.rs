@@ -84,5 +84,5 @@ fn virtual_tables_are_cassandras() {
     assert_eq!(keyspaces, [43, 3]);
     let clients = schema.table("system_views", "clients").expect("there");
     assert_eq!(clients.id.to_string(), "89dc73d4-1447-3765-948b-500c7c35a35d");
-    assert!(is_virtual(clients));
+    assert!(clients.is_virtual());
 }

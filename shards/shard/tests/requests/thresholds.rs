@@ -3,7 +3,7 @@
 use super::world::{NODE, Request, World};
 use model::failure::{Detail, FailureReason};
 use model::{Consistency, ErrorCode};
-use shard::disk_usage::DiskThresholds;
+use shard::DiskThresholds;
 use shard::guardrails::{Guardrails, Threshold, Values};
 use shard::{BatchThresholds, Config, TableAnswer, TableVerb, TombstoneThresholds};
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Conditional changes and reads at SERIAL: decisions by Paxos, one partition at a time.
+//! ConditionalRequest changes and reads at SERIAL: decisions by Paxos, one partition at a time.
 //!
 //! 1. The core that owns the partition runs the round: it is the replica, and its clock gives the ballots.
 //! 2. It holds the partition's lock from the first promise to the commit, so that rounds of one node wait for each other
@@ -14,14 +14,16 @@
 
 pub(crate) mod proposer;
 
-use super::{Terms, too_many_calls};
-use crate::execute::conditional::decision::{self, Decided};
-use crate::execute::conditional::request::Conditional;
+use super::too_many_calls;
+use crate::messages::Request;
+use crate::messages::data::{ConditionalRequest, Decision};
 use crate::metrics::Measure;
+use crate::paxos::Update;
 use crate::paxos::ballot::{Ballot, Scope};
-use crate::paxos::stored::{StoredAcceptor, Update};
-use crate::verbs::Request;
-use crate::{Shard, replica};
+use crate::replica;
+use crate::replica::paxos_acceptor::StoredAcceptor;
+use crate::request::AckTerms;
+use crate::shard_state::Shard;
 use model::failure::{Detail, Outcome};
 use model::{Consistency, DecoratedKey, ErrorCode, Failure};
 use proposer::{Command, Over, Proposer};
@@ -41,22 +43,39 @@ enum Progress {
     Committing,
 }
 
-/// Brings a request to the core that decides it, and records how long it takes.
-pub(crate) async fn decide(shard: &Shard, request: Conditional) -> Result<Decided, Failure> {
+/// Reads what the conditions ask for, judges it and builds the change, under the promise of a ballot of this time
+/// (microseconds). `None`: nothing is to be changed.
+pub(crate) trait Decide:
+    AsyncFn(&Shard, &ConditionalRequest, &DecoratedKey, i64) -> Result<(Option<Update>, Decision), Failure> + 'static
+{
+}
+
+impl<F> Decide for F where
+    F: AsyncFn(&Shard, &ConditionalRequest, &DecoratedKey, i64) -> Result<(Option<Update>, Decision), Failure>
+        + 'static
+{
+}
+
+/// Has the core that owns the partition decide a request, and records how long it takes.
+pub(crate) async fn coordinate(
+    shard: &Shard,
+    request: ConditionalRequest,
+    decide: impl Decide,
+) -> Result<Decision, Failure> {
     let (table, began) = (request.table.id, runtime::now());
-    let measure = if request.parts.is_empty() { Measure::CasRead } else { Measure::CasWrite };
-    let decided = bring(shard, request).await;
+    let measure = if request.statements.is_empty() { Measure::CasRead } else { Measure::CasWrite };
+    let decided = send(shard, request, decide).await;
     if decided.is_ok() {
-        shard.figures().took(&table, measure, began);
+        shard.metrics().took(&table, measure, began);
     }
     decided
 }
 
-async fn bring(shard: &Shard, request: Conditional) -> Result<Decided, Failure> {
+async fn send(shard: &Shard, request: ConditionalRequest, decide: impl Decide) -> Result<Decision, Failure> {
     let key = DecoratedKey::new(&request.key);
     let to = shard.route(request.local, key.token);
     if to == shard.id() {
-        return at_owner(shard, request).await;
+        return at_owner(shard, request, decide).await;
     }
     if !shard.mailbox().has_room() {
         return Err(too_many_calls());
@@ -70,10 +89,14 @@ async fn bring(shard: &Shard, request: Conditional) -> Result<Decided, Failure> 
 }
 
 /// Decides a request about a partition of this core, within its time.
-pub(crate) async fn at_owner(shard: &Shard, request: Conditional) -> Result<Decided, Failure> {
+pub(crate) async fn at_owner(
+    shard: &Shard,
+    request: ConditionalRequest,
+    decide: impl Decide,
+) -> Result<Decision, Failure> {
     let terms = request.terms;
     let (progress, contentions) = (Rc::new(Cell::new(Progress::Waiting)), Rc::new(Cell::new(0)));
-    let mut running = Box::pin(round(shard.clone(), request, progress.clone(), contentions.clone()));
+    let mut running = Box::pin(round(shard.clone(), request, decide, progress.clone(), contentions.clone()));
     match runtime::timeout(terms.timeout, running.as_mut()).await {
         Some(result) => result,
         None => {
@@ -89,10 +112,11 @@ pub(crate) async fn at_owner(shard: &Shard, request: Conditional) -> Result<Deci
 /// Takes the partition's lock and decides. Must run to its end.
 async fn round(
     shard: Shard,
-    request: Conditional,
+    request: ConditionalRequest,
+    decide: impl Decide,
     progress: Rc<Cell<Progress>>,
     contentions: Rc<Cell<u16>>,
-) -> Result<Decided, Failure> {
+) -> Result<Decision, Failure> {
     let key = DecoratedKey::new(&request.key);
     let table = request.table.clone();
     let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
@@ -119,7 +143,7 @@ async fn round(
         false => Proposer::alone(first),
     };
     let mut at = Ballot::new(0, scope, 0);
-    let mut decided = Decided::unchanged();
+    let mut decided = Decision::unchanged();
     // The change that this request asks for is on its way, not one that it found.
     let mut own = false;
     let mut error: Option<Failure> = None;
@@ -141,7 +165,7 @@ async fn round(
                 }
             }
             Command::Read => {
-                let (update, found) = decision::decide(&shard, &request, &key, at.micros()).await?;
+                let (update, found) = decide(&shard, &request, &key, at.micros()).await?;
                 (decided, own) = (found, update.is_some());
                 proposer.decided(update)
             }
@@ -207,7 +231,7 @@ fn ballot(shard: &Shard, scope: Scope, above: Option<Ballot>) -> Ballot {
 }
 
 /// The failure of a round that took too long.
-fn timed_out(terms: &Terms, progress: Progress, contentions: u16) -> Failure {
+fn timed_out(terms: &AckTerms, progress: Progress, contentions: u16) -> Failure {
     let block_for = terms.block_for as i32;
     match progress {
         Progress::Waiting | Progress::Preparing => {
@@ -226,7 +250,7 @@ fn timed_out(terms: &Terms, progress: Progress, contentions: u16) -> Failure {
 }
 
 /// A proposal that may have been accepted.
-fn unknown(terms: &Terms, accepted: usize) -> Failure {
+fn unknown(terms: &AckTerms, accepted: usize) -> Failure {
     let (received, block_for) = (accepted as i32, terms.block_for as i32);
     let text = format!("CAS operation result is unknown - proposal accepted by {received} but not a quorum.");
     let detail = Detail::CasWriteUnknown { consistency: terms.consistency, received, block_for };

@@ -9,17 +9,19 @@
 //! Invariants: runs under the partition's lock, after the promise; the change carries the ballot's time, deletions the
 //! microsecond before it, so that what a batch deletes and writes is written.
 
-use super::request::{Conditional, Part};
 use super::sums;
 use crate::execute::binding::Values;
-use crate::execute::modify::reading::{self, ReadingChange};
-use crate::execute::modify::{Mutations, When, named_row};
-use crate::execute::slices::row_slice;
-use crate::paxos::stored::Update;
-use crate::row_block::{RowBlock, RowBlockSink, cells_of};
-use crate::tombstones;
-use crate::verbs::ReadRequest;
-use crate::{Shard, replica};
+use crate::execute::modify::{Mutations, named_row};
+use crate::guards::tombstones;
+use crate::messages::data::{
+    ConditionalRequest, ConditionalStatement, Decision, ListChange, ReadRequest, WriteTimes, borrowed,
+};
+use crate::paxos::Update;
+use crate::replica::row_sink::RowBlockSink;
+use crate::replica::{self, list_reads};
+use crate::rows::block::{RowBlock, cells_of};
+use crate::rows::commands::row_slice;
+use crate::shard_state::Shard;
 use cql::conditions::BoundCondition;
 use cql::plan::{Conditions, Selector};
 use model::comparable::{self, BoundSide};
@@ -31,46 +33,30 @@ use model::{ColumnId, ColumnKind, Consistency, DecoratedKey, Failure, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What was decided.
-#[derive(Debug)]
-pub struct Decided {
-    /// Whether the change is made.
-    pub(crate) applied: bool,
-    /// What stood against it: `false` and the columns shown, of each row looked at. None if none was there.
-    pub(crate) rows: RowBlock,
-}
-
-impl Decided {
-    /// A read, and a change that changes nothing.
-    pub(crate) fn unchanged() -> Decided {
-        Decided { applied: true, rows: RowBlock::default() }
-    }
-}
-
 /// Decides: the change to be proposed, if there is one, and the answer. `timestamp`: the ballot's, microseconds.
 pub(crate) async fn decide(
     shard: &Shard,
-    request: &Conditional,
+    request: &ConditionalRequest,
     key: &DecoratedKey,
     timestamp: i64,
-) -> Result<(Option<Update>, Decided), Failure> {
-    if request.parts.is_empty() {
-        return Ok((None, Decided::unchanged()));
+) -> Result<(Option<Update>, Decision), Failure> {
+    if request.statements.is_empty() {
+        return Ok((None, Decision::unchanged()));
     }
-    let bound: Vec<Vec<Bound<'_>>> = request.parts.iter().map(|part| reading::borrowed(&part.bound)).collect();
-    let asked = Asked::of(shard, &request.table, &request.parts, &bound)?;
+    let bound: Vec<Vec<Bound<'_>>> = request.statements.iter().map(|part| borrowed(&part.bound)).collect();
+    let asked = Asked::of(shard, &request.table, &request.statements, &bound)?;
     let found = read(shard, request, key, &asked).await?;
     if !asked.holds(&found)? {
-        return Ok((None, Decided { applied: false, rows: shown(request, &asked, &found) }));
+        return Ok((None, Decision { applied: false, rows: shown(request, &asked, &found) }));
     }
-    let when = When::of_ballot(timestamp, request.now_in_seconds);
+    let when = WriteTimes::of_ballot(timestamp, request.now_in_seconds);
     let mut mutations = Mutations::of_batch();
-    for (Part { modify, .. }, bound) in request.parts.iter().zip(&bound) {
+    for (ConditionalStatement { modify, .. }, bound) in request.statements.iter().zip(&bound) {
         let values = Values::in_order(bound);
         let modify = &*sums::summed(shard, &asked, &found, modify, &values)?;
         if modify.reads() {
-            let change = ReadingChange::new(modify, &values, &request.key, request.local, when);
-            let lists = reading::read(shard, &change.wants(shard)?).await?;
+            let change = ListChange::new(modify, &values, &request.key, request.local, when);
+            let lists = list_reads::read(shard, &change.reads(shard)?).await?;
             change.build(shard, &lists, &mut mutations)?;
         } else {
             mutations.add(shard, modify, &values, request.local, when)?;
@@ -83,12 +69,12 @@ pub(crate) async fn decide(
             Some(stored.map_err(|error| replica::failure(&shard.schema(), Some(request.table.id), error))?)
         }
     };
-    Ok((update, Decided::unchanged()))
+    Ok((update, Decision::unchanged()))
 }
 
 /// Refuses conditions that do not go together, or whose values are not right.
-pub(super) fn check(shard: &Shard, table: &Table, parts: &[Part]) -> Result<(), Failure> {
-    let bound: Vec<Vec<Bound<'_>>> = parts.iter().map(|part| reading::borrowed(&part.bound)).collect();
+pub(super) fn check(shard: &Shard, table: &Table, parts: &[ConditionalStatement]) -> Result<(), Failure> {
+    let bound: Vec<Vec<Bound<'_>>> = parts.iter().map(|part| borrowed(&part.bound)).collect();
     Asked::of(shard, table, parts, &bound).map(|_| ())
 }
 
@@ -115,7 +101,7 @@ impl<'c> Asked<'c> {
     fn of(
         shard: &Shard,
         table: &'c Table,
-        parts: &'c [Part],
+        parts: &'c [ConditionalStatement],
         bound: &'c [Vec<Bound<'c>>],
     ) -> Result<Asked<'c>, Failure> {
         let mut asked = Asked {
@@ -126,7 +112,7 @@ impl<'c> Asked<'c> {
             reads_statics: false,
             reads_all_statics: false,
         };
-        for (Part { modify, .. }, bound) in parts.iter().zip(bound) {
+        for (ConditionalStatement { modify, .. }, bound) in parts.iter().zip(bound) {
             let values = Values::in_order(bound);
             match &modify.conditions {
                 Conditions::None => {}
@@ -203,7 +189,7 @@ impl<'c> Asked<'c> {
 
     /// The columns to read: those that conditions look at, or all of the kinds of rows that are written when one asks for
     /// existence; of statements without a condition only what they write into rows counts.
-    fn choose_columns(&mut self, parts: &[Part]) {
+    fn choose_columns(&mut self, parts: &[ConditionalStatement]) {
         let all = || parts.iter().map(|part| &part.modify);
         let modifies = || all().filter(|modify| modify.is_conditional());
         let data = self.table.data_columns().iter();
@@ -305,7 +291,7 @@ pub(super) struct Found {
 /// Reads the rows that are asked about, in the order of the table.
 async fn read(
     shard: &Shard,
-    request: &Conditional,
+    request: &ConditionalRequest,
     key: &DecoratedKey,
     asked: &Asked<'_>,
 ) -> Result<Vec<Found>, Failure> {
@@ -342,8 +328,8 @@ async fn read(
     let (selection, bytes_max) = (selection.into(), usize::MAX);
     let read = ReadRequest { command, selection, filter: None, index: None, bytes_max, places: false };
     // Statements that name no row read no regular columns.
-    let named = |part: &Part| table.clustering_len == 0 || !part.modify.clustering.is_empty();
-    let marked_alone = !request.parts.iter().any(named);
+    let named = |part: &ConditionalStatement| table.clustering_len == 0 || !part.modify.clustering.is_empty();
+    let marked_alone = !request.statements.iter().any(named);
     let rows = RowBlockSink::new(table, &read);
     let mut sink = RowsThere { rows, marked_alone, spare: None, table, read: &read, asked };
     let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
@@ -356,8 +342,8 @@ async fn read(
     if matches!(table.keyspace.as_str(), "system" | "system_schema") {
         tombstones = u64::MAX;
     }
-    if reply.met.dead > tombstones {
-        return Err(tombstones::failure(shard.config(), Consistency::Quorum, 1));
+    if reply.scanned.dead > tombstones {
+        return Err(tombstones::failure(shard.config().storage_address(), Consistency::Quorum, 1));
     }
     let block = reply.block;
     let mut values = cells_of(&block.bytes).map(|value| value.map(<[u8]>::to_vec));
@@ -422,7 +408,7 @@ impl RowSink for RowsThere<'_> {
 }
 
 /// The rows that were looked at, each with `false` before it.
-fn shown(request: &Conditional, asked: &Asked<'_>, found: &[Found]) -> RowBlock {
+fn shown(request: &ConditionalRequest, asked: &Asked<'_>, found: &[Found]) -> RowBlock {
     let mut block = RowBlock::default();
     let mut bytes = Vec::new();
     for row in found {

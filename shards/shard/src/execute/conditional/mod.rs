@@ -1,28 +1,27 @@
 //! Modifications with IF, and batches with such: what is asked of the core that decides, and its decision as an answer.
 //!
 //! 1. The statements' keys are evaluated: a decision is made in one partition.
-//! 2. [`request`] carries statements and values to the core that owns the partition; the coordinator's `cas` has it decide.
+//! 2. A request carries statements and values to the core that owns the partition; the coordinator's `cas` has it decide.
 //! 3. [`decision`] reads there what the conditions ask for and builds the change.
 //! 4. The answer is a row with `[applied]`, and of what stood against it the rows that were looked at.
 
 pub(crate) mod decision;
-pub(crate) mod request;
 mod sums;
 
 use super::binding::{Keys, Values};
-use super::modify::{json, named_row, reading};
-use super::prepared::Statement;
+use super::modify::{json, named_row};
 use super::timeout_of;
-use crate::coordinator::{Terms, cas, cas_terms};
-use crate::row_block::RowBlock;
-use crate::{Answer, Response, Rows, Shard, clock};
+use crate::coordinator::{cas, cas_terms};
+use crate::messages::data::{ConditionalRequest, ConditionalStatement, Decision, borrowed, owned};
+use crate::request::{AckTerms, Answer, Response, Rows, request_second};
+use crate::rows::block::RowBlock;
+use crate::shard_state::Shard;
+use crate::statements::Statement;
 use cql::plan::{Batch, Choice, Modify, ModifyKind, Term, Value};
-use decision::Decided;
 use model::failure::Detail;
 use model::{
     Column, ColumnId, ColumnSpec, Consistency, CqlType, DecoratedKey, ErrorCode, Failure, QueryParameters, Table,
 };
-use request::{Conditional, Part};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,20 +106,20 @@ pub(crate) async fn finish_rounds(
     table: &Arc<Table>,
     local: bool,
     keys: &[DecoratedKey],
-    terms: Terms,
+    terms: AckTerms,
 ) -> Result<(), Failure> {
     for key in keys {
-        let request = Conditional {
+        let request = ConditionalRequest {
             table: table.clone(),
             key: key.key.to_vec(),
-            parts: Vec::new(),
+            statements: Vec::new(),
             shown: Arc::from([]),
             local,
             serial: terms.consistency,
             now_in_seconds: 0,
             terms,
         };
-        cas::decide(shard, request).await.map_err(|failure| match failure.code {
+        cas::coordinate(shard, request, decision::decide).await.map_err(|failure| match failure.code {
             ErrorCode::WriteTimeout | ErrorCode::CasWriteUnknown => read_timed_out(&terms),
             _ => failure,
         })?;
@@ -129,7 +128,7 @@ pub(crate) async fn finish_rounds(
 }
 
 /// To a reader a round that took too long is a read that did.
-fn read_timed_out(terms: &Terms) -> Failure {
+fn read_timed_out(terms: &AckTerms) -> Failure {
     let detail = Detail::ReadTimeout {
         consistency: terms.consistency,
         received: 0,
@@ -143,7 +142,7 @@ async fn decide(
     shard: &Shard,
     table: &Arc<Table>,
     key: Vec<u8>,
-    parts: Vec<Part>,
+    parts: Vec<ConditionalStatement>,
     shown: Vec<ColumnId>,
     parameters: &QueryParameters<'_>,
     timeout: Duration,
@@ -156,15 +155,28 @@ async fn decide(
         decision::check(shard, table, &parts)?;
     }
     let (local, terms) = terms?;
-    let now_in_seconds = clock::request_second(parameters);
-    let request =
-        Conditional { table: table.clone(), key, parts, shown: shown.clone(), local, serial, now_in_seconds, terms };
-    let decided = cas::decide(shard, request).await?;
+    let now_in_seconds = request_second(parameters);
+    let request = ConditionalRequest {
+        table: table.clone(),
+        key,
+        statements: parts,
+        shown: shown.clone(),
+        local,
+        serial,
+        now_in_seconds,
+        terms,
+    };
+    let decided = cas::coordinate(shard, request, decision::decide).await?;
     Ok(answer(table, &shown, decided))
 }
 
 /// The next statement of a batch, in the partition that those before it name.
-fn next_part(shard: &Shard, modify: &Modify, values: &Values<'_>, key: &mut Option<Vec<u8>>) -> Result<Part, Failure> {
+fn next_part(
+    shard: &Shard,
+    modify: &Modify,
+    values: &Values<'_>,
+    key: &mut Option<Vec<u8>>,
+) -> Result<ConditionalStatement, Failure> {
     let part = part(shard, modify, values)?;
     let found = only_key(shard, &part, Alone::No)?;
     if key.get_or_insert_with(|| found.clone()) != &found {
@@ -175,7 +187,7 @@ fn next_part(shard: &Shard, modify: &Modify, values: &Values<'_>, key: &mut Opti
 }
 
 /// `[applied]`, and the rows that stood against it.
-fn answer(table: &Table, shown: &[ColumnId], decided: Decided) -> Rows {
+fn answer(table: &Table, shown: &[ColumnId], decided: Decision) -> Rows {
     let spec = |name: &str, cql_type: &CqlType| ColumnSpec {
         keyspace: table.keyspace.as_str().into(),
         table: table.name.as_str().into(),
@@ -206,9 +218,9 @@ enum Alone {
 }
 
 /// The one partition that a statement names.
-fn only_key(shard: &Shard, part: &Part, alone: Alone) -> Result<Vec<u8>, Failure> {
+fn only_key(shard: &Shard, part: &ConditionalStatement, alone: Alone) -> Result<Vec<u8>, Failure> {
     let modify = &part.modify;
-    let bound = reading::borrowed(&part.bound);
+    let bound = borrowed(&part.bound);
     let values = Values::in_order(&bound);
     let key = match Keys::of(shard, &modify.table, &modify.keys, &values)? {
         Keys::One(key) => Some(key.into_owned()),
@@ -228,7 +240,7 @@ fn only_key(shard: &Shard, part: &Part, alone: Alone) -> Result<Vec<u8>, Failure
 }
 
 /// Refuses IN for rows and what is wrong with the row that is named, even if no condition is on it.
-fn check_row(shard: &Shard, part: &Part) -> Result<(), Failure> {
+fn check_row(shard: &Shard, part: &ConditionalStatement) -> Result<(), Failure> {
     let modify = &part.modify;
     if modify.clustering.choices.iter().any(is_in) {
         let word = word_of(modify.kind);
@@ -236,7 +248,7 @@ fn check_row(shard: &Shard, part: &Part) -> Result<(), Failure> {
             "IN on the clustering key columns is not supported with conditional {word}"
         )));
     }
-    let bound = reading::borrowed(&part.bound);
+    let bound = borrowed(&part.bound);
     named_row(shard, modify, &Values::in_order(&bound)).map(|_| ())
 }
 
@@ -257,22 +269,22 @@ fn is_in(choice: &Choice) -> bool {
 }
 
 /// A statement with its values, on its own.
-fn part(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<Part, Failure> {
+fn part(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<ConditionalStatement, Failure> {
     let bound = match &modify.json {
-        None => reading::owned(&values.bound),
+        None => owned(&values.bound),
         Some(insert) => {
             let parts = json::values(&modify.table, insert, values)?;
-            reading::owned(&json::bound(values, &parts))
+            owned(&json::bound(values, &parts))
         }
     };
     let mut modify = Modify { json: None, ..modify.clone() };
-    let in_order = reading::borrowed(&bound);
+    let in_order = borrowed(&bound);
     let values = Values::in_order(&in_order);
     let table = modify.table.clone();
     once(shard, &mut modify.keys, table.partition_key(), &values)?;
     once(shard, &mut modify.clustering.choices, table.clustering(), &values)?;
     drop(in_order);
-    Ok(Part { modify, bound })
+    Ok(ConditionalStatement { modify, bound })
 }
 
 /// Puts what functions give in their places: the row that is asked and the one that is changed are the same.

@@ -1,9 +1,9 @@
 //! `c = c + x` of numbers and texts: what is there is known under the promise, so that the sum is a value to be set.
 
 use super::decision::{Asked, Found, comparable_of};
-use crate::Shard;
 use crate::execute::binding::Values;
 use crate::execute::modify::named_row;
+use crate::shard_state::Shard;
 use cql::plan::{ColumnChange, Modify, Operation, Term, Value};
 use model::{ColumnId, CqlType, Failure};
 use std::borrow::Cow;

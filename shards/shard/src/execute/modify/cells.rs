@@ -6,36 +6,23 @@
 //!
 //! Invariants: pieces are sorted as row blobs want them, one per place; what has no collections costs one vector.
 
+use super::MUTATION_BYTES_MAX;
 use super::counter::{amount, negated};
-use super::{MUTATION_BYTES_MAX, When};
-use crate::Shard;
 use crate::execute::binding::Values;
+use crate::messages::data::{ListElement, Lists, WriteTimes};
+use crate::shard_state::Shard;
 use cql::plan::{ColumnChange, Context, Operation, Value};
 use model::counter::{self, change};
 use model::row::{Cell, CellContent, RowBuilder};
 use model::value::{TupleElements, compare, elements};
 use model::{ColumnId, CqlType, Failure, Table, merge};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 /// 2010-01-01 in 100 ns since 1582-10-15: where the times of elements at a list's beginning are mirrored.
 const LIST_REFERENCE_TICKS: i64 = 0x01b2_1dd2_1381_4000 + 1_262_304_000_000 * 10_000;
 
 /// Pieces that take more bytes than a mutation may have: elements of lists have paths of 16.
 const PIECES_MAX: usize = MUTATION_BYTES_MAX / 16;
-
-/// An element of a list.
-#[derive(Clone, Debug)]
-pub(crate) struct Element {
-    /// A timeuuid.
-    pub(super) path: Vec<u8>,
-    pub(super) value: Vec<u8>,
-    /// When it was written, microseconds.
-    pub(super) timestamp: i64,
-}
-
-/// The elements that the lists of a row have now, in their order. Empty for statements that do not read.
-pub(crate) type Lists = BTreeMap<ColumnId, Vec<Element>>;
 
 /// What is written into each row, in the order of row blobs.
 #[derive(Default)]
@@ -81,7 +68,7 @@ fn adds(table: &Table, operation: &Operation) -> bool {
 }
 
 impl Piece<'_> {
-    fn cell(&self, when: When, ttl: i32) -> Cell<'_> {
+    fn cell(&self, when: WriteTimes, ttl: i32) -> Cell<'_> {
         let local_deletion_time = when.now_in_seconds;
         let (timestamp, content) = match &self.what {
             What::Value(value) if ttl > 0 => {
@@ -114,7 +101,7 @@ impl<'a> Cells<'a> {
         operations: &'a [Operation],
         values: &'a Values<'_>,
         lists: &Lists,
-        when: When,
+        when: WriteTimes,
         times: usize,
     ) -> Result<Cells<'a>, Failure> {
         let found = Cells::after(shard, table, operations.iter(), values, lists, when, times);
@@ -134,7 +121,7 @@ impl<'a> Cells<'a> {
         operations: impl Iterator<Item = &'a Operation> + Clone,
         values: &'a Values<'_>,
         lists: &Lists,
-        when: When,
+        when: WriteTimes,
         times: usize,
     ) -> Result<Cells<'a>, Failure> {
         let mut cells = Cells { pieces: Vec::with_capacity(operations.size_hint().0) };
@@ -200,7 +187,7 @@ impl<'a> Cells<'a> {
     }
 
     /// Writes the cells into a row.
-    pub(super) fn write(&self, builder: &mut RowBuilder<'_>, when: When, ttl: i32) {
+    pub(super) fn write(&self, builder: &mut RowBuilder<'_>, when: WriteTimes, ttl: i32) {
         for piece in &self.pieces {
             builder.cell(&piece.cell(when, ttl));
         }
@@ -225,7 +212,7 @@ impl<'a> Cells<'a> {
     /// Brings the pieces into order; of several for one place the one stays that would win by its content.
     fn sort(&mut self) {
         self.pieces.sort_by(|a, b| a.place().cmp(&b.place()));
-        let when = When { timestamp: 1, ranges_deleted_at: 1, now_in_seconds: 0 };
+        let when = WriteTimes { timestamp: 1, ranges_deleted_at: 1, now_in_seconds: 0 };
         self.pieces.dedup_by(|next, kept| {
             let same = next.place() == kept.place();
             if same {
@@ -239,7 +226,7 @@ impl<'a> Cells<'a> {
     }
 
     /// A list as it is after the operations so far, which are seen by those that follow.
-    fn list(&self, column: ColumnId, lists: &Lists, when: When) -> Vec<Element> {
+    fn list(&self, column: ColumnId, lists: &Lists, when: WriteTimes) -> Vec<ListElement> {
         let mut list = lists.get(&column).cloned().unwrap_or_default();
         for piece in self.pieces.iter().filter(|piece| piece.column == column) {
             let cell = piece.cell(when, 0);
@@ -256,7 +243,7 @@ impl<'a> Cells<'a> {
             });
             let wins = there.map_or(cell, |there| merge::reconcile(there, cell));
             if let CellContent::Live(value) = wins.content {
-                list.push(Element { path: path.to_vec(), value: value.to_vec(), timestamp: wins.timestamp });
+                list.push(ListElement { path: path.to_vec(), value: value.to_vec(), timestamp: wins.timestamp });
             }
         }
         list.sort_by(|a, b| compare(&CqlType::Timeuuid, &a.path, &b.path));
@@ -270,7 +257,7 @@ impl<'a> Cells<'a> {
         cql_type: &CqlType,
         operation: &'a Operation,
         values: &'a Values<'_>,
-        list: &[Element],
+        list: &[ListElement],
     ) -> Result<(), Failure> {
         let column = operation.column;
         match &operation.change {
@@ -438,7 +425,7 @@ fn index_of(value: Value<'_>) -> Result<i32, Failure> {
 }
 
 /// The path of a list's element.
-fn at(list: &[Element], index: i32) -> Result<&[u8], Failure> {
+fn at(list: &[ListElement], index: i32) -> Result<&[u8], Failure> {
     let element = usize::try_from(index).ok().and_then(|index| list.get(index));
     element
         .map(|element| element.path.as_slice())

@@ -6,19 +6,21 @@
 mod cells;
 mod counter;
 pub(in crate::execute) mod json;
-pub(crate) mod reading;
+pub(crate) mod list_changes;
 
-use super::batch;
 use super::binding::{Keys, Values};
-use super::prepared::Statement;
 use super::slices::{Bounds, NullBound, RangeEnd};
-use super::timeout_of;
+use super::{batch, timeout_of};
 use crate::coordinator::write::{Routed, write};
-use crate::coordinator::{Terms, timed_out, write_terms};
-use crate::verbs::Request;
+use crate::coordinator::{timed_out, write_terms};
+use crate::messages::Request;
+use crate::messages::data::{ListChange, Lists, WriteTimes};
+use crate::replica;
+use crate::request::{AckTerms, request_second};
+use crate::shard_state::Shard;
+use crate::statements::Statement;
 use crate::virtual_tables::{self, VirtualChange};
-use crate::{Shard, clock, replica};
-use cells::{Cells, Lists};
+use cells::Cells;
 use cql::plan::{Modify, ModifyKind, Term, Value, ttl_of};
 use engine::index::{TooLong, too_long};
 use model::key::KEY_BYTES_MAX;
@@ -26,7 +28,6 @@ use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATIO
 use model::row::{Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
 use model::schema::Layout;
 use model::{Consistency, CqlType, Failure, HashMap, Mutation, MutationBuilder, QueryParameters, Table, TableId};
-use reading::ReadingChange;
 use std::sync::Arc;
 
 /// Runs an INSERT, UPDATE or DELETE.
@@ -45,7 +46,7 @@ pub(crate) async fn modify(
         check_counter_level(parameters.consistency, &modify.table)?;
     }
     let (local, terms) = write_terms(shard, &modify.table, parameters.consistency, timeout)?;
-    let when = When::of(shard, modify.timestamp.as_ref(), values, parameters)?;
+    let when = WriteTimes::of(shard, modify.timestamp.as_ref(), values, parameters)?;
     if modify.reads() {
         return Box::pin(modify_reading(shard, modify, values, local, when, &terms)).await;
     }
@@ -74,11 +75,11 @@ async fn modify_reading(
     modify: &Modify,
     values: &Values<'_>,
     local: bool,
-    when: When,
-    terms: &Terms,
+    when: WriteTimes,
+    terms: &AckTerms,
 ) -> Result<(), Failure> {
     let keys = Keys::of(shard, &modify.table, &modify.keys, values)?;
-    let change = |key| ReadingChange::new(modify, values, key, local, when);
+    let change = |key| ListChange::new(modify, values, key, local, when);
     let change = match &keys {
         Keys::One(key) => change(key),
         // What fails in one partition changes nothing in the others.
@@ -87,7 +88,7 @@ async fn modify_reading(
         }
     };
     let (to, shard) = (shard.route(local, change.key().token), shard.clone());
-    let mut call = Box::pin(async move { shard.call(to, Request::Change(Box::new(change))).await.done() });
+    let mut call = Box::pin(async move { shard.call(to, Request::ChangeLists(Box::new(change))).await.done() });
     match runtime::timeout(terms.timeout, call.as_mut()).await {
         Some(result) => result,
         None => {
@@ -98,25 +99,14 @@ async fn modify_reading(
     }
 }
 
-/// A request's write timestamp and second.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct When {
-    /// Microseconds.
-    pub(crate) timestamp: i64,
-    /// The timestamp of what deletes partitions and ranges: `timestamp`, or just before it in a conditional change.
-    ranges_deleted_at: i64,
-    /// Seconds since 1970.
-    pub(crate) now_in_seconds: i64,
-}
-
-impl When {
+impl WriteTimes {
     /// USING TIMESTAMP, else the request's timestamp, else the server's.
     pub(crate) fn of(
         shard: &Shard,
         using: Option<&Term>,
         values: &Values<'_>,
         parameters: &QueryParameters<'_>,
-    ) -> Result<When, Failure> {
+    ) -> Result<WriteTimes, Failure> {
         let given = match using {
             None => None,
             Some(term) => match values.evaluate(shard, term, &CqlType::Bigint)? {
@@ -137,12 +127,12 @@ impl When {
             (None, Some(timestamp)) => timestamp,
             (None, None) => shard.clock().timestamp(),
         };
-        Ok(When { timestamp, ranges_deleted_at: timestamp, now_in_seconds: clock::request_second(parameters) })
+        Ok(WriteTimes { timestamp, ranges_deleted_at: timestamp, now_in_seconds: request_second(parameters) })
     }
 
     /// Of a conditional change: what it writes wins over the partitions and ranges that it deletes, as in Cassandra.
-    pub(crate) fn of_ballot(timestamp: i64, now_in_seconds: i64) -> When {
-        When { timestamp, ranges_deleted_at: timestamp.saturating_sub(1), now_in_seconds }
+    pub(crate) fn of_ballot(timestamp: i64, now_in_seconds: i64) -> WriteTimes {
+        WriteTimes { timestamp, ranges_deleted_at: timestamp.saturating_sub(1), now_in_seconds }
     }
 
     fn deletion(&self) -> Deletion {
@@ -187,7 +177,7 @@ impl Mutations {
         modify: &Modify,
         values: &Values<'_>,
         local: bool,
-        when: When,
+        when: WriteTimes,
     ) -> Result<(), Failure> {
         if let Some(json) = &modify.json {
             let parts = json::values(&modify.table, json, values)?;
@@ -202,7 +192,7 @@ impl Mutations {
         modify: &Modify,
         values: &Values<'_>,
         local: bool,
-        when: When,
+        when: WriteTimes,
     ) -> Result<(), Failure> {
         let table = &*modify.table;
         let keys = Keys::of(shard, table, &modify.keys, values)?;
@@ -370,7 +360,7 @@ impl<'a> Change<'a> {
         shard: &Shard,
         modify: &'a Modify,
         values: &'a Values<'_>,
-        when: When,
+        when: WriteTimes,
         has_keys: bool,
     ) -> Result<Change<'a>, Failure> {
         let table = &*modify.table;
@@ -452,7 +442,7 @@ impl<'a> Change<'a> {
         rows + self.statics.room()
     }
 
-    fn apply(&self, group: &mut Group, table: &Table, kind: ModifyKind, when: When) {
+    fn apply(&self, group: &mut Group, table: &Table, kind: ModifyKind, when: WriteTimes) {
         if !self.statics.is_empty() {
             group.table(table.id).static_row(|out| {
                 self.statics.write(&mut RowBuilder::new(out, None, Deletion::LIVE), when, self.ttl);

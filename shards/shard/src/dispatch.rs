@@ -1,0 +1,118 @@
+//! Messages in, and the functions that serve them.
+//!
+//! What needs no wait (a read of one partition from memory) is served in the receiving task; the rest in a task of its own.
+//! Everything that a message may ask for is below this module; what asks this core itself comes through
+//! [`Shard::call`], which reaches [`serve`] by the handlers of `shard_state`.
+
+use crate::coordinator::cas;
+use crate::definitions::{adopt, define};
+use crate::execute::conditional::decision;
+use crate::execute::modify::list_changes;
+use crate::messages::{Message, Reply, Request};
+use crate::operations::{metrics_gathering, splits, table_verbs};
+use crate::planning::prepared;
+use crate::replica::{self, counters, list_reads};
+use crate::shard_state::{Handlers, Shard};
+use crate::virtual_tables;
+use engine::Step;
+use runtime::ShardId;
+
+/// What a shard is plugged together with at its start.
+pub(crate) const HANDLERS: Handlers = Handlers {
+    serve: |shard, request| Box::pin(serve(shard, request)),
+    read_virtual: |shard, table, request| Box::pin(virtual_tables::read(shard, table, request)),
+};
+
+/// Takes messages of other cores. What they lead to lies in the caches of those cores or in none: all of it is asked for
+/// before any of it is looked at, so that the waits are one.
+pub(crate) fn receive_all(shard: &Shard, messages: &mut Vec<(ShardId, Message)>) {
+    messages.iter().for_each(|(_, message)| message.prefetch());
+    for step in [Step::Way, Step::Partition] {
+        messages.iter().filter_map(|(_, message)| message.partition()).for_each(|(table, token)| {
+            shard.store().prefetch(table, token, step);
+        });
+    }
+    messages.drain(..).for_each(|(from, message)| receive(shard, from, message));
+}
+
+/// Takes a message of another core.
+fn receive(shard: &Shard, from: ShardId, message: Message) {
+    match message {
+        Message::Reply { id, reply } => shard.mailbox().complete(id, reply),
+        Message::Request { id, request } => receive_request(shard, from, id, request),
+        Message::Start(_) => {}
+    }
+}
+
+/// Takes a request of core `from`: answers it now or spawns a task that will.
+fn receive_request(shard: &Shard, from: ShardId, id: u64, request: Request) {
+    let request = match request {
+        Request::Read(mut call) => {
+            match replica::timed_read_now(shard, &call.request, std::mem::take(&mut call.room)) {
+                Some(result) => {
+                    call.result = Some(result);
+                    return shard.mailbox().answer(from, id, Reply::Read(call));
+                }
+                None => Request::Read(call),
+            }
+        }
+        request => request,
+    };
+    let shard = shard.clone();
+    runtime::spawn(async move {
+        let reply = serve(&shard, request).await;
+        shard.mailbox().answer(from, id, reply);
+    });
+}
+
+/// Serves a request on this core.
+async fn serve(shard: &Shard, request: Request) -> Reply {
+    match request {
+        Request::Mutate { mutation, system } => Reply::Done(replica::mutate(shard, mutation, system).await),
+        Request::MutateCounters(mutation) => Reply::Done(Box::pin(counters::apply(shard, mutation)).await),
+        Request::ChangeLists(change) => Reply::Done(Box::pin(list_changes::apply(shard, &change)).await),
+        Request::Decide(request) => Reply::Decided(Box::pin(cas::at_owner(shard, *request, decision::decide)).await),
+        Request::Lock(lock) => Reply::Locked(Box::pin(list_reads::lock(shard, &lock)).await),
+        Request::Unlock(ticket) => {
+            shard.partition_locks().release(ticket);
+            Reply::Done(Ok(()))
+        }
+        Request::Read(mut call) => {
+            call.result = Some(replica::read_waiting(shard, &call.request).await);
+            Reply::Read(call)
+        }
+        // Boxed: these call other cores, and through `call` this function again.
+        Request::Define(statement) => Reply::Defined(Box::pin(define::define(shard, *statement)).await),
+        Request::Truncate(table) => Reply::Done(Box::pin(define::truncate(shard, table)).await),
+        Request::TruncateShard(table) => {
+            shard.truncations().note(table, shard.clock().timestamp());
+            let result = shard.store().truncate(table).await;
+            Reply::Truncated(result.map_err(|error| replica::failure(&shard.schema(), None, error)))
+        }
+        Request::ReleaseLog(table) => {
+            let result = shard.store().release(table).await;
+            Reply::Done(result.map_err(|error| replica::failure(&shard.schema(), Some(table), error)))
+        }
+        Request::AdoptTables(schema) => {
+            adopt::adopt_tables(shard, &schema);
+            Reply::Done(Ok(()))
+        }
+        Request::SwitchSchema { schema, change, dropped, timestamp } => {
+            shard.clock().raise(timestamp);
+            Reply::Done(adopt::switch_schema(shard, schema, change, &dropped).await)
+        }
+        Request::InstallPrepared { id, keyspace, text } => {
+            Reply::Done(Box::pin(prepared::install(shard, id, keyspace, text)).await)
+        }
+        Request::FindPrepared(id) => Reply::Prepared(Box::pin(prepared::find_at_home(shard, id)).await),
+        Request::Metrics(request) => metrics_gathering::answer(shard, request),
+        Request::Table(verb) => Reply::Table(Box::pin(table_verbs::run(shard, *verb)).await),
+        Request::Split(request) => Reply::Split(Box::pin(splits::take_part(shard, *request)).await),
+        Request::Traced { began, request } => {
+            let served = Box::pin(serve(shard, *request));
+            let (reply, events) = shard.traced_for_peer(began, served).await;
+            Reply::Traced { reply: Box::new(reply), events }
+        }
+        Request::Barrier(step) => Reply::Done(shard.barrier().arrive(step).await),
+    }
+}

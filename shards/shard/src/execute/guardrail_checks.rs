@@ -1,0 +1,346 @@
+//! Guardrails of reads and writes: asked before a statement is run, with its values.
+//!
+//! Invariants: without guardrails nothing here is called; tables of the system are exempt.
+
+use super::binding::{Keys, Values};
+use super::modify::json;
+use crate::shard_state::Shard;
+use cql::guardrails::{Guardrails, ensure};
+use cql::plan::{
+    Batch, Choice, ClusteringRestriction, ColumnChange, Modify, Operation, PartitionRestriction, Plan, Prepared,
+    Select, Term, Value,
+};
+use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
+use model::value::{self, Bound};
+use model::{Consistency, CqlType, Failure, QueryParameters, Table};
+
+/// What a cell takes besides its path and value, as Cassandra counts: timestamp, time to live, local deletion time.
+const CELL_BYTES: u64 = 20;
+
+/// What is told of a statement.
+///
+/// # Errors
+/// A guardrail refuses it.
+pub(super) fn check(
+    shard: &Shard,
+    guardrails: &Guardrails,
+    prepared: &Prepared,
+    values: &Values<'_>,
+    parameters: &QueryParameters<'_>,
+) -> Result<Vec<String>, Failure> {
+    let mut told = Vec::new();
+    match &prepared.plan {
+        Plan::Select(plan) => {
+            let asking = Asking { shard, guardrails, values };
+            if !is_exempt(&plan.table) {
+                asking.select(plan, parameters, &mut told)?;
+            }
+            // Of whatever table, as in Cassandra.
+            asking.page(&plan.table.name, parameters, &mut told)?;
+        }
+        Plan::Modify(plan) => write(shard, guardrails, plan, values, parameters, &mut told)?,
+        Plan::Batch(Batch { statements, .. }) => {
+            for modify in statements {
+                write(shard, guardrails, modify, values, parameters, &mut told)?;
+            }
+        }
+        Plan::Truncate(table) if !is_exempt(table) => {
+            ensure(
+                guardrails.drop_truncate_table,
+                "drop_truncate_table_enabled",
+                "DROP and TRUNCATE TABLE functionality",
+            )?;
+        }
+        Plan::Truncate(_) | Plan::Use(_) | Plan::Define(_) | Plan::Describe(_) => {}
+    }
+    Ok(told)
+}
+
+/// What is told of one change.
+///
+/// # Errors
+/// A guardrail refuses it.
+pub(super) fn write(
+    shard: &Shard,
+    guardrails: &Guardrails,
+    modify: &Modify,
+    values: &Values<'_>,
+    parameters: &QueryParameters<'_>,
+    told: &mut Vec<String>,
+) -> Result<(), Failure> {
+    if is_exempt(&modify.table) {
+        return Ok(());
+    }
+    if let Some(insert) = &modify.json {
+        let parts = json::values(&modify.table, insert, values)?;
+        let bound = json::bound(values, &parts);
+        return Asking { shard, guardrails, values: &Values::in_order(&bound) }.modify(modify, parameters, told);
+    }
+    Asking { shard, guardrails, values }.modify(modify, parameters, told)
+}
+
+fn is_exempt(table: &Table) -> bool {
+    let keyspace = table.keyspace.as_str();
+    SYSTEM_KEYSPACES.contains(&keyspace) || VIRTUAL_KEYSPACES.contains(&keyspace)
+}
+
+/// A warning that was not given yet.
+fn push(told: &mut Vec<String>, text: impl IntoIterator<Item = String>) {
+    for text in text {
+        if !told.contains(&text) {
+            told.push(text);
+        }
+    }
+}
+
+struct Asking<'a, 'v> {
+    shard: &'a Shard,
+    guardrails: &'a Guardrails,
+    values: &'a Values<'v>,
+}
+
+impl Asking<'_, '_> {
+    fn select(&self, select: &Select, parameters: &QueryParameters<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
+        let guardrails = self.guardrails;
+        ensure_level(guardrails, true, &[parameters.consistency], told)?;
+        let table = &select.table.name;
+        if let PartitionRestriction::Keys(choices) = &select.partitions {
+            let keys = Keys::unchecked(self.shard, &select.table, choices, self.values)?.iter().count() as u64;
+            if keys > 1 {
+                push(
+                    told,
+                    guardrails.partition_keys_in_select.check(
+                        "partition_keys_in_select",
+                        keys,
+                        |limit| {
+                            format!(
+                                "Query with partition keys in IN clause on table {table}, with number of partition keys \
+                                 {keys} exceeds warning threshold of {limit}."
+                            )
+                        },
+                        |limit| {
+                            format!(
+                                "Aborting query with partition keys in IN clause on table {table}, number of partition \
+                                 keys {keys} exceeds fail threshold of {limit}."
+                            )
+                        },
+                    )?,
+                );
+            }
+            self.product(choices, "partition", told)?;
+        }
+        self.rows(&select.clustering, told)
+    }
+
+    fn page(&self, table: &str, parameters: &QueryParameters<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
+        if let Some(rows) = parameters.page_size.and_then(|rows| u64::try_from(rows).ok()) {
+            push(
+                told,
+                self.guardrails.page_size.check(
+                    "page_size",
+                    rows,
+                    |limit| {
+                        format!("Query for table {table} with page size {rows} exceeds warning threshold of {limit}.")
+                    },
+                    |limit| {
+                        format!("Aborting query for table {table}, page size {rows} exceeds fail threshold of {limit}.")
+                    },
+                )?,
+            );
+        }
+        Ok(())
+    }
+
+    fn modify(&self, modify: &Modify, parameters: &QueryParameters<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
+        let mut levels = vec![parameters.consistency];
+        if modify.is_conditional() {
+            levels.push(parameters.serial_consistency.unwrap_or(Consistency::Serial));
+        }
+        ensure_level(self.guardrails, false, &levels, told)?;
+        // As in Cassandra, conditional changes go on.
+        if !modify.is_conditional() {
+            push(told, self.shard.disk_usage().check()?);
+        }
+        self.timestamp(modify, parameters, told)?;
+        self.product(&modify.keys, "partition", told)?;
+        self.rows(&modify.clustering, told)?;
+        modify
+            .statics
+            .iter()
+            .chain(&modify.operations)
+            .try_for_each(|operation| self.operation(modify, operation, told))
+    }
+
+    /// The timestamp of a change, if somebody gave one: its own, or the request's.
+    fn timestamp(
+        &self,
+        modify: &Modify,
+        parameters: &QueryParameters<'_>,
+        told: &mut Vec<String>,
+    ) -> Result<(), Failure> {
+        let own = match &modify.timestamp {
+            Some(term) => match self.values.evaluate(self.shard, term, &CqlType::Bigint)? {
+                Value::Bytes(bytes) => <[u8; 8]>::try_from(&*bytes).ok().map(i64::from_be_bytes),
+                Value::Null | Value::Unset => None,
+            },
+            None => None,
+        };
+        let Some(timestamp) = own.or(parameters.timestamp) else { return Ok(()) };
+        let now = runtime::wall_micros();
+        push(told, self.guardrails.check_timestamp(&modify.table.name, timestamp, now)?);
+        Ok(())
+    }
+
+    /// How many values the choices of clustering columns make.
+    fn rows(&self, clustering: &ClusteringRestriction, told: &mut Vec<String>) -> Result<(), Failure> {
+        self.product(&clustering.choices, "clustering", told)
+    }
+
+    fn product(&self, choices: &[Choice], kind: &str, told: &mut Vec<String>) -> Result<(), Failure> {
+        let count = choices.iter().fold(1u64, |count, choice| count.saturating_mul(self.count(choice)));
+        if count <= 1 {
+            return Ok(());
+        }
+        let warning = self.guardrails.in_select_cartesian_product.check(
+            "in_select_cartesian_product",
+            count,
+            |limit| {
+                format!(
+                    "The cartesian product of the IN restrictions on {kind} key produces {count} values, this exceeds \
+                     warning threshold of {limit}."
+                )
+            },
+            |limit| {
+                format!(
+                    "Aborting query because the cartesian product of the IN restrictions on {kind} key produces {count} \
+                     values, this exceeds fail threshold of {limit}."
+                )
+            },
+        )?;
+        push(told, warning);
+        Ok(())
+    }
+
+    fn count(&self, choice: &Choice) -> u64 {
+        match choice {
+            Choice::One(_) => 1,
+            Choice::Many(terms) => terms.len() as u64,
+            Choice::Tuples { tuples, .. } => tuples.len() as u64,
+            Choice::Marker(marker) | Choice::TuplesMarker { marker, .. } => {
+                match self.values.bound.get(usize::from(*marker)) {
+                    Some(Bound::Bytes(list)) => value::elements(list, false).count() as u64,
+                    Some(Bound::Null | Bound::Unset) | None => 1,
+                }
+            }
+        }
+    }
+
+    fn operation(&self, modify: &Modify, operation: &Operation, told: &mut Vec<String>) -> Result<(), Failure> {
+        let Some(column) = modify.table.column_by_id(operation.column) else { return Ok(()) };
+        let (name, cql_type) = (column.name.as_str(), &column.cql_type);
+        let lists = |what: &str| {
+            ensure(
+                self.guardrails.read_before_write_list_operations,
+                "read_before_write_list_operations",
+                &format!("{what} requiring read before write"),
+            )
+        };
+        let part = |of_key: bool| match cql_type {
+            CqlType::Map { key, value, .. } => if of_key { key } else { value }.as_ref().clone(),
+            CqlType::List { element, .. } | CqlType::Set { element, .. } => element.as_ref().clone(),
+            other => other.clone(),
+        };
+        match &operation.change {
+            ColumnChange::Set(term) | ColumnChange::Add(term)
+                if cql_type.is_collection() && cql_type.is_multicell() =>
+            {
+                self.collection(name, cql_type, term, told)
+            }
+            ColumnChange::Set(term) | ColumnChange::Add(term) => self.value(name, cql_type, term, told),
+            ColumnChange::SetEntry { key, value } => {
+                self.value(name, &part(true), key, told)?;
+                self.value(name, &part(false), value, told)
+            }
+            ColumnChange::SetIndex { value, .. } => {
+                lists("Setting of list items by index")?;
+                self.value(name, &part(false), value, told)
+            }
+            ColumnChange::DeleteIndex(_) => lists("Removal of list items by index"),
+            ColumnChange::RemoveValues(_) => lists("Removal of list items"),
+            ColumnChange::SetField(field, term) => match cql_type {
+                CqlType::User { definition, .. } => match definition.fields.get(usize::from(*field)) {
+                    Some((_, cql_type)) => self.value(name, cql_type, term, told),
+                    None => Ok(()),
+                },
+                _ => Ok(()),
+            },
+            // The path of a cell counts, also of one that is deleted.
+            ColumnChange::DeleteEntry(key) => self.value(name, &part(true), key, told),
+            ColumnChange::Remove(keys) => {
+                let of = CqlType::Set { element: Box::new(part(true)), frozen: false };
+                match self.values.evaluate(self.shard, keys, &of)? {
+                    Value::Bytes(bytes) => {
+                        value::elements(&bytes, false).try_for_each(|key| self.size(name, key.len() as u64, told))
+                    }
+                    Value::Null | Value::Unset => Ok(()),
+                }
+            }
+            ColumnChange::Delete
+            | ColumnChange::Prepend(_)
+            | ColumnChange::DeleteField(_)
+            | ColumnChange::Increase { .. }
+            | ColumnChange::Increment(_)
+            | ColumnChange::Decrement(_) => Ok(()),
+        }
+    }
+
+    fn value(&self, name: &str, cql_type: &CqlType, term: &Term, told: &mut Vec<String>) -> Result<(), Failure> {
+        match self.values.evaluate(self.shard, term, cql_type)? {
+            Value::Bytes(bytes) => self.size(name, bytes.len() as u64, told),
+            Value::Null | Value::Unset => Ok(()),
+        }
+    }
+
+    fn size(&self, name: &str, size: u64, told: &mut Vec<String>) -> Result<(), Failure> {
+        let what = format!("Value of column '{name}' has size {size}");
+        push(told, self.guardrails.column_value_size.check_size("column_value_size", size, what)?);
+        Ok(())
+    }
+
+    /// A collection whose elements become cells.
+    fn collection(&self, name: &str, cql_type: &CqlType, term: &Term, told: &mut Vec<String>) -> Result<(), Failure> {
+        let Value::Bytes(bytes) = self.values.evaluate(self.shard, term, cql_type)? else { return Ok(()) };
+        let is_map = matches!(cql_type, CqlType::Map { .. });
+        let path_bytes = if matches!(cql_type, CqlType::List { .. }) { 16 } else { 0 };
+        let (mut parts, mut size) = (0, 0);
+        for part in value::elements(&bytes, is_map) {
+            parts += 1;
+            size += part.len() as u64;
+        }
+        let items = if is_map { parts / 2 } else { parts };
+        let counted = format!("Detected collection {name} with {items} items");
+        let warning = self.guardrails.items_per_collection.check_size("items_per_collection", items, counted)?;
+        push(told, warning);
+        for part in value::elements(&bytes, is_map) {
+            self.size(name, part.len() as u64, told)?;
+        }
+        let size = size + items * (CELL_BYTES + path_bytes);
+        let what = format!("Detected collection {name} of size {size}");
+        push(told, self.guardrails.collection_size.check_size("collection_size", size, what)?);
+        Ok(())
+    }
+}
+
+fn ensure_level(
+    guardrails: &Guardrails,
+    reads: bool,
+    levels: &[Consistency],
+    told: &mut Vec<String>,
+) -> Result<(), Failure> {
+    let (values, name, what) = match reads {
+        true => (&guardrails.read_consistency_levels, "read_consistency_levels", "read consistency levels"),
+        false => (&guardrails.write_consistency_levels, "write_consistency_levels", "write consistency levels"),
+    };
+    push(told, values.check(name, what, levels, |level| level.name().to_owned())?);
+    Ok(())
+}

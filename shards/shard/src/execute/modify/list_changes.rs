@@ -1,0 +1,128 @@
+//! Changes that depend on what is there: elements of lists by index or by value.
+//!
+//! They run under the lock of their partition: read, build the mutation, write, let go. So two of them never see the same
+//! list; writes that do not read take no lock and do not wait. One that stands alone runs on the core that owns the
+//! partition; for those of a batch see `execute::batch_reading`.
+
+use super::cells::Cells;
+use super::{Change, Mutations, Rows, ttl};
+use crate::execute::binding::Values;
+use crate::messages::data::{ListChange, ListRead, Lists, ListsByRow, WriteTimes, borrowed, owned};
+use crate::replica::{self, list_reads};
+use crate::shard_state::Shard;
+use cql::plan::{Modify, Operation};
+use model::mutation::Clustering;
+use model::row::{Deletion, RowBuilder};
+use model::value::Bound;
+use model::{ColumnId, DecoratedKey, Failure, Table};
+use std::sync::Arc;
+
+impl ListChange {
+    /// The part of `key`.
+    pub(crate) fn new(modify: &Modify, values: &Values<'_>, key: &[u8], local: bool, when: WriteTimes) -> ListChange {
+        ListChange { modify: modify.clone(), bound: owned(&values.bound), key: key.to_vec(), local, when }
+    }
+
+    fn bound(&self) -> Vec<Bound<'_>> {
+        borrowed(&self.bound)
+    }
+
+    /// The table changed.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.modify.table
+    }
+
+    /// The partition changed.
+    pub(crate) fn key(&self) -> DecoratedKey {
+        DecoratedKey::new(&self.key)
+    }
+
+    /// Whether the table lives on shard 0.
+    pub(crate) fn local(&self) -> bool {
+        self.local
+    }
+
+    /// What must be read before [`ListChange::build`].
+    pub(crate) fn reads(&self, shard: &Shard) -> Result<Vec<ListRead>, Failure> {
+        let modify = &self.modify;
+        let columns = |operations: &[Operation]| -> Vec<ColumnId> {
+            operations.iter().filter(|one| one.reads()).map(|one| one.column).collect()
+        };
+        let now_in_seconds = self.when.now_in_seconds;
+        let read =
+            |row, columns| ListRead { table: modify.table.clone(), key: self.key(), row, columns, now_in_seconds };
+        let mut reads = Vec::new();
+        let statics = columns(&modify.statics);
+        if !statics.is_empty() {
+            reads.push(read(None, statics));
+        }
+        let regulars = columns(&modify.operations);
+        if modify.rows && !regulars.is_empty() {
+            let bound = self.bound();
+            if let Rows::These(rows) = Change::rows(shard, modify, &Values::in_order(&bound))? {
+                reads.extend(rows.into_iter().map(|row| read(Some(row), regulars.clone())));
+            }
+        }
+        Ok(reads)
+    }
+
+    /// Adds what the change writes, given the lists that it wanted.
+    pub(crate) fn build(&self, shard: &Shard, found: &ListsByRow, mutations: &mut Mutations) -> Result<(), Failure> {
+        let ListChange { modify, key, local, when, .. } = self;
+        let table = &modify.table;
+        let bound = self.bound();
+        let values = Values::in_order(&bound);
+        let none = Lists::new();
+        let lists = |row: Option<&Vec<u8>>| found.get(&(table.id, key.clone(), row.cloned())).unwrap_or(&none);
+        let group = mutations.group(table, key, *local, 0);
+        let rows = if modify.rows { Change::rows(shard, modify, &values)? } else { Rows::None };
+        if rows.names_none() {
+            return Ok(());
+        }
+        rows.refuse_columns_of_ranges(false)?;
+        let ttl = ttl(shard, modify, &values)?;
+        // As in Cassandra what is wrong with a row shows before what is wrong with the static row, which is changed after it,
+        // and that before the next row's.
+        let mut changed = Vec::new();
+        let mut statics = None;
+        let of_statics = || Cells::of(shard, table, &modify.statics, &values, lists(None), *when, rows.static_times());
+        if let Rows::These(rows) = &rows {
+            for row in rows {
+                let cells = Cells::of(shard, table, &modify.operations, &values, lists(Some(row)), *when, 1)?;
+                changed.push((row, cells));
+                if statics.is_none() {
+                    statics = Some(of_statics()?);
+                }
+            }
+        }
+        let statics = match statics {
+            Some(statics) => statics,
+            None => of_statics()?,
+        };
+        if !statics.is_empty() {
+            group.table(table.id).static_row(|out| {
+                statics.write(&mut RowBuilder::new(out, None, Deletion::LIVE), *when, ttl);
+            });
+        }
+        for (row, cells) in changed.iter().filter(|(_, cells)| !cells.is_empty()) {
+            group.table(table.id).row(Clustering(row), |out| {
+                cells.write(&mut RowBuilder::new(out, None, Deletion::LIVE), *when, ttl);
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Runs a change on the core that owns its partition.
+pub(crate) async fn apply(shard: &Shard, change: &ListChange) -> Result<(), Failure> {
+    let table = change.table().id;
+    let failed = |error| replica::failure(&shard.schema(), Some(table), error);
+    let _guard = shard.store().lock(table, &change.key()).await.map_err(failed)?;
+    let found = list_reads::read(shard, &change.reads(shard)?).await?;
+    let mut mutations = Mutations::default();
+    change.build(shard, &found, &mut mutations)?;
+    for routed in mutations.finish()? {
+        replica::mutate(shard, routed.mutation, false).await?;
+    }
+    Ok(())
+}

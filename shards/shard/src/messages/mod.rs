@@ -1,0 +1,255 @@
+//! Messages between cores: requests and their replies.
+//!
+//! Each family has a file with the payloads of its requests: [`data`] (reads and writes), [`schema`], [`admin`] (metrics and
+//! what operators ask) and [`start`] (steps of starting together, which are no requests).
+//!
+//! `mailbox` carries messages, `dispatch` serves requests. What a payload means to CQL is known in `execute` only.
+
+pub(crate) mod admin;
+pub(crate) mod data;
+pub(crate) mod schema;
+pub(crate) mod start;
+
+use crate::ports::SchemaChange;
+use crate::query_trace::Events;
+use admin::{MetricsReply, MetricsRequest, SplitRequest, TableAnswer, TableVerb};
+use cql::plan::Define;
+use data::{ConditionalRequest, Decision, ListChange, LockRequest, LockedPartition, ReadCall, ReadReply};
+use engine::store::LogPosition;
+use model::query::Partitions;
+use model::{Failure, Mutation, Schema, TableId, Token};
+use runtime::Instant;
+use schema::{Defined, PreparedText};
+use start::StartStep;
+use std::sync::Arc;
+
+/// What travels through the mesh.
+#[derive(Debug)]
+pub enum Message {
+    /// A call; its reply carries the same id.
+    Request {
+        /// The caller's slot.
+        id: u64,
+        /// What is asked.
+        request: Request,
+    },
+    /// The answer to a call.
+    Reply {
+        /// The caller's slot.
+        id: u64,
+        /// The answer.
+        reply: Reply,
+    },
+    /// A step of starting together.
+    Start(Start),
+}
+
+/// See [`Message::Start`].
+#[derive(Debug)]
+pub struct Start(pub(crate) Box<StartStep>);
+
+impl Message {
+    /// Begins to bring near what the sender's core wrote.
+    pub(crate) fn prefetch(&self) {
+        if let Message::Request { request: Request::Read(call), .. } | Message::Reply { reply: Reply::Read(call), .. } =
+            self
+        {
+            runtime::prefetch(std::slice::from_ref(&**call));
+        }
+    }
+
+    /// The partition that is to be read or written, if it is one.
+    pub(crate) fn partition(&self) -> Option<(TableId, Token)> {
+        let Message::Request { request, .. } = self else { return None };
+        match request {
+            Request::Read(call) => match &call.request.command.partitions {
+                Partitions::Key(key) => Some((call.request.command.table, key.token)),
+                Partitions::Range(_) => None,
+            },
+            Request::Mutate { mutation, .. } => Some((mutation.updates().next()?.table, mutation.token())),
+            _ => None,
+        }
+    }
+}
+
+/// What one core asks of another.
+#[derive(Debug)]
+pub enum Request {
+    /// Apply a mutation that the receiver owns.
+    Mutate {
+        /// The change.
+        mutation: Mutation,
+        /// Whether it belongs to a system keyspace and may exceed the memtable budget.
+        system: bool,
+    },
+    /// Apply a mutation of a counter table that the receiver owns; it has amounts in the place of counters.
+    MutateCounters(Mutation),
+    /// Change elements of lists in a partition that the receiver owns, depending on what is there.
+    ChangeLists(Box<ListChange>),
+    /// Decide a conditional change of a partition that the receiver owns.
+    Decide(Box<ConditionalRequest>),
+    /// Lock a partition that the receiver owns until [`Request::Unlock`], and read lists of it.
+    Lock(Box<LockRequest>),
+    /// Give up the lock with this ticket.
+    Unlock(u64),
+    /// Read what the receiver owns.
+    Read(Box<ReadCall>),
+    /// Run a DDL statement. To shard 0.
+    Define(Box<Define>),
+    /// Truncate a table on all shards. To shard 0.
+    Truncate(TableId),
+    /// Empty this shard's part of a table and answer the log position of the cut.
+    TruncateShard(TableId),
+    /// Give up the log segments that only a truncated or dropped table needed; its cut is durable.
+    ReleaseLog(TableId),
+    /// Let the store know the altered tables of a schema that will be served soon.
+    AdoptTables(Arc<Schema>),
+    /// Serve this schema from now on; `dropped` tables are forgotten.
+    SwitchSchema {
+        /// The new schema.
+        schema: Arc<Schema>,
+        /// What changed; `None` at start.
+        change: Option<SchemaChange>,
+        /// Tables that are gone.
+        dropped: Vec<TableId>,
+        /// The change's timestamp, microseconds: what is written from now on is later.
+        timestamp: i64,
+    },
+    /// Install a prepared statement.
+    InstallPrepared {
+        /// Its id.
+        id: [u8; 16],
+        /// The keyspace it was prepared in.
+        keyspace: Option<Arc<str>>,
+        /// Its text.
+        text: Arc<str>,
+    },
+    /// Find the text of a prepared statement. To the id's home shard.
+    FindPrepared([u8; 16]),
+    /// Answer metrics of this core.
+    Metrics(MetricsRequest),
+    /// Run an operator's request on this core's part of a table.
+    Table(Box<TableVerb>),
+    /// Take part in splitting a foreign SSTable.
+    Split(Box<SplitRequest>),
+    /// Any other request, on behalf of a client's request that is traced.
+    Traced {
+        /// When the client's request began.
+        began: Instant,
+        /// What is asked.
+        request: Box<Request>,
+    },
+    /// Answer when every shard has asked for the same step of stopping together. To shard 0.
+    Barrier(&'static str),
+}
+
+/// The answer to a [`Request`].
+#[derive(Debug)]
+pub enum Reply {
+    /// To requests that give nothing back.
+    Done(Result<(), Failure>),
+    /// To [`Request::Decide`].
+    Decided(Result<Decision, Failure>),
+    /// To [`Request::Lock`].
+    Locked(Result<LockedPartition, Failure>),
+    /// To [`Request::Read`].
+    Read(Box<ReadCall>),
+    /// To [`Request::Define`].
+    Defined(Result<Defined, Failure>),
+    /// To [`Request::TruncateShard`].
+    Truncated(Result<LogPosition, Failure>),
+    /// To [`Request::FindPrepared`]; `None`: there is no such statement.
+    Prepared(Option<PreparedText>),
+    /// To [`Request::Metrics`].
+    Metrics(MetricsReply),
+    /// To [`Request::Table`].
+    Table(Result<TableAnswer, Failure>),
+    /// To [`Request::Split`]: a position in the log, if one was asked for.
+    Split(Result<Option<LogPosition>, Failure>),
+    /// To [`Request::Traced`].
+    Traced {
+        /// Its reply.
+        reply: Box<Reply>,
+        /// What was done.
+        events: Events,
+    },
+}
+
+/// The failure of a call that was answered with a reply of another kind: a defect of this program.
+pub(crate) fn unexpected() -> Failure {
+    Failure::server("another core gave an answer of another kind").unknown()
+}
+
+impl Reply {
+    /// The result of a request that gives nothing back.
+    pub(crate) fn done(self) -> Result<(), Failure> {
+        match self {
+            Reply::Done(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::Decide`].
+    pub(crate) fn decided(self) -> Result<Decision, Failure> {
+        match self {
+            Reply::Decided(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::Lock`].
+    pub(crate) fn locked(self) -> Result<LockedPartition, Failure> {
+        match self {
+            Reply::Locked(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::Read`].
+    pub(crate) fn read(self) -> Result<ReadReply, Failure> {
+        match self {
+            Reply::Read(call) => call.result.unwrap_or_else(|| Err(unexpected())),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::Define`].
+    pub(crate) fn defined(self) -> Result<Defined, Failure> {
+        match self {
+            Reply::Defined(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::TruncateShard`].
+    pub(crate) fn truncated(self) -> Result<LogPosition, Failure> {
+        match self {
+            Reply::Truncated(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::Metrics`].
+    pub(crate) fn metrics(self) -> Result<MetricsReply, Failure> {
+        match self {
+            Reply::Metrics(reply) => Ok(reply),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::Table`].
+    pub(crate) fn table(self) -> Result<TableAnswer, Failure> {
+        match self {
+            Reply::Table(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::Split`].
+    pub(crate) fn split(self) -> Result<Option<LogPosition>, Failure> {
+        match self {
+            Reply::Split(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The metrics of a shard as a whole: put together when they are asked for, on the shard that they are about.
+
+use super::operations::{Latency, Operation};
+use crate::ports::{Activity, Served};
+use engine::CacheFigures;
+use runtime::metrics::{ClassFigures, DiskFigures};
+use std::time::Duration;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct ShardMetrics {
+    /// How long operations take, by class.
+    pub latencies: Vec<(Operation, Latency)>,
+    /// What the classes of tasks did and wait for.
+    pub classes: Vec<ClassFigures>,
+    /// Operations on files.
+    pub disk: Vec<DiskFigures>,
+    /// CPU time of the shard's thread, and the time it waited for a CPU; `None` where nobody tells.
+    pub cpu: Option<(Duration, Duration)>,
+    /// The cache of blocks of SSTables.
+    pub cache: CacheFigures,
+    /// Bytes in memtables of user tables, and the budget.
+    pub memtables: (u64, u64),
+    /// What clients asked.
+    pub served: Served,
+    /// Compactions.
+    pub compactions: Activity,
+    /// Flushes.
+    pub flushes: Activity,
+    /// Changes of the schema; those of all shards are shard 0's.
+    pub definitions: Activity,
+    /// Messages that each other core has not taken yet.
+    pub messages_waiting: Vec<u64>,
+    /// Calls that wait for another core's answer.
+    pub calls_waiting: u64,
+    /// Calls of other cores since the start.
+    pub calls: u64,
+    /// Statements that were run prepared, and others.
+    pub statements: (u64, u64),
+}

@@ -1,0 +1,98 @@
+//! `system.compaction_history`: what compactions of all cores have done, kept for a week on shard 0.
+//!
+//! Each core takes the records of its store and sends them to shard 0 as writes of the table. Invariants: compactions of
+//! the history itself are not kept, as in Cassandra: each would bring the next; a record that cannot be written is lost.
+
+use crate::messages::Request;
+use crate::schema::cells::{self, RowReader, RowWriter, StoredRow, frozen_text_map};
+use crate::schema::rows::system_table;
+use crate::shard_state::Shard;
+use engine::compaction::Compacted;
+use model::{Failure, MutationBuilder, Schema, Table};
+use runtime::ShardId;
+use std::collections::BTreeMap;
+
+const KEYSPACE: &str = "system";
+const TABLE: &str = "compaction_history";
+/// How long a record is kept, seconds.
+const TTL_SECONDS: i32 = 7 * 86_400;
+
+/// Keeps the records of this core's compactions for as long as its store is open.
+pub(crate) async fn keep(shard: Shard) {
+    loop {
+        let records = shard.store().compacted().await;
+        if records.is_empty() {
+            return;
+        }
+        for record in
+            records.iter().filter(|record| (record.keyspace.as_str(), record.table.as_str()) != (KEYSPACE, TABLE))
+        {
+            let mutation = mutation(&shard.schema(), record);
+            let written = shard.call(ShardId(0), Request::Mutate { mutation, system: true }).await.done();
+            if let Err(failure) = written {
+                tracing::warn!(%failure, "a compaction is missing in {KEYSPACE}.{TABLE}");
+            }
+        }
+    }
+}
+
+/// What Cassandra calls a compaction.
+pub fn kind_of(major: bool) -> &'static str {
+    if major { "Major compaction" } else { "Compaction" }
+}
+
+fn mutation(schema: &Schema, record: &Compacted) -> model::Mutation {
+    let table = system_table(schema, KEYSPACE, TABLE);
+    let timestamp = runtime::wall_micros();
+    let mut row = RowWriter::new(table, &[], timestamp);
+    let properties = BTreeMap::from([("compaction_type".to_owned(), kind_of(record.major).to_owned())]);
+    let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX).to_be_bytes();
+    row.expire(TTL_SECONDS, timestamp.div_euclid(1_000_000))
+        .set("bytes_in", count(record.bytes_in))
+        .set("bytes_out", count(record.bytes_out))
+        .set("columnfamily_name", record.table.as_str())
+        .set("compacted_at", record.at_millis.to_be_bytes())
+        .set("compaction_properties", frozen_text_map(&properties))
+        .set("keyspace_name", record.keyspace.as_str());
+    for (sources, partitions) in &record.merged {
+        row.element("rows_merged", &sources.to_be_bytes(), &count(*partitions));
+    }
+    let mut mutation = MutationBuilder::new(record.id.as_bytes());
+    row.finish(mutation.table(table.id));
+    mutation.finish()
+}
+
+impl Shard {
+    /// The compactions of the last week, the latest first. On shard 0.
+    pub async fn compaction_history(&self) -> Result<Vec<Compacted>, Failure> {
+        let schema = self.schema();
+        let table = system_table(&schema, KEYSPACE, TABLE);
+        let failed = |error: crate::schema::Error| Failure::server(error.to_string());
+        let rows = cells::read_all(self.store(), table).await.map_err(failed)?;
+        let records = rows.iter().map(|row| record(table, row));
+        let mut records = records.collect::<Result<Vec<Compacted>, _>>().map_err(failed)?;
+        records.sort_by_key(|record| (std::cmp::Reverse(record.at_millis), record.id));
+        Ok(records)
+    }
+}
+
+fn record(table: &Table, row: &StoredRow) -> Result<Compacted, crate::schema::Error> {
+    let row = RowReader::new(table, row);
+    let bytes = |column| Ok::<u64, crate::schema::Error>(row.bigint(column)?.max(0) as u64);
+    let merged = row.elements("rows_merged").map(|(path, value)| {
+        let sources = path.try_into().map(u32::from_be_bytes).ok();
+        let partitions = value.try_into().map(i64::from_be_bytes).ok();
+        let merged = sources.zip(partitions).map(|(sources, partitions)| (sources, partitions.max(0) as u64));
+        merged.ok_or_else(|| row.malformed("rows_merged"))
+    });
+    Ok(Compacted {
+        id: row.uuid("id")?,
+        keyspace: row.text("keyspace_name")?,
+        table: row.text("columnfamily_name")?,
+        at_millis: row.bigint("compacted_at")?,
+        bytes_in: bytes("bytes_in")?,
+        bytes_out: bytes("bytes_out")?,
+        merged: merged.collect::<Result<_, _>>()?,
+        major: row.text_map("compaction_properties")?.get("compaction_type").is_some_and(|kind| kind == kind_of(true)),
+    })
+}

@@ -1,0 +1,74 @@
+//! The guardrails `data_disk_usage_percentage_warn_threshold`, `..._fail_threshold` and `data_disk_usage_max_disk_size`: how
+//! full the disk is, looked at now and then by shard 0, and what that means for writes. Names and texts are Cassandra's.
+//!
+//! Full is what data takes, memtables included, of that and what is free. Without a threshold nobody looks.
+
+use crate::guards::disk_usage::{DiskThresholds, DiskUsage};
+use crate::messages::admin::{TableAnswer, TableVerb};
+use crate::shard_state::Shard;
+use cql::guardrails::Threshold;
+use model::Failure;
+use runtime::Instant;
+use std::time::Duration;
+
+/// Between two looks at the disk.
+const PERIOD: Duration = Duration::from_secs(30);
+/// The log is told of the same state this often at most.
+const TOLD_PERIOD: Duration = Duration::from_secs(30 * 60);
+
+/// Looks at the disk of the node for as long as it runs and tells every shard of changes.
+pub(crate) async fn watch(shard: Shard, thresholds: DiskThresholds) {
+    let mut told: Option<(DiskUsage, Instant)> = None;
+    while let Ok(pass) = shard.enter() {
+        match percent(&shard, thresholds.bytes_max).await {
+            Err(failure) => tracing::warn!(%failure, "how full the disk is cannot be told"),
+            Ok(percent) => {
+                let usage = DiskUsage::of(percent, thresholds.percentage);
+                if usage != shard.disk_usage()
+                    && let Err(failure) = shard.on_every_shard(TableVerb::SetDiskUsage(usage)).await
+                {
+                    tracing::warn!(%failure, "not every core knows how full the disk is");
+                }
+                let now = runtime::now();
+                if told.is_none_or(|(before, at)| before != usage || now.since(at) >= TOLD_PERIOD) {
+                    tell(percent, usage, thresholds.percentage);
+                    told = Some((usage, now));
+                }
+            }
+        }
+        drop(pass);
+        runtime::sleep(PERIOD).await;
+    }
+}
+
+fn tell(percent: u64, usage: DiskUsage, Threshold { warn, fail }: Threshold) {
+    const NAME: &str = "Guardrail local_data_disk_usage violated: Local data disk usage";
+    let limit = |limit: Option<u64>| limit.unwrap_or_default();
+    match usage {
+        DiskUsage::Spacious => {}
+        DiskUsage::Stuffed => {
+            tracing::warn!("{NAME} {percent}%(Stuffed) exceeds warning threshold of {}%", limit(warn));
+        }
+        DiskUsage::Full => tracing::error!(
+            "{NAME} {percent}%(Full) exceeds failure threshold of {}%, will stop accepting writes",
+            limit(fail)
+        ),
+    }
+}
+
+/// How much of the disk data takes, rounded up.
+async fn percent(shard: &Shard, bytes_max: Option<u64>) -> Result<u64, Failure> {
+    let failed = |error: std::io::Error| Failure::server(error.to_string());
+    let directory = shard.config().directory.join("data");
+    // A node that has flushed nothing has none.
+    runtime::file::create_dir_all(&directory).await.map_err(failed)?;
+    let space = runtime::file::space(&directory).await.map_err(failed)?;
+    let mut used = space.used;
+    for answer in shard.on_every_shard(TableVerb::Memory).await? {
+        if let TableAnswer::Memory(bytes) = answer {
+            used += bytes;
+        }
+    }
+    let all = bytes_max.unwrap_or(u64::MAX).min(space.used.saturating_add(space.free)).max(1);
+    Ok(used.saturating_mul(100).div_ceil(all))
+}

@@ -1,0 +1,168 @@
+//! `nodetool import` and `refresh` over all cores: led by shard 0, see [`engine::import`] for the steps.
+//!
+//! Invariants: no definition and no truncation runs meanwhile; a directory is taken in whole or not at all; the files of
+//! another table that this node serves are never taken; what has begun ends, whether or not its caller waits.
+
+use crate::messages::admin::{TableAnswer, TableVerb};
+use crate::shard_state::Shard;
+use engine::import::{self, Import, Source};
+use model::{Failure, Table};
+use runtime::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use engine::import::ImportOptions;
+pub use engine::verify::{Check, Depth};
+
+/// What an import is told.
+#[derive(Clone, Debug)]
+pub struct ImportRequest {
+    /// Where from, as the caller wrote it; none: what lies in the table's own directory.
+    pub directories: Vec<PathBuf>,
+    /// How.
+    pub options: ImportOptions,
+}
+
+impl Shard {
+    /// Takes SSTables of some directories into a table. On shard 0.
+    ///
+    /// # Errors
+    /// In words for the operator: a directory that is not there; of the table's own directory whatever fails. The other
+    /// directories that failed are returned, as they were written.
+    pub async fn import(&self, table: &Arc<Table>, request: ImportRequest) -> Result<Vec<PathBuf>, Failure> {
+        let (shard, table) = (self.clone(), table.clone());
+        runtime::spawn(async move {
+            let _permit = shard.definitions().begin().await;
+            let done = match shard.enter() {
+                Ok(_pass) => run(&shard, &table, request).await,
+                Err(stopping) => Err(stopping),
+            };
+            shard.definitions().end();
+            done
+        })
+        .await
+    }
+}
+
+async fn run(shard: &Shard, table: &Arc<Table>, request: ImportRequest) -> Result<Vec<PathBuf>, Failure> {
+    if shard.schema().table_by_id(table.id).is_none() {
+        return Err(Failure::server(format!("{} was dropped meanwhile", table.full_name())));
+    }
+    let data = canonical(&shard.config().directory).await?;
+    let own = engine::directory_of(&data, table);
+    if request.directories.is_empty() {
+        runtime::file::create_dir_all(&own).await.map_err(io)?;
+        take_in(shard, table, &own, true, &request.options).await?;
+        return Ok(Vec::new());
+    }
+    let mut directories = Vec::new();
+    for directory in request.directories {
+        let Ok(found) = canonical(&directory).await else {
+            return Err(Failure::server(format!("Directory {} does not exist", directory.display())));
+        };
+        directories.push((directory, found));
+    }
+    let mut failed = Vec::new();
+    for (written, directory) in directories {
+        let taken = match is_of_another_table(&data, &directory, &own) {
+            true => Err(Failure::server("it belongs to another table of this node")),
+            false => take_in(shard, table, &directory, directory == own, &request.options).await,
+        };
+        if let Err(failure) = taken {
+            tracing::error!(directory = %written.display(), %failure, table = %table.full_name(), "not imported");
+            failed.push(written);
+        }
+    }
+    Ok(failed)
+}
+
+/// Whether a directory is one that this node keeps the SSTables of another table in: not those of snapshots and backups
+/// below it.
+fn is_of_another_table(data: &Path, directory: &Path, own: &Path) -> bool {
+    let below = directory.strip_prefix(data.join("data"));
+    below.is_ok_and(|below| below.components().count() == 2) && directory != own
+}
+
+/// Takes the SSTables of one directory in; `own`: the table's.
+async fn take_in(
+    shard: &Shard,
+    table: &Arc<Table>,
+    directory: &Path,
+    own: bool,
+    options: &ImportOptions,
+) -> Result<(), Failure> {
+    let mut sources = import::list(directory).await.map_err(failure)?;
+    let mut served = HashSet::default();
+    import::retain_new(directory, &mut sources, &served, own).await.map_err(failure)?;
+    if own {
+        for answer in shard.on_every_shard(TableVerb::Served(table.id)).await? {
+            if let TableAnswer::Served(descriptors) = answer {
+                served.extend(descriptors);
+            }
+        }
+    }
+    import::retain_new(directory, &mut sources, &served, own).await.map_err(failure)?;
+    if sources.is_empty() {
+        tracing::info!(table = %table.full_name(), directory = %directory.display(), "no new SSTables were found");
+        return Ok(());
+    }
+    for source in &sources {
+        source.check(table, options.depth).await.map_err(failure)?;
+    }
+    let names: Vec<PathBuf> = sources.iter().map(Source::file).collect();
+    let data = &shard.config().directory;
+    let mut places = Vec::new();
+    for answer in shard.on_every_shard(TableVerb::LogPlace).await? {
+        if let TableAnswer::Place(place) = answer {
+            places.push(place);
+        }
+    }
+    let mut import = Import::place(data, table, sources, options, &places).await.map_err(failure)?;
+    let verb = TableVerb::OpenImported { table: table.id, placed: import.placed.clone() };
+    if let Err(failure) = shard.on_every_shard(verb).await {
+        end(shard, table, false).await?;
+        import.abort().await;
+        return Err(failure);
+    }
+    if let Err(error) = import.commit().await {
+        end(shard, table, false).await?;
+        return Err(failure(error).unknown());
+    }
+    end(shard, table, true).await?;
+    tracing::info!(table = %table.full_name(), ?names, "imported");
+    if let Err(error) = import.finish().await {
+        tracing::warn!(%error, directory = %directory.display(), "imported files stay where they came from");
+    }
+    Ok(())
+}
+
+async fn end(shard: &Shard, table: &Table, committed: bool) -> Result<(), Failure> {
+    shard.on_every_shard(TableVerb::EndImport { table: table.id, committed }).await.map(drop)
+}
+
+async fn canonical(path: &Path) -> Result<PathBuf, Failure> {
+    runtime::file::canonical(path).await.map_err(io)
+}
+
+fn io(error: std::io::Error) -> Failure {
+    Failure::server(format!("disk: {error}"))
+}
+
+fn failure(error: engine::Error) -> Failure {
+    Failure::server(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_of_other_tables_are_known() {
+        let (data, own) = (Path::new("/d"), Path::new("/d/data/ks/t-1"));
+        let other = |path: &str| is_of_another_table(data, Path::new(path), own);
+        assert!(other("/d/data/ks/u-2") && other("/d/data/k2/t-1"));
+        for allowed in ["/d/data/ks/t-1", "/d/data/ks/u-2/snapshots/s", "/tmp/x", "/d/data/ks", "/e/data/ks/u-2"] {
+            assert!(!other(allowed), "{allowed}");
+        }
+    }
+}

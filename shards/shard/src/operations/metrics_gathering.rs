@@ -1,0 +1,116 @@
+//! Metrics of all cores together, for operators and virtual tables.
+
+use crate::messages::admin::{MetricsReply, MetricsRequest};
+use crate::messages::{Reply, Request, unexpected};
+use crate::metrics::operations::Operation;
+use crate::metrics::pools::stages;
+use crate::metrics::{Measure, RequestMetrics, ShardMetrics, TableMetrics};
+use crate::ports::{Activity, Observation};
+use crate::shard_state::Shard;
+use model::Failure;
+use runtime::ShardId;
+
+impl Shard {
+    /// These measures of all tables that were used, all cores together.
+    pub async fn measured(&self, measures: &[Measure]) -> Result<TableMetrics, Failure> {
+        let mut sum = TableMetrics::new();
+        let ask = || MetricsRequest::Tables(measures.to_vec());
+        let pick = |reply| if let MetricsReply::Tables(tables) = reply { Some(tables) } else { None };
+        for of_shard in gather(self, ask, pick).await? {
+            for (id, measured) in of_shard {
+                let table = sum.entry(id).or_default();
+                for (measure, distribution) in measured {
+                    table.entry(measure).or_default().add(&distribution);
+                }
+            }
+        }
+        Ok(sum)
+    }
+
+    /// The metrics of every shard as a whole, in the order of the shards.
+    pub async fn all_metrics(&self) -> Result<Vec<ShardMetrics>, Failure> {
+        let pick = |reply| if let MetricsReply::Shard(metrics) = reply { Some(*metrics) } else { None };
+        gather(self, || MetricsRequest::Shard, pick).await
+    }
+
+    /// The metrics of requests, by core.
+    pub(crate) async fn request_metrics(&self) -> Result<Vec<RequestMetrics>, Failure> {
+        let pick = |reply| if let MetricsReply::Requests(metrics) = reply { Some(*metrics) } else { None };
+        gather(self, || MetricsRequest::Requests, pick).await
+    }
+
+    /// The clients of every core.
+    pub(crate) async fn observed(&self) -> Result<Vec<Observation>, Failure> {
+        let pick = |reply| if let MetricsReply::Clients(observation) = reply { Some(observation) } else { None };
+        gather(self, || MetricsRequest::Clients, pick).await
+    }
+
+    /// How busy each stage is, by Cassandra's names, all cores together.
+    pub(crate) async fn pools(&self) -> Result<[(&'static str, Activity); 4], Failure> {
+        Ok(stages(&self.all_metrics().await?))
+    }
+}
+
+/// Asks every core for metrics of one kind; `pick` takes them out of the reply.
+async fn gather<T>(
+    shard: &Shard,
+    ask: impl Fn() -> MetricsRequest,
+    pick: impl Fn(MetricsReply) -> Option<T>,
+) -> Result<Vec<T>, Failure> {
+    let replies = shard.call_all(|| Request::Metrics(ask())).await.into_iter();
+    replies.map(|reply| pick(reply.metrics()?).ok_or_else(unexpected)).collect()
+}
+
+/// Answers metrics of this core.
+pub(crate) fn answer(shard: &Shard, request: MetricsRequest) -> Reply {
+    Reply::Metrics(match request {
+        MetricsRequest::Clients => MetricsReply::Clients(shard.notifier().observe()),
+        MetricsRequest::Tables(measures) => MetricsReply::Tables(shard.metrics().tables(&measures)),
+        MetricsRequest::Requests => {
+            let prepared = shard.prepared().borrow().count();
+            MetricsReply::Requests(Box::new(shard.metrics().requests(prepared)))
+        }
+        MetricsRequest::Shard => MetricsReply::Shard(Box::new(of_shard(shard))),
+    })
+}
+
+/// The metrics of this core as a whole.
+fn of_shard(shard: &Shard) -> ShardMetrics {
+    let now = runtime::now();
+    let (metrics, store, mailbox) = (shard.metrics(), shard.store(), shard.mailbox());
+    let (memtable_bytes, memtable_bytes_max) = store.memory();
+    ShardMetrics {
+        latencies: Operation::ALL.map(|operation| (operation, metrics.latency(operation, now))).into(),
+        classes: runtime::metrics::classes().into(),
+        disk: runtime::metrics::disk().into(),
+        cpu: runtime::metrics::thread_cpu(),
+        cache: store.cache_figures(),
+        memtables: (memtable_bytes as u64, memtable_bytes_max as u64),
+        served: shard.notifier().served(),
+        compactions: compactions_activity(shard),
+        flushes: flushes_activity(shard),
+        definitions: shard.definitions().activity(),
+        messages_waiting: (0..runtime::shard_count() as u16).map(|to| mailbox.queued(ShardId(to)) as u64).collect(),
+        calls_waiting: mailbox.waiting() as u64,
+        calls: mailbox.sent(),
+        statements: (metrics.prepared_runs.get(), metrics.regular_runs.get()),
+    }
+}
+
+/// How busy merging SSTables is on this core.
+fn compactions_activity(shard: &Shard) -> Activity {
+    let statistics = shard.store().compaction_statistics();
+    Activity {
+        active: statistics.running.len() as u64,
+        active_max: 1,
+        pending: statistics.pending.values().sum::<usize>() as u64,
+        completed: statistics.completed,
+        ..Activity::default()
+    }
+}
+
+/// How busy writing memtables is on this core.
+fn flushes_activity(shard: &Shard) -> Activity {
+    let (active, completed) = shard.store().flush_activity();
+    Activity { active, active_max: 1, completed, ..Activity::default() }
+}

@@ -1,0 +1,224 @@
+//! Snapshots of tables over all cores: taken, listed, cleared, and cleared by themselves when they expire. On shard 0.
+//!
+//! 1. Every core flushes a table and links its files ([`crate::TableVerb::Snapshot`]).
+//! 2. Shard 0 writes how the table is made again and, last, the manifest: then the snapshot is whole.
+//!
+//! Before a table is dropped or truncated one is taken too (`auto_snapshot`), named as Cassandra names it.
+//!
+//! Invariants: one operation on snapshots runs at a time; a snapshot that could not be finished is removed; what holds the
+//! right to change the schema may take snapshots, never the other way round.
+
+use crate::describe;
+use crate::messages::admin::{TableAnswer, TableVerb};
+use crate::shard_state::Shard;
+use engine::snapshot::{self, Manifest, is_tag};
+use model::schema::SYSTEM_KEYSPACES;
+use model::{Failure, Schema, Table, TableId};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use engine::snapshot::Snapshot;
+
+/// What the names of snapshots of dropped and truncated tables begin with.
+pub(crate) const DROPPED: &str = "dropped";
+/// See [`DROPPED`].
+pub(crate) const TRUNCATED: &str = "truncated";
+/// How often expired snapshots are looked for.
+const EXPIRY_PERIOD: Duration = Duration::from_secs(60);
+
+/// A snapshot of one table that was taken.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    table: TableId,
+    tag: Arc<str>,
+    directory: PathBuf,
+    manifest: Manifest,
+}
+
+impl Shard {
+    /// Takes a snapshot of some tables; `flush`: with what is in memory; `ttl`: it goes by itself after that. On shard 0.
+    ///
+    /// # Errors
+    /// In words for the operator: the name is taken or none, the disk failed.
+    pub async fn take_snapshot(
+        &self,
+        tag: &str,
+        tables: &[Arc<Table>],
+        flush: bool,
+        ttl: Option<Duration>,
+    ) -> Result<(), Failure> {
+        let _turn = self.begin_snapshots().await;
+        let _pass = self.enter()?;
+        if !is_tag(tag) {
+            return Err(Failure::server(format!("{tag:?} cannot be the name of a snapshot")));
+        }
+        let schema = self.schema();
+        let mut plans = Vec::new();
+        for table in tables {
+            let plan = plan(self, table, tag, ttl);
+            if snapshot::exists(&plan.directory).await.map_err(failed)? {
+                return Err(Failure::server(format!("Snapshot {tag} already exists.")));
+            }
+            plans.push((plan, table));
+        }
+        let created_at = now_millis();
+        let mut taken = Vec::new();
+        for (mut plan, table) in plans {
+            plan.manifest.created_at = Some(created_at);
+            plan.manifest.expires_at = expiry(created_at, ttl);
+            taken.push(plan.directory.clone());
+            if let Err(failure) = take(self, &schema, table, &mut plan, flush).await {
+                discard(taken).await;
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    /// All snapshots of the node, by name, keyspace and table, those of dropped tables too. On shard 0.
+    pub async fn snapshots(&self) -> Result<Vec<Snapshot>, Failure> {
+        let _turn = self.begin_snapshots().await;
+        snapshot::list(&self.config().directory).await.map_err(failed)
+    }
+
+    /// Removes the snapshots that `which` names. On shard 0.
+    pub async fn clear_snapshots(&self, which: impl Fn(&Snapshot) -> bool) -> Result<(), Failure> {
+        let _turn = self.begin_snapshots().await;
+        let _pass = self.enter()?;
+        for found in snapshot::list(&self.config().directory).await.map_err(failed)? {
+            if which(&found) {
+                snapshot::remove(&found.directory).await.map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes the snapshot of a table that is about to be dropped or truncated; `prefix` says which.
+pub(crate) async fn take_automatically(
+    shard: &Shard,
+    schema: &Schema,
+    table: &Arc<Table>,
+    prefix: &str,
+) -> Result<Taken, Failure> {
+    let _turn = shard.begin_snapshots().await;
+    let created_at = now_millis();
+    let tag = format!("{prefix}-{created_at}-{}", table.name);
+    let mut taken = plan(shard, table, &tag, shard.config().auto_snapshot_ttl);
+    taken.manifest.created_at = Some(created_at);
+    taken.manifest.expires_at = expiry(created_at, shard.config().auto_snapshot_ttl);
+    match take(shard, schema, table, &mut taken, true).await {
+        Ok(()) => Ok(taken),
+        Err(failure) => {
+            discard(vec![taken.directory]).await;
+            let text = format!("no snapshot of {} could be taken: {}", table.full_name(), failure.text);
+            Err(Failure::server(text))
+        }
+    }
+}
+
+/// Adds what was written to these tables since.
+pub(crate) async fn take_up(shard: &Shard, taken: Vec<Taken>) -> Result<(), Failure> {
+    let _turn = shard.begin_snapshots().await;
+    for mut taken in taken {
+        if !snapshot::exists(&taken.directory).await.map_err(failed)? {
+            // Cleared meanwhile.
+            continue;
+        }
+        let before = taken.manifest.files.len();
+        link(shard, &mut taken, true).await?;
+        if taken.manifest.files.len() > before {
+            snapshot::write(&taken.directory, &taken.manifest, None).await.map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes snapshots of tables that are not dropped after all.
+pub(crate) async fn give_back(shard: &Shard, taken: Vec<Taken>) {
+    let _turn = shard.begin_snapshots().await;
+    discard(taken.into_iter().map(|taken| taken.directory).collect()).await;
+}
+
+/// Removes snapshots when they expire, for as long as the node runs.
+pub(crate) async fn expire(shard: Shard) {
+    loop {
+        runtime::sleep(EXPIRY_PERIOD).await;
+        let Ok(_pass) = shard.enter() else { return };
+        // Nothing is looked at before something can have expired.
+        if shard.snapshots_expire_at().get().is_some_and(|first| first > now_millis()) {
+            continue;
+        }
+        if let Err(failure) = remove_expired(&shard).await {
+            tracing::warn!(%failure, "expired snapshots stay");
+        }
+    }
+}
+
+async fn remove_expired(shard: &Shard) -> Result<(), Failure> {
+    let _turn = shard.begin_snapshots().await;
+    let now = now_millis();
+    let mut next = i64::MAX;
+    for found in snapshot::list(&shard.config().directory).await.map_err(failed)? {
+        match found.manifest.expires_at {
+            Some(at) if at <= now => {
+                tracing::info!(tag = %found.tag, keyspace = %found.keyspace, table = %found.table, "snapshot expired");
+                snapshot::remove(&found.directory).await.map_err(failed)?;
+            }
+            Some(at) => next = next.min(at),
+            None => {}
+        }
+    }
+    shard.snapshots_expire_at().set(Some(next));
+    Ok(())
+}
+
+fn plan(shard: &Shard, table: &Table, tag: &str, ttl: Option<Duration>) -> Taken {
+    if ttl.is_some() {
+        // Looked for anew.
+        shard.snapshots_expire_at().set(None);
+    }
+    let directory = snapshot::directory(&shard.config().directory, table, tag);
+    Taken { table: table.id, tag: tag.into(), directory, manifest: Manifest::default() }
+}
+
+/// Links the files of a table on every core and finishes its snapshot.
+async fn take(shard: &Shard, schema: &Schema, table: &Table, taken: &mut Taken, flush: bool) -> Result<(), Failure> {
+    link(shard, taken, flush).await?;
+    let is_system = SYSTEM_KEYSPACES.contains(&table.keyspace.as_str());
+    let definition = schema.keyspace(&table.keyspace).filter(|_| !is_system);
+    let definition = definition.map(|keyspace| describe::recreate(keyspace, table));
+    snapshot::write(&taken.directory, &taken.manifest, definition.as_deref()).await.map_err(failed)
+}
+
+async fn link(shard: &Shard, taken: &mut Taken, flush: bool) -> Result<(), Failure> {
+    let verb = TableVerb::Snapshot { table: taken.table, tag: taken.tag.clone(), flush };
+    for answer in shard.on_every_shard(verb).await? {
+        if let TableAnswer::Linked(files) = answer {
+            taken.manifest.files.extend(files);
+        }
+    }
+    Ok(())
+}
+
+/// Removes what was begun, so that its name can be used again.
+async fn discard(directories: Vec<PathBuf>) {
+    for directory in directories {
+        if let Err(error) = snapshot::remove(&directory).await {
+            tracing::warn!(%error, directory = %directory.display(), "an unfinished snapshot stays");
+        }
+    }
+}
+
+fn expiry(created_at: i64, ttl: Option<Duration>) -> Option<i64> {
+    ttl.map(|ttl| created_at.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)))
+}
+
+fn now_millis() -> i64 {
+    runtime::wall_micros().div_euclid(1000)
+}
+
+fn failed(error: engine::Error) -> Failure {
+    Failure::server(error.to_string())
+}

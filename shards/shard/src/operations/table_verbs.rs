@@ -1,0 +1,115 @@
+//! What an operator asks of a table's storage, on every core at the same time.
+
+use crate::messages::admin::{TableAnswer, TableVerb};
+use crate::messages::{Reply, Request};
+use crate::shard_state::Shard;
+use engine::{Store, TableStatistics};
+use model::{Failure, TableId};
+
+impl Shard {
+    /// Runs a verb on every core; the answers in the order of the cores, or the first failure.
+    pub async fn on_every_shard(&self, verb: TableVerb) -> Result<Vec<TableAnswer>, Failure> {
+        let replies = self.call_all(|| Request::Table(Box::new(verb.clone()))).await;
+        replies.into_iter().map(Reply::table).collect()
+    }
+
+    /// What a table holds, all cores together.
+    pub async fn statistics(&self, table: TableId) -> Result<TableStatistics, Failure> {
+        let mut sum = TableStatistics::default();
+        for answer in self.on_every_shard(TableVerb::Statistics(table)).await? {
+            if let TableAnswer::Statistics(statistics) = answer {
+                sum.add(&statistics);
+            }
+        }
+        Ok(sum)
+    }
+}
+
+/// Runs a verb on this core.
+pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, Failure> {
+    let store = shard.store();
+    match verb {
+        TableVerb::Statistics(table) => {
+            let now = runtime::wall_micros().div_euclid(1_000_000);
+            // A table of another core's alone holds nothing here.
+            let statistics = store.statistics(table, now).unwrap_or_default();
+            Ok(TableAnswer::Statistics(Box::new(statistics)))
+        }
+        TableVerb::Flush(table) => match store.flush(table).await {
+            // A table of another core's alone is not known here.
+            Ok(()) | Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),
+            Err(error) => Err(Failure::server(error.to_string())),
+        },
+        TableVerb::Compact { table, chosen } => match store.compact(table, chosen).await {
+            Ok(()) | Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),
+            Err(error) => Err(Failure::server(error.to_string())),
+        },
+        TableVerb::Snapshot { table, tag, flush } => match snapshot(store, table, &tag, flush).await {
+            Ok(files) => Ok(TableAnswer::Linked(files)),
+            Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Linked(Vec::new())),
+            Err(error) => Err(Failure::server(error.to_string())),
+        },
+        TableVerb::Served(table) => known(store.served(table).await).map(TableAnswer::Served),
+        TableVerb::LogPlace => match store.log_place().await {
+            Ok(place) => Ok(TableAnswer::Place(place)),
+            Err(error) => Err(Failure::server(error.to_string())),
+        },
+        TableVerb::OpenImported { table, placed } => {
+            known(store.open_imported(table, &placed).await).map(|()| TableAnswer::Done)
+        }
+        TableVerb::EndImport { table, committed } => {
+            store.end_import(table, committed);
+            Ok(TableAnswer::Done)
+        }
+        TableVerb::Verify { table, check } => known(store.verify(table, check).await).map(TableAnswer::Verified),
+        TableVerb::SstablesWith { table, key } => known(store.sstables_with(table, &key).await).map(TableAnswer::Files),
+        TableVerb::SetThroughput(bytes_per_second) => {
+            store.set_compaction_throughput(part_of(bytes_per_second));
+            Ok(TableAnswer::Done)
+        }
+        TableVerb::SetAutoCompaction { table, on } => {
+            store.set_auto_compaction(table, on);
+            Ok(TableAnswer::Done)
+        }
+        TableVerb::SetDiskUsage(usage) => {
+            shard.set_disk_usage(usage);
+            Ok(TableAnswer::Done)
+        }
+        TableVerb::Memory => Ok(TableAnswer::Memory(store.memory().0 as u64)),
+        TableVerb::Compactions => Ok(TableAnswer::Compactions(Box::new(store.compaction_statistics()))),
+        TableVerb::Flushes => {
+            let (running, completed) = store.flush_activity();
+            Ok(TableAnswer::Flushes { running, completed })
+        }
+        TableVerb::BuildIndex { table, index } => {
+            known(store.build_index(table, &index).await).map(|()| TableAnswer::Done)
+        }
+        TableVerb::RemoveIndex { table, index } => {
+            known(store.remove_index(&table, &index).await).map(|()| TableAnswer::Done)
+        }
+        TableVerb::FlushAll => match store.flush_all().await {
+            Ok(()) => Ok(TableAnswer::Done),
+            Err(error) => Err(Failure::server(error.to_string())),
+        },
+    }
+}
+
+async fn snapshot(store: &Store, table: TableId, tag: &str, flush: bool) -> Result<Vec<String>, engine::Error> {
+    if flush {
+        store.flush(table).await?;
+    }
+    store.link_snapshot(table, tag).await
+}
+
+/// A core that does not know a table, which is another core's alone, has nothing of it.
+fn known<T: Default>(result: Result<T, engine::Error>) -> Result<T, Failure> {
+    match result {
+        Err(engine::Error::UnknownTable(_)) => Ok(T::default()),
+        result => result.map_err(|error| Failure::server(error.to_string())),
+    }
+}
+
+/// One core's part of a rate of the node; 0 stays 0.
+pub(crate) fn part_of(bytes_per_second: u64) -> u64 {
+    bytes_per_second.div_ceil(runtime::shard_count() as u64)
+}

@@ -1,0 +1,60 @@
+//! What clients are told of errors of the store.
+
+use model::{ErrorCode, Failure, Schema, TableId};
+
+/// What a client is told of an error of the store.
+pub(crate) fn failure(schema: &Schema, table: Option<TableId>, error: engine::Error) -> Failure {
+    let name = |id: TableId| match schema.table_by_id(id) {
+        Some(table) => table.full_name(),
+        None => id.to_string(),
+    };
+    match error {
+        engine::Error::MemtableFull => {
+            Failure::overloaded("The memtables of this core are full; nothing was written. Reads go on.")
+        }
+        engine::Error::MutationTooLarge { bytes } => {
+            let (keyspace, table) = match table.and_then(|id| schema.table_by_id(id)) {
+                Some(table) => (table.keyspace.as_str(), table.name.as_str()),
+                None => ("", ""),
+            };
+            oversized(bytes, keyspace, table)
+        }
+        engine::Error::UnknownTable(id) => Failure::invalid(format!("unconfigured table {}", name(id))),
+        engine::Error::LockQueueFull => {
+            Failure::overloaded("Too many requests wait for this partition; nothing was written")
+        }
+        engine::Error::Closing => Failure::new(ErrorCode::Overloaded, "The node is stopping"),
+        // The log says so once; a line per refused write would fill what is left.
+        engine::Error::LogFull(_) => {
+            Failure::overloaded("There is no room for the commit log; nothing was written. Reads go on.")
+        }
+        engine::Error::LogFailed(error) => {
+            tracing::error!(%error, "the commit log cannot be written");
+            Failure::server("The commit log could not be written").unknown()
+        }
+        // The coordinator, who knows the level asked, adds the detail.
+        error @ engine::Error::IndexNotBuilt { .. } => Failure::new(
+            ErrorCode::ReadFailure,
+            format!("Operation failed - received 0 responses and 1 failures: INDEX_NOT_AVAILABLE ({error})"),
+        ),
+        error @ engine::Error::BadSstable { .. } => {
+            tracing::error!(%error, "a read met an SSTable that cannot be used");
+            Failure::new(
+                ErrorCode::ReadFailure,
+                format!("Operation failed - received 0 responses and 1 failures: UNKNOWN ({error})"),
+            )
+        }
+        error => {
+            tracing::error!(%error, "the store failed");
+            Failure::server("The store failed").unknown()
+        }
+    }
+}
+
+/// A mutation of too many bytes.
+pub(crate) fn oversized(bytes: usize, keyspace: &str, table: &str) -> Failure {
+    let max = model::mutation::MUTATION_BYTES_MAX;
+    Failure::invalid(format!(
+        "Encountered an oversized mutation ({bytes}/{max}) for keyspace: {keyspace}. Top keys are: {table}"
+    ))
+}

@@ -1,0 +1,68 @@
+//! Reading the elements of lists of this core, for changes by index or by value.
+
+use super::failure;
+use crate::messages::data::{ListElement, ListRead, Lists, ListsByRow, LockRequest, LockedPartition};
+use crate::rows::commands::row_command;
+use crate::shard_state::Shard;
+use model::query::{LiveRow, RowSink, SinkState};
+use model::value::compare;
+use model::{ColumnId, CqlType, Failure};
+
+/// Reads lists of partitions of this core.
+pub(crate) async fn read(shard: &Shard, reads: &[ListRead]) -> Result<ListsByRow, Failure> {
+    let mut found = ListsByRow::new();
+    for read in reads {
+        let lists = lists(shard, read).await?;
+        let place = (read.table.id, read.key.key.to_vec(), read.row.clone());
+        found.entry(place).or_default().extend(lists);
+    }
+    Ok(found)
+}
+
+/// The elements of the lists of a row or, without one, of the static row.
+async fn lists(shard: &Shard, read: &ListRead) -> Result<Lists, Failure> {
+    let ListRead { table, key, row, columns, now_in_seconds } = read;
+    let command = row_command(table, key, row.as_deref(), *now_in_seconds);
+    let mut found = Collected { now: command.now_in_seconds, is_static: row.is_none(), columns, lists: Lists::new() };
+    let done = shard.store().read(&command, &mut found).await;
+    done.map_err(|error| failure(&shard.schema(), Some(table.id), error))?;
+    for list in found.lists.values_mut() {
+        list.sort_by(|a, b| compare(&CqlType::Timeuuid, &a.path, &b.path));
+    }
+    Ok(found.lists)
+}
+
+/// Collects the elements of some lists of a row.
+struct Collected<'w> {
+    now: i64,
+    is_static: bool,
+    columns: &'w [ColumnId],
+    lists: Lists,
+}
+
+impl RowSink for Collected<'_> {
+    fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
+        let cells = if self.is_static { row.static_cells } else { row.cells };
+        for cell in cells.iter().filter(|cell| self.columns.contains(&cell.column)) {
+            if let (Some(path), Some(value)) = (cell.path, cell.value_at(self.now)) {
+                let element = ListElement { path: path.to_vec(), value: value.to_vec(), timestamp: cell.timestamp };
+                self.lists.entry(cell.column).or_default().push(element);
+            }
+        }
+        SinkState::Full
+    }
+}
+
+/// Locks a partition of this core and reads the lists that are asked for. The lock is held until its ticket is released.
+///
+/// # Errors
+/// Overloaded when too many locks are held already.
+pub(crate) async fn lock(shard: &Shard, request: &LockRequest) -> Result<LockedPartition, Failure> {
+    let failed = |error| failure(&shard.schema(), Some(request.table), error);
+    let guard = shard.store().lock(request.table, &request.key).await.map_err(failed)?;
+    let lists = read(shard, &request.reads).await?;
+    match shard.partition_locks().keep(guard) {
+        Some(ticket) => Ok(LockedPartition { ticket, lists }),
+        None => Err(Failure::overloaded("Too many batches wait for partitions of this core; nothing was written")),
+    }
+}

@@ -1,0 +1,37 @@
+//! Reading and writing what this core owns.
+//!
+//! [`read`] and [`write`](mod@write) are the plain paths; [`counters`] reads before it writes; [`list_reads`] and
+//! [`paxos_acceptor`] serve changes that depend on what is there. Errors of the store become what clients are told
+//! ([`failure`]).
+//!
+//! Not here: who owns what (`coordinator`), what CQL means (`execute`), which message asks for what (`dispatch`).
+
+pub(crate) mod counters;
+mod failure;
+pub(crate) mod list_reads;
+pub(crate) mod paxos_acceptor;
+mod read;
+pub(crate) mod row_sink;
+mod write;
+
+pub(crate) use failure::{failure, oversized};
+pub(crate) use read::{read, read_now, read_waiting, timed_read_now};
+pub(crate) use write::{mutate, mutate_durably, mutate_here};
+
+use crate::shard_state::Shard;
+use model::{Failure, Schema, Table, TableId};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a request waits for a table that this core has not heard of yet.
+const SCHEMA_WAIT: Duration = Duration::from_millis(500);
+
+/// The table, once this core knows it: the message may be ahead of the schema.
+pub(crate) async fn wait_for_table(shard: &Shard, id: TableId) -> Result<Arc<Table>, Failure> {
+    let known = |schema: &Schema| schema.table_by_id(id).cloned();
+    if let Some(table) = known(&shard.schema_ref()) {
+        return Ok(table);
+    }
+    let switched = shard.schema_switched(|schema| known(schema));
+    runtime::timeout(SCHEMA_WAIT, switched).await.ok_or_else(|| Failure::invalid(format!("unconfigured table {id}")))
+}

@@ -1,0 +1,110 @@
+//! Reads of what this core owns.
+//!
+//! A read comes as a pair: `read_now` answers without awaiting, or gives nothing when it would have to wait (for the disk,
+//! for a table that is not known yet); `read_waiting` is its async twin. [`read`] tries one and then the other.
+
+use super::row_sink::RowBlockSink;
+use super::{failure, wait_for_table};
+use crate::guards::tombstones::ScanCounts;
+use crate::messages::data::{ReadReply, ReadRequest};
+use crate::metrics::Measure;
+use crate::shard_state::Shard;
+use model::key::{Token, TokenRange};
+use model::query::{Partitions, ReadEnd};
+use model::{Failure, Table};
+
+/// Reads what this core owns.
+pub(crate) async fn read(shard: &Shard, request: &ReadRequest) -> Result<ReadReply, Failure> {
+    match timed_read_now(shard, request, Vec::new()) {
+        Some(result) => result,
+        None => read_waiting(shard, request).await,
+    }
+}
+
+/// Reads what this core owns, for callers that know that the read must wait.
+pub(crate) async fn read_waiting(shard: &Shard, request: &ReadRequest) -> Result<ReadReply, Failure> {
+    let began = runtime::now();
+    let table = wait_for_table(shard, request.command.table).await?;
+    if table.is_virtual() {
+        return Box::pin(shard.read_virtual(&table, request)).await;
+    }
+    let mut sink = RowBlockSink::new(&table, request);
+    let read = if let Some(index) = &request.index {
+        Box::pin(shard.store().read_index(&request.command, index, &mut sink)).await
+    } else if shard.is_traced() {
+        Box::pin(traced_read(shard, &table, request, &mut sink)).await
+    } else {
+        shard.store().read(&request.command, &mut sink).await
+    };
+    match read {
+        Ok(end) => {
+            let reply = sink.finish(end);
+            let measure = match request.command.partitions {
+                Partitions::Key(_) => Measure::LocalRead,
+                Partitions::Range(_) => Measure::LocalScan,
+            };
+            shard.metrics().read(&table.id, measure, began, reply.scanned);
+            Ok(reply)
+        }
+        Err(error) => Err(failure(&shard.schema(), Some(request.command.table), error)),
+    }
+}
+
+/// A read that tells the request's trace what it does.
+async fn traced_read(
+    shard: &Shard,
+    table: &Table,
+    request: &ReadRequest,
+    sink: &mut RowBlockSink<'_>,
+) -> Result<ReadEnd, engine::Error> {
+    match &request.command.partitions {
+        Partitions::Key(_) => {
+            shard.trace(|| format!("Executing single-partition query on {}", table.name));
+            shard.trace(|| "Acquiring sstable references".into());
+            shard.trace(|| "Merging memtable contents".into());
+        }
+        Partitions::Range(range) => {
+            shard.trace(|| format!("Executing seq scan across 0 sstables for {}", bounds(range)));
+        }
+    }
+    let end = shard.store().read(&request.command, sink).await?;
+    let ScanCounts { live, dead, .. } = sink.scanned();
+    shard.trace(|| format!("Read {live} live rows and {dead} tombstone cells"));
+    Ok(end)
+}
+
+/// A range of tokens in Cassandra's words.
+fn bounds(range: &TokenRange) -> String {
+    let side = |token: Token| if token == Token::MIN { "min" } else { "max" };
+    format!("({}({}), {}({})]", side(range.after), range.after.0, side(range.until), range.until.0)
+}
+
+/// Reads one partition if that needs no wait, into the memory of `room`, and records how long it took.
+pub(crate) fn timed_read_now(
+    shard: &Shard,
+    request: &ReadRequest,
+    room: Vec<u8>,
+) -> Option<Result<ReadReply, Failure>> {
+    let began = runtime::now();
+    let result = read_now(shard, request, room)?;
+    if let Ok(reply) = &result {
+        shard.metrics().read(&request.command.table, Measure::LocalRead, began, reply.scanned);
+    }
+    Some(result)
+}
+
+/// Reads one partition if that needs no wait, into the memory of `room`. The caller records how long it took.
+pub(crate) fn read_now(shard: &Shard, request: &ReadRequest, room: Vec<u8>) -> Option<Result<ReadReply, Failure>> {
+    let at_once = matches!(request.command.partitions, Partitions::Key(_)) && request.index.is_none();
+    if !at_once || shard.is_traced() {
+        return None;
+    }
+    let schema = shard.schema_ref();
+    let table = schema.table_by_id(request.command.table)?;
+    let mut sink = RowBlockSink::new(table, request).with_room(room);
+    Some(match shard.store().read_now(&request.command, &mut sink)? {
+        Ok(end) => Ok(sink.finish(end)),
+        Err(engine::Error::UnknownTable(_)) if table.is_virtual() => return None,
+        Err(error) => Err(failure(&schema, Some(request.command.table), error)),
+    })
+}

@@ -1,0 +1,85 @@
+//! What clients ask of a shard and what they are answered.
+
+use crate::ports::SchemaChange;
+use crate::rows::block::RowBlock;
+use model::{ColumnSpec, Consistency, QueryParameters};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a connection carries from request to request.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// Set by USE.
+    pub keyspace: RefCell<Option<Arc<str>>>,
+    /// Whether the client was told once what USE does to prepared statements.
+    pub use_warned: Cell<bool>,
+}
+
+/// The second that counts as now for a request, seconds since 1970: its own, or else the wall clock's.
+pub(crate) fn request_second(parameters: &QueryParameters<'_>) -> i64 {
+    match parameters.now_in_seconds {
+        Some(now) => i64::from(now),
+        None => runtime::wall_micros().div_euclid(1_000_000),
+    }
+}
+
+/// What a request answers.
+#[derive(Debug)]
+pub enum Response {
+    /// Nothing.
+    Void,
+    /// USE took effect.
+    SetKeyspace(Arc<str>),
+    /// DDL took effect.
+    SchemaChange(SchemaChange),
+    /// Rows.
+    Rows(Rows),
+}
+
+/// A page of rows.
+#[derive(Debug)]
+pub struct Rows {
+    /// The columns.
+    pub columns: Arc<[ColumnSpec]>,
+    /// For EXECUTE: the id of the columns. The server compares it with what the client sent (v5).
+    pub result_metadata_id: Option<[u8; 16]>,
+    /// The rows, already in protocol form.
+    pub block: RowBlock,
+    /// Where the next page begins; `None`: this is the last.
+    pub paging_state: Option<Vec<u8>>,
+}
+
+/// A response with its client warnings.
+#[derive(Debug)]
+pub struct Answer {
+    /// The response.
+    pub response: Response,
+    /// Client warnings, sent in v4 and later.
+    pub warnings: Vec<String>,
+}
+
+/// What PREPARE answers.
+#[derive(Clone, Debug)]
+pub struct PreparedAnswer {
+    /// MD5 of keyspace and text, see PROTOCOL 7.3.
+    pub id: [u8; 16],
+    /// MD5 of the result columns.
+    pub result_metadata_id: [u8; 16],
+    /// The statement.
+    pub prepared: Rc<cql::Prepared>,
+    /// Client warnings.
+    pub warnings: Vec<String>,
+}
+
+/// How many acknowledgements a request needs, and how long it may wait for them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AckTerms {
+    /// The consistency level that the client asked for; errors name it.
+    pub(crate) consistency: Consistency,
+    /// Acknowledgements needed.
+    pub(crate) block_for: usize,
+    /// How long it may take.
+    pub(crate) timeout: Duration,
+}

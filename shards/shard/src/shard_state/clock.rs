@@ -1,0 +1,82 @@
+//! A shard's write timestamps and unique ids.
+//!
+//! Invariants: timestamps that a shard gives out strictly increase, also when the wall clock stands still; so do the
+//! times of its version 1 uuids. Timestamps are above those of every change of the schema and of every durable write
+//! before, also over restarts: if the wall clock was set back meanwhile they run ahead of it, on all shards alike.
+
+use cql::plan::Context;
+use std::cell::Cell;
+
+/// 100 ns intervals from 1582-10-15 to 1970.
+const GREGORIAN_OFFSET: u64 = 0x01b2_1dd2_1381_4000;
+
+/// See the module.
+pub(crate) struct Clock {
+    last_timestamp: Cell<i64>,
+    /// Microseconds by which timestamps are ahead of the wall clock.
+    ahead: Cell<i64>,
+    last_uuid_time: Cell<u64>,
+    /// Clock sequence and node of version 1 uuids: random per shard and start, with the bit of a made-up node.
+    uuid_tail: [u8; 8],
+}
+
+impl Clock {
+    pub(crate) fn new() -> Clock {
+        let mut uuid_tail = runtime::rng::u64().to_be_bytes();
+        uuid_tail[0] = uuid_tail[0] & 0x3f | 0x80;
+        uuid_tail[2] |= 1;
+        Clock { last_timestamp: Cell::new(0), ahead: Cell::new(0), last_uuid_time: Cell::new(0), uuid_tail }
+    }
+
+    /// Goes on after `floor`, which earlier runs reached; by how many microseconds timestamps are then ahead of the wall
+    /// clock.
+    pub(crate) fn start_after(&self, floor: i64) -> i64 {
+        let ahead = (floor.saturating_add(1)).saturating_sub(runtime::wall_micros()).max(0);
+        self.ahead.set(ahead);
+        ahead
+    }
+
+    /// Lets every timestamp from now on be above `floor`: that of a change of the schema, which may be ahead of a clock
+    /// that went back over a restart.
+    pub(crate) fn raise(&self, floor: i64) {
+        self.last_timestamp.set(self.last_timestamp.get().max(floor));
+    }
+
+    /// A write timestamp, microseconds.
+    pub(crate) fn timestamp(&self) -> i64 {
+        let now = runtime::wall_micros().saturating_add(self.ahead.get());
+        let timestamp = now.max(self.last_timestamp.get() + 1);
+        self.last_timestamp.set(timestamp);
+        timestamp
+    }
+
+    /// A version 1 uuid.
+    pub(crate) fn timeuuid(&self) -> [u8; 16] {
+        let now = (runtime::wall_micros() as u64).wrapping_mul(10).wrapping_add(GREGORIAN_OFFSET);
+        let time = now.max(self.last_uuid_time.get() + 1);
+        self.last_uuid_time.set(time);
+        let mut out = [0; 16];
+        out[..4].copy_from_slice(&(time as u32).to_be_bytes());
+        out[4..6].copy_from_slice(&((time >> 32) as u16).to_be_bytes());
+        out[6..8].copy_from_slice(&((time >> 48) as u16 & 0x0fff | 0x1000).to_be_bytes());
+        out[8..].copy_from_slice(&self.uuid_tail);
+        out
+    }
+}
+
+/// What evaluating terms needs from a shard.
+pub(crate) struct Evaluation<'s>(pub(crate) &'s Clock);
+
+impl Context for Evaluation<'_> {
+    fn wall_micros(&mut self) -> i64 {
+        runtime::wall_micros()
+    }
+
+    fn timeuuid(&mut self) -> [u8; 16] {
+        self.0.timeuuid()
+    }
+
+    fn uuid(&mut self) -> [u8; 16] {
+        uuid::Builder::from_random_bytes(runtime::rng::bytes16()).into_uuid().into_bytes()
+    }
+}

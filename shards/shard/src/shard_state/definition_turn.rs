@@ -1,0 +1,39 @@
+//! The turns in which shard 0 changes the schema, one after another.
+
+use crate::ports::Activity;
+use runtime::gate::{Permit, Semaphore};
+use runtime::metrics::Counter;
+
+/// See the module.
+pub(crate) struct DefinitionTurn {
+    turn: Semaphore,
+    begun: Counter,
+    done: Counter,
+}
+
+impl Default for DefinitionTurn {
+    fn default() -> DefinitionTurn {
+        DefinitionTurn { turn: Semaphore::new(1), begun: Counter::default(), done: Counter::default() }
+    }
+}
+
+impl DefinitionTurn {
+    /// Waits for the right to change the schema.
+    pub(crate) async fn begin(&self) -> Permit {
+        self.begun.increment();
+        self.turn.acquire(1).await
+    }
+
+    /// Counts a change whose permit is about to be given back.
+    pub(crate) fn end(&self) {
+        self.done.increment();
+    }
+
+    /// How many changes run, wait and are done.
+    pub(crate) fn activity(&self) -> Activity {
+        let active = 1 - self.turn.free().min(1);
+        let (begun, completed) = (self.begun.get(), self.done.get());
+        let pending = begun.saturating_sub(completed + active);
+        Activity { active, active_max: 1, pending, completed, ..Activity::default() }
+    }
+}

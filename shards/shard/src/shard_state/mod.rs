@@ -1,0 +1,308 @@
+//! The actor: one core's store, schema, statements and the state of its requests.
+//!
+//! [`Shard`] is the handle that everything above passes around. Its state is made of parts that look after themselves;
+//! what may change a part is a method of that part.
+//!
+//! Invariants: the state of a shard is reached by tasks of its own core only; a message is the only way in. Tables with
+//! LocalStrategy live on shard 0.
+//!
+//! What is served, and how, is decided above: `dispatch` serves messages, `execute` runs statements. Both reach down
+//! through the [`Handlers`] that `start` plugs in.
+
+mod barrier;
+mod calls;
+mod clock;
+mod definition_turn;
+mod partition_locks;
+mod schema_registry;
+mod tracing;
+mod truncations;
+
+pub(crate) use calls::Handlers;
+pub(crate) use clock::Clock;
+pub(crate) use partition_locks::PartitionLocks;
+
+use crate::config::Config;
+use crate::guards::disk_usage::DiskUsage;
+use crate::guards::tombstones::LogGate;
+use crate::mailbox::Mailbox;
+use crate::metrics::Metrics;
+use crate::paxos::unsettled::Unsettled;
+use crate::ports::Notifier;
+use crate::query_trace;
+use crate::schema::local::Identity;
+use crate::statements::Statement;
+use crate::statements::cache::{PREPARED_SHARE, StatementCache};
+use crate::statements::text_cache::{TEXTS_SHARE, TextCache};
+use barrier::Barrier;
+use clock::Evaluation;
+use definition_turn::DefinitionTurn;
+use model::key::Token;
+use model::{Failure, Schema, ShardMap};
+use runtime::ShardId;
+use runtime::gate::{Gate, Semaphore};
+use schema_registry::SchemaRegistry;
+use std::cell::{Cell, Ref, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use truncations::Truncations;
+
+/// One core's actor. Cloning shares it.
+#[derive(Clone)]
+pub struct Shard {
+    inner: Rc<Inner>,
+}
+
+/// A shard's state.
+struct Inner {
+    config: Config,
+    id: ShardId,
+    map: ShardMap,
+    identity: Identity,
+    handlers: Handlers,
+    notifier: Rc<dyn Notifier>,
+    mailbox: Mailbox,
+    store: engine::Store,
+    clock: Clock,
+    schema: SchemaRegistry,
+    prepared: RefCell<StatementCache>,
+    texts: RefCell<TextCache<Rc<Statement>>>,
+    /// Locks that requests hold from one message to another.
+    partition_locks: PartitionLocks<engine::RowGuard>,
+    /// Conditional changes that the next round of their partition settles.
+    unsettled: Unsettled,
+    truncations: Truncations,
+    metrics: Rc<Metrics>,
+    /// Open while requests of clients are accepted.
+    gate: Gate,
+    /// One permit per trace that is being written.
+    trace_writes: Semaphore,
+    tombstone_log: LogGate,
+    /// How full the disk is, as shard 0 last said.
+    disk_usage: Cell<DiskUsage>,
+    leader: Leader,
+}
+
+/// State that only shard 0 uses: it changes the schema, takes snapshots and stops the node on behalf of all shards.
+struct Leader {
+    definitions: DefinitionTurn,
+    /// One operation on snapshots runs at a time.
+    snapshots: Semaphore,
+    /// When the first snapshot expires, milliseconds since 1970; `None`: nobody has looked yet.
+    snapshots_expire_at: Cell<Option<i64>>,
+    barrier: Barrier,
+}
+
+/// What a shard is made of when it starts.
+pub(crate) struct Parts {
+    pub(crate) config: Config,
+    pub(crate) store: engine::Store,
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) identity: Identity,
+    pub(crate) mailbox: Mailbox,
+    pub(crate) notifier: Rc<dyn Notifier>,
+    pub(crate) handlers: Handlers,
+}
+
+impl Shard {
+    /// The schema that this shard serves.
+    pub fn schema(&self) -> Arc<Schema> {
+        self.inner.schema.current()
+    }
+
+    /// The node's host id.
+    pub fn host_id(&self) -> uuid::Uuid {
+        self.inner.identity.host_id
+    }
+
+    /// The node's tokens, ascending.
+    pub fn tokens(&self) -> &[i64] {
+        &self.inner.identity.tokens
+    }
+
+    /// The gossip generation of this start, seconds since 1970.
+    pub fn generation(&self) -> i32 {
+        self.inner.identity.generation
+    }
+
+    /// The configuration that the node was started with.
+    pub fn node_config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    /// Waits for the next failure of this shard's disk; each kind of failure is reported once.
+    pub async fn next_fault(&self) -> engine::Fault {
+        self.store().next_fault().await
+    }
+
+    /// Messages sent to other cores on behalf of this shard's requests since the start.
+    pub fn messages_sent(&self) -> u64 {
+        self.inner.mailbox.sent()
+    }
+}
+
+impl Shard {
+    /// Puts the actor of the current core together.
+    pub(crate) fn new(parts: Parts) -> Shard {
+        let Parts { config, store, schema, identity, mailbox, notifier, handlers } = parts;
+        store.set_host_id(*identity.host_id.as_bytes());
+        let prepared = StatementCache::new(config.memory_bytes / PREPARED_SHARE);
+        let texts = TextCache::new(config.memory_bytes / TEXTS_SHARE);
+        let inner = Inner {
+            id: runtime::current_shard(),
+            map: ShardMap::new(runtime::shard_count() as u16),
+            clock: Clock::new(),
+            store,
+            schema: SchemaRegistry::new(schema),
+            identity,
+            handlers,
+            mailbox,
+            notifier,
+            prepared: RefCell::new(prepared),
+            texts: RefCell::new(texts),
+            partition_locks: PartitionLocks::default(),
+            unsettled: Unsettled::default(),
+            truncations: Truncations::default(),
+            metrics: Rc::default(),
+            gate: Gate::new(),
+            trace_writes: Semaphore::new(query_trace::WRITES_MAX),
+            tombstone_log: LogGate::default(),
+            disk_usage: Cell::default(),
+            leader: Leader {
+                definitions: DefinitionTurn::default(),
+                snapshots: Semaphore::new(1),
+                snapshots_expire_at: Cell::new(None),
+                barrier: Barrier::default(),
+            },
+            config,
+        };
+        Shard { inner: Rc::new(inner) }
+    }
+
+    /// A pass for one request of a client, or for background work that stopping waits for.
+    ///
+    /// # Errors
+    /// Overloaded when the node is stopping.
+    pub(crate) fn enter(&self) -> Result<runtime::gate::Pass, Failure> {
+        self.inner.gate.enter().ok_or_else(|| Failure::overloaded("The node is stopping"))
+    }
+
+    /// Refuses new requests of clients and waits for those under way.
+    pub(crate) async fn drain(&self) {
+        self.inner.gate.close().await;
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    pub(crate) fn id(&self) -> ShardId {
+        self.inner.id
+    }
+
+    pub(crate) fn store(&self) -> &engine::Store {
+        &self.inner.store
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.inner.identity
+    }
+
+    pub(crate) fn mailbox(&self) -> &Mailbox {
+        &self.inner.mailbox
+    }
+
+    pub(crate) fn metrics(&self) -> &Rc<Metrics> {
+        &self.inner.metrics
+    }
+
+    pub(crate) fn trace_writes(&self) -> &Semaphore {
+        &self.inner.trace_writes
+    }
+
+    pub(crate) fn tombstone_log(&self) -> &LogGate {
+        &self.inner.tombstone_log
+    }
+
+    pub(crate) fn notifier(&self) -> &dyn Notifier {
+        &*self.inner.notifier
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.inner.clock
+    }
+
+    /// The turns in which shard 0 changes the schema.
+    pub(crate) fn definitions(&self) -> &DefinitionTurn {
+        &self.inner.leader.definitions
+    }
+
+    /// Waits for the right to take, list or clear snapshots. On shard 0.
+    pub(crate) async fn begin_snapshots(&self) -> runtime::gate::Permit {
+        self.inner.leader.snapshots.acquire(1).await
+    }
+
+    pub(crate) fn snapshots_expire_at(&self) -> &Cell<Option<i64>> {
+        &self.inner.leader.snapshots_expire_at
+    }
+
+    pub(crate) fn barrier(&self) -> &Barrier {
+        &self.inner.leader.barrier
+    }
+
+    pub(crate) fn disk_usage(&self) -> DiskUsage {
+        self.inner.disk_usage.get()
+    }
+
+    pub(crate) fn set_disk_usage(&self, usage: DiskUsage) {
+        self.inner.disk_usage.set(usage);
+    }
+
+    pub(crate) fn partition_locks(&self) -> &PartitionLocks<engine::RowGuard> {
+        &self.inner.partition_locks
+    }
+
+    pub(crate) fn unsettled(&self) -> &Unsettled {
+        &self.inner.unsettled
+    }
+
+    pub(crate) fn truncations(&self) -> &Truncations {
+        &self.inner.truncations
+    }
+
+    /// Prepared statements by id.
+    pub(crate) fn prepared(&self) -> &RefCell<StatementCache> {
+        &self.inner.prepared
+    }
+
+    /// Plans of QUERY texts against the schema of this moment.
+    pub(crate) fn texts(&self) -> &RefCell<TextCache<Rc<Statement>>> {
+        &self.inner.texts
+    }
+
+    /// The schema that this shard serves, borrowed: not to be held over an await.
+    pub(crate) fn schema_ref(&self) -> Ref<'_, Arc<Schema>> {
+        self.inner.schema.borrow()
+    }
+
+    /// Serves `schema` from now on.
+    pub(crate) fn set_schema(&self, schema: Arc<Schema>) {
+        self.inner.texts.borrow_mut().clear();
+        self.inner.schema.replace(schema);
+    }
+
+    /// Waits until `pick` finds something in the schema.
+    pub(crate) async fn schema_switched<T>(&self, pick: impl Fn(&Schema) -> Option<T>) -> T {
+        self.inner.schema.wait_for(pick).await
+    }
+
+    /// What evaluating terms needs from this shard.
+    pub(crate) fn evaluation(&self) -> Evaluation<'_> {
+        Evaluation(&self.inner.clock)
+    }
+
+    /// Which core owns a token of a table; tables with LocalStrategy live on shard 0.
+    pub(crate) fn route(&self, local: bool, token: Token) -> ShardId {
+        if local { ShardId(0) } else { ShardId(self.inner.map.owner(token)) }
+    }
+}

@@ -1,0 +1,337 @@
+//! Starting all cores of a node together, led by shard 0.
+//!
+//! 1. Every shard opens its part of the log and tells shard 0 the highest segment counter that it found.
+//! 2. Shard 0 replays the system tables and reads the schema from them, then sends it with the agreed counter floor.
+//! 3. Every shard opens its SSTables and replays its own tables. When all have, every shard starts its store and flushes.
+//! 4. Shard 0 writes what a start changes and sends who the node is and what is prepared.
+//! 5. When all serve, all return.
+//!
+//! Invariants: no shard serves before every shard has replayed; a shard that fails makes all give up.
+
+mod error;
+
+pub use error::StartError;
+
+use crate::config::Config;
+use crate::coordinator::batch_log;
+use crate::dispatch;
+use crate::mailbox::Mailbox;
+use crate::messages::start::{StartStep, StepError};
+use crate::messages::{Message, Start};
+use crate::operations::{compaction_history, disk_watch, indexes, snapshots, splits, table_verbs};
+use crate::planning::prepared;
+use crate::ports::Notifier;
+use crate::schema;
+use crate::schema::local::Identity;
+use crate::schema::prepared::StoredStatement;
+use crate::shard_state::{Parts, Shard};
+use engine::Store;
+use engine::store::Truncation;
+use model::row::NO_TIMESTAMP;
+use model::{Schema, ShardMap, TableId};
+use runtime::{Class, ShardId};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A clock that was set back by less is no news.
+const CLOCK_TOLERANCE_MICROS: i64 = 1_000_000;
+/// Messages of other cores that are taken together.
+const TOGETHER_MAX: usize = 16;
+
+/// Runs the steps on the current shard.
+pub(crate) async fn start(
+    config: Config,
+    mesh: runtime::Mesh<Message>,
+    notifier: Rc<dyn Notifier>,
+) -> Result<Shard, StartError> {
+    let mut steps = Steps { mailbox: Mailbox::new(mesh.attach()), early: Vec::new() };
+    let opened = open(&config).await;
+    let led = runtime::current_shard() == ShardId(0);
+    let begun = if led { lead(&mut steps, &config, opened).await } else { follow(&mut steps, opened).await };
+    let begun = match begun {
+        Ok(begun) => begun,
+        Err(error) => {
+            if led {
+                steps.broadcast(|| StartStep::Abort(step_error(&error))).await;
+            }
+            return Err(error);
+        }
+    };
+    let Begun { store, schema, identity, statements, truncations, timestamp, released } = begun;
+    let shard = Shard::new(Parts {
+        config,
+        store,
+        schema,
+        identity,
+        mailbox: steps.mailbox.clone(),
+        notifier,
+        handlers: dispatch::HANDLERS,
+    });
+    let ahead = shard.clock().start_after(timestamp);
+    shard.store().set_clock_ahead(ahead);
+    if led && ahead > CLOCK_TOLERANCE_MICROS {
+        tracing::warn!(ahead_micros = ahead, "the clock was set back: write timestamps go on from where they were");
+    }
+    prepared::install_stored(&shard, &statements);
+    let released = if led {
+        steps.broadcast(|| shard_ready(&shard, &statements, timestamp)).await;
+        steps.gather(|step| matches!(step, StartStep::Serving).then_some(())).await?;
+        steps.broadcast(|| StartStep::Go(released)).await;
+        released
+    } else {
+        steps.send(ShardId(0), StartStep::Serving).await;
+        let go = |step: &StartStep| if let StartStep::Go(released) = step { Some(*released) } else { None };
+        steps.next(go).await?
+    };
+    dispatch::receive_all(&shard, &mut steps.early);
+    let receiver = shard.clone();
+    runtime::spawn(async move {
+        let mut messages = Vec::with_capacity(TOGETHER_MAX);
+        loop {
+            messages.push(receiver.mailbox().recv().await);
+            while messages.len() < TOGETHER_MAX
+                && let Some(message) = receiver.mailbox().try_recv()
+            {
+                messages.push(message);
+            }
+            dispatch::receive_all(&receiver, &mut messages);
+        }
+    });
+    for (table, truncation) in &truncations {
+        // Of a time in milliseconds, all of its microseconds.
+        shard.truncations().note(*table, truncation.at_millis.saturating_mul(1000).saturating_add(999));
+    }
+    batch_log::replay(&shard, &truncations).await.map_err(store_error)?;
+    runtime::spawn_in(Class::Background, compaction_history::keep(shard.clone()));
+    if led {
+        runtime::spawn_in(Class::Background, snapshots::expire(shard.clone()));
+        let disk = shard.config().disk;
+        if disk.percentage != Default::default() {
+            runtime::spawn_in(Class::Background, disk_watch::watch(shard.clone(), disk));
+        }
+        indexes::start(&shard);
+    }
+    splits::start(&shard, released);
+    Ok(shard)
+}
+
+/// What a shard has when its store takes writes.
+struct Begun {
+    store: Store,
+    schema: Arc<Schema>,
+    identity: Identity,
+    statements: Arc<[StoredStatement]>,
+    truncations: Vec<(TableId, Truncation)>,
+    /// Of the last change of the schema and of the writes of earlier runs, or later.
+    timestamp: i64,
+    /// Whether what was replayed is in SSTables and no segment of an earlier run is left; known on shard 0.
+    released: bool,
+}
+
+fn shard_ready(shard: &Shard, statements: &Arc<[StoredStatement]>, timestamp: i64) -> StartStep {
+    StartStep::Ready { identity: shard.identity().clone(), statements: statements.clone(), timestamp }
+}
+
+async fn open(config: &Config) -> Result<Store, StartError> {
+    let options = engine::Options {
+        directory: config.directory.clone(),
+        shard_map: ShardMap::new(runtime::shard_count() as u16),
+        sync: config.sync,
+        segment_bytes: config.segment_bytes,
+        memtable_bytes_max: config.memory_bytes / 4,
+        cache_bytes_max: config.memory_bytes / 20 * 9,
+        log_bytes_max: config.log_bytes,
+        sstables: config.sstables,
+        memtables: config.memtables.clone(),
+    };
+    let store = Store::open(options).await.map_err(store_error)?;
+    store.set_compaction_throughput(table_verbs::part_of(config.compaction_bytes_per_second));
+    Ok(store)
+}
+
+async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartError>) -> Result<Begun, StartError> {
+    let found = steps
+        .gather(|step| match step {
+            StartStep::Opened(result) => Some(result.clone()),
+            _ => None,
+        })
+        .await?;
+    let store = opened?;
+    let mut highest = store.highest_counter();
+    for counter in found {
+        highest = highest.max(counter.map_err(start_error)?);
+    }
+    let counter_floor = highest + 1;
+
+    let system = schema::system_schema();
+    add_tables(&store, &system);
+    store.clean().await.map_err(store_error)?;
+    store.load(&[]).await.map_err(store_error)?;
+    store.replay(&[]).await.map_err(store_error)?;
+    let loaded = schema::load(&store).await?;
+    let step =
+        || StartStep::Load { schema: loaded.schema.clone(), truncations: loaded.truncations.clone(), counter_floor };
+    steps.broadcast(step).await;
+    let own = replay(&store, &loaded.schema, &loaded.truncations).await;
+    let others = steps
+        .gather(|step| match step {
+            StartStep::Replayed(result) => Some(result.clone()),
+            _ => None,
+        })
+        .await?;
+    let mut recorded = own?;
+    for other in others {
+        recorded = recorded.max(other.map_err(start_error)?);
+    }
+    steps.broadcast(|| StartStep::Begin).await;
+    let own = begin(&store, counter_floor).await;
+    let others = steps
+        .gather(|step| match step {
+            StartStep::Begun(result) => Some(result.clone()),
+            _ => None,
+        })
+        .await?;
+    let mut flushed = own?;
+    for other in others {
+        flushed &= other.map_err(start_error)?;
+    }
+    if flushed {
+        store.release_replayed().await.map_err(store_error)?;
+    }
+    let identity = schema::settle(config, &store, &loaded).await?;
+    // Drops of columns are stored in whole milliseconds, rounded up.
+    let timestamp = loaded.last_timestamp.saturating_add(1_000).max(recorded.unwrap_or(NO_TIMESTAMP));
+    let schema::Loaded { schema, truncations, prepared, .. } = loaded;
+    let statements = prepared.into();
+    Ok(Begun { store, schema, identity, statements, truncations, timestamp, released: flushed })
+}
+
+async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<Begun, StartError> {
+    let leader = ShardId(0);
+    let result = opened.as_ref().map(Store::highest_counter).map_err(step_error);
+    steps.send(leader, StartStep::Opened(result)).await;
+    let store = opened?;
+    let (schema, truncations, counter_floor) = steps
+        .next(|step| match step {
+            StartStep::Load { schema, truncations, counter_floor } => {
+                Some((schema.clone(), truncations.clone(), *counter_floor))
+            }
+            _ => None,
+        })
+        .await?;
+    let replayed = replay(&store, &schema, &truncations).await;
+    let result = replayed.as_ref().copied().map_err(step_error);
+    steps.send(leader, StartStep::Replayed(result)).await;
+    replayed?;
+    steps.next(|step| matches!(step, StartStep::Begin).then_some(())).await?;
+    let begun = begin(&store, counter_floor).await;
+    let result = begun.as_ref().copied().map_err(step_error);
+    steps.send(leader, StartStep::Begun(result)).await;
+    begun?;
+    let (identity, statements, timestamp) = steps
+        .next(|step| match step {
+            StartStep::Ready { identity, statements, timestamp } => {
+                Some((identity.clone(), statements.clone(), *timestamp))
+            }
+            _ => None,
+        })
+        .await?;
+    Ok(Begun { store, schema, identity, statements, truncations, timestamp, released: false })
+}
+
+fn add_tables(store: &Store, schema: &Schema) {
+    for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()) {
+        for table in keyspace.tables.values() {
+            store.add_table(table.clone(), keyspace.lives_on_shard_0(&table.name));
+        }
+    }
+}
+
+/// Opens the SSTables and replays the log over them. The time that the log recorded.
+async fn replay(
+    store: &Store,
+    schema: &Schema,
+    truncations: &[(TableId, Truncation)],
+) -> Result<Option<i64>, StartError> {
+    add_tables(store, schema);
+    store.load(truncations).await.map_err(store_error)?;
+    let stats = store.replay(truncations).await.map_err(store_error)?;
+    tracing::info!(?stats, "replayed the commit log");
+    Ok(store.recorded_time())
+}
+
+/// Lets the store take writes and flushes what replay brought; whether all of it is in SSTables. No shard does before every
+/// shard has looked for SSTables: a look must not meet one that is being made.
+async fn begin(store: &Store, counter_floor: u64) -> Result<bool, StartError> {
+    store.start(counter_floor).await.map_err(store_error)?;
+    // A disk without room must not keep a node from serving what it has.
+    let flushed = store.flush_replayed().await;
+    if let Err(error) = &flushed {
+        tracing::warn!(%error, "what was replayed stays in the log");
+    }
+    Ok(flushed.is_ok())
+}
+
+fn store_error(error: engine::Error) -> StartError {
+    match error {
+        engine::Error::Corrupt { .. } | engine::Error::BadSstable { .. } => StartError::Corrupt(error.to_string()),
+        error => StartError::Failed(error.to_string()),
+    }
+}
+
+fn step_error(error: &StartError) -> StepError {
+    match error {
+        StartError::Corrupt(text) => StepError { corrupt: true, text: text.clone() },
+        StartError::Failed(text) => StepError { corrupt: false, text: text.clone() },
+    }
+}
+
+fn start_error(error: StepError) -> StartError {
+    if error.corrupt { StartError::Corrupt(error.text) } else { StartError::Failed(error.text) }
+}
+
+/// The conversation of starting.
+struct Steps {
+    mailbox: Mailbox,
+    /// Requests of shards that were told to go before this one was.
+    early: Vec<(ShardId, Message)>,
+}
+
+impl Steps {
+    async fn send(&self, to: ShardId, step: StartStep) {
+        self.mailbox.post(to, Message::Start(Start(Box::new(step)))).await;
+    }
+
+    async fn broadcast(&self, step: impl Fn() -> StartStep) {
+        for to in 1..runtime::shard_count() as u16 {
+            self.send(ShardId(to), step()).await;
+        }
+    }
+
+    /// One step of each other shard.
+    async fn gather<T>(&mut self, pick: impl Fn(&StartStep) -> Option<T>) -> Result<Vec<T>, StartError> {
+        let mut found = Vec::new();
+        for _ in 1..runtime::shard_count() {
+            found.push(self.next(&pick).await?);
+        }
+        Ok(found)
+    }
+
+    /// The next step that `pick` knows.
+    async fn next<T>(&mut self, pick: impl Fn(&StartStep) -> Option<T>) -> Result<T, StartError> {
+        loop {
+            match self.mailbox.recv().await {
+                (_, Message::Start(Start(step))) => {
+                    if let StartStep::Abort(error) = *step {
+                        return Err(start_error(error));
+                    }
+                    if let Some(found) = pick(&step) {
+                        return Ok(found);
+                    }
+                    return Err(StartError::Failed(format!("out of step with another core: {step:?}")));
+                }
+                early => self.early.push(early),
+            }
+        }
+    }
+}

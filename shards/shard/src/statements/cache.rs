@@ -1,0 +1,101 @@
+//! The cache of prepared statements, by SIEVE: entries in order of arrival, and a hand that moves from the oldest to the
+//! newest and evicts the first one that was not used since it came by.
+//!
+//! Invariants: the cache holds at most its bytes, and always the statement put last.
+
+use super::Statement;
+use model::{HashMap, TableId};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Prepared statements get this part of a shard's memory.
+pub(crate) const PREPARED_SHARE: usize = 256;
+/// See the module.
+pub(crate) struct StatementCache {
+    entries: HashMap<[u8; 16], Entry>,
+    /// Ids by arrival.
+    order: BTreeMap<u64, [u8; 16]>,
+    next: u64,
+    /// The hand: entries before it were asked in this round.
+    hand: u64,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+struct Entry {
+    statement: Rc<Statement>,
+    arrival: u64,
+    used: Cell<bool>,
+}
+
+impl StatementCache {
+    /// A cache of at most `bytes_max` bytes.
+    pub(crate) fn new(bytes_max: usize) -> StatementCache {
+        StatementCache { entries: HashMap::default(), order: BTreeMap::new(), next: 0, hand: 0, bytes: 0, bytes_max }
+    }
+
+    /// The statement of an id.
+    pub(crate) fn get(&self, id: &[u8; 16]) -> Option<Rc<Statement>> {
+        let entry = self.entries.get(id)?;
+        entry.used.set(true);
+        Some(entry.statement.clone())
+    }
+
+    /// Adds or replaces a statement and gives the ids that had to go.
+    pub(crate) fn put(&mut self, id: [u8; 16], statement: Rc<Statement>) -> Vec<[u8; 16]> {
+        self.remove(&id);
+        self.bytes += statement.bytes();
+        let mut evicted = Vec::new();
+        while self.bytes > self.bytes_max && !self.entries.is_empty() {
+            let Some(victim) = self.victim() else { break };
+            self.remove(&victim);
+            evicted.push(victim);
+        }
+        let arrival = self.next;
+        self.next += 1;
+        self.order.insert(arrival, id);
+        self.entries.insert(id, Entry { statement, arrival, used: Cell::new(false) });
+        evicted
+    }
+
+    fn victim(&mut self) -> Option<[u8; 16]> {
+        loop {
+            let found = self.order.range(self.hand..).next().or_else(|| self.order.iter().next());
+            let (&arrival, &id) = found?;
+            self.hand = arrival + 1;
+            match self.entries.get(&id) {
+                Some(entry) if entry.used.get() => entry.used.set(false),
+                _ => return Some(id),
+            }
+        }
+    }
+
+    fn remove(&mut self, id: &[u8; 16]) {
+        if let Some(entry) = self.entries.remove(id) {
+            self.order.remove(&entry.arrival);
+            self.bytes -= entry.statement.bytes();
+        }
+    }
+
+    /// How many statements it holds.
+    pub(crate) fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether one more statement fits without evicting any.
+    pub(crate) fn has_room(&self) -> bool {
+        self.bytes < self.bytes_max
+    }
+
+    /// Forgets the statements that touch these tables.
+    pub(crate) fn drop_tables(&mut self, tables: &[TableId]) {
+        let gone: Vec<[u8; 16]> =
+            self.entries.iter().filter(|(_, entry)| entry.statement.touches(tables)).map(|(id, _)| *id).collect();
+        gone.iter().for_each(|id| self.remove(id));
+    }
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

@@ -1,0 +1,145 @@
+//! Statements that were planned, and the caches that keep them. A shard's plans are its own (`Rc`).
+//!
+//! [`cache`] keeps prepared statements by id, [`text_cache`] plans of QUERY texts. `planning` makes statements.
+
+pub(crate) mod cache;
+pub(crate) mod text_cache;
+
+use cql::Prepared;
+use cql::plan::{Plan, Select, Selector};
+use md5::{Digest, Md5};
+use model::query::Slice;
+use model::{Column, ColumnId, Table, TableId};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a statement takes besides its text and columns, bytes: plan, maps, counters.
+const STATEMENT_OVERHEAD: usize = 1024;
+/// What a column of markers or of the result takes, bytes.
+const COLUMN_OVERHEAD: usize = 160;
+
+/// A statement with what executing it needs again and again.
+pub(crate) struct Statement {
+    /// The plan.
+    pub(crate) prepared: Rc<Prepared>,
+    /// A hash of text and tables: a paging state belongs to one statement.
+    pub(crate) fingerprint: u64,
+    /// A SELECT's columns, as other cores get them.
+    pub(crate) selection: Arc<[Selector]>,
+    /// One slice that holds every row.
+    pub(crate) all_rows: Arc<[Slice]>,
+    /// See [`model::query::ReadCommand::row_columns`].
+    pub(crate) row_columns: Option<Arc<[ColumnId]>>,
+    /// MD5 of the result's columns.
+    pub(crate) result_metadata_id: [u8; 16],
+    /// The keyspace it was planned in.
+    pub(crate) keyspace: Option<Arc<str>>,
+    /// Its text.
+    pub(crate) text: Arc<str>,
+}
+
+impl Statement {
+    /// A statement of a plan and of the text and keyspace that it was made from.
+    pub(crate) fn new(prepared: Prepared, keyspace: Option<&str>, text: &str) -> Statement {
+        let selection: Arc<[Selector]> = match &prepared.plan {
+            Plan::Select(select) => select.selection.as_slice().into(),
+            _ => Arc::from([]),
+        };
+        let mut hashed = text.as_bytes().to_vec();
+        for table in tables_of(&prepared.plan) {
+            hashed.extend_from_slice(&table.id.0);
+        }
+        Statement {
+            fingerprint: runtime::hash64(&hashed),
+            row_columns: match &prepared.plan {
+                Plan::Select(select) => row_columns(select),
+                _ => None,
+            },
+            selection,
+            all_rows: Arc::from([Slice::all()]),
+            result_metadata_id: result_metadata_id(&prepared),
+            prepared: Rc::new(prepared),
+            keyspace: keyspace.map(Arc::from),
+            text: text.into(),
+        }
+    }
+
+    /// Whether a text planned in `keyspace` would get this plan.
+    pub(crate) fn fits(&self, keyspace: Option<&str>) -> bool {
+        self.prepared.fully_qualified || self.keyspace.as_deref() == keyspace
+    }
+
+    /// Whether it is worth keeping for its text.
+    pub(crate) fn is_read_or_write(&self) -> bool {
+        matches!(self.prepared.plan, Plan::Select(_) | Plan::Modify(_) | Plan::Batch(_))
+    }
+
+    /// Its text.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The id of the prepared statement: MD5 of keyspace and text; the keyspace counts unless the text names it everywhere.
+    pub(crate) fn id(&self) -> [u8; 16] {
+        let keyspace = match &self.keyspace {
+            Some(keyspace) if !self.prepared.fully_qualified => keyspace,
+            _ => "",
+        };
+        Md5::new().chain_update(keyspace).chain_update(&*self.text).finalize().into()
+    }
+
+    /// About how many bytes it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let result = self.prepared.result.as_ref().map_or(0, |columns| columns.len());
+        STATEMENT_OVERHEAD + 2 * self.text.len() + COLUMN_OVERHEAD * (self.prepared.markers.len() + result)
+    }
+
+    /// Whether it reads or writes one of these tables.
+    pub(crate) fn touches(&self, tables: &[TableId]) -> bool {
+        tables_of(&self.prepared.plan).iter().any(|table| tables.contains(&table.id))
+    }
+}
+
+/// The regular columns that a SELECT of single rows looks at, if it is one and none of them is multi-cell.
+fn row_columns(select: &Select) -> Option<Arc<[ColumnId]>> {
+    let names_rows = select.clustering.chosen() == select.table.clustering_len && !select.clustering.is_slice();
+    // Counters are the sum of what all sources have.
+    if select.table.is_counter() || !names_rows || !select.filter.is_empty() || !select.order.is_empty() {
+        return None;
+    }
+    let shown = select.selection.iter().filter_map(|selector| match selector {
+        Selector::Column(id) | Selector::WriteTime(id) | Selector::Ttl(id) | Selector::Count(id) => Some(*id),
+        Selector::CountRows | Selector::Token => None,
+    });
+    let columns = shown.filter_map(|id| select.table.column_by_id(id)).filter(|column| !column.kind.is_key());
+    let single = |column: &Column| (!column.cql_type.is_multicell()).then_some(column.id);
+    columns.map(single).collect()
+}
+
+/// The tables of a plan.
+pub(crate) fn tables_of(plan: &Plan) -> Vec<&Arc<Table>> {
+    match plan {
+        Plan::Select(select) => vec![&select.table],
+        Plan::Modify(modify) => vec![&modify.table],
+        Plan::Batch(batch) => batch.statements.iter().map(|modify| &modify.table).collect(),
+        Plan::Truncate(table) => vec![table],
+        Plan::Use(_) | Plan::Define(_) | Plan::Describe(_) => Vec::new(),
+    }
+}
+
+/// MD5 over the result's columns; of nothing for statements without rows.
+fn result_metadata_id(prepared: &Prepared) -> [u8; 16] {
+    let mut md5 = Md5::new();
+    for column in prepared.result.iter().flat_map(|columns| columns.iter()) {
+        md5.update(column.name.as_bytes());
+        md5.update([0]);
+        md5.update(column.cql_type.class_name());
+        md5.update([0, 0]);
+    }
+    md5.finalize().into()
+}
+
+/// An id in the form in which texts show it.
+pub(crate) fn hex(id: &[u8]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
