@@ -43,7 +43,7 @@ pub struct Config {
     pub sstables: SstableOptions,
     /// Which memtables tables may name.
     pub memtables: Arc<Memtables>,
-    /// Memory of this shard, bytes; the budgets of decision 22 are shares of it.
+    /// Memory of this shard, bytes: memtables, caches and statements get shares of it.
     pub memory_bytes: usize,
     /// `read_request_timeout`.
     pub read_timeout: Duration,

@@ -1,7 +1,7 @@
 //! Messages in, and the functions that serve them.
 //!
-//! What needs no wait (a read of one partition from memory) is served in the receiving task; the rest in a task of its own.
-//! Everything that a message may ask for is below this module; what asks this core itself comes through
+//! What needs no wait (a read of one partition from memory) is served in the receiving task; the rest in a task of its
+//! own. Everything that a message may ask for is below this module; what asks this core itself comes through
 //! [`Shard::call`], which reaches [`serve`] by the handlers of `shard_state`.
 
 use crate::coordinator::cas;
@@ -23,8 +23,8 @@ pub(crate) const HANDLERS: Handlers = Handlers {
     read_virtual: |shard, table, request| Box::pin(virtual_tables::read(shard, table, request)),
 };
 
-/// Takes messages of other cores. What they lead to lies in the caches of those cores or in none: all of it is asked for
-/// before any of it is looked at, so that the waits are one.
+/// Takes messages of other cores. What they lead to lies in the caches of those cores or in none: all of it is asked
+/// for before any of it is looked at, so that the waits are one.
 pub(crate) fn receive_all(shard: &Shard, messages: &mut Vec<(ShardId, Message)>) {
     messages.iter().for_each(|(_, message)| message.prefetch());
     for step in [Step::Way, Step::Partition] {

@@ -1,16 +1,17 @@
 //! The actors. A [`Shard`] is one core's store, schema, statements and tasks; it executes requests of the connections
 //! attached to it and serves messages of its sister cores.
 //!
-//! A request: find its plan (`planning`), evaluate its values (`execute`), ask the coordinator for the core that owns the
-//! partition (`coordinator`): the own one is a plain call (`replica`), another one a message (`messages`, `mailbox`,
-//! `dispatch`).
+//! A request: find its plan (`planning`), evaluate its values (`execute`), ask the coordinator for the core that owns
+//! the partition (`coordinator`): the own one is a plain call (`replica`), another one a message (`messages`,
+//! `mailbox`, `dispatch`).
 //!
 //! Modules, from the bottom up; each imports only those before it:
 //! 1. Nouns: `rows`, `ports`, `request`, `guards`, `config`, `paxos`, `schema`, `describe`, `metrics`, `query_trace`,
 //!    `statements`.
 //! 2. `messages` own their payloads; `mailbox` carries them.
 //! 3. `shard_state`: the actor, made of parts with their own state.
-//! 4. `replica`: reading and writing what this core owns. `coordinator`: finding the core that owns it, acknowledgements.
+//! 4. `replica`: reading and writing what this core owns. `coordinator`: finding the core that owns it,
+//!    acknowledgements.
 //! 5. `operations` of operators and background tasks; `planning` of statements; `definitions` (DDL, TRUNCATE);
 //!    `virtual_tables`; `execute`: running CQL statements.
 //! 6. `dispatch`: messages in, and what serves them. `start`: starting all cores together.
@@ -78,8 +79,8 @@ use std::pin::pin;
 use std::rc::Rc;
 
 impl Shard {
-    /// Starts the current core's actor: replays its log, loads the schema, serves its sister cores. Returns when all shards
-    /// of the node are ready to serve. At the first start shard 0 makes the node's identity.
+    /// Starts the current core's actor: replays its log, loads the schema, serves its sister cores. Returns when all
+    /// shards of the node are ready to serve. At the first start shard 0 makes the node's identity.
     pub async fn start(
         config: Config,
         mesh: runtime::Mesh<Message>,

@@ -5,8 +5,8 @@
 //!    (`dispatch`).
 //! 3. A caller that gives up frees its slot; the reply that comes later finds another generation and is dropped.
 //!
-//! Invariants: nobody waits for space in a queue but tasks made for it, so two full queues cannot wait for each other; each
-//! request gets exactly one reply; calls for clients in flight are at most [`CALLS_MAX`].
+//! Invariants: nobody waits for space in a queue but tasks made for it, so two full queues cannot wait for each other;
+//! each request gets exactly one reply; calls for clients in flight are at most [`CALLS_MAX`].
 
 use crate::messages::{Message, Reply, Request};
 use crate::query_trace;

@@ -6,8 +6,8 @@
 //! 3. After the answer is sent, session and events are written into `system_traces` in the background
 //!    (`operations::trace_writes`).
 //!
-//! Invariants: without a trace an event costs one branch; a trace never fails or delays its request; a trace has at most
-//! [`EVENTS_MAX`] events and at most [`WRITES_MAX`] traces are being written: what is beyond is left out.
+//! Invariants: without a trace an event costs one branch; a trace never fails or delays its request; a trace has at
+//! most [`EVENTS_MAX`] events and at most [`WRITES_MAX`] traces are being written: what is beyond is left out.
 
 use model::value::Bound;
 use model::{ColumnSpec, Consistency, QueryParameters, text};

@@ -63,7 +63,7 @@ pub struct Answer {
 /// What PREPARE answers.
 #[derive(Clone, Debug)]
 pub struct PreparedAnswer {
-    /// MD5 of keyspace and text, see PROTOCOL 7.3.
+    /// MD5 of keyspace and text, by which clients execute it.
     pub id: [u8; 16],
     /// MD5 of the result columns.
     pub result_metadata_id: [u8; 16],

@@ -47,7 +47,8 @@ pub(crate) fn write_terms(
     Ok((keyspace.lives_on_shard_0(&table.name), AckTerms { consistency, block_for: required.block_for, timeout }))
 }
 
-/// The same for a conditional change: `serial` is the level at which it is decided, `commit` that at which it is told of.
+/// The same for a conditional change: `serial` is the level at which it is decided, `commit` that at which it is told
+/// of.
 pub(crate) fn cas_terms(
     shard: &Shard,
     table: &Table,

@@ -345,8 +345,8 @@ pub(crate) struct Part {
     begun: Option<Begun>,
 }
 
-/// Begins a page of the rows of `keys`, in their order, after `resume`, whose partition is `keys[0]`. One partition that
-/// is at hand, as for most reads, fills `page` at once; else what is given is the rest, for [`read_rest`].
+/// Begins a page of the rows of `keys`, in their order, after `resume`, whose partition is `keys[0]`. One partition
+/// that is at hand, as for most reads, fills `page` at once; else what is given is the rest, for [`read_rest`].
 pub(crate) fn begin_keys(
     shard: &Shard,
     plan: &ReadPlan,

@@ -1,8 +1,8 @@
 //! Scans of token ranges: one stream of row blocks per core, merged by token on the coordinating core.
 //!
 //! 1. Every core is asked at once for its share of the page (rows / cores, bytes / cores).
-//! 2. The stream with the lowest token among the next rows gives its rows before the others' next ones, until the page is
-//!    full.
+//! 2. The stream with the lowest token among the next rows gives its rows before the others' next ones, until the page
+//!    is full.
 //! 3. A stream that runs dry is asked again, for twice as many rows and its share of the bytes that are left, from the
 //!    last row it gave.
 //!
@@ -53,8 +53,8 @@ impl Stream {
         !self.exhausted && self.next_token().is_none()
     }
 
-    /// Moves the next row and those that follow it below the token `before` to the end of `out`, as one copy; whether the
-    /// page is full with them.
+    /// Moves the next row and those that follow it below the token `before` to the end of `out`, as one copy; whether
+    /// the page is full with them.
     fn take(&mut self, before: Option<Token>, limits: PageLimits, out: &mut RowBlock) -> bool {
         let mut full = false;
         let (mut rows, mut end) = (0, self.start);

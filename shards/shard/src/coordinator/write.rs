@@ -23,8 +23,8 @@ pub(crate) struct Routed {
     pub(crate) counts: bool,
 }
 
-/// Writes all of `mutations` at the same time. One that fails definitely, while another may have taken effect, makes the
-/// whole unknown.
+/// Writes all of `mutations` at the same time. One that fails definitely, while another may have taken effect, makes
+/// the whole unknown.
 pub(crate) fn write(
     shard: &Shard,
     mutations: Vec<Routed>,

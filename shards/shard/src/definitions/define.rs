@@ -8,12 +8,13 @@
 //!
 //! With `auto_snapshot` a snapshot of what is dropped is whole before step 2, and brought up to date before step 4.
 //!
-//! TRUNCATE: with `auto_snapshot` a snapshot; cut on every shard, record the cut durably, let the log segments go that nothing else needs.
+//! TRUNCATE: with `auto_snapshot` a snapshot; cut on every shard, record the cut durably, let the log segments go that
+//! nothing else needs.
 //!
-//! Invariants: a crash between the steps leaves the change whole or undone (a new version without a change is harmless);
-//! timestamps strictly increase, also over restarts; once started a change runs to its end, whether or not the client
-//! waits; a table made WITH ID never shows rows of an earlier table of that id; what is written after a column was
-//! dropped is later than the drop, also after a restart.
+//! Invariants: a crash between the steps leaves the change whole or undone (a new version without a change is
+//! harmless); timestamps strictly increase, also over restarts; once started a change runs to its end, whether or not
+//! the client waits; a table made WITH ID never shows rows of an earlier table of that id; what is written after a
+//! column was dropped is later than the drop, also after a restart.
 
 use crate::messages::schema::Defined;
 use crate::messages::{Reply, Request};

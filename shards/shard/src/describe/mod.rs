@@ -2,10 +2,11 @@
 //! order.
 //!
 //! 1. Find the things that are asked for, or fail with Cassandra's text.
-//! 2. One row per thing: keyspace, type, name and, but for the lists, the statement. Names are quoted where CQL needs it.
+//! 2. One row per thing: keyspace, type, name and, but for the lists, the statement. Names are quoted where CQL needs
+//!    it.
 //!
-//! Invariants: keyspaces, tables and indexes are sorted by name whatever the case; user types too where they are listed,
-//! and by what they hold where they are made; hidden tables do not appear.
+//! Invariants: keyspaces, tables and indexes are sorted by name whatever the case; user types too where they are
+//! listed, and by what they hold where they are made; hidden tables do not appear.
 
 mod statement;
 
@@ -116,8 +117,8 @@ pub(crate) fn describe(
     }
 }
 
-/// What makes a table of a keyspace again with the id that it has, unless it is there: its types, itself, a statement per
-/// line.
+/// What makes a table of a keyspace again with the id that it has, unless it is there: its types, itself, a statement
+/// per line.
 pub(crate) fn recreate(keyspace: &Keyspace, table: &Table) -> String {
     let held: BTreeSet<&str> = {
         let references = table.columns.iter().flat_map(|column| column.cql_type.references());

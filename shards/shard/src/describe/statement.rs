@@ -1,7 +1,7 @@
 //! The statements that make a keyspace, a user type, a table or an index again, to the byte as Cassandra writes them.
 //!
-//! Invariants: within static and within other columns those with cells of their own come last. WITH INTERNALS a table has
-//! its id, and its dropped columns are made, dropped and, where they were added again, added again.
+//! Invariants: within static and within other columns those with cells of their own come last. WITH INTERNALS a table
+//! has its id, and its dropped columns are made, dropped and, where they were added again, added again.
 
 use crate::schema::system_tables::CustomIndex;
 use cql::java_order::{bucket, bytes_hash, in_hash_order};

@@ -95,8 +95,8 @@ pub(crate) async fn message(
     Ok(Answer { warnings: told, ..answer })
 }
 
-/// What Cassandra says of a batch when `failure` is wrong with the statement after those of `building`: it looks at the keys
-/// of all statements first, then runs one statement after another, those among them that read.
+/// What Cassandra says of a batch when `failure` is wrong with the statement after those of `building`: it looks at the
+/// keys of all statements first, then runs one statement after another, those among them that read.
 async fn first_failure<'m>(
     shard: &Shard,
     parts: impl Iterator<Item = (&'m Modify, Values<'m>)>,

@@ -6,8 +6,8 @@
 //!    elements of lists are in the order of the statements; they are written as those of any batch.
 //! 3. The locks are let go.
 //!
-//! Invariants: locks are taken in one order everywhere, so that two batches never wait for each other; what was taken is
-//! let go whatever happens between.
+//! Invariants: locks are taken in one order everywhere, so that two batches never wait for each other; what was taken
+//! is let go whatever happens between.
 
 use super::batch::Building;
 use super::binding::Values;

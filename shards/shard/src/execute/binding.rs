@@ -207,8 +207,8 @@ impl<'v> Values<'v> {
         }
     }
 
-    /// Every way to choose values of the first of `columns`, in their order. As in Cassandra what comes after an empty IN is
-    /// not looked at.
+    /// Every way to choose values of the first of `columns`, in their order. As in Cassandra what comes after an empty
+    /// IN is not looked at.
     pub(crate) fn prefixes<'a>(
         &'a self,
         shard: &Shard,

@@ -10,8 +10,8 @@
 //! ```
 //! For DESCRIBE: version u8 = 2, fingerprint u64, first row u32. All integers little-endian.
 //!
-//! Invariants: a state names a place in the data, never a core, so that it outlives a change of their number; bytes that
-//! are no state of this statement are refused.
+//! Invariants: a state names a place in the data, never a core, so that it outlives a change of their number; bytes
+//! that are no state of this statement are refused.
 
 use model::query::{Position, Resume};
 use model::{DecoratedKey, Failure};

@@ -1,7 +1,7 @@
 //! What the coordinating core makes of fetched rows: functions, parts of values, aggregates and groups.
 //!
-//! A page of a grouped read is full after as many groups as the client asked rows for, and only once the first row of the
-//! next group was seen; the paging state is the place of the last row of the last whole group.
+//! A page of a grouped read is full after as many groups as the client asked rows for, and only once the first row of
+//! the next group was seen; the paging state is the place of the last row of the last whole group.
 //!
 //! Invariants: memory is bounded by a page of fetched rows and a page of results, whatever the size of a group.
 

@@ -1,5 +1,5 @@
-//! A read of a SELECT as a query again, in which warnings about it and the log name it: what is read of one partition, or
-//! by one page of a scan, in Cassandra's words.
+//! A read of a SELECT as a query again, in which warnings about it and the log name it: what is read of one partition,
+//! or by one page of a scan, in Cassandra's words.
 //!
 //! `SELECT columns FROM table WHERE keys, clusterings, filters ORDER BY ... LIMIT rows ALLOW FILTERING`
 //!

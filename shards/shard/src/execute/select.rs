@@ -248,8 +248,8 @@ fn rows(statement: &Statement, block: RowBlock, paging_state: Option<Vec<u8>>) -
     Rows { columns, result_metadata_id: Some(statement.result_metadata_id), block, paging_state }
 }
 
-/// Whether the partitions of a SELECT that names no rows are looked at all the same: Cassandra reads them for their static
-/// columns, unless the rows are named by bounds or only regular columns are asked for.
+/// Whether the partitions of a SELECT that names no rows are looked at all the same: Cassandra reads them for their
+/// static columns, unless the rows are named by bounds or only regular columns are asked for.
 fn reads_statics_of_no_rows(select: &Select) -> bool {
     let table = &select.table;
     if table.static_len == 0 || select.clustering.chosen() < table.clustering_len {

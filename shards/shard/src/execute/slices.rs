@@ -66,9 +66,10 @@ pub(crate) struct RangeEnd<'b> {
 
 impl<'a> Bounds<'a> {
     /// Evaluates a restriction. Null sorts before every value, as on Cassandra: at the start of a range it is no bound,
-    /// and at the end, for no row is before it, it gives `None` beside a start and alone bounds without slices. A deletion ([`NullBound::Refused`]) takes the second only,
-    /// and only of a range with two ends, and so does one that names columns ([`NullBound::Open`]), to which other nulls are
-    /// no bounds. Below an empty IN no bound is looked at, and it gives `None` too.
+    /// and at the end, for no row is before it, it gives `None` beside a start and alone bounds without slices. A
+    /// deletion ([`NullBound::Refused`]) takes the second only, and only of a range with two ends, and so does one that
+    /// names columns ([`NullBound::Open`]), to which other nulls are no bounds. Below an empty IN no bound is looked
+    /// at, and it gives `None` too.
     pub(crate) fn of(
         shard: &Shard,
         table: &Table,

@@ -4,8 +4,8 @@
 //! 2. Rows are sorted by them, and they are cut off again.
 //! 3. With GROUP BY groups are gathered in the order of the partitions, and sorted by what their first rows have.
 //!
-//! Invariants: rows that are equal in these columns stay in the order of their partitions; nothing is kept that is larger
-//! than a result may be.
+//! Invariants: rows that are equal in these columns stay in the order of their partitions; nothing is kept that is
+//! larger than a result may be.
 
 use super::project::{GroupPage, SortKey};
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_key, result_too_large};

@@ -1,5 +1,5 @@
-//! How full the disk of the node is, and what that means for writes (the guardrail `data_disk_usage_percentage_*`). Names
-//! and texts are Cassandra's. `operations::disk_watch` measures it.
+//! How full the disk of the node is, and what that means for writes (the guardrail `data_disk_usage_percentage_*`).
+//! Names and texts are Cassandra's. `operations::disk_watch` measures it.
 
 use cql::guardrails::Threshold;
 use model::Failure;

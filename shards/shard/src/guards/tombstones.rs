@@ -1,8 +1,8 @@
 //! Tombstones that reads meet: from one threshold on the client is warned, and beyond another the read fails.
 //!
 //! 1. The cores that read count what is dead and what lives ([`ScanCounts`]), and say so with what they give.
-//! 2. The coordinating core adds up the parts of one partition's read, or of a page of a scan, and notes what is beyond a
-//!    threshold ([`Tombstones`]).
+//! 2. The coordinating core adds up the parts of one partition's read, or of a page of a scan, and notes what is beyond
+//!    a threshold ([`Tombstones`]).
 //! 3. The notes become warnings to the client and, at most once in [`LOG_INTERVAL`] on each core, lines of the log.
 //!
 //! Invariants: the tables of this node alone, such as its schema, are read whatever they hold, as in Cassandra.

@@ -31,8 +31,8 @@ pub struct ReadRequest {
 
 /// A read on its way to the core that owns what it reads, and on its way back with the result.
 ///
-/// One core allocates, counts and frees what both look at: to free another core's memory, or to count references that it
-/// counts too, takes longer than to read a row.
+/// One core allocates, counts and frees what both look at: to free another core's memory, or to count references that
+/// it counts too, takes longer than to read a row.
 #[derive(Debug)]
 pub struct ReadCall {
     /// What is asked.

@@ -1,7 +1,7 @@
 //! Messages between cores: requests and their replies.
 //!
-//! Each family has a file with the payloads of its requests: [`data`] (reads and writes), [`schema`], [`admin`] (metrics and
-//! what operators ask) and [`start`] (steps of starting together, which are no requests).
+//! Each family has a file with the payloads of its requests: [`data`] (reads and writes), [`schema`], [`admin`]
+//! (metrics and what operators ask) and [`start`] (steps of starting together, which are no requests).
 //!
 //! `mailbox` carries messages, `dispatch` serves requests. What a payload means to CQL is known in `execute` only.
 

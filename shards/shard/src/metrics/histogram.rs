@@ -1,7 +1,7 @@
 //! How many values of which size there were: all of them in number, the recent ones by size.
 //!
-//! 1. A value counts in the bucket of the smallest bound that is not below it. The bounds are Cassandra's: 1, 2, 3, ... 8,
-//!    10, 12, 14, 17, each a fifth above the one before.
+//! 1. A value counts in the bucket of the smallest bound that is not below it. The bounds are Cassandra's: 1, 2, 3, ...
+//!    8, 10, 12, 14, 17, each a fifth above the one before.
 //! 2. Time goes by in ticks of five seconds. With each tick the rate moves towards that of the tick, as a five minute
 //!    load average does; with every eighth the buckets are halved, so that what is minutes ago counts for nothing.
 //! 3. Ticks that went by are made up for when a value comes or when somebody looks; nothing runs meanwhile.

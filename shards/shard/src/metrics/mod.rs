@@ -1,14 +1,14 @@
-//! Metrics of a shard's work: how long reads and writes of each table take and how many rows and tombstones they meet, how
-//! many partitions batches hold, how often statements run.
+//! Metrics of a shard's work: how long reads and writes of each table take and how many rows and tombstones they meet,
+//! how many partitions batches hold, how often statements run.
 //!
-//! [`operations`] has latencies by class of operation, all tables together, with finer buckets; [`running`] the requests
-//! under way; [`ShardMetrics`] describes a shard as a whole. `operations::metrics_gathering` asks all cores.
+//! [`operations`] has latencies by class of operation, all tables together, with finer buckets; [`running`] the
+//! requests under way; [`ShardMetrics`] describes a shard as a whole. `operations::metrics_gathering` asks all cores.
 //!
-//! A read or write that a client of this core sends to what this core owns is recorded once, for both the coordinator and
-//! the replica: they are the same core and the same call.
+//! A read or write that a client of this core sends to what this core owns is recorded once, for both the coordinator
+//! and the replica: they are the same core and the same call.
 //!
-//! Invariants: recording takes no lock, sends nothing and allocates at a table's first value only; shards are summed when
-//! somebody looks.
+//! Invariants: recording takes no lock, sends nothing and allocates at a table's first value only; shards are summed
+//! when somebody looks.
 
 pub(crate) mod histogram;
 pub mod operations;

@@ -1,8 +1,8 @@
 //! How long operations of each class take on one shard, as HDR histograms.
 //!
 //! 1. A duration counts in the histogram of the window that runs.
-//! 2. A window lasts a minute. The first value or look after its end adds its histogram to that of all windows before, and
-//!    keeps it as that of the last one.
+//! 2. A window lasts a minute. The first value or look after its end adds its histogram to that of all windows before,
+//!    and keeps it as that of the last one.
 //! 3. What was since the start is all windows; what is recent is the window that runs and the last one.
 //!
 //! Invariants: recording takes no lock, and allocates at the first value of a class only; durations are known to a
@@ -102,8 +102,8 @@ pub struct Latency {
     pub count: u64,
     /// What they took together, nanoseconds.
     pub total_nanos: u64,
-    /// Operations since the start up to each of [`BOUNDS`], longer than the bound before; one that took as long as a bound,
-    /// to a hundredth, may count in the next.
+    /// Operations since the start up to each of [`BOUNDS`], longer than the bound before; one that took as long as a
+    /// bound, to a hundredth, may count in the next.
     pub buckets: [u64; BOUNDS.len()],
     /// How long, in nanoseconds, each part of [`QUANTILES`] of the last one to two minutes took at most; 0 of none.
     pub quantiles: [u64; QUANTILES.len()],

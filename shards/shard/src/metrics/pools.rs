@@ -1,4 +1,5 @@
-//! The stages of Cassandra's that exist here, all cores together: requests of clients, definitions, compactions, flushes.
+//! The stages of Cassandra's that exist here, all cores together: requests of clients, definitions, compactions,
+//! flushes.
 
 use super::ShardMetrics;
 use crate::ports::Activity;

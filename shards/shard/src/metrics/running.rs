@@ -1,7 +1,7 @@
 //! The requests of a shard that wait for something: what `system_views.queries` shows.
 //!
-//! A request that never waits cannot be seen by anybody: nothing else runs on its core meanwhile. So it is noted when it
-//! waits for the first time, and costs nothing before that.
+//! A request that never waits cannot be seen by anybody: nothing else runs on its core meanwhile. So it is noted when
+//! it waits for the first time, and costs nothing before that.
 
 use super::Metrics;
 use model::{BatchEntry, BatchStatement, Consistency};

@@ -1,7 +1,8 @@
 //! `system.compaction_history`: what compactions of all cores have done, kept for a week on shard 0.
 //!
-//! Each core takes the records of its store and sends them to shard 0 as writes of the table. Invariants: compactions of
-//! the history itself are not kept, as in Cassandra: each would bring the next; a record that cannot be written is lost.
+//! Each core takes the records of its store and sends them to shard 0 as writes of the table. Invariants: compactions
+//! of the history itself are not kept, as in Cassandra: each would bring the next; a record that cannot be written is
+//! lost.
 
 use crate::messages::Request;
 use crate::schema::cells::{self, RowReader, RowWriter, StoredRow, frozen_text_map};

@@ -1,5 +1,6 @@
-//! The guardrails `data_disk_usage_percentage_warn_threshold`, `..._fail_threshold` and `data_disk_usage_max_disk_size`: how
-//! full the disk is, looked at now and then by shard 0, and what that means for writes. Names and texts are Cassandra's.
+//! The guardrails `data_disk_usage_percentage_warn_threshold`, `..._fail_threshold` and
+//! `data_disk_usage_max_disk_size`: how full the disk is, looked at now and then by shard 0, and what that means for
+//! writes. Names and texts are Cassandra's.
 //!
 //! Full is what data takes, memtables included, of that and what is free. Without a threshold nobody looks.
 

@@ -1,7 +1,7 @@
 //! `nodetool import` and `refresh` over all cores: led by shard 0, see [`engine::import`] for the steps.
 //!
-//! Invariants: no definition and no truncation runs meanwhile; a directory is taken in whole or not at all; the files of
-//! another table that this node serves are never taken; what has begun ends, whether or not its caller waits.
+//! Invariants: no definition and no truncation runs meanwhile; a directory is taken in whole or not at all; the files
+//! of another table that this node serves are never taken; what has begun ends, whether or not its caller waits.
 
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::shard_state::Shard;

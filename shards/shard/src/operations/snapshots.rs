@@ -5,8 +5,8 @@
 //!
 //! Before a table is dropped or truncated one is taken too (`auto_snapshot`), named as Cassandra names it.
 //!
-//! Invariants: one operation on snapshots runs at a time; a snapshot that could not be finished is removed; what holds the
-//! right to change the schema may take snapshots, never the other way round.
+//! Invariants: one operation on snapshots runs at a time; a snapshot that could not be finished is removed; what holds
+//! the right to change the schema may take snapshots, never the other way round.
 
 use crate::describe;
 use crate::messages::admin::{TableAnswer, TableVerb};
@@ -37,7 +37,8 @@ pub(crate) struct Taken {
 }
 
 impl Shard {
-    /// Takes a snapshot of some tables; `flush`: with what is in memory; `ttl`: it goes by itself after that. On shard 0.
+    /// Takes a snapshot of some tables; `flush`: with what is in memory; `ttl`: it goes by itself after that. On shard
+    /// 0.
     ///
     /// # Errors
     /// In words for the operator: the name is taken or none, the disk failed.

@@ -12,8 +12,8 @@ use runtime::Class;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Before a foreign SSTable that not all cores serve, because it is being truncated, is looked at again; and the first wait
-/// after a failure.
+/// Before a foreign SSTable that not all cores serve, because it is being truncated, is looked at again; and the first
+/// wait after a failure.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 /// Longest wait after a failure; each is twice as long as the one before.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(3600);

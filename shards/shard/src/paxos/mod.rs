@@ -1,16 +1,16 @@
-//! The acceptor of Paxos: what a replica promises, accepts and commits for one partition of one table. Pure; its state is
-//! kept by `replica::paxos_acceptor`.
+//! The acceptor of Paxos: what a replica promises, accepts and commits for one partition of one table. Pure; its state
+//! is kept by `replica::paxos_acceptor`.
 //!
-//! 1. A ballot above all that the replica has heard of is promised: from then on nothing below it is accepted. The answer
-//!    tells what was accepted and not committed, and what was committed last.
+//! 1. A ballot above all that the replica has heard of is promised: from then on nothing below it is accepted. The
+//!    answer tells what was accepted and not committed, and what was committed last.
 //! 2. A proposal is accepted unless a higher ballot was promised.
 //! 3. A commit, which a majority has accepted, is applied and remembered; what was accepted up to it is done with.
 //!
 //! Where there is one replica, accepting is deciding: a proposal is then accepted and committed in one step.
 //!
-//! Invariants: the highest ballot heard of never goes down; an answer is given only when the state it tells of is durable.
-//! The promise of the only replica need not be: whoever could have a lower ballot waits for the same lock, and is gone
-//! when the process is.
+//! Invariants: the highest ballot heard of never goes down; an answer is given only when the state it tells of is
+//! durable. The promise of the only replica need not be: whoever could have a lower ballot waits for the same lock, and
+//! is gone when the process is.
 
 pub(crate) mod ballot;
 pub(crate) mod unsettled;

@@ -1,5 +1,5 @@
-//! Proposals of which it is not known whether the log has them: the next round of their partition settles them first, so
-//! that what it reads cannot change behind it.
+//! Proposals of which it is not known whether the log has them: the next round of their partition settles them first,
+//! so that what it reads cannot change behind it.
 //!
 //! In memory alone: a process that ends takes along all who could have read, and the log says what holds.
 

@@ -1,10 +1,11 @@
 //! PREPARE, and finding prepared statements for EXECUTE.
 //!
-//! 1. PREPARE plans the statement, stores it in `system.prepared_statements` and installs it on all cores, then answers.
-//! 2. EXECUTE looks here; what is not here is asked of the id's home core (`id % cores`), which looks into its own cache
-//!    and then into the table. Only the home's miss is UNPREPARED.
-//! 3. A dropped table takes its statements with it, from caches and table. What the home evicts leaves the table too, so
-//!    that both are bounded.
+//! 1. PREPARE plans the statement, stores it in `system.prepared_statements` and installs it on all cores, then
+//!    answers.
+//! 2. EXECUTE looks here; what is not here is asked of the id's home core (`id % cores`), which looks into its own
+//!    cache and then into the table. Only the home's miss is UNPREPARED.
+//! 3. A dropped table takes its statements with it, from caches and table. What the home evicts leaves the table too,
+//!    so that both are bounded.
 
 use super::{check_keyspace, plan_text_in};
 use crate::messages::schema::PreparedText;
@@ -191,9 +192,9 @@ pub(crate) async fn find_at_home(shard: &Shard, id: [u8; 16]) -> Option<Prepared
     Some((row.keyspace, row.text))
 }
 
-/// After a switch of the schema: statements of `tables`, which were dropped or altered, are forgotten, on shard 0 by the
-/// table too. What a row names can be told of a dropped table only while it is gone, so this ends before the next DDL
-/// begins.
+/// After a switch of the schema: statements of `tables`, which were dropped or altered, are forgotten, on shard 0 by
+/// the table too. What a row names can be told of a dropped table only while it is gone, so this ends before the next
+/// DDL begins.
 pub(crate) async fn schema_changed(shard: &Shard, tables: &[TableId]) -> Result<(), Failure> {
     if tables.is_empty() {
         return Ok(());

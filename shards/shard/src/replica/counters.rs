@@ -11,8 +11,8 @@
 //!
 //! Source: Cassandra 5's `CounterMutation`.
 //!
-//! Invariants: two changes of a counter never start from the same count; the clock of a later change is larger, also after
-//! a restart and when the outcome of an earlier one is unknown; amounts never reach the log.
+//! Invariants: two changes of a counter never start from the same count; the clock of a later change is larger, also
+//! after a restart and when the outcome of an earlier one is unknown; amounts never reach the log.
 
 use super::{failure, mutate, wait_for_table};
 use crate::rows::commands::row_command;

@@ -53,7 +53,8 @@ impl RowSink for Collected<'_> {
     }
 }
 
-/// Locks a partition of this core and reads the lists that are asked for. The lock is held until its ticket is released.
+/// Locks a partition of this core and reads the lists that are asked for. The lock is held until its ticket is
+/// released.
 ///
 /// # Errors
 /// Overloaded when too many locks are held already.

@@ -1,12 +1,12 @@
-//! An acceptor's state in `system.paxos`, one row per partition and table, with Cassandra's columns. It lives on the core
-//! that owns the partition and for as long as Cassandra keeps it.
+//! An acceptor's state in `system.paxos`, one row per partition and table, with Cassandra's columns. It lives on the
+//! core that owns the partition and for as long as Cassandra keeps it.
 //!
-//! An update is stored as [`engine::Store::portable`] makes it; [`UPDATE_VERSION`] in the version columns names that form,
-//! which is none of Cassandra's messages. Every cell has the time of its ballot for a timestamp, so that what is later
-//! wins, and the deletion of a proposal by its commit wins over the proposal.
+//! An update is stored as [`engine::Store::portable`] makes it; [`UPDATE_VERSION`] in the version columns names that
+//! form, which is none of Cassandra's messages. Every cell has the time of its ballot for a timestamp, so that what is
+//! later wins, and the deletion of a proposal by its commit wins over the proposal.
 //!
-//! Invariants: promises, proposals and what is settled are durable before they are answered, in every mode of the log, the
-//! promise of an only replica aside; a commit and what it writes are one mutation, seen and recovered together.
+//! Invariants: promises, proposals and what is settled are durable before they are answered, in every mode of the log,
+//! the promise of an only replica aside; a commit and what it writes are one mutation, seen and recovered together.
 
 use super::{failure, mutate, mutate_durably, oversized};
 use crate::paxos::ballot::Ballot;

@@ -1,7 +1,7 @@
 //! Reads of what this core owns.
 //!
-//! A read comes as a pair: `read_now` answers without awaiting, or gives nothing when it would have to wait (for the disk,
-//! for a table that is not known yet); `read_waiting` is its async twin. [`read`] tries one and then the other.
+//! A read comes as a pair: `read_now` answers without awaiting, or gives nothing when it would have to wait (for the
+//! disk, for a table that is not known yet); `read_waiting` is its async twin. [`read`] tries one and then the other.
 
 use super::row_sink::RowBlockSink;
 use super::{failure, wait_for_table};

@@ -386,8 +386,8 @@ fn seconds_left(cell: &Cell<'_>, now: i64) -> Option<i32> {
     }
 }
 
-/// The live cells of a multi-cell column in the order of its value's parts, with their paths and values; `cells` begins with
-/// the column's.
+/// The live cells of a multi-cell column in the order of its value's parts, with their paths and values; `cells` begins
+/// with the column's.
 fn live_cells<'c, 'r>(
     cql_type: &CqlType,
     cells: &'c [Cell<'r>],

@@ -1,8 +1,8 @@
 //! Conditions that a row must meet to count (ALLOW FILTERING), with their values.
 //!
 //! 1. The coordinating core evaluates the conditions' terms once per request (`execute::filtering`).
-//! 2. The owning core tests every live row of its slices; a row that does not meet all conditions is rejected and counts
-//!    for no limit.
+//! 2. The owning core tests every live row of its slices; a row that does not meet all conditions is rejected and
+//!    counts for no limit.
 //!
 //! Invariants: a column without a value meets no condition; testing a row allocates nothing.
 
@@ -162,8 +162,8 @@ impl Test {
     }
 }
 
-/// Whether CONTAINS finds an element of this type in a frozen collection by its bytes, as Cassandra does, which compares the
-/// Java objects: 1.0 is not 1.00 there.
+/// Whether CONTAINS finds an element of this type in a frozen collection by its bytes, as Cassandra does, which
+/// compares the Java objects: 1.0 is not 1.00 there.
 fn tells_digits(cql_type: &CqlType) -> bool {
     match cql_type {
         CqlType::Decimal | CqlType::Tuple(_) | CqlType::User { .. } => true,

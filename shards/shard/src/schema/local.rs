@@ -4,8 +4,8 @@
 //! ports, names, and the gossip generation (seconds since 1970, always above the one before). Changed while running:
 //! `schema_version` by DDL, `truncated_at` by TRUNCATE and DROP.
 //!
-//! Invariants: host id and tokens never change; timestamps never go back, also over restarts: every change of the schema
-//! is above the latest timestamp in this row and leaves its own there.
+//! Invariants: host id and tokens never change; timestamps never go back, also over restarts: every change of the
+//! schema is above the latest timestamp in this row and leaves its own there.
 
 use super::Error;
 use super::cells::{RowReader, RowWriter, StoredRow};
@@ -27,8 +27,8 @@ pub(crate) const NATIVE_PROTOCOL_VERSION: &str = "5";
 pub(crate) const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 /// The only partition of `system.local`.
 pub(crate) const LOCAL_KEY: &str = "local";
-/// A record of a truncation by Cassandra: segment i64, position i32, milliseconds i64. It concerns its own commit log, of
-/// which nothing is left when a node starts here; no record of this program has this length.
+/// A record of a truncation by Cassandra: segment i64, position i32, milliseconds i64. It concerns its own commit log,
+/// of which nothing is left when a node starts here; no record of this program has this length.
 const CASSANDRA_TRUNCATION_BYTES: usize = 20;
 /// Largest `num_tokens`.
 pub(crate) const TOKENS_MAX: usize = 1536;

@@ -1,5 +1,5 @@
-//! What is defined on this node, who the node is, and how both are kept: as rows of the real system tables, stored by the
-//! same engine as everything else.
+//! What is defined on this node, who the node is, and how both are kept: as rows of the real system tables, stored by
+//! the same engine as everything else.
 //!
 //! Start, on shard 0:
 //! 1. The store knows the system tables ([`system_schema`]) and has replayed them.
@@ -10,8 +10,8 @@
 //!
 //! Changes are made in `execute::define`.
 //!
-//! Invariants: the schema is immutable and shared by all shards; it has the system tables always, as this version of the
-//! program defines them.
+//! Invariants: the schema is immutable and shared by all shards; it has the system tables always, as this version of
+//! the program defines them.
 
 pub(crate) mod cells;
 pub(crate) mod local;

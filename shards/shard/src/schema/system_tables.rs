@@ -1,10 +1,10 @@
 //! The system keyspaces and their tables, as Cassandra 5.0.9 defines them: columns, options and ids.
 //!
-//! The definitions are data, `system_tables.txt` and `virtual_tables.txt` beside this file. A table's id is the name-based uuid (MD5) of the
-//! keyspace's and the table's bytes, as in Cassandra, so files and tools agree on it.
+//! The definitions are data, `system_tables.txt` and `virtual_tables.txt` beside this file. A table's id is the
+//! name-based uuid (MD5) of the keyspace's and the table's bytes, as in Cassandra, so files and tools agree on it.
 //!
-//! Invariants: what is here wins over what `system_schema` says of these keyspaces; the hidden table is readable, has no
-//! rows, and is neither in `system_schema` nor in DESCRIBE.
+//! Invariants: what is here wins over what `system_schema` says of these keyspaces; the hidden table is readable, has
+//! no rows, and is neither in `system_schema` nor in DESCRIBE.
 
 use md5::{Digest, Md5};
 use model::schema::{Replication, TableOptions};

@@ -1,5 +1,5 @@
-//! What a schema of Cassandra may have that is not served here: a node that went on without it would give wrong answers or
-//! let it rot.
+//! What a schema of Cassandra may have that is not served here: a node that went on without it would give wrong answers
+//! or let it rot.
 
 use super::Error;
 use super::cells::{RowReader, StoredRow};

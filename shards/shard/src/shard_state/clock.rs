@@ -28,8 +28,8 @@ impl Clock {
         Clock { last_timestamp: Cell::new(0), ahead: Cell::new(0), last_uuid_time: Cell::new(0), uuid_tail }
     }
 
-    /// Goes on after `floor`, which earlier runs reached; by how many microseconds timestamps are then ahead of the wall
-    /// clock.
+    /// Goes on after `floor`, which earlier runs reached; by how many microseconds timestamps are then ahead of the
+    /// wall clock.
     pub(crate) fn start_after(&self, floor: i64) -> i64 {
         let ahead = (floor.saturating_add(1)).saturating_sub(runtime::wall_micros()).max(0);
         self.ahead.set(ahead);

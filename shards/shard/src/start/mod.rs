@@ -2,7 +2,8 @@
 //!
 //! 1. Every shard opens its part of the log and tells shard 0 the highest segment counter that it found.
 //! 2. Shard 0 replays the system tables and reads the schema from them, then sends it with the agreed counter floor.
-//! 3. Every shard opens its SSTables and replays its own tables. When all have, every shard starts its store and flushes.
+//! 3. Every shard opens its SSTables and replays its own tables. When all have, every shard starts its store and
+//!    flushes.
 //! 4. Shard 0 writes what a start changes and sends who the node is and what is prepared.
 //! 5. When all serve, all return.
 //!
@@ -260,8 +261,8 @@ async fn replay(
     Ok(store.recorded_time())
 }
 
-/// Lets the store take writes and flushes what replay brought; whether all of it is in SSTables. No shard does before every
-/// shard has looked for SSTables: a look must not meet one that is being made.
+/// Lets the store take writes and flushes what replay brought; whether all of it is in SSTables. No shard does before
+/// every shard has looked for SSTables: a look must not meet one that is being made.
 async fn begin(store: &Store, counter_floor: u64) -> Result<bool, StartError> {
     store.start(counter_floor).await.map_err(store_error)?;
     // A disk without room must not keep a node from serving what it has.

@@ -1,5 +1,5 @@
-//! The cache of prepared statements, by SIEVE: entries in order of arrival, and a hand that moves from the oldest to the
-//! newest and evicts the first one that was not used since it came by.
+//! The cache of prepared statements, by SIEVE: entries in order of arrival, and a hand that moves from the oldest to
+//! the newest and evicts the first one that was not used since it came by.
 //!
 //! Invariants: the cache holds at most its bytes, and always the statement put last.
 

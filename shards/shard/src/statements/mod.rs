@@ -79,7 +79,8 @@ impl Statement {
         &self.text
     }
 
-    /// The id of the prepared statement: MD5 of keyspace and text; the keyspace counts unless the text names it everywhere.
+    /// The id of the prepared statement: MD5 of keyspace and text; the keyspace counts unless the text names it
+    /// everywhere.
     pub(crate) fn id(&self) -> [u8; 16] {
         let keyspace = match &self.keyspace {
             Some(keyspace) if !self.prepared.fully_qualified => keyspace,

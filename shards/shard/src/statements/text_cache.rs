@@ -1,7 +1,7 @@
 //! Plans of QUERY texts, so that a text sent again and again is not parsed again and again.
 //!
-//! 1. A text is kept when it is planned for the second time within a while: a table of hashes remembers the first. Texts
-//!    with other literals each time never get in.
+//! 1. A text is kept when it is planned for the second time within a while: a table of hashes remembers the first.
+//!    Texts with other literals each time never get in.
 //! 2. Two generations: what is used is in the young one; once that is full it becomes the old one, and what was the old
 //!    one goes.
 //!

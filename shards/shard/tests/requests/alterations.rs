@@ -1,5 +1,5 @@
-//! ALTER of tables, types and keyspaces through [`shard::Shard`] in the simulator: prepared statements, drops of columns
-//! and their data over crashes, what every core is told.
+//! ALTER of tables, types and keyspaces through [`shard::Shard`] in the simulator: prepared statements, drops of
+//! columns and their data over crashes, what every core is told.
 
 use super::world::{Request, World, int, number, rows_of, values};
 use model::ErrorCode;

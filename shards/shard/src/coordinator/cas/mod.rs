@@ -1,16 +1,19 @@
 //! ConditionalRequest changes and reads at SERIAL: decisions by Paxos, one partition at a time.
 //!
 //! 1. The core that owns the partition runs the round: it is the replica, and its clock gives the ballots.
-//! 2. It holds the partition's lock from the first promise to the commit, so that rounds of one node wait for each other
-//!    instead of starting again, and so that what reads before it writes (elements of lists) comes before or after.
+//! 2. It holds the partition's lock from the first promise to the commit, so that rounds of one node wait for each
+//!    other instead of starting again, and so that what reads before it writes (elements of lists) comes before or
+//!    after.
 //! 3. [`proposer`] says what to do next; what the acceptor has done is durable before the proposer hears of it.
-//! 4. While the core is the only replica, a decision is one mutation and waits for the log once. In simulation some rounds
-//!    go through all steps, as they do with several replicas, so that crashes between these meet what heals them.
+//! 4. While the core is the only replica, a decision is one mutation and waits for the log once. In simulation some
+//!    rounds go through all steps, as they do with several replicas, so that crashes between these meet what heals
+//!    them.
 //!
 //! Waiting for others, for the lock and by beginning again, ends after `cas_contention_timeout`.
 //!
-//! Invariants: the lock is held until the round's last write is decided, whoever still waits for it; an accepted proposal
-//! is committed by its own round or by the next one, also after a crash; what a client is told failed never happens.
+//! Invariants: the lock is held until the round's last write is decided, whoever still waits for it; an accepted
+//! proposal is committed by its own round or by the next one, also after a crash; what a client is told failed never
+//! happens.
 
 pub(crate) mod proposer;
 
@@ -222,8 +225,8 @@ async fn round(
     }
 }
 
-/// A ballot of this moment, above `above`. One that had to be ahead of the clock leaves the clock where it is, so that a
-/// node of the future does not take the others along.
+/// A ballot of this moment, above `above`. One that had to be ahead of the clock leaves the clock where it is, so that
+/// a node of the future does not take the others along.
 fn ballot(shard: &Shard, scope: Scope, above: Option<Ballot>) -> Ballot {
     let now = shard.clock().timestamp();
     let micros = above.map_or(now, |above| now.max(above.micros().saturating_add(1)));

@@ -1,5 +1,5 @@
-//! The proposer of Paxos: brings one decision about a partition to a majority of its replicas. Pure: answers go in, what
-//! is to be sent comes out.
+//! The proposer of Paxos: brings one decision about a partition to a majority of its replicas. Pure: answers go in,
+//! what is to be sent comes out.
 //!
 //! 1. Prepare: a ballot is sent to all replicas until a majority has promised it.
 //! 2. Repair: what an earlier round left accepted is proposed and committed under this ballot, and the work begins anew
@@ -11,8 +11,8 @@
 //!
 //! Steps 4 and 5 are one where there is one replica: what it accepts is decided.
 //!
-//! Invariants: an answer to another ballot or step is ignored; a proposal of which one replica may have taken note and no
-//! majority has is unknown, never said to have failed.
+//! Invariants: an answer to another ballot or step is ignored; a proposal of which one replica may have taken note and
+//! no majority has is unknown, never said to have failed.
 
 use crate::paxos::ballot::Ballot;
 use crate::paxos::{Acceptance, Promise, Proposal};

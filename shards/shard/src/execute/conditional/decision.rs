@@ -1,10 +1,10 @@
 //! Reading what conditions ask for, judging it, and building the change.
 //!
-//! As in Cassandra: conditions on static columns look at the partition, others at their row. What is read is the rows that
-//! have conditions, or the partition's first row if only static columns have; that one must have a marker unless a statement
-//! names a row, for it is read without regular columns. Of these rows columns are shown that
-//! conditions look at, or all that the statements are about when one asks for existence; a partition that has static
-//! content alone counts as a row if static columns are looked at.
+//! As in Cassandra: conditions on static columns look at the partition, others at their row. What is read is the rows
+//! that have conditions, or the partition's first row if only static columns have; that one must have a marker unless a
+//! statement names a row, for it is read without regular columns. Of these rows columns are shown that conditions look
+//! at, or all that the statements are about when one asks for existence; a partition that has static content alone
+//! counts as a row if static columns are looked at.
 //!
 //! Invariants: runs under the partition's lock, after the promise; the change carries the ballot's time, deletions the
 //! microsecond before it, so that what a batch deletes and writes is written.
@@ -187,8 +187,8 @@ impl<'c> Asked<'c> {
         }
     }
 
-    /// The columns to read: those that conditions look at, or all of the kinds of rows that are written when one asks for
-    /// existence; of statements without a condition only what they write into rows counts.
+    /// The columns to read: those that conditions look at, or all of the kinds of rows that are written when one asks
+    /// for existence; of statements without a condition only what they write into rows counts.
     fn choose_columns(&mut self, parts: &[ConditionalStatement]) {
         let all = || parts.iter().map(|part| &part.modify);
         let modifies = || all().filter(|modify| modify.is_conditional());
@@ -364,8 +364,8 @@ async fn read(
     Ok(found)
 }
 
-/// Takes the rows that are there for the columns that are read: without any regular one those that have a marker, and of
-/// static content what is read of it.
+/// Takes the rows that are there for the columns that are read: without any regular one those that have a marker, and
+/// of static content what is read of it.
 struct RowsThere<'a> {
     rows: RowBlockSink<'a>,
     marked_alone: bool,

@@ -1,7 +1,8 @@
 //! Modifications with IF, and batches with such: what is asked of the core that decides, and its decision as an answer.
 //!
 //! 1. The statements' keys are evaluated: a decision is made in one partition.
-//! 2. A request carries statements and values to the core that owns the partition; the coordinator's `cas` has it decide.
+//! 2. A request carries statements and values to the core that owns the partition; the coordinator's `cas` has it
+//!    decide.
 //! 3. [`decision`] reads there what the conditions ask for and builds the change.
 //! 4. The answer is a row with `[applied]`, and of what stood against it the rows that were looked at.
 

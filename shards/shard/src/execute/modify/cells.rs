@@ -1,8 +1,8 @@
 //! What a statement writes into each row: cells, elements of collections, fields of user types.
 //!
-//! As in Cassandra, a new value for a whole collection deletes what is older than the write (timestamp - 1) and adds its
-//! elements; elements of a list have timeuuids for paths, ascending at its end, and mirrored at 2010-01-01 so that they
-//! descend at its beginning.
+//! As in Cassandra, a new value for a whole collection deletes what is older than the write (timestamp - 1) and adds
+//! its elements; elements of a list have timeuuids for paths, ascending at its end, and mirrored at 2010-01-01 so that
+//! they descend at its beginning.
 //!
 //! Invariants: pieces are sorted as row blobs want them, one per place; what has no collections costs one vector.
 
@@ -93,8 +93,8 @@ impl Piece<'_> {
 }
 
 impl<'a> Cells<'a> {
-    /// What `operations` write when they are done so many times, which is seen where elements are added to a list and where
-    /// something is counted.
+    /// What `operations` write when they are done so many times, which is seen where elements are added to a list and
+    /// where something is counted.
     pub(super) fn of(
         shard: &Shard,
         table: &Table,
@@ -357,7 +357,8 @@ impl<'a> Cells<'a> {
                     }
                 }
             }
-            // Of what is no collection, or of a conditional change, which knows what there is and sets what comes of it.
+            // Of what is no collection, or of a conditional change, which knows what there is and sets what comes of
+            // it.
             ColumnChange::Increment(_) | ColumnChange::Decrement(_) | ColumnChange::Increase { .. } => {}
             ColumnChange::DeleteField(field) => {
                 self.push(column, Some(Cow::Owned(field.to_be_bytes().to_vec())), What::Deleted);

@@ -1,8 +1,8 @@
 //! Changes that depend on what is there: elements of lists by index or by value.
 //!
-//! They run under the lock of their partition: read, build the mutation, write, let go. So two of them never see the same
-//! list; writes that do not read take no lock and do not wait. One that stands alone runs on the core that owns the
-//! partition; for those of a batch see `execute::batch_reading`.
+//! They run under the lock of their partition: read, build the mutation, write, let go. So two of them never see the
+//! same list; writes that do not read take no lock and do not wait. One that stands alone runs on the core that owns
+//! the partition; for those of a batch see `execute::batch_reading`.
 
 use super::cells::Cells;
 use super::{Change, Mutations, Rows, ttl};
@@ -81,8 +81,8 @@ impl ListChange {
         }
         rows.refuse_columns_of_ranges(false)?;
         let ttl = ttl(shard, modify, &values)?;
-        // As in Cassandra what is wrong with a row shows before what is wrong with the static row, which is changed after it,
-        // and that before the next row's.
+        // As in Cassandra what is wrong with a row shows before what is wrong with the static row, which is changed
+        // after it, and that before the next row's.
         let mut changed = Vec::new();
         let mut statics = None;
         let of_statics = || Cells::of(shard, table, &modify.statics, &values, lists(None), *when, rows.static_times());

@@ -1,8 +1,8 @@
 //! When columns were dropped, to the microsecond.
 //!
-//! `dropped_columns.dropped_time` is in milliseconds, and `ALTER TABLE ... DROP ... USING TIMESTAMP` in microseconds: cells
-//! between the two would be hidden until a restart and shown after it, or the other way round. What the column cannot say
-//! is in an extension of the table, per column: `[u16 length, name, i64 microseconds]`, big-endian.
+//! `dropped_columns.dropped_time` is in milliseconds, and `ALTER TABLE ... DROP ... USING TIMESTAMP` in microseconds:
+//! cells between the two would be hidden until a restart and shown after it, or the other way round. What the column
+//! cannot say is in an extension of the table, per column: `[u16 length, name, i64 microseconds]`, big-endian.
 
 use super::MICROS_PER_MILLI;
 use model::schema::DroppedColumn;

@@ -31,8 +31,8 @@ pub(super) fn flags(table: &Table) -> Vec<String> {
 
 /// The layout that flags say.
 ///
-/// # Errors
-/// Flags that no CQL statement gives a table: super column families, and those of several columns that are not compound.
+/// # Errors Flags that no CQL statement gives a table: super column families, and those of several columns that are not
+/// compound.
 pub(super) fn of(row: RowReader<'_>, clustering_len: usize) -> Result<Layout, Error> {
     let flags = row.text_list("flags")?;
     let has = |name: &str| flags.iter().any(|flag| flag == name);
