@@ -16,7 +16,6 @@ const LEFT_MAX: &[(&str, usize, usize)] = &[
     ("shards/cql", 28, 0),
     ("storage/engine", 127, 0),
     ("storage/model", 21, 0),
-    ("storage/sstable", 43, 0),
 ];
 
 /// Names of documents that are not in the repository: a comment says the fact itself.

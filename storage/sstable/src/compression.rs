@@ -1,9 +1,10 @@
-//! CompressionInfo.db, the chunks of a compressed Data.db, and CRC.db of one that is not.
+//! CompressionInfo.db and the chunks of a compressed Data.db, and the CRC.db of an uncompressed one.
 //!
 //! ```text
 //! CompressionInfo.db   class [u16 length, text], options u32 count of (key, value) texts, chunk length u32,
 //!                      longest compressed length u32, uncompressed length u64, chunks u32, offset u64 of each
-//! chunk                compressed bytes, CRC-32 of them; stored as they are if compressing gave the longest length or more
+//! chunk                compressed bytes, CRC-32 of them; stored uncompressed if compression does not make them shorter
+//!                      than the longest compressed length
 //! CRC.db               chunk length u32, CRC-32 u32 of each chunk of that length
 //! ```
 //! LZ4 chunks begin with their uncompressed length (u32, little-endian); Deflate is zlib's form.
@@ -14,20 +15,21 @@ mod params;
 pub(crate) use encoder::ChunkEncoder;
 pub use params::{CHUNK_BYTES, COMPRESSED_LEN_UNLIMITED, CompressionParams};
 
-use crate::input::{Fault, Input, Problem};
+use crate::error::{Fault, Problem};
+use crate::input::Input;
 use std::io::Read;
 use std::sync::Arc;
 
-/// Longest chunk, in bytes.
+/// Longest uncompressed chunk, in bytes.
 pub const CHUNK_BYTES_MAX: usize = 1 << 30;
-/// Shortest chunk.
+/// Shortest uncompressed chunk, in bytes.
 pub const CHUNK_BYTES_MIN: usize = 64;
 /// Most options of a compressor.
 pub const OPTIONS_MAX: usize = 64;
 
-/// How chunks are compressed.
+/// A codec for chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "named as their classes")]
+#[expect(missing_docs, reason = "named after their classes")]
 pub enum Compressor {
     Lz4,
     Snappy,
@@ -45,18 +47,19 @@ const COMPRESSORS: [(&str, Compressor); 5] = [
 ];
 
 impl Compressor {
-    /// The class's short name: `LZ4Compressor`.
+    /// Returns the short name of the codec's class, as `LZ4Compressor`.
     pub fn class(self) -> &'static str {
         COMPRESSORS.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
 
-    /// The compressor of a class, in full or by its last part.
+    /// Returns the codec of a class, given by its full or short name.
     pub fn parse(class: &str) -> Option<Compressor> {
         let short = class.strip_prefix("org.apache.cassandra.io.compress.").unwrap_or(class);
         COMPRESSORS.iter().find(|(name, _)| *name == short).map(|(_, compressor)| *compressor)
     }
 
-    /// Fills `out` with what a chunk uncompresses to; `None` if that is not exactly as long, or the chunk is malformed.
+    /// Decompresses a chunk into `out`. `None`: the chunk is malformed, or its uncompressed length is not that of
+    /// `out`.
     fn decompress(self, chunk: &[u8], out: &mut [u8]) -> Option<()> {
         match self {
             Compressor::Noop => copy_exact(chunk, out),
@@ -91,20 +94,20 @@ fn read_exact(mut reader: impl Read, out: &mut [u8]) -> Option<()> {
     (reader.read(&mut [0]).ok()? == 0).then_some(())
 }
 
-/// A CompressionInfo.db.
+/// The contents of a CompressionInfo.db.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompressionInfo {
-    /// The codec.
+    /// The codec of the chunks.
     pub compressor: Compressor,
-    /// Its other options, as they are written.
+    /// The codec's options, as they are written.
     pub options: Vec<(String, String)>,
-    /// Uncompressed bytes of a chunk, the last one excepted; a power of two.
+    /// Uncompressed bytes of each chunk but the last; a power of two.
     pub chunk_len: usize,
-    /// Chunks that would not be shorter than this are not compressed.
+    /// Chunks whose compressed form has this length or more are stored uncompressed.
     pub compressed_len_max: u32,
-    /// Uncompressed bytes of the whole file.
+    /// Uncompressed bytes of Data.db.
     pub data_len: u64,
-    /// Where each chunk begins in the file, ascending.
+    /// The offset of each chunk in Data.db, ascending.
     pub offsets: Arc<[u64]>,
 }
 
@@ -129,7 +132,7 @@ impl CompressionInfo {
         let compressed_len_max = input.u32()?;
         let data_len = input.u64()?;
         let count = u64::from(input.u32()?);
-        // A writer that was made to write what it had at the end of a chunk adds an empty one.
+        // Cassandra's writer appends an empty chunk if it is flushed at the end of a chunk.
         let needed = data_len.div_ceil(chunk_len as u64);
         if count != needed && count != needed + 1 {
             return input.invalid("the count of chunks that the length needs");
@@ -149,7 +152,7 @@ impl CompressionInfo {
         Ok(CompressionInfo { compressor, options, chunk_len, compressed_len_max, data_len, offsets: offsets.into() })
     }
 
-    /// The file's bytes.
+    /// Returns the bytes of a CompressionInfo.db.
     pub fn write(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + 8 * self.offsets.len());
         let text = |out: &mut Vec<u8>, text: &str| {
@@ -170,8 +173,8 @@ impl CompressionInfo {
         out
     }
 
-    /// Where the chunk that begins at `offset` of the uncompressed data lies in a file of `file_len` bytes, its
-    /// checksum included.
+    /// Returns offset and length, with its checksum, of the chunk that holds the uncompressed data at `offset`, in a
+    /// Data.db of `file_len` bytes.
     pub(crate) fn chunk(&self, offset: u64, file_len: u64) -> Result<(u64, u64), Fault> {
         let index = usize::try_from(offset / self.chunk_len as u64).unwrap_or(usize::MAX);
         let Some(&start) = self.offsets.get(index) else {
@@ -184,13 +187,13 @@ impl CompressionInfo {
         }
     }
 
-    /// Uncompressed bytes of the chunk that begins at `offset` of the uncompressed data.
+    /// Returns the uncompressed length of the chunk that begins at `offset` of the uncompressed data.
     pub(crate) fn len_at(&self, offset: u64) -> usize {
         (self.data_len - offset.min(self.data_len)).min(self.chunk_len as u64) as usize
     }
 
-    /// Fills `out`, as long as [`CompressionInfo::len_at`] says, with the data of a chunk with its checksum that lies
-    /// at `at` of the file.
+    /// Checks and decompresses a chunk, given with its checksum, into `out`, which has the length of
+    /// [`CompressionInfo::len_at`]. `at` is the chunk's offset in the file.
     pub(crate) fn decode(&self, at: u64, raw: &[u8], out: &mut [u8]) -> Result<(), Fault> {
         let fault = |problem| Fault { offset: at, problem };
         let Some((chunk, crc)) = raw.split_last_chunk() else { return Err(fault(Problem::Truncated)) };
@@ -198,8 +201,7 @@ impl CompressionInfo {
             return Err(fault(Problem::Checksum));
         }
         let data = if chunk.len() >= self.compressed_len_max as usize {
-            // The last chunk may have zeros behind it, so that it is not shorter than one that is not compressed can
-            // be.
+            // An uncompressed chunk is padded with zeros to the longest compressed length, which the last one may need.
             chunk.get(..out.len()).and_then(|chunk| copy_exact(chunk, out))
         } else {
             self.compressor.decompress(chunk, out)
@@ -208,17 +210,17 @@ impl CompressionInfo {
     }
 }
 
-/// A CRC.db.
+/// The contents of a CRC.db.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Checksums {
-    /// Bytes of a chunk.
+pub struct ChunkChecksums {
+    /// Bytes of each chunk but the last.
     pub chunk_len: usize,
-    /// The CRC-32 of each.
+    /// The CRC-32 of each chunk.
     pub crcs: Arc<[u32]>,
 }
 
-impl Checksums {
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Checksums, Fault> {
+impl ChunkChecksums {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<ChunkChecksums, Fault> {
         let mut input = Input::new(bytes, 0);
         let chunk_len = input.u32()? as usize;
         if !chunk_len.is_power_of_two() || !(CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&chunk_len) {
@@ -228,16 +230,17 @@ impl Checksums {
         while !input.is_empty() {
             crcs.push(input.u32()?);
         }
-        Ok(Checksums { chunk_len, crcs: crcs.into() })
+        Ok(ChunkChecksums { chunk_len, crcs: crcs.into() })
     }
 
-    /// The file's bytes.
+    /// Returns the bytes of a CRC.db.
     pub fn write(&self) -> Vec<u8> {
         let mut out = (self.chunk_len as u32).to_be_bytes().to_vec();
         self.crcs.iter().for_each(|crc| out.extend_from_slice(&crc.to_be_bytes()));
         out
     }
 
+    /// Checks the chunk at `offset`.
     pub(crate) fn check(&self, offset: u64, chunk: &[u8]) -> Result<(), Fault> {
         let index = usize::try_from(offset / self.chunk_len as u64).unwrap_or(usize::MAX);
         match self.crcs.get(index) {

@@ -1,26 +1,24 @@
-//! Names of an SSTable's files: `da-3h5p_01dj_5xowq2e57arcx0ad8z-bti-Data.db`, and the table of contents.
+//! File names of an SSTable: `<version>-<id>-<format>-<component>`, as in
+//! `da-3h5p_01dj_5xowq2e57arcx0ad8z-bti-Data.db`.
 
-use crate::input::{Fault, Problem};
 use std::fmt;
 
 /// Longest id in a file name, in bytes.
 pub const ID_BYTES_MAX: usize = 40;
-/// Most lines of a TOC.txt.
-pub const TOC_LINES_MAX: usize = 1000;
 
-/// A version of a format.
+/// A version of the file format, and with it the format.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Version {
-    /// Big, Cassandra 4.
+    /// The `big` format of Cassandra 4.
     Nb,
-    /// Big, Cassandra 5.
+    /// The `big` format of Cassandra 5.
     Oa,
-    /// Bti, Cassandra 5.
+    /// The `bti` format of Cassandra 5.
     Da,
 }
 
 impl Version {
-    /// Its two letters.
+    /// Returns the two letters that file names begin with.
     pub fn name(self) -> &'static str {
         match self {
             Version::Nb => "nb",
@@ -29,23 +27,23 @@ impl Version {
         }
     }
 
-    /// `big` or `bti`.
+    /// Returns the name of the format: `big` or `bti`.
     pub fn format(self) -> &'static str {
         if self.is_bti() { "bti" } else { "big" }
     }
 
-    /// Whether partitions and rows are indexed by tries.
+    /// Returns whether tries index partitions and rows.
     pub fn is_bti(self) -> bool {
         self == Version::Da
     }
 
-    /// Whether deletion times are unsigned (until 2106), a live partition's takes one byte, and Statistics.db has covered
-    /// clusterings, first and last key: `oa` and `da`.
+    /// Returns whether Cassandra 5 introduced the version (`oa`, `da`): local deletion times are unsigned (until 2106),
+    /// a live partition's deletion takes one byte, and Statistics.db has a slice of clusterings, first and last key.
     pub fn is_cassandra_5(self) -> bool {
         self != Version::Nb
     }
 
-    /// The last local deletion time that a file can have, in seconds: later ones are written as this one.
+    /// Returns the latest local deletion time that a file can hold, in seconds. Later ones are written as this one.
     pub fn deletion_time_max(self) -> i64 {
         if self.is_cassandra_5() { u32::MAX as i64 - 1 } else { i32::MAX as i64 - 1 }
     }
@@ -57,7 +55,7 @@ impl Version {
     }
 }
 
-/// A file of an SSTable.
+/// A kind of file that an SSTable consists of.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[expect(missing_docs, reason = "named as their files")]
 #[repr(u8)]
@@ -77,7 +75,7 @@ pub enum Component {
 }
 
 impl Component {
-    /// Every one.
+    /// All components, in the order of their discriminants.
     pub const ALL: [Component; 12] = [
         Component::Data,
         Component::Index,
@@ -93,7 +91,7 @@ impl Component {
         Component::Helenus,
     ];
 
-    /// The last part of its file's name: `Data.db`.
+    /// Returns the last part of the file's name, as `Data.db`.
     pub fn name(self) -> &'static str {
         match self {
             Component::Data => "Data.db",
@@ -111,29 +109,29 @@ impl Component {
         }
     }
 
-    /// The component of a name.
+    /// Returns the component of a name that [`Component::name`] gives.
     pub fn parse(name: &str) -> Option<Component> {
         Component::ALL.into_iter().find(|component| component.name() == name)
     }
 }
 
-/// One SSTable's name.
+/// The name of one SSTable, which all its files share.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Descriptor {
-    /// Format and version.
+    /// The version, which implies the format.
     pub version: Version,
-    /// A number or a time uuid as Cassandra writes it (`3h5p_01dj_5xowq2e57arcx0ad8z`).
+    /// A number, or a time UUID in Cassandra's notation (`3h5p_01dj_5xowq2e57arcx0ad8z`).
     pub id: String,
 }
 
 impl Descriptor {
-    /// The name of a component's file.
+    /// Returns the name of a component's file.
     pub fn file_name(&self, component: Component) -> String {
         format!("{self}-{}", component.name())
     }
 
-    /// Splits a file name. `None`: not an SSTable's file of a version that is read here; the component is `None` if its
-    /// name is none that is known.
+    /// Splits a file name into descriptor and component. Returns `None` unless it is the name of an SSTable's file in a
+    /// supported version; the component is `None` if its name is unknown.
     pub fn parse(file_name: &str) -> Option<(Descriptor, Option<Component>)> {
         let mut parts = file_name.splitn(4, '-');
         let (version, id, format, component) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -144,35 +142,12 @@ impl Descriptor {
         }
         Some((Descriptor { version, id: id.to_owned() }, Component::parse(component)))
     }
-
-    /// The names in a TOC.txt, one per line, known or not.
-    ///
-    /// # Errors
-    /// Not UTF-8, or more than [`TOC_LINES_MAX`] lines.
-    pub fn parse_toc(&self, bytes: &[u8]) -> Result<Vec<String>, crate::Error> {
-        let fault = |offset, problem| Fault { offset, problem }.in_file(self, Component::Toc);
-        let text = std::str::from_utf8(bytes)
-            .map_err(|error| fault(error.valid_up_to() as u64, Problem::Invalid("a text")))?;
-        let names: Vec<String> =
-            text.lines().filter(|line| !line.is_empty()).take(TOC_LINES_MAX + 1).map(str::to_owned).collect();
-        if names.len() > TOC_LINES_MAX {
-            return Err(fault(0, Problem::Limit("TOC_LINES_MAX")));
-        }
-        Ok(names)
-    }
 }
 
 impl fmt::Display for Descriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}-{}", self.version.name(), self.id, self.version.format())
     }
-}
-
-/// The bytes of a TOC.txt: names sorted, one per line.
-pub fn write_toc(components: &[Component]) -> Vec<u8> {
-    let mut names: Vec<&str> = components.iter().map(|component| component.name()).collect();
-    names.sort_unstable();
-    names.iter().flat_map(|name| [name, "\n"]).flat_map(str::bytes).collect()
 }
 
 #[cfg(test)]
@@ -198,15 +173,5 @@ mod tests {
         ] {
             assert_eq!(Descriptor::parse(bad), None, "{bad}");
         }
-    }
-
-    #[test]
-    fn the_table_of_contents_is_bounded() {
-        let descriptor = Descriptor { version: Version::Da, id: "1".into() };
-        let toc = "x\n".repeat(TOC_LINES_MAX);
-        assert_eq!(descriptor.parse_toc(toc.as_bytes()).unwrap().len(), TOC_LINES_MAX);
-        assert!(descriptor.parse_toc(format!("{toc}x").as_bytes()).is_err());
-        assert!(descriptor.parse_toc(&[0xff]).is_err());
-        assert_eq!(write_toc(&[Component::Toc, Component::Data]), b"Data.db\nTOC.txt\n");
     }
 }

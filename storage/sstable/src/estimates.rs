@@ -1,14 +1,15 @@
-//! What statistics tell about data without reading it, by Cassandra's rules.
+//! Estimates from statistics alone, by Cassandra's rules.
 
 use crate::statistics::{Histogram, Statistics};
 
 impl Histogram {
-    /// Values that were counted.
+    /// Returns how many values were counted.
     pub fn count(&self) -> i64 {
         self.buckets.iter().sum()
     }
 
-    /// Their mean, upwards to a whole number; 0 of none. `None`: some are beyond the last bound.
+    /// Returns the estimated mean of the counted values, rounded up; 0 if there are none, `None` if some are above all
+    /// bounds.
     pub fn mean(&self) -> Option<i64> {
         if self.buckets.get(self.offsets.len()).is_some_and(|count| *count > 0) {
             return None;
@@ -20,15 +21,17 @@ impl Histogram {
 }
 
 impl Statistics {
-    /// The part of all cells that are tombstones, or have expired, whose local deletion time is a second or before:
-    /// what a compaction could drop. `None`: there are partitions with more cells than the histogram goes to.
+    /// Returns the estimated share of all cells that are tombstones or expired with a local deletion time up to
+    /// `before`, in seconds: what a compaction could purge. `None` if a partition has more cells than the histogram's
+    /// bounds allow.
     pub fn droppable_ratio(&self, before: i64) -> Option<f64> {
         let all = self.cell_counts.mean()? as f64 * self.cell_counts.count() as f64;
         Some(if all > 0.0 { tombstones_until(&self.tombstones, before) / all } else { 0.0 })
     }
 }
 
-/// How many tombstones there are up to a second; between two points their counts are taken to change evenly.
+/// Returns the estimated number of tombstones with a local deletion time up to `until`, interpolated between two
+/// points.
 fn tombstones_until(tombstones: &[(i64, i64)], until: i64) -> f64 {
     let mut sum = 0.0;
     let mut previous: Option<(i64, i64)> = None;

@@ -3,19 +3,20 @@
 //! ```text
 //! hashes u32, words u32, then 8 bytes per word; bit n is bit n & 7 of byte n >> 3
 //! ```
-//! A key's bits are at `|h2 + i * h1| % bits` for `i` below the count of hashes, `h1` and `h2` being the two halves of
+//! The bits of a key are `|h2 + i * h1| % bits` for every `i` below `hashes`, where `h1` and `h2` are the two halves of
 //! murmur3_x64_128 in Cassandra's variant (tail bytes are sign-extended).
 //!
-//! Invariants: a key that was added is never missed.
+//! Invariants: a key that was added is always found.
 
-use crate::input::{Fault, Input, Problem};
+use crate::error::{Fault, Problem};
+use crate::input::Input;
 use std::sync::Arc;
 
 /// Most hashes of a filter.
 pub const HASHES_MAX: u32 = 20;
-/// Bits per key for which there are probabilities.
+/// Most bits per key.
 const BUCKETS_PER_KEY_MAX: usize = 20;
-/// Bits that Cassandra adds to a filter.
+/// Bits that Cassandra adds to those of the keys.
 const BITS_EXTRA: u64 = 20;
 
 /// A bloom filter.
@@ -24,7 +25,7 @@ pub struct Filter {
     hashes: u32,
     /// Shared by the readers of one file.
     bits: Arc<[u8]>,
-    /// How many bits there are.
+    /// The number of bits, to divide by.
     count: Divisor,
 }
 
@@ -47,9 +48,10 @@ impl Filter {
         Filter { hashes, count: Divisor::new(bits.len() as u64 * 8), bits }
     }
 
-    /// An empty filter for so many keys and a chance of false positives; `None` for a chance that needs none.
+    /// Returns an empty filter for a number of keys and a chance of false positives; `None` if the chance is 1 or more,
+    /// or the filter would be too large.
     ///
-    /// The number of bits and hashes is Cassandra's: the fewest bits per key, then the fewest hashes that reach the chance.
+    /// Bits and hashes are Cassandra's choice: the fewest bits per key, then the fewest hashes, that reach the chance.
     pub fn new(keys: u64, chance: f64) -> Option<Filter> {
         if chance >= 1.0 {
             return None;
@@ -60,12 +62,12 @@ impl Filter {
         Some(Filter::with(hashes, vec![0; words * 8].into()))
     }
 
-    /// Bytes of its bits.
+    /// Returns the length of the bits, in bytes.
     pub(crate) fn bits_bytes(&self) -> usize {
         self.bits.len()
     }
 
-    /// The file's bytes.
+    /// Returns the bytes of a Filter.db.
     pub fn write(&self) -> Vec<u8> {
         let mut out = self.hashes.to_be_bytes().to_vec();
         out.extend_from_slice(&((self.bits.len() / 8) as u32).to_be_bytes());
@@ -73,7 +75,8 @@ impl Filter {
         out
     }
 
-    fn places(&self, hash: KeyHash) -> impl Iterator<Item = usize> + use<> {
+    /// Returns the indexes of a key's bits.
+    fn bits_of(&self, hash: KeyHash) -> impl Iterator<Item = usize> + use<> {
         let count = self.count;
         (0..i64::from(self.hashes)).map(move |i| {
             let number = hash.1.wrapping_add(hash.0.wrapping_mul(i));
@@ -81,28 +84,29 @@ impl Filter {
         })
     }
 
-    /// Whether the key of a hash may have been added.
+    /// Returns whether a key with this hash may have been added.
     pub fn may_contain(&self, hash: KeyHash) -> bool {
-        self.places(hash).all(|place| self.bits.get(place >> 3).is_some_and(|byte| byte >> (place & 7) & 1 == 1))
+        self.bits_of(hash).all(|bit| self.bits.get(bit >> 3).is_some_and(|byte| byte >> (bit & 7) & 1 == 1))
     }
 
-    /// Adds the key of a hash. Does nothing to a filter that is shared.
+    /// Adds a key with this hash. A filter that readers share cannot be changed and stays as it is.
     pub fn add(&mut self, hash: KeyHash) {
-        let places = self.places(hash);
+        let indexes = self.bits_of(hash);
         let Some(bits) = Arc::get_mut(&mut self.bits) else { return };
-        for place in places {
-            if let Some(byte) = bits.get_mut(place >> 3) {
-                *byte |= 1 << (place & 7);
+        for bit in indexes {
+            if let Some(byte) = bits.get_mut(bit >> 3) {
+                *byte |= 1 << (bit & 7);
             }
         }
     }
 }
 
-/// Divides by the same number again and again: by multiplying, which takes a third of the time.
+/// Calculates remainders of divisions by one number: with a multiplication, which takes a third of the time of a
+/// division.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Divisor {
     by: u64,
-    /// 2^64 divided by it, rounded down, or one less.
+    /// 2^64 / `by`, rounded down, or one less.
     reciprocal: u64,
 }
 
@@ -113,15 +117,15 @@ impl Divisor {
     }
 
     fn remainder(self, number: u64) -> u64 {
-        // At most one less than it should be.
+        // The quotient is exact or one too small.
         let quotient = ((u128::from(number) * u128::from(self.reciprocal)) >> 64) as u64;
         let rest = number - quotient * self.by;
         if rest < self.by { rest } else { rest - self.by }
     }
 }
 
-/// Bits per key and hashes for a chance. The probabilities that decide have three digits, as in the tables of the
-/// literature that Cassandra decides by.
+/// Returns bits per key and number of hashes for a chance of false positives. Probabilities are compared with three
+/// digits, as in the table from the literature that Cassandra looks them up in.
 fn spec(chance: f64) -> (usize, u32) {
     let probability = |buckets: usize, hashes: u32| {
         let exact = (1.0 - (-f64::from(hashes) / buckets as f64).exp()).powi(hashes as i32);
@@ -144,12 +148,12 @@ fn spec(chance: f64) -> (usize, u32) {
     (buckets, hashes)
 }
 
-/// The two halves of a key's murmur3_x64_128; the low byte of the second is what partition indexes keep.
+/// The two halves of a partition key's murmur3_x64_128.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyHash(pub i64, pub i64);
 
 impl KeyHash {
-    /// Of a serialised partition key.
+    /// Hashes a serialised partition key.
     pub fn of(key: &[u8]) -> KeyHash {
         const C1: u64 = 0x87c3_7b91_1142_53d5;
         const C2: u64 = 0x4cf5_ad43_2745_937f;
@@ -182,7 +186,7 @@ impl KeyHash {
         KeyHash(h1 as i64, h2.wrapping_add(h1) as i64)
     }
 
-    /// What a partition index keeps of it.
+    /// Returns the byte that partition indexes of `bti` hold to rule out most other keys.
     pub fn low_byte(self) -> u8 {
         self.1 as u8
     }

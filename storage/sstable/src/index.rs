@@ -1,22 +1,26 @@
-//! Index.db and Summary.db of big.
+//! Index.db and Summary.db: the indexes of the `big` format.
 //!
 //! ```text
 //! Index.db      per partition: key (u16 length), position vint, length of the row index vint, row index
-//! row index     length of the partition's head vint, deletion, blocks vint, per block an entry, per block its place u32
+//! row index     length of the partition's head vint, deletion, blocks vint, per block an entry, per block the offset
+//!               of its entry u32
 //! entry         first and last clustering, offset vint, width signed vint - 65536, [deletion] after a flag u8
 //! clustering    kind u8; of a bound the count of values u16; values
-//! Summary.db    interval u32, entries u32, bytes u64, level u32, entries at full level u32; per entry its place u32
-//!               (little-endian, from the first of these), entries: key, position u64 (little-endian); then first and
-//!               last key (u32 length)
+//! Summary.db    interval u32, entries u32, bytes u64, level u32, entries at full level u32; per entry its offset u32
+//!               (little-endian, counted from the first of these), entries: key, position u64 (little-endian); then
+//!               first and last key (u32 length)
 //! ```
 //!
-//! Invariants: the entries of a summary ascend by token and key, or it is not used.
+//! A partition shorter than one block has no row index. The writer is [`crate::writer`].
+//!
+//! Invariants: the entries of a summary ascend by token and key; the blocks of a row index ascend by clustering and
+//! offset.
 
+use crate::block::{IndexBlocks, Stop};
 use crate::descriptor::{Component, Version};
-use crate::input::{Fault, Input, Problem};
-use crate::reader::{Blocks, Stop};
-use crate::row_codec::read_components;
-use crate::row_codec::{BoundKind, read_deletion};
+use crate::error::{Fault, Problem};
+use crate::input::Input;
+use crate::row_codec::{BoundKind, ClusteringOf, read_components, read_deletion};
 use crate::statistics::FieldType;
 use crate::trie::RowBlock;
 use model::comparable;
@@ -26,27 +30,28 @@ use model::schema::Table;
 use model::{DecoratedKey, Token};
 use std::sync::Arc;
 
-/// Longest row index of one partition, in bytes: longer ones are not used, the partition is read from its start.
+/// Longest row index of one partition that is used, in bytes. A partition with a longer one is read from its start.
 pub const ROW_INDEX_BYTES_MAX: usize = 64 << 20;
+/// What the width of a block is relative to in a row index: the most frequent width.
 pub(crate) const WIDTH_BASE: i64 = 65536;
-/// The number of the kind of a full clustering.
+/// The number that stands for a full clustering where a bound has the number of its kind.
 pub(crate) const KIND_CLUSTERING: u8 = 4;
 
-/// A Summary.db: every so many entries of Index.db.
+/// A Summary.db: the keys and offsets of some entries of Index.db, at regular intervals.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Summary {
-    /// Entries of Index.db between two of the summary at full level.
+    /// How many entries of Index.db lie from one entry of the summary to the next, at full level.
     pub min_interval: u32,
-    /// Share of 128 of the entries that are kept.
+    /// How many of 128 entries at full level the summary has.
     pub level: u32,
-    /// Keys and their places in Index.db, ascending.
+    /// Keys and the offsets of their entries in Index.db, ascending.
     pub entries: Arc<[(DecoratedKey, u64)]>,
-    /// First and last key.
+    /// The first and the last key of the SSTable.
     pub bounds: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Default for Summary {
-    /// Of a file without one.
+    /// The summary of an SSTable that has none: lookups start at the first entry of Index.db.
     fn default() -> Summary {
         Summary { min_interval: 0, level: 0, entries: Arc::new([]), bounds: None }
     }
@@ -65,15 +70,15 @@ impl Summary {
         let body = usize::try_from(len).ok().filter(|len| *len >= 4 * count);
         let Some(body) = body else { return input.invalid("the length of a summary") };
         let body = input.bytes(body)?;
-        let mut places = start;
-        let mut ends = Vec::with_capacity(count);
+        let mut offsets_input = start;
+        let mut offsets = Vec::with_capacity(count);
         for _ in 0..count {
-            ends.push(places.u32_le()? as usize);
+            offsets.push(offsets_input.u32_le()? as usize);
         }
         let mut entries: Vec<(DecoratedKey, u64)> = Vec::with_capacity(count);
-        for (i, place) in ends.iter().enumerate() {
-            let end = ends.get(i + 1).copied().unwrap_or(body.len());
-            let entry = body.get(*place..end).and_then(|entry| entry.split_last_chunk());
+        for (i, offset) in offsets.iter().enumerate() {
+            let end = offsets.get(i + 1).copied().unwrap_or(body.len());
+            let entry = body.get(*offset..end).and_then(|entry| entry.split_last_chunk());
             let Some((key, position)) = entry else { return start.invalid("an entry of a summary") };
             let entry = (DecoratedKey::new(key), u64::from_le_bytes(*position));
             if entries.last().is_some_and(|last| last.0 >= entry.0 || last.1 >= entry.1) {
@@ -96,7 +101,7 @@ impl Summary {
         self.bounds.as_ref().map(|(first, last)| (&first[..], &last[..]))
     }
 
-    /// Where to begin in Index.db to find the first key that is not below a place.
+    /// Returns the offset in Index.db from which to look for the first key that is not `below`.
     pub(crate) fn start(&self, below: impl Fn(&DecoratedKey) -> bool) -> u64 {
         match self.entries.partition_point(|(key, _)| below(key)) {
             0 => 0,
@@ -105,10 +110,10 @@ impl Summary {
     }
 }
 
-/// A walk through Index.db.
+/// A search through the entries of Index.db, one after another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndexWalk {
-    /// The next entry.
+    /// The offset of the next entry.
     pub(crate) at: u64,
 }
 
@@ -116,22 +121,23 @@ pub(crate) struct IndexWalk {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct IndexEntry {
     pub(crate) key: DecoratedKey,
+    /// The offset of the partition in Data.db.
     pub(crate) position: u64,
-    /// Where its row index is, and how long.
+    /// Offset and length of the row index, in bytes.
     pub(crate) row_index: (u64, u64),
 }
 
 impl IndexWalk {
-    /// The first entry that is not `below`; `None` if there is none.
+    /// Returns the first entry whose key is not `below`; `None` if there is none.
     pub(crate) fn find(
         &mut self,
-        blocks: &mut Blocks,
-        len: u64,
+        blocks: &mut IndexBlocks,
+        file_len: u64,
         below: impl Fn(&DecoratedKey) -> bool,
     ) -> Result<Option<IndexEntry>, Stop> {
-        while self.at < len {
+        while self.at < file_len {
             blocks.forget_before(Component::Index, self.at);
-            let (entry, end) = blocks.read(Component::Index, self.at, len, |input| {
+            let (entry, end) = blocks.read(Component::Index, self.at, file_len, |input| {
                 let key = DecoratedKey::new(input.short_bytes()?);
                 let position = input.vint()?;
                 let row_index = input.vint()?;
@@ -140,7 +146,7 @@ impl IndexWalk {
             if !below(&entry.key) {
                 return Ok(Some(entry));
             }
-            match end.checked_add(entry.row_index.1).filter(|end| *end <= len) {
+            match end.checked_add(entry.row_index.1).filter(|end| *end <= file_len) {
                 Some(end) => self.at = end,
                 None => {
                     let fault = Fault { offset: self.at, problem: Problem::Truncated };
@@ -152,18 +158,18 @@ impl IndexWalk {
     }
 }
 
-/// Whether a row index of so many bytes is there and used.
+/// Returns whether a row index of this length, in bytes, exists and is used.
 pub(crate) fn is_used(len: u64) -> bool {
     (1..=ROW_INDEX_BYTES_MAX as u64).contains(&len)
 }
 
-/// The row index of a partition: the comparable form of the last clustering of each block, and the block.
+/// The row index of a partition: for each block the comparable form of its last clustering.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct RowIndex {
+pub(crate) struct BigRowIndex {
     entries: Vec<(Vec<u8>, RowBlock)>,
 }
 
-impl RowIndex {
+impl BigRowIndex {
     /// Reads a row index of `len` bytes.
     pub(crate) fn parse(
         input: &mut Input<'_>,
@@ -171,10 +177,10 @@ impl RowIndex {
         version: Version,
         fields: &[FieldType],
         table: &Table,
-    ) -> Result<RowIndex, Fault> {
+    ) -> Result<BigRowIndex, Fault> {
         let offset = input.offset();
         let mut input = Input::new(input.bytes(len)?, offset);
-        let mut read = || -> Result<RowIndex, Fault> {
+        let mut read = || -> Result<BigRowIndex, Fault> {
             input.vint()?;
             read_deletion(version, &mut input)?;
             let count = input.vint()?;
@@ -195,7 +201,7 @@ impl RowIndex {
                 }
                 entries.push((last, RowBlock { offset, open: starts_with }));
             }
-            Ok(RowIndex { entries })
+            Ok(BigRowIndex { entries })
         };
         read().map_err(|fault| match fault.problem {
             Problem::Truncated => Fault::invalid(fault.offset, "a row index of its length"),
@@ -203,41 +209,42 @@ impl RowIndex {
         })
     }
 
-    /// The block that the first row at or after a comparable form is in.
+    /// Returns the block that holds the first row at or after a comparable form.
     pub(crate) fn floor(&self, comparable: &[u8]) -> Option<RowBlock> {
         self.block(self.position(comparable))
     }
 
-    /// The number of that block.
+    /// Returns the index of the block that holds the first row at or after a comparable form.
     pub(crate) fn position(&self, comparable: &[u8]) -> usize {
-        // Behind the last block: the end of the partition is in it.
+        // After all rows comes the partition's end, which is in the last block.
         self.entries.partition_point(|(last, _)| &last[..] < comparable).min(self.last())
     }
 
-    /// The number of the last block.
+    /// Returns the index of the last block.
     pub(crate) fn last(&self) -> usize {
         self.entries.len().saturating_sub(1)
     }
 
-    /// The block of a number.
+    /// Returns the block with an index.
     pub(crate) fn block(&self, at: usize) -> Option<RowBlock> {
         self.entries.get(at).map(|(_, block)| *block)
     }
 
-    /// Whether a block holds anything at or behind a comparable form.
+    /// Returns whether a block holds anything at or after a comparable form.
     pub(crate) fn reaches(&self, at: usize, comparable: &[u8]) -> bool {
         self.entries.get(at).is_some_and(|(last, _)| &last[..] >= comparable)
     }
 }
 
-/// The comparable form of a clustering or bound of an entry.
+/// Reads a clustering or bound and returns its comparable form.
 fn clustering(input: &mut Input<'_>, fields: &[FieldType], table: &Table) -> Result<Vec<u8>, Fault> {
     let start = *input;
     let kind = input.u8()?;
     let count = if kind == KIND_CLUSTERING { fields.len() } else { input.u16()?.into() };
     let Some(fields) = fields.get(..count) else { return start.invalid("a count of clustering values") };
     let mut values = Vec::new();
-    read_components(input, fields, kind == KIND_CLUSTERING, &mut values)?;
+    let of = if kind == KIND_CLUSTERING { ClusteringOf::Row } else { ClusteringOf::Bound };
+    read_components(input, fields, of, &mut values)?;
     let mut out = Vec::new();
     let components = Clustering(&values).components();
     if kind == KIND_CLUSTERING {
@@ -249,7 +256,7 @@ fn clustering(input: &mut Input<'_>, fields: &[FieldType], table: &Table) -> Res
     Ok(out)
 }
 
-/// Whether a key's token is below a token.
+/// Returns the predicate that holds for keys with a token below `token`.
 pub(crate) fn token_below(token: Token) -> impl Fn(&DecoratedKey) -> bool {
     move |key| key.token < token
 }

@@ -1,74 +1,31 @@
-//! Bytes of a file, read front to back, big-endian, with the place of every failure.
+//! A reader of integers and byte strings from a slice, big-endian, which reports the offset of every failure.
 //!
-//! Variable-length integers: the first byte has one leading 1 bit per byte that follows; signed ones are zigzag.
+//! A variable-length integer (vint) starts with one leading 1 bit per byte that follows; signed ones are
+//! zigzag-encoded.
 //!
-//! Invariants: a read that fails moves nothing that matters; no read panics or allocates more than there are bytes.
+//! Invariants: a failed read of a single value leaves the position where it was; no read panics, or allocates more than
+//! the bytes that are left.
 
-use crate::{Component, Descriptor, Error};
-use std::fmt;
+use crate::error::{Fault, Problem};
 
-/// What is wrong with bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Problem {
-    /// They end too early.
-    Truncated,
-    /// They do not agree with their checksum.
-    Checksum,
-    /// They are not what this says they should be.
-    Invalid(&'static str),
-    /// They are more than this limit.
-    Limit(&'static str),
-    /// They need something that is not supported.
-    Unsupported(&'static str),
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Problem::Truncated => f.write_str("ends too early"),
-            Problem::Checksum => f.write_str("checksum mismatch"),
-            Problem::Invalid(what) => write!(f, "not {what}"),
-            Problem::Limit(what) => write!(f, "more than {what}"),
-            Problem::Unsupported(what) => write!(f, "{what} is not supported"),
-        }
-    }
-}
-
-/// A [`Problem`] and its offset, before it is known in which file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Fault {
-    pub(crate) offset: u64,
-    pub(crate) problem: Problem,
-}
-
-impl Fault {
-    pub(crate) fn invalid(offset: u64, what: &'static str) -> Fault {
-        Fault { offset, problem: Problem::Invalid(what) }
-    }
-
-    pub(crate) fn in_file(self, descriptor: &Descriptor, component: Component) -> Error {
-        Error { file: descriptor.file_name(component), offset: self.offset, problem: self.problem }
-    }
-}
-
-/// Bytes and where they begin in their file.
+/// Bytes that are left to read, and their offset in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
     rest: &'a [u8],
-    at: u64,
+    offset: u64,
 }
 
 impl<'a> Input<'a> {
     pub(crate) fn new(bytes: &'a [u8], offset: u64) -> Input<'a> {
-        Input { rest: bytes, at: offset }
+        Input { rest: bytes, offset }
     }
 
-    /// The offset of the next byte.
+    /// Returns the offset of the next byte in its file.
     pub(crate) fn offset(&self) -> u64 {
-        self.at
+        self.offset
     }
 
+    /// Returns the bytes that are left.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -78,7 +35,7 @@ impl<'a> Input<'a> {
     }
 
     pub(crate) fn fail<T>(&self, problem: Problem) -> Result<T, Fault> {
-        Err(Fault { offset: self.at, problem })
+        Err(Fault { offset: self.offset, problem })
     }
 
     pub(crate) fn invalid<T>(&self, what: &'static str) -> Result<T, Fault> {
@@ -90,7 +47,7 @@ impl<'a> Input<'a> {
         match self.rest.split_at_checked(len) {
             Some((bytes, rest)) => {
                 self.rest = rest;
-                self.at += len as u64;
+                self.offset += len as u64;
                 Ok(bytes)
             }
             None => self.fail(Problem::Truncated),
@@ -102,7 +59,7 @@ impl<'a> Input<'a> {
         match self.rest.split_first_chunk::<N>() {
             Some((bytes, rest)) => {
                 self.rest = rest;
-                self.at += N as u64;
+                self.offset += N as u64;
                 Ok(*bytes)
             }
             None => self.fail(Problem::Truncated),
@@ -165,7 +122,7 @@ impl<'a> Input<'a> {
         self.vint().map(|raw| (raw >> 1) as i64 ^ -((raw & 1) as i64))
     }
 
-    /// A vint that is a length or count of things in memory.
+    /// Reads a vint that is a length or count of things in memory, at most `i32::MAX`.
     #[inline]
     pub(crate) fn len(&mut self) -> Result<usize, Fault> {
         let start = *self;
@@ -173,27 +130,27 @@ impl<'a> Input<'a> {
         usize::try_from(len).ok().filter(|len| *len <= i32::MAX as usize).map_or_else(|| start.invalid("a length"), Ok)
     }
 
-    /// Bytes after a vint with their length.
+    /// Reads bytes preceded by their length as a vint.
     #[inline]
     pub(crate) fn vint_bytes(&mut self) -> Result<&'a [u8], Fault> {
         let len = self.len()?;
         self.bytes(len)
     }
 
-    /// Bytes after a 16 bit length.
+    /// Reads bytes preceded by their 16-bit length.
     pub(crate) fn short_bytes(&mut self) -> Result<&'a [u8], Fault> {
         let len = self.u16()?;
         self.bytes(len.into())
     }
 
-    /// Text after a 16 bit length.
+    /// Reads UTF-8 text preceded by its 16-bit length.
     pub(crate) fn short_text(&mut self) -> Result<&'a str, Fault> {
         let start = *self;
         let bytes = self.short_bytes()?;
         std::str::from_utf8(bytes).or_else(|_| start.invalid("a text"))
     }
 
-    /// A count of things of at least `each` bytes: no more than the rest can hold.
+    /// Checks that the bytes left can hold `count` things of at least `each` bytes.
     pub(crate) fn count(&self, count: u64, each: usize) -> Result<usize, Fault> {
         match usize::try_from(count) {
             Ok(count) if count <= self.rest.len() / each.max(1) => Ok(count),
@@ -203,15 +160,19 @@ impl<'a> Input<'a> {
 }
 
 /// Appends a vint.
+#[inline]
 pub(crate) fn push_vint(out: &mut Vec<u8>, raw: u64) {
-    let bits = 64 - (raw | 1).leading_zeros() as usize;
-    let extra = ((bits - 1) / 7).min(8);
-    let bytes = raw.to_be_bytes();
-    match extra {
-        8 => out.push(0xff),
-        _ => out.push(bytes[7 - extra] | !(0xffu16 >> extra) as u8),
+    if raw < 0x80 {
+        return out.push(raw as u8);
     }
-    out.extend_from_slice(&bytes[8 - extra..]);
+    let extra = vint_len(raw) - 1;
+    if extra == 8 {
+        out.push(0xff);
+        return out.extend_from_slice(&raw.to_be_bytes());
+    }
+    // The value takes at most 7 bits per byte, so that the leading bits are free for the count of bytes.
+    let bytes = (raw << (56 - 8 * extra) | !(u64::MAX >> extra)).to_be_bytes();
+    out.extend_from_slice(bytes.get(..=extra).unwrap_or(&bytes));
 }
 
 /// Appends a signed vint.
@@ -219,7 +180,7 @@ pub(crate) fn push_signed_vint(out: &mut Vec<u8>, number: i64) {
     push_vint(out, ((number << 1) ^ (number >> 63)) as u64);
 }
 
-/// The length of [`push_vint`]'s output.
+/// Returns how many bytes [`push_vint`] appends, 1 to 9.
 pub(crate) fn vint_len(raw: u64) -> usize {
     let bits = 64 - (raw | 1).leading_zeros() as usize;
     1 + ((bits - 1) / 7).min(8)

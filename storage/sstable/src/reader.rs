@@ -1,31 +1,36 @@
-//! An open SSTable: what is kept in memory of it, and the cursors over it.
+//! An open SSTable: the components that are kept in memory, and cursors over the others.
 //!
 //! 1. [`Reader::open`] takes the bytes of the small components.
-//! 2. [`Reader::scan`] and [`Reader::partition`] make cursors, state machines over blocks ([`Cursor`]).
-//! 3. [`Reader::block_range`] says which bytes of which file a block is, [`Reader::decode_block`] makes the block of them.
+//! 2. [`Reader::scan`] and [`Reader::partition`] make a [`Cursor`], a state machine that asks for blocks.
+//! 3. [`Reader::block_range`] tells which bytes of which file a block is made of, and [`Reader::decode_block`] checks
+//!    and decompresses them.
 //!
 //! Invariants: nothing here waits or reads files; a block is checked against its checksum, if its file has one, before
 //! anything is read from it.
+//!
+//! Cursors leave out what the table does not show; [`crate::walker`] goes over everything that Data.db holds.
 
 mod backward;
 mod cursor;
 mod forward;
 mod lookup;
+mod reverse_block;
 mod window;
 
-pub use backward::BACKWARD_BYTES_MAX;
+pub use crate::block::LOOKUP_BLOCKS_MAX;
 pub use cursor::{Cursor, CursorStep, UNFILTERED_BYTES_MAX};
+pub use reverse_block::BACKWARD_BYTES_MAX;
 pub(crate) use window::Window;
 
-use crate::compression::{Checksums, CompressionInfo};
+use crate::block::{BlockId, PAGE_BYTES};
+use crate::compression::{ChunkChecksums, CompressionInfo};
 use crate::descriptor::{Component, Descriptor};
+use crate::error::{Error, Fault, Problem};
 use crate::filter::{Filter, KeyHash};
 use crate::index::Summary;
-use crate::input::{Fault, Problem};
 use crate::row_codec::{BoundKind, Codec};
 use crate::statistics::{ClusteringBound, ClusteringBounds, Metadata};
-use crate::trie::{PAGE_BYTES, PartitionIndex};
-use crate::{BlockId, Error};
+use crate::trie::PartitionIndex;
 use bytes::Bytes;
 use model::comparable;
 use model::key::TokenRange;
@@ -34,35 +39,34 @@ use model::schema::Table;
 use model::{DecoratedKey, Token};
 use std::sync::Arc;
 
-/// Bytes of a block of Data.db that is neither compressed nor has a CRC.db, and most of those of one that has.
+/// Bytes of a block of a Data.db that is neither compressed nor has a CRC.db, and of the blocks that CRC.db sums in
+/// files written here.
 pub const PLAIN_BLOCK_BYTES: usize = 64 << 10;
-/// Most blocks that one lookup in an index may need.
-pub const LOOKUP_BLOCKS_MAX: usize = 1 << 10;
 
-/// What opening needs: the bytes of the small components and the lengths of the others.
+/// What [`Reader::open`] needs: the bytes of the small components and the lengths of the others.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ComponentBytes<'a> {
-    /// Bytes of Data.db.
+    /// Length of Data.db, in bytes.
     pub data_len: u64,
-    /// Statistics.db.
+    /// The bytes of Statistics.db.
     pub statistics: &'a [u8],
-    /// CompressionInfo.db of a compressed SSTable.
+    /// The bytes of CompressionInfo.db, if the SSTable is compressed.
     pub compression_info: Option<&'a [u8]>,
-    /// CRC.db of one that is not compressed.
+    /// The bytes of CRC.db, if there is one; uncompressed SSTables have it.
     pub crc: Option<&'a [u8]>,
-    /// Filter.db, if there is one.
+    /// The bytes of Filter.db, if there is one.
     pub filter: Option<&'a [u8]>,
-    /// Bytes of Partitions.db or Index.db.
+    /// Length of Partitions.db (`bti`) or Index.db (`big`), in bytes.
     pub index_len: u64,
-    /// Bytes of Rows.db.
+    /// Length of Rows.db, in bytes.
     pub rows_len: u64,
-    /// The end of Partitions.db: all of it or at least [`crate::trie::TAIL_BYTES_MAX`].
+    /// The last bytes of Partitions.db: all of it, or at least [`crate::trie::TAIL_BYTES_MAX`].
     pub partitions_tail: &'a [u8],
-    /// Summary.db of a big SSTable; without it lookups read Index.db from its start.
+    /// The bytes of Summary.db (`big`); without it lookups read Index.db from its start.
     pub summary: Option<&'a [u8]>,
 }
 
-/// The index of the partitions.
+/// The part of the partition index that is kept in memory.
 #[derive(Clone, Debug)]
 pub(crate) enum Index {
     Bti(PartitionIndex),
@@ -77,53 +81,69 @@ pub struct Reader {
     metadata: Metadata,
     codec: Codec,
     compression: Option<CompressionInfo>,
-    checksums: Option<Checksums>,
+    checksums: Option<ChunkChecksums>,
     filter: Option<Filter>,
     index: Index,
-    /// Bytes of Data.db, its index and Rows.db.
-    lens: [u64; 3],
-    /// Uncompressed bytes.
+    /// Lengths of files, in bytes.
+    data_file_len: u64,
+    index_len: u64,
+    rows_len: u64,
+    /// Uncompressed bytes of Data.db.
     data_len: u64,
 }
 
 impl Reader {
-    /// Opens an SSTable of a table. Columns of the file that the table does not have are left out of its rows, and so are
-    /// cells from before a column was dropped and added again.
+    /// Opens an SSTable of a table. Rows are read without columns that the table does not have, and without cells that
+    /// are older than the last drop of their column.
     ///
     /// # Errors
-    /// A component that is malformed, or of which the checksum is wrong; types that do not suit the table's clustering.
-    pub fn open(descriptor: Descriptor, table: Arc<Table>, parts: ComponentBytes<'_>) -> Result<Reader, Error> {
+    /// A component is malformed or does not match its checksum, or its clustering is not the table's.
+    pub fn open(descriptor: Descriptor, table: Arc<Table>, components: ComponentBytes<'_>) -> Result<Reader, Error> {
         let at = |component| {
             let descriptor = descriptor.clone();
             move |fault: Fault| fault.in_file(&descriptor, component)
         };
         let version = descriptor.version;
-        let metadata = Metadata::parse(parts.statistics, version).map_err(at(Component::Statistics))?;
+        let metadata = Metadata::parse(components.statistics, version).map_err(at(Component::Statistics))?;
         check_clustering(&metadata, &table).map_err(at(Component::Statistics))?;
-        let compression = parts
+        let compression = components
             .compression_info
             .map(|bytes| CompressionInfo::parse(bytes).map_err(at(Component::CompressionInfo)))
             .transpose()?;
-        let checksums = parts.crc.map(|bytes| Checksums::parse(bytes).map_err(at(Component::Crc))).transpose()?;
-        let filter = parts.filter.map(|bytes| Filter::parse(bytes).map_err(at(Component::Filter))).transpose()?;
+        let checksums =
+            components.crc.map(|bytes| ChunkChecksums::parse(bytes).map_err(at(Component::Crc))).transpose()?;
+        let filter = components.filter.map(|bytes| Filter::parse(bytes).map_err(at(Component::Filter))).transpose()?;
         let index = if version.is_bti() {
-            let tail = PartitionIndex::parse(parts.partitions_tail, parts.index_len);
+            let tail = PartitionIndex::parse(components.partitions_tail, components.index_len);
             Index::Bti(tail.map_err(at(Component::Partitions))?)
         } else {
-            let summary = parts.summary.map(Summary::parse).transpose().map_err(at(Component::Summary))?;
+            let summary = components.summary.map(Summary::parse).transpose().map_err(at(Component::Summary))?;
             Index::Big(summary.unwrap_or_default())
         };
         let codec = Codec::new(version, &metadata.header, &table);
-        let data_len = compression.as_ref().map_or(parts.data_len, |compression| compression.data_len);
-        let lens = [parts.data_len, parts.index_len, parts.rows_len];
-        Ok(Reader { descriptor, table, metadata, codec, compression, checksums, filter, index, lens, data_len })
+        let data_len = compression.as_ref().map_or(components.data_len, |compression| compression.data_len);
+        let ComponentBytes { data_len: data_file_len, index_len, rows_len, .. } = components;
+        Ok(Reader {
+            descriptor,
+            table,
+            metadata,
+            codec,
+            compression,
+            checksums,
+            filter,
+            index,
+            data_file_len,
+            index_len,
+            rows_len,
+            data_len,
+        })
     }
 
-    /// The same SSTable for its table as it is now: what [`Reader::open`] says of columns holds for these. Shares what is
-    /// large with this one.
+    /// Returns a reader of the same SSTable for a changed schema of its table. It shares the filter, the index and the
+    /// chunk offsets with this one.
     ///
     /// # Errors
-    /// Types that do not suit the table's clustering.
+    /// The file's clustering is not the table's.
     pub fn with_table(&self, table: Arc<Table>) -> Result<Reader, Error> {
         let fault = |fault: Fault| fault.in_file(&self.descriptor, Component::Statistics);
         check_clustering(&self.metadata, &table).map_err(fault)?;
@@ -136,27 +156,29 @@ impl Reader {
             checksums: self.checksums.clone(),
             filter: self.filter.clone(),
             index: self.index.clone(),
-            lens: self.lens,
+            data_file_len: self.data_file_len,
+            index_len: self.index_len,
+            rows_len: self.rows_len,
             data_len: self.data_len,
         })
     }
 
-    /// Its name.
+    /// Returns the SSTable's name.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
-    /// The table that it was opened for.
+    /// Returns the table that the SSTable was opened for.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
-    /// Its Statistics.db.
+    /// Returns the contents of Statistics.db.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// Its CompressionInfo.db, if it is compressed.
+    /// Returns the contents of CompressionInfo.db, if Data.db is compressed.
     pub fn compression(&self) -> Option<&CompressionInfo> {
         self.compression.as_ref()
     }
@@ -165,12 +187,12 @@ impl Reader {
         &self.codec
     }
 
-    /// Uncompressed bytes of Data.db.
+    /// Returns the length of the uncompressed data of Data.db, in bytes.
     pub fn data_len(&self) -> u64 {
         self.data_len
     }
 
-    /// First and last partition key, if the file says so.
+    /// Returns the first and the last partition key, if the index names them.
     pub fn key_bounds(&self) -> Option<(&[u8], &[u8])> {
         match &self.index {
             Index::Bti(index) => Some((&index.first, &index.last)),
@@ -178,7 +200,7 @@ impl Reader {
         }
     }
 
-    /// Partitions, if the index counts them: that of bti does.
+    /// Returns the number of partitions, if the index has it: `bti` does, `big` does not.
     pub fn partition_count(&self) -> Option<u64> {
         match &self.index {
             Index::Bti(index) => Some(index.count),
@@ -186,7 +208,7 @@ impl Reader {
         }
     }
 
-    /// Entries of Index.db between two of Summary.db, if there is one.
+    /// Returns how many entries of Index.db lie from one entry of Summary.db to the next, if there is a Summary.db.
     pub fn index_interval(&self) -> Option<u32> {
         match &self.index {
             Index::Big(summary) if summary.min_interval > 0 => Some(summary.min_interval),
@@ -194,23 +216,24 @@ impl Reader {
         }
     }
 
-    /// Bytes of the filter in memory; 0 without one.
+    /// Returns the memory that the bloom filter takes, in bytes; 0 without a filter.
     pub fn filter_bytes(&self) -> usize {
         self.filter.as_ref().map_or(0, Filter::bits_bytes)
     }
 
-    /// Whether the partition of a key may be in it, by the filter alone.
+    /// Returns whether the SSTable may hold the partition of a key, judged by the bloom filter alone.
     pub fn may_contain(&self, key: &[u8]) -> bool {
         self.may_contain_hash(KeyHash::of(key))
     }
 
-    /// [`Reader::may_contain`] by the hash of the key, for who asks many SSTables.
+    /// Returns whether the SSTable may hold the partition of a key with this hash. For callers that ask many SSTables
+    /// and hash the key once.
     pub fn may_contain_hash(&self, hash: KeyHash) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
     }
 
-    /// The clusterings that its rows and range deletions lie between, by their comparable forms; `None` if the file does
-    /// not say or says it in a way that cannot be compared.
+    /// Returns the slice of clusterings, in comparable form, that holds all rows and range tombstones; `None` if the
+    /// file does not have it, or not in a form that can be compared.
     pub fn clustering_slice(&self) -> Option<Slice> {
         let ClusteringBounds::Slice { start, end, .. } = &self.metadata.statistics.clustering_bounds else {
             return None;
@@ -225,24 +248,25 @@ impl Reader {
         Some(Slice { start: form(start)?, end: form(end)? })
     }
 
-    /// A cursor over all rows of the partitions of a range of tokens.
+    /// Returns a cursor over all partitions of a range of tokens.
     pub fn scan(self: &Arc<Self>, range: TokenRange) -> Cursor {
         self.scan_from(range, None, [Slice::all()].into())
     }
 
-    /// [`Reader::scan`] of the partitions behind `after`, which lies in the range, if it is given, and of the rows in
-    /// `slices` (in clustering order, not overlapping) alone.
+    /// Returns a cursor over the partitions of a range of tokens that come after the key `after`, which lies in the
+    /// range, restricted to the rows in `slices`. The slices are in clustering order and do not overlap.
     pub fn scan_from(self: &Arc<Self>, range: TokenRange, after: Option<DecoratedKey>, slices: Arc<[Slice]>) -> Cursor {
         Cursor::scan(self.clone(), range, after, slices)
     }
 
-    /// A cursor over the rows of one partition that lie in `slices` (in clustering order, not overlapping), in reverse if
-    /// `reversed`. Without the partition it gives nothing. It does not ask the filter.
+    /// Returns a cursor over one partition, restricted to the rows in `slices`, last row first if `reversed`. The
+    /// slices are in clustering order and do not overlap. The cursor is empty if the SSTable does not have the
+    /// partition; it does not ask the bloom filter.
     pub fn partition(self: &Arc<Self>, key: DecoratedKey, slices: Arc<[Slice]>, reversed: bool) -> Cursor {
         Cursor::partition(self.clone(), key, slices, reversed)
     }
 
-    /// Bytes of the blocks of a component, but for its last one.
+    /// Returns the length of a component's blocks, in bytes; the last block may be shorter.
     pub fn block_len(&self, component: Component) -> u64 {
         if component != Component::Data {
             return PAGE_BYTES as u64;
@@ -255,10 +279,11 @@ impl Reader {
         chunk_len as u64
     }
 
-    /// Where the bytes of a block are in its file: offset and length. A compressed block's are its chunk's.
+    /// Returns offset and length of the bytes that a block is made of, in its file: for a compressed Data.db those of
+    /// the chunk with its checksum.
     ///
     /// # Errors
-    /// A block that the file does not have.
+    /// The file does not have the block.
     pub fn block_range(&self, block: BlockId) -> Result<(u64, u64), Error> {
         let fault = |fault: Fault| fault.in_file(&self.descriptor, block.component);
         let len = self.file_len(block.component);
@@ -271,10 +296,10 @@ impl Reader {
         }
     }
 
-    /// The block of the bytes of its range: checked, and decompressed if it is of a compressed Data.db.
+    /// Makes a block from the bytes of its range: checks them, and decompresses those of a compressed Data.db.
     ///
     /// # Errors
-    /// A checksum that is wrong; a chunk that does not decompress to its length.
+    /// The bytes do not match their checksum, or a chunk does not decompress to its length.
     pub fn decode_block(&self, block: BlockId, raw: Bytes) -> Result<Bytes, Error> {
         match (block.component, &self.compression) {
             (Component::Data, Some(_)) => self.decode_data_block(block, &raw),
@@ -282,22 +307,22 @@ impl Reader {
         }
     }
 
-    /// A block of Data.db of the bytes of its range, which it does not keep: checked and decompressed.
+    /// Makes a block of Data.db from borrowed bytes of its range, as [`Reader::decode_block`] does from shared ones.
     ///
     /// # Errors
-    /// As of [`Reader::decode_block`].
+    /// The bytes do not match their checksum, or a chunk does not decompress to its length.
     pub fn decode_data_block(&self, block: BlockId, raw: &[u8]) -> Result<Bytes, Error> {
         let mut out = vec![0; self.decoded_len(block, raw.len())];
         self.decode_data(block, raw, &mut out)?;
         Ok(out.into())
     }
 
-    /// Bytes of a block of Data.db, whose range in the file has `raw_len` bytes.
+    /// Returns the length of a decoded block of Data.db whose range in the file has `raw_len` bytes.
     fn decoded_len(&self, block: BlockId, raw_len: usize) -> usize {
         self.compression.as_ref().map_or(raw_len, |compression| compression.len_at(block.offset))
     }
 
-    /// Fills `out` with a block of Data.db, of the bytes of its range.
+    /// Fills `out`, which has the block's decoded length, with a block of Data.db made from the bytes of its range.
     fn decode_data(&self, block: BlockId, raw: &[u8], out: &mut [u8]) -> Result<(), Error> {
         let offset = self.check_block(block, raw)?;
         match &self.compression {
@@ -309,7 +334,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Checks the bytes of a block's range, the checksum of a compressed chunk excepted; where they are in the file.
+    /// Checks the bytes of a block's range, except for the checksum of a compressed chunk. Returns their offset in the
+    /// file.
     fn check_block(&self, block: BlockId, raw: &[u8]) -> Result<u64, Error> {
         let fault = |fault: Fault| fault.in_file(&self.descriptor, block.component);
         let (offset, len) = self.block_range(block)?;
@@ -324,15 +350,15 @@ impl Reader {
 
     fn file_len(&self, component: Component) -> u64 {
         match component {
-            Component::Data => self.lens[0],
-            Component::Partitions | Component::Index => self.lens[1],
-            Component::Rows => self.lens[2],
+            Component::Data => self.data_file_len,
+            Component::Partitions | Component::Index => self.index_len,
+            Component::Rows => self.rows_len,
             _ => 0,
         }
     }
 }
 
-/// Whether clusterings of the file are those of the table.
+/// Checks that the file has as many clustering columns as the table, each in the same order.
 fn check_clustering(metadata: &Metadata, table: &Table) -> Result<(), Fault> {
     let fields = &metadata.header.clustering;
     let suits = fields.iter().zip(table.clustering()).all(|(field, column)| field.descending == column.descending);
@@ -342,105 +368,7 @@ fn check_clustering(metadata: &Metadata, table: &Table) -> Result<(), Fault> {
     }
 }
 
-/// Why a step of a lookup or a cursor ends early.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stop {
-    /// A block is not there.
-    Need(BlockId),
-    /// The bytes of a component cannot be used.
-    Fault(Component, Fault),
-    /// The same, the component being that of the lookup's index.
-    IndexFault(Fault),
-}
-
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Stop {
-        Stop::IndexFault(fault)
-    }
-}
-
-/// Blocks of indexes that were brought for a lookup, which starts over whenever one more is there.
-#[derive(Default, Debug)]
-pub(crate) struct Blocks {
-    held: Vec<(BlockId, Bytes)>,
-}
-
-impl Blocks {
-    pub(crate) fn clear(&mut self) {
-        self.held.clear();
-    }
-
-    pub(crate) fn supply(&mut self, block: BlockId, bytes: Bytes) {
-        if !self.held.iter().any(|(held, _)| *held == block) {
-            self.held.push((block, bytes));
-        }
-    }
-
-    /// Forgets the blocks of a component that lie before an offset.
-    pub(crate) fn forget_before(&mut self, component: Component, offset: u64) {
-        self.held.retain(|(block, bytes)| block.component != component || block.offset + bytes.len() as u64 > offset);
-    }
-
-    /// The bytes from an offset to the end of its block.
-    pub(crate) fn rest_of_block(&self, component: Component, at: u64) -> Result<&[u8], Stop> {
-        let block = BlockId { component, offset: at - at % PAGE_BYTES as u64 };
-        match self.held.iter().find(|(held, _)| *held == block) {
-            Some((_, bytes)) => Ok(bytes.get((at - block.offset) as usize..).unwrap_or_default()),
-            None if self.held.len() >= LOOKUP_BLOCKS_MAX => {
-                Err(Stop::Fault(component, Fault { offset: at, problem: Problem::Limit("LOOKUP_BLOCKS_MAX") }))
-            }
-            None => Err(Stop::Need(block)),
-        }
-    }
-
-    /// What `read` makes of the bytes from an offset on, of as many blocks as it needs. The file has `len` bytes.
-    pub(crate) fn read<T>(
-        &self,
-        component: Component,
-        at: u64,
-        len: u64,
-        read: impl Fn(&mut crate::input::Input<'_>) -> Result<T, Fault>,
-    ) -> Result<(T, u64), Stop> {
-        if at >= len {
-            return Err(Stop::Fault(component, Fault { offset: at, problem: Problem::Truncated }));
-        }
-        let first = self.rest_of_block(component, at)?;
-        let mut joined: Vec<u8> = Vec::new();
-        loop {
-            let bytes = if joined.is_empty() { first } else { &joined };
-            let mut input = crate::input::Input::new(bytes, at);
-            match read(&mut input) {
-                Ok(found) => return Ok((found, input.offset())),
-                Err(fault) if fault.problem == Problem::Truncated && at + (bytes.len() as u64) < len => {
-                    let next = self.rest_of_block(component, at + bytes.len() as u64)?;
-                    if next.is_empty() {
-                        return Err(Stop::Fault(component, fault));
-                    }
-                    joined = [bytes, next].concat();
-                }
-                Err(fault) => return Err(Stop::Fault(component, fault)),
-            }
-        }
-    }
-}
-
-/// A token just above `token`; `None` above the last.
+/// Returns the token just above `token`; `None` above the last one.
 pub(crate) fn next_token(token: Token) -> Option<Token> {
     token.0.checked_add(1).map(Token)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lookup_brings_no_more_blocks_than_it_may() {
-        let mut blocks = Blocks::default();
-        let block = |index: usize| BlockId { component: Component::Rows, offset: (index * PAGE_BYTES) as u64 };
-        (1..LOOKUP_BLOCKS_MAX).for_each(|index| blocks.supply(block(index), Bytes::new()));
-        assert_eq!(blocks.rest_of_block(Component::Rows, 0), Err(Stop::Need(block(0))));
-        blocks.supply(block(LOOKUP_BLOCKS_MAX), Bytes::new());
-        let fault = Fault { offset: 0, problem: Problem::Limit("LOOKUP_BLOCKS_MAX") };
-        assert_eq!(blocks.rest_of_block(Component::Rows, 0), Err(Stop::Fault(Component::Rows, fault)));
-    }
 }

@@ -1,30 +1,38 @@
-//! What Data.db holds between a partition's head and its end: rows and range tombstone markers.
+//! The encoding of what Data.db holds between a partition's head and its end: rows and range tombstone markers.
 //!
 //! ```text
 //! unfiltered  flags u8 [extended flags u8]
 //! row         clustering values (not of a static row), body length vint, body
-//! body        length of the unfiltered before vint, [timestamp [ttl, local deletion time]], [deletion], [column subset],
-//!             cells of each column
-//! cells       of a simple column one; of a complex one [deletion], count vint, cells with paths
-//! cell        flags u8, [timestamp], [local deletion time], [ttl], [path vint length], [value, vint length if not fixed]
-//! marker      bound kind u8, values u16, clustering values, body length vint, length of the unfiltered before vint,
-//!             deletion, of a boundary another one
+//! body        length of the previous unfiltered vint, [timestamp [ttl, local deletion time]], [deletion], [column
+//!             subset], cells of each column
+//! cells       simple column: one cell; complex column: [deletion], count vint, cells with paths
+//! cell        flags u8, [timestamp], [local deletion time], [ttl], [path, vint length], [value, vint length if not
+//!             fixed]
+//! marker      bound kind u8, values u16, clustering values, body length vint, length of the previous unfiltered vint,
+//!             deletion, for a boundary a second one
 //! ```
-//! Timestamps, local deletion times and times to live are vints, relative to the smallest of the header. A column subset is
-//! a vint: below 64 columns the bits of those missing, else their count and then the indexes of the fewer kind. Of a local deletion time only the lower 32 bits count.
+//! Timestamps, local deletion times and times to live are vints, relative to the smallest ones in the header; only the
+//! lower 32 bits of a local deletion time count. A column subset is a vint: with fewer than 64 columns a bit for each
+//! missing column, otherwise the count of missing columns, followed by the indexes of the missing or the present ones,
+//! whichever are fewer.
 //!
-//! Invariants: a body that is not exactly as long as it says is invalid; ends of the bytes before the body's are
-//! [`Problem::Truncated`], so that a reader brings more and tries again.
+//! Rows are decoded into the form of [`model::row`], for the columns of a table; [`crate::walker`] shows them as they
+//! are in the file.
+//!
+//! Invariants: a body that is not exactly as long as it says is invalid; bytes that end before the body does are
+//! [`Problem::Truncated`], upon which the caller supplies more of them and tries again.
 
 mod encode;
 
+pub use crate::bound_kind::BoundKind;
 pub(crate) use encode::Encoder;
 
 use crate::descriptor::Version;
-use crate::input::{Fault, Input, Problem};
+use crate::error::{Fault, Problem};
+use crate::input::Input;
 use crate::statistics::{FieldType, Header, HeaderColumn, read_values};
 use model::CqlType;
-use model::comparable::{self, BoundSide};
+use model::comparable;
 use model::counter::Context;
 use model::mutation::{CLUSTERING_BYTES_MAX, push_clustering};
 use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
@@ -48,101 +56,25 @@ pub(crate) const CELL_EMPTY: u8 = 0x04;
 pub(crate) const CELL_ROW_TIMESTAMP: u8 = 0x08;
 pub(crate) const CELL_ROW_TTL: u8 = 0x10;
 
-/// The local deletion time that `nb` writes for what is not deleted.
+/// The local deletion time that `nb` writes for a live partition.
 const NB_NO_DELETION_TIME: i64 = i32::MAX as i64;
-/// From this many columns on a subset is written as indexes.
+/// With this many columns or more a subset is written as a list of indexes.
 pub(crate) const SMALL_SUBSET_COLUMNS: usize = 64;
 
-/// The kind of a bound, by its number in files.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BoundKind {
-    /// Ends a range before its prefix.
-    ExclusiveEnd,
-    /// Starts a range with its prefix.
-    InclusiveStart,
-    /// Ends one range before its prefix and starts another with it.
-    ExclusiveEndInclusiveStart,
-    /// Ends one range with its prefix and starts another after it.
-    InclusiveEndExclusiveStart,
-    /// Ends a range with its prefix.
-    InclusiveEnd,
-    /// Starts a range after its prefix.
-    ExclusiveStart,
-}
-
-impl BoundKind {
-    /// The kind of a number.
-    pub fn from_number(number: u8) -> Option<BoundKind> {
-        Some(match number {
-            0 => BoundKind::ExclusiveEnd,
-            1 => BoundKind::InclusiveStart,
-            2 => BoundKind::ExclusiveEndInclusiveStart,
-            5 => BoundKind::InclusiveEndExclusiveStart,
-            6 => BoundKind::InclusiveEnd,
-            7 => BoundKind::ExclusiveStart,
-            _ => return None,
-        })
-    }
-
-    /// Its number.
-    pub fn number(self) -> u8 {
-        match self {
-            BoundKind::ExclusiveEnd => 0,
-            BoundKind::InclusiveStart => 1,
-            BoundKind::ExclusiveEndInclusiveStart => 2,
-            BoundKind::InclusiveEndExclusiveStart => 5,
-            BoundKind::InclusiveEnd => 6,
-            BoundKind::ExclusiveStart => 7,
-        }
-    }
-
-    /// Whether it stands before or after the rows of its prefix.
-    pub fn side(self) -> BoundSide {
-        match self {
-            BoundKind::ExclusiveEnd | BoundKind::InclusiveStart | BoundKind::ExclusiveEndInclusiveStart => {
-                BoundSide::Before
-            }
-            _ => BoundSide::After,
-        }
-    }
-
-    /// Whether one range ends and another starts.
-    pub fn is_boundary(self) -> bool {
-        matches!(self, BoundKind::ExclusiveEndInclusiveStart | BoundKind::InclusiveEndExclusiveStart)
-    }
-
-    /// Whether a range starts and none ends.
-    pub fn is_start(self) -> bool {
-        matches!(self, BoundKind::InclusiveStart | BoundKind::ExclusiveStart)
-    }
-
-    /// The kind of a marker on a side of its prefix, by whether a range ends and whether one starts there.
-    pub fn of(side: BoundSide, ends: bool, starts: bool) -> Option<BoundKind> {
-        Some(match (side, ends, starts) {
-            (_, false, false) => return None,
-            (BoundSide::Before, true, true) => BoundKind::ExclusiveEndInclusiveStart,
-            (BoundSide::Before, true, false) => BoundKind::ExclusiveEnd,
-            (BoundSide::Before, false, true) => BoundKind::InclusiveStart,
-            (BoundSide::After, true, true) => BoundKind::InclusiveEndExclusiveStart,
-            (BoundSide::After, true, false) => BoundKind::InclusiveEnd,
-            (BoundSide::After, false, true) => BoundKind::ExclusiveStart,
-        })
-    }
-}
-
-/// A column of the file and what it is in the table.
+/// A column of the file, and the column of the table that its cells go to.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct CodecColumn {
+    /// The length of values, if all have the same; it is not written then.
     pub(crate) fixed_len: Option<usize>,
     pub(crate) complex: bool,
-    /// Whether its cells hold contexts of counters.
+    /// Whether its cells hold counter contexts.
     pub(crate) counter: bool,
-    /// Its id and, of a column that was dropped and added again, the timestamp up to which cells are gone; `None`: the
-    /// table does not have it.
+    /// The column's id in the table, and the timestamp up to which its cells are dropped; `None` if the table does not
+    /// have the column.
     pub(crate) target: Option<(ColumnId, i64)>,
 }
 
-/// How to read rows of one file into rows of one table.
+/// Decodes rows of one file into rows of one table.
 #[derive(Debug)]
 pub(crate) struct Codec {
     pub(crate) version: Version,
@@ -150,16 +82,16 @@ pub(crate) struct Codec {
     pub(crate) min_local_deletion_time: i64,
     pub(crate) min_ttl: i64,
     pub(crate) clustering: Vec<FieldType>,
-    pub(crate) statics: Vec<Place>,
-    pub(crate) regulars: Vec<Place>,
+    pub(crate) statics: Vec<CodecColumn>,
+    pub(crate) regulars: Vec<CodecColumn>,
 }
 
-/// What [`Codec::read`] found; its data is in [`Scratch`].
+/// What [`Codec::read`] found; clustering and row are in [`Scratch`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unfiltered {
     Static,
     Row,
-    /// A marker: what ends and what starts with it.
+    /// A marker, the range tombstone that it ends, and the one that it starts.
     Marker {
         kind: BoundKind,
         ends: Deletion,
@@ -168,12 +100,12 @@ pub(crate) enum Unfiltered {
     End,
 }
 
-/// Buffers that are used again for every row.
+/// Buffers that are reused for every row.
 #[derive(Default, Debug)]
 pub(crate) struct Scratch {
-    /// The clustering, or the prefix of a marker, in the form of [`model::mutation::Clustering`].
+    /// The clustering of a row, or the prefix of a marker, in the form of [`model::mutation::Clustering`].
     pub(crate) clustering: Vec<u8>,
-    /// Its comparable form.
+    /// The comparable form of `clustering`.
     pub(crate) comparable: Vec<u8>,
     /// The row blob.
     pub(crate) row: Vec<u8>,
@@ -190,7 +122,7 @@ pub(crate) enum RawContent {
     ColumnDeletion { time: i64 },
 }
 
-/// A cell whose path and value are places in the body.
+/// A cell whose path and value are ranges of the row's body.
 #[derive(Clone, Debug)]
 pub(crate) struct RawCell {
     column: ColumnId,
@@ -218,12 +150,19 @@ impl RawCell {
     }
 }
 
-/// The values of a row's clustering or of a bound, in the form of [`model::mutation::Clustering`]. Nulls stand in rows of
-/// compact tables: those at the end are left out; any other, which CQL does not write, reads as the empty value.
+/// Whose clustering values are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ClusteringOf {
+    Row,
+    Bound,
+}
+
+/// Appends the clustering values of a row or bound, in the form of [`model::mutation::Clustering`]. Rows of compact
+/// tables may have nulls: those at the end are left out; others, which CQL does not write, are read as empty values.
 pub(crate) fn read_components(
     input: &mut Input<'_>,
     fields: &[FieldType],
-    of_row: bool,
+    of: ClusteringOf,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     let start = *input;
@@ -240,7 +179,7 @@ pub(crate) fn read_components(
         push_clustering(out, value);
         Ok(())
     })?;
-    if !of_row {
+    if of == ClusteringOf::Bound {
         (0..nulls).for_each(|_| push_clustering(out, &[]));
     }
     Ok(())
@@ -254,18 +193,18 @@ impl Codec {
             min_local_deletion_time: header.min_local_deletion_time,
             min_ttl: header.min_ttl,
             clustering: header.clustering.clone(),
-            statics: places(&header.statics, ColumnKind::Static, table),
-            regulars: places(&header.regulars, ColumnKind::Regular, table),
+            statics: codec_columns(&header.statics, ColumnKind::Static, table),
+            regulars: codec_columns(&header.regulars, ColumnKind::Regular, table),
         }
     }
 
-    /// A partition's deletion as its head, and the entry of an index, has it.
+    /// Reads a partition's deletion, as the partition's head has it.
     pub(crate) fn read_partition_deletion(&self, input: &mut Input<'_>) -> Result<Deletion, Fault> {
         read_deletion(self.version, input)
     }
 
-    /// The next unfiltered. `wanted` is asked, by the comparable form, whether the row is to be decoded: if not, `row` of
-    /// the scratch stays empty.
+    /// Reads the next row, marker or end of partition. `wanted` decides by its comparable form whether a row is
+    /// decoded; if not, `row` of the scratch stays empty.
     pub(crate) fn read(
         &self,
         table: &Table,
@@ -294,7 +233,7 @@ impl Codec {
         }
         let is_static = extended & EXTENDED_STATIC != 0;
         if !is_static {
-            self.read_clustering(input, self.clustering.len(), true, scratch)?;
+            self.read_clustering(input, self.clustering.len(), ClusteringOf::Row, scratch)?;
             let clustering = model::mutation::Clustering(&scratch.clustering);
             comparable::clustering(table, clustering.components(), &mut scratch.comparable);
         }
@@ -312,18 +251,18 @@ impl Codec {
         &self,
         input: &mut Input<'_>,
         count: usize,
-        of_row: bool,
+        of: ClusteringOf,
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
         let Some(fields) = self.clustering.get(..count) else { return input.invalid("a count of clustering values") };
-        read_components(input, fields, of_row, &mut scratch.clustering)
+        read_components(input, fields, of, &mut scratch.clustering)
     }
 
     fn read_marker(&self, table: &Table, input: &mut Input<'_>, scratch: &mut Scratch) -> Result<Unfiltered, Fault> {
         let start = *input;
         let Some(kind) = BoundKind::from_number(input.u8()?) else { return start.invalid("the kind of a bound") };
         let count = input.u16()?;
-        self.read_clustering(input, count.into(), false, scratch)?;
+        self.read_clustering(input, count.into(), ClusteringOf::Bound, scratch)?;
         let clustering = model::mutation::Clustering(&scratch.clustering);
         comparable::bound(table, clustering.components(), kind.side(), &mut scratch.comparable);
         let len = input.len()?;
@@ -347,7 +286,7 @@ impl Codec {
 
     pub(crate) fn local_deletion_time(&self, input: &mut Input<'_>) -> Result<i64, Fault> {
         let time = self.min_local_deletion_time.wrapping_add(input.vint()? as i64);
-        // 32 bits: `oa` and `da` write times from 2038 on as negative ones.
+        // `oa` and `da` write times from 2038 on as negative 32-bit numbers.
         Ok(if self.version.is_cassandra_5() { i64::from(time as u32) } else { i64::from(time as i32) })
     }
 
@@ -379,17 +318,18 @@ impl Codec {
             None
         };
         let deletion = if flags & HAS_DELETION != 0 { self.deletion(&mut input)? } else { Deletion::LIVE };
-        let places = if is_static { &self.statics } else { &self.regulars };
+        let columns = if is_static { &self.statics } else { &self.regulars };
         let all = flags & HAS_ALL_COLUMNS != 0;
         if !all {
-            read_subset(&mut input, places.len(), &mut scratch.present)?;
+            read_subset(&mut input, columns.len(), &mut scratch.present)?;
         }
         scratch.cells.clear();
-        // Whether the order of cells is in question: columns have ids in any order, paths another order than in the file.
+        // Cells may have to be sorted: the ids of columns can be in any order, and paths are ordered by type in the
+        // file.
         let mut unordered = false;
         let mut last = None;
         let mut present = scratch.present.iter();
-        for i in 0..places.len() {
+        for i in 0..columns.len() {
             let index = if all {
                 i
             } else {
@@ -398,17 +338,17 @@ impl Codec {
                     None => break,
                 }
             };
-            let Some(place) = places.get(index) else { return input.invalid("a column of the header") };
-            unordered |= place.complex;
-            let count = if place.complex {
+            let Some(column) = columns.get(index) else { return input.invalid("a column of the header") };
+            unordered |= column.complex;
+            let count = if column.complex {
                 if flags & HAS_COMPLEX_DELETION != 0 {
                     let deletion = self.deletion(&mut input)?;
-                    if let Some((column, dropped_at)) = place.target
+                    if let Some((id, dropped_at)) = column.target
                         && !deletion.is_live()
                         && deletion.timestamp > dropped_at
                     {
                         scratch.cells.push(RawCell {
-                            column,
+                            column: id,
                             timestamp: deletion.timestamp,
                             content: RawContent::ColumnDeletion { time: deletion.local_deletion_time },
                             path: None,
@@ -422,22 +362,22 @@ impl Codec {
                 1
             };
             for _ in 0..count {
-                let cell = self.read_cell(&mut input, bytes.len(), place, liveness)?;
-                if let Some((column, dropped_at)) = place.target
+                let cell = self.read_cell(&mut input, bytes.len(), column, liveness)?;
+                if let Some((id, dropped_at)) = column.target
                     && cell.timestamp > dropped_at
                 {
-                    unordered |= last.replace(column).is_some_and(|last| last >= column);
-                    scratch.cells.push(RawCell { column, ..cell });
+                    unordered |= last.replace(id).is_some_and(|last| last >= id);
+                    scratch.cells.push(RawCell { column: id, ..cell });
                 }
             }
         }
         if !input.is_empty() {
             return input.invalid("the end of a row");
         }
-        let place = |cell: &RawCell| cell.cell(bytes);
-        if unordered && !scratch.cells.is_sorted_by(|a, b| place(a).place() < place(b).place()) {
-            scratch.cells.sort_unstable_by(|a, b| place(a).place().cmp(&place(b).place()));
-            if scratch.cells.windows(2).any(|pair| place(&pair[0]).place() == place(&pair[1]).place()) {
+        let ascend = |a: &RawCell, b: &RawCell| a.cell(bytes).place() < b.cell(bytes).place();
+        if unordered && !scratch.cells.is_sorted_by(ascend) {
+            scratch.cells.sort_unstable_by(|a, b| a.cell(bytes).place().cmp(&b.cell(bytes).place()));
+            if !scratch.cells.is_sorted_by(ascend) {
                 return body.invalid("a row with one cell per column and path");
             }
         }
@@ -446,12 +386,12 @@ impl Codec {
         Ok(())
     }
 
-    /// A cell; its column is not set.
+    /// Reads a cell of a column. The caller sets the cell's column id.
     pub(crate) fn read_cell(
         &self,
         input: &mut Input<'_>,
         body_len: usize,
-        place: &Place,
+        column: &CodecColumn,
         liveness: Option<Liveness>,
     ) -> Result<RawCell, Fault> {
         let start = *input;
@@ -476,18 +416,18 @@ impl Codec {
         } else if expiring {
             let end = self.local_deletion_time(input)?;
             RawContent::Expiring { ttl: self.ttl(input)?, end }
-        } else if place.counter {
+        } else if column.counter {
             RawContent::Counter
         } else {
             RawContent::Live
         };
-        let path = if place.complex {
+        let path = if column.complex {
             let len = input.vint_bytes()?.len();
             Some(at(input) - len..at(input))
         } else {
             None
         };
-        let value = match place.fixed_len {
+        let value = match column.fixed_len {
             _ if flags & CELL_EMPTY != 0 => &[][..],
             Some(len) => input.bytes(len)?,
             None => input.vint_bytes()?,
@@ -500,7 +440,7 @@ impl Codec {
     }
 }
 
-/// The end of bytes inside of a body is not the end of what was brought.
+/// Turns the end of a body's bytes, of which there are no more to supply, into an invalid row.
 pub(crate) fn within(fault: Fault) -> Fault {
     match fault.problem {
         Problem::Truncated => Fault::invalid(fault.offset, "a row of its length"),
@@ -508,12 +448,13 @@ pub(crate) fn within(fault: Fault) -> Fault {
     }
 }
 
+/// Takes the body of an unfiltered, `len` bytes, from the input.
 pub(crate) fn body<'a>(input: &mut Input<'a>, len: usize) -> Result<Input<'a>, Fault> {
     let offset = input.offset();
     Ok(Input::new(input.bytes(len)?, offset))
 }
 
-/// A deletion that stands alone: of a partition, and of an index entry that is inside of a range tombstone.
+/// Reads a deletion that is not relative to the header: that of a partition, or one in an index.
 pub(crate) fn read_deletion(version: Version, input: &mut Input<'_>) -> Result<Deletion, Fault> {
     if !version.is_cassandra_5() {
         let local_deletion_time = i64::from(input.i32()?);
@@ -552,12 +493,12 @@ pub(crate) fn push_deletion(version: Version, deletion: Deletion, out: &mut Vec<
     }
 }
 
-fn places(columns: &[HeaderColumn], kind: ColumnKind, table: &Table) -> Vec<Place> {
-    let place = |column: &HeaderColumn| {
+fn codec_columns(columns: &[HeaderColumn], kind: ColumnKind, table: &Table) -> Vec<CodecColumn> {
+    let codec_column = |column: &HeaderColumn| {
         let complex = column.field.cql_type.is_multicell();
         let target = std::str::from_utf8(&column.name).ok().and_then(|name| {
             let Some(found) = table.column(name) else {
-                // What is newer than the drop is there for when the column is added again.
+                // Cells that are newer than the drop are kept in case the column is added again.
                 let is_it = |dropped: &&DroppedColumn| {
                     dropped.name == name && dropped.kind == kind && dropped.cql_type.is_multicell() == complex
                 };
@@ -570,9 +511,9 @@ fn places(columns: &[HeaderColumn], kind: ColumnKind, table: &Table) -> Vec<Plac
             Some((found.id, dropped.max().unwrap_or(NO_TIMESTAMP)))
         });
         let counter = column.field.cql_type == CqlType::Counter;
-        Place { fixed_len: column.field.fixed_len, complex, counter, target }
+        CodecColumn { fixed_len: column.field.fixed_len, complex, counter, target }
     };
-    columns.iter().map(place).collect()
+    columns.iter().map(codec_column).collect()
 }
 
 /// Fills `present` with the indexes of the columns that a row has.

@@ -1,70 +1,71 @@
-//! Helenus.db: which shard an SSTable belongs to, and checksums of its other components, most of which have none in
-//! Cassandra's files.
+//! Helenus.db: the shard that owns an SSTable, and checksums of its other components, most of which have none in
+//! Cassandra's format.
 //!
 //! ```text
 //! magic            "Helenus\0"
 //! version u16      1
 //! shard u16        the owner
-//! shards u16       cores of the map that made it the owner
-//! ignore_msb u8    bits of that map
-//! components u8    for each: name [u8 length, text], bytes u64, CRC-32 u32 of each page of 4096 bytes
-//! CRC-32 u32       of everything before
+//! shards u16       number of shards in the map from tokens to shards that made it the owner
+//! ignore_msb u8    how many high bits of a token that map ignores
+//! components u8    then for each: name [u8 length, text], length in bytes u64, CRC-32 u32 of each page of 4096 bytes
+//! CRC-32 u32       of all bytes before it
 //! ```
-//! Numbers are big-endian. A component is checked page by page as it was written: of a compressed Data.db the compressed
-//! bytes.
+//! Numbers are big-endian. Pages are those of the files: of a compressed Data.db, pages of compressed bytes.
 //!
-//! Invariants: a sidecar that was parsed is whole; a page passes only if its length and bytes are those that were written.
+//! Invariants: a sidecar that was parsed matched its own checksum; a page passes only if it has the length and the
+//! bytes that were written.
 
+use crate::block::BlockId;
 use crate::descriptor::{Component, Descriptor};
-use crate::input::{Fault, Input, Problem};
-use crate::{BlockId, Error};
+use crate::error::{Error, Fault, Problem};
+use crate::input::Input;
 use model::ShardMap;
 
-/// Bytes of a page.
+/// Bytes of a page that has a checksum.
 pub const PAGE_BYTES: usize = 4096;
 const MAGIC: &[u8; 8] = b"Helenus\0";
 const VERSION: u16 = 1;
 
-/// The checksums of a component.
+/// The checksums of a component's pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PageChecksums {
     /// The component.
     pub component: Component,
-    /// Its bytes.
+    /// The component's length, in bytes.
     pub len: u64,
     /// The CRC-32 of each page.
     pub crcs: Vec<u32>,
 }
 
 impl PageChecksums {
-    /// Of all bytes of a component.
+    /// Calculates the checksums of a whole component.
     pub fn of(component: Component, bytes: &[u8]) -> PageChecksums {
         let crcs = bytes.chunks(PAGE_BYTES).map(crc32fast::hash).collect();
         PageChecksums { component, len: bytes.len() as u64, crcs }
     }
 }
 
-/// A Helenus.db.
+/// The contents of a Helenus.db.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sidecar {
     /// The shard that owns the SSTable.
     pub shard: u16,
-    /// By this map.
+    /// The map from tokens to shards by which it does.
     pub map: ShardMap,
     /// The other components, once each.
     pub components: Vec<PageChecksums>,
 }
 
 impl Sidecar {
-    /// Reads a Helenus.db.
+    /// Parses the bytes of a Helenus.db.
     ///
     /// # Errors
-    /// Another version, a wrong checksum, malformed bytes.
+    /// The bytes have another version, do not match their checksum, or are malformed.
     pub fn open(descriptor: &Descriptor, bytes: &[u8]) -> Result<Sidecar, Error> {
         parse(bytes).map_err(|fault| fault.in_file(descriptor, Component::Helenus))
     }
 
-    /// The file's bytes.
+    /// Returns the bytes of a Helenus.db.
     pub fn write(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&VERSION.to_be_bytes());
@@ -84,12 +85,12 @@ impl Sidecar {
         out
     }
 
-    /// The bytes of a component; `None` if it is not listed.
+    /// Returns the length of a component, in bytes; `None` if it is not listed.
     pub fn len(&self, component: Component) -> Option<u64> {
         self.pages(component).map(|pages| pages.len)
     }
 
-    /// Whether no component is listed.
+    /// Returns whether no component is listed.
     pub fn is_empty(&self) -> bool {
         self.components.is_empty()
     }
@@ -98,11 +99,11 @@ impl Sidecar {
         self.components.iter().find(|pages| pages.component == component)
     }
 
-    /// Checks bytes of a component that begin at the start of a page (`block`, of Data.db a place in the file) and end at the
-    /// end of one or of the component.
+    /// Checks bytes of a component that begin at the offset in `block`, the start of a page, and end at the end of a
+    /// page or of the component. Of Data.db too the offset is that in the file.
     ///
     /// # Errors
-    /// A page that is not as it was written, with its offset; a component that is not listed.
+    /// A page differs from what was written (the error has its offset), or the component is not listed.
     pub fn check(&self, descriptor: &Descriptor, block: BlockId, bytes: &[u8]) -> Result<(), Error> {
         let fault = |offset, problem| Fault { offset, problem }.in_file(descriptor, block.component);
         let Some(pages) = self.pages(block.component) else {

@@ -1,14 +1,16 @@
-//! Statistics.db: validation, compaction and statistics metadata, and the header that Data.db is encoded by.
+//! Statistics.db: what was counted in an SSTable, and the header that Data.db is encoded by.
 //!
 //! ```text
-//! components u32 (4), CRC-32; per component kind u32 and offset u32; CRC-32 of everything so far; then each component and
-//! its CRC-32. Kinds: 0 validation, 1 compaction, 2 statistics, 3 header.
+//! components u32 (4), CRC-32; per component kind u32 and offset u32; CRC-32 of everything so far; then each component
+//! and its CRC-32. Kinds: 0 validation, 1 compaction, 2 statistics, 3 header.
+//!
 //! validation   partitioner [u16 length, text], bloom filter chance f64
 //! compaction   cardinality estimator [u32 length, bytes]
 //! ```
-//! Statistics are in the order of [`Statistics`]' fields.
+//! The statistics component has the fields of [`Statistics`] in their order. The four components are not the components
+//! of an SSTable, which are files ([`Component`]).
 //!
-//! Invariants: what was parsed is written again byte by byte.
+//! Invariants: what was parsed is written to the same bytes again.
 
 mod cardinality;
 mod clustering_bounds;
@@ -29,19 +31,19 @@ pub use header::{CLASS_BYTES_MAX, COLUMNS_MAX, FieldType, Header, HeaderColumn};
 pub use histogram::{BUCKETS_MAX, Histogram};
 pub use stats_component::{LogPosition, Statistics};
 
-use crate::Error;
 use crate::descriptor::{Component, Descriptor, Version};
-use crate::input::{Fault, Input, Problem, push_vint};
+use crate::error::{Error, Fault, Problem};
+use crate::input::{Input, push_vint};
 use std::ops::Range;
 
-/// A Statistics.db.
+/// The contents of a Statistics.db.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Metadata {
-    /// The partitioner's class.
+    /// The class of the partitioner.
     pub partitioner: String,
-    /// The chance of false positives that Filter.db was made for.
+    /// The chance of a false positive that Filter.db was made for.
     pub filter_chance: f64,
-    /// The cardinality estimator (HyperLogLog++) of the partition keys, serialised.
+    /// The serialised HyperLogLog++ sketch of the partition keys.
     pub cardinality: Vec<u8>,
     /// What was counted.
     pub statistics: Statistics,
@@ -49,6 +51,7 @@ pub struct Metadata {
     pub header: Header,
 }
 
+/// Appends bytes preceded by their length as a vint.
 fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     push_vint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
@@ -57,10 +60,10 @@ fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 const COMPONENTS: usize = 4;
 
 impl Metadata {
-    /// Reads the Statistics.db of an SSTable.
+    /// Parses the bytes of an SSTable's Statistics.db.
     ///
     /// # Errors
-    /// A checksum that is wrong, or bytes that are malformed.
+    /// The bytes are malformed, or do not match their checksums.
     pub fn open(descriptor: &Descriptor, bytes: &[u8]) -> Result<Metadata, Error> {
         let fault = |fault: Fault| fault.in_file(descriptor, Component::Statistics);
         Metadata::parse(bytes, descriptor.version).map_err(fault)
@@ -84,12 +87,11 @@ impl Metadata {
         }
         crc.update(bytes.get(table..input.offset() as usize).unwrap_or_default());
         check(&mut input, &crc)?;
-        let ends = [offsets[1], offsets[2], offsets[3], bytes.len()];
-        let mut parts = [input; COMPONENTS];
-        for ((part, start), end) in parts.iter_mut().zip(offsets).zip(ends) {
-            *part = component(bytes, start..end)?;
-        }
-        let [mut validation, mut compaction, mut statistics, mut header] = parts;
+        let [validation, compaction, statistics, header] = offsets;
+        let mut validation = component(bytes, validation..compaction)?;
+        let mut compaction = component(bytes, compaction..statistics)?;
+        let mut statistics = component(bytes, statistics..header)?;
+        let mut header = component(bytes, header..bytes.len())?;
         let partitioner = validation.short_text()?.to_owned();
         let filter_chance = validation.f64()?;
         let len = compaction.u32()? as usize;
@@ -102,7 +104,7 @@ impl Metadata {
         })
     }
 
-    /// The file's bytes.
+    /// Returns the bytes of a Statistics.db.
     pub fn write(&self, version: Version) -> Vec<u8> {
         let mut parts: [Vec<u8>; COMPONENTS] = Default::default();
         let [validation, compaction, statistics, header] = &mut parts;
@@ -118,13 +120,14 @@ impl Metadata {
         crc.update(&out);
         out.extend_from_slice(&crc.clone().finalize().to_be_bytes());
         let mut offset = out.len() + 8 * COMPONENTS + 4;
-        let table = out.len();
+        let mut offsets = Vec::new();
         for (kind, part) in parts.iter().enumerate() {
-            out.extend_from_slice(&(kind as u32).to_be_bytes());
-            out.extend_from_slice(&(offset as u32).to_be_bytes());
+            offsets.extend_from_slice(&(kind as u32).to_be_bytes());
+            offsets.extend_from_slice(&(offset as u32).to_be_bytes());
             offset += part.len() + 4;
         }
-        crc.update(&out[table..]);
+        crc.update(&offsets);
+        out.append(&mut offsets);
         out.extend_from_slice(&crc.finalize().to_be_bytes());
         for part in &parts {
             out.extend_from_slice(part);
@@ -134,12 +137,13 @@ impl Metadata {
     }
 }
 
+/// Reads a checksum and compares it with `crc`.
 fn check(input: &mut Input<'_>, crc: &crc32fast::Hasher) -> Result<(), Fault> {
     let start = *input;
     if input.u32()? == crc.clone().finalize() { Ok(()) } else { start.fail(Problem::Checksum) }
 }
 
-/// A component without its checksum.
+/// Returns the bytes of a component without its checksum, which is checked.
 fn component(bytes: &[u8], range: Range<usize>) -> Result<Input<'_>, Fault> {
     let offset = range.start as u64;
     let Some((part, crc)) = bytes.get(range).and_then(|part| part.split_last_chunk()) else {

@@ -1,51 +1,70 @@
-//! Partitions.db and Rows.db of bti: tries over byte-comparable keys.
+//! Partitions.db and Rows.db: the indexes of the `bti` format, tries over byte-comparable keys.
 //!
 //! ```text
-//! node            type u4, payload flags u4 (of the two kinds without a payload: high bits of the distance), by type:
-//!   0             nothing
+//! node            kind u4, payload flags u4 (kinds 1 and 3 have no payload: high bits of the distance), then by kind:
+//!   0             nothing: a leaf
 //!   1             byte; distance in the 4 low bits of the first byte
 //!   2, 4          byte, distance of 1 or 2 bytes
 //!   3             low byte of a 12 bit distance, byte
-//!   5-9           count u8, bytes, distances of 8, 12, 16, 24, 40 bits
-//!   10-15         first byte, count - 1, distances of 12, 16, 24, 32, 40, 64 bits, 0 for none
+//!   5-9           sparse: count u8, bytes, distances of 8, 12, 16, 24, 40 bits
+//!   10-15         dense: first byte, count - 1, distances of 12, 16, 24, 32, 40, 64 bits, 0 for no child
 //!   then the payload
-//! Partitions.db   payload [hash u8 if flags >= 8], position of flags & 7 (+ 1 with a hash) bytes: of Rows.db, or of Data.db
-//!                 with all bits inverted; at the end first and last key (u16 length), their place u64, count u64, root u64
-//! Rows.db         payload offset in the partition of flags & 7 bytes, deletion if flags & 8; after a trie the entry of its
-//!                 partition: key (u16 length), position vint, root signed vint - place, blocks vint, deletion
+//! Partitions.db   payload [hash u8 if flags >= 8], position of flags & 7 (+ 1 with a hash) bytes: in Rows.db, or in
+//!                 Data.db with all bits inverted; at the end first and last key (u16 length), the offset of the first
+//!                 key u64, count of partitions u64, root u64
+//! Rows.db         payload offset in the partition of flags & 7 bytes, deletion if flags & 8; after a trie the entry of
+//!                 its partition: key (u16 length), position in Data.db vint, root minus the offset of the position
+//!                 signed vint, blocks vint, deletion
 //! ```
-//! A child lies before its parent, by the distance. Nodes do not cross pages of 4096 bytes.
+//! A child lies before its parent, by the distance. Nodes do not cross pages of 4096 bytes. A leaf of Partitions.db
+//! holds the shortest prefix of its key that tells it from its neighbours, so that the key has to be compared in
+//! Data.db. A key of a row index is a separator: at most the clusterings of its block, and above those of the block
+//! before.
 //!
 //! Invariants: every step goes to a smaller offset, so that walks end on any bytes.
 
 pub(crate) mod writer;
 
+pub use crate::block::PAGE_BYTES;
+
+use crate::block::{IndexBlocks, Stop};
 use crate::descriptor::{Component, Version};
-use crate::input::{Fault, Input, Problem};
-use crate::reader::{Blocks, Stop};
+use crate::error::{Fault, Problem};
+use crate::input::Input;
 use crate::row_codec::read_deletion;
 use model::row::Deletion;
 use model::{DecoratedKey, Token};
 
-/// Bytes of a page.
-pub const PAGE_BYTES: usize = 4096;
 /// Bytes after the keys at the end of Partitions.db.
 const FOOTER_BYTES: usize = 24;
-/// The longest end of Partitions.db, with two of the longest keys.
+/// Most bytes that keys and footer take at the end of Partitions.db.
 pub const TAIL_BYTES_MAX: usize = FOOTER_BYTES + 2 * (2 + model::key::KEY_BYTES_MAX);
 
+/// Payload flag of Partitions.db: the low byte of the key's hash precedes the position.
 pub(crate) const HAS_HASH: u8 = 8;
+/// Payload flag of Rows.db: the range tombstone that is open at the block's start follows its offset.
 pub(crate) const HAS_OPEN_DELETION: u8 = 8;
 
-/// How the distances of a node type are stored.
-const SINGLE_BYTES: [(u8, usize); 2] = [(2, 1), (4, 2)];
-const SPARSE_BITS: [usize; 5] = [8, 12, 16, 24, 40];
-const DENSE_BITS: [usize; 6] = [12, 16, 24, 32, 40, 64];
+/// Returns how many bits a node of a kind stores each distance in.
+fn distance_bits(kind: u8) -> usize {
+    match kind {
+        0 => 0,
+        1 => 4,
+        2 | 5 => 8,
+        3 | 6 | 10 => 12,
+        4 | 7 | 11 => 16,
+        8 | 12 => 24,
+        13 => 32,
+        9 | 14 => 40,
+        _ => 64,
+    }
+}
 
 /// A node in its page.
 struct Node<'a> {
-    /// From its first byte to the end of the page.
+    /// The bytes from the node's first to the end of its page.
     bytes: &'a [u8],
+    /// The offset of the node in its file.
     at: u64,
 }
 
@@ -62,8 +81,8 @@ impl<'a> Node<'a> {
         Ok(self.byte(0)? >> 4)
     }
 
-    /// Children that may be, those of a dense node that are not included.
-    fn range(&self) -> Result<usize, Fault> {
+    /// Returns how many children the node has room for; some of a dense node's may not exist.
+    fn slots(&self) -> Result<usize, Fault> {
         Ok(match self.kind()? {
             0 => 0,
             1..=4 => 1,
@@ -72,17 +91,20 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// The byte of a child.
-    fn transition(&self, index: usize) -> Result<usize, Fault> {
+    /// Returns the byte that leads to the child in a slot.
+    fn transition(&self, slot: usize) -> Result<u8, Fault> {
         Ok(match self.kind()? {
-            3 => self.byte(2)?.into(),
-            1 | 2 | 4 => self.byte(1)?.into(),
-            5..=9 => self.byte(2 + index)?.into(),
-            _ => usize::from(self.byte(1)?) + index,
+            3 => self.byte(2)?,
+            1 | 2 | 4 => self.byte(1)?,
+            5..=9 => self.byte(2 + slot)?,
+            _ => {
+                let byte = u8::try_from(usize::from(self.byte(1)?) + slot);
+                byte.map_err(|_| Fault::invalid(self.at, "the bytes of a trie node"))?
+            }
         })
     }
 
-    /// A number of `bits` at an index of a packed list.
+    /// Returns the number at `index` in a list of numbers of `bits` each that begins at `base`.
     fn packed(&self, base: usize, bits: usize, index: usize) -> Result<u64, Fault> {
         if bits == 12 {
             let at = base + 3 * index / 2;
@@ -94,7 +116,7 @@ impl<'a> Node<'a> {
         Ok(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    /// Where a child is; `None` for one that a dense node does not have.
+    /// Returns the offset of the child in a slot; `None` if a dense node has no child there.
     fn child(&self, index: usize) -> Result<Option<u64>, Fault> {
         let kind = self.kind()?;
         let distance = match kind {
@@ -102,8 +124,8 @@ impl<'a> Node<'a> {
             2 => self.packed(2, 8, 0)?,
             3 => u64::from(self.byte(0)? & 0xf) << 8 | u64::from(self.byte(1)?),
             4 => self.packed(2, 16, 0)?,
-            5..=9 => self.packed(2 + self.range()?, SPARSE_BITS[usize::from(kind) - 5], index)?,
-            _ => match self.packed(3, DENSE_BITS[(usize::from(kind) - 10).min(5)], index)? {
+            5..=9 => self.packed(2 + self.slots()?, distance_bits(kind), index)?,
+            _ => match self.packed(3, distance_bits(kind), index)? {
                 0 => return Ok(None),
                 distance => distance,
             },
@@ -122,26 +144,26 @@ impl<'a> Node<'a> {
     }
 
     fn payload(&self) -> Result<Input<'a>, Fault> {
-        let count = self.range()?;
+        let count = self.slots()?;
         let kind = self.kind()?;
         let start = match kind {
             0 => 1,
             1 => 2,
             3 => 3,
-            2 | 4 => 2 + SINGLE_BYTES[usize::from(kind == 4)].1,
-            5..=9 => 2 + count + (count * SPARSE_BITS[usize::from(kind) - 5]).div_ceil(8),
-            _ => 3 + (count * DENSE_BITS[(usize::from(kind) - 10).min(5)]).div_ceil(8),
+            2 | 4 => 2 + distance_bits(kind) / 8,
+            5..=9 => 2 + count + (count * distance_bits(kind)).div_ceil(8),
+            _ => 3 + (count * distance_bits(kind)).div_ceil(8),
         };
         let bytes = self.bytes.get(start..).ok_or(self.truncated())?;
         Ok(Input::new(bytes, self.at + start as u64))
     }
 
-    /// The index of the child of a byte, or of the first one above it.
+    /// Returns the slot of the child that a byte leads to, or as an error the first slot above it.
     fn search(&self, byte: u8) -> Result<Result<usize, usize>, Fault> {
-        let (count, byte) = (self.range()?, usize::from(byte));
+        let count = self.slots()?;
         if self.kind()? >= 10 {
             let first = self.transition(0)?;
-            return Ok(match byte.checked_sub(first) {
+            return Ok(match byte.checked_sub(first).map(usize::from) {
                 None => Err(0),
                 Some(index) if index >= count => Err(count),
                 Some(index) if self.child(index)?.is_none() => Err(index),
@@ -157,9 +179,9 @@ impl<'a> Node<'a> {
         Ok(Err(count))
     }
 
-    /// The first child from an index on.
-    fn child_from(&self, index: usize) -> Result<Option<u64>, Fault> {
-        for index in index..self.range()? {
+    /// Returns the first child in or after a slot.
+    fn first_child_from(&self, slot: usize) -> Result<Option<u64>, Fault> {
+        for index in slot..self.slots()? {
             if let Some(child) = self.child(index)? {
                 return Ok(Some(child));
             }
@@ -167,14 +189,14 @@ impl<'a> Node<'a> {
         Ok(None)
     }
 
-    /// The last child below an index.
-    fn child_below(&self, index: usize) -> Result<Option<u64>, Fault> {
-        self.last_below(index).map(|found| found.map(|(_, child)| child))
+    /// Returns the last child before a slot.
+    fn last_child_before(&self, slot: usize) -> Result<Option<u64>, Fault> {
+        self.last_slot_before(slot).map(|found| found.map(|(_, child)| child))
     }
 
-    /// The same, with its own index.
-    fn last_below(&self, index: usize) -> Result<Option<(usize, u64)>, Fault> {
-        for index in (0..index).rev() {
+    /// Returns the last child before a slot, and its slot.
+    fn last_slot_before(&self, slot: usize) -> Result<Option<(usize, u64)>, Fault> {
+        for index in (0..slot).rev() {
             if let Some(child) = self.child(index)? {
                 return Ok(Some((index, child)));
             }
@@ -183,10 +205,10 @@ impl<'a> Node<'a> {
     }
 }
 
-/// A trie's file and root, with the blocks that were brought.
-pub(crate) struct Walk<'a> {
-    pub(crate) blocks: &'a Blocks,
-    pub(crate) component: Component,
+/// A walk over the tries of a component, on the blocks that have been supplied.
+struct Walk<'a> {
+    blocks: &'a IndexBlocks,
+    component: Component,
 }
 
 impl<'a> Walk<'a> {
@@ -194,25 +216,25 @@ impl<'a> Walk<'a> {
         Ok(Node { bytes: self.blocks.rest_of_block(self.component, at)?, at })
     }
 
-    /// The node of the smallest key below a node.
-    fn first_below(&self, mut at: u64) -> Result<Node<'a>, Stop> {
+    /// Returns the node of the smallest key in the branch of a node.
+    fn first_in_branch(&self, mut at: u64) -> Result<Node<'a>, Stop> {
         loop {
             let node = self.node(at)?;
             if node.payload_flags()? != 0 {
                 return Ok(node);
             }
-            match node.child_from(0)? {
+            match node.first_child_from(0)? {
                 Some(child) => at = child,
                 None => return Err(Fault::invalid(at, "a trie node with a payload").into()),
             }
         }
     }
 
-    /// The node of the largest key below a node.
-    fn last_below(&self, mut at: u64) -> Result<Node<'a>, Stop> {
+    /// Returns the node of the largest key in the branch of a node.
+    fn last_in_branch(&self, mut at: u64) -> Result<Node<'a>, Stop> {
         loop {
             let node = self.node(at)?;
-            match node.child_below(node.range()?)? {
+            match node.last_child_before(node.slots()?)? {
                 Some(child) => at = child,
                 None => return Ok(node),
             }
@@ -220,27 +242,37 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Where a partition is.
+/// The position of a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Position {
-    /// At an offset of Data.db.
+    /// An offset in Data.db.
     Data(u64),
-    /// At the partition's entry in Rows.db.
+    /// The offset of the partition's entry in Rows.db.
     Rows(u64),
 }
 
-/// What the end of Partitions.db says.
+/// What a search after a key returns if it ends in a leaf whose prefix does not tell its key from the wanted one: the
+/// leaf may belong to the key, or to one just before or after it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum UndecidedLeaf {
+    /// The leaf; the caller compares its key in Data.db.
+    Return,
+    /// The leaf after it.
+    Skip,
+}
+
+/// The end of Partitions.db: where its trie is, and what it says about the whole SSTable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PartitionIndex {
     pub(crate) root: u64,
     pub(crate) first: Vec<u8>,
     pub(crate) last: Vec<u8>,
-    /// Partitions.
+    /// How many partitions there are.
     pub(crate) count: u64,
 }
 
 impl PartitionIndex {
-    /// From the last bytes of a file of `len` bytes, all of it or [`TAIL_BYTES_MAX`].
+    /// Parses the last bytes of a file of `len` bytes: all of them, or at least [`TAIL_BYTES_MAX`].
     pub(crate) fn parse(tail: &[u8], len: u64) -> Result<PartitionIndex, Fault> {
         let short = Fault { offset: len, problem: Problem::Truncated };
         let start = len.checked_sub(tail.len() as u64).ok_or(short)?;
@@ -257,19 +289,19 @@ impl PartitionIndex {
         Ok(PartitionIndex { root, first, last, count })
     }
 
-    fn walk<'a>(&self, blocks: &'a Blocks) -> Walk<'a> {
+    fn walk<'a>(&self, blocks: &'a IndexBlocks) -> Walk<'a> {
         Walk { blocks, component: Component::Partitions }
     }
 
-    /// Where the partition of a key is, if it is: who reads there compares the key.
-    pub(crate) fn find(&self, blocks: &Blocks, key: &DecoratedKey, hash: u8) -> Result<Option<Position>, Stop> {
+    /// Returns the position at which the partition of a key is, if it exists. The caller compares the key found there.
+    pub(crate) fn find(&self, blocks: &IndexBlocks, key: &DecoratedKey, hash: u8) -> Result<Option<Position>, Stop> {
         let walk = self.walk(blocks);
         let mut at = self.root;
         let mut bytes = key_bytes(key);
         loop {
             let node = walk.node(at)?;
             let Some(byte) = bytes.next() else { return Ok(position(&node, Some(hash))?) };
-            if node.range()? == 0 {
+            if node.slots()? == 0 {
                 return Ok(position(&node, Some(hash))?);
             }
             match node.search(byte)? {
@@ -282,41 +314,44 @@ impl PartitionIndex {
         }
     }
 
-    /// A partition from which on to look for the first one whose token is `token` or above: at most one comes before
-    /// it.
-    pub(crate) fn ceiling(&self, blocks: &Blocks, token: Token) -> Result<Option<Position>, Stop> {
+    /// Returns the position of the first partition whose token is `token` or above, or of the one before it.
+    pub(crate) fn ceiling(&self, blocks: &IndexBlocks, token: Token) -> Result<Option<Position>, Stop> {
         let bytes = [&[0x40][..], &token.prefix().to_be_bytes()].concat();
-        self.seek(blocks, bytes.into_iter(), true)
+        self.first_after(blocks, bytes.into_iter(), UndecidedLeaf::Return)
     }
 
-    /// The first partition behind a key. Without `certain`, if the key is not known to be in the index, a partition
-    /// from which on to look for it: at most one comes before it.
-    pub(crate) fn behind(&self, blocks: &Blocks, key: &DecoratedKey, certain: bool) -> Result<Option<Position>, Stop> {
-        self.seek(blocks, key_bytes(key), !certain)
-    }
-
-    /// The first partition above a place; with `or_before` the last one whose prefix does not tell it from the place.
-    fn seek(
+    /// Returns the position of the first partition after a key.
+    pub(crate) fn find_after(
         &self,
-        blocks: &Blocks,
+        blocks: &IndexBlocks,
+        key: &DecoratedKey,
+        undecided: UndecidedLeaf,
+    ) -> Result<Option<Position>, Stop> {
+        self.first_after(blocks, key_bytes(key), undecided)
+    }
+
+    /// Returns the position of the first partition whose byte-comparable form is above `bytes`.
+    fn first_after(
+        &self,
+        blocks: &IndexBlocks,
         mut bytes: impl Iterator<Item = u8>,
-        or_before: bool,
+        undecided: UndecidedLeaf,
     ) -> Result<Option<Position>, Stop> {
         let walk = self.walk(blocks);
         let mut at = self.root;
         let mut greater = None;
         loop {
             let node = walk.node(at)?;
-            if node.range()? == 0 {
-                if or_before {
+            if node.slots()? == 0 {
+                if undecided == UndecidedLeaf::Return {
                     return Ok(position(&node, None)?);
                 }
                 break;
             }
-            let Some(byte) = bytes.next() else { return Ok(position(&walk.first_below(at)?, None)?) };
+            let Some(byte) = bytes.next() else { return Ok(position(&walk.first_in_branch(at)?, None)?) };
             let found = node.search(byte)?;
             let (Ok(index) | Err(index)) = found;
-            if let Some(child) = node.child_from(index + usize::from(found.is_ok()))? {
+            if let Some(child) = node.first_child_from(index + usize::from(found.is_ok()))? {
                 greater = Some(child);
             }
             match found {
@@ -328,20 +363,20 @@ impl PartitionIndex {
             }
         }
         match greater {
-            Some(at) => Ok(position(&walk.first_below(at)?, None)?),
+            Some(at) => Ok(position(&walk.first_in_branch(at)?, None)?),
             None => Ok(None),
         }
     }
 }
 
-/// The byte-comparable form of a partition's place: token and key.
+/// Returns the byte-comparable form of a decorated key: token and key.
 pub(crate) fn key_bytes(key: &DecoratedKey) -> impl Iterator<Item = u8> {
     let mut form = Vec::with_capacity(12 + key.key.len());
     push_key_bytes(key.token, &key.key, &mut form);
     form.into_iter()
 }
 
-/// Appends that form of a token and its key.
+/// Appends the byte-comparable form of a token and a key.
 pub(crate) fn push_key_bytes(token: Token, key: &[u8], form: &mut Vec<u8>) {
     form.push(0x40);
     form.extend_from_slice(&token.prefix().to_be_bytes());
@@ -350,7 +385,8 @@ pub(crate) fn push_key_bytes(token: Token, key: &[u8], form: &mut Vec<u8>) {
     form.push(0x38);
 }
 
-/// The payload of a node of a partition index; `None` without one, or of another hash.
+/// Returns the position in the payload of a node of a partition index; `None` if it has none, or is of a key with
+/// another hash than `hash`.
 fn position(node: &Node<'_>, hash: Option<u8>) -> Result<Option<Position>, Fault> {
     let flags = node.payload_flags()?;
     let mut payload = node.payload()?;
@@ -370,35 +406,36 @@ fn position(node: &Node<'_>, hash: Option<u8>) -> Result<Option<Position>, Fault
     Ok(Some(if position < 0 { Position::Data(!position as u64) } else { Position::Rows(position as u64) }))
 }
 
-/// A signed number of the bytes that there are.
+/// Returns the signed number that all of `bytes` encode.
 fn signed(bytes: &[u8]) -> i64 {
     let sign = if bytes.first().is_some_and(|first| first >> 7 == 1) { -1 } else { 0 };
     bytes.iter().fold(sign, |number, byte| number << 8 | i64::from(*byte))
 }
 
-/// The entry of a partition in Rows.db.
+/// The entry of a partition in Rows.db, which a trie over its row blocks precedes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct RowIndex {
+pub(crate) struct RowsEntry {
     pub(crate) key: Vec<u8>,
-    /// Of the partition in Data.db.
+    /// The offset of the partition in Data.db.
     pub(crate) position: u64,
+    /// The offset of the trie's root.
     pub(crate) root: u64,
     pub(crate) blocks: u64,
     pub(crate) deletion: Deletion,
 }
 
-/// A place in a partition to read rows from.
+/// A block of a row index: a position in a partition from which rows can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RowBlock {
-    /// Bytes from the partition's start.
+    /// The offset from the partition's start.
     pub(crate) offset: u64,
     /// The range tombstone that is open there.
     pub(crate) open: Deletion,
 }
 
-impl RowIndex {
-    /// Reads the entry at an offset. `Truncated`: more bytes are needed.
-    pub(crate) fn parse(input: &mut Input<'_>, version: Version) -> Result<RowIndex, Fault> {
+impl RowsEntry {
+    /// Reads the entry. [`Problem::Truncated`] means that more bytes are needed.
+    pub(crate) fn parse(input: &mut Input<'_>, version: Version) -> Result<RowsEntry, Fault> {
         let key = input.short_bytes()?.to_vec();
         let base = input.offset();
         let position = input.vint()?;
@@ -406,11 +443,17 @@ impl RowIndex {
         let Some(root) = base.checked_add_signed(distance).filter(|root| *root < base) else {
             return input.invalid("the root of a row index");
         };
-        Ok(RowIndex { key, position, root, blocks: input.vint()?, deletion: read_deletion(version, input)? })
+        Ok(RowsEntry { key, position, root, blocks: input.vint()?, deletion: read_deletion(version, input)? })
     }
 
-    /// The block that the first row at or after a comparable form is in, or one before it; `None`: the first block.
-    pub(crate) fn floor(&self, blocks: &Blocks, comparable: &[u8], version: Version) -> Result<Option<RowBlock>, Stop> {
+    /// Returns a block from which the first row at or after a comparable form is found by reading forward; `None`: the
+    /// first block.
+    pub(crate) fn floor(
+        &self,
+        blocks: &IndexBlocks,
+        comparable: &[u8],
+        version: Version,
+    ) -> Result<Option<RowBlock>, Stop> {
         let walk = Walk { blocks, component: Component::Rows };
         let mut at = self.root;
         let mut lesser = None;
@@ -425,9 +468,9 @@ impl RowIndex {
             let Some(byte) = bytes.next() else { break };
             let found = node.search(*byte)?;
             let (Ok(index) | Err(index)) = found;
-            if let Some(child) = node.child_below(index)? {
+            if let Some(child) = node.last_child_before(index)? {
                 lesser = Some(child);
-                // A smaller branch below a node with a payload is closer than that payload.
+                // A separator in a smaller branch below the prefix is above the prefix, so closer.
                 prefix = None;
             }
             match found {
@@ -441,7 +484,7 @@ impl RowIndex {
         match (prefix, lesser) {
             (Some(block), _) => Ok(Some(block)),
             (None, Some(at)) => {
-                let node = walk.last_below(at)?;
+                let node = walk.last_in_branch(at)?;
                 if node.payload_flags()? == 0 {
                     return Err(Fault::invalid(at, "a trie node with a payload").into());
                 }
@@ -450,14 +493,12 @@ impl RowIndex {
             (None, None) => Ok(None),
         }
     }
-}
 
-impl RowIndex {
-    /// The last block whose separator is below a bound, or at it if `inclusive`; without a bound the place behind the
-    /// last block. With its separator.
+    /// Returns the last block whose separator is below a bound, or at it if `inclusive`, and the separator; without a
+    /// bound the last entry, which is the end of the last block.
     pub(crate) fn last_until(
         &self,
-        blocks: &Blocks,
+        blocks: &IndexBlocks,
         bound: Option<&[u8]>,
         inclusive: bool,
         version: Version,
@@ -465,8 +506,8 @@ impl RowIndex {
         let walk = Walk { blocks, component: Component::Rows };
         let mut at = self.root;
         let mut path = Vec::new();
-        // The last found on the way: the node of a separator that is a prefix of the bound, or behind it a branch below
-        // the bound.
+        // The largest candidate so far: a separator that is a prefix of the bound, or a branch above it but below the
+        // bound.
         let mut prefix = None;
         let mut branch = bound.is_none().then(|| (Vec::new(), at));
         let mut bytes = bound.unwrap_or_default().iter();
@@ -480,9 +521,9 @@ impl RowIndex {
             let Some(byte) = byte else { break };
             let place = node.search(*byte)?;
             let (Ok(index) | Err(index)) = place;
-            if let Some((index, child)) = node.last_below(index)? {
+            if let Some((index, child)) = node.last_slot_before(index)? {
                 let mut below = path.clone();
-                below.push(node.transition(index)? as u8);
+                below.push(node.transition(index)?);
                 branch = Some((below, child));
             }
             let Ok(index) = place else { break };
@@ -493,9 +534,9 @@ impl RowIndex {
         let Some((mut path, mut at)) = branch else { return Ok(prefix) };
         loop {
             let node = walk.node(at)?;
-            match node.last_below(node.range()?)? {
+            match node.last_slot_before(node.slots()?)? {
                 Some((index, child)) => {
-                    path.push(node.transition(index)? as u8);
+                    path.push(node.transition(index)?);
                     at = child;
                 }
                 None if node.payload_flags()? == 0 => {

@@ -1,89 +1,89 @@
-//! What Data.db holds as it is written: nothing left out, nothing merged, every piece with its place. For the tools
-//! that show or check files.
+//! Everything that Data.db holds, as it is in the file, with offsets: for the tools that show or check files.
 //!
-//! 1. A [`Walker`] goes over the blocks of Data.db from front to back, like a cursor: a step gives an [`FileItem`] or names
-//!    the block that it needs.
-//! 2. Columns are those of the header, in the order of the file, cells in the order of their paths' type.
+//! 1. A [`Walker`] goes over Data.db from front to back: a step gives a [`FileItem`] or names the block that it needs.
+//! 2. Columns are those of the header, in its order; cells of a complex column are in the order of the file.
 //!
 //! Invariants: a step that needs a block changes nothing; after an error every step gives the same error.
 
-use crate::input::{Fault, Input, Problem};
+use crate::block::BlockId;
+use crate::descriptor::Component;
+use crate::error::{Error, Fault, Problem};
+use crate::input::Input;
 use crate::reader::{Reader, UNFILTERED_BYTES_MAX, Window};
 use crate::row_codec::{
     BoundKind, Codec, END_OF_PARTITION, EXTENDED, EXTENDED_SHADOWABLE, EXTENDED_STATIC, HAS_ALL_COLUMNS,
     HAS_COMPLEX_DELETION, HAS_DELETION, HAS_TIMESTAMP, HAS_TTL, IS_MARKER, RawContent, body, read_subset, within,
 };
 use crate::statistics::read_values;
-use crate::{BlockId, Component, Error};
 use bytes::Bytes;
 use model::row::{Deletion, Liveness, NO_DELETION_TIME};
 use std::sync::Arc;
 
-/// A cell as it is written.
+/// A cell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileCell {
-    /// Microseconds.
+    /// The timestamp, in microseconds.
     pub timestamp: i64,
-    /// Seconds; 0 without one.
+    /// The time to live, in seconds; 0 without one.
     pub ttl: i32,
-    /// Second of its end or deletion; [`NO_DELETION_TIME`] of a live cell.
+    /// When the cell expires or was deleted, in seconds; [`NO_DELETION_TIME`] for a live cell.
     pub local_deletion_time: i64,
-    /// The element of a column of several cells.
+    /// Which element it is, in a complex column.
     pub path: Option<Vec<u8>>,
-    /// The value; empty if it is deleted.
+    /// The value; empty for a tombstone.
     pub value: Vec<u8>,
 }
 
 impl FileCell {
-    /// Whether it is a tombstone.
+    /// Returns whether the cell is a tombstone.
     pub fn is_tombstone(&self) -> bool {
         self.local_deletion_time != NO_DELETION_TIME && self.ttl == 0
     }
 }
 
-/// What a row has of one column.
+/// A row's cells of one column.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileColumn {
-    /// Its place among the header's static or regular columns.
+    /// The column's index among the header's static or regular columns.
     pub index: usize,
-    /// Of all its cells, if it has several.
+    /// The deletion of a complex column; live otherwise.
     pub deletion: Deletion,
-    /// One, or those of a column of several.
+    /// One cell, or any number of cells in a complex column.
     pub cells: Vec<FileCell>,
 }
 
 /// A row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileRow {
-    /// Clustering values; `None` is null. None at all for a static row.
+    /// Clustering values; `None` is null. Empty for a static row.
     pub clustering: Vec<Option<Vec<u8>>>,
-    /// The primary key's liveness.
+    /// The liveness of the primary key.
     pub liveness: Option<Liveness>,
-    /// Its deletion.
+    /// The deletion of the row.
     pub deletion: Deletion,
-    /// Whether the deletion gives way to newer liveness (views).
+    /// Whether newer liveness cancels the deletion, as in materialized views.
     pub shadowable: bool,
-    /// Columns that the row has.
+    /// The columns that the row has.
     pub columns: Vec<FileColumn>,
 }
 
 impl FileRow {
-    /// Whether nothing is in it.
+    /// Returns whether the row holds nothing.
     pub fn is_empty(&self) -> bool {
         self.liveness.is_none() && self.deletion.is_live() && self.columns.is_empty()
     }
 }
 
-/// A bound of a range tombstone, or a boundary of two.
+/// A range tombstone marker: a bound of one tombstone, or the boundary of two.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileMarker {
-    /// Its kind.
+    /// The kind of bound.
     pub kind: BoundKind,
-    /// The first clustering values.
+    /// The clustering prefix of the bound; `None` is null.
     pub clustering: Vec<Option<Vec<u8>>>,
-    /// Of the range that ends here; live if none does.
+    /// The range tombstone that ends here; live if none does.
     pub ends: Deletion,
-    /// Of the range that starts here.
+    /// The range tombstone that starts here; live if none does.
     pub starts: Deletion,
 }
 
@@ -92,90 +92,90 @@ pub struct FileMarker {
 pub enum FileItem {
     /// A partition's head.
     Partition {
-        /// Its serialised key.
+        /// The serialised partition key.
         key: Vec<u8>,
-        /// Its deletion.
+        /// The deletion of the partition.
         deletion: Deletion,
-        /// Its static row, if it has one that is not empty.
+        /// The static row, if there is one that is not empty.
         statics: Option<FileRow>,
-        /// Where the partition begins, in bytes of uncompressed data.
+        /// The offset of the partition in the uncompressed data.
         start: u64,
-        /// Where its rows begin.
+        /// The offset of its first row or marker.
         rows_at: u64,
     },
-    /// A row and where it begins.
+    /// A row and its offset.
     Row(FileRow, u64),
-    /// A marker and where it begins.
+    /// A marker and its offset.
     Marker(FileMarker, u64),
-    /// The partition's end; where the next one begins.
+    /// The partition's end, and the offset of the next partition.
     PartitionEnd(u64),
 }
 
-/// What a step found.
+/// The outcome of [`Walker::step`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WalkStep {
-    /// A piece.
+    /// A piece of Data.db.
     Item(FileItem),
-    /// A block must be brought.
+    /// This block has to be supplied ([`Walker::supply`]) before the walker can go on.
     Need(BlockId),
-    /// The file ends.
+    /// The end of the file.
     End,
 }
 
-/// Goes over Data.db.
+/// A walk over Data.db. It does no I/O: [`Walker::step`] names the blocks that it needs.
 #[derive(Debug)]
 pub struct Walker {
     reader: Arc<Reader>,
     window: Window,
     at: u64,
-    inside: bool,
+    inside_partition: bool,
     failed: Option<Error>,
 }
 
 impl Walker {
-    /// At the beginning of an SSTable.
+    /// Returns a walker at the beginning of Data.db.
     pub fn new(reader: Arc<Reader>) -> Walker {
-        Walker { reader, window: Window::default(), at: 0, inside: false, failed: None }
+        Walker { reader, window: Window::default(), at: 0, inside_partition: false, failed: None }
     }
 
-    /// The SSTable.
+    /// Returns the SSTable that is walked over.
     pub fn reader(&self) -> &Arc<Reader> {
         &self.reader
     }
 
-    /// Where the next piece begins.
+    /// Returns the offset of the next piece in the uncompressed data.
     pub fn position(&self) -> u64 {
         self.at
     }
 
-    /// Goes to where a partition begins.
+    /// Goes to the offset of a partition.
     pub fn seek(&mut self, at: u64) {
         self.at = at;
-        self.inside = false;
+        self.inside_partition = false;
     }
 
-    /// Hands over a block that was needed, as [`Reader::decode_block`] made it.
+    /// Supplies a block that was needed, as [`Reader::decode_block`] made it.
     pub fn supply(&mut self, block: BlockId, bytes: Bytes) {
         self.window.supply(self.at, block.offset, bytes);
     }
 
-    /// The next piece.
+    /// Goes on to the next piece, or names a block that is needed first.
     ///
     /// # Errors
-    /// Bytes that are malformed.
+    /// The bytes are malformed. Every further call returns the same error.
     pub fn step(&mut self) -> Result<WalkStep, Error> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
         let len = self.reader.data_len();
         self.window.forget(self.at);
-        if !self.inside && self.at >= len {
+        if !self.inside_partition && self.at >= len {
             return Ok(WalkStep::End);
         }
         let input = self.window.input(self.at);
         let result = match input {
             Some(mut input) if !input.is_empty() => {
-                let read = if self.inside {
+                let read = if self.inside_partition {
                     read_unfiltered(self.reader.codec(), &mut input)
                 } else {
                     read_head(self.reader.codec(), &mut input)
@@ -186,7 +186,7 @@ impl Walker {
         };
         match result {
             Ok((item, end)) => {
-                self.inside = !matches!(item, FileItem::PartitionEnd(_));
+                self.inside_partition = !matches!(item, FileItem::PartitionEnd(_));
                 self.at = end;
                 Ok(WalkStep::Item(item))
             }
@@ -310,18 +310,18 @@ fn read_body(codec: &Codec, flags: u8, is_static: bool, mut input: Input<'_>, ro
     if flags & HAS_DELETION != 0 {
         row.deletion = codec.deletion(&mut input)?;
     }
-    let places = if is_static { &codec.statics } else { &codec.regulars };
+    let columns = if is_static { &codec.statics } else { &codec.regulars };
     let mut present: Vec<u16> = Vec::new();
     if flags & HAS_ALL_COLUMNS != 0 {
-        present.extend(0..places.len() as u16);
+        present.extend(0..columns.len() as u16);
     } else {
-        read_subset(&mut input, places.len(), &mut present)?;
+        read_subset(&mut input, columns.len(), &mut present)?;
     }
     for index in present {
         let index = usize::from(index);
-        let Some(place) = places.get(index) else { return input.invalid("a column of the header") };
+        let Some(layout) = columns.get(index) else { return input.invalid("a column of the header") };
         let mut column = FileColumn { index, deletion: Deletion::LIVE, cells: Vec::new() };
-        let count = if place.complex {
+        let count = if layout.complex {
             if flags & HAS_COMPLEX_DELETION != 0 {
                 column.deletion = codec.deletion(&mut input)?;
             }
@@ -331,7 +331,7 @@ fn read_body(codec: &Codec, flags: u8, is_static: bool, mut input: Input<'_>, ro
             1
         };
         for _ in 0..count {
-            let cell = codec.read_cell(&mut input, bytes.len(), place, row.liveness)?;
+            let cell = codec.read_cell(&mut input, bytes.len(), layout, row.liveness)?;
             let (ttl, local_deletion_time) = match cell.content {
                 RawContent::Live | RawContent::Counter => (0, NO_DELETION_TIME),
                 RawContent::Expiring { ttl, end } => (ttl, end),

@@ -1,38 +1,36 @@
-//! Sorted partitions to all components of an SSTable, as they come.
+//! Writes sorted partitions as the components of an SSTable.
 //!
-//! 1. A partition's head and its static row, empty if the file has static columns and the partition none; rows and markers;
-//!    its end. Each is encoded, counted for Statistics.db, and told to the index.
-//! 2. Data.db is cut into chunks, which are compressed. Between two calls [`Builder::drain`] takes what is finished of
-//!    Data.db and of the indexes, so that a chunk, the filter and a few bytes per chunk are all that stays in memory.
-//! 3. [`Builder::finish`] gives the rest of those and the other components, TOC.txt last.
+//! 1. A partition's head, static row, rows, markers and end are encoded one after another, counted for Statistics.db,
+//!    and passed to the index. A partition without a static row gets an empty one if the file has static columns.
+//! 2. Data.db is cut into chunks, which are compressed. [`Builder::drain`] takes the finished bytes of Data.db and of
+//!    the indexes, so that only the current chunk, the filter and a few bytes per chunk stay in memory.
+//! 3. [`Builder::finish`] returns the rest of those components, and all others, TOC.txt last.
 //!
-//! Rows that hold nothing, or nothing of the header's columns, and partitions without anything are left out, as readers of
-//! the format expect. An SSTable without partitions is for who calls not to finish.
+//! Rows that hold nothing in the header's columns, and partitions that hold nothing, are left out, as readers of the
+//! format expect. If no partition is left, the caller must not finish the SSTable.
 //!
-//! Invariants: partitions ascend by token and key, rows and markers by clustering; the bytes are Cassandra's wherever its own
-//! do not depend on the moment, compressed ones included; a component's bytes come in the order of the file.
+//! Invariants: partitions ascend by token and key, rows and markers by clustering; the bytes are those that Cassandra
+//! writes for the same rows and options, before compression; the bytes of a component come in the order of the file.
 
 mod big;
 mod bti;
 mod data;
 mod index;
 mod options;
-mod out;
 mod partition;
 
 pub use big::SUMMARY_BYTES_MAX;
 pub use options::{COLUMN_INDEX_BYTES, Options, ROW_INDEX_GRANULARITY};
-pub(crate) use out::Out;
 
-use crate::Error;
-use crate::descriptor::{Component, Descriptor, write_toc};
+use crate::descriptor::{Component, Descriptor, Version};
+use crate::error::{Error, Fault, Problem};
 use crate::filter::{Filter, KeyHash};
-use crate::input::{Fault, Problem};
 use crate::row_codec::{BoundKind, END_OF_PARTITION, Encoder, push_deletion};
 use crate::sidecar::{PageChecksums, Sidecar};
-use crate::statistics::{Collector, Metadata};
-use data::{Data, WrittenData};
-use index::Index;
+use crate::statistics::{Collector, LogPosition, Metadata, Statistics};
+use crate::toc::write_toc;
+use data::{DataWriter, WrittenData};
+use index::IndexWriter;
 use model::Token;
 use model::comparable::{self, BoundSide};
 use model::fragment::Fragment;
@@ -40,35 +38,38 @@ use model::key::KEY_BYTES_MAX;
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder, RowView};
 use model::schema::Table;
-use partition::{Item, Partition};
+use partition::{OpenPartition, WrittenItem};
 use std::sync::Arc;
 
-/// What an SSTable consists of once everything is written.
+/// The class of the only partitioner that there is.
+const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
+
+/// A finished SSTable.
 #[derive(Debug)]
 pub struct FinishedSstable {
-    /// Components in the order in which they are to be written, TOC.txt last. Of those that [`Builder::drain`] gives it is
-    /// the rest, to be appended; of the others everything.
+    /// The components in the order in which they are to be written, TOC.txt last. Components that [`Builder::drain`]
+    /// takes bytes of have the remaining bytes here, to be appended; the others have all.
     pub components: Vec<(Component, Vec<u8>)>,
-    /// Bytes of each whole component.
+    /// The length of each whole component, in bytes.
     pub lens: Vec<(Component, u64)>,
-    /// What Statistics.db says.
+    /// The contents of Statistics.db.
     pub metadata: Metadata,
     /// Uncompressed bytes of Data.db.
     pub data_len: u64,
-    /// Partitions.
+    /// How many partitions there are.
     pub partitions: u64,
 }
 
-/// A marker that waits for the next one at its place.
+/// The last marker, which is replaced if another one comes at the same position.
 #[derive(Default, Debug)]
-struct Held {
+struct PendingMarker {
     is_some: bool,
     clustering: Vec<u8>,
     comparable: Vec<u8>,
     deletion: Option<Deletion>,
 }
 
-/// See the module.
+/// Builds one SSTable from sorted partitions.
 #[derive(Debug)]
 pub struct Builder {
     descriptor: Descriptor,
@@ -76,16 +77,16 @@ pub struct Builder {
     options: Options,
     encoder: Encoder,
     collector: Collector,
-    data: Data,
-    index: Index,
+    data: DataWriter,
+    index: IndexWriter,
     filter: Option<Filter>,
-    partition: Option<Partition>,
-    held: Held,
-    /// The comparable form of what is being written, of a call that does not bring it.
-    form: Vec<u8>,
+    partition: Option<OpenPartition>,
+    pending_marker: PendingMarker,
+    /// The comparable form of a row or marker that came without it.
+    comparable: Vec<u8>,
     first_key: Option<Box<[u8]>>,
     last_key: Option<(Token, Vec<u8>)>,
-    /// Room for the next key.
+    /// A buffer for the next key.
     key: Vec<u8>,
     partitions: u64,
     /// Why Data.db cannot be written.
@@ -93,21 +94,21 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder of an SSTable of a table.
+    /// Returns a builder of an SSTable of a table.
     pub fn new(descriptor: Descriptor, table: Arc<Table>, options: Options) -> Builder {
         let version = descriptor.version;
         Builder {
             encoder: Encoder::new(version, &options.header, &table),
             collector: Collector::new(version),
-            data: Data::new(options.compression.as_ref()),
-            index: Index::new(version, &options),
+            data: DataWriter::new(options.compression.as_ref()),
+            index: IndexWriter::new(version, &options),
             filter: Filter::new(options.expected_partitions, options.filter_chance),
             descriptor,
             table,
             options,
             partition: None,
-            held: Held::default(),
-            form: Vec::new(),
+            pending_marker: PendingMarker::default(),
+            comparable: Vec::new(),
             first_key: None,
             last_key: None,
             key: Vec::new(),
@@ -116,7 +117,7 @@ impl Builder {
         }
     }
 
-    /// Writes the next fragment of partitions that are read whole and forward.
+    /// Writes the next fragment of a forward read of whole partitions.
     pub fn fragment(&mut self, fragment: &Fragment<'_>) {
         match *fragment {
             Fragment::PartitionStart { token, key, deletion } => self.start(token, key, deletion),
@@ -129,8 +130,8 @@ impl Builder {
         }
     }
 
-    /// Begins a partition. Panics if its key is longer than [`KEY_BYTES_MAX`], not above the one before, or if that one was
-    /// not ended.
+    /// Begins a partition. Panics if its key is longer than [`KEY_BYTES_MAX`] or not above the previous one, or if the
+    /// previous partition has not been ended.
     pub fn start_partition(&mut self, key: &[u8], deletion: Deletion) {
         self.start(Token::of(key), key, deletion);
     }
@@ -146,13 +147,13 @@ impl Builder {
         own.extend_from_slice(key);
         let open = Deletion::LIVE;
         let (begun, has_static) = (false, false);
-        self.partition = Some(Partition { token, key: own, start, deletion, begun, has_static, previous: 0, open });
+        self.partition = Some(OpenPartition { token, key: own, start, deletion, begun, has_static, previous: 0, open });
         if !deletion.is_live() {
             self.begin_partition();
         }
     }
 
-    /// Writes the partition's head, if that was not done.
+    /// Writes the partition's head, unless that has been done.
     fn begin_partition(&mut self) {
         let Some(partition) = self.partition.as_mut().filter(|partition| !partition.begun) else { return };
         partition.begun = true;
@@ -164,7 +165,7 @@ impl Builder {
         self.collector.partition_deletion(deletion);
     }
 
-    /// Writes the static row, before all rows.
+    /// Writes the static row, which comes before all rows.
     pub fn static_row(&mut self, row: RowView<'_>) {
         if self.encoder.holds(true, row) {
             self.begin_partition();
@@ -181,7 +182,7 @@ impl Builder {
         }
     }
 
-    /// Head and static row, if they were not written.
+    /// Writes the partition's head and static row, unless that has been done.
     fn begin_rows(&mut self) {
         self.begin_partition();
         if self.partition.as_ref().is_some_and(|partition| !partition.has_static) {
@@ -193,25 +194,25 @@ impl Builder {
 
     /// Writes a row.
     pub fn row(&mut self, clustering: Clustering<'_>, row: RowView<'_>) {
-        let mut form = std::mem::take(&mut self.form);
+        let mut form = std::mem::take(&mut self.comparable);
         form.clear();
         comparable::clustering(&self.table, clustering.components(), &mut form);
         self.push_row(clustering, &form, row);
-        self.form = form;
+        self.comparable = form;
     }
 
-    /// Writes a marker: from its bound on, `deletion` is in force, [`Deletion::LIVE`] for none. Of several at one bound the
-    /// last one counts.
+    /// Writes a marker: the range tombstone `deletion` is open from its bound on; [`Deletion::LIVE`] for none. If
+    /// several markers come at one bound the last one counts.
     pub fn marker(&mut self, prefix: Clustering<'_>, side: BoundSide, deletion: Deletion) {
-        let mut form = std::mem::take(&mut self.form);
+        let mut form = std::mem::take(&mut self.comparable);
         form.clear();
         comparable::bound(&self.table, prefix.components(), side, &mut form);
         self.push_marker(prefix, &form, deletion);
-        self.form = form;
+        self.comparable = form;
     }
 
     fn push_row(&mut self, clustering: Clustering<'_>, comparable: &[u8], row: RowView<'_>) {
-        self.release_marker();
+        self.flush_marker();
         if !self.encoder.holds(false, row) {
             return;
         }
@@ -222,27 +223,27 @@ impl Builder {
     }
 
     fn push_marker(&mut self, clustering: Clustering<'_>, comparable: &[u8], deletion: Deletion) {
-        if self.held.comparable != comparable {
-            self.release_marker();
+        if self.pending_marker.comparable != comparable {
+            self.flush_marker();
         }
-        self.held.is_some = true;
-        self.held.deletion = Some(deletion);
-        self.held.clustering.clear();
-        self.held.clustering.extend_from_slice(clustering.0);
-        self.held.comparable.clear();
-        self.held.comparable.extend_from_slice(comparable);
+        self.pending_marker.is_some = true;
+        self.pending_marker.deletion = Some(deletion);
+        self.pending_marker.clustering.clear();
+        self.pending_marker.clustering.extend_from_slice(clustering.0);
+        self.pending_marker.comparable.clear();
+        self.pending_marker.comparable.extend_from_slice(comparable);
     }
 
-    /// Writes the marker that waits, if it changes anything.
-    fn release_marker(&mut self) {
-        if !self.held.is_some {
+    /// Writes the pending marker, if it changes what is open.
+    fn flush_marker(&mut self) {
+        if !self.pending_marker.is_some {
             return;
         }
-        let held = std::mem::take(&mut self.held);
-        if let Some(after) = held.deletion {
-            self.write_marker(Clustering(&held.clustering), &held.comparable, after);
+        let marker = std::mem::take(&mut self.pending_marker);
+        if let Some(after) = marker.deletion {
+            self.write_marker(Clustering(&marker.clustering), &marker.comparable, after);
         }
-        self.held = Held { is_some: false, ..held };
+        self.pending_marker = PendingMarker { is_some: false, ..marker };
     }
 
     fn write_marker(&mut self, clustering: Clustering<'_>, comparable: &[u8], after: Deletion) {
@@ -252,11 +253,10 @@ impl Builder {
         }
         let side = comparable::side(comparable).unwrap_or(BoundSide::After);
         let Some(kind) = BoundKind::of(side, !open.is_live(), !after.is_live()) else { return };
-        let deletions = [open, after];
-        let deletions = match (kind.is_boundary(), kind.is_start()) {
-            (true, _) => &deletions[..],
-            (_, true) => &deletions[1..],
-            _ => &deletions[..1],
+        let deletions: &[Deletion] = match (kind.is_boundary(), kind.is_start()) {
+            (true, _) => &[open, after],
+            (_, true) => &[after],
+            _ => &[open],
         };
         self.begin_rows();
         let Some((start, before, _)) = self.begin_item() else { return };
@@ -268,7 +268,8 @@ impl Builder {
         self.end_item(clustering, Some(kind), comparable, start, open);
     }
 
-    /// Where a row or marker begins, the length of what is before it, and what is open.
+    /// Begins a row or marker. Returns its offset in the partition, the length of what precedes it, and the range
+    /// tombstone that is open.
     fn begin_item(&mut self) -> Option<(u64, u64, Deletion)> {
         let partition = self.partition.as_mut()?;
         let start = self.data.len() - partition.start;
@@ -287,9 +288,9 @@ impl Builder {
     ) {
         let Some(partition) = &self.partition else { return };
         let end = self.data.len() - partition.start;
-        self.collector.place(kind, clustering, comparable);
+        self.collector.clustering(kind, clustering, comparable);
         let open_after = partition.open;
-        self.index.item(&Item { clustering, kind, comparable, start, end, open_before, open_after });
+        self.index.item(&WrittenItem { clustering, kind, comparable, start, end, open_before, open_after });
         self.cut();
     }
 
@@ -299,10 +300,10 @@ impl Builder {
         }
     }
 
-    /// Ends the partition.
+    /// Ends the partition. It leaves no trace if nothing of it was written.
     pub fn end_partition(&mut self) {
-        self.release_marker();
-        self.held.comparable.clear();
+        self.flush_marker();
+        self.pending_marker.comparable.clear();
         if self.partition.as_ref().is_some_and(|partition| partition.begun) {
             self.begin_rows();
         }
@@ -326,43 +327,43 @@ impl Builder {
         self.cut();
     }
 
-    /// Bytes of Data.db so far, as they are on disk.
+    /// Returns the length of Data.db's finished chunks so far, in bytes.
     pub fn bytes_written(&self) -> u64 {
         self.data.file_len()
     }
 
-    /// Uncompressed bytes of Data.db so far.
+    /// Returns the uncompressed length of Data.db so far, in bytes.
     pub fn data_len(&self) -> u64 {
         self.data.len()
     }
 
-    /// Partitions so far that hold anything: with none there is nothing to finish.
+    /// Returns how many partitions have been written. If there are none the SSTable must not be finished.
     pub fn partitions(&self) -> u64 {
         self.partitions
     }
 
-    /// Bytes in memory that [`Builder::drain`] would give.
+    /// Returns how many bytes [`Builder::drain`] would take.
     pub fn pending_bytes(&mut self) -> usize {
-        self.data.pending_bytes() + self.index.outs().map(|(_, out)| out.pending_bytes()).sum::<usize>()
+        self.data.pending_bytes() + self.index.outputs().map(|(_, out)| out.pending_bytes()).sum::<usize>()
     }
 
-    /// The components that [`Builder::drain`] would give bytes of.
+    /// Returns the components that [`Builder::drain`] would take bytes of.
     pub fn pending_components(&mut self) -> impl Iterator<Item = Component> + use<> {
         let data = (self.data.pending_bytes() > 0).then_some(Component::Data);
-        let indexes = self.index.outs().filter(|(_, out)| out.pending_bytes() > 0).map(|(component, _)| component);
+        let indexes = self.index.outputs().filter(|(_, out)| out.pending_bytes() > 0).map(|(component, _)| component);
         Vec::from_iter(data.into_iter().chain(indexes)).into_iter()
     }
 
-    /// Gives the bytes that are finished: each piece is to be appended to its component.
+    /// Passes all finished bytes to `give`, which has to append each piece to its component.
     pub fn drain(&mut self, mut give: impl FnMut(Component, &[u8])) {
         self.data.drain(|bytes| give(Component::Data, bytes));
-        self.index.outs().for_each(|(component, out)| out.drain(|bytes| give(component, bytes)));
+        self.index.outputs().for_each(|(component, out)| out.drain(|bytes| give(component, bytes)));
     }
 
-    /// Ends the SSTable. Panics if the last partition was not ended.
+    /// Ends the SSTable. Panics if the last partition has not been ended.
     ///
     /// # Errors
-    /// A chunk that could not be compressed.
+    /// A chunk could not be compressed.
     pub fn finish(self) -> Result<FinishedSstable, Error> {
         assert!(self.partition.is_none(), "the last partition ends before the file");
         let fault = |problem| Fault { offset: 0, problem }.in_file(&self.descriptor, Component::Data);
@@ -382,7 +383,7 @@ impl Builder {
             components.push((component, rest));
             sums.push(pages);
         }
-        let metadata = self.collector.finish(version, &self.options, ratio, (first, last));
+        let metadata = metadata(self.collector, version, &self.options, ratio, (first, last));
         let mut whole = Vec::from_iter(summary);
         whole.extend(self.filter.map(|filter| (Component::Filter, filter.write())));
         whole.push(chunks);
@@ -403,4 +404,32 @@ impl Builder {
         components.append(&mut whole);
         Ok(FinishedSstable { components, lens, metadata, data_len, partitions: self.partitions })
     }
+}
+
+/// Returns the contents of Statistics.db: what was counted, and what the options say about the SSTable's origin.
+fn metadata(
+    collector: Collector,
+    version: Version,
+    options: &Options,
+    compression_ratio: Option<f64>,
+    key_bounds: (Vec<u8>, Vec<u8>),
+) -> Metadata {
+    let (counted, cardinality) = collector.finish(version, &options.header);
+    let intervals = &options.log_intervals;
+    let statistics = Statistics {
+        log_lower: intervals.first().map_or(LogPosition::NONE, |first| first.0),
+        log_upper: intervals.last().map_or(LogPosition::NONE, |last| last.1),
+        log_intervals: intervals.clone(),
+        compression_ratio: compression_ratio.unwrap_or(counted.compression_ratio),
+        level: options.level,
+        repaired_at: options.repaired_at,
+        pending_repair: options.pending_repair,
+        transient: options.transient,
+        host_id: options.host_id,
+        key_bounds,
+        token_space_coverage: options.token_space_coverage,
+        ..counted
+    };
+    let (partitioner, filter_chance) = (PARTITIONER.to_owned(), options.filter_chance);
+    Metadata { partitioner, filter_chance, cardinality, statistics, header: options.header.clone() }
 }

@@ -1,29 +1,29 @@
-//! Compressing one chunk after another, with what a codec keeps between them.
+//! Compression of chunks, with the buffers and contexts that a codec keeps from one to the next.
 
 use super::{CompressionParams, Compressor};
-use crate::input::Problem;
+use crate::error::Problem;
 use lz4::block::{CompressionMode, compress_bound, compress_to_buffer};
 use std::fmt;
 use std::io::Read;
 
-/// The level of Zstd unless the table says otherwise.
+/// The default level of Zstd.
 const ZSTD_LEVEL: i32 = 3;
 
 enum Codec {
     Noop,
     Lz4 {
         mode: CompressionMode,
-        /// Room for the longest block, kept because filling it with zeros costs as much as a tenth of the codec.
+        /// Room for the longest block. Zeroing a new one for each chunk would cost a tenth of the codec's time.
         block: Vec<u8>,
     },
     Snappy(Box<snap::raw::Encoder>),
     Deflate,
     Zstd(Box<zstd::bulk::Compressor<'static>>),
-    /// Its context could not be made.
+    /// The codec's context could not be created.
     Broken,
 }
 
-/// See the module.
+/// Compresses one chunk after another.
 pub(crate) struct ChunkEncoder {
     codec: Codec,
 }

@@ -1,31 +1,31 @@
-//! How an SSTable is to be compressed: a table's `compression` option.
+//! How an SSTable is to be compressed: the `compression` option of a table.
 
 use super::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CompressionInfo, Compressor};
-use crate::input::Problem;
+use crate::error::Problem;
 use std::collections::BTreeMap;
 
-/// Bytes of a chunk unless the table says otherwise.
+/// The default length of a chunk, in bytes.
 pub const CHUNK_BYTES: usize = 16 << 10;
-/// The level of LZ4's slow variant unless the table says otherwise.
+/// The default level of LZ4's slow variant.
 const LZ4_HIGH_LEVEL: i32 = 9;
-/// What stands for no limit of a chunk's compressed length.
+/// The longest compressed length that stands for no limit.
 pub const COMPRESSED_LEN_UNLIMITED: u32 = i32::MAX as u32;
 
-/// See the module.
+/// Codec, options and chunk length for an SSTable to be written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompressionParams {
     /// The codec.
     pub compressor: Compressor,
-    /// Its own options, as they are written.
+    /// The codec's options, as they are written.
     pub options: Vec<(String, String)>,
     /// Uncompressed bytes of a chunk; a power of two.
     pub chunk_len: usize,
-    /// Chunks that would not be shorter than this are not compressed.
+    /// Chunks whose compressed form has this length or more are stored uncompressed.
     pub compressed_len_max: u32,
 }
 
 impl CompressionParams {
-    /// LZ4 with chunks of 16 KiB: the default of tables, and what flushes take instead of a slow codec.
+    /// Returns LZ4 with chunks of 16 KiB: the default of tables, and what flushes use instead of a slow codec.
     pub fn fast() -> CompressionParams {
         CompressionParams {
             compressor: Compressor::Lz4,
@@ -35,10 +35,10 @@ impl CompressionParams {
         }
     }
 
-    /// Those of a table's option; `None` if it is not compressed.
+    /// Returns the parameters of a table's `compression` option; `None` if its SSTables are not compressed.
     ///
     /// # Errors
-    /// A class that is not known, or a chunk length out of range: DDL refuses both.
+    /// The class is unknown, or the chunk length out of range. DDL refuses both.
     pub fn of(option: &BTreeMap<String, String>) -> Result<Option<CompressionParams>, Problem> {
         let mut left = option.clone();
         let mut take = |names: [&str; 2]| names.into_iter().filter_map(|name| left.remove(name)).next_back();
@@ -67,7 +67,8 @@ impl CompressionParams {
         Ok(Some(CompressionParams { compressor, options, chunk_len, compressed_len_max }))
     }
 
-    /// Those of a flush, which is not to wait for a slow codec: LZ4 instead of Deflate, Zstd and LZ4's slow variant.
+    /// Returns the parameters for a flush, which should not wait for a slow codec: LZ4 instead of Deflate, Zstd and
+    /// LZ4's slow variant.
     pub fn for_flush(self) -> CompressionParams {
         let high = self.option("lz4_compressor_type") == Some("high");
         match self.compressor {
@@ -81,12 +82,12 @@ impl CompressionParams {
         self.options.iter().find(|(key, _)| key == name).map(|(_, value)| &value[..])
     }
 
-    /// The level of Zstd.
+    /// Returns the compression level that is asked for, of Zstd.
     pub fn level(&self) -> Option<i32> {
         self.option("compression_level").and_then(|level| level.parse().ok())
     }
 
-    /// The level of LZ4's slow variant, if that is asked for.
+    /// Returns the level of LZ4's slow variant, if that is asked for.
     pub(crate) fn lz4_level(&self) -> Option<i32> {
         (self.option("lz4_compressor_type") == Some("high")).then(|| {
             let level = self.option("lz4_high_compressor_level").and_then(|level| level.parse().ok());
@@ -94,7 +95,7 @@ impl CompressionParams {
         })
     }
 
-    /// The CompressionInfo.db of chunks.
+    /// Returns the CompressionInfo.db of chunks at these offsets.
     pub fn info(self, data_len: u64, offsets: Vec<u64>) -> CompressionInfo {
         let CompressionParams { compressor, options, chunk_len, compressed_len_max } = self;
         CompressionInfo { compressor, options, chunk_len, compressed_len_max, data_len, offsets: offsets.into() }

@@ -1,22 +1,23 @@
-//! Rows of one partition or of a range of tokens, as a state machine over blocks.
+//! A cursor over the rows of one partition or of a range of tokens: a state machine that asks for blocks.
 //!
-//! 1. Find: the index tells where the partition, or the first of the range, is.
-//! 2. Head: key, deletion, and the static row if there is one.
-//! 3. Rows: of each slice, forward ([`super::forward`]) or in reverse ([`super::backward`]).
-//! 4. The next partition of a scan, until the range's end.
+//! 1. The index finds the partition, or the first one of the range ([`super::lookup`]).
+//! 2. Key, deletion and static row are read from the partition's head.
+//! 3. The rows of each slice follow, forward ([`super::forward`]) or in reverse ([`super::backward`]).
+//! 4. A scan goes on with the next partition until the range ends.
 //!
-//! Invariants: a step that needs a block changes nothing that the repeated step does not do again; after an error every
-//! step gives the same error.
+//! Invariants: a step that needs a block can be repeated once the block has been supplied; after an error every step
+//! gives the same error.
 
-use super::backward::Backward;
+use super::Reader;
+use super::reverse_block::ReverseBlock;
 use super::window::Window;
-use super::{Blocks, Reader, Stop};
+use crate::block::{BlockId, IndexBlocks, Stop};
 use crate::descriptor::Component;
-use crate::index::{self, IndexWalk};
-use crate::input::{Fault, Input, Problem};
-use crate::row_codec::{Scratch, Unfiltered};
-use crate::trie;
-use crate::{BlockId, Error};
+use crate::error::{Error, Fault, Problem};
+use crate::index::{BigRowIndex, IndexWalk};
+use crate::input::Input;
+use crate::row_codec::{END_OF_PARTITION, EXTENDED, EXTENDED_STATIC, IS_MARKER, Scratch, Unfiltered};
+use crate::trie::{RowsEntry, UndecidedLeaf};
 use bytes::Bytes;
 use model::fragment::{self, BlockRef, Fragment};
 use model::key::TokenRange;
@@ -27,49 +28,53 @@ use model::{DecoratedKey, Token};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Longest row or marker, in bytes.
+/// Longest row or range tombstone marker, in bytes.
 pub const UNFILTERED_BYTES_MAX: usize = 1 << 30;
 
-/// What is to be read.
+/// What a cursor reads.
 #[derive(Debug)]
 pub(super) enum Target {
     Key(DecoratedKey),
     Range(TokenRange),
 }
 
-/// Where the cursor is.
+/// What a cursor does next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum State {
+    /// Ask the index for the partition, or for the first one of the range.
     Find,
-    /// At a partition's entry in Rows.db.
-    Entry(u64),
-    /// At a partition's start in Data.db.
+    /// Read the partition's entry in Rows.db, at this offset.
+    RowsEntry(u64),
+    /// Read the head of a partition in Data.db.
     Head,
-    /// Within a partition of which nothing more is wanted.
-    Skip,
-    /// Anywhere: the next partition is the first behind `after`.
-    Behind,
-    /// Behind the head.
-    First,
-    /// Before the rows of a slice that the row index has not been asked for.
+    /// Skip the rest of a partition row by row.
+    SkipRows,
+    /// Ask the index for the first partition after the key in `after`.
+    FindNext,
+    /// Read the static row, if there is one.
+    StaticRow,
+    /// Ask the row index where the slice begins.
     Seek,
+    /// Read the rows of the slice.
     Rows,
+    /// Nothing is left.
     Done,
 }
 
-/// What a step found, without its data.
+/// What a step found; its data is in the cursor's buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Event {
     Start,
     Static,
     Row,
-    /// A marker at the comparable form of the scratch.
+    /// A marker of the file, at the position in `scratch`.
     Marker(Deletion),
-    /// A marker at a bound of a slice.
+    /// A marker at a bound of a slice, at the position in `bound`.
     Bound(Deletion),
-    /// A row or marker of a read in reverse.
-    BackRow,
-    BackMarker(Deletion),
+    /// A row from the buffer of a reverse read.
+    ReverseRow,
+    /// A marker from the buffer of a reverse read.
+    ReverseMarker(Deletion),
     End,
 }
 
@@ -77,58 +82,61 @@ pub(super) enum Event {
 #[derive(Debug)]
 pub(super) enum RowIndex {
     None,
-    Bti(trie::RowIndex),
-    /// Where it is, and what was read of it.
+    /// A trie in Rows.db.
+    Bti(RowsEntry),
+    /// A list in Index.db: offset and length in bytes, and the list once it has been parsed.
     Big {
         at: u64,
         len: u64,
-        parsed: Option<index::RowIndex>,
+        parsed: Option<BigRowIndex>,
     },
 }
 
-/// See the module.
+/// A cursor over partitions of one SSTable. It does no I/O: [`Cursor::advance`] names the blocks that it needs.
 #[derive(Debug)]
 pub struct Cursor {
     pub(super) reader: Arc<Reader>,
     pub(super) target: Target,
-    /// Partitions of a range up to this one are left out.
+    /// A scan leaves out partitions up to this key, inclusive.
     pub(super) after: Option<DecoratedKey>,
     pub(super) slices: Arc<[Slice]>,
     pub(super) state: State,
-    /// Of a read in reverse.
-    pub(super) back: Option<Backward>,
+    /// The state of a read in reverse.
+    pub(super) reverse: Option<ReverseBlock>,
     reversed: bool,
-    pub(super) blocks: Blocks,
+    pub(super) blocks: IndexBlocks,
     pub(super) walk: Option<IndexWalk>,
     window: Window,
-    /// Where the next thing in Data.db is.
+    /// The offset in Data.db to read from next.
     pub(super) at: u64,
-    /// The current partition.
+    /// The offset of the current partition in Data.db.
     pub(super) start: u64,
     pub(super) key: Vec<u8>,
     pub(super) token: Token,
     deletion: Deletion,
     pub(super) row_index: RowIndex,
-    /// The slice whose rows come.
+    /// The index of the slice that is being read.
     pub(super) slice: usize,
-    /// The range tombstone that is open in the file, and the one that was told.
+    /// The range tombstone that is open in the file at `at`.
     pub(super) open: Deletion,
-    pub(super) told: Deletion,
-    /// Markers at bounds of slices that are still to be told.
+    /// The range tombstone that the markers given so far leave open.
+    pub(super) emitted_open: Deletion,
+    /// Markers at bounds of slices that are still to be given.
     pub(super) bounds: VecDeque<(Vec<u8>, Deletion)>,
+    /// The comparable form of the last one given.
     pub(super) bound: Vec<u8>,
     pub(super) scratch: Scratch,
-    /// What the last step came to.
+    /// What the last step found.
     event: Option<Event>,
     error: Option<Error>,
 }
 
-/// What [`Cursor::advance`] came to.
+/// The outcome of [`Cursor::advance`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CursorStep {
-    /// A fragment: [`Cursor::fragment`].
+    /// A fragment was found; [`Cursor::fragment`] returns it.
     Fragment,
-    /// Nothing before this block is there ([`Cursor::supply`]).
+    /// This block has to be supplied ([`Cursor::supply`]) before the cursor can go on.
     Need(BlockId),
     /// Nothing is left.
     End,
@@ -155,9 +163,9 @@ impl Cursor {
             after: None,
             slices,
             state: State::Find,
-            back: None,
+            reverse: None,
             reversed,
-            blocks: Blocks::default(),
+            blocks: IndexBlocks::default(),
             walk: None,
             window: Window::default(),
             at: 0,
@@ -168,7 +176,7 @@ impl Cursor {
             row_index: RowIndex::None,
             slice: 0,
             open: Deletion::LIVE,
-            told: Deletion::LIVE,
+            emitted_open: Deletion::LIVE,
             bounds: VecDeque::new(),
             bound: Vec::new(),
             scratch: Scratch::default(),
@@ -177,17 +185,17 @@ impl Cursor {
         }
     }
 
-    /// What made the last step fail.
+    /// Returns the error that ended the cursor, if one did.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
 
-    /// The place of the next fragment in the uncompressed data.
+    /// Returns the offset of the next fragment in the uncompressed data.
     pub fn position(&self) -> u64 {
         self.at
     }
 
-    /// Brings a block that a step needed.
+    /// Supplies a block that a step needed.
     pub fn supply(&mut self, block: BlockId, bytes: Bytes) {
         if block.component == Component::Data {
             self.window.supply_begin(self.at, block.offset, bytes);
@@ -196,11 +204,11 @@ impl Cursor {
         }
     }
 
-    /// Brings a block of Data.db that a step needed as the bytes of its range: it is checked and decompressed right behind
-    /// what is there, without a copy.
+    /// Supplies a block of Data.db that a step needed, as the bytes of its range. It is checked and decompressed
+    /// straight into the cursor's buffer.
     ///
     /// # Errors
-    /// As of [`Reader::decode_block`]; the block is still needed then.
+    /// The bytes do not match their checksum, or a chunk does not decompress to its length; the block is still needed.
     pub fn supply_raw(&mut self, block: BlockId, raw: &[u8]) -> Result<(), Error> {
         let len = self.reader.decoded_len(block, raw.len());
         let room = self.window.room(self.at, block.offset, len);
@@ -211,10 +219,10 @@ impl Cursor {
         decoded
     }
 
-    /// Goes on to the next fragment, or names a block that it needs first.
+    /// Goes on to the next fragment, or names a block that is needed first.
     ///
     /// # Errors
-    /// Bytes that cannot be used; the same error from then on.
+    /// The bytes of a file cannot be used. Every further call returns the same error.
     pub fn advance(&mut self) -> Result<CursorStep, Error> {
         if let Some(error) = &self.error {
             return Err(error.clone());
@@ -230,7 +238,7 @@ impl Cursor {
         }
     }
 
-    /// The fragment that [`Cursor::advance`] came to.
+    /// Returns the fragment that [`Cursor::advance`] found last.
     pub fn fragment(&self) -> Option<Fragment<'_>> {
         Some(match self.event? {
             Event::Start => Fragment::PartitionStart { token: self.token, key: &self.key, deletion: self.deletion },
@@ -248,25 +256,26 @@ impl Cursor {
             Event::Bound(deletion) => {
                 Fragment::RangeMarker { clustering: Clustering(&[]), comparable: &self.bound, deletion }
             }
-            Event::BackRow => {
-                let back = self.back.as_ref()?;
-                let (clustering, comparable) = back.place();
-                Fragment::Row { clustering, comparable, row: back.row() }
+            Event::ReverseRow => {
+                let reverse = self.reverse.as_ref()?;
+                let (clustering, comparable) = reverse.position();
+                Fragment::Row { clustering, comparable, row: reverse.row() }
             }
-            Event::BackMarker(deletion) => {
-                let (clustering, comparable) = self.back.as_ref()?.place();
+            Event::ReverseMarker(deletion) => {
+                let (clustering, comparable) = self.reverse.as_ref()?.position();
                 Fragment::RangeMarker { clustering, comparable, deletion }
             }
             Event::End => Fragment::PartitionEnd,
         })
     }
 
-    /// The SSTable.
+    /// Returns the SSTable that the cursor reads.
     pub fn reader(&self) -> &Arc<Reader> {
         &self.reader
     }
 
-    /// The block that a step asked for.
+    /// Returns the block that a step asked for through [`fragment::Cursor`]; `None` if it cannot be one of this
+    /// cursor's.
     pub fn needed_block(&self, need: BlockRef) -> Option<BlockId> {
         let component = *Component::ALL.get(usize::from(need.file))?;
         Some(BlockId { component, offset: need.offset })
@@ -276,25 +285,25 @@ impl Cursor {
         loop {
             match self.state.clone() {
                 State::Find => self.find()?,
-                State::Entry(at) => self.entry(at)?,
+                State::RowsEntry(at) => self.read_rows_entry(at)?,
                 State::Head => {
-                    if let Some(event) = self.head()? {
+                    if let Some(event) = self.read_head()? {
                         return Ok(Some(event));
                     }
                 }
-                State::Skip => {
+                State::SkipRows => {
                     if self.unfiltered(|_| false)? == Unfiltered::End {
                         self.state = State::Head;
                     }
                 }
-                State::Behind => self.behind(true)?,
-                State::First => {
+                State::FindNext => self.find_after(UndecidedLeaf::Skip)?,
+                State::StaticRow => {
                     self.state = State::Seek;
-                    match self.first() {
+                    match self.read_static_row() {
                         Ok(true) => return Ok(Some(Event::Static)),
                         Ok(false) => {}
                         Err(stop) => {
-                            self.state = State::First;
+                            self.state = State::StaticRow;
                             return Err(stop);
                         }
                     }
@@ -316,7 +325,7 @@ impl Cursor {
         }
     }
 
-    /// Reads what is at `at` of Data.db and goes behind it.
+    /// Applies `read` to the data at `at` and moves `at` to where it ended.
     fn read<T>(
         &mut self,
         read: impl FnMut(&Reader, &mut Scratch, &mut Input<'_>) -> Result<T, Fault>,
@@ -324,12 +333,15 @@ impl Cursor {
         read_at(&self.reader, &mut self.window, &mut self.scratch, &mut self.at, read)
     }
 
+    /// Reads the next row, marker or end of partition into `scratch`. A row's cells are decoded only if `wanted` says
+    /// so for its comparable form.
     pub(super) fn unfiltered(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Result<Unfiltered, Stop> {
         self.read(|reader, scratch, input| reader.codec.read(&reader.table, input, scratch, &wanted))
     }
 
-    /// [`Cursor::unfiltered`] of the current slice, which is borrowed: other cores have the same slices, and would wait for
-    /// each other at every row to count who holds them.
+    /// Reads the next row, marker or end of partition; rows outside of the current slice are not decoded. The slice is
+    /// borrowed, because a clone of the shared `Arc` for every row would make the cores that read it contend for its
+    /// count.
     pub(super) fn unfiltered_of_slice(&mut self) -> Result<Unfiltered, Stop> {
         let Cursor { reader, window, scratch, at, slices, slice, .. } = self;
         let slice = slices.get(*slice);
@@ -339,8 +351,8 @@ impl Cursor {
         })
     }
 
-    /// Reads a partition's head.
-    fn head(&mut self) -> Result<Option<Event>, Stop> {
+    /// Reads a partition's head. `None`: the partition is not wanted, or there is none.
+    fn read_head(&mut self) -> Result<Option<Event>, Stop> {
         if self.at == self.reader.data_len {
             self.state = State::Done;
             return Ok(None);
@@ -374,7 +386,7 @@ impl Cursor {
                 if let Some(after) = &self.after {
                     if (token, &self.key[..]) <= (after.token, &after.key[..]) {
                         self.blocks.clear();
-                        self.state = State::Behind;
+                        self.state = State::FindNext;
                         return Ok(None);
                     }
                     self.after = None;
@@ -384,26 +396,26 @@ impl Cursor {
                     return Ok(None);
                 }
                 if !range.contains(token) {
-                    self.state = State::Skip;
+                    self.state = State::SkipRows;
                     return Ok(None);
                 }
             }
         }
         self.slice = 0;
         self.open = Deletion::LIVE;
-        self.told = Deletion::LIVE;
-        self.state = State::First;
+        self.emitted_open = Deletion::LIVE;
+        self.state = State::StaticRow;
         Ok(Some(Event::Start))
     }
 
-    /// Reads the static row if it is next; whether it holds anything.
-    fn first(&mut self) -> Result<bool, Stop> {
+    /// Reads the static row if it is next. Returns whether there is one that holds anything.
+    fn read_static_row(&mut self) -> Result<bool, Stop> {
         let is_static = self.read(|_, _, input| {
             let mut ahead = *input;
             let flags = ahead.u8()?;
-            Ok(flags & (crate::row_codec::END_OF_PARTITION | crate::row_codec::IS_MARKER) == 0
-                && flags & crate::row_codec::EXTENDED != 0
-                && ahead.u8()? & crate::row_codec::EXTENDED_STATIC != 0)
+            Ok(flags & (END_OF_PARTITION | IS_MARKER) == 0
+                && flags & EXTENDED != 0
+                && ahead.u8()? & EXTENDED_STATIC != 0)
         })?;
         if !is_static {
             return Ok(false);
@@ -412,13 +424,14 @@ impl Cursor {
         Ok(!RowView::trusted(&self.scratch.row).is_empty())
     }
 
+    /// Ends the partition at its end in the file.
     pub(super) fn end_partition(&mut self) -> Event {
         self.leave_partition(State::Head)
     }
 
-    /// No slice is left; the file may have more of the partition.
+    /// Ends the partition after its last slice, although the file may have more rows of it.
     pub(super) fn end_slices(&mut self) -> Event {
-        self.leave_partition(State::Skip)
+        self.leave_partition(State::SkipRows)
     }
 
     fn leave_partition(&mut self, next: State) -> Event {
@@ -430,7 +443,7 @@ impl Cursor {
         Event::End
     }
 
-    /// The block that stopped it, if the file has it.
+    /// Returns the block that a step needs, if the file has it.
     fn stopped(&self, stop: Stop) -> Result<BlockId, Error> {
         let (component, fault) = match stop {
             Stop::Need(block) => return self.reader.block_range(block).map(|_| block),
@@ -441,7 +454,8 @@ impl Cursor {
     }
 }
 
-/// Reads what is at `at` of Data.db, which the window has or is to have, and moves `at` behind it.
+/// Applies `read` to the data at `at` and moves `at` to where it ended. Asks for a block if the window does not have
+/// enough of the data.
 fn read_at<T>(
     reader: &Reader,
     window: &mut Window,
@@ -463,10 +477,10 @@ fn read_at<T>(
             return Err(need(*at));
         };
         let found = read(reader, scratch, &mut input);
-        let behind = input.offset();
+        let end = input.offset();
         match found {
             Ok(found) => {
-                *at = behind;
+                *at = end;
                 return Ok(found);
             }
             Err(fault) if fault.problem == Problem::Truncated && window.more() => {}
@@ -479,20 +493,12 @@ fn read_at<T>(
     }
 }
 
-/// Whether a row of which so many bytes do not suffice may be longer.
+/// Checks that a row may be longer than the `len` bytes of it that are there.
 fn check_len(len: usize, offset: u64) -> Result<(), Fault> {
     match len {
         ..=UNFILTERED_BYTES_MAX => Ok(()),
         _ => Err(Fault { offset, problem: Problem::Limit("UNFILTERED_BYTES_MAX") }),
     }
-}
-
-/// Names the component of an index whose bytes cannot be used.
-pub(super) fn in_file<T>(result: Result<T, Stop>, component: Component) -> Result<T, Stop> {
-    result.map_err(|stop| match stop {
-        Stop::IndexFault(fault) => Stop::Fault(component, fault),
-        other => other,
-    })
 }
 
 impl fragment::Cursor for Cursor {

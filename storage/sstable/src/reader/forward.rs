@@ -1,18 +1,18 @@
-//! Rows of the slices of a partition, forward.
+//! Steps of a cursor that reads the slices of a partition forward.
 //!
-//! A slice's rows are read from where the row index says that it may begin; a range tombstone that is open at a slice's
-//! start is opened there, and closed at its end.
+//! The row index tells where in the partition a slice can begin. A range tombstone that is open at a slice's start is
+//! opened there and closed at the slice's end.
 
-use super::Stop;
-use super::cursor::{Cursor, Event, RowIndex, State, in_file};
+use super::cursor::{Cursor, Event, RowIndex, State};
+use crate::block::{Stop, in_component};
 use crate::descriptor::Component;
-use crate::input::Fault;
+use crate::error::Fault;
 use crate::row_codec::Unfiltered;
 use crate::trie::RowBlock;
 use model::row::Deletion;
 
 impl Cursor {
-    /// Goes to where the next slice may begin, if the row index knows.
+    /// Skips to the block of the row index in which the next slice can begin.
     pub(super) fn seek(&mut self) -> Result<(), Stop> {
         let Some(slice) = self.slices.get(self.slice) else { return Ok(()) };
         if slice.start.is_empty() {
@@ -23,7 +23,7 @@ impl Cursor {
         let version = self.reader.descriptor.version;
         let found = match &self.row_index {
             RowIndex::None => None,
-            RowIndex::Bti(index) => in_file(index.floor(&self.blocks, &slice.start, version), Component::Rows)?,
+            RowIndex::Bti(index) => in_component(index.floor(&self.blocks, &slice.start, version), Component::Rows)?,
             RowIndex::Big { parsed, .. } => parsed.as_ref().and_then(|index| index.floor(&slice.start)),
         };
         if let Some(RowBlock { offset, open }) = found
@@ -36,22 +36,23 @@ impl Cursor {
         Ok(())
     }
 
-    /// Leaves the current slice: what is open is told and closed at its end.
+    /// Ends the current slice. A range tombstone that is open is closed at the slice's end, and opened at its start if
+    /// no row or marker did so.
     pub(super) fn leave_slice(&mut self) {
         if let Some(slice) = self.slices.get(self.slice) {
-            if self.told.is_live() && !self.open.is_live() {
+            if self.emitted_open.is_live() && !self.open.is_live() {
                 self.bounds.push_back((slice.start.to_vec(), self.open));
-                self.told = self.open;
+                self.emitted_open = self.open;
             }
-            if !self.told.is_live() {
+            if !self.emitted_open.is_live() {
                 self.bounds.push_back((slice.end.to_vec(), Deletion::LIVE));
             }
         }
-        self.told = Deletion::LIVE;
+        self.emitted_open = Deletion::LIVE;
         self.slice += 1;
     }
 
-    /// The next row or marker of the slices.
+    /// Goes to the next row or marker of the slices. `None`: call again.
     pub(super) fn rows(&mut self) -> Result<Option<Event>, Stop> {
         if let Some((bound, deletion)) = self.bounds.pop_front() {
             self.bound = bound;
@@ -77,7 +78,7 @@ impl Cursor {
                 Ok(Some(self.end_partition()))
             }
             _ if !slice.end.is_empty() && comparable >= &slice.end[..] => {
-                // The next slice reads it again.
+                // It may lie in the next slice, which reads it again.
                 self.at = before;
                 self.leave_slice();
                 self.state = State::Seek;
@@ -92,23 +93,23 @@ impl Cursor {
                     self.open = starts;
                     return Ok(None);
                 }
-                if self.open != self.told {
+                if self.open != self.emitted_open {
                     self.at = before;
-                    self.told = self.open;
+                    self.emitted_open = self.open;
                     self.bounds.push_back((slice.start.to_vec(), self.open));
                     return Ok(None);
                 }
                 self.open = starts;
-                self.told = starts;
+                self.emitted_open = starts;
                 Ok(Some(Event::Marker(starts)))
             }
             Unfiltered::Row => {
                 if slice.is_behind(comparable) {
                     return Ok(None);
                 }
-                if self.open != self.told {
+                if self.open != self.emitted_open {
                     self.at = before;
-                    self.told = self.open;
+                    self.emitted_open = self.open;
                     self.bounds.push_back((slice.start.to_vec(), self.open));
                     return Ok(None);
                 }

@@ -1,19 +1,20 @@
-//! Where a partition, or the first of a range, is: what the indexes say.
+//! Steps of a cursor that ask the index where a partition is.
 
-use super::cursor::{Cursor, RowIndex, State, Target, in_file};
-use super::{Index, Stop, next_token};
+use super::cursor::{Cursor, RowIndex, State, Target};
+use super::{Index, next_token};
+use crate::block::{Stop, in_component};
 use crate::descriptor::Component;
 use crate::filter::KeyHash;
 use crate::index::{self, IndexEntry, IndexWalk, token_below};
-use crate::trie::{self, Position};
+use crate::trie::{Position, RowsEntry, UndecidedLeaf};
 use model::key::TokenRange;
 use model::{DecoratedKey, Token};
 
 impl Cursor {
-    /// Asks the index for the partition, or the first of the range.
+    /// Asks the index for the partition, or for the first one of the range.
     pub(super) fn find(&mut self) -> Result<(), Stop> {
         if self.after.is_some() {
-            return self.behind(false);
+            return self.find_after(UndecidedLeaf::Return);
         }
         let reader = self.reader.clone();
         let (state, at) = match (&self.target, &reader.index) {
@@ -21,25 +22,25 @@ impl Cursor {
             (Target::Range(range), index) => match (next_token(range.after), index) {
                 (None, _) => (State::Done, 0),
                 (Some(token), Index::Bti(index)) => {
-                    bti(in_file(index.ceiling(&self.blocks, token), Component::Partitions)?)
+                    state_at(in_component(index.ceiling(&self.blocks, token), Component::Partitions)?)
                 }
                 (Some(token), Index::Big(summary)) => {
                     let start = summary.start(token_below(token));
                     let walk = self.walk.get_or_insert(IndexWalk { at: start });
                     let len = reader.file_len(Component::Index);
-                    let found = in_file(walk.find(&mut self.blocks, len, token_below(token)), Component::Index)?;
+                    let found = in_component(walk.find(&mut self.blocks, len, token_below(token)), Component::Index)?;
                     found.map_or((State::Done, 0), |entry| (State::Head, entry.position))
                 }
             },
             (Target::Key(key), Index::Bti(index)) => {
                 let hash = KeyHash::of(&key.key).low_byte();
-                bti(in_file(index.find(&self.blocks, key, hash), Component::Partitions)?)
+                state_at(in_component(index.find(&self.blocks, key, hash), Component::Partitions)?)
             }
             (Target::Key(key), Index::Big(summary)) => {
                 let start = summary.start(|found| found <= key);
                 let walk = self.walk.get_or_insert(IndexWalk { at: start });
                 let len = reader.file_len(Component::Index);
-                let found = in_file(walk.find(&mut self.blocks, len, |found| found < key), Component::Index)?;
+                let found = in_component(walk.find(&mut self.blocks, len, |found| found < key), Component::Index)?;
                 match found {
                     Some(IndexEntry { key: found, position, row_index: (at, len) }) if found == *key => {
                         if index::is_used(len) {
@@ -56,18 +57,19 @@ impl Cursor {
         Ok(())
     }
 
-    /// Asks the index for the first partition behind `after`: for one that is, if `certain`, else perhaps for one
-    /// before it.
-    pub(super) fn behind(&mut self, certain: bool) -> Result<(), Stop> {
+    /// Asks the index for the first partition after the key in `after`.
+    pub(super) fn find_after(&mut self, undecided: UndecidedLeaf) -> Result<(), Stop> {
         let Some(after) = &self.after else { return Ok(()) };
         let reader = self.reader.clone();
         let (state, at) = match &reader.index {
-            Index::Bti(index) => bti(in_file(index.behind(&self.blocks, after, certain), Component::Partitions)?),
+            Index::Bti(index) => {
+                state_at(in_component(index.find_after(&self.blocks, after, undecided), Component::Partitions)?)
+            }
             Index::Big(summary) => {
                 let below = |found: &DecoratedKey| found <= after;
                 let walk = self.walk.get_or_insert(IndexWalk { at: summary.start(below) });
                 let len = reader.file_len(Component::Index);
-                let found = in_file(walk.find(&mut self.blocks, len, below), Component::Index)?;
+                let found = in_component(walk.find(&mut self.blocks, len, below), Component::Index)?;
                 found.map_or((State::Done, 0), |entry| (State::Head, entry.position))
             }
         };
@@ -76,25 +78,25 @@ impl Cursor {
         Ok(())
     }
 
-    /// Leaves the rest of the partition of a scan out, its end included.
+    /// Leaves out the rest of the current partition, its end included.
     pub fn skip_partition(&mut self) {
         if matches!(self.target, Target::Key(_)) {
             self.state = State::Done;
-        } else if matches!(self.state, State::First | State::Seek | State::Rows | State::Skip) {
+        } else if matches!(self.state, State::StaticRow | State::Seek | State::Rows | State::SkipRows) {
             self.after = Some(DecoratedKey { token: self.token, key: self.key[..].into() });
             self.walk = None;
             self.blocks.clear();
             self.bounds.clear();
             self.row_index = RowIndex::None;
-            self.state = State::Behind;
+            self.state = State::FindNext;
         }
     }
 
     /// Reads a partition's entry in Rows.db.
-    pub(super) fn entry(&mut self, at: u64) -> Result<(), Stop> {
+    pub(super) fn read_rows_entry(&mut self, at: u64) -> Result<(), Stop> {
         let version = self.reader.descriptor.version;
         let len = self.reader.file_len(Component::Rows);
-        let (entry, _) = self.blocks.read(Component::Rows, at, len, |input| trie::RowIndex::parse(input, version))?;
+        let (entry, _) = self.blocks.read(Component::Rows, at, len, |input| RowsEntry::parse(input, version))?;
         if let Target::Key(key) = &self.target
             && entry.key[..] != key.key[..]
         {
@@ -108,11 +110,11 @@ impl Cursor {
     }
 }
 
-/// What a position in a partition index means to a cursor.
-fn bti(found: Option<Position>) -> (State, u64) {
+/// Returns the state, and the offset in Data.db, in which a cursor goes on at a position of a partition index.
+fn state_at(found: Option<Position>) -> (State, u64) {
     match found {
         Some(Position::Data(at)) => (State::Head, at),
-        Some(Position::Rows(at)) => (State::Entry(at), 0),
+        Some(Position::Rows(at)) => (State::RowsEntry(at), 0),
         None => (State::Done, 0),
     }
 }

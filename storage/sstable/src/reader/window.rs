@@ -1,37 +1,41 @@
-//! The part of Data.db that a cursor is reading: one block, or several if a row does not end in its block.
+//! The part of Data.db that a cursor is reading: one block, or several joined ones if a row does not end in its block.
 //!
-//! Invariants: the bytes are consecutive; what lies before the place that is read is forgotten when a block is added.
+//! Most rows end in the block that they begin in: it is read in place. If one does not, the rest of the block is copied
+//! to a buffer together with the beginning of the next block, as far as the row reaches.
+//!
+//! Invariants: the bytes are consecutive; bytes before the position that is read are dropped when a block is added.
 
 use crate::input::Input;
 use bytes::Bytes;
 
-/// Bytes of a block that are joined at first: most rows end within them.
+/// How many bytes of a block are joined at first; most rows end within them.
 const JOINED_FIRST_BYTES: usize = 2 << 10;
 
 #[derive(Default, Debug)]
 pub(crate) struct Window {
-    /// Where the bytes begin in the uncompressed data.
+    /// The offset of the bytes in the uncompressed data.
     start: u64,
-    /// The last block, of those that came whole: the only one if nothing is joined.
+    /// The last block that was supplied; the only one if nothing is joined.
     block: Bytes,
-    joined: Joined,
-    /// Bytes at the end of that block that were not joined yet.
-    waiting: usize,
+    joined: JoinBuffer,
+    /// How many bytes at the end of `block` have not been joined.
+    unjoined: usize,
 }
 
-/// A buffer that is used again: what it has room for is filled with zeros once.
+/// A buffer whose capacity is zeroed once and then reused.
 #[derive(Default, Debug)]
-struct Joined {
+struct JoinBuffer {
     bytes: Vec<u8>,
+    /// How many of the bytes are in use.
     len: usize,
 }
 
-impl Joined {
+impl JoinBuffer {
     fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// Adds `len` bytes, to be written.
+    /// Adds `len` bytes and returns them, to be filled.
     fn room(&mut self, len: usize) -> &mut [u8] {
         let (start, end) = (self.len, self.len + len);
         if end > self.bytes.len() {
@@ -41,7 +45,8 @@ impl Joined {
         self.bytes.get_mut(start..end).unwrap_or_default()
     }
 
-    fn forget(&mut self, count: usize) {
+    /// Drops the first `count` bytes.
+    fn drop_front(&mut self, count: usize) {
         if count > 0 {
             self.bytes.copy_within(count..self.len, 0);
             self.len -= count;
@@ -54,28 +59,31 @@ impl Window {
         if self.joined.len == 0 { &self.block } else { self.joined.bytes() }
     }
 
-    /// Where the blocks end.
+    /// Returns the offset at which the blocks end.
     pub(crate) fn end(&self) -> u64 {
         self.start + self.len() as u64
     }
 
-    /// Where the next block begins for a reader at `at`: behind the bytes, or at `at` if it has left them.
+    /// Returns the offset from which a reader at `at` needs more data: the end of the blocks, or `at` if it lies
+    /// outside.
     pub(crate) fn end_after(&self, at: u64) -> u64 {
         if (self.start..=self.end()).contains(&at) { self.end() } else { at }
     }
 
+    /// Returns the length of the blocks from the first byte kept, in bytes.
     pub(crate) fn len(&self) -> usize {
-        self.bytes().len() + self.waiting
+        self.bytes().len() + self.unjoined
     }
 
-    /// The bytes from a place on, if it is inside or at the end; after [`Window::supply_begin`] perhaps not all.
+    /// Returns the bytes from `at` on, if that lies inside or at the end. After [`Window::supply_begin`] they may not
+    /// be all; [`Window::more`] adds to them.
     pub(crate) fn input(&self, at: u64) -> Option<Input<'_>> {
         let skip = usize::try_from(at.checked_sub(self.start)?).ok()?;
         Some(Input::new(self.bytes().get(skip..)?, at))
     }
 
-    /// Adds a block for a reader at `at`: behind the bytes that are there, if they are still wanted, or instead of
-    /// them.
+    /// Adds a block for a reader at `at`. It follows the bytes that are there, if the reader still needs them, or
+    /// replaces them.
     pub(crate) fn supply(&mut self, at: u64, offset: u64, block: Bytes) {
         if self.joins(at, offset) {
             self.keep(at);
@@ -86,12 +94,12 @@ impl Window {
         self.block = block;
     }
 
-    /// Adds a block as [`Window::supply`] does, but joins only as much of it as the end of a row will take: the rest is
-    /// read where it is. [`Window::more`] joins more.
+    /// Adds a block as [`Window::supply`] does, but joins only its beginning, in which a row is likely to end.
+    /// [`Window::more`] joins more; rows that begin in the block are read in place.
     pub(crate) fn supply_begin(&mut self, at: u64, offset: u64, block: Bytes) {
         if self.joins(at, offset) {
             self.keep(at);
-            self.waiting = block.len();
+            self.unjoined = block.len();
             self.block = block;
             self.more();
         } else {
@@ -100,17 +108,17 @@ impl Window {
         }
     }
 
-    /// Joins as much again of what waits; false if nothing does.
+    /// Doubles what is joined of the last block. Returns false if nothing is left to join.
     pub(crate) fn more(&mut self) -> bool {
-        let wanted = self.joined.len.max(JOINED_FIRST_BYTES).min(self.waiting);
-        let from = self.block.len().saturating_sub(self.waiting);
+        let wanted = self.joined.len.max(JOINED_FIRST_BYTES).min(self.unjoined);
+        let from = self.block.len().saturating_sub(self.unjoined);
         let added = self.block.get(from..from + wanted).unwrap_or_default();
         self.joined.room(added.len()).copy_from_slice(added);
-        self.waiting -= wanted;
+        self.unjoined -= wanted;
         wanted > 0
     }
 
-    /// Adds a block of `len` bytes as [`Window::supply`] does; they are to be written.
+    /// Adds a block of `len` bytes as [`Window::supply`] does and returns them, to be filled.
     pub(crate) fn room(&mut self, at: u64, offset: u64, len: usize) -> &mut [u8] {
         if self.joins(at, offset) {
             self.keep(at);
@@ -126,16 +134,16 @@ impl Window {
         self.block = Bytes::new();
     }
 
-    /// Joins nothing.
+    /// Drops what is joined.
     fn restart(&mut self, start: u64) {
-        (self.start, self.joined.len, self.waiting) = (start, 0, 0);
+        (self.start, self.joined.len, self.unjoined) = (start, 0, 0);
     }
 
     fn joins(&self, at: u64, offset: u64) -> bool {
         offset == self.end() && at < offset && at >= self.start
     }
 
-    /// Joins what a reader at `at` still wants.
+    /// Joins what a reader at `at` still needs, and drops what it does not.
     fn keep(&mut self, at: u64) {
         while self.more() {}
         let skip = (at - self.start) as usize;
@@ -143,12 +151,12 @@ impl Window {
             let kept = self.block.get(skip..).unwrap_or_default();
             self.joined.room(kept.len()).copy_from_slice(kept);
         } else {
-            self.joined.forget(skip);
+            self.joined.drop_front(skip);
         }
         self.start = at;
     }
 
-    /// Goes back to one block once a reader at `at` has left the others behind.
+    /// Goes back to reading the last block in place, once a reader at `at` has left the others.
     pub(crate) fn forget(&mut self, at: u64) {
         let last = self.end() - self.block.len() as u64;
         if self.joined.len > 0 && at >= last {

@@ -1,15 +1,15 @@
-//! Rows and markers to bytes.
+//! Encodes rows and range tombstone markers.
 //!
-//! Invariants: what a row of the codec was read from is written again byte by byte, if its file was written by Cassandra.
+//! Invariants: a row that [`Codec`] decoded is encoded to the same bytes again, if Cassandra wrote its file.
 
 use super::{
-    BoundKind, CELL_DELETED, CELL_EMPTY, CELL_EXPIRING, CELL_ROW_TIMESTAMP, CELL_ROW_TTL, Codec, EXTENDED,
+    BoundKind, CELL_DELETED, CELL_EMPTY, CELL_EXPIRING, CELL_ROW_TIMESTAMP, CELL_ROW_TTL, Codec, CodecColumn, EXTENDED,
     EXTENDED_STATIC, HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION, HAS_DELETION, HAS_TIMESTAMP, HAS_TTL, IS_MARKER,
     SMALL_SUBSET_COLUMNS,
 };
 use crate::descriptor::Version;
 use crate::input::{push_vint, vint_len};
-use crate::statistics::{Collector, Header, push_values};
+use crate::statistics::{Collector, Header, HeaderColumn, push_values};
 use model::mutation::Clustering;
 use model::row::{Cell, CellContent, Deletion, Liveness, RowView};
 use model::schema::Table;
@@ -17,48 +17,73 @@ use model::{CqlType, value};
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// How to write rows of a table into one file.
+/// Encodes rows of one table for one file.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     codec: Codec,
-    /// What orders the paths of each column, static ones first.
-    paths: [Vec<CqlType>; 2],
-    /// The place among the static and the regular columns of the header of each column id; [`NO_PLACE`] without one.
-    places: [Vec<u16>; 2],
-    /// Where to append: the caller's buffer while something is written.
+    statics: ColumnOrder,
+    regulars: ColumnOrder,
+    /// The buffer to append to: the caller's, for the time of a call.
     out: Vec<u8>,
     present: Vec<usize>,
 }
 
-const NO_PLACE: u16 = u16::MAX;
+/// In which order the cells of a row are written: that of the header's static or regular columns.
+#[derive(Debug)]
+struct ColumnOrder {
+    /// By column id: the column's index in the header, or [`NOT_IN_HEADER`].
+    index_of: Vec<u16>,
+    /// By index in the header: the type that orders the paths of the column's cells.
+    path_types: Vec<CqlType>,
+}
+
+const NOT_IN_HEADER: u16 = u16::MAX;
+
+impl ColumnOrder {
+    fn new(header: &[HeaderColumn], columns: &[CodecColumn]) -> ColumnOrder {
+        let path_type = |column: &HeaderColumn| match &column.field.cql_type {
+            CqlType::List { .. } => CqlType::Timeuuid,
+            CqlType::Set { element, .. } => (**element).clone(),
+            CqlType::Map { key, .. } => (**key).clone(),
+            _ => CqlType::Smallint,
+        };
+        let mut index_of = Vec::new();
+        for (index, column) in columns.iter().enumerate() {
+            let Some((id, _)) = column.target else { continue };
+            let id = usize::from(id.0);
+            if index_of.len() <= id {
+                index_of.resize(id + 1, NOT_IN_HEADER);
+            }
+            if let Some(slot) = index_of.get_mut(id) {
+                *slot = index as u16;
+            }
+        }
+        ColumnOrder { index_of, path_types: header.iter().map(path_type).collect() }
+    }
+
+    /// Returns the index of a cell's column in the header; `None` if the header does not have it.
+    fn index(&self, cell: &Cell<'_>) -> Option<usize> {
+        let index = self.index_of.get(usize::from(cell.column.0)).copied()?;
+        (index != NOT_IN_HEADER).then_some(usize::from(index))
+    }
+}
 
 impl Encoder {
     pub(crate) fn new(version: Version, header: &Header, table: &Table) -> Encoder {
-        let paths = [&header.statics, &header.regulars].map(|columns| {
-            let order = |cql_type: &CqlType| match cql_type {
-                CqlType::List { .. } => CqlType::Timeuuid,
-                CqlType::Set { element, .. } => (**element).clone(),
-                CqlType::Map { key, .. } => (**key).clone(),
-                _ => CqlType::Smallint,
-            };
-            columns.iter().map(|column| order(&column.field.cql_type)).collect()
-        });
         let codec = Codec::new(version, header, table);
-        let places = [&codec.statics, &codec.regulars].map(|columns| {
-            let mut places = Vec::new();
-            for (at, place) in columns.iter().enumerate() {
-                let Some((id, _)) = place.target else { continue };
-                let id = usize::from(id.0);
-                if places.len() <= id {
-                    places.resize(id + 1, NO_PLACE);
-                }
-                if let Some(slot) = places.get_mut(id) {
-                    *slot = at as u16;
-                }
-            }
-            places
-        });
-        Encoder { codec, paths, places, out: Vec::new(), present: Vec::new() }
+        let statics = ColumnOrder::new(&header.statics, &codec.statics);
+        let regulars = ColumnOrder::new(&header.regulars, &codec.regulars);
+        Encoder { codec, statics, regulars, out: Vec::new(), present: Vec::new() }
+    }
+
+    #[inline]
+    fn order(&self, is_static: bool) -> &ColumnOrder {
+        if is_static { &self.statics } else { &self.regulars }
+    }
+
+    #[inline]
+    fn columns(&self, is_static: bool) -> &[CodecColumn] {
+        if is_static { &self.codec.statics } else { &self.codec.regulars }
     }
 
     pub(crate) fn has_statics(&self) -> bool {
@@ -70,7 +95,7 @@ impl Encoder {
         push_values(&mut self.out, lens, clustering.components().map(Some));
     }
 
-    /// A row's clustering; what it lacks is null.
+    /// Appends a row's clustering; values that are missing at its end are null.
     fn push_row_clustering(&mut self, clustering: Clustering<'_>) {
         let lens = self.codec.clustering.iter().map(|field| field.fixed_len);
         let values = clustering.components().map(Some).chain(std::iter::repeat(None));
@@ -102,8 +127,8 @@ impl Encoder {
         }
     }
 
-    /// Begins the body of an unfiltered, of which the one before has `before` bytes: room for a length of about `len` and
-    /// that. To be ended with [`Encoder::end_body`].
+    /// Begins a body with room for its length, which will be about `len`, and with the length `before` of the previous
+    /// unfiltered. Returns the room, for [`Encoder::end_body`].
     fn begin_body(&mut self, before: u64, len: usize) -> Range<usize> {
         let start = self.out.len();
         self.out.resize(start + vint_len((len + vint_len(before)) as u64), 0);
@@ -112,7 +137,7 @@ impl Encoder {
         room
     }
 
-    /// Puts the length of a body where room was left for it.
+    /// Writes the length of a body into the room that was left for it, moving the body if the room does not fit.
     fn end_body(&mut self, room: Range<usize>) {
         let end = self.out.len();
         let len = (end - room.end) as u64;
@@ -128,7 +153,8 @@ impl Encoder {
         self.out.truncate(end);
     }
 
-    /// Appends a marker.
+    /// Appends a marker with one deletion, or two if it is a boundary. `before` is the length of the previous
+    /// unfiltered.
     pub(crate) fn push_marker(
         &mut self,
         kind: BoundKind,
@@ -148,7 +174,8 @@ impl Encoder {
         std::mem::swap(out, &mut self.out);
     }
 
-    /// Appends a row; without a clustering the static one. Counts what is written of it.
+    /// Appends a row, or the static row if there is no clustering, and counts it in `stats`. `before` is the length of
+    /// the previous unfiltered.
     pub(crate) fn push_row(
         &mut self,
         clustering: Option<Clustering<'_>>,
@@ -165,7 +192,7 @@ impl Encoder {
             let room = self.push_head(clustering, row, &present, false, before, stats);
             let liveness = row.liveness();
             for cell in row.cells() {
-                if let Some(index) = self.place_of(is_static, &cell) {
+                if let Some(index) = self.order(is_static).index(&cell) {
                     self.push_cell(&cell, liveness, self.fixed_len(is_static, index));
                     stats.cell(&cell);
                 }
@@ -182,26 +209,20 @@ impl Encoder {
         }
     }
 
-    /// Whether anything of a row would be written.
+    /// Returns whether a row holds anything that would be written.
     pub(crate) fn holds(&self, is_static: bool, row: RowView<'_>) -> bool {
         row.liveness().is_some()
             || !row.deletion().is_live()
-            || row.cells().any(|cell| self.place_of(is_static, &cell).is_some())
+            || row.cells().any(|cell| self.order(is_static).index(&cell).is_some())
     }
 
-    /// The place of a cell's column in the header.
-    fn place_of(&self, is_static: bool, cell: &Cell<'_>) -> Option<usize> {
-        let places = &self.places[usize::from(!is_static)];
-        let place = places.get(usize::from(cell.column.0)).copied()?;
-        (place != NO_PLACE).then_some(usize::from(place))
-    }
-
-    /// Whether the cells of a row, all of simple columns, come in the header's order: then where their columns are.
+    /// Returns whether all cells of a row are of simple columns, in the header's order. If so, `present` has the
+    /// columns' indexes in the header.
     fn in_order(&self, is_static: bool, row: RowView<'_>, present: &mut Vec<usize>) -> bool {
-        let columns = if is_static { &self.codec.statics } else { &self.codec.regulars };
+        let columns = self.columns(is_static);
         for cell in row.cells() {
-            let Some(index) = self.place_of(is_static, &cell) else { continue };
-            let simple = columns.get(index).is_some_and(|place| !place.complex);
+            let Some(index) = self.order(is_static).index(&cell) else { continue };
+            let simple = columns.get(index).is_some_and(|column| !column.complex);
             if !simple || present.last().is_some_and(|last| *last >= index) {
                 return false;
             }
@@ -210,7 +231,7 @@ impl Encoder {
         true
     }
 
-    /// Flags, clustering and the beginning of the body up to the cells; the room for its length.
+    /// Appends flags, clustering, and the body up to its cells. Returns the room for the body's length.
     fn push_head(
         &mut self,
         clustering: Option<Clustering<'_>>,
@@ -222,7 +243,7 @@ impl Encoder {
     ) -> Range<usize> {
         let is_static = clustering.is_none();
         let (liveness, deletion) = (row.liveness(), row.deletion());
-        let columns = if is_static { self.codec.statics.len() } else { self.codec.regulars.len() };
+        let columns = self.columns(is_static).len();
         let all = present.len() == columns;
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         self.out.push(
@@ -237,7 +258,7 @@ impl Encoder {
             None => self.out.push(EXTENDED_STATIC),
             Some(clustering) => self.push_row_clustering(clustering),
         }
-        // The blob is about as long.
+        // The row's blob is about as long as its encoded body.
         let room = self.begin_body(before, row.blob().len());
         if let Some(Liveness { timestamp, expiry }) = liveness {
             self.timestamp(timestamp);
@@ -257,7 +278,7 @@ impl Encoder {
         room
     }
 
-    /// Head and body of a row whose cells have to be sorted; how many columns have cells.
+    /// Appends a row whose cells have to be sorted. Returns how many of its columns have cells.
     fn push_sorted(
         &mut self,
         clustering: Option<Clustering<'_>>,
@@ -267,11 +288,13 @@ impl Encoder {
         stats: &mut Collector,
     ) -> usize {
         let is_static = clustering.is_none();
-        let place = |cell| self.place_of(is_static, &cell).map(|index| (index, cell));
-        let mut cells: Vec<(usize, Cell<'_>)> = row.cells().filter_map(place).collect();
-        let paths = &self.paths[usize::from(!is_static)];
+        let order = self.order(is_static);
+        let indexed = |cell| order.index(&cell).map(|index| (index, cell));
+        let mut cells: Vec<(usize, Cell<'_>)> = row.cells().filter_map(indexed).collect();
         let by_path = |index: usize, a: &Cell<'_>, b: &Cell<'_>| match (a.path, b.path) {
-            (Some(a), Some(b)) => paths.get(index).map_or(Ordering::Equal, |order| value::compare(order, a, b)),
+            (Some(a), Some(b)) => {
+                order.path_types.get(index).map_or(Ordering::Equal, |cql_type| value::compare(cql_type, a, b))
+            }
             (a, b) => a.is_some().cmp(&b.is_some()),
         };
         cells.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| by_path(*a, x, y)));
@@ -287,8 +310,7 @@ impl Encoder {
             let (own, others) = rest.split_at(rest.iter().take_while(|(of, _)| of == index).count());
             rest = others;
             let mut own = own.iter().map(|(_, cell)| cell).peekable();
-            let places = if is_static { &self.codec.statics } else { &self.codec.regulars };
-            if places.get(*index).is_some_and(|place| place.complex) {
+            if self.columns(is_static).get(*index).is_some_and(|column| column.complex) {
                 let deleted = own.next_if(|cell| is_deletion(cell));
                 let deletion = match deleted.map(|cell| (cell.timestamp, cell.content)) {
                     Some((timestamp, CellContent::ColumnDeletion { local_deletion_time })) => {
@@ -314,8 +336,7 @@ impl Encoder {
     }
 
     fn fixed_len(&self, is_static: bool, index: usize) -> Option<usize> {
-        let places = if is_static { &self.codec.statics } else { &self.codec.regulars };
-        places.get(index).and_then(|place| place.fixed_len)
+        self.columns(is_static).get(index).and_then(|column| column.fixed_len)
     }
 
     fn push_cell(&mut self, cell: &Cell<'_>, liveness: Option<Liveness>, fixed_len: Option<usize>) {
@@ -360,12 +381,13 @@ impl Encoder {
     }
 }
 
-/// A local deletion time relative to the smallest one: a signed 32-bit number, for Cassandra takes no other.
+/// Returns a local deletion time relative to the smallest one, sign-extended from 32 bits, which is all that Cassandra
+/// accepts.
 fn deletion_time_delta(time: i64, min: i64) -> u64 {
     i64::from(time.wrapping_sub(min) as i32) as u64
 }
 
-/// Appends which of the columns a row has.
+/// Appends the subset of columns that a row has, by their indexes.
 fn push_subset(present: &[usize], columns: usize, out: &mut Vec<u8>) {
     if columns < SMALL_SUBSET_COLUMNS {
         let missing = present.iter().fold((1u64 << columns) - 1, |missing, index| missing & !(1 << index));

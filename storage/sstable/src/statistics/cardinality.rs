@@ -1,33 +1,34 @@
-//! How many partition keys there are, about: HyperLogLog++ with 13 and 25 bits, serialised as Cassandra's
-//! `StatsMetadata` tools and compactions read it.
+//! A HyperLogLog++ sketch with 13 and 25 bits that estimates the number of partition keys, serialised as Cassandra
+//! does.
 //!
 //! ```text
 //! i32 -2; then varints (7 bits per byte, low ones first): 13, 25, and
-//! sparse   1, count, differences of entries by index: index of 25 bits << 1; or, if the 12 bits behind the first 13 are
-//!          zero, (index << 6 | 63 ^ run of zeros) << 1 | 1
-//! dense    0, bytes, words of six registers of 5 bits
+//! sparse   1, count, differences of entries in the order of their indexes. An entry is the index of 25 bits << 1; or,
+//!          if the 12 bits after the first 13 are zero, (index << 6 | 63 ^ run of zeros) << 1 | 1
+//! dense    0, count of bytes, words of six registers of 5 bits
 //! ```
 //!
-//! Invariants: hashes are collected as Cassandra collects them, so that the bytes are equal also where they depend on
-//! when the sparse form was left.
+//! Invariants: entries are sorted, merged and converted to the dense form at the same moments as in Cassandra, so that
+//! the bytes are equal even where they depend on that.
 
 const P: u32 = 13;
 const SP: u32 = 25;
 const REGISTERS: usize = 1 << P;
-/// Entries after which the dense form is taken.
+/// Most entries of the sparse form: with more the sketch becomes dense.
 const SPARSE_MAX: usize = REGISTERS / 4 * 3;
-/// New entries after which they are sorted in.
+/// Most unsorted entries: with more they are merged into the sorted ones.
 const UNSORTED_MAX: usize = SPARSE_MAX / 4;
 const REGISTER_BITS: usize = 5;
 const REGISTERS_PER_WORD: usize = 6;
 
-/// See the module.
+/// A sketch to which keys are added.
 #[derive(Clone, Debug)]
 pub(crate) struct Cardinality {
-    /// Entries of the sparse form, ascending, and new ones.
+    /// Entries of the sparse form, ascending.
     sparse: Vec<u32>,
+    /// Entries that have not been merged into `sparse`.
     unsorted: Vec<u32>,
-    /// The words of the dense form; empty as long as it is sparse.
+    /// The words of the dense form; empty as long as the sketch is sparse.
     words: Vec<u32>,
 }
 
@@ -36,7 +37,7 @@ impl Cardinality {
         Cardinality { sparse: Vec::new(), unsorted: Vec::new(), words: Vec::new() }
     }
 
-    /// Counts a partition key.
+    /// Adds a partition key.
     pub(crate) fn add(&mut self, key: &[u8]) {
         let hash = hash(key);
         if !self.words.is_empty() {
@@ -44,7 +45,7 @@ impl Cardinality {
         }
         self.unsorted.push(entry(hash));
         if self.unsorted.len() > UNSORTED_MAX {
-            self.sort();
+            self.merge_unsorted();
             if self.sparse.len() > SPARSE_MAX {
                 self.words = vec![0; REGISTERS.div_ceil(REGISTERS_PER_WORD)];
                 for entry in std::mem::take(&mut self.sparse) {
@@ -54,9 +55,9 @@ impl Cardinality {
         }
     }
 
-    /// Sorts the new entries in, with the original's comparisons: of signed numbers between old and new entries,
-    /// although both are in the order of their indexes.
-    fn sort(&mut self) {
+    /// Merges the unsorted entries into the sorted ones. Old and new entries are compared as signed numbers, although
+    /// both are sorted by index: Cassandra does so.
+    fn merge_unsorted(&mut self) {
         if self.unsorted.is_empty() {
             return;
         }
@@ -88,7 +89,7 @@ impl Cardinality {
         push_varint(&mut out, P);
         push_varint(&mut out, SP);
         if self.words.is_empty() {
-            self.sort();
+            self.merge_unsorted();
             push_varint(&mut out, 1);
             push_varint(&mut out, self.sparse.len() as u32);
             let mut before = 0u32;
@@ -105,12 +106,12 @@ impl Cardinality {
     }
 }
 
-/// Zeros behind the first 13 bits, and one.
+/// Returns the length of the run of zeros after the first 13 bits, plus one.
 fn run(hash: u64) -> u32 {
     (hash << P | 1 << (P - 1)).leading_zeros() + 1
 }
 
-/// The sparse form of a hash.
+/// Returns the sparse entry of a hash.
 fn entry(hash: u64) -> u32 {
     let index = (hash >> (64 - SP)) as u32;
     if index << (32 - SP + P) == 0 { (index << 6 | run(hash) ^ 0x3f) << 1 | 1 } else { index << 1 }
@@ -124,7 +125,7 @@ fn run_of(entry: u32) -> u32 {
     if entry & 1 == 1 { entry >> 1 & 0x3f ^ 0x3f } else { (entry << (P + 31 - SP)).leading_zeros() + 1 }
 }
 
-/// Raises a register to a value.
+/// Sets a register to a value if that is larger.
 fn raise(words: &mut [u32], register: usize, value: u32) {
     let shift = REGISTER_BITS * (register % REGISTERS_PER_WORD);
     let Some(word) = words.get_mut(register / REGISTERS_PER_WORD) else { return };
@@ -143,7 +144,7 @@ fn push_varint(out: &mut Vec<u8>, mut number: u32) {
     out.push(number as u8);
 }
 
-/// MurmurHash2 of 64 bits and seed 0 in Cassandra's variant: tail bytes are sign-extended.
+/// Returns the 64-bit MurmurHash2 of a key with seed 0, in Cassandra's variant: tail bytes are sign-extended.
 fn hash(key: &[u8]) -> u64 {
     const M: u64 = 0xc6a4_a793_5bd1_e995;
     let mut hash = M.wrapping_mul(key.len() as u64);
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!(bytes.len(), 4 + 3 + 2 + 4 * REGISTERS.div_ceil(REGISTERS_PER_WORD));
     }
 
-    /// Counts of keys, and length and CRC-32 of what the original makes of them.
+    /// Counts of keys, and length and CRC-32 of the sketch in Cassandra's implementation.
     const VECTORS: [(usize, usize, u32); 11] = [
         (1, 12, 0x9d47_affc),
         (1000, 2785, 0x8035_c641),

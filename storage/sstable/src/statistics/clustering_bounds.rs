@@ -1,32 +1,33 @@
-//! What bounds the clusterings of an SSTable.
+//! Bounds of the clusterings of an SSTable, in the statistics component of Statistics.db.
 
 use super::header::{FieldType, column_count, field};
 use super::{push_bytes, push_values, read_values};
 use crate::descriptor::Version;
-use crate::input::{Fault, Input, push_vint};
+use crate::error::Fault;
+use crate::input::{Input, push_vint};
 
 /// A bound of a slice of clusterings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClusteringBound {
-    /// The kind's number, as in markers of Data.db.
+    /// The number of the kind of bound, as in the markers of Data.db.
     pub kind: u8,
-    /// The first values of a clustering; `None` for null.
+    /// A prefix of a clustering; `None` for null.
     pub values: Vec<Option<Vec<u8>>>,
 }
 
-/// What bounds the clusterings of an SSTable.
+/// Bounds that hold all clusterings of an SSTable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClusteringBounds {
-    /// Smallest and largest value of each clustering column (`nb`).
+    /// The smallest and the largest clustering (`nb`).
     Legacy {
-        /// Smallest.
+        /// The values of the smallest.
         min: Vec<Vec<u8>>,
-        /// Largest.
+        /// The values of the largest.
         max: Vec<Vec<u8>>,
     },
     /// A slice (`oa`, `da`).
     Slice {
-        /// The clustering classes.
+        /// The type classes of the clustering columns.
         classes: Vec<String>,
         /// The start.
         start: ClusteringBound,

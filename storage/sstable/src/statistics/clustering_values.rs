@@ -1,10 +1,12 @@
-//! Clustering values as Data.db, Index.db and Statistics.db have them: for each 32 of them a vint with two bits per
-//! value (1 empty, 2 null), then the values, with a vint length unless their type has a fixed one.
+//! Clustering values as Data.db, Index.db and Statistics.db encode them: before every 32 values a vint with two bits
+//! for each (1 empty, 2 null), then the values, preceded by a vint length unless their type has a fixed one.
 
 use super::push_bytes;
-use crate::input::{Fault, Input, push_vint};
+use crate::error::Fault;
+use crate::input::{Input, push_vint};
 
-/// Reads clustering values: for each 32 of them a vint with two bits per value (1 empty, 2 null), then the values.
+/// Reads one clustering value for each of `lens`, the fixed lengths of their types, and passes it to `take`; `None` is
+/// null.
 pub(crate) fn read_values<'a>(
     input: &mut Input<'a>,
     lens: impl Iterator<Item = Option<usize>>,
@@ -28,7 +30,7 @@ pub(crate) fn read_values<'a>(
     Ok(())
 }
 
-/// Appends clustering values in the form of [`read_values`].
+/// Appends clustering values whose types have the fixed lengths `lens`; `None` is null.
 pub(crate) fn push_values<'a>(
     out: &mut Vec<u8>,
     lens: impl Iterator<Item = Option<usize>> + Clone,

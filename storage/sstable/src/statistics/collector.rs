@@ -1,40 +1,38 @@
-//! Counting what is written, for Statistics.db.
+//! Counts what is written to an SSTable, for Statistics.db.
 //!
 //! Invariants: what is counted, and how often, is what Cassandra counts.
 
 use super::cardinality::Cardinality;
 use super::drop_times::DropTimes;
-use super::{ClusteringBound, ClusteringBounds, Header, Histogram, LogPosition, Metadata, Statistics};
+use super::{ClusteringBound, ClusteringBounds, Header, Histogram, LogPosition, Statistics};
+use crate::bound_kind::BoundKind;
 use crate::descriptor::Version;
-use crate::row_codec::BoundKind;
-use crate::writer::Options;
 use model::counter::Context;
 use model::mutation::Clustering;
 use model::row::{Cell, CellContent, Deletion, Liveness};
 
-/// Bounds of the histogram of partition sizes.
+/// How many bounds the histogram of partition sizes has.
 const SIZE_BOUNDS: usize = 155;
-/// Bounds of the histogram of cells per partition.
+/// How many bounds the histogram of cells per partition has.
 const CELL_BOUNDS: usize = 118;
-const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 
-/// The smallest and the largest of some numbers.
+/// The smallest and the largest of the numbers added.
 #[derive(Clone, Copy, Debug)]
-struct Bounds<T> {
+struct MinMax<T> {
     min: T,
     max: T,
     empty: bool,
 }
 
-impl<T: Copy + Ord> Bounds<T> {
-    /// Of none: what stands for them.
-    fn none(min: T, max: T) -> Bounds<T> {
-        Bounds { min, max, empty: true }
+impl<T: Copy + Ord> MinMax<T> {
+    /// Returns what stands for the smallest and the largest as long as there is no number.
+    fn none(min: T, max: T) -> MinMax<T> {
+        MinMax { min, max, empty: true }
     }
 
     fn add(&mut self, number: T) {
         if self.empty {
-            *self = Bounds { min: number, max: number, empty: false };
+            *self = MinMax { min: number, max: number, empty: false };
         } else {
             self.min = self.min.min(number);
             self.max = self.max.max(number);
@@ -42,7 +40,7 @@ impl<T: Copy + Ord> Bounds<T> {
     }
 }
 
-/// A clustering, or a bound, that was the first or the last.
+/// The first or the last clustering or bound.
 #[derive(Clone, Debug)]
 struct Edge {
     kind: Option<BoundKind>,
@@ -60,23 +58,23 @@ impl Edge {
         edge.comparable.extend_from_slice(comparable);
     }
 
-    /// The bound that covers it.
-    fn bound(&self, own: BoundKind) -> ClusteringBound {
+    /// Returns the bound that holds it; `of_row` is the kind for a row.
+    fn bound(&self, of_row: BoundKind) -> ClusteringBound {
         let values = Clustering(&self.clustering).components().map(|value| Some(value.to_vec())).collect();
-        ClusteringBound { kind: self.kind.unwrap_or(own).number(), values }
+        ClusteringBound { kind: self.kind.unwrap_or(of_row).number(), values }
     }
 }
 
-/// See the module.
+/// What has been counted so far.
 #[derive(Debug)]
 pub(crate) struct Collector {
     deletion_time_max: i64,
     partition_sizes: Histogram,
     cell_counts: Histogram,
     cells_of_partition: i64,
-    timestamps: Bounds<i64>,
-    local_deletion_times: Bounds<i64>,
-    ttls: Bounds<i32>,
+    timestamps: MinMax<i64>,
+    local_deletion_times: MinMax<i64>,
+    ttls: MinMax<i32>,
     drop_times: DropTimes,
     first: Option<Edge>,
     last: Option<Edge>,
@@ -94,9 +92,9 @@ impl Collector {
             partition_sizes: Histogram::with_bounds(SIZE_BOUNDS),
             cell_counts: Histogram::with_bounds(CELL_BOUNDS),
             cells_of_partition: 0,
-            timestamps: Bounds::none(i64::MIN, i64::MAX),
-            local_deletion_times: Bounds::none(i64::MAX, i64::MAX),
-            ttls: Bounds::none(0, 0),
+            timestamps: MinMax::none(i64::MIN, i64::MAX),
+            local_deletion_times: MinMax::none(i64::MAX, i64::MAX),
+            ttls: MinMax::none(0, 0),
             drop_times: DropTimes::default(),
             first: None,
             last: None,
@@ -128,7 +126,7 @@ impl Collector {
         self.drop_times.add(time);
     }
 
-    /// A deletion of a row, range or collection.
+    /// Counts the deletion of a row, range or collection, unless it is live.
     pub(crate) fn deletion(&mut self, deletion: Deletion) {
         if !deletion.is_live() {
             self.timestamps.add(deletion.timestamp);
@@ -164,23 +162,23 @@ impl Collector {
         }
     }
 
-    /// A row with cells in so many columns.
+    /// Counts a row with cells in `columns` columns.
     pub(crate) fn row(&mut self, columns: usize) {
         self.columns += columns as u64;
         self.rows += 1;
     }
 
-    /// The place of a row, or of a marker with its kind.
-    pub(crate) fn place(&mut self, kind: Option<BoundKind>, clustering: Clustering<'_>, comparable: &[u8]) {
+    /// Widens the bounds of clusterings by a row, or by a marker of a kind.
+    pub(crate) fn clustering(&mut self, kind: Option<BoundKind>, clustering: Clustering<'_>, comparable: &[u8]) {
         let (starts, ends) = match kind {
             None => (true, true),
             Some(kind) if kind.is_boundary() => return,
             Some(kind) => (kind.is_start(), !kind.is_start()),
         };
-        // Rows without clustering are all at the empty place: they are not compared.
+        // Without clustering columns all rows have the same, empty form: they are not compared.
         let above = |last: &Edge| !comparable.is_empty() && comparable > &last.comparable[..];
         let below = |first: &Edge| !first.comparable.is_empty() && comparable < &first.comparable[..];
-        // Every range that is opened is closed behind: neither can be the last place, or the first.
+        // A range's start cannot be the last position, nor its end the first: the other bound lies beyond.
         if ends && self.last.as_ref().is_none_or(above) {
             Edge::set(&mut self.last, kind, clustering, comparable);
         }
@@ -189,7 +187,7 @@ impl Collector {
         }
     }
 
-    /// A partition ends that has so many bytes.
+    /// Counts a partition of `bytes` bytes, after its rows.
     pub(crate) fn partition(&mut self, key: &[u8], bytes: u64) {
         self.partition_sizes.add(bytes as i64);
         self.cell_counts.add(self.cells_of_partition);
@@ -197,51 +195,40 @@ impl Collector {
         self.cardinality.add(key);
     }
 
-    /// Everything, of an SSTable with these keys.
-    pub(crate) fn finish(
-        mut self,
-        version: Version,
-        options: &Options,
-        ratio: Option<f64>,
-        keys: (Vec<u8>, Vec<u8>),
-    ) -> Metadata {
-        let clustering_bounds = self.clustering_bounds(version, &options.header);
+    /// Returns the statistics of what was counted, and the serialised sketch of the partition keys. Where the SSTable
+    /// comes from (log intervals, level, repair, host) is left open for the caller.
+    pub(crate) fn finish(mut self, version: Version, header: &Header) -> (Statistics, Vec<u8>) {
+        let clustering_bounds = self.clustering_bounds(version, header);
         let live = if version.is_cassandra_5() { u32::MAX } else { i32::MAX as u32 };
         let time = |time: i64| u32::try_from(time).ok().filter(|time| *time < live).unwrap_or(live);
-        let intervals = &options.log_intervals;
-        Metadata {
-            partitioner: PARTITIONER.to_owned(),
-            filter_chance: options.filter_chance,
-            cardinality: self.cardinality.write(),
-            statistics: Statistics {
-                partition_sizes: self.partition_sizes,
-                cell_counts: self.cell_counts,
-                log_upper: intervals.last().map_or(LogPosition::NONE, |last| last.1),
-                min_timestamp: self.timestamps.min,
-                max_timestamp: self.timestamps.max,
-                min_local_deletion_time: time(self.local_deletion_times.min),
-                max_local_deletion_time: time(self.local_deletion_times.max),
-                min_ttl: self.ttls.min,
-                max_ttl: self.ttls.max,
-                compression_ratio: ratio.unwrap_or(-1.0),
-                tombstones: self.drop_times.finish(),
-                level: options.level,
-                repaired_at: options.repaired_at,
-                clustering_bounds,
-                legacy_counter_shards: self.legacy_counter_shards,
-                cells: self.columns,
-                rows: self.rows,
-                log_lower: intervals.first().map_or(LogPosition::NONE, |first| first.0),
-                log_intervals: intervals.clone(),
-                pending_repair: options.pending_repair,
-                transient: options.transient,
-                host_id: options.host_id,
-                partition_deletions: self.partition_deletions,
-                key_bounds: keys,
-                token_space_coverage: options.token_space_coverage,
-            },
-            header: options.header.clone(),
-        }
+        let statistics = Statistics {
+            partition_sizes: self.partition_sizes,
+            cell_counts: self.cell_counts,
+            log_upper: LogPosition::NONE,
+            min_timestamp: self.timestamps.min,
+            max_timestamp: self.timestamps.max,
+            min_local_deletion_time: time(self.local_deletion_times.min),
+            max_local_deletion_time: time(self.local_deletion_times.max),
+            min_ttl: self.ttls.min,
+            max_ttl: self.ttls.max,
+            compression_ratio: -1.0,
+            tombstones: self.drop_times.finish(),
+            level: 0,
+            repaired_at: 0,
+            clustering_bounds,
+            legacy_counter_shards: self.legacy_counter_shards,
+            cells: self.columns,
+            rows: self.rows,
+            log_lower: LogPosition::NONE,
+            log_intervals: Vec::new(),
+            pending_repair: None,
+            transient: false,
+            host_id: None,
+            partition_deletions: self.partition_deletions,
+            key_bounds: Default::default(),
+            token_space_coverage: f64::NAN,
+        };
+        (statistics, self.cardinality.write())
     }
 
     fn clustering_bounds(&self, version: Version, header: &Header) -> ClusteringBounds {

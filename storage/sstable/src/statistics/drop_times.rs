@@ -1,32 +1,32 @@
-//! When tombstones can go: a histogram of local deletion times, gathered as Cassandra gathers it.
+//! A histogram of local deletion times: how many tombstones can be purged when. Collected as Cassandra does.
 //!
 //! 1. A time is rounded up to a minute and counted in the spool, a hash table.
-//! 2. The spool, when it is full and at the end, is poured into the bins in the order of its slots. Whenever the bins
-//!    are one too many, the two that are nearest to each other become one at their weighted middle.
+//! 2. When the spool is full, and at the end, it is emptied into the bins in the order of its slots. Whenever there is
+//!    one bin too many, the two nearest to each other are merged at their weighted mean.
 //!
 //! Invariants: slots, order and rounding are Cassandra's, so that the bytes are equal.
 
 use model::HashMap;
 
-/// Most bins.
+/// Most bins that are written.
 pub const DROP_TIMES_MAX: usize = 100;
-/// Slots of the spool by which a time is hashed; it has twice as many.
+/// Slots of the spool that times hash to; it has twice as many.
 const SPOOL_SLOTS: usize = 1 << 17;
-/// Slots that are tried for a time.
+/// How many slots are tried for a time.
 const PROBES: usize = 100;
 const ROUND_SECONDS: i64 = 60;
-/// The last time there is: above it times saturate.
+/// The latest time; later ones count as this one.
 const TIME_MAX: i64 = u32::MAX as i64 - 1;
 const COUNT_MAX: i64 = i32::MAX as i64;
 
-/// See the module.
+/// Collects local deletion times.
 #[derive(Default, Debug)]
 pub(crate) struct DropTimes {
-    /// By slot: time and count.
+    /// Time and count by slot.
     spool: HashMap<u32, (i64, i64)>,
-    /// The time that came last, and how often since another one: not in the spool yet.
+    /// The last time and how often it came in a row. It is not in the spool yet.
     last: Option<(i64, i64)>,
-    /// Ascending.
+    /// Time and count, ascending.
     bins: Vec<(i64, i64)>,
 }
 
@@ -46,7 +46,7 @@ impl DropTimes {
 
     fn spool(&mut self, time: i64, count: i64) {
         if self.spool.len() > SPOOL_SLOTS || !self.try_spool(time, count) {
-            self.pour();
+            self.empty_spool();
             self.try_spool(time, count);
         }
     }
@@ -64,7 +64,7 @@ impl DropTimes {
         false
     }
 
-    fn pour(&mut self) {
+    fn empty_spool(&mut self) {
         let mut slots: Vec<_> = std::mem::take(&mut self.spool).into_iter().collect();
         slots.sort_unstable();
         for (_, (time, count)) in slots {
@@ -82,13 +82,14 @@ impl DropTimes {
             Err(at) => self.bins.insert(at, (time, count)),
         }
         if self.bins.len() > DROP_TIMES_MAX {
-            self.join_nearest();
+            self.merge_nearest();
         }
     }
 
-    fn join_nearest(&mut self) {
-        let pairs = self.bins.windows(2).enumerate();
-        let nearest = pairs.min_by_key(|(at, pair)| (pair[1].0 - pair[0].0, *at)).map(|(at, _)| at);
+    /// Merges the two bins that are nearest to each other.
+    fn merge_nearest(&mut self) {
+        let gaps = self.bins.iter().zip(self.bins.iter().skip(1)).map(|(bin, next)| next.0 - bin.0);
+        let nearest = gaps.enumerate().min_by_key(|(at, gap)| (*gap, *at)).map(|(at, _)| at);
         let Some(at) = nearest else { return };
         let (second, second_count) = self.bins.remove(at + 1);
         let Some((first, count)) = self.bins.get_mut(at) else { return };
@@ -98,12 +99,12 @@ impl DropTimes {
         *count = sum.min(COUNT_MAX);
     }
 
-    /// The bins.
+    /// Returns the bins: time and count, ascending.
     pub(crate) fn finish(mut self) -> Vec<(i64, i64)> {
         if let Some((time, count)) = self.last.take() {
             self.spool(time, count);
         }
-        self.pour();
+        self.empty_spool();
         self.bins
     }
 }
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_spool_is_poured() {
+    fn a_full_spool_is_emptied() {
         let mut found = DropTimes::default();
         (0..2 * SPOOL_SLOTS as i64).for_each(|i| found.add(i * ROUND_SECONDS));
         let bins = found.finish();
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!(bins.iter().map(|bin| bin.1).sum::<i64>(), 2 * SPOOL_SLOTS as i64);
     }
 
-    /// Counts of times, and bins and CRC-32 of what the original makes of them.
+    /// Counts of times, and the number of bins and their CRC-32 in Cassandra's implementation.
     const VECTORS: [(usize, usize, u32); 5] = [
         (50, 50, 0x86b0_84ad),
         (101, 100, 0x0e73_520d),

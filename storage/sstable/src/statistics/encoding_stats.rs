@@ -1,18 +1,18 @@
-//! What a header says before any row is written: the smallest values, and the columns of a table.
+//! Headers for SSTables that are to be written: the columns of a table, and the smallest times of its rows.
 
 use super::header::{COMPOSITE_TYPE, DELETION_TIME_EPOCH, FieldType, Header, HeaderColumn, TIMESTAMP_EPOCH, fixed_len};
 use model::row::{CellContent, Deletion, RowView};
 use model::schema::{Column, ColumnKind, DroppedColumn, Table};
 
-/// The smallest values of rows, that what is written is relative to. Smaller ones can be written too, but take more
+/// The smallest times of rows, which encoded times are relative to. Smaller ones can be encoded too, but take more
 /// bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EncodingStats {
-    /// Microseconds; `None` without any.
+    /// The smallest timestamp, in microseconds; `None` without any.
     pub min_timestamp: Option<i64>,
-    /// Seconds; `None` if nothing is deleted or expires.
+    /// The smallest local deletion time, in seconds; `None` if nothing is deleted or expires.
     pub min_local_deletion_time: Option<i64>,
-    /// Seconds; `None` if nothing expires.
+    /// The smallest time to live, in seconds; `None` if nothing expires.
     pub min_ttl: Option<i32>,
 }
 
@@ -75,7 +75,7 @@ impl EncodingStats {
 }
 
 impl FieldType {
-    /// The type of a column, reversed if it descends.
+    /// Returns the type of a column, with the class of a reversed type if the column is in descending order.
     pub fn of(column: &Column) -> FieldType {
         let class = column.cql_type.class_name();
         let class = if column.descending { format!("{REVERSED_TYPE}({class})") } else { class };
@@ -91,7 +91,7 @@ impl FieldType {
 const REVERSED_TYPE: &str = "org.apache.cassandra.db.marshal.ReversedType";
 
 impl Header {
-    /// The header of rows of a table, with all its columns.
+    /// Returns a header with all columns of a table.
     pub fn of(table: &Table, stats: EncodingStats) -> Header {
         let classes: Vec<String> = table.partition_key().iter().map(|column| column.cql_type.class_name()).collect();
         let columns = |columns: &[Column]| {
@@ -117,7 +117,7 @@ impl Header {
         }
     }
 
-    /// Adds a column that the table does not have any more.
+    /// Adds a column that the table has dropped.
     pub fn keep(&mut self, dropped: &DroppedColumn) {
         let columns = if dropped.kind == ColumnKind::Static { &mut self.statics } else { &mut self.regulars };
         let cql_type = dropped.cql_type.clone();

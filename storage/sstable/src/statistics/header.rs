@@ -1,35 +1,37 @@
-//! The header that Data.db is encoded by: what values are relative to, and types.
+//! The header component of Statistics.db: the types that Data.db is encoded by, and what its times are relative to.
 //!
 //! ```text
-//! smallest timestamp vint - 1442880000000000, local deletion time vint - 1442880000, time to live vint; partition key
-//! class, clustering classes, static and regular (name, class); all with vint lengths
+//! smallest timestamp vint - 1442880000000000, local deletion time vint - 1442880000, time to live vint; class of the
+//! partition key; classes of the clustering columns; name and class of the static, then of the regular columns. Counts
+//! and lengths are vints
 //! ```
 //!
-//! Invariants: what was parsed is written again byte by byte.
+//! Invariants: what was parsed is written to the same bytes again.
 
 use super::push_bytes;
-use crate::input::{Fault, Input, Problem, push_vint};
+use crate::error::{Fault, Problem};
+use crate::input::{Input, push_vint};
 use model::CqlType;
 use model::schema::{Column, ColumnId, ColumnKind, Table, TableId, TableOptions};
 
-/// Most columns of one kind in a header.
+/// Most columns of each kind in a header.
 pub const COLUMNS_MAX: usize = 65535;
-/// Longest type class, in bytes.
+/// Longest name of a type class, in bytes.
 pub const CLASS_BYTES_MAX: usize = 1 << 20;
 
 pub(super) const TIMESTAMP_EPOCH: i64 = 1_442_880_000_000_000;
 pub(super) const DELETION_TIME_EPOCH: i64 = 1_442_880_000;
 
-/// How rows are encoded: what timestamps are relative to, and types.
+/// How rows are encoded: their types, and what their times are relative to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Microseconds.
+    /// What timestamps are relative to, in microseconds.
     pub min_timestamp: i64,
-    /// Seconds.
+    /// What local deletion times are relative to, in seconds.
     pub min_local_deletion_time: i64,
-    /// Seconds.
+    /// What times to live are relative to, in seconds.
     pub min_ttl: i64,
-    /// The class of the partition key, a `CompositeType` of several columns.
+    /// The class of the partition key; a `CompositeType` if it has several columns.
     pub key_class: String,
     /// The clustering columns.
     pub clustering: Vec<FieldType>,
@@ -42,27 +44,27 @@ pub struct Header {
 /// A column of a header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HeaderColumn {
-    /// The name's bytes.
+    /// The bytes of the name.
     pub name: Vec<u8>,
-    /// The type.
+    /// The type of the column.
     pub field: FieldType,
 }
 
-/// A type as a header names it.
+/// A type, by the name of its class in Cassandra.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FieldType {
-    /// The marshal class.
+    /// The full name of the class.
     pub class: String,
-    /// The type.
+    /// The type that the class stands for.
     pub cql_type: CqlType,
-    /// Whether it is reversed.
+    /// Whether the class reverses the order of values.
     pub descending: bool,
-    /// The length that values are written without.
+    /// The length that all values have, which is not written; `None` if lengths differ.
     pub fixed_len: Option<usize>,
 }
 
 impl FieldType {
-    /// The type of a class; `None` if it is not known.
+    /// Returns the type of a class; `None` if it is unknown.
     pub fn parse(class: &str) -> Option<FieldType> {
         let (cql_type, descending) = CqlType::parse_class(class).ok()?;
         let fixed_len = fixed_len(&cql_type);
@@ -70,7 +72,7 @@ impl FieldType {
     }
 }
 
-/// The length that values are written without: values of the empty type have none.
+/// Returns the length that all values of a type have. Values of the empty type have no bytes.
 pub(super) fn fixed_len(cql_type: &CqlType) -> Option<usize> {
     if *cql_type == CqlType::Empty { Some(0) } else { cql_type.fixed_len() }
 }
@@ -78,7 +80,7 @@ pub(super) fn fixed_len(cql_type: &CqlType) -> Option<usize> {
 pub(super) const COMPOSITE_TYPE: &str = "org.apache.cassandra.db.marshal.CompositeType";
 
 impl Header {
-    /// The types of the partition key's columns.
+    /// Returns the types of the partition key's columns; `None` if one is unknown.
     pub fn key_types(&self) -> Option<Vec<FieldType>> {
         let Some(parts) = self.key_class.strip_prefix(COMPOSITE_TYPE) else {
             return FieldType::parse(&self.key_class).map(|field| vec![field]);
@@ -102,8 +104,9 @@ impl Header {
         Some(found)
     }
 
-    /// A table as the file alone knows it: the names of key columns are `PartitionKey`, `clustering`, `clustering1`, as
-    /// Cassandra's tools call them. `None`: a type or name of a column is not known.
+    /// Returns the table as far as the file describes it. Key columns are named `PartitionKey`, `clustering`,
+    /// `clustering1`, as Cassandra's tools name them. `None`: the type of a key column is unknown, or a column's name
+    /// is not UTF-8.
     pub fn table(&self) -> Option<Table> {
         let column = |name: String, kind, position, field: &FieldType| {
             let (cql_type, descending) = (field.cql_type.clone(), field.descending);
@@ -120,11 +123,12 @@ impl Header {
             columns.push(column(name, ColumnKind::Clustering, i as u16, field));
         }
         for (list, kind) in [(&self.statics, ColumnKind::Static), (&self.regulars, ColumnKind::Regular)] {
-            let start = columns.len();
+            let mut named = Vec::new();
             for found in list {
-                columns.push(column(String::from_utf8(found.name.clone()).ok()?, kind, 0, &found.field));
+                named.push(column(String::from_utf8(found.name.clone()).ok()?, kind, 0, &found.field));
             }
-            columns[start..].sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
+            named.sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()));
+            columns.append(&mut named);
         }
         let mut table = Table {
             id: TableId([0; 16]),

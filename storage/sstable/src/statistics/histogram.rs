@@ -1,29 +1,34 @@
-//! Counts of values between bounds.
+//! Histograms in Statistics.db.
+//!
+//! ```text
+//! buckets u32; per bucket the bound below it i64 (for the first bucket the first bound) and count i64
+//! ```
 
-use crate::input::{Fault, Input, Problem};
+use crate::error::{Fault, Problem};
+use crate::input::Input;
 
-/// Most buckets of a histogram.
+/// Most buckets of a histogram that is read.
 pub const BUCKETS_MAX: usize = 1 << 16;
 
-/// Counts of values between bounds: `buckets[i]` counts those above `offsets[i - 1]` up to `offsets[i]`, the last one
-/// those beyond.
+/// Counts of values between bounds: `buckets[i]` counts those above `offsets[i - 1]` and up to `offsets[i]`, the last
+/// one those above all bounds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Histogram {
-    /// Bounds, ascending.
+    /// The bounds, ascending.
     pub offsets: Vec<i64>,
-    /// Counts, one more than bounds.
+    /// The counts, one more than there are bounds.
     pub buckets: Vec<i64>,
 }
 
 impl Histogram {
-    /// An empty one of so many bounds, each a fifth above the one before.
+    /// Returns an empty histogram with `count` bounds, each a fifth above the previous one.
     pub(super) fn with_bounds(count: usize) -> Histogram {
         let next = |last: &i64| Some(((*last as f64 * 1.2).round() as i64).max(last + 1));
         let offsets: Vec<i64> = std::iter::successors(Some(1), next).take(count).collect();
         Histogram { buckets: vec![0; offsets.len() + 1], offsets }
     }
 
-    /// Counts a number.
+    /// Counts a value.
     pub(super) fn add(&mut self, number: i64) {
         let at = self.offsets.partition_point(|offset| *offset < number);
         if let Some(bucket) = self.buckets.get_mut(at) {

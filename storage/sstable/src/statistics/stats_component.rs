@@ -1,81 +1,82 @@
-//! What was counted of an SSTable, in the order of the file; in `oa` and `da` with zero bytes behind it.
+//! The statistics component of Statistics.db: what was counted when the SSTable was written.
 //!
-//! Invariants: what was parsed is written again byte by byte.
+//! Invariants: what was parsed is written to the same bytes again.
 
 use super::{BUCKETS_MAX, ClusteringBounds, Histogram, push_bytes};
 use crate::descriptor::Version;
-use crate::input::{Fault, Input, Problem};
+use crate::error::{Fault, Problem};
+use crate::input::Input;
 
-/// Zero bytes that `oa` and `da` write behind their statistics per tombstone bucket: Cassandra reserves 16 bytes for a
+/// Zero bytes that `oa` and `da` append to the component for each tombstone bucket: Cassandra reserves 16 bytes for a
 /// bucket and uses 12.
 const PADDING_PER_BUCKET: usize = 4;
 
-/// A place in a commit log.
+/// A position in a commit log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LogPosition {
-    /// The segment; -1 with position 0 for none.
+    /// The id of the segment; -1 with position 0 for none.
     pub segment: i64,
-    /// Bytes.
+    /// The offset in the segment, in bytes.
     pub position: i32,
 }
 
 impl LogPosition {
-    /// No place.
+    /// No position.
     pub const NONE: LogPosition = LogPosition { segment: -1, position: 0 };
 }
 
-/// Statistics in the order of the file.
+/// The fields of the statistics component, in the order of the file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Statistics {
-    /// Bytes of partitions.
+    /// Sizes of partitions, in bytes.
     pub partition_sizes: Histogram,
-    /// Cells of partitions.
+    /// Cells per partition.
     pub cell_counts: Histogram,
-    /// Where the commit log was when the last of the data was written.
+    /// The commit log position up to which the SSTable has the data.
     pub log_upper: LogPosition,
-    /// Smallest timestamp, microseconds.
+    /// The smallest timestamp, in microseconds.
     pub min_timestamp: i64,
-    /// Largest timestamp, microseconds.
+    /// The largest timestamp, in microseconds.
     pub max_timestamp: i64,
-    /// Smallest local deletion time, seconds, as the file has it (32 bits).
+    /// The smallest local deletion time, in seconds, as the 32 bits in the file.
     pub min_local_deletion_time: u32,
-    /// Largest; of something that is not deleted `u32::MAX`, in `nb` `i32::MAX`.
+    /// The largest local deletion time. `u32::MAX`, in `nb` `i32::MAX`, stands for what is not deleted.
     pub max_local_deletion_time: u32,
-    /// Smallest time to live, seconds.
+    /// The smallest time to live, in seconds.
     pub min_ttl: i32,
-    /// Largest time to live.
+    /// The largest time to live, in seconds.
     pub max_ttl: i32,
-    /// Compressed by uncompressed bytes, or -1.
+    /// Compressed length of Data.db divided by its uncompressed length, or -1.
     pub compression_ratio: f64,
-    /// Count of tombstones by rounded local deletion time, ascending.
+    /// Local deletion times, rounded and ascending, and how many tombstones have them.
     pub tombstones: Vec<(i64, i64)>,
-    /// Level of leveled compaction.
+    /// The level in leveled compaction.
     pub level: u32,
-    /// Milliseconds, or 0.
+    /// When the SSTable was repaired, in milliseconds; 0 if it was not.
     pub repaired_at: i64,
-    /// Which clusterings there are.
+    /// Bounds of all clusterings.
     pub clustering_bounds: ClusteringBounds,
-    /// Whether there are counter shards of old versions.
+    /// Whether counters have shards of before Cassandra 2.1.
     pub legacy_counter_shards: bool,
-    /// Cells.
+    /// Columns with cells, summed over all rows.
     pub cells: u64,
-    /// Rows.
+    /// How many rows there are.
     pub rows: u64,
-    /// Where the commit log was when the first of the data was written.
+    /// The commit log position from which on the SSTable has the data.
     pub log_lower: LogPosition,
-    /// The parts of the commit log that the SSTable stands for.
+    /// The intervals of the commit log whose data is in the SSTable.
     pub log_intervals: Vec<(LogPosition, LogPosition)>,
-    /// The repair session that owns it.
+    /// The repair session that the SSTable is part of.
     pub pending_repair: Option<[u8; 16]>,
-    /// Whether it is of transient replicas.
+    /// Whether the SSTable belongs to a transient replica.
     pub transient: bool,
-    /// The node that wrote it.
+    /// The id of the node that wrote the SSTable.
     pub host_id: Option<[u8; 16]>,
-    /// Whether a partition deletion is in it (`oa`, `da`).
+    /// Whether any partition has a deletion (`oa`, `da`).
     pub partition_deletions: bool,
-    /// First and last partition key (`oa`, `da`).
+    /// The first and the last partition key (`oa`, `da`).
     pub key_bounds: (Vec<u8>, Vec<u8>),
-    /// Part of the ring that it covers, or NaN (`oa`, `da`).
+    /// The part of the token space that the SSTable covers, 0 to 1, or NaN (`oa`, `da`).
     pub token_space_coverage: f64,
 }
 

@@ -1,37 +1,38 @@
-//! Index.db and Summary.db, while partitions come.
+//! Writes Index.db and Summary.db, the indexes of the `big` format ([`crate::index`] describes and reads them).
 //!
-//! 1. Whenever a block's worth of bytes of a partition is written, its first and last clustering are an entry of the
+//! 1. When a block's length of a partition has been written, its first and last clustering become an entry of the
 //!    partition's row index.
-//! 2. At the partition's end Index.db gets its key, place and, if it has more than one block, row index.
-//! 3. Summary.db gets every so many entries of Index.db.
+//! 2. At the partition's end Index.db gets its key, its offset and, if it has more than one block, its row index.
+//! 3. Summary.db gets one of every `min_interval` entries of Index.db.
 //!
-//! Invariants: the bytes are Cassandra's.
+//! Invariants: the bytes are those that Cassandra writes.
 
-use super::Out;
-use super::partition::{Item, Partition};
+use super::partition::{OpenPartition, WrittenItem};
+use crate::bound_kind::BoundKind;
 use crate::descriptor::Version;
 use crate::index::{KIND_CLUSTERING, WIDTH_BASE};
 use crate::input::{push_signed_vint, push_vint, vint_len};
-use crate::row_codec::{BoundKind, push_deletion};
+use crate::output::Output;
+use crate::row_codec::push_deletion;
 use crate::statistics::{Header, push_values};
 use model::mutation::Clustering;
 use model::row::Deletion;
 
-/// Most bytes of the entries of a Summary.db: places in it have 31 bits. What is behind is found from the last entry
-/// on.
+/// Most bytes of the entries of a Summary.db, in which offsets have 31 bits. Keys after the last entry are searched for
+/// from there.
 pub const SUMMARY_BYTES_MAX: usize = i32::MAX as usize;
-/// The share of 128 of the entries that a new summary has.
+/// How many of 128 entries a new summary has: all.
 const FULL_LEVEL: u32 = 128;
 
 /// The clustering of a row, or the bound of a marker.
 #[derive(Default, Debug)]
-struct Name {
+struct Position {
     kind: Option<BoundKind>,
     clustering: Vec<u8>,
 }
 
-impl Name {
-    fn set(&mut self, item: &Item<'_>) {
+impl Position {
+    fn set(&mut self, item: &WrittenItem<'_>) {
         self.kind = item.kind;
         self.clustering.clear();
         self.clustering.extend_from_slice(item.clustering.0);
@@ -42,7 +43,7 @@ impl Name {
         match self.kind {
             None => {
                 out.push(KIND_CLUSTERING);
-                // What a row's clustering lacks is null.
+                // Values that are missing at the end of a row's clustering are null.
                 let components = values.components().map(Some).chain(std::iter::repeat(None));
                 push_values(out, lens.iter().copied(), components.take(lens.len()));
             }
@@ -58,51 +59,51 @@ impl Name {
 /// The row index of the partition that is being written.
 #[derive(Default, Debug)]
 struct Rows {
-    /// Its entries, and where each begins in them.
     entries: Vec<u8>,
-    places: Vec<u32>,
-    /// Where the block that is being filled begins.
+    /// The offset of each entry in `entries`.
+    offsets: Vec<u32>,
+    /// The offset of the block that is being filled, from the partition's start.
     open: Option<u64>,
-    first: Name,
-    last: Name,
-    /// The range tombstone that is open behind the last row or marker.
+    first: Position,
+    last: Position,
+    /// The range tombstone that is open after the last row or marker.
     deletion: Option<Deletion>,
-    /// The bytes before the first row or marker.
+    /// The length of what precedes the first row or marker, in bytes.
     head: Option<u64>,
 }
 
-/// See the module.
+/// Writes Index.db, and collects Summary.db.
 #[derive(Debug)]
-pub(super) struct BigIndex {
+pub(super) struct BigIndexWriter {
     version: Version,
     block_bytes: u64,
     /// The fixed lengths of clustering values.
     lens: Vec<Option<usize>>,
     rows: Rows,
-    pub(super) out: Out,
+    pub(super) out: Output,
     summary: SummaryWriter,
 }
 
-impl BigIndex {
-    pub(super) fn new(version: Version, header: &Header, block_bytes: usize, min_interval: u32) -> BigIndex {
-        BigIndex {
+impl BigIndexWriter {
+    pub(super) fn new(version: Version, header: &Header, block_bytes: usize, min_interval: u32) -> BigIndexWriter {
+        BigIndexWriter {
             version,
             block_bytes: block_bytes as u64,
             lens: header.clustering.iter().map(|field| field.fixed_len).collect(),
             rows: Rows::default(),
-            out: Out::new(),
+            out: Output::new(),
             summary: SummaryWriter {
                 min_interval,
                 keys: 0,
-                places: Vec::new(),
+                offsets: Vec::new(),
                 entries: Vec::new(),
                 bytes_max: SUMMARY_BYTES_MAX,
             },
         }
     }
 
-    /// A row or marker was written.
-    pub(super) fn item(&mut self, item: &Item<'_>) {
+    /// Takes a row or marker that was written.
+    pub(super) fn item(&mut self, item: &WrittenItem<'_>) {
         let rows = &mut self.rows;
         rows.head.get_or_insert(item.start);
         if rows.open.is_none() {
@@ -119,7 +120,7 @@ impl BigIndex {
     fn add_block(&mut self, end: u64) {
         let rows = &mut self.rows;
         let Some(start) = rows.open.take() else { return };
-        rows.places.push(rows.entries.len() as u32);
+        rows.offsets.push(rows.entries.len() as u32);
         let out = &mut rows.entries;
         rows.first.push(&self.lens, out);
         rows.last.push(&self.lens, out);
@@ -131,9 +132,9 @@ impl BigIndex {
         }
     }
 
-    /// A partition was written whose last row or marker ends at `end`, from its start.
-    pub(super) fn partition(&mut self, partition: &Partition, end: u64) {
-        // The end of the partition is in the last block, if it was not full before.
+    /// Takes a partition that was written, whose last row or marker ends at `end`, from the partition's start.
+    pub(super) fn partition(&mut self, partition: &OpenPartition, end: u64) {
+        // The last block holds the end of the partition too, unless it was full before.
         self.add_block(end + 1);
         let index_start = self.out.len();
         let key = &partition.key;
@@ -142,29 +143,29 @@ impl BigIndex {
         out.extend_from_slice(key);
         push_vint(out, partition.start);
         let rows = &mut self.rows;
-        if rows.places.len() > 1 {
+        if rows.offsets.len() > 1 {
             let mut deletion = Vec::new();
             push_deletion(self.version, partition.deletion, &mut deletion);
-            let (head, count) = (rows.head.unwrap_or(0), rows.places.len() as u64);
-            let len = vint_len(head) + deletion.len() + vint_len(count) + rows.entries.len() + 4 * rows.places.len();
+            let (head, count) = (rows.head.unwrap_or(0), rows.offsets.len() as u64);
+            let len = vint_len(head) + deletion.len() + vint_len(count) + rows.entries.len() + 4 * rows.offsets.len();
             push_vint(out, len as u64);
             push_vint(out, head);
             out.extend_from_slice(&deletion);
             push_vint(out, count);
             out.extend_from_slice(&rows.entries);
-            rows.places.iter().for_each(|place| out.extend_from_slice(&place.to_be_bytes()));
+            rows.offsets.iter().for_each(|offset| out.extend_from_slice(&offset.to_be_bytes()));
         } else {
             push_vint(out, 0);
         }
         rows.entries.clear();
-        rows.places.clear();
+        rows.offsets.clear();
         rows.deletion = None;
         rows.head = None;
         self.summary.add(key, index_start);
     }
 
-    /// Index.db, and the bytes of Summary.db.
-    pub(super) fn finish(self, first: &[u8], last: &[u8]) -> (Out, Vec<u8>) {
+    /// Returns Index.db, and the bytes of Summary.db.
+    pub(super) fn finish(self, first: &[u8], last: &[u8]) -> (Output, Vec<u8>) {
         (self.out, self.summary.write(first, last))
     }
 }
@@ -172,10 +173,10 @@ impl BigIndex {
 #[derive(Debug)]
 struct SummaryWriter {
     min_interval: u32,
-    /// Partitions so far.
+    /// How many partitions there are so far.
     keys: u64,
-    /// Where each entry begins.
-    places: Vec<u32>,
+    /// The offset of each entry in `entries`.
+    offsets: Vec<u32>,
     entries: Vec<u8>,
     bytes_max: usize,
 }
@@ -185,22 +186,22 @@ impl SummaryWriter {
         let wanted = self.keys.is_multiple_of(self.min_interval.into());
         self.keys += 1;
         if wanted && self.entries.len() + key.len() + 8 <= self.bytes_max {
-            self.places.push(self.entries.len() as u32);
+            self.offsets.push(self.entries.len() as u32);
             self.entries.extend_from_slice(key);
             self.entries.extend_from_slice(&position.to_le_bytes());
         }
     }
 
     fn write(self, first: &[u8], last: &[u8]) -> Vec<u8> {
-        let places_len = 4 * self.places.len();
-        let mut out = Vec::with_capacity(32 + places_len + self.entries.len() + first.len() + last.len());
+        let offsets_len = 4 * self.offsets.len();
+        let mut out = Vec::with_capacity(32 + offsets_len + self.entries.len() + first.len() + last.len());
         out.extend_from_slice(&self.min_interval.to_be_bytes());
-        out.extend_from_slice(&(self.places.len() as u32).to_be_bytes());
-        out.extend_from_slice(&((places_len + self.entries.len()) as u64).to_be_bytes());
+        out.extend_from_slice(&(self.offsets.len() as u32).to_be_bytes());
+        out.extend_from_slice(&((offsets_len + self.entries.len()) as u64).to_be_bytes());
         out.extend_from_slice(&FULL_LEVEL.to_be_bytes());
         out.extend_from_slice(&(self.keys.div_ceil(self.min_interval.into()) as u32).to_be_bytes());
-        for place in &self.places {
-            out.extend_from_slice(&(place + places_len as u32).to_le_bytes());
+        for offset in &self.offsets {
+            out.extend_from_slice(&(offset + offsets_len as u32).to_le_bytes());
         }
         out.extend_from_slice(&self.entries);
         for key in [first, last] {
@@ -220,7 +221,7 @@ mod tests {
     fn a_summary_is_bounded() {
         let entries = |bytes_max: usize| {
             let new = (Vec::new(), Vec::new());
-            let mut writer = SummaryWriter { min_interval: 1, keys: 0, places: new.0, entries: new.1, bytes_max };
+            let mut writer = SummaryWriter { min_interval: 1, keys: 0, offsets: new.0, entries: new.1, bytes_max };
             // In the order of their tokens.
             let mut keys: Vec<_> = (0..10u64).map(|i| model::DecoratedKey::new(&i.to_be_bytes())).collect();
             keys.sort();

@@ -1,40 +1,40 @@
-//! Partitions.db and Rows.db, while partitions come.
+//! Writes Partitions.db and Rows.db, the indexes of the `bti` format ([`crate::trie`] describes and reads them).
 //!
-//! 1. Whenever a granularity's worth of bytes of a partition is written, they are a block of its row index.
-//! 2. At the partition's end its row index goes to Rows.db if it has more than one block.
-//! 3. Partitions.db gets the shortest prefix of each key that tells it from its neighbours, once the one behind is
-//!    known.
+//! 1. When a block's length of a partition has been written, it becomes a block of the partition's row index.
+//! 2. At the partition's end its row index is written to Rows.db if it has more than one block.
+//! 3. Partitions.db gets the shortest prefix of each key that tells it from its neighbours, once the next key is known.
 //!
-//! Invariants: the bytes are Cassandra's.
+//! Invariants: the bytes are those that Cassandra writes.
 
-use super::Out;
-use super::partition::{Item, Partition};
+use super::partition::{OpenPartition, WrittenItem};
 use crate::descriptor::Version;
 use crate::filter::KeyHash;
 use crate::input::{push_signed_vint, push_vint};
+use crate::output::Output;
 use crate::row_codec::push_deletion;
-use crate::trie::writer::{Payload, TrieWriter, signed_len};
+use crate::trie::writer::{Payload, TrieWriter, last_bytes, signed_len};
 use crate::trie::{HAS_HASH, HAS_OPEN_DELETION, push_key_bytes};
 use model::row::Deletion;
 
 /// The row index of the partition that is being written.
 #[derive(Default, Debug)]
 struct Rows {
-    /// Blocks: separator and payload. A trie of one is not written.
+    /// Separator and payload of each block.
     blocks: Vec<(Vec<u8>, Payload)>,
-    /// The last comparable form of the last block.
+    /// The comparable form of the last row or marker of the last block.
     max: Vec<u8>,
-    /// The block that is being filled: its start and what is open there.
+    /// The block that is being filled: its offset and the range tombstone that is open there.
     open: Option<(u64, Deletion)>,
-    /// The comparable form of its first row or marker, and of its last one.
+    /// The comparable form of its first row or marker.
     first: Vec<u8>,
+    /// The comparable form of its last row or marker.
     last: Vec<u8>,
 }
 
 impl Rows {
     fn add_block(&mut self) {
         let Some((start, open)) = self.open.take() else { return };
-        // The smallest of the shortest keys above the block before.
+        // The smallest among the shortest keys that are above the previous block.
         let shared = self.first.iter().zip(&self.max).take_while(|(a, b)| a == b).count();
         let mut separator = Vec::new();
         if !self.blocks.is_empty() {
@@ -45,14 +45,14 @@ impl Rows {
         self.max.clone_from(&self.last);
     }
 
-    /// A key above the last block, as long as the last separator needs it to be.
+    /// Returns a key above the last block, as short as the last separator allows.
     fn end(&self) -> Vec<u8> {
         let separator = self.blocks.last().map_or(&[][..], |(separator, _)| separator);
         let mut at = self.max.iter().zip(separator).take_while(|(a, b)| a == b).count();
         while self.max.get(at) == Some(&0xff) {
             at += 1;
         }
-        let mut key = self.max[..(at + 1).min(self.max.len())].to_vec();
+        let mut key: Vec<u8> = self.max.iter().take(at + 1).copied().collect();
         if let Some(last) = key.get_mut(at) {
             *last += 1;
         }
@@ -68,53 +68,54 @@ impl Rows {
 
 fn payload(offset: u64, open: Deletion) -> Payload {
     let len = signed_len(offset as i64);
-    let place = &offset.to_be_bytes()[8 - len..];
+    let bytes = offset.to_be_bytes();
+    let offset = last_bytes(&bytes, len);
     if open.is_live() {
-        return Payload::new(len as u8, &[place]);
+        return Payload::new(len as u8, &[offset]);
     }
     let mut deletion = Vec::new();
     push_deletion(Version::Da, open, &mut deletion);
-    Payload::new(len as u8 | HAS_OPEN_DELETION, &[place, &deletion])
+    Payload::new(len as u8 | HAS_OPEN_DELETION, &[offset, &deletion])
 }
 
-/// The last partition that came.
+/// The last partition, whose prefix depends on the next one.
 #[derive(Debug)]
 struct Pending {
     /// The byte-comparable form of its key.
     form: Vec<u8>,
     payload: Payload,
-    /// Bytes that tell it from the one before.
+    /// How many bytes tell it from the previous one.
     differs: usize,
 }
 
-/// See the module.
+/// Writes Partitions.db and Rows.db.
 #[derive(Debug)]
-pub(super) struct BtiIndex {
-    granularity: u64,
+pub(super) struct BtiIndexWriter {
+    block_bytes: u64,
     rows: Rows,
-    pub(super) rows_out: Out,
-    pub(super) partitions_out: Out,
+    pub(super) rows_out: Output,
+    pub(super) partitions_out: Output,
     trie: TrieWriter,
     pending: Option<Pending>,
-    /// Room for the form of the next key.
+    /// A buffer for the form of the next key.
     form: Vec<u8>,
 }
 
-impl BtiIndex {
-    pub(super) fn new(granularity: usize) -> BtiIndex {
-        BtiIndex {
-            granularity: granularity as u64,
+impl BtiIndexWriter {
+    pub(super) fn new(block_bytes: usize) -> BtiIndexWriter {
+        BtiIndexWriter {
+            block_bytes: block_bytes as u64,
             rows: Rows::default(),
-            rows_out: Out::new(),
-            partitions_out: Out::new(),
+            rows_out: Output::new(),
+            partitions_out: Output::new(),
             trie: TrieWriter::default(),
             pending: None,
             form: Vec::new(),
         }
     }
 
-    /// A row or marker was written.
-    pub(super) fn item(&mut self, item: &Item<'_>) {
+    /// Takes a row or marker that was written.
+    pub(super) fn item(&mut self, item: &WrittenItem<'_>) {
         let rows = &mut self.rows;
         if rows.open.is_none() {
             rows.open = Some((item.start, item.open_before));
@@ -123,13 +124,13 @@ impl BtiIndex {
         }
         rows.last.clear();
         rows.last.extend_from_slice(item.comparable);
-        if rows.open.is_some_and(|(start, _)| item.end - start >= self.granularity) {
+        if rows.open.is_some_and(|(start, _)| item.end - start >= self.block_bytes) {
             rows.add_block();
         }
     }
 
-    /// A partition was written whose last row or marker ends at `end`, from its start.
-    pub(super) fn partition(&mut self, partition: &Partition, end: u64, hash: KeyHash) {
+    /// Takes a partition that was written, whose last row or marker ends at `end`, from the partition's start.
+    pub(super) fn partition(&mut self, partition: &OpenPartition, end: u64, hash: KeyHash) {
         if !self.rows.blocks.is_empty() {
             self.rows.add_block();
         }
@@ -137,22 +138,23 @@ impl BtiIndex {
             if self.rows.blocks.len() > 1 { self.write_rows(partition, end) } else { !(partition.start as i64) };
         self.rows.clear();
         let len = signed_len(position);
-        let payload = Payload::new(HAS_HASH + len as u8 - 1, &[&[hash.low_byte()], &position.to_be_bytes()[8 - len..]]);
+        let position = position.to_be_bytes();
+        let payload = Payload::new(HAS_HASH + len as u8 - 1, &[&[hash.low_byte()], last_bytes(&position, len)]);
         let mut form = std::mem::take(&mut self.form);
         form.clear();
         push_key_bytes(partition.token, &partition.key, &mut form);
         let mut differs = 0;
         if let Some(before) = self.pending.take() {
             differs = form.iter().zip(&before.form).take_while(|(a, b)| a == b).count() + 1;
-            let len = differs.max(before.differs).min(before.form.len());
-            self.trie.add(&before.form[..len], before.payload, &mut self.partitions_out);
+            let prefix = before.form.get(..differs.max(before.differs)).unwrap_or(&before.form);
+            self.trie.add(prefix, before.payload, &mut self.partitions_out);
             self.form = before.form;
         }
         self.pending = Some(Pending { form, payload, differs });
     }
 
-    /// Writes the row index; the place of the partition's entry.
-    fn write_rows(&mut self, partition: &Partition, end: u64) -> i64 {
+    /// Writes the row index to Rows.db. Returns the offset of the partition's entry.
+    fn write_rows(&mut self, partition: &OpenPartition, end: u64) -> i64 {
         let out = &mut self.rows_out;
         let end_key = self.rows.end();
         let count = self.rows.blocks.len();
@@ -173,11 +175,12 @@ impl BtiIndex {
         position
     }
 
-    /// Ends Partitions.db: the last key's path, the first and the last key, the footer.
-    pub(super) fn finish(mut self, first: &[u8], last: &[u8]) -> (Out, Out) {
+    /// Ends Partitions.db with the last key's path, the first and the last key, and the footer. Returns Partitions.db
+    /// and Rows.db.
+    pub(super) fn finish(mut self, first: &[u8], last: &[u8]) -> (Output, Output) {
         let out = &mut self.partitions_out;
         if let Some(Pending { form, payload, differs }) = self.pending.take() {
-            self.trie.add(&form[..differs.min(form.len())], payload, out);
+            self.trie.add(form.get(..differs).unwrap_or(&form), payload, out);
         }
         let count = self.trie.count;
         let root = self.trie.finish(out);

@@ -1,89 +1,98 @@
-//! Data.db as it is written: bytes are cut into chunks, which are compressed or summed and then can be taken.
+//! Writes Data.db: cuts its bytes into chunks, which are compressed or summed, and can be drained then.
 //!
-//! Invariants: a chunk is cut when something comes after it, so that there is no empty one; what was cut does not change.
+//! Invariants: a chunk is cut off when bytes follow it, so that there is no empty one; bytes that were cut off do not
+//! change.
 
-use super::Out;
-use crate::Component;
-use crate::compression::{Checksums, ChunkEncoder, CompressionParams};
-use crate::input::Problem;
+use crate::compression::{ChunkChecksums, ChunkEncoder, CompressionParams};
+use crate::descriptor::Component;
+use crate::error::Problem;
+use crate::output::Output;
 use crate::reader::PLAIN_BLOCK_BYTES;
 use crate::sidecar::PageChecksums;
 
+/// What is done with each chunk.
 #[derive(Debug)]
-enum Cut {
-    Compressed(Box<Compressed>),
+enum Chunks {
+    Compressed(Box<CompressedChunks>),
     Plain { crcs: Vec<u32> },
 }
 
 #[derive(Debug)]
-struct Compressed {
+struct CompressedChunks {
     params: CompressionParams,
     encoder: ChunkEncoder,
     offsets: Vec<u64>,
-    /// Bytes of chunks without their checksums.
+    /// The length of all chunks without their checksums, in bytes.
     len: u64,
 }
 
-/// See the module.
+/// Writes Data.db.
 #[derive(Debug)]
-pub(super) struct Data {
-    /// What is not cut yet.
+pub(super) struct DataWriter {
+    /// Bytes that have not been cut into chunks.
     plain: Vec<u8>,
-    /// Where that begins in the uncompressed data.
+    /// The offset of those in the uncompressed data.
     start: u64,
     chunk_len: usize,
-    cut: Cut,
-    out: Out,
+    chunks: Chunks,
+    out: Output,
     digest: crc32fast::Hasher,
 }
 
-/// A Data.db that is whole.
+/// A whole Data.db.
 pub(super) struct WrittenData {
-    /// What was not taken yet.
+    /// The bytes that have not been drained.
     pub(super) rest: Vec<u8>,
     pub(super) pages: PageChecksums,
-    /// CompressionInfo.db or CRC.db.
+    /// The component with offsets or checksums of chunks: CompressionInfo.db or CRC.db.
     pub(super) chunks: (Component, Vec<u8>),
-    /// Digest.crc32.
+    /// The bytes of Digest.crc32.
     pub(super) digest: Vec<u8>,
-    /// Compressed by uncompressed bytes.
+    /// Compressed length divided by uncompressed length; `None` if Data.db is not compressed.
     pub(super) ratio: Option<f64>,
 }
 
-impl Data {
-    pub(super) fn new(compression: Option<&CompressionParams>) -> Data {
-        let (chunk_len, cut) = match compression {
-            None => (PLAIN_BLOCK_BYTES, Cut::Plain { crcs: Vec::new() }),
+impl DataWriter {
+    pub(super) fn new(compression: Option<&CompressionParams>) -> DataWriter {
+        let (chunk_len, chunks) = match compression {
+            None => (PLAIN_BLOCK_BYTES, Chunks::Plain { crcs: Vec::new() }),
             Some(params) => {
                 let encoder = ChunkEncoder::new(params);
-                let compressed = Compressed { params: params.clone(), encoder, offsets: Vec::new(), len: 0 };
-                (params.chunk_len, Cut::Compressed(Box::new(compressed)))
+                let compressed = CompressedChunks { params: params.clone(), encoder, offsets: Vec::new(), len: 0 };
+                (params.chunk_len, Chunks::Compressed(Box::new(compressed)))
             }
         };
-        Data { plain: Vec::new(), start: 0, chunk_len, cut, out: Out::new(), digest: crc32fast::Hasher::new() }
+        DataWriter {
+            plain: Vec::new(),
+            start: 0,
+            chunk_len,
+            chunks,
+            out: Output::new(),
+            digest: crc32fast::Hasher::new(),
+        }
     }
 
-    /// Uncompressed bytes so far: the place of the next one.
+    /// Returns the uncompressed length so far, in bytes: the offset of the next byte.
     pub(super) fn len(&self) -> u64 {
         self.start + self.plain.len() as u64
     }
 
-    /// Bytes of the file so far, without those that are not cut yet.
+    /// Returns the length of the file so far, in bytes, without what has not been cut into chunks.
     pub(super) fn file_len(&self) -> u64 {
         self.out.len()
     }
 
-    /// Bytes that can be taken.
+    /// Returns how many bytes can be drained.
     pub(super) fn pending_bytes(&self) -> usize {
         self.out.pending_bytes()
     }
 
-    /// Where to append.
+    /// Returns the bytes that have not been cut into chunks, to append to.
     pub(super) fn tail(&mut self) -> &mut Vec<u8> {
         &mut self.plain
     }
 
-    /// Cuts the chunks that are full.
+    /// Cuts off all full chunks that bytes follow.
     pub(super) fn cut(&mut self) -> Result<(), Problem> {
         if self.plain.len() <= self.chunk_len {
             return Ok(());
@@ -95,12 +104,12 @@ impl Data {
     fn cut_until(&mut self, end: usize) -> Result<(), Problem> {
         for chunk in self.plain.get(..end).unwrap_or_default().chunks(self.chunk_len) {
             let start = self.out.pending_bytes();
-            match &mut self.cut {
-                Cut::Plain { crcs } => {
+            match &mut self.chunks {
+                Chunks::Plain { crcs } => {
                     self.out.extend(chunk);
                     crcs.push(crc32fast::hash(chunk));
                 }
-                Cut::Compressed(compressed) => compressed.push(chunk, &mut self.out)?,
+                Chunks::Compressed(compressed) => compressed.push(chunk, &mut self.out)?,
             }
             self.digest.update(self.out.tail().get(start..).unwrap_or_default());
         }
@@ -117,13 +126,13 @@ impl Data {
         let data_len = self.len();
         self.cut_until(self.plain.len())?;
         let digest = self.digest.finalize().to_string().into_bytes();
-        let (chunks, ratio) = match self.cut {
-            Cut::Plain { crcs } => {
-                let bytes = Checksums { chunk_len: self.chunk_len, crcs: crcs.into() }.write();
+        let (chunks, ratio) = match self.chunks {
+            Chunks::Plain { crcs } => {
+                let bytes = ChunkChecksums { chunk_len: self.chunk_len, crcs: crcs.into() }.write();
                 ((Component::Crc, bytes), None)
             }
-            Cut::Compressed(compressed) => {
-                let Compressed { params, offsets, len, .. } = *compressed;
+            Chunks::Compressed(compressed) => {
+                let CompressedChunks { params, offsets, len, .. } = *compressed;
                 let bytes = params.info(data_len, offsets).write();
                 ((Component::CompressionInfo, bytes), Some(len as f64 / data_len as f64))
             }
@@ -133,15 +142,15 @@ impl Data {
     }
 }
 
-impl Compressed {
-    fn push(&mut self, chunk: &[u8], out: &mut Out) -> Result<(), Problem> {
+impl CompressedChunks {
+    fn push(&mut self, chunk: &[u8], out: &mut Output) -> Result<(), Problem> {
         self.offsets.push(out.len());
         let tail = out.tail();
         let start = tail.len();
         self.encoder.compress(chunk, tail)?;
         let len_max = self.params.compressed_len_max as usize;
         if tail.len() - start >= len_max {
-            // As it is, but not shorter than a chunk that is not compressed can be.
+            // Stored uncompressed, and padded: readers tell uncompressed chunks by their length.
             tail.truncate(start);
             tail.extend_from_slice(chunk);
             if chunk.len() < len_max {

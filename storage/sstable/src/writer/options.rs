@@ -1,54 +1,54 @@
 //! How an SSTable is written.
 
 use crate::compression::CompressionParams;
-use crate::input::Problem;
+use crate::error::Problem;
 use crate::statistics::{EncodingStats, Header, LogPosition};
 use model::ShardMap;
 use model::schema::Table;
 
-/// Bytes of a block of the row index of bti, unless `column_index_size` says otherwise.
+/// The default length of a block of the row index of `bti`, in bytes. `column_index_size` sets another one.
 pub const ROW_INDEX_GRANULARITY: usize = 16 << 10;
-/// The same of big.
+/// The default length of a block of the row index of `big`, in bytes. `column_index_size` sets another one.
 pub const COLUMN_INDEX_BYTES: usize = 64 << 10;
 
-/// See the module.
+/// How one SSTable is written, and where its rows come from.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// How rows are encoded. Columns that it does not have are left out.
+    /// How rows are encoded. Cells of columns that the header does not have are left out.
     pub header: Header,
-    /// `None`: not compressed.
+    /// How Data.db is compressed; `None` if it is not.
     pub compression: Option<CompressionParams>,
-    /// The chance of false positives of the filter; 1 for no filter.
+    /// The bloom filter's chance of false positives; 1 for no filter.
     pub filter_chance: f64,
-    /// How many partitions the filter is for.
+    /// How many partitions the bloom filter is made for.
     pub expected_partitions: u64,
-    /// Bytes of a block of the row index; `None` for the format's own.
+    /// Length of a block of the row index, in bytes; `None` for the format's default.
     pub row_index_bytes: Option<usize>,
-    /// Entries of Index.db between two of Summary.db.
+    /// How many entries of Index.db lie from one entry of Summary.db to the next.
     pub min_index_interval: u32,
-    /// The owner's shard, by a map; `None` for an SSTable without Helenus.db.
+    /// The shard that owns the SSTable, by a map from tokens to shards; `None` for an SSTable without Helenus.db.
     pub owner: Option<(u16, ShardMap)>,
-    /// The parts of the commit log that it stands for, ascending.
+    /// The intervals of the commit log whose data is in the SSTable, ascending.
     pub log_intervals: Vec<(LogPosition, LogPosition)>,
-    /// The level of leveled compaction.
+    /// The level in leveled compaction.
     pub level: u32,
-    /// Milliseconds, or 0.
+    /// When the data was repaired, in milliseconds; 0 if it was not.
     pub repaired_at: i64,
-    /// The repair session that owns it.
+    /// The repair session that the SSTable is part of.
     pub pending_repair: Option<[u8; 16]>,
-    /// Whether it is of transient replicas.
+    /// Whether the SSTable belongs to a transient replica.
     pub transient: bool,
-    /// The node that writes it.
+    /// The id of the node that writes the SSTable.
     pub host_id: Option<[u8; 16]>,
-    /// The part of the ring that it covers, or NaN.
+    /// The part of the token space that the SSTable covers, 0 to 1, or NaN.
     pub token_space_coverage: f64,
 }
 
 impl Options {
-    /// As the table's options say, of rows of these figures.
+    /// Returns the options that a table asks for. `stats` are the smallest times of the rows to be written.
     ///
     /// # Errors
-    /// A compressor that is not known.
+    /// The table's compressor is unknown.
     pub fn of(table: &Table, stats: EncodingStats) -> Result<Options, Problem> {
         Ok(Options {
             header: Header::of(table, stats),

@@ -23,8 +23,8 @@ fn compression(schema: &str) -> Option<BTreeMap<String, String>> {
 }
 
 /// With `HELENUS_SSTABLE_CHECK` naming a script, it is run on a directory of what is written here of each version
-/// (`schema.cql` and `golden/<table>-<id>/` with components and `rows.json`), with each table's own compressor: to have real Cassandra verify, import and
-/// read it. `HELENUS_SSTABLE_VERSION` selects one version.
+/// (`schema.cql` and `golden/<table>-<id>/` with components and `rows.json`), with each table's own compressor: to have
+/// real Cassandra verify, import and read it. `HELENUS_SSTABLE_VERSION` selects one version.
 #[test]
 fn cassandra_accepts_what_is_written() {
     let Ok(script) = std::env::var("HELENUS_SSTABLE_CHECK") else { return };

@@ -19,8 +19,8 @@ fn row_index_bytes(table: &str) -> Option<usize> {
     (small || ["composite_key", "wide_text", "wide_blocks"].contains(&table)).then_some(1 << 10)
 }
 
-/// The SSTable, written again, and what its Statistics.db says: as the file is, or, of a `table`, as its options say and with
-/// all its columns.
+/// The SSTable, written again, and what its Statistics.db says: as the file is, or, of a `table`, as its options say
+/// and with all its columns.
 pub(crate) fn written(
     name: &str,
     sstable: &Sstable<'_>,

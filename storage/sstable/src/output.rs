@@ -1,35 +1,37 @@
-//! The bytes of a component that is being written: its end in memory, what was taken before only as a length and checksums.
+//! The bytes of a component that is being written: the end that has not been drained, and length and checksums of the
+//! rest.
 //!
-//! Invariants: places are those in the file, whatever was taken; every byte is summed once, when it is taken.
+//! Invariants: offsets are those in the file, however much has been drained; every byte is summed once, when it is
+//! drained.
 
+use crate::descriptor::Component;
 use crate::sidecar::{PAGE_BYTES, PageChecksums};
-use crate::{Component, trie};
 
-/// See the module.
+/// A component that is being written.
 #[derive(Debug)]
-pub(crate) struct Out {
+pub(crate) struct Output {
     bytes: Vec<u8>,
-    /// Bytes that were taken.
-    taken: u64,
+    /// How many bytes have been drained.
+    drained: u64,
     sums: PageSums,
 }
 
-impl Out {
-    pub(crate) fn new() -> Out {
-        Out { bytes: Vec::new(), taken: 0, sums: PageSums::default() }
+impl Output {
+    pub(crate) fn new() -> Output {
+        Output { bytes: Vec::new(), drained: 0, sums: PageSums::default() }
     }
 
-    /// Bytes so far: where the next one goes.
+    /// Returns the length of the component so far: the offset of the next byte.
     pub(crate) fn len(&self) -> u64 {
-        self.taken + self.bytes.len() as u64
+        self.drained + self.bytes.len() as u64
     }
 
-    /// Bytes that can be taken.
+    /// Returns how many bytes can be drained.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Where to append.
+    /// Returns the bytes that have not been drained, to append to.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -38,35 +40,24 @@ impl Out {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// What is left of the page of a trie at the end.
-    pub(crate) fn page_left(&self) -> usize {
-        trie::PAGE_BYTES - (self.len() % trie::PAGE_BYTES as u64) as usize
-    }
-
-    /// Fills the page of a trie at the end, if it is begun.
-    pub(crate) fn pad(&mut self) {
-        let left = self.page_left() % trie::PAGE_BYTES;
-        self.bytes.resize(self.bytes.len() + left, 0);
-    }
-
-    /// Gives what is there and forgets it.
+    /// Passes all bytes that have not been drained to `give`, unless there are none, and forgets them.
     pub(crate) fn drain(&mut self, give: impl FnOnce(&[u8])) {
         if !self.bytes.is_empty() {
             self.sums.add(&self.bytes);
             give(&self.bytes);
-            self.taken += self.bytes.len() as u64;
+            self.drained += self.bytes.len() as u64;
             self.bytes.clear();
         }
     }
 
-    /// The rest, and the checksums of everything.
+    /// Returns the bytes that have not been drained, and the checksums of the whole component.
     pub(crate) fn finish(mut self, component: Component) -> (Vec<u8>, PageChecksums) {
         self.sums.add(&self.bytes);
         (self.bytes, self.sums.finish(component))
     }
 }
 
-/// CRC-32 of each page of bytes that come in pieces.
+/// Calculates the CRC-32 of each page of bytes that come in pieces.
 #[derive(Default, Debug)]
 struct PageSums {
     len: u64,
@@ -104,31 +95,18 @@ mod tests {
     fn pieces_are_summed_as_the_whole() {
         let bytes: Vec<u8> = (0..20_000u32).map(|i| (i % 251) as u8).collect();
         for step in [1, 100, 4095, 4096, 4097, 20_000] {
-            let mut out = Out::new();
-            let mut taken = Vec::new();
+            let mut out = Output::new();
+            let mut drained = Vec::new();
             for piece in bytes.chunks(step) {
                 out.extend(piece);
                 assert_eq!(out.pending_bytes(), piece.len());
-                out.drain(|bytes| taken.extend_from_slice(bytes));
-                assert_eq!(out.len(), taken.len() as u64);
+                out.drain(|bytes| drained.extend_from_slice(bytes));
+                assert_eq!(out.len(), drained.len() as u64);
             }
             let (rest, pages) = out.finish(Component::Rows);
             assert!(rest.is_empty());
             assert_eq!(pages, PageChecksums::of(Component::Rows, &bytes));
-            assert_eq!(taken, bytes);
+            assert_eq!(drained, bytes);
         }
-    }
-
-    #[test]
-    fn pages_of_tries_are_filled() {
-        let mut out = Out::new();
-        out.pad();
-        assert_eq!(out.len(), 0);
-        out.extend(&[1]);
-        out.drain(|_| {});
-        assert_eq!(out.page_left(), trie::PAGE_BYTES - 1);
-        out.pad();
-        assert_eq!(out.len(), trie::PAGE_BYTES as u64);
-        assert_eq!(out.page_left(), trie::PAGE_BYTES);
     }
 }
