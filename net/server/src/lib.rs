@@ -98,8 +98,8 @@ impl Node {
     pub async fn run(self, me: ShardId) -> Exit {
         let control = Rc::new(ControlPort::new(self.control.attach()));
         let directory = if me == ShardId(0) {
-            for option in &self.config.unused {
-                tracing::warn!(%option, "has no effect here");
+            for config::Unused { option, reason } in &self.config.unused {
+                tracing::warn!(%option, reason, "has no effect here");
             }
             match DataDir::claim(&self.config.directory).await {
                 Ok(directory) => Some(directory),

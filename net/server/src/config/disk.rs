@@ -55,7 +55,7 @@ impl CommitFailurePolicy {
 }
 
 impl Given {
-    pub(super) fn disk_failure_policy(&mut self) -> Result<DiskFailurePolicy, ConfigError> {
+    pub(super) fn disk_failure_policy(&self) -> Result<DiskFailurePolicy, ConfigError> {
         use DiskFailurePolicy::*;
         let Some(name) = self.text("disk_failure_policy")? else { return Ok(DiskFailurePolicy::default()) };
         if name == "best_effort" {
@@ -68,7 +68,7 @@ impl Given {
         )
     }
 
-    pub(super) fn commit_failure_policy(&mut self) -> Result<CommitFailurePolicy, ConfigError> {
+    pub(super) fn commit_failure_policy(&self) -> Result<CommitFailurePolicy, ConfigError> {
         use CommitFailurePolicy::*;
         let Some(name) = self.text("commit_failure_policy")? else { return Ok(CommitFailurePolicy::default()) };
         let known = [Die, Stop, StopCommit, Ignore].into_iter().find(|policy| policy.name() == name);

@@ -25,7 +25,7 @@ struct Entry {
 }
 
 impl Given {
-    pub(super) fn memtables(&mut self) -> Result<Memtables, ConfigError> {
+    pub(super) fn memtables(&self) -> Result<Memtables, ConfigError> {
         let Some(value) = self.take("memtable") else { return Ok(Memtables::default()) };
         let Value::Mapping(options) = value else { return error("memtable: options are needed") };
         let mut entries = BTreeMap::new();

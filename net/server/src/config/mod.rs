@@ -1,24 +1,29 @@
 //! `cassandra.yaml` to typed options, with Cassandra's names, units and defaults.
 //!
-//! 1. The file is a mapping; an unknown key is an error that names the nearest known one.
-//! 2. The command line's `-D option=value` replaces keys of the file.
-//! 3. Keys that mean something here become fields of [`Config`]; the others are kept in `unused`, to be warned about
+//! 1. The file is a mapping; an unknown option is an error that names the nearest known one.
+//! 2. The command line's `-D option=value` replaces options of the file.
+//! 3. Every value is checked against the table of all options (`options`): what would promise more than the node does
+//!    is an error that names the option.
+//! 4. Options that mean something here become fields of [`Config`]; the others are kept in `unused`, to be warned about
 //!    once.
 //!
 //! Defaults are Cassandra's, except `commitlog_sync: group`, and except where Cassandra's is unlimited: connections in
 //! all and per client address.
 
 mod disk;
+mod given;
 mod guardrails;
-mod keys;
 mod memtables;
+mod options;
 mod settings;
 pub mod sstables;
 mod thresholds;
 pub mod units;
 
 pub use disk::{CommitFailurePolicy, DiskFailurePolicy};
+use given::Given;
 use model::Memtables;
+pub use options::Unused;
 use serde_norway::Value;
 use shard::DiskThresholds;
 use shard::{BatchThresholds, Guardrails, SstableOptions, SyncMode, TombstoneThresholds};
@@ -99,8 +104,8 @@ pub struct Config {
     pub connections_per_ip_max: usize,
     /// Memory of the whole node, bytes.
     pub memory_bytes: usize,
-    /// Keys that were given and have no meaning here.
-    pub unused: Vec<String>,
+    /// Options without effect here that were given another value than their default.
+    pub unused: Vec<Unused>,
     /// All options: what was given, or a default. See [`Config::all_settings`].
     pub settings: BTreeMap<String, Option<String>>,
 }
@@ -212,148 +217,25 @@ impl Config {
     }
 }
 
-/// The options as given, by name.
-struct Given {
-    values: BTreeMap<String, Value>,
-    used: Vec<&'static str>,
-}
-
 impl Given {
-    fn parse(file: &str) -> Result<Given, ConfigError> {
-        if file.len() > FILE_BYTES_MAX {
-            return error(format!("the configuration has {} bytes, at most {FILE_BYTES_MAX}", file.len()));
-        }
-        let mut given = Given { values: BTreeMap::new(), used: Vec::new() };
-        let document = match file.trim() {
-            "" => Value::Null,
-            _ => serde_norway::from_str(file).or_else(|e| error(format!("the configuration is not YAML: {e}")))?,
-        };
-        match document {
-            Value::Null => {}
-            Value::Mapping(mapping) => {
-                for (key, value) in mapping {
-                    let Value::String(key) = key else { return error(format!("{key:?} is not an option's name")) };
-                    known(&key)?;
-                    given.values.insert(key, value);
-                }
-            }
-            _ => return error("the configuration is not a mapping of options"),
-        }
-        Ok(given)
-    }
-
-    fn set(&mut self, option: &str) -> Result<(), ConfigError> {
-        let Some((name, value)) = option.split_once('=') else {
-            return error(format!("-D {option}: name=value is needed"));
-        };
-        known(name)?;
-        let value = match serde_norway::from_str(value) {
-            Ok(value) => value,
-            Err(_) => Value::String(value.into()),
-        };
-        self.values.insert(name.into(), value);
-        Ok(())
-    }
-
-    /// The value of an option; null counts as not given.
-    fn take(&mut self, name: &'static str) -> Option<&Value> {
-        self.used.push(name);
-        self.values.get(name).filter(|value| !value.is_null())
-    }
-
-    fn text(&mut self, name: &'static str) -> Result<Option<String>, ConfigError> {
-        match self.take(name) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(Value::Number(number)) => Ok(Some(number.to_string())),
-            Some(Value::Bool(flag)) => Ok(Some(flag.to_string())),
-            Some(_) => error(format!("{name}: one value is needed")),
-        }
-    }
-
-    fn number(&mut self, name: &'static str, min: u64, max: u64) -> Result<Option<u64>, ConfigError> {
-        let Some(text) = self.text(name)? else { return Ok(None) };
-        match text.parse::<u64>() {
-            Ok(number) if (min..=max).contains(&number) => Ok(Some(number)),
-            _ => error(format!("{name}: {text} is not a number from {min} to {max}")),
-        }
-    }
-
-    fn port(&mut self, name: &'static str) -> Result<Option<u16>, ConfigError> {
-        Ok(self.number(name, 0, u16::MAX as u64)?.map(|port| port as u16))
-    }
-
-    /// -1 means no limit of the operator's own: the built-in one stands.
-    fn count(&mut self, name: &'static str, max: usize) -> Result<Option<usize>, ConfigError> {
-        if self.text(name)?.as_deref() == Some("-1") {
-            return Ok(None);
-        }
-        Ok(self.number(name, 1, max as u64)?.map(|count| count as usize))
-    }
-
-    /// A duration; its older spelling is a plain number of milliseconds.
-    fn duration(&mut self, name: &'static str, millis: &'static str) -> Result<Option<Duration>, ConfigError> {
-        if let Some(number) = self.number(millis, 0, u32::MAX as u64)? {
-            return Ok(Some(Duration::from_millis(number)));
-        }
-        let Some(text) = self.text(name)? else { return Ok(None) };
-        match units::duration(&text) {
-            Some(duration) => Ok(Some(duration)),
-            None => error(format!("{name}: {text} is not a duration such as 10s or 500ms")),
-        }
-    }
-
-    fn timeout(&mut self, name: &'static str, millis: &'static str) -> Result<Option<Duration>, ConfigError> {
-        match self.duration(name, millis)? {
-            Some(duration) if duration < TIMEOUT_MIN => error(format!("{name}: at least {TIMEOUT_MIN:?}")),
-            duration => Ok(duration),
-        }
-    }
-
-    fn flag(&mut self, name: &'static str) -> Result<Option<bool>, ConfigError> {
-        match self.text(name)?.as_deref() {
-            None => Ok(None),
-            Some("true") => Ok(Some(true)),
-            Some("false") => Ok(Some(false)),
-            Some(other) => error(format!("{name}: {other} is neither true nor false")),
-        }
-    }
-
-    /// A duration of at least a second, in days, hours, minutes or seconds.
-    fn whole_seconds(&mut self, name: &'static str) -> Result<Option<Duration>, ConfigError> {
-        let Some(text) = self.text(name)? else { return Ok(None) };
-        match units::duration(&text) {
-            Some(duration) if duration.subsec_nanos() == 0 && !duration.is_zero() => Ok(Some(duration)),
-            _ => error(format!("{name}: {text} is not a duration such as 30d or 12h")),
-        }
-    }
-
-    fn address(&mut self, name: &'static str) -> Result<Option<IpAddr>, ConfigError> {
-        match self.text(name)?.as_deref() {
-            None => Ok(None),
-            Some("localhost") => Ok(Some(IpAddr::V4(Ipv4Addr::LOCALHOST))),
-            Some(text) => match text.parse() {
-                Ok(address) => Ok(Some(address)),
-                Err(_) => error(format!("{name}: {text} is not an IP address")),
-            },
-        }
-    }
-
-    fn directory(&mut self) -> Result<Option<PathBuf>, ConfigError> {
+    fn directory(&self) -> Result<Option<PathBuf>, ConfigError> {
         match self.take("data_file_directories") {
             None => Ok(None),
             Some(Value::String(path)) => Ok(Some(path.into())),
             Some(Value::Sequence(list)) => match list.as_slice() {
+                [] => Ok(None),
                 [Value::String(path)] => Ok(Some(path.into())),
-                _ => error("data_file_directories: exactly one directory is supported"),
+                _ => error(
+                    "data_file_directories: exactly one directory is supported, SSTables are not spread over several",
+                ),
             },
             Some(_) => error("data_file_directories: a list of one directory is needed"),
         }
     }
 
-    fn sync(&mut self) -> Result<SyncMode, ConfigError> {
-        let period = self.duration("commitlog_sync_period", "commitlog_sync_period_in_ms")?;
-        let window = self.duration("commitlog_sync_group_window", "commitlog_sync_group_window_in_ms")?;
+    fn sync(&self) -> Result<SyncMode, ConfigError> {
+        let period = self.duration("commitlog_sync_period")?;
+        let window = self.duration("commitlog_sync_group_window")?;
         match self.text("commitlog_sync")?.as_deref() {
             None | Some("group") => Ok(SyncMode::Group { window: window.unwrap_or_default() }),
             Some("batch") => Ok(SyncMode::Batch),
@@ -365,43 +247,18 @@ impl Given {
         }
     }
 
-    fn throughput(&mut self) -> Result<Option<u64>, ConfigError> {
+    fn throughput(&self) -> Result<Option<u64>, ConfigError> {
         const NAME: &str = "compaction_throughput";
-        let older = self.number("compaction_throughput_mb_per_sec", 0, 1 << 30)?.map(|megabytes| megabytes << 20);
-        match (older, self.text(NAME)?) {
-            (Some(bytes), _) => Ok(Some(bytes)),
-            (None, None) => Ok(None),
-            (None, Some(text)) => match text.strip_suffix("/s").and_then(units::bytes) {
-                Some(bytes) => Ok(Some(bytes)),
-                None => error(format!("{NAME}: {text} is not a rate such as 64MiB/s")),
-            },
+        let Some(text) = self.text(NAME)? else { return Ok(None) };
+        match units::rate(&text) {
+            Some(bytes) => Ok(Some(bytes)),
+            None => error(format!("{NAME}: {text} is not a rate such as 64MiB/s")),
         }
     }
 
-    fn log_bytes(&mut self) -> Result<Option<u64>, ConfigError> {
-        const NAME: &str = "commitlog_total_space";
-        let older = self.number("commitlog_total_space_in_mb", 1, 1 << 30)?.map(|megabytes| megabytes << 20);
-        match (older, self.text(NAME)?) {
-            (Some(bytes), _) => Ok(Some(bytes)),
-            (None, None) => Ok(None),
-            (None, Some(text)) => match units::bytes(&text) {
-                Some(bytes) => Ok(Some(bytes)),
-                None => error(format!("{NAME}: {text} is not a size such as 8GiB")),
-            },
-        }
-    }
-
-    fn segment_bytes(&mut self) -> Result<Option<u32>, ConfigError> {
+    fn segment_bytes(&self) -> Result<Option<u32>, ConfigError> {
         const NAME: &str = "commitlog_segment_size";
-        let older = self.number("commitlog_segment_size_in_mb", 1, 1024)?.map(|megabytes| megabytes << 20);
-        let bytes = match (older, self.text(NAME)?) {
-            (Some(bytes), _) => bytes,
-            (None, None) => return Ok(None),
-            (None, Some(text)) => match units::bytes(&text) {
-                Some(bytes) => bytes,
-                None => return error(format!("{NAME}: {text} is not a size such as 32MiB")),
-            },
-        };
+        let Some(bytes) = self.bytes(NAME)? else { return Ok(None) };
         if !bytes.is_power_of_two() || !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&bytes) {
             return error(format!(
                 "{NAME}: {bytes} bytes; a power of two from {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX} is needed"
@@ -410,26 +267,22 @@ impl Given {
         Ok(Some(bytes as u32))
     }
 
-    /// Options with one value that is implemented: any other would change what operators rely on.
-    fn only(&mut self, name: &'static str, taken: &[&str]) -> Result<(), ConfigError> {
-        match self.text(name)? {
-            Some(text) if !taken.iter().any(|value| text == *value || text.ends_with(&format!(".{value}"))) => {
-                error(format!("{name}: {text} is not supported yet, only {}", taken.join(", ")))
+    /// An address that must be the same as another one: a node tells nobody a second address.
+    fn same_address(&self, name: &'static str, other: &str, address: IpAddr) -> Result<(), ConfigError> {
+        match self.address(name)? {
+            Some(given) if given != address => {
+                error(format!("{name}: {given} is not supported yet, only {address}, the value of {other}"))
             }
             _ => Ok(()),
         }
     }
 
-    fn config(mut self) -> Result<Config, ConfigError> {
+    fn config(self) -> Result<Config, ConfigError> {
         let default = Config::default();
-        self.only("partitioner", &["Murmur3Partitioner"])?;
-        self.only("authenticator", &["AllowAllAuthenticator"])?;
-        self.only("authorizer", &["AllowAllAuthorizer"])?;
-        self.only("endpoint_snitch", &["SimpleSnitch"])?;
-        self.only("start_native_transport", &["true"])?;
+        let unused = self.check(self.guardrails_hold()?)?;
         let connections = "native_transport_max_concurrent_connections";
         let per_ip = "native_transport_max_concurrent_connections_per_ip";
-        let mut config = Config {
+        let config = Config {
             cluster_name: self.text("cluster_name")?.unwrap_or(default.cluster_name),
             num_tokens: self.number("num_tokens", 1, NUM_TOKENS_MAX)?.map_or(default.num_tokens, |n| n as usize),
             listen_address: self.address("listen_address")?.unwrap_or(default.listen_address),
@@ -444,35 +297,22 @@ impl Given {
             directory: self.directory()?.unwrap_or(default.directory),
             sync: self.sync()?,
             segment_bytes: self.segment_bytes()?.unwrap_or(default.segment_bytes),
-            log_bytes: self.log_bytes()?.unwrap_or(default.log_bytes),
+            log_bytes: self.bytes("commitlog_total_space")?.unwrap_or(default.log_bytes),
             sstables: self.sstables()?,
             memtables: Arc::new(self.memtables()?),
-            read_timeout: self
-                .timeout("read_request_timeout", "read_request_timeout_in_ms")?
-                .unwrap_or(default.read_timeout),
-            range_timeout: self
-                .timeout("range_request_timeout", "range_request_timeout_in_ms")?
-                .unwrap_or(default.range_timeout),
-            write_timeout: self
-                .timeout("write_request_timeout", "write_request_timeout_in_ms")?
-                .unwrap_or(default.write_timeout),
+            read_timeout: self.timeout("read_request_timeout")?.unwrap_or(default.read_timeout),
+            range_timeout: self.timeout("range_request_timeout")?.unwrap_or(default.range_timeout),
+            write_timeout: self.timeout("write_request_timeout")?.unwrap_or(default.write_timeout),
             counter_write_timeout: self
-                .timeout("counter_write_request_timeout", "counter_write_request_timeout_in_ms")?
+                .timeout("counter_write_request_timeout")?
                 .unwrap_or(default.counter_write_timeout),
-            cas_contention_timeout: self
-                .timeout("cas_contention_timeout", "cas_contention_timeout_in_ms")?
-                .unwrap_or(default.cas_contention_timeout),
-            truncate_timeout: self
-                .timeout("truncate_request_timeout", "truncate_request_timeout_in_ms")?
-                .unwrap_or(default.truncate_timeout),
+            cas_contention_timeout: self.timeout("cas_contention_timeout")?.unwrap_or(default.cas_contention_timeout),
+            truncate_timeout: self.timeout("truncate_request_timeout")?.unwrap_or(default.truncate_timeout),
             disk_failure_policy: self.disk_failure_policy()?,
             commit_failure_policy: self.commit_failure_policy()?,
             auto_snapshot: self.flag("auto_snapshot")?.unwrap_or(default.auto_snapshot),
             auto_snapshot_ttl: self.whole_seconds("auto_snapshot_ttl")?,
-            drop_compact_storage: self
-                .flag("drop_compact_storage_enabled")?
-                .or(self.flag("enable_drop_compact_storage")?)
-                .unwrap_or(default.drop_compact_storage),
+            drop_compact_storage: self.flag("drop_compact_storage_enabled")?.unwrap_or(default.drop_compact_storage),
             use_statements: self.flag("use_statements_enabled")?.unwrap_or(default.use_statements),
             tombstones: self.tombstones()?,
             batches: self.batches()?,
@@ -482,23 +322,13 @@ impl Given {
             connections_max: self.count(connections, CONNECTIONS_MAX)?.unwrap_or(default.connections_max),
             connections_per_ip_max: self.count(per_ip, CONNECTIONS_MAX)?.unwrap_or(default.connections_per_ip_max),
             memory_bytes: default.memory_bytes,
-            unused: Vec::new(),
+            unused,
             settings: settings::of_given(&self.values),
         };
-        config.unused =
-            self.values.into_keys().filter(|name| !self.used.contains(&name.as_str())).collect::<Vec<String>>();
+        self.same_address("broadcast_address", "listen_address", config.listen_address)?;
+        self.same_address("broadcast_rpc_address", "rpc_address", config.rpc_address)?;
         Ok(config)
     }
-}
-
-/// Cassandra's own lower bound of a request's time-out.
-const TIMEOUT_MIN: Duration = Duration::from_millis(10);
-
-fn known(key: &str) -> Result<(), ConfigError> {
-    if keys::is_known(key) {
-        return Ok(());
-    }
-    error(format!("{key}: unknown option; did you mean {}?", keys::nearest(key)))
 }
 
 #[cfg(test)]

@@ -1,23 +1,21 @@
 //! Every option with its value, as `system_views.settings` shows them.
 //!
-//! 1. Every known name, with Cassandra's default where there is one that does not depend on the machine.
-//! 2. What was given, an option of options by its parts (`seed_provider.class_name`).
-//! 3. What this node goes by, in Cassandra's units.
+//! 1. Every option of the table with Cassandra's default.
+//! 2. What was given, a group of options by its parts (`seed_provider.class_name`).
+//! 3. Older names, in the units that they count.
+//! 4. What this node goes by, in Cassandra's units.
 //!
 //! Invariants: what may be a secret is not shown.
 
-use super::{Config, keys};
+use super::Config;
+use super::options::{self, kind::Kind};
 use serde_norway::{Mapping, Value};
 use shard::{OLD_SETTINGS, SyncMode, Version};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-const DEFAULTS: &str = include_str!("defaults.txt");
 /// What Cassandra shows for secrets.
 const REDACTED: &str = "<REDACTED>";
-/// Options of options that are shown as a whole too, as in Cassandra.
-const PLAIN_TOO: [&str; 5] =
-    ["authenticator", "authorizer", "internode_authenticator", "network_authorizer", "role_manager"];
 /// Deepest nesting of what is shown of an option of options.
 const DEPTH_MAX: usize = 8;
 
@@ -26,32 +24,46 @@ pub(super) type Settings = BTreeMap<String, Option<String>>;
 
 /// Defaults and what was given.
 pub(super) fn of_given(given: &BTreeMap<String, Value>) -> Settings {
-    let mut settings: Settings = keys::all().map(|name| (name.to_string(), None)).collect();
-    let lines = DEFAULTS.lines().filter(|line| !line.starts_with('#'));
-    for line in lines {
-        let (name, value) = match line.split_once(' ') {
-            Some((name, "''")) => (name, Some(String::new())),
-            Some((name, value)) => (name, Some(value.into())),
-            None => (line, None),
-        };
-        // An option of options is told by its parts.
-        if let Some((whole, _)) = name.split_once('.').filter(|(whole, _)| !PLAIN_TOO.contains(whole)) {
-            settings.remove(whole);
+    let mut settings = Settings::new();
+    for key in options::all() {
+        // The options of a group are shown, and not the group.
+        if let Some((group, _)) = key.name.rsplit_once('.') {
+            settings.remove(group);
         }
-        settings.insert(name.into(), value);
+        let default = if is_secret(key.name) { Some(REDACTED) } else { key.default_text() };
+        match key.kind {
+            Kind::Group => {}
+            Kind::Class => {
+                settings.insert(format!("{}.class_name", key.name), default.map(str::to_owned));
+                settings.insert(format!("{}.parameters", key.name), default.map(|_| "{}".into()));
+            }
+            _ => {
+                settings.insert(key.name.into(), default.map(str::to_owned));
+            }
+        }
     }
     for (name, value) in given {
         put(&mut settings, name, value, 0);
     }
-    for (old, new) in OLD_SETTINGS.iter().filter(|(old, _)| !given.contains_key(*old)) {
-        let value = settings.get(*new).cloned().flatten();
-        settings.insert((*old).into(), value);
+    for key in options::all() {
+        for (older, counts) in key.older {
+            let value = settings.get(key.name).cloned().flatten();
+            settings.insert((*older).into(), counts.shown(value.as_deref()));
+        }
+    }
+    for (old, new) in OLD_SETTINGS {
+        let value = settings.get(new).cloned().flatten();
+        settings.insert(old.into(), value);
     }
     settings
 }
 
+/// Whether the value of the option may be a secret.
+fn is_secret(name: &str) -> bool {
+    ["password", "keystore", "truststore"].iter().any(|word| name.contains(word))
+}
+
 fn put(settings: &mut Settings, name: &str, value: &Value, depth: usize) {
-    let is_secret = ["password", "keystore", "truststore"].iter().any(|word| name.contains(word));
     let text = match value {
         // The parameters of a class.
         Value::Mapping(mapping) if name.ends_with(".parameters") => Some(parameters([mapping])),
@@ -73,7 +85,7 @@ fn put(settings: &mut Settings, name: &str, value: &Value, depth: usize) {
             return;
         }
         Value::Null => None,
-        _ if is_secret => Some(REDACTED.to_string()),
+        _ if is_secret(name) => Some(REDACTED.to_string()),
         Value::Bool(flag) => Some(flag.to_string()),
         Value::Number(number) => Some(number.to_string()),
         Value::String(text) => Some(text.clone()),

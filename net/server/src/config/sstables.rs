@@ -3,7 +3,7 @@
 //! `big` is written as `nb` in the mode `CASSANDRA_4` and as `oa` in the others; `bti`, the default, as `da`. In the
 //! mode `CASSANDRA_4` the default is `big`, for there is no `bti` in it.
 
-use super::{ConfigError, Given, error, units};
+use super::{ConfigError, Given, error};
 use serde_norway::Value;
 use shard::{FlushCompression, SstableOptions, Version};
 
@@ -12,7 +12,7 @@ pub const ROW_INDEX_BYTES_MAX: u64 = i32::MAX as u64;
 const FORMATS: [&str; 2] = ["big", "bti"];
 
 impl Given {
-    pub(super) fn sstables(&mut self) -> Result<SstableOptions, ConfigError> {
+    pub(super) fn sstables(&self) -> Result<SstableOptions, ConfigError> {
         let mode = self.text("storage_compatibility_mode")?;
         let is_4 = match mode.as_deref() {
             Some("CASSANDRA_4") => true,
@@ -45,7 +45,7 @@ impl Given {
     }
 
     /// `sstable.selected_format`; an empty one is Cassandra's default.
-    fn selected_format(&mut self) -> Result<Option<String>, ConfigError> {
+    fn selected_format(&self) -> Result<Option<String>, ConfigError> {
         let Some(value) = self.take("sstable") else { return Ok(None) };
         let Value::Mapping(mapping) = value else { return error("sstable: options are needed") };
         let mut selected = None;
@@ -69,16 +69,12 @@ impl Given {
         Ok(selected)
     }
 
-    fn row_index_bytes(&mut self) -> Result<Option<usize>, ConfigError> {
+    fn row_index_bytes(&self) -> Result<Option<usize>, ConfigError> {
         const NAME: &str = "column_index_size";
-        let older = self.number("column_index_size_in_kb", 1, ROW_INDEX_BYTES_MAX >> 10)?.map(|kib| kib << 10);
-        let bytes = match (older, self.text(NAME)?) {
-            (Some(bytes), _) => bytes,
-            (None, None) => return Ok(None),
-            (None, Some(text)) => match units::bytes(&text) {
-                Some(bytes) if bytes.is_multiple_of(1024) => bytes,
-                _ => return error(format!("{NAME}: {text} is not a size in whole KiB such as 4KiB")),
-            },
+        let bytes = match self.bytes(NAME)? {
+            None => return Ok(None),
+            Some(bytes) if bytes.is_multiple_of(1024) => bytes,
+            Some(bytes) => return error(format!("{NAME}: {bytes}B is not a size in whole KiB")),
         };
         if bytes == 0 || bytes > ROW_INDEX_BYTES_MAX {
             return error(format!("{NAME} must be positive value <= {ROW_INDEX_BYTES_MAX}B, but was {bytes}B"));
@@ -121,7 +117,7 @@ mod tests {
             ),
             ("sstable: {selected_format: wide}", "Selected sstable format 'wide' is not available."),
             ("sstable: {format: {wide: {}}}", "Configuration contains options of unknown sstable formats: [wide]"),
-            ("sstable: {selected: big}", "sstable: selected_format and format are its options"),
+            ("sstable: {selected: big}", "sstable.selected: unknown option; did you mean sstable.selected_format?"),
             ("sstable: big", "sstable: options are needed"),
             (
                 "storage_compatibility_mode: CASSANDRA_3",

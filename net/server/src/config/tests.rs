@@ -21,8 +21,8 @@ fn names_and_units_are_cassandras() {
     let config = Config::read(
         "cluster_name: 'A B'\nrpc_address: 127.0.0.9\ncommitlog_sync: periodic\ncommitlog_sync_period: 2s\n\
          commitlog_segment_size: 16MiB\nread_request_timeout_in_ms: 700\nwrite_request_timeout: 1500ms\ncounter_write_request_timeout: 1200ms\ncas_contention_timeout: 900ms\n\
-         data_file_directories: [/x/y]\nhinted_handoff_enabled: true\nnum_tokens: 4\n\
-         native_transport_max_concurrent_connections: -1\nlisten_address: localhost\nbroadcast_address:\n",
+         data_file_directories: [/x/y]\nhinted_handoff_enabled: false\nnum_tokens: 4\n\
+         native_transport_max_concurrent_connections: -1\nlisten_address: localhost\nbroadcast_address:\nauto_bootstrap: true\n",
         &["native_transport_port=9142".into(), "cluster_name=C".into()],
     )
     .expect("valid");
@@ -35,13 +35,14 @@ fn names_and_units_are_cassandras() {
     assert_eq!(config.directory, PathBuf::from("/x/y"));
     assert_eq!((config.native_port, config.num_tokens), (9142, 4));
     assert_eq!(config.connections_max, CONNECTIONS_MAX);
-    assert_eq!(config.unused, ["broadcast_address", "hinted_handoff_enabled"]);
+    let unused: Vec<&str> = config.unused.iter().map(|unused| unused.option.as_str()).collect();
+    assert_eq!(unused, ["hinted_handoff_enabled"]);
 }
 
 #[test]
 fn wrong_options_are_named() {
     assert_eq!(failure("comitlog_sync: group"), "comitlog_sync: unknown option; did you mean commitlog_sync?");
-    assert!(failure("commitlog_sync: sometimes").contains("group, batch, periodic"));
+    assert!(failure("commitlog_sync: sometimes").contains("periodic, batch, group"));
     assert!(failure("read_request_timeout: 10").starts_with("read_request_timeout: 10 is not a duration"));
     assert!(failure("num_tokens: 0").contains("from 1 to 1536"));
     assert!(failure("num_tokens: 1537").contains("from 1 to 1536"));
@@ -101,7 +102,7 @@ fn snapshots_and_the_rate_of_compactions_are_configured() {
     let told = config("auto_snapshot: false\nauto_snapshot_ttl: 30d\ncompaction_throughput: 16MiB/s");
     assert_eq!((told.auto_snapshot, told.compaction_bytes_per_second), (false, 16 << 20));
     assert_eq!(told.auto_snapshot_ttl, Some(Duration::from_secs(30 * 86_400)));
-    assert_eq!(told.unused, Vec::<String>::new());
+    assert_eq!(told.unused, []);
     assert_eq!(config("compaction_throughput: 0MiB/s").compaction_bytes_per_second, 0);
     assert_eq!(config("compaction_throughput_mb_per_sec: 8").compaction_bytes_per_second, 8 << 20);
     assert!(failure("auto_snapshot: maybe").contains("neither true nor false"));
@@ -110,5 +111,35 @@ fn snapshots_and_the_rate_of_compactions_are_configured() {
     }
     for wrong in ["64", "64MiB", "64MB/s", "-1MiB/s"] {
         assert!(failure(&format!("compaction_throughput: {wrong}")).contains("is not a rate"), "{wrong}");
+    }
+}
+
+/// The options that Cassandra's own files set, and what ccm makes of the first, start a node as they are.
+#[test]
+fn files_of_cassandra_are_taken() {
+    let read = |file: &str| {
+        let config = Config::read(file, &[]).unwrap_or_else(|error| panic!("{error}"));
+        config.check().expect("a node may start");
+        config
+    };
+    let names = |config: &Config| config.unused.iter().map(|unused| unused.option.clone()).collect::<Vec<_>>();
+    let stock = read(include_str!("../../tests/config/cassandra.yaml"));
+    assert_eq!(stock.sync, SyncMode::Periodic { period: Duration::from_secs(10) });
+    assert_eq!(stock.sstables.version, shard::Version::Nb);
+    assert_eq!(stock.cas_contention_timeout, Duration::from_secs(1));
+    let without_effect = [
+        "allocate_tokens_for_local_replication_factor",
+        "inter_dc_tcp_nodelay",
+        "internode_compression",
+        "seed_provider",
+        "transparent_data_encryption_options.key_alias",
+        "transparent_data_encryption_options.key_provider",
+    ];
+    assert_eq!(names(&stock), without_effect);
+    let latest = read(include_str!("../../tests/config/cassandra_latest.yaml"));
+    assert_eq!(latest.sstables.version, shard::Version::Da);
+    assert_eq!(latest.sstables.row_index_bytes, Some(4 << 10));
+    for option in ["default_compaction", "default_secondary_index", "paxos_variant"] {
+        assert!(names(&latest).contains(&option.to_owned()), "{option}");
     }
 }

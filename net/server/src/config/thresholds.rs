@@ -1,13 +1,13 @@
 //! What requests are warned about and refused for, whoever sends them: tombstones and batches.
 
-use super::{ConfigError, Given, error, units};
+use super::{ConfigError, Given, error};
 use shard::{BatchThresholds, TombstoneThresholds};
 
 /// Most tombstones and partitions that a threshold can name: Cassandra's numbers have 32 bits.
 const COUNT_MAX: u64 = i32::MAX as u64;
 
 impl Given {
-    pub(super) fn tombstones(&mut self) -> Result<TombstoneThresholds, ConfigError> {
+    pub(super) fn tombstones(&self) -> Result<TombstoneThresholds, ConfigError> {
         let default = TombstoneThresholds::default();
         Ok(TombstoneThresholds {
             warn: self.number("tombstone_warn_threshold", 0, COUNT_MAX)?.unwrap_or(default.warn),
@@ -15,10 +15,10 @@ impl Given {
         })
     }
 
-    pub(super) fn batches(&mut self) -> Result<BatchThresholds, ConfigError> {
+    pub(super) fn batches(&self) -> Result<BatchThresholds, ConfigError> {
         let default = BatchThresholds::default();
-        let warn = self.size("batch_size_warn_threshold", Some("batch_size_warn_threshold_in_kb"))?;
-        let fail = self.size("batch_size_fail_threshold", Some("batch_size_fail_threshold_in_kb"))?;
+        let warn = self.size("batch_size_warn_threshold")?;
+        let fail = self.size("batch_size_fail_threshold")?;
         let batches = BatchThresholds {
             bytes_warn: warn.map_or(default.bytes_warn, |bytes| bytes as usize),
             bytes_max: fail.map_or(default.bytes_max, |bytes| bytes as usize),
@@ -35,21 +35,13 @@ impl Given {
         Ok(batches)
     }
 
-    /// A size with its unit; its older spelling is a plain number of kibibytes.
-    pub(super) fn size(
-        &mut self,
-        name: &'static str,
-        kibibytes: Option<&'static str>,
-    ) -> Result<Option<u64>, ConfigError> {
-        if let Some(older) = kibibytes
-            && let Some(number) = self.number(older, 0, COUNT_MAX)?
-        {
-            return Ok(Some(number << 10));
-        }
-        let Some(text) = self.text(name)? else { return Ok(None) };
-        match units::bytes(&text) {
-            Some(bytes) if bytes <= COUNT_MAX << 10 => Ok(Some(bytes)),
-            _ => error(format!("{name}: {text} is not a size such as 5KiB")),
+    /// A size in bytes, of at most 2 TiB.
+    pub(super) fn size(&self, name: &'static str) -> Result<Option<u64>, ConfigError> {
+        match self.bytes(name)? {
+            Some(bytes) if bytes > COUNT_MAX << 10 => {
+                error(format!("{name}: {bytes} bytes, at most {}", COUNT_MAX << 10))
+            }
+            bytes => Ok(bytes),
         }
     }
 }

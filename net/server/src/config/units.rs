@@ -2,8 +2,14 @@
 
 use std::time::Duration;
 
-/// A duration as `cassandra.yaml` writes it: an integer and one of `d h m s ms us ns`. `None` for anything else.
+/// A duration as `cassandra.yaml` writes it: an integer and one of `d h m s ms us ns`, of at most 584 years. `None` for
+/// anything else.
 pub fn duration(text: &str) -> Option<Duration> {
+    nanoseconds(text)?.try_into().ok().map(Duration::from_nanos)
+}
+
+/// A duration as [`duration`] takes it, in nanoseconds and without its bound.
+pub(super) fn nanoseconds(text: &str) -> Option<u128> {
     let (number, unit) = split(text)?;
     let nanos_per_unit = match unit {
         "d" => 86_400 * 1_000_000_000,
@@ -15,7 +21,7 @@ pub fn duration(text: &str) -> Option<Duration> {
         "ns" => 1,
         _ => return None,
     };
-    number.checked_mul(nanos_per_unit).map(Duration::from_nanos)
+    Some(u128::from(number) * nanos_per_unit)
 }
 
 /// A size in bytes as `cassandra.yaml` writes it: an integer and one of `B KiB MiB GiB`. `None` for anything else.
@@ -31,24 +37,29 @@ pub fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(bytes_per_unit)
 }
 
+/// A rate in bytes per second as `cassandra.yaml` writes it: an integer and one of `B/s KiB/s MiB/s`. `None` for anything
+/// else.
+pub(super) fn rate(text: &str) -> Option<u64> {
+    text.strip_suffix("/s").filter(|size| !size.ends_with("GiB")).and_then(bytes)
+}
+
 /// A size as the command line takes it: as [`bytes`], or with `K`, `M`, `G`, or plain bytes.
 pub fn memory(text: &str) -> Option<u64> {
-    let (number, unit) = split(text)?;
+    let (number, unit) = split(text.trim())?;
     let bytes_per_unit = match unit {
         "" => 1,
         "K" | "k" => 1 << 10,
         "M" | "m" => 1 << 20,
         "G" | "g" => 1 << 30,
-        _ => return bytes(text),
+        _ => return bytes(text.trim()),
     };
     number.checked_mul(bytes_per_unit)
 }
 
 fn split(text: &str) -> Option<(u64, &str)> {
-    let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
-    Some((number.parse().ok()?, unit.trim()))
+    Some((number.parse().ok()?, unit))
 }
 
 #[cfg(test)]
@@ -65,7 +76,11 @@ mod tests {
         assert_eq!(duration("999999999999999999d"), None);
         assert_eq!(bytes("32MiB"), Some(32 << 20));
         assert_eq!(bytes("32MB"), None);
-        assert_eq!(memory("4G"), Some(4 << 30));
+        assert_eq!(bytes("32 MiB"), None);
+        assert_eq!(duration(" 10s"), None);
+        assert_eq!(rate("64MiB/s"), Some(64 << 20));
+        assert_eq!(rate("1GiB/s"), None);
+        assert_eq!(memory(" 4G"), Some(4 << 30));
         assert_eq!(memory("512MiB"), Some(512 << 20));
         assert_eq!(memory("99999999999999999999"), None);
     }

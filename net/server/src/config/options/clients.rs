@@ -1,0 +1,185 @@
+//! Connections of clients and their requests.
+
+use super::kind::{
+    DECIMAL, FLAG, INT_BYTES, INT_KIBIBYTES, INT_MEBIBYTES, INT_SECONDS, INTEGER, Kind, LIST, LONG, LONG_BYTES,
+    LONG_MEBIBYTES, LONG_MILLISECONDS, LONG_SECONDS, TEXT,
+};
+use super::older::Older::{Bytes, BytesOrNone, Kibibytes, Mebibytes, Milliseconds, Same, Seconds};
+use super::{FUNCTIONS, Key, PAXOS, SAI, THREADS, group, read, refused, unused};
+
+pub(super) const KEYS: &[Key] = &[
+    refused("start_native_transport", FLAG, "true", "a node always listens for clients"),
+    read("native_transport_port", INTEGER, "9042", ""),
+    read(
+        "native_shard_aware_transport_port",
+        INTEGER,
+        "19042",
+        "ScyllaDB's: each connection is served by the core that its source port names",
+    )
+    .own(),
+    refused("native_transport_port_ssl", INTEGER, "", "there is no TLS"),
+    read("native_transport_max_concurrent_connections", LONG, "-1", "-1: 65536"),
+    read("native_transport_max_concurrent_connections_per_ip", LONG, "-1", "-1: 1024"),
+    refused("native_transport_allow_older_protocols", FLAG, "true", "v3 and v4 cannot be switched off"),
+    refused("native_transport_idle_timeout", LONG_MILLISECONDS, "0ms", "idle connections are not closed")
+        .older(&[("native_transport_idle_timeout_in_ms", Milliseconds)]),
+    refused("native_transport_max_frame_size", INT_MEBIBYTES, "16MiB", "the limit is fixed")
+        .older(&[("native_transport_max_frame_size_in_mb", Mebibytes)]),
+    refused("native_transport_max_message_size", LONG_BYTES, "", "the limit is fixed").applied("16777216B"),
+    refused("native_transport_max_request_data_in_flight", LONG_BYTES, "", "the limit follows the memory of the node")
+        .older(&[("native_transport_max_concurrent_requests_in_bytes", BytesOrNone)]),
+    refused(
+        "native_transport_max_request_data_in_flight_per_ip",
+        LONG_BYTES,
+        "",
+        "the limit follows the memory of the node",
+    )
+    .older(&[("native_transport_max_concurrent_requests_in_bytes_per_ip", BytesOrNone)]),
+    refused("native_transport_rate_limiting_enabled", FLAG, "false", "requests are not limited by rate"),
+    unused(
+        "native_transport_max_requests_per_second",
+        INTEGER,
+        "1000000",
+        "belongs to `native_transport_rate_limiting_enabled`",
+    ),
+    refused("native_transport_throw_on_overload", FLAG, "false", "clients choose by `THROW_ON_OVERLOAD` at STARTUP"),
+    refused(
+        "native_transport_queue_max_item_age_threshold",
+        DECIMAL,
+        "1.7976931348623157E308",
+        "requests do not wait in a queue",
+    ),
+    unused(
+        "native_transport_min_backoff_on_queue_overload",
+        LONG_MILLISECONDS,
+        "10ms",
+        "requests do not wait in a queue",
+    ),
+    unused(
+        "native_transport_max_backoff_on_queue_overload",
+        LONG_MILLISECONDS,
+        "200ms",
+        "requests do not wait in a queue",
+    ),
+    refused("native_transport_timeout", LONG_MILLISECONDS, "12s", "requests end by the time-outs of their kinds"),
+    unused("native_transport_flush_in_batches_legacy", FLAG, "false", "answers are written as soon as they are there"),
+    unused("native_transport_max_auth_threads", INTEGER, "4", THREADS),
+    unused("native_transport_max_threads", INTEGER, "128", THREADS),
+    unused(
+        "native_transport_receive_queue_capacity",
+        INT_BYTES,
+        "1MiB",
+        "a connection is read as far as there is memory for its requests",
+    )
+    .older(&[("native_transport_receive_queue_capacity_in_bytes", Bytes)]),
+    group("client_error_reporting_exclusions", "{}"),
+    unused("client_error_reporting_exclusions.subnets", LIST, "[]", "errors of clients are not logged"),
+    unused("client_request_size_metrics_enabled", FLAG, "true", "sizes of requests are always counted"),
+    refused("consecutive_message_errors_threshold", INTEGER, "1", "the first broken message closes a connection"),
+    unused(
+        "cql_start_time",
+        Kind::Choice(&["REQUEST", "QUEUE"]),
+        "REQUEST",
+        "a request starts when it is read; it does not wait in a queue",
+    ),
+    read("read_request_timeout", LONG_MILLISECONDS, "5000ms", "")
+        .older(&[("read_request_timeout_in_ms", Milliseconds)]),
+    read("range_request_timeout", LONG_MILLISECONDS, "10000ms", "")
+        .older(&[("range_request_timeout_in_ms", Milliseconds)]),
+    read("write_request_timeout", LONG_MILLISECONDS, "2000ms", "")
+        .older(&[("write_request_timeout_in_ms", Milliseconds)]),
+    read("counter_write_request_timeout", LONG_MILLISECONDS, "5000ms", "")
+        .older(&[("counter_write_request_timeout_in_ms", Milliseconds)]),
+    read("cas_contention_timeout", LONG_MILLISECONDS, "1800ms", "")
+        .older(&[("cas_contention_timeout_in_ms", Milliseconds)]),
+    read("truncate_request_timeout", LONG_MILLISECONDS, "60000ms", "")
+        .older(&[("truncate_request_timeout_in_ms", Milliseconds)]),
+    unused("request_timeout", LONG_MILLISECONDS, "10000ms", "every request has a time-out of its kind")
+        .older(&[("request_timeout_in_ms", Milliseconds)]),
+    refused("slow_query_log_timeout", LONG_MILLISECONDS, "500ms", "slow queries are not logged")
+        .takes(&["0ms"])
+        .older(&[("slow_query_log_timeout_in_ms", Milliseconds)]),
+    refused("read_thresholds_enabled", FLAG, "false", "sizes of reads are not held to limits"),
+    unused("coordinator_read_size_fail_threshold", LONG_BYTES, "", "belongs to `read_thresholds_enabled`"),
+    unused("coordinator_read_size_warn_threshold", LONG_BYTES, "", "belongs to `read_thresholds_enabled`"),
+    unused("local_read_size_fail_threshold", LONG_BYTES, "", "belongs to `read_thresholds_enabled`"),
+    unused("local_read_size_warn_threshold", LONG_BYTES, "", "belongs to `read_thresholds_enabled`"),
+    unused("row_index_read_size_fail_threshold", LONG_BYTES, "", "belongs to `read_thresholds_enabled`"),
+    unused("row_index_read_size_warn_threshold", LONG_BYTES, "", "belongs to `read_thresholds_enabled`"),
+    read("tombstone_warn_threshold", INTEGER, "1000", ""),
+    read("tombstone_failure_threshold", INTEGER, "100000", ""),
+    read("batch_size_warn_threshold", INT_KIBIBYTES, "5KiB", "")
+        .older(&[("batch_size_warn_threshold_in_kb", Kibibytes)]),
+    read("batch_size_fail_threshold", INT_KIBIBYTES, "50KiB", "")
+        .older(&[("batch_size_fail_threshold_in_kb", Kibibytes)]),
+    read("unlogged_batch_across_partitions_warn_threshold", INTEGER, "10", ""),
+    unused("prepared_statements_cache_size", LONG_MEBIBYTES, "", "the cache is bounded by the memory of the node")
+        .older(&[("prepared_statements_cache_size_mb", Mebibytes)]),
+    unused("force_new_prepared_statement_behaviour", FLAG, "false", "always so"),
+    unused("trace_type_query_ttl", INT_SECONDS, "1d", "traces live for a day")
+        .older(&[("tracetype_query_ttl", Seconds)]),
+    unused("paxos_cache_size", LONG_MEBIBYTES, "", PAXOS),
+    unused("paxos_contention_max_wait", TEXT, "", PAXOS),
+    unused("paxos_contention_min_delta", TEXT, "", PAXOS),
+    unused("paxos_contention_min_wait", TEXT, "", PAXOS),
+    unused("paxos_contention_wait_randomizer", TEXT, "", PAXOS),
+    unused("paxos_on_linearizability_violations", Kind::Choice(&["fail", "log", "ignore"]), "ignore", PAXOS),
+    unused("paxos_purge_grace_period", LONG_SECONDS, "60s", PAXOS),
+    unused("paxos_repair_enabled", FLAG, "true", PAXOS),
+    unused("paxos_repair_parallelism", INTEGER, "-1", PAXOS).applied("4"),
+    unused("paxos_repair_race_wait", FLAG, "true", PAXOS),
+    unused("paxos_state_purging", Kind::Choice(&["legacy", "gc_grace", "repaired"]), "", PAXOS).applied("legacy"),
+    unused("paxos_topology_repair_no_dc_checks", FLAG, "false", PAXOS),
+    unused("paxos_topology_repair_strict_each_quorum", FLAG, "false", PAXOS),
+    unused(
+        "paxos_variant",
+        Kind::Choice(&[
+            "v1_without_linearizable_reads_or_rejected_writes",
+            "v1",
+            "v2_without_linearizable_reads",
+            "v2_without_linearizable_reads_or_rejected_writes",
+            "v2",
+        ]),
+        "v1",
+        PAXOS,
+    ),
+    unused("skip_paxos_repair_on_topology_change", FLAG, "false", PAXOS),
+    unused("skip_paxos_repair_on_topology_change_keyspaces", LIST, "[]", PAXOS),
+    read("use_statements_enabled", FLAG, "true", ""),
+    read("drop_compact_storage_enabled", FLAG, "false", "").older(&[("enable_drop_compact_storage", Same)]),
+    refused("materialized_views_enabled", FLAG, "false", "materialized views are not there")
+        .older(&[("enable_materialized_views", Same)]),
+    unused("concurrent_materialized_view_builders", INTEGER, "1", "materialized views are not there"),
+    unused("concurrent_materialized_view_writes", INTEGER, "32", "materialized views are not there"),
+    unused("materialized_views_on_repair_enabled", FLAG, "true", "materialized views are not there"),
+    refused("sasi_indexes_enabled", FLAG, "false", "SASI indexes are not there")
+        .older(&[("enable_sasi_indexes", Same)]),
+    refused("transient_replication_enabled", FLAG, "false", "transient replication is not there")
+        .older(&[("enable_transient_replication", Same)]),
+    refused("dynamic_data_masking_enabled", FLAG, "false", "masks of columns are not there"),
+    refused("user_defined_functions_enabled", FLAG, "false", FUNCTIONS)
+        .older(&[("enable_user_defined_functions", Same)]),
+    refused("scripted_user_defined_functions_enabled", FLAG, "false", FUNCTIONS)
+        .older(&[("enable_scripted_user_defined_functions", Same)]),
+    unused("user_defined_functions_fail_timeout", LONG_MILLISECONDS, "1500ms", FUNCTIONS)
+        .older(&[("user_defined_function_fail_timeout", Milliseconds)]),
+    unused("user_defined_functions_threads_enabled", FLAG, "true", FUNCTIONS)
+        .older(&[("enable_user_defined_functions_threads", Same)]),
+    unused("user_defined_functions_warn_timeout", LONG_MILLISECONDS, "500ms", FUNCTIONS)
+        .older(&[("user_defined_function_warn_timeout", Milliseconds)]),
+    unused("user_function_timeout_policy", Kind::Choice(&["ignore", "die", "die_immediate"]), "die", FUNCTIONS),
+    unused("allow_insecure_udfs", FLAG, "false", FUNCTIONS),
+    unused("allow_extra_insecure_udfs", FLAG, "false", FUNCTIONS),
+    unused(
+        "default_secondary_index",
+        TEXT,
+        "legacy_local_table",
+        "CREATE INDEX without USING makes an index of the kind `legacy_local_table`",
+    ),
+    refused("default_secondary_index_enabled", FLAG, "true", "CREATE INDEX without USING is always there"),
+    unused("concurrent_index_builders", INTEGER, "2", "every core indexes its own data"),
+    group("sai_options", "{}"),
+    unused("sai_options.prioritize_over_legacy_index", FLAG, "false", SAI),
+    unused("sai_options.segment_write_buffer_size", INT_MEBIBYTES, "1024MiB", SAI),
+    refused("use_deterministic_table_id", FLAG, "false", "identifiers of tables are random"),
+];

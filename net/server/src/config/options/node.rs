@@ -1,0 +1,100 @@
+//! Cluster, addresses, tokens and peers: what a node is told about itself and about others.
+
+use super::kind::{CLASS, CONSISTENCY, DECIMAL, FLAG, INT_BYTES, INT_MILLISECONDS, INTEGER, Kind, LIST, TEXT};
+use super::older::Older::{Bytes, Milliseconds, Same};
+use super::{ALONE, Key, group, read, refused, unused};
+
+pub(super) const KEYS: &[Key] = &[
+    read("cluster_name", TEXT, "Test Cluster", ""),
+    read("num_tokens", INTEGER, "", "taken at the first start"),
+    refused("initial_token", TEXT, "", "tokens are chosen at random"),
+    refused("partitioner", TEXT, "", "rows are placed by Murmur3 alone").takes(&["Murmur3Partitioner"]),
+    unused("allocate_tokens_for_keyspace", TEXT, "", ALONE),
+    unused("allocate_tokens_for_local_replication_factor", INTEGER, "", ALONE),
+    unused("auto_bootstrap", FLAG, "true", ALONE),
+    unused("seed_provider", CLASS, "", ALONE),
+    refused("endpoint_snitch", TEXT, "", "data centres and racks of other snitches are not there")
+        .takes(&["SimpleSnitch"]),
+    read("listen_address", TEXT, "", "a loopback address"),
+    refused("listen_interface", TEXT, "", "interfaces are not looked up; `listen_address` takes an address"),
+    unused("listen_interface_prefer_ipv6", FLAG, "false", "belongs to `listen_interface`"),
+    unused("listen_on_broadcast_address", FLAG, "false", ALONE),
+    read("broadcast_address", TEXT, "", "the same as `listen_address`"),
+    read("storage_port", INTEGER, "7000", "shown only, nothing listens there"),
+    unused("ssl_storage_port", INTEGER, "7001", ALONE),
+    read("rpc_address", TEXT, "", "a loopback address"),
+    refused("rpc_interface", TEXT, "", "interfaces are not looked up; `rpc_address` takes an address"),
+    unused("rpc_interface_prefer_ipv6", FLAG, "false", "belongs to `rpc_interface`"),
+    read("broadcast_rpc_address", TEXT, "", "the same as `rpc_address`"),
+    unused("rpc_keepalive", FLAG, "true", "connections always have TCP keepalive"),
+    unused("dynamic_snitch", FLAG, "true", ALONE),
+    unused("dynamic_snitch_badness_threshold", DECIMAL, "1.0", ALONE),
+    unused("dynamic_snitch_reset_interval", INT_MILLISECONDS, "10m", ALONE)
+        .older(&[("dynamic_snitch_reset_interval_in_ms", Milliseconds)]),
+    unused("dynamic_snitch_update_interval", INT_MILLISECONDS, "100ms", ALONE)
+        .older(&[("dynamic_snitch_update_interval_in_ms", Milliseconds)]),
+    unused("failure_detector", TEXT, "FailureDetector", ALONE),
+    unused("phi_convict_threshold", DECIMAL, "8.0", ALONE),
+    unused("severity_during_decommission", DECIMAL, "0.0", ALONE),
+    unused("block_for_peers_in_remote_dcs", FLAG, "false", ALONE),
+    unused("block_for_peers_timeout_in_secs", INTEGER, "10", ALONE),
+    unused("inter_dc_tcp_nodelay", FLAG, "true", ALONE),
+    unused("internode_application_receive_queue_capacity", INT_BYTES, "4MiB", ALONE)
+        .older(&[("internode_application_receive_queue_capacity_in_bytes", Bytes)]),
+    unused("internode_application_receive_queue_reserve_endpoint_capacity", INT_BYTES, "128MiB", ALONE)
+        .older(&[("internode_application_receive_queue_reserve_endpoint_capacity_in_bytes", Bytes)]),
+    unused("internode_application_receive_queue_reserve_global_capacity", INT_BYTES, "512MiB", ALONE)
+        .older(&[("internode_application_receive_queue_reserve_global_capacity_in_bytes", Bytes)]),
+    unused("internode_application_send_queue_capacity", INT_BYTES, "4MiB", ALONE)
+        .older(&[("internode_application_send_queue_capacity_in_bytes", Bytes)]),
+    unused("internode_application_send_queue_reserve_endpoint_capacity", INT_BYTES, "128MiB", ALONE)
+        .older(&[("internode_application_send_queue_reserve_endpoint_capacity_in_bytes", Bytes)]),
+    unused("internode_application_send_queue_reserve_global_capacity", INT_BYTES, "512MiB", ALONE)
+        .older(&[("internode_application_send_queue_reserve_global_capacity_in_bytes", Bytes)]),
+    unused("internode_compression", Kind::Choice(&["all", "none", "dc"]), "none", ALONE),
+    group("internode_error_reporting_exclusions", "{}"),
+    unused("internode_error_reporting_exclusions.subnets", LIST, "[]", ALONE),
+    unused("internode_max_message_size", INT_BYTES, "", ALONE)
+        .older(&[("internode_max_message_size_in_bytes", Bytes)])
+        .applied("134217728B"),
+    unused("internode_socket_receive_buffer_size", INT_BYTES, "0B", ALONE).older(&[
+        ("internode_socket_receive_buffer_size_in_bytes", Bytes),
+        ("internode_recv_buff_size_in_bytes", Bytes),
+    ]),
+    unused("internode_socket_send_buffer_size", INT_BYTES, "0B", ALONE)
+        .older(&[("internode_send_buff_size_in_bytes", Bytes), ("internode_socket_send_buffer_size_in_bytes", Bytes)]),
+    unused("internode_streaming_tcp_user_timeout", INT_MILLISECONDS, "300s", ALONE)
+        .older(&[("internode_streaming_tcp_user_timeout_in_ms", Milliseconds)]),
+    unused("internode_tcp_connect_timeout", INT_MILLISECONDS, "2s", ALONE)
+        .older(&[("internode_tcp_connect_timeout_in_ms", Milliseconds)]),
+    unused("internode_tcp_user_timeout", INT_MILLISECONDS, "30s", ALONE)
+        .older(&[("internode_tcp_user_timeout_in_ms", Milliseconds)]),
+    unused("internode_timeout", FLAG, "true", ALONE).older(&[("cross_node_timeout", Same)]),
+    unused("invalid_legacy_protocol_magic_no_spam_enabled", FLAG, "false", ALONE),
+    unused("otc_backlog_expiration_interval_ms", INTEGER, "200", ALONE),
+    unused("otc_coalescing_enough_coalesced_messages", INTEGER, "8", ALONE),
+    unused("otc_coalescing_strategy", TEXT, "DISABLED", ALONE),
+    unused("otc_coalescing_window_us", INTEGER, "200", ALONE),
+    unused("back_pressure_enabled", FLAG, "false", "without effect in Cassandra 5.0 too"),
+    unused("back_pressure_strategy", CLASS, "", "without effect in Cassandra 5.0 too"),
+    unused("log_out_of_token_range_requests", FLAG, "true", "a node owns every token"),
+    unused("reject_out_of_token_range_requests", FLAG, "false", "a node owns every token"),
+    refused("default_keyspace_rf", INTEGER, "1", "a replication factor is always given in CQL"),
+    unused("ideal_consistency_level", CONSISTENCY, "", "the one replica has every acknowledged write"),
+    unused("force_optimized_index_status_format", FLAG, "false", ALONE),
+    read(
+        "storage_compatibility_mode",
+        Kind::Choice(&["CASSANDRA_4", "UPGRADING", "NONE"]),
+        "",
+        "chooses the version of SSTables",
+    )
+    .applied("NONE"),
+    read("metrics_port", INTEGER, "7199", "Helenus's own: HTTP for Prometheus and `/status`; 0: none").own(),
+    read(
+        "guardrails_apply_to_anonymous",
+        FLAG,
+        "false",
+        "Helenus's own: guardrails hold clients although they are not authenticated",
+    )
+    .own(),
+];
