@@ -24,9 +24,31 @@ sim first="0" count="1000":
 sim-seed seed:
     cargo run --release --quiet -p sim -- --first {{seed}} --count 1 --verbose
 
-# The text cases against real Cassandra; CASSANDRA names a script with the verbs start and stop.
+# The tests that the Python driver, the Java driver and cqlsh make. Fetches them, and installs Python or a JDK, when missing.
+drivers:
+    bash net/server/tests/drivers/prepare "${CARGO_TARGET_DIR:-target}/tmp/drivers"
+    cargo test --test binary -- --ignored drivers::
+
+# The tests that count instructions and allocations per request. Need valgrind.
+counts:
+    cargo test --test counts -- --ignored
+
+# The text cases on a real Cassandra, which the script CASSANDRA starts and stops. HELENUS_ORACLE=record rewrites the answers.
 oracle:
-    HELENUS_ORACLE=1 cargo test -p server --test cql -- --nocapture
+    cargo test -p server --test cql -- --ignored --nocapture recorded_answers_are_cassandras
+
+# Random statements on Helenus and on a real Cassandra; net/server/tests/side_by_side/settings.rs lists what sets its size.
+side-by-side:
+    cargo test -p server --test side_by_side -- --ignored --nocapture random_statements_answer_as_cassandra_does
+
+# Which of the random statements a real Cassandra refuses.
+side-by-side-errors:
+    cargo test -p server --test side_by_side -- --ignored --nocapture errors_of_the_generator
+
+# SSTables of the writer and of the engine, read by a real Cassandra; net/server/tests/golden/written.rs names the variables.
+sstables-accepted:
+    cargo test -p sstable --test golden -- --ignored cassandra_accepts_what_is_written
+    cargo test -p server --test golden -- --ignored cassandra_accepts_what_the_engine_writes
 
 # Fuzzes one target for a minute (needs cargo-fuzz and a nightly toolchain): `just fuzz net/wire frame`.
 fuzz crate target seconds="60":

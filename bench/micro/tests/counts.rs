@@ -1,43 +1,67 @@
-//! What a request costs, in instructions and allocations, as this profile builds it: a slip shows in review. Where
-//! something is made cheaper, or dearer on purpose, the figures here change with it.
+//! What a request costs in instructions and allocations, so that a slip shows in review. Where something is made cheaper, or
+//! dearer on purpose, the figures here change with it.
 //!
+//! Ignored unless asked for, because they need valgrind: `just counts`, or `cargo test -p micro --test counts -- --ignored`.
 //! valgrind's processor is the same on every machine, so that only the compiler and this code move the figures. An
-//! incremental build inlines less and has figures of its own. Without valgrind nothing is counted.
-#![allow(clippy::print_stderr, clippy::disallowed_methods, reason = "a test that runs a tool")]
+//! incremental build inlines less and has figures of its own.
+#![allow(clippy::disallowed_methods, reason = "a test that runs a tool")]
 
 use std::process::Command;
 
-/// Percent by which a figure may be off.
+/// Percent by which a count of instructions may differ from [`COSTS`].
 const TOLERANCE: u64 = 4;
+/// Percent that a request may cost more on eight shards than on one.
+const SHARDS_TOLERANCE: u64 = 3;
 
-/// Kind, instructions, those of an incremental build, tenths of an allocation.
-const FIGURES: [(&str, u64, u64, u64); 3] =
+/// Kind of request, instructions, instructions in an incremental build, tenths of an allocation.
+const COSTS: [(&str, u64, u64, u64); 3] =
     [("read", 17_915, 20_856, 60), ("write", 23_679, 25_691, 110), ("query", 18_228, 21_103, 60)];
 
-/// Whether cargo built this incrementally, as it does for the profile of tests if it is not told otherwise.
+/// Whether cargo built this incrementally, which is its default for the profile of tests.
 fn is_incremental() -> bool {
     option_env!("CARGO_INCREMENTAL") != Some("0")
 }
 
-#[test]
-fn requests_cost_what_they_did() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        eprintln!("valgrind is missing: nothing is counted");
-        return;
-    }
+/// What `bench/micro/count` prints for a node of so many shards: a line for each of the kinds, or of all without kinds.
+fn count(shards: &str, kinds: &[&str]) -> String {
+    let valgrind = Command::new("valgrind").arg("--version").output();
+    assert!(valgrind.is_ok_and(|output| output.status.success()), "this test needs valgrind: apt-get install valgrind");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/count");
-    let counted = Command::new(script).arg(env!("CARGO_BIN_EXE_micro")).output().expect("the script runs");
-    let text = String::from_utf8_lossy(&counted.stdout);
-    assert!(counted.status.success(), "{text}{}", String::from_utf8_lossy(&counted.stderr));
-    for (line, (kind, whole, incremental, allocations)) in text.lines().zip(FIGURES) {
+    let mut command = Command::new(script);
+    let output = command.arg(env!("CARGO_BIN_EXE_micro")).args(kinds).env("SHARDS", shards).output();
+    let output = output.expect("the script runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+#[test]
+#[ignore = "needs valgrind: just counts"]
+fn requests_cost_what_they_did() {
+    let text = count("1", &[]);
+    for (line, (kind, whole, incremental, allocations)) in text.lines().zip(COSTS) {
         let instructions = if is_incremental() { incremental } else { whole };
         let mut words = line.split(' ');
         assert_eq!(words.next(), Some(kind), "{text}");
-        let found: Vec<u64> = words.map(|word| word.parse().expect("a figure")).collect();
+        let found: Vec<u64> = words.map(|word| word.parse().expect("a number")).collect();
         let [found_instructions, found_allocations] = found[..] else { panic!("{text}") };
         let off = found_instructions.abs_diff(instructions) * 100 / instructions;
         assert!(off <= TOLERANCE, "{kind}: {found_instructions} instructions, {instructions} before");
         assert_eq!(found_allocations, allocations, "{kind}: tenths of an allocation");
     }
-    assert_eq!(text.lines().count(), FIGURES.len(), "{text}");
+    assert_eq!(text.lines().count(), COSTS.len(), "{text}");
+}
+
+#[test]
+#[ignore = "needs valgrind: just counts"]
+fn a_request_costs_on_eight_shards_what_it_costs_on_one() {
+    for kind in ["read", "write"] {
+        let instructions = |shards: &str| -> u64 {
+            let text = count(shards, &[kind]);
+            text.split(' ').nth(1).expect("a second word").parse().expect("a number")
+        };
+        let (one, eight) = (instructions("1"), instructions("8"));
+        let most = one * (100 + SHARDS_TOLERANCE);
+        assert!(eight * 100 <= most, "{kind}: {eight} instructions on eight shards, {one} on one");
+    }
 }

@@ -10,22 +10,29 @@
 //! * `@built`: try again while it fails: it needs an index that is built in the background;
 //! * `@consistency LEVEL`, `@serial LEVEL` (of conditional changes), `@timestamp micros`, `@now seconds` (since 1970).
 //!
-//! The answer follows as lines that begin with `-> `. Without further ado the cases run on a simulated node and must give
-//! the recorded answers. With `HELENUS_ORACLE=1` they run on real Cassandra, started by the script that `CASSANDRA` names,
-//! and must give the recorded answers too; with `HELENUS_ORACLE=record` the files are rewritten with Cassandra's.
-//! A line `-> differs: ...` after the answer holds ours where it differs on purpose, in the same form.
+//! The answer follows as lines that begin with `-> `. A line `-> differs: ...` after the answer holds ours where it differs on
+//! purpose, in the same form.
+//!
+//! 1. `recorded_answers`: a simulated node gives the recorded answers.
+//! 2. `recorded_answers_are_cassandras`: so does a real Cassandra. It is ignored unless asked for: `just oracle`, or with
+//!    `CASSANDRA` as `cql/cassandra.rs` says
+//!    `cargo test -p server --test cql -- --ignored recorded_answers_are_cassandras`. With `HELENUS_ORACLE=record` the files
+//!    are rewritten with Cassandra's answers; `HELENUS_ORACLE_FILES` selects files by name without `.cql`, separated by
+//!    commas.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "reads and records case files")]
 
 #[path = "cql/case.rs"]
 mod case;
+#[path = "cql/cassandra.rs"]
+mod cassandra;
 #[path = "cql/node.rs"]
 mod node;
 #[path = "cql/play.rs"]
 mod play;
 
 use case::CaseFile;
+use cassandra::Cassandra;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 fn files() -> Vec<PathBuf> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cql");
@@ -70,36 +77,30 @@ fn recorded_answers() {
     }
 }
 
-/// The same on real Cassandra, when asked for.
+/// Every case on a real Cassandra, or those of the files that `HELENUS_ORACLE_FILES` names.
 #[test]
+#[ignore = "needs Cassandra: just oracle"]
 fn recorded_answers_are_cassandras() {
-    let Ok(mode) = std::env::var("HELENUS_ORACLE") else { return };
-    let script = std::env::var("CASSANDRA").expect(
-        "HELENUS_ORACLE needs CASSANDRA: the path of a script with the verbs `start DIR IP` and `stop DIR` that runs a \
-         real Apache Cassandra 5",
-    );
-    let directory = std::env::temp_dir().join("helenus-oracle");
-    let address = std::env::var("HELENUS_ORACLE_ADDRESS").unwrap_or_else(|_| "127.0.0.31".into());
-    let run = |verb: &str| Command::new(&script).arg(verb).arg(&directory).arg(&address).status();
-    let ours = std::env::var("HELENUS_ORACLE_RUNNING").is_err();
-    assert!(!ours || run("start").expect("the script runs").success(), "Cassandra did not start");
-    let mut wrong = Vec::new();
-    // Files by name without ending, separated by commas; all if not given.
     let only = std::env::var("HELENUS_ORACLE_FILES").ok();
-    let wanted = |path: &PathBuf| {
+    let recording = std::env::var("HELENUS_ORACLE").is_ok_and(|mode| mode == "record");
+    let is_wanted = |path: &PathBuf| {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         only.as_ref().is_none_or(|only| only.split(',').any(|wanted| wanted == name))
     };
-    for path in files().into_iter().filter(wanted) {
+    let wanted: Vec<PathBuf> = files().into_iter().filter(is_wanted).collect();
+    assert!(!wanted.is_empty(), "HELENUS_ORACLE_FILES names no file of tests/cql");
+    let cassandra = Cassandra::start();
+    let mut wrong = Vec::new();
+    for path in wanted {
         let mut file = load(&path);
-        let answers = play::on_server(&file, address.parse().expect("an IP address"));
-        if mode == "record" {
+        let answers = play::on_server(&file, cassandra.address());
+        if recording {
             file.record(&answers);
             std::fs::write(&path, file.print()).expect("writable");
         } else {
             wrong.extend(file.differences(&answers, &path, false));
         }
     }
-    assert!(!ours || run("stop").expect("the script runs").success(), "Cassandra did not stop");
+    cassandra.stop();
     assert!(wrong.is_empty(), "{} answers differ from Cassandra's:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -5,14 +5,17 @@
 //! 3. Every page of every answer must agree: rows, metadata, warnings, paging, error codes and texts.
 //! 4. A difference is made short, and printed as a case for `tests/cql`.
 //!
-//! Without Cassandra a sample runs on Helenus alone, where one shard must answer as three do and the pages of a SELECT
-//! must hold what it answers unpaged. With `HELENUS_ORACLE=1` and Cassandra's address in `HELENUS_ORACLE_ADDRESS`
-//! (`HELENUS_ORACLE_RUNNING=1` if it runs; else `CASSANDRA` names the script that starts it) these set the size:
-//! `HELENUS_SIDE_ALONE` (only Cassandra, its errors are counted), `HELENUS_SIDE_STATEMENTS` (2000), `HELENUS_SIDE_SEED` (0, the first),
-//! `HELENUS_SIDE_WITHOUT` (features to leave out, by the names in `dice.rs`), `HELENUS_SIDE_QUICK` (differences are printed
-//! as found: only the schema and the step), `HELENUS_SIDE_SHOW` (scripts are printed).
+//! `a_sample_agrees_with_itself` runs a sample on Helenus alone: one shard must answer as three do, and the pages of a SELECT
+//! must hold what it answers unpaged.
+//!
+//! The comparison is ignored unless asked for: `just side-by-side`, or with `CASSANDRA` as `cql/cassandra.rs` says
+//! `cargo test -p server --test side_by_side -- --ignored --nocapture random_statements_answer_as_cassandra_does`.
+//! `side_by_side/settings.rs` lists the variables that set its size. `errors_of_the_generator` shows which of the generated
+//! statements Cassandra refuses.
 #![allow(clippy::print_stdout, reason = "reports seeds and cases")]
 
+#[path = "cql/cassandra.rs"]
+mod cassandra;
 #[path = "side_by_side/conditional.rs"]
 mod conditional;
 #[path = "side_by_side/counter.rs"]
@@ -43,17 +46,20 @@ mod select;
 mod selector;
 #[path = "side_by_side/session.rs"]
 mod session;
+#[path = "side_by_side/settings.rs"]
+mod settings;
 #[path = "side_by_side/types.rs"]
 mod types;
 #[path = "side_by_side/value.rs"]
 mod value;
 
+use cassandra::Cassandra;
 use script::{KEYSPACE, Step};
 use session::{Reply, Session};
+use settings::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::Command;
 
 const NATIVE_PORT: u16 = 9042;
 /// Statements of one script.
@@ -170,23 +176,10 @@ impl Both {
     }
 }
 
-fn features_left_out() -> BTreeSet<String> {
-    let named = std::env::var("HELENUS_SIDE_WITHOUT").unwrap_or_default();
-    let without: BTreeSet<String> = named.split(',').filter(|name| !name.is_empty()).map(String::from).collect();
-    for name in &without {
-        assert!(dice::FEATURES.contains(&name.as_str()), "no feature {name}; there are {:?}", dice::FEATURES);
-    }
-    without
-}
-
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).ok().map_or(default, |text| text.parse().expect("a number"))
-}
-
-/// On Helenus alone: the number of shards and the size of pages make no difference.
+/// The number of shards and the size of pages make no difference to what Helenus answers.
 #[test]
 fn a_sample_agrees_with_itself() {
-    let without = features_left_out();
+    let without = BTreeSet::new();
     for seed in 0..SAMPLE {
         let mut steps = Vec::new();
         for step in script::script(seed, SCRIPT_STATEMENTS / 2, &without) {
@@ -209,39 +202,31 @@ fn a_sample_agrees_with_itself() {
     }
 }
 
-/// Against Cassandra, when asked for.
 #[test]
+#[ignore = "needs Cassandra: just side-by-side"]
 fn random_statements_answer_as_cassandra_does() {
-    if std::env::var("HELENUS_ORACLE").is_err() {
-        return;
-    }
-    let address = std::env::var("HELENUS_ORACLE_ADDRESS").unwrap_or_else(|_| "127.0.0.31".into());
-    let directory = std::env::temp_dir().join("helenus-oracle");
-    let ours = std::env::var("HELENUS_ORACLE_RUNNING").is_err();
-    let run = |verb: &str| {
-        let script = std::env::var("CASSANDRA").expect("CASSANDRA names the script that starts a real Cassandra");
-        let status = Command::new(script).arg(verb).arg(&directory).arg(&address).status().expect("the script runs");
-        assert!(status.success(), "Cassandra: {verb}");
-    };
-    if ours {
-        run("start");
-    }
-    let address = address.parse().expect("an IP address");
-    let alone = std::env::var("HELENUS_SIDE_ALONE").is_ok();
-    let reported = if alone { count_errors(address) } else { compare(address) };
-    if ours {
-        run("stop");
-    }
-    assert!(reported.is_empty(), "{} kinds of differences: {reported:#?}", reported.len());
+    let settings = Settings::from_environment();
+    let cassandra = Cassandra::start();
+    let kinds = compare(cassandra.address(), &settings);
+    cassandra.stop();
+    assert!(kinds.is_empty(), "{} kinds of differences: {kinds:#?}", kinds.len());
 }
 
-/// What Cassandra refuses, with examples: a look at the generator itself.
-fn count_errors(address: IpAddr) -> BTreeMap<String, usize> {
-    let without = features_left_out();
+/// A look at the generator itself: what Cassandra refuses, how often, with an example of each kind.
+#[test]
+#[ignore = "needs Cassandra: just side-by-side-errors"]
+fn errors_of_the_generator() {
+    let settings = Settings::from_environment();
+    let cassandra = Cassandra::start();
+    count_errors(cassandra.address(), &settings);
+    cassandra.stop();
+}
+
+fn count_errors(address: IpAddr, settings: &Settings) {
     let mut kinds: BTreeMap<String, (usize, String)> = BTreeMap::new();
-    let (mut seed, mut statements) = (number("HELENUS_SIDE_SEED", 0), 0);
-    while statements < number("HELENUS_SIDE_STATEMENTS", 2000) {
-        let steps = script::script(seed, SCRIPT_STATEMENTS, &without);
+    let (mut seed, mut statements) = (settings.first_seed, 0);
+    while statements < settings.statements {
+        let steps = script::script(seed, SCRIPT_STATEMENTS, &settings.without);
         for (step, replies) in steps.iter().zip(on_server(&steps, address)) {
             statements += 1;
             if let Some(Reply::Error { code, text }) = replies.last() {
@@ -257,22 +242,21 @@ fn count_errors(address: IpAddr) -> BTreeMap<String, usize> {
     for (count, example) in sorted {
         println!("{count:5} {example}");
     }
-    println!("{statements} statements, {} errors", kinds.values().map(|(count, _)| count).sum::<usize>());
-    BTreeMap::new()
+    let errors: usize = kinds.values().map(|(count, _)| count).sum();
+    println!("{statements} statements, {errors} errors");
+    assert!(errors as u64 * 2 < statements, "most of what the generator makes is refused");
 }
 
-/// Runs scripts until there are statements enough; the kinds of differences with how often each came.
-fn compare(address: IpAddr) -> BTreeMap<String, usize> {
-    let without = features_left_out();
-    let wanted = number("HELENUS_SIDE_STATEMENTS", 2000);
-    let mut seed = number("HELENUS_SIDE_SEED", 0);
+/// Runs scripts until enough statements were compared. Returns the kinds of differences and how often each was found.
+fn compare(address: IpAddr, settings: &Settings) -> BTreeMap<String, usize> {
+    let mut seed = settings.first_seed;
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     let mut refused: BTreeMap<String, usize> = BTreeMap::new();
     let (mut compared, mut no_guide, mut errors) = (0, 0, 0);
     let (mut found, mut applied, mut refusals) = (0, 0, 0);
-    while compared < wanted {
-        let all = script::script(seed, SCRIPT_STATEMENTS, &without);
-        if std::env::var("HELENUS_SIDE_SHOW").is_ok() {
+    while compared < settings.statements {
+        let all = script::script(seed, SCRIPT_STATEMENTS, &settings.without);
+        if settings.prints_scripts {
             println!("{}", minimise::as_case(&format!("seed {seed}"), &all));
         }
         seed += 1;
@@ -310,7 +294,7 @@ fn compare(address: IpAddr) -> BTreeMap<String, usize> {
             let count = kinds.entry(difference.kind.clone()).or_default();
             *count += 1;
             if *count <= EXAMPLES_MAX && kinds.len() <= REPORTED_MAX {
-                report(seed, difference, &steps, address);
+                report(seed, difference, &steps, address, settings);
             }
         }
         println!(
@@ -342,10 +326,10 @@ fn without_missing(steps: Vec<Step>, refused: &mut BTreeMap<String, usize>) -> O
     Some(kept)
 }
 
-/// Prints a difference, made short.
-fn report(seed: u64, difference: Difference, steps: &[Step], address: IpAddr) {
+/// Prints a difference with the shortest script that shows it; with `HELENUS_SIDE_QUICK` only with its schema.
+fn report(seed: u64, difference: Difference, steps: &[Step], address: IpAddr, settings: &Settings) {
     let kind = difference.kind.clone();
-    if std::env::var("HELENUS_SIDE_QUICK").is_ok() {
+    if settings.prints_at_once {
         let schema = steps[..difference.at].iter().filter(|step| step.text.starts_with("CREATE"));
         let steps: Vec<Step> = schema.chain([&steps[difference.at]]).cloned().collect();
         let case = minimise::as_case(&format!("seed {seed}"), &steps);

@@ -1,6 +1,9 @@
 //! The Python driver, the Java driver and cqlsh against the real binary: the programs of `net/server/tests/drivers`.
 //!
-//! 1. `prepare` brings the packages, the jars and the compiled Java program into the target directory, once.
+//! Ignored unless asked for, because they need packages and jars that cargo does not bring: `just drivers`, or
+//! `net/server/tests/drivers/prepare target/tmp/drivers` and then `cargo test --test binary -- --ignored drivers::`.
+//!
+//! 1. `prepare` has brought the packages, the jars and the compiled Java program into the target directory.
 //! 2. Every test starts a node of its own and runs one program for one protocol version, in every compression that the version has.
 //! 3. Where a program prints `restart`, the node is stopped in order and started again; a line on the program's input says so.
 
@@ -16,11 +19,12 @@ fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/drivers")
 }
 
-/// The directory with what the programs need, filled when it is not.
+/// The directory with what the programs need. Panics if `prepare` has not filled it; nothing is installed here.
 fn prepared() -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("drivers");
-    let output = Command::new("bash").arg(sources().join("prepare")).arg(&directory).output().expect("bash runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let check = Command::new("bash").arg(sources().join("prepare")).arg("--check").arg(&directory).output();
+    let check = check.expect("bash runs");
+    assert!(check.status.success(), "{}run `just drivers`", String::from_utf8_lossy(&check.stderr));
     directory
 }
 
@@ -76,21 +80,25 @@ fn python_driver(address: &'static str, protocol: &str, compressions: &[&str]) {
 }
 
 #[test]
+#[ignore = "needs the Python driver: just drivers"]
 fn python_driver_v3() {
     python_driver("127.0.13.1", "3", &["none", "lz4", "snappy"]);
 }
 
 #[test]
+#[ignore = "needs the Python driver: just drivers"]
 fn python_driver_v4() {
     python_driver("127.0.13.2", "4", &["none", "lz4", "snappy"]);
 }
 
 #[test]
+#[ignore = "needs the Python driver: just drivers"]
 fn python_driver_v5() {
     python_driver("127.0.13.3", "5", &["none", "lz4"]);
 }
 
 #[test]
+#[ignore = "needs the Java driver: just drivers"]
 fn java_driver() {
     let tools = prepared();
     let directory = tempfile::tempdir().expect("a directory");
@@ -106,6 +114,7 @@ fn java_driver() {
 
 /// `COPY FROM`, then `COPY TO`: the same rows; the 100,000 of `docs/verification.md` are run by hand.
 #[test]
+#[ignore = "needs cqlsh: just drivers"]
 fn cqlsh_copies_rows_in_and_out() {
     let tools = prepared();
     let directory = tempfile::tempdir().expect("a directory");
@@ -120,6 +129,7 @@ fn cqlsh_copies_rows_in_and_out() {
 /// Sixty-four pages of the largest size: the node holds a few of them at a time. What its allocator keeps of buffers that
 /// were freed is another 15 to 35 MiB, from run to run.
 #[test]
+#[ignore = "needs the Python driver: just drivers"]
 fn scans_take_the_memory_of_a_few_pages() {
     let tools = prepared();
     let directory = tempfile::tempdir().expect("a directory");

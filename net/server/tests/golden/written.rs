@@ -1,7 +1,17 @@
-//! What the engine writes of every kind of table, given to real Cassandra.
+//! SSTables that the engine writes of every kind of table, checked by a real Cassandra. Ignored unless asked for.
 //!
-//! The statements that made the tables are run here, in three stretches: what the first leaves is flushed and split between
-//! other cores, after the second all is compacted, the third is flushed beside it.
+//! 1. The statements that made the tables run here in three parts: what the first part wrote is flushed and split between
+//!    other cores, after the second part everything is compacted, what the third part writes is flushed beside it.
+//! 2. The rows must be those that Cassandra read.
+//! 3. A script has Cassandra verify, import and read the files.
+//!
+//! `cargo test -p server --test golden -- --ignored cassandra_accepts_what_the_engine_writes` needs two variables:
+//! * `HELENUS_SSTABLE_STATEMENTS`: the directory of the statements that made the tables, a file `<table>.cql` or
+//!   `<table>.cql.gz` of each;
+//! * `HELENUS_SSTABLE_CHECK`: the script. It is called once for each version with a directory that holds `schema.cql` and
+//!   `golden/<table>-<id>/` with an SSTable's components and `rows.json`, and exits with 0 if Cassandra accepts them.
+//!
+//! Two more make it shorter: `HELENUS_SSTABLE_VERSION` selects a version, `HELENUS_SSTABLE_TABLES` tables, separated by commas.
 
 use super::archive::{Files, Tables};
 use super::world::World;
@@ -99,11 +109,7 @@ fn lay_out(world: &World, tables: &Tables, to: &Path) {
     std::fs::write(to.join("schema.cql"), schema).expect("written");
 }
 
-fn written(version: &str, from: &Path) -> (World, Tables) {
-    let mut tables = tables(version);
-    if let Ok(only) = std::env::var("HELENUS_SSTABLE_TABLES") {
-        tables.retain(|name, _| only.split(',').any(|wanted| wanted == name));
-    }
+fn written(version: &str, tables: Tables, from: &Path) -> (World, Tables) {
     let small: Vec<&str> = match version {
         "da" => vec![],
         "oa" => vec!["sstable={selected_format: big}"],
@@ -151,24 +157,26 @@ fn written(version: &str, from: &Path) -> (World, Tables) {
     (world, tables)
 }
 
-/// With `HELENUS_SSTABLE_CHECK` naming a script, it is run on a directory of what the engine writes in each version
-/// (`schema.cql` and `golden/<table>-<id>/` with components and `rows.json`): to have real Cassandra verify, import and
-/// read it. `HELENUS_SSTABLE_STATEMENTS` names the directory of the statements that made the tables, a file `<table>.cql`
-/// or `<table>.cql.gz` of each; `HELENUS_SSTABLE_VERSION` selects one version, `HELENUS_SSTABLE_TABLES` some tables.
 #[test]
+#[ignore = "needs Cassandra: just sstables-accepted"]
 fn cassandra_accepts_what_the_engine_writes() {
-    let Ok(from) = std::env::var("HELENUS_SSTABLE_STATEMENTS") else { return };
-    let script = std::env::var("HELENUS_SSTABLE_CHECK").ok();
-    let only = std::env::var("HELENUS_SSTABLE_VERSION").ok();
-    for version in ["da", "oa", "nb"] {
-        if only.as_ref().is_some_and(|only| only != version) {
-            continue;
+    let statements = std::env::var("HELENUS_SSTABLE_STATEMENTS").expect("HELENUS_SSTABLE_STATEMENTS, a directory");
+    let script = std::env::var("HELENUS_SSTABLE_CHECK").expect("HELENUS_SSTABLE_CHECK, a script");
+    let only_version = std::env::var("HELENUS_SSTABLE_VERSION").ok();
+    let only_tables = std::env::var("HELENUS_SSTABLE_TABLES").ok();
+    let mut versions = vec!["da", "oa", "nb"];
+    versions.retain(|version| only_version.as_ref().is_none_or(|only| only == version));
+    assert!(!versions.is_empty(), "HELENUS_SSTABLE_VERSION is da, oa or nb");
+    for version in versions {
+        let mut tables = tables(version);
+        if let Some(only) = &only_tables {
+            tables.retain(|name, _| only.split(',').any(|wanted| wanted == name));
         }
-        let (world, tables) = written(version, Path::new(&from));
+        assert!(!tables.is_empty(), "HELENUS_SSTABLE_TABLES names no table of {version}");
+        let (world, tables) = written(version, tables, Path::new(&statements));
         let to: PathBuf = std::env::temp_dir().join(format!("helenus-engine-{version}"));
         lay_out(&world, &tables, &to);
-        let Some(script) = &script else { continue };
-        let status = Command::new(script).arg(&to).status().expect("runs");
+        let status = Command::new(&script).arg(&to).status().expect("HELENUS_SSTABLE_CHECK names a script that runs");
         assert!(status.success(), "{version} in {}", to.display());
         std::fs::remove_dir_all(&to).expect("removed");
     }
