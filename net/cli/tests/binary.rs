@@ -1,8 +1,7 @@
-//! The real binary as a user runs it: with the drivers of Rust, Python and Java, over restarts, killed under load.
+//! The real binary as a user runs it: with the Rust driver, over restarts, killed under load, asked by nodetool; and, when asked
+//! for, with the drivers of Python and Java.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "client programs of their own")]
 
-#[path = "binary/driver.rs"]
-mod driver;
 #[path = "binary/drivers.rs"]
 mod drivers;
 #[path = "binary/imports.rs"]
@@ -13,5 +12,7 @@ mod kill;
 mod node;
 #[path = "binary/nodetool.rs"]
 mod nodetool;
+#[path = "binary/rust_driver/mod.rs"]
+mod rust_driver;
 #[path = "binary/snapshots.rs"]
 mod snapshots;
