@@ -1,4 +1,5 @@
-//! Messages of the native protocol, both ways, as envelopes (version 4) and in segments (version 5), plain and compressed.
+//! Messages of the native protocol, both ways, as envelopes (version 4) and in segments (version 5), plain and
+//! compressed.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use model::value::{Bound, push_element};

@@ -1,9 +1,9 @@
-//! What a request costs in instructions and allocations, so that a slip shows in review. Where something is made cheaper, or
-//! dearer on purpose, the figures here change with it.
+//! What a request costs in instructions and allocations, so that a slip shows in review. Where something is made
+//! cheaper, or dearer on purpose, the figures here change with it.
 //!
-//! Ignored unless asked for, because they need valgrind: `just counts`, or `cargo test -p micro --test counts -- --ignored`.
-//! valgrind's processor is the same on every machine, so that only the compiler and this code move the figures. An
-//! incremental build inlines less and has figures of its own.
+//! Ignored unless asked for, because they need valgrind: `just counts`, or `cargo test -p micro --test counts --
+//! --ignored`. valgrind's processor is the same on every machine, so that only the compiler and this code move the
+//! figures. An incremental build inlines less and has figures of its own.
 #![allow(clippy::disallowed_methods, reason = "a test that runs a tool")]
 
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Messages between the cores of a node of eight shards: none where clients send each request to the shard that owns its key.
+//! Messages between the cores of a node of eight shards: none where clients send each request to the shard that owns
+//! its key.
 #![allow(clippy::disallowed_methods, reason = "a test that runs a tool")]
 
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! The real binary as a user runs it: with the Rust driver, over restarts, killed under load, asked by nodetool; and, when asked
-//! for, with the drivers of Python and Java.
+//! The real binary as a user runs it: with the Rust driver, over restarts, killed under load, asked by nodetool; and,
+//! when asked for, with the drivers of Python and Java.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "client programs of their own")]
 
 #[path = "binary/drivers.rs"]

@@ -1,7 +1,7 @@
 //! Text cases: CQL statements and the answers that real Cassandra gives, in `tests/cql/*.cql`.
 //!
-//! A file holds cases (`## name`), each run in a fresh keyspace `k`. A statement ends with `;` at the end of a line. Lines
-//! with `@` before it set how it is sent:
+//! A file holds cases (`## name`), each run in a fresh keyspace `k`. A statement ends with `;` at the end of a line.
+//! Lines with `@` before it set how it is sent:
 //! * `@bind v, v, ...`: prepare and execute with these values (literals of the marker's type, `null`, `unset`, `[a, b]`
 //!   for a list, `{a, b}` for a set, `{k: v}` for a map or a user type's fields in their order, `(a, b)` for a tuple, a
 //!   blob literal as raw bytes);
@@ -10,15 +10,14 @@
 //! * `@built`: try again while it fails: it needs an index that is built in the background;
 //! * `@consistency LEVEL`, `@serial LEVEL` (of conditional changes), `@timestamp micros`, `@now seconds` (since 1970).
 //!
-//! The answer follows as lines that begin with `-> `. A line `-> differs: ...` after the answer holds ours where it differs on
-//! purpose, in the same form.
+//! The answer follows as lines that begin with `-> `. A line `-> differs: ...` after the answer holds ours where it
+//! differs on purpose, in the same form.
 //!
 //! 1. `recorded_answers`: a simulated node gives the recorded answers.
-//! 2. `recorded_answers_are_cassandras`: so does a real Cassandra. It is ignored unless asked for: `just oracle`, or with
-//!    `CASSANDRA` as `cql/cassandra.rs` says
-//!    `cargo test -p server --test cql -- --ignored recorded_answers_are_cassandras`. With `HELENUS_ORACLE=record` the files
-//!    are rewritten with Cassandra's answers; `HELENUS_ORACLE_FILES` selects files by name without `.cql`, separated by
-//!    commas.
+//! 2. `recorded_answers_are_cassandras`: so does a real Cassandra. It is ignored unless asked for: `just oracle`, or
+//!    with `CASSANDRA` as `cql/cassandra.rs` says `cargo test -p server --test cql -- --ignored
+//!    recorded_answers_are_cassandras`. With `HELENUS_ORACLE=record` the files are rewritten with Cassandra's answers;
+//!    `HELENUS_ORACLE_FILES` selects files by name without `.cql`, separated by commas.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "reads and records case files")]
 
 #[path = "cql/case.rs"]

@@ -5,13 +5,13 @@
 //! 3. Every page of every answer must agree: rows, metadata, warnings, paging, error codes and texts.
 //! 4. A difference is made short, and printed as a case for `tests/cql`.
 //!
-//! `a_sample_agrees_with_itself` runs a sample on Helenus alone: one shard must answer as three do, and the pages of a SELECT
-//! must hold what it answers unpaged.
+//! `a_sample_agrees_with_itself` runs a sample on Helenus alone: one shard must answer as three do, and the pages of a
+//! SELECT must hold what it answers unpaged.
 //!
 //! The comparison is ignored unless asked for: `just side-by-side`, or with `CASSANDRA` as `cql/cassandra.rs` says
 //! `cargo test -p server --test side_by_side -- --ignored --nocapture random_statements_answer_as_cassandra_does`.
-//! `side_by_side/settings.rs` lists the variables that set its size. `errors_of_the_generator` shows which of the generated
-//! statements Cassandra refuses.
+//! `side_by_side/settings.rs` lists the variables that set its size. `errors_of_the_generator` shows which of the
+//! generated statements Cassandra refuses.
 #![allow(clippy::print_stdout, reason = "reports seeds and cases")]
 
 #[path = "cql/cassandra.rs"]
@@ -307,8 +307,8 @@ fn compare(address: IpAddr, settings: &Settings) -> BTreeMap<String, usize> {
     kinds
 }
 
-/// The steps but for those that Helenus refuses because it lacks something: they change nothing there. Nothing if that is
-/// a part of the schema.
+/// The steps but for those that Helenus refuses because it lacks something: they change nothing there. Nothing if that
+/// is a part of the schema.
 fn without_missing(steps: Vec<Step>, refused: &mut BTreeMap<String, usize>) -> Option<Vec<Step>> {
     let Ok(answers) = on_simulated_node(&steps, 1) else { return Some(steps) };
     let mut kept = Vec::new();

@@ -4,8 +4,10 @@
 //! `net/server/tests/drivers/prepare target/tmp/drivers` and then `cargo test --test binary -- --ignored drivers::`.
 //!
 //! 1. `prepare` has brought the packages, the jars and the compiled Java program into the target directory.
-//! 2. Every test starts a node of its own and runs one program for one protocol version, in every compression that the version has.
-//! 3. Where a program prints `restart`, the node is stopped in order and started again; a line on the program's input says so.
+//! 2. Every test starts a node of its own and runs one program for one protocol version, in every compression that the
+//!    version has.
+//! 3. Where a program prints `restart`, the node is stopped in order and started again; a line on the program's input
+//!    says so.
 
 use crate::node::Node;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -126,8 +128,8 @@ fn cqlsh_copies_rows_in_and_out() {
     assert_eq!(node.stop(), Some(0));
 }
 
-/// Sixty-four pages of the largest size: the node holds a few of them at a time. What its allocator keeps of buffers that
-/// were freed is another 15 to 35 MiB, from run to run.
+/// Sixty-four pages of the largest size: the node holds a few of them at a time. What its allocator keeps of buffers
+/// that were freed is another 15 to 35 MiB, from run to run.
 #[test]
 #[ignore = "needs the Python driver: just drivers"]
 fn scans_take_the_memory_of_a_few_pages() {

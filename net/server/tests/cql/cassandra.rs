@@ -1,8 +1,8 @@
 //! A real Cassandra for tests that are `#[ignore]`d because they need one.
 //!
-//! `CASSANDRA` names a script with the verbs `start DIR IP` and `stop DIR IP` that runs Apache Cassandra 5. The address is
-//! 127.0.0.31 or that of `HELENUS_ORACLE_ADDRESS`. With `HELENUS_ORACLE_RUNNING` set, a Cassandra that already listens there
-//! is asked instead, and is left running.
+//! `CASSANDRA` names a script with the verbs `start DIR IP` and `stop DIR IP` that runs Apache Cassandra 5. The address
+//! is 127.0.0.31 or that of `HELENUS_ORACLE_ADDRESS`. With `HELENUS_ORACLE_RUNNING` set, a Cassandra that already
+//! listens there is asked instead, and is left running.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

@@ -1,17 +1,20 @@
 //! SSTables that the engine writes of every kind of table, checked by a real Cassandra. Ignored unless asked for.
 //!
-//! 1. The statements that made the tables run here in three parts: what the first part wrote is flushed and split between
-//!    other cores, after the second part everything is compacted, what the third part writes is flushed beside it.
+//! 1. The statements that made the tables run here in three parts: what the first part wrote is flushed and split
+//!    between other cores, after the second part everything is compacted, what the third part writes is flushed beside
+//!    it.
 //! 2. The rows must be those that Cassandra read.
 //! 3. A script has Cassandra verify, import and read the files.
 //!
 //! `cargo test -p server --test golden -- --ignored cassandra_accepts_what_the_engine_writes` needs two variables:
 //! * `HELENUS_SSTABLE_STATEMENTS`: the directory of the statements that made the tables, a file `<table>.cql` or
 //!   `<table>.cql.gz` of each;
-//! * `HELENUS_SSTABLE_CHECK`: the script. It is called once for each version with a directory that holds `schema.cql` and
-//!   `golden/<table>-<id>/` with an SSTable's components and `rows.json`, and exits with 0 if Cassandra accepts them.
+//! * `HELENUS_SSTABLE_CHECK`: the script. It is called once for each version with a directory that holds `schema.cql`
+//!   and `golden/<table>-<id>/` with an SSTable's components and `rows.json`, and exits with 0 if Cassandra accepts
+//!   them.
 //!
-//! Two more make it shorter: `HELENUS_SSTABLE_VERSION` selects a version, `HELENUS_SSTABLE_TABLES` tables, separated by commas.
+//! Two more make it shorter: `HELENUS_SSTABLE_VERSION` selects a version, `HELENUS_SSTABLE_TABLES` tables, separated by
+//! commas.
 
 use super::archive::{Files, Tables};
 use super::world::World;

@@ -1,9 +1,9 @@
 //! SSTables that the writer writes, checked by a real Cassandra. Ignored unless asked for.
 //!
-//! `cargo test -p sstable --test golden -- --ignored cassandra_accepts_what_is_written` needs `HELENUS_SSTABLE_CHECK`: a script
-//! that is called once for each version with a directory that holds `schema.cql` and `golden/<table>-<id>/` with an SSTable's
-//! components, written with the table's own compressor, and `rows.json`. It has Cassandra verify, import and read them, and
-//! exits with 0 if Cassandra accepts them. `HELENUS_SSTABLE_VERSION` selects one version.
+//! `cargo test -p sstable --test golden -- --ignored cassandra_accepts_what_is_written` needs `HELENUS_SSTABLE_CHECK`:
+//! a script that is called once for each version with a directory that holds `schema.cql` and `golden/<table>-<id>/`
+//! with an SSTable's components, written with the table's own compressor, and `rows.json`. It has Cassandra verify,
+//! import and read them, and exits with 0 if Cassandra accepts them. `HELENUS_SSTABLE_VERSION` selects one version.
 
 #![expect(clippy::disallowed_methods, reason = "the files are for another program")]
 

@@ -87,7 +87,8 @@ fn address(street: Option<&str>, number: Option<i32>) -> CqlValue {
     CqlValue::UserDefinedType { keyspace: "d".into(), name: "address".into(), fields }
 }
 
-/// Collections, tuples, user types and vectors, within each other too. What has an order of its own stands in that order.
+/// Collections, tuples, user types and vectors, within each other too. What has an order of its own stands in that
+/// order.
 fn composites() -> Vec<(&'static str, Vec<CqlValue>)> {
     use CqlValue::*;
     let ints = |values: &[i32]| values.iter().copied().map(Int).collect::<Vec<_>>();
