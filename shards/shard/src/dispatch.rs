@@ -7,7 +7,7 @@
 use crate::coordinator::cas;
 use crate::definitions::{adopt, define};
 use crate::execute::conditional::decision;
-use crate::execute::modify::list_changes;
+use crate::execute::write::list_changes;
 use crate::messages::{Message, Reply, Request};
 use crate::operations::{metrics_gathering, splits, table_verbs};
 use crate::planning::prepared;

@@ -134,7 +134,7 @@ impl Shard {
         parameters: &QueryParameters<'_>,
     ) -> Result<Answer, Failure> {
         let _pass = self.enter()?;
-        let served = pin!(execute::batch::message(self, session, kind, entries, parameters));
+        let served = pin!(execute::write::batch::message(self, session, kind, entries, parameters));
         watched(self.metrics(), served, || Task::batch(entries, parameters.consistency)).await
     }
 

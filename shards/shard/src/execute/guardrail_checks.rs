@@ -2,8 +2,9 @@
 //!
 //! Invariants: without guardrails nothing here is called; tables of the system are exempt.
 
-use super::binding::{Keys, Values};
-use super::modify::json;
+use crate::execute::values::binding::Values;
+use crate::execute::values::json;
+use crate::execute::values::keys::Keys;
 use crate::shard_state::Shard;
 use cql::guardrails::{Guardrails, ensure};
 use cql::plan::{

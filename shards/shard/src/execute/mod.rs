@@ -1,22 +1,16 @@
-//! Finding the plan of a request and dispatching it.
+//! Running CQL statements.
 //!
-//! 1. QUERY parses and plans its text, unless its plan is in the `text_cache`; EXECUTE finds a plan made by PREPARE.
-//! 2. The request's values are matched with the plan's markers.
-//! 3. The plan is run: reads and writes by this core's coordinator, DDL and TRUNCATE by shard 0.
+//! 1. `planning` gives the plan of a QUERY's text or of an EXECUTE's id.
+//! 2. The request's values are matched with the plan's markers ([`values`]).
+//! 3. The plan is run: reads ([`select`]) and writes ([`write`](mod@write), [`conditional`]) by this core's
+//!    coordinator, DDL and TRUNCATE by shard 0.
 
-pub(crate) mod batch;
-mod batch_locks;
-pub(crate) mod binding;
 pub(crate) mod conditional;
-mod filtering;
 mod guardrail_checks;
-pub(crate) mod modify;
-pub(crate) mod paging;
-pub(crate) mod project;
-mod query_text;
-pub(crate) mod select;
-pub(crate) mod slices;
-mod sorted;
+mod paging;
+mod select;
+mod values;
+pub(crate) mod write;
 
 use crate::describe;
 use crate::messages::Request;
@@ -27,13 +21,12 @@ use crate::rows::block::RowBlock;
 use crate::shard_state::Shard;
 use crate::statements::Statement;
 use crate::virtual_tables;
-use binding::{Values, wrong_count_executed, wrong_count_queried};
-use cql::Prepared;
-use cql::plan::{Describe, Plan, Value};
-use model::{CqlType, ErrorCode, Failure, QueryParameters};
+use cql::plan::{Describe, Plan};
+use model::{ErrorCode, Failure, QueryParameters};
 use runtime::ShardId;
 use std::sync::Arc;
-use std::time::Duration;
+use values::binding::{Values, wrong_count_executed, wrong_count_queried};
+use values::timeout::timeout_of;
 
 /// QUERY.
 pub(crate) async fn query(
@@ -71,21 +64,6 @@ pub(crate) async fn execute(
     run(shard, session, &statement, &values, parameters).await
 }
 
-/// How long a request may take: USING TIMEOUT or the configured time.
-pub(crate) fn timeout_of(
-    shard: &Shard,
-    prepared: &Prepared,
-    values: &Values<'_>,
-    configured: Duration,
-) -> Result<Duration, Failure> {
-    let Some(term) = &prepared.timeout else { return Ok(configured) };
-    match values.evaluate(shard, term, &CqlType::Duration)? {
-        Value::Bytes(duration) => cql::plan::timeout_of(&duration),
-        Value::Null => Err(Failure::invalid("Timeout value cannot be null")),
-        Value::Unset => Ok(configured),
-    }
-}
-
 async fn run(
     shard: &Shard,
     session: &Session,
@@ -106,13 +84,13 @@ async fn run(
             Response::Rows(Box::pin(conditional::modify(shard, statement, plan, values, parameters)).await?)
         }
         Plan::Modify(plan) => {
-            modify::modify(shard, statement, plan, values, parameters).await?;
+            write::statement::modify(shard, statement, plan, values, parameters).await?;
             Response::Void
         }
         Plan::Batch(plan) => {
             let answer = match plan.conditional {
                 true => Box::pin(conditional::batch(shard, statement, plan, values, parameters)).await?,
-                false => Box::pin(batch::statement(shard, statement, plan, values, parameters)).await?,
+                false => Box::pin(write::batch::statement(shard, statement, plan, values, parameters)).await?,
             };
             warnings.extend(answer.warnings);
             answer.response

@@ -6,13 +6,16 @@
 //! 3. [`decision`] reads there what the conditions ask for and builds the change.
 //! 4. The answer is a row with `[applied]`, and of what stood against it the rows that were looked at.
 
+mod conditions;
 pub(crate) mod decision;
 mod sums;
 
-use super::binding::{Keys, Values};
-use super::modify::{json, named_row};
-use super::timeout_of;
 use crate::coordinator::{cas, cas_terms};
+use crate::execute::values::binding::Values;
+use crate::execute::values::json;
+use crate::execute::values::keys::Keys;
+use crate::execute::values::timeout::timeout_of;
+use crate::execute::write::mutations::named_row;
 use crate::messages::data::{ConditionalRequest, ConditionalStatement, Decision, borrowed, owned};
 use crate::request::{AckTerms, Answer, Response, Rows, request_second};
 use crate::rows::block::RowBlock;

@@ -1,8 +1,8 @@
 //! `c = c + x` of numbers and texts: what is there is known under the promise, so that the sum is a value to be set.
 
-use super::decision::{Asked, Found, comparable_of};
-use crate::execute::binding::Values;
-use crate::execute::modify::named_row;
+use super::conditions::{Asked, Found, comparable_of};
+use crate::execute::values::binding::Values;
+use crate::execute::write::mutations::named_row;
 use crate::shard_state::Shard;
 use cql::plan::{ColumnChange, Modify, Operation, Term, Value};
 use model::{ColumnId, CqlType, Failure};

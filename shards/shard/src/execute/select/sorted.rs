@@ -7,8 +7,8 @@
 //! Invariants: rows that are equal in these columns stay in the order of their partitions; nothing is kept that is
 //! larger than a result may be.
 
-use super::project::{GroupPage, SortKey};
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_key, result_too_large};
+use crate::execute::select::projection::{GroupPage, SortKey};
 use crate::guards::tombstones::ScanCounts;
 use crate::rows::block::{RowBlock, cells_of};
 use crate::shard_state::Shard;

@@ -7,7 +7,7 @@
 //!
 //! Invariants: slices come in the table's order and do not overlap; a restriction that no row can meet gives no slice.
 
-use super::binding::{Prefixes, Values};
+use crate::execute::values::binding::{Prefixes, Values};
 use crate::shard_state::Shard;
 use cql::plan::{ClusteringRestriction, RowLimit, Tuple, Value};
 use model::comparable::{self, BoundSide};

@@ -3,14 +3,16 @@
 //! All statements have one timestamp unless they bring their own. Changes of one partition become one mutation, applied
 //! atomically and in isolation; a logged batch over several partitions goes through the batch log.
 
-use super::binding::{Keys, Values, wrong_count_in_batch};
-use super::modify::{Mutations, json};
-use super::{conditional, timeout_of};
+use super::batch_locks::{Later, Tickets, lock_and_build, unlock};
 use crate::coordinator::batch_log::write_logged;
 use crate::coordinator::write::write;
 use crate::coordinator::{timed_out, write_terms};
-use crate::execute::batch_locks::{self, Later};
-use crate::execute::guardrail_checks;
+use crate::execute::values::binding::{Values, wrong_count_in_batch};
+use crate::execute::values::json;
+use crate::execute::values::keys::Keys;
+use crate::execute::values::timeout::timeout_of;
+use crate::execute::write::mutations::Mutations;
+use crate::execute::{conditional, guardrail_checks};
 use crate::guards::batches::BatchThresholds;
 use crate::messages::data::{ListChange, WriteTimes};
 use crate::planning::{ParseTrace, plan_text, prepared};
@@ -111,7 +113,7 @@ async fn first_failure<'m>(
     }
     // Locks must be let go, whatever becomes of the client.
     let shard = shard.clone();
-    let found = runtime::spawn(async move { batch_locks::check(&shard, building).await }).await;
+    let found = runtime::spawn(async move { building.check(&shard).await }).await;
     found.err().unwrap_or(failure)
 }
 
@@ -179,12 +181,12 @@ pub(super) async fn write_together(shard: &Shard, readings: Vec<ListChange>, ter
 }
 
 /// A batch in the making, or a statement over several partitions.
-pub(super) struct Building {
+struct Building {
     /// `None` for a statement.
     kind: Option<BatchKind>,
-    pub(super) mutations: Mutations,
+    mutations: Mutations,
     /// What depends on what is there, and what comes after it: becomes part of `mutations` once that was read.
-    pub(super) later: Vec<Later>,
+    later: Vec<Later>,
     terms: Option<AckTerms>,
     tables: Vec<String>,
 }
@@ -242,7 +244,7 @@ impl Building {
             return self.send(shard, timeout).await;
         };
         let kind = self.kind;
-        let mut running = Box::pin(batch_locks::write(shard.clone(), self, timeout));
+        let mut running = Box::pin(self.write_locked(shard.clone(), timeout));
         match runtime::timeout(timeout, running.as_mut()).await {
             Some(result) => result,
             None => {
@@ -258,8 +260,29 @@ impl Building {
         }
     }
 
+    /// Locks, reads, writes and unlocks. Must run to its end.
+    async fn write_locked(mut self, shard: Shard, timeout: Duration) -> Result<Answer, Failure> {
+        let later = std::mem::take(&mut self.later);
+        let mut tickets = Tickets::new();
+        let result = match lock_and_build(&shard, &later, &mut self.mutations, &mut tickets).await {
+            Ok(()) => self.send(&shard, timeout).await,
+            Err(failure) => Err(failure),
+        };
+        unlock(&shard, tickets).await?;
+        result
+    }
+
+    /// Whether the mutations can be built from what is there now; nothing is written. Must run to its end.
+    async fn check(mut self, shard: &Shard) -> Result<(), Failure> {
+        let later = std::mem::take(&mut self.later);
+        let mut tickets = Tickets::new();
+        let built = lock_and_build(shard, &later, &mut self.mutations, &mut tickets).await;
+        unlock(shard, tickets).await?;
+        built
+    }
+
     /// Writes the mutations.
-    pub(super) async fn send(self, shard: &Shard, timeout: Duration) -> Result<Answer, Failure> {
+    async fn send(self, shard: &Shard, timeout: Duration) -> Result<Answer, Failure> {
         let Building { kind, mutations, later: _, terms, tables } = self;
         let (partitions, bytes) = (mutations.partitions(), mutations.bytes());
         let mut warnings = Vec::new();

@@ -4,36 +4,29 @@
 //!    table and token; with each lock come the lists asked for.
 //! 2. The mutations are built from what was there before the batch, those of later statements after them, so that the
 //!    elements of lists are in the order of the statements; they are written as those of any batch.
-//! 3. The locks are let go.
+//! 3. The locks are given back.
 //!
 //! Invariants: locks are taken in one order everywhere, so that two batches never wait for each other; what was taken
 //! is let go whatever happens between.
 
-use super::batch::Building;
-use super::binding::Values;
-use super::modify::Mutations;
 use crate::coordinator::too_many_calls;
+use crate::execute::values::binding::Values;
+use crate::execute::write::mutations::Mutations;
 use crate::messages::Request;
 use crate::messages::data::{ListChange, ListsByRow, LockRequest, OwnedBound, WriteTimes, borrowed, owned};
-use crate::request::Answer;
 use crate::shard_state::Shard;
 use cql::plan::Modify;
 use model::key::Token;
 use model::{Failure, TableId};
 use runtime::ShardId;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-/// What is built once the lists are there.
+/// A part of a batch that is built once the lists are there.
 pub(super) enum Later {
+    /// A change of lists.
     Reading(ListChange),
     /// A statement that reads nothing, after one that does.
-    Plain {
-        modify: Modify,
-        bound: Vec<OwnedBound>,
-        local: bool,
-        when: WriteTimes,
-    },
+    Plain { modify: Modify, bound: Vec<OwnedBound>, local: bool, when: WriteTimes },
 }
 
 impl Later {
@@ -52,40 +45,28 @@ impl Later {
     }
 }
 
-/// Reads, writes and lets go. Must run to its end.
-pub(super) async fn write(shard: Shard, mut building: Building, timeout: Duration) -> Result<Answer, Failure> {
-    let mut tickets = Vec::new();
-    let result = match lock_and_build(&shard, &mut building, &mut tickets).await {
-        Ok(()) => building.send(&shard, timeout).await,
-        Err(failure) => Err(failure),
-    };
-    unlock(&shard, tickets).await?;
-    result
-}
+/// The locks that a batch holds: which core holds which ticket. To be given back by [`unlock`], whatever happens.
+pub(super) type Tickets = Vec<(ShardId, u64)>;
 
-/// Whether the mutations can be built from what is there now; nothing is written. Must run to its end.
-pub(super) async fn check(shard: &Shard, mut building: Building) -> Result<(), Failure> {
-    let mut tickets = Vec::new();
-    let built = lock_and_build(shard, &mut building, &mut tickets).await;
-    unlock(shard, tickets).await?;
-    built
-}
-
-async fn unlock(shard: &Shard, tickets: Vec<(ShardId, u64)>) -> Result<(), Failure> {
+/// Gives back what [`lock_and_build`] took.
+pub(super) async fn unlock(shard: &Shard, tickets: Tickets) -> Result<(), Failure> {
     for (to, ticket) in tickets {
         shard.call(to, Request::Unlock(ticket)).await.done()?;
     }
     Ok(())
 }
 
-async fn lock_and_build(
+/// Locks the partitions that `later` reads, reads them and adds what `later` writes to `mutations`. Tickets of locks
+/// taken are in `tickets` even when it fails.
+pub(super) async fn lock_and_build(
     shard: &Shard,
-    building: &mut Building,
-    tickets: &mut Vec<(ShardId, u64)>,
+    later: &[Later],
+    mutations: &mut Mutations,
+    tickets: &mut Tickets,
 ) -> Result<(), Failure> {
     // Keys whose tokens collide share a lock.
     let mut locks: BTreeMap<(TableId, Token), (ShardId, LockRequest)> = BTreeMap::new();
-    for later in &building.later {
+    for later in later {
         let Later::Reading(change) = later else { continue };
         let (table, key) = (change.table().id, change.key());
         let to = shard.route(change.local(), key.token);
@@ -102,6 +83,5 @@ async fn lock_and_build(
         tickets.push((to, locked.ticket));
         found.extend(locked.lists);
     }
-    let later = std::mem::take(&mut building.later);
-    later.iter().try_for_each(|later| later.build(shard, &found, &mut building.mutations))
+    later.iter().try_for_each(|later| later.build(shard, &found, mutations))
 }

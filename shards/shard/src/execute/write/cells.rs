@@ -6,13 +6,13 @@
 //!
 //! Invariants: pieces are sorted as row blobs want them, one per place; what has no collections costs one vector.
 
-use super::MUTATION_BYTES_MAX;
-use super::counter::{amount, negated};
-use crate::execute::binding::Values;
+use crate::execute::values::binding::Values;
+use crate::execute::write::counter_amounts::{amount, negated};
 use crate::messages::data::{ListElement, Lists, WriteTimes};
 use crate::shard_state::Shard;
 use cql::plan::{ColumnChange, Context, Operation, Value};
 use model::counter::{self, change};
+use model::mutation::MUTATION_BYTES_MAX;
 use model::row::{Cell, CellContent, RowBuilder};
 use model::value::{TupleElements, compare, elements};
 use model::{ColumnId, CqlType, Failure, Table, merge};

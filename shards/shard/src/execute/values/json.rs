@@ -1,6 +1,6 @@
 //! INSERT JSON of a bound text: its values follow the bound ones.
 
-use crate::execute::binding::Values;
+use crate::execute::values::binding::Values;
 use cql::plan::{JsonInsert, JsonValue, json_values};
 use model::value::Bound;
 use model::{Failure, Table};

@@ -5,7 +5,7 @@
 //!
 //! Invariants: it is made after the read, for which everything was evaluated; what cannot be shown is left out.
 
-use super::binding::Values;
+use crate::execute::values::binding::Values;
 use crate::guards::tombstones::Note;
 use crate::shard_state::Shard;
 use cql::plan::{Choice, Comparison, Filter, PartitionRestriction, RowLimit, Select, Selector, Term, Tuple, Value};

@@ -1,17 +1,20 @@
 //! SELECT: bound values to a read plan, a page of rows to an answer.
 
-use super::binding::{Keys, Values, check_key};
-use super::conditional::finish_rounds;
-use super::filtering::row_filter;
-use super::paging::{PagingState, invalid_state};
-use super::project::{self, GroupLimits, groups};
-use super::slices::{Bounds, NullBound};
-use super::sorted::{sorted, sorted_groups, with_order};
-use super::timeout_of;
-use crate::coordinator::read::{PAGE_BYTES_MAX, Page, PageLimits, ReadPlan, begin_keys, read_rest};
+mod projection;
+mod query_text;
+mod sorted;
+mod target;
+
+use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, ReadPlan};
 use crate::coordinator::read_terms;
-use crate::coordinator::scan::{Aggregated, aggregate, scan};
-use crate::execute::query_text::Shown;
+use crate::coordinator::scan::{Aggregated, aggregate};
+use crate::execute::conditional::finish_rounds;
+use crate::execute::paging::PagingState;
+use crate::execute::values::binding::Values;
+use crate::execute::values::filtering::row_filter;
+use crate::execute::values::keys::check_key;
+use crate::execute::values::slices::{Bounds, NullBound};
+use crate::execute::values::timeout::timeout_of;
 use crate::guards::tombstones::{self, Tombstones};
 use crate::request::{Rows, request_second};
 use crate::rows::block::{RowBlock, counted_nothing};
@@ -19,26 +22,18 @@ use crate::rows::filter::RowFilter;
 use crate::shard_state::Shard;
 use crate::statements::Statement;
 use crate::virtual_tables::settings;
-use cql::plan::{Choice, Limit, PartitionRestriction, Select, Selector, Term, Value};
+use cql::plan::{Choice, PartitionRestriction, Select, Selector, Term, Value};
 use engine::Step;
 use engine::index::{ENTRY_EXTRA_BYTES, IndexLookup};
-use model::key::{KEY_BYTES_MAX, Token, TokenRange};
+use model::key::KEY_BYTES_MAX;
 use model::query::{Resume, Slice};
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
-use model::{ColumnKind, CqlType, DecoratedKey, Failure, IndexedPart, QueryParameters};
-use smallvec::SmallVec;
+use model::{ColumnKind, CqlType, Failure, IndexedPart, QueryParameters};
+use projection::{GroupLimits, groups};
+use query_text::Shown;
+use sorted::{sorted, sorted_groups, with_order};
 use std::sync::Arc;
-
-/// The partitions that a SELECT names: mostly one.
-pub(crate) type NamedKeys = SmallVec<[DecoratedKey; 1]>;
-
-/// Which partitions a SELECT visits.
-#[derive(Clone)]
-pub(crate) enum Target {
-    Keys(NamedKeys),
-    Range(TokenRange),
-    Nothing,
-}
+use target::{Target, page_of, target_of};
 
 /// Runs a SELECT.
 pub(crate) async fn select(
@@ -238,7 +233,7 @@ fn resume_of(
 /// The rows of a block as the selection wants them.
 fn projected(shard: &Shard, select: &Select, block: RowBlock, values: &Values<'_>) -> Result<RowBlock, Failure> {
     match &select.projection {
-        Some(projection) => project::rows(shard, projection, select.selection.len(), block, values),
+        Some(projection) => projection::rows(shard, projection, select.selection.len(), block, values),
         None => Ok(block),
     }
 }
@@ -268,44 +263,6 @@ fn names_several_keys(select: &Select) -> bool {
         if keys.iter().any(|choice| !matches!(choice, Choice::One(_))))
 }
 
-pub(crate) async fn page_of(
-    shard: &Shard,
-    plan: &ReadPlan,
-    target: Target,
-    resume: Option<Resume>,
-    limits: PageLimits,
-) -> Result<Page, Failure> {
-    match target {
-        Target::Nothing => Ok(Page::default()),
-        Target::Range(range) => {
-            if resume.as_ref().is_some_and(|resume| !range.contains(resume.position.key.token)) {
-                return Err(invalid_state());
-            }
-            Box::pin(scan(shard, plan, range, resume, limits)).await
-        }
-        Target::Keys(mut keys) => {
-            if let Some(resume) = &resume {
-                let at = keys.iter().position(|key| *key == resume.position.key).ok_or_else(invalid_state)?;
-                keys.drain(..at);
-            }
-            let mut page = Page::default();
-            let rest = begin_keys(shard, plan, &keys, resume, limits, &mut page)?;
-            if let Some(rest) = rest {
-                page = Box::pin(read_rest(shard, plan, &keys, rest)).await?;
-            }
-            // A page that ends with all that the last partition may give is known to be the last.
-            let is_over = |resume: &Resume| {
-                let all = plan.table.clustering_len == 0
-                    || resume.position.comparable.is_none()
-                    || resume.partition_rows >= plan.per_partition_max;
-                all && keys.last() == Some(&resume.position.key)
-            };
-            page.stopped_at = page.stopped_at.filter(|resume| !is_over(resume));
-            Ok(page)
-        }
-    }
-}
-
 async fn aggregated(shard: &Shard, plan: &ReadPlan, target: &Target) -> Result<RowBlock, Failure> {
     let block = match target {
         Target::Nothing => RowBlock::default(),
@@ -331,89 +288,6 @@ fn limit_of(shard: &Shard, term: Option<&Term>, values: &Values<'_>) -> Result<u
     }
 }
 
-fn target_of(shard: &Shard, select: &Select, values: &Values<'_>) -> Result<Target, Failure> {
-    match &select.partitions {
-        PartitionRestriction::Keys(choices) => {
-            let keys = Keys::unchecked(shard, &select.table, choices, values)?;
-            let mut keys: NamedKeys = keys.iter().map(DecoratedKey::new).collect();
-            if let Some(bounds) = &select.key_tokens {
-                let (lower, upper) = token_bounds(shard, bounds.lower.as_ref(), bounds.upper.as_ref(), values)?;
-                keys.retain(|key| lies_between(key.token, lower, upper));
-            }
-            Ok(if keys.is_empty() { Target::Nothing } else { Target::Keys(keys) })
-        }
-        PartitionRestriction::Scan => Ok(Target::Range(TokenRange::FULL)),
-        PartitionRestriction::Tokens { lower, upper } => {
-            let (lower, upper) = token_bounds(shard, lower.as_ref(), upper.as_ref(), values)?;
-            Ok(range_of(lower, upper).map_or(Target::Nothing, Target::Range))
-        }
-    }
-}
-
-/// A token as a bound and whether it is inclusive.
-type TokenBound = Option<(Token, bool)>;
-
-fn token_bounds(
-    shard: &Shard,
-    lower: Option<&Limit>,
-    upper: Option<&Limit>,
-    values: &Values<'_>,
-) -> Result<(TokenBound, TokenBound), Failure> {
-    let token = |limit: Option<&Limit>| match limit {
-        None => Ok(None),
-        Some(limit) => Ok::<_, Failure>(Some((token_of(shard, &limit.term, values)?, limit.inclusive))),
-    };
-    Ok((token(lower)?, token(upper)?))
-}
-
-/// Whether a named key's token lies between bounds. As on Cassandra, bounds in the wrong order mean what lies outside.
-fn lies_between(token: Token, lower: TokenBound, upper: TokenBound) -> bool {
-    let above = lower.is_none_or(|(low, inclusive)| token > low || inclusive && token == low);
-    let below = upper.is_none_or(|(high, inclusive)| token < high || inclusive && token == high);
-    match (lower, upper) {
-        (Some((low, _)), Some((high, _))) if low > high => above || below,
-        _ => above && below,
-    }
-}
-
-fn token_of(shard: &Shard, term: &Term, values: &Values<'_>) -> Result<Token, Failure> {
-    match values.evaluate(shard, term, &CqlType::Bigint)? {
-        Value::Bytes(bytes) => match <[u8; 8]>::try_from(&*bytes) {
-            Ok(token) => Ok(Token(i64::from_be_bytes(token))),
-            Err(_) => Err(Failure::invalid("Invalid null token value")),
-        },
-        Value::Null => Err(Failure::invalid("Invalid null token value")),
-        Value::Unset => Err(Failure::invalid("Invalid unset value for a token")),
-    }
-}
-
-/// The range between two bounds (with whether they are inclusive); `None` if it is empty. The smallest token as a bound
-/// means the start or the end of the ring.
-fn range_of(lower: TokenBound, upper: TokenBound) -> Option<TokenRange> {
-    let lower = lower.filter(|(token, _)| *token != Token::MIN);
-    let upper = upper.filter(|(token, _)| *token != Token::MIN);
-    if let (Some((low, low_inclusive)), Some((high, high_inclusive))) = (lower, upper)
-        && (low > high || low == high && !(low_inclusive && high_inclusive))
-    {
-        return None;
-    }
-    let after = match lower {
-        None => Token::MIN,
-        Some((token, inclusive)) => Token(token.0 - i64::from(inclusive)),
-    };
-    let until = match upper {
-        None => Token::MIN,
-        Some((token, inclusive)) => match Token(token.0 - i64::from(!inclusive)) {
-            // Below the first token.
-            Token::MIN => return None,
-            token => token,
-        },
-    };
-    // Above the last token, or between two neighbours.
-    let empty = after == Token::MAX || until != Token::MIN && after >= until;
-    (!empty).then_some(TokenRange { after, until })
-}
-
 /// The rows named, and whether they end before every value.
 fn slices_of(
     shard: &Shard,
@@ -428,30 +302,5 @@ fn slices_of(
     match Bounds::of(shard, &select.table, restriction, values, NullBound::SortsFirst)? {
         Some(bounds) => Ok((bounds.slices(&select.table), bounds.ends_at_null())),
         None => Ok((Arc::from([]), false)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn token_bounds_make_ranges_that_do_not_wrap() {
-        let (open, closed) = (|t| Some((Token(t), false)), |t| Some((Token(t), true)));
-        let range = |after, until| Some(TokenRange { after: Token(after), until: Token(until) });
-        let min = i64::MIN;
-        assert_eq!(range_of(None, None), Some(TokenRange::FULL));
-        assert_eq!(range_of(open(5), closed(9)), range(5, 9));
-        assert_eq!(range_of(closed(5), open(9)), range(4, 8));
-        assert_eq!(range_of(closed(5), closed(5)), range(4, 5));
-        assert_eq!(range_of(open(5), closed(5)), None);
-        assert_eq!(range_of(open(5), open(6)), None);
-        assert_eq!(range_of(open(9), closed(5)), None);
-        assert_eq!(range_of(open(9), None), range(9, min));
-        assert_eq!(range_of(open(9), closed(min)), range(9, min));
-        assert_eq!(range_of(open(min), closed(min)), Some(TokenRange::FULL));
-        assert_eq!(range_of(None, open(min + 1)), None);
-        assert_eq!(range_of(open(i64::MAX), None), None);
-        assert_eq!(range_of(closed(i64::MAX), None), range(i64::MAX - 1, min));
     }
 }

@@ -4,9 +4,9 @@
 //! same list; writes that do not read take no lock and do not wait. One that stands alone runs on the core that owns
 //! the partition; for those of a batch see `execute::batch_reading`.
 
-use super::cells::Cells;
-use super::{Change, Mutations, Rows, ttl};
-use crate::execute::binding::Values;
+use crate::execute::values::binding::Values;
+use crate::execute::write::cells::Cells;
+use crate::execute::write::mutations::{Change, Mutations, Rows, ttl};
 use crate::messages::data::{ListChange, ListRead, Lists, ListsByRow, WriteTimes, borrowed, owned};
 use crate::replica::{self, list_reads};
 use crate::shard_state::Shard;

@@ -5,9 +5,9 @@
 //!
 //! Invariants: memory is bounded by a page of fetched rows and a page of results, whatever the size of a group.
 
-use super::binding::Values;
-use super::select::{Target, page_of};
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, RESULT_BYTES_MAX, ReadPlan, result_too_large};
+use crate::execute::select::target::{Target, page_of};
+use crate::execute::values::binding::Values;
 use crate::rows::block::{RowBlock, cells_of};
 use crate::shard_state::Shard;
 use cql::plan::{Group, Projection};

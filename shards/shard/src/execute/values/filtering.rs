@@ -1,6 +1,6 @@
 //! Evaluating the conditions of ALLOW FILTERING: terms and bound values become a [`RowFilter`].
 
-use super::binding::Values;
+use crate::execute::values::binding::Values;
 use crate::rows::filter::{Condition, RowFilter, Test, element_type};
 use crate::shard_state::Shard;
 use cql::plan::{Choice, Comparison, Filter, Term, Tuple, Value};
@@ -8,7 +8,7 @@ use model::{Column, ColumnId, CqlType, Failure, Table};
 use std::sync::Arc;
 
 /// Evaluates the conditions of a SELECT; `None` if there are none.
-pub(super) fn row_filter(
+pub(crate) fn row_filter(
     shard: &Shard,
     table: &Arc<Table>,
     filters: &[Filter],

@@ -1,150 +1,26 @@
-//! INSERT, UPDATE and DELETE: bound values to mutations, one per partition key.
+//! Building mutations: the bound values of INSERT, UPDATE and DELETE become one mutation per partition key.
 //!
 //! Invariants: all mutations of a request have one timestamp; changes of one key in one keyspace go into one mutation,
 //! so that they are applied together.
 
-mod cells;
-mod counter;
-pub(in crate::execute) mod json;
-pub(crate) mod list_changes;
-
-use super::binding::{Keys, Values};
-use super::slices::{Bounds, NullBound, RangeEnd};
-use super::{batch, timeout_of};
-use crate::coordinator::write::{Routed, write};
-use crate::coordinator::{timed_out, write_terms};
-use crate::messages::Request;
-use crate::messages::data::{ListChange, Lists, WriteTimes};
+use super::cells::Cells;
+use crate::coordinator::write::Routed;
+use crate::execute::values::binding::Values;
+use crate::execute::values::json;
+use crate::execute::values::keys::Keys;
+use crate::execute::values::slices::{Bounds, NullBound, RangeEnd};
+use crate::messages::data::{Lists, WriteTimes};
 use crate::replica;
-use crate::request::{AckTerms, request_second};
 use crate::shard_state::Shard;
-use crate::statements::Statement;
 use crate::virtual_tables::{self, VirtualChange};
-use cells::Cells;
-use cql::plan::{Modify, ModifyKind, Term, Value, ttl_of};
+use cql::plan::{Modify, ModifyKind, Value, ttl_of};
 use engine::index::{TooLong, too_long};
 use model::key::KEY_BYTES_MAX;
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
-use model::row::{Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
+use model::row::{Deletion, Liveness, RowBuilder};
 use model::schema::Layout;
-use model::{Consistency, CqlType, Failure, HashMap, Mutation, MutationBuilder, QueryParameters, Table, TableId};
+use model::{CqlType, Failure, HashMap, Mutation, MutationBuilder, Table, TableId};
 use std::sync::Arc;
-
-/// Runs an INSERT, UPDATE or DELETE.
-pub(crate) async fn modify(
-    shard: &Shard,
-    statement: &Statement,
-    modify: &Modify,
-    values: &Values<'_>,
-    parameters: &QueryParameters<'_>,
-) -> Result<(), Failure> {
-    let counts = modify.table.is_counter();
-    let config = shard.config();
-    let timeout = if counts { config.counter_write_timeout } else { config.write_timeout };
-    let timeout = timeout_of(shard, &statement.prepared, values, timeout)?;
-    if counts {
-        check_counter_level(parameters.consistency, &modify.table)?;
-    }
-    let (local, terms) = write_terms(shard, &modify.table, parameters.consistency, timeout)?;
-    let when = WriteTimes::of(shard, modify.timestamp.as_ref(), values, parameters)?;
-    if modify.reads() {
-        return Box::pin(modify_reading(shard, modify, values, local, when, &terms)).await;
-    }
-    let mut mutations = Mutations::default();
-    mutations.add(shard, modify, values, local, when)?;
-    write(shard, mutations.finish()?, &terms).await
-}
-
-/// Refuses levels that changes of counters do not take.
-fn check_counter_level(consistency: Consistency, table: &Table) -> Result<(), Failure> {
-    match consistency {
-        Consistency::Any => Err(Failure::invalid(format!(
-            "Consistency level ANY is not yet supported for counter table {}",
-            table.name
-        ))),
-        Consistency::Serial | Consistency::LocalSerial => {
-            Err(Failure::invalid("Counter operations are inherently non-serializable"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Runs a statement that reads before it writes on the cores that own its partitions.
-async fn modify_reading(
-    shard: &Shard,
-    modify: &Modify,
-    values: &Values<'_>,
-    local: bool,
-    when: WriteTimes,
-    terms: &AckTerms,
-) -> Result<(), Failure> {
-    let keys = Keys::of(shard, &modify.table, &modify.keys, values)?;
-    let change = |key| ListChange::new(modify, values, key, local, when);
-    let change = match &keys {
-        Keys::One(key) => change(key),
-        // What fails in one partition changes nothing in the others.
-        Keys::Many(keys) => {
-            return batch::write_together(shard, keys.iter().map(|key| change(key)).collect(), terms).await;
-        }
-    };
-    let (to, shard) = (shard.route(local, change.key().token), shard.clone());
-    let mut call = Box::pin(async move { shard.call(to, Request::ChangeLists(Box::new(change))).await.done() });
-    match runtime::timeout(terms.timeout, call.as_mut()).await {
-        Some(result) => result,
-        None => {
-            // What is in the log must come into the memtable: the write goes on without its client.
-            runtime::spawn(call);
-            Err(timed_out(terms, "SIMPLE"))
-        }
-    }
-}
-
-impl WriteTimes {
-    /// USING TIMESTAMP, else the request's timestamp, else the server's.
-    pub(crate) fn of(
-        shard: &Shard,
-        using: Option<&Term>,
-        values: &Values<'_>,
-        parameters: &QueryParameters<'_>,
-    ) -> Result<WriteTimes, Failure> {
-        let given = match using {
-            None => None,
-            Some(term) => match values.evaluate(shard, term, &CqlType::Bigint)? {
-                Value::Unset => None,
-                Value::Null => return Err(Failure::invalid("Invalid null value of timestamp")),
-                Value::Bytes(bytes) => match <[u8; 8]>::try_from(&*bytes).map(i64::from_be_bytes) {
-                    Ok(NO_TIMESTAMP) => return Err(Failure::invalid(OUT_OF_BOUND)),
-                    Ok(timestamp) => Some(timestamp),
-                    Err(_) => return Err(Failure::invalid("Invalid timestamp value")),
-                },
-            },
-        };
-        let timestamp = match (given, parameters.timestamp) {
-            (Some(timestamp), _) => timestamp,
-            (None, Some(NO_TIMESTAMP)) => {
-                return Err(Failure::protocol(format!("{OUT_OF_BOUND} (got {NO_TIMESTAMP})")));
-            }
-            (None, Some(timestamp)) => timestamp,
-            (None, None) => shard.clock().timestamp(),
-        };
-        Ok(WriteTimes { timestamp, ranges_deleted_at: timestamp, now_in_seconds: request_second(parameters) })
-    }
-
-    /// Of a conditional change: what it writes wins over the partitions and ranges that it deletes, as in Cassandra.
-    pub(crate) fn of_ballot(timestamp: i64, now_in_seconds: i64) -> WriteTimes {
-        WriteTimes { timestamp, ranges_deleted_at: timestamp.saturating_sub(1), now_in_seconds }
-    }
-
-    fn deletion(&self) -> Deletion {
-        Deletion { timestamp: self.timestamp, local_deletion_time: self.now_in_seconds }
-    }
-
-    fn deletion_of_ranges(&self) -> Deletion {
-        Deletion { timestamp: self.ranges_deleted_at, local_deletion_time: self.now_in_seconds }
-    }
-}
-
-const OUT_OF_BOUND: &str = "Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]";
 
 /// Mutations in the making, one per keyspace and key.
 #[derive(Default)]
@@ -154,7 +30,8 @@ pub(crate) struct Mutations {
     index: Option<HashMap<(String, Vec<u8>), usize>>,
 }
 
-struct Group {
+/// The mutation of one key in the making.
+pub(super) struct Group {
     /// The first table changed.
     table: Arc<Table>,
     local: bool,
@@ -213,7 +90,7 @@ impl Mutations {
     }
 
     /// The mutation of a key; `room`: see [`MutationBuilder::with_room`].
-    fn group(&mut self, table: &Arc<Table>, key: &[u8], local: bool, room: usize) -> &mut Group {
+    pub(super) fn group(&mut self, table: &Arc<Table>, key: &[u8], local: bool, room: usize) -> &mut Group {
         let next = self.groups.len();
         let at = match &mut self.index {
             Some(index) => *index.entry((table.keyspace.clone(), key.to_vec())).or_insert(next),
@@ -267,7 +144,7 @@ fn check_indexed(table: &Table, mutation: &Mutation) -> Result<(), Failure> {
 }
 
 /// What a statement does to each of its partitions.
-struct Change<'a> {
+pub(super) struct Change<'a> {
     rows: Rows,
     /// What is written into every row.
     cells: Cells<'a>,
@@ -279,7 +156,8 @@ struct Change<'a> {
     deletes_rows: bool,
 }
 
-enum Rows {
+/// The rows of a partition that a statement names.
+pub(super) enum Rows {
     /// None.
     None,
     /// The whole partition.
@@ -292,12 +170,12 @@ enum Rows {
 
 impl Rows {
     /// Whether it is rows that are meant, of which there are none.
-    fn names_none(&self) -> bool {
+    pub(super) fn names_none(&self) -> bool {
         matches!(self, Rows::These(rows) if rows.is_empty())
     }
 
     /// Ranges are deleted with all their columns only.
-    fn refuse_columns_of_ranges(&self, deletes_rows: bool) -> Result<(), Failure> {
+    pub(super) fn refuse_columns_of_ranges(&self, deletes_rows: bool) -> Result<(), Failure> {
         match self {
             Rows::Ranges(_) if !deletes_rows => {
                 Err(Failure::invalid("Range deletions are not supported for specific columns"))
@@ -307,7 +185,7 @@ impl Rows {
     }
 
     /// How often the static row is changed: as in Cassandra once for every row that is named.
-    fn static_times(&self) -> usize {
+    pub(super) fn static_times(&self) -> usize {
         match self {
             Rows::These(rows) => rows.len(),
             Rows::None | Rows::Partition | Rows::Ranges(_) => 1,
@@ -316,7 +194,7 @@ impl Rows {
 }
 
 /// USING TTL, else the table's default.
-fn ttl(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<i32, Failure> {
+pub(super) fn ttl(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<i32, Failure> {
     let table = &*modify.table;
     let of_table = || expiring(shard, table, table.options.default_time_to_live, "default ");
     let Some(term) = &modify.ttl else { return of_table() };
@@ -392,7 +270,7 @@ impl<'a> Change<'a> {
     }
 
     /// The rows that a statement names.
-    fn rows(shard: &Shard, modify: &'a Modify, values: &'a Values<'_>) -> Result<Rows, Failure> {
+    pub(super) fn rows(shard: &Shard, modify: &'a Modify, values: &'a Values<'_>) -> Result<Rows, Failure> {
         let table = &*modify.table;
         let restriction = &modify.clustering;
         let sliced = restriction.is_slice();
@@ -484,7 +362,7 @@ impl<'a> Change<'a> {
 }
 
 impl Group {
-    fn table(&mut self, table: TableId) -> &mut MutationBuilder {
+    pub(super) fn table(&mut self, table: TableId) -> &mut MutationBuilder {
         if self.current != Some(table) {
             self.current = Some(table);
             self.builder.table(table);

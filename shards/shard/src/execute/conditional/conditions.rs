@@ -1,0 +1,225 @@
+//! What the statements of a conditional change ask for together, and whether rows that were read meet it.
+
+use crate::execute::values::binding::Values;
+use crate::execute::write::mutations::named_row;
+use crate::messages::data::ConditionalStatement;
+use crate::shard_state::Shard;
+use cql::conditions::BoundCondition;
+use cql::plan::Conditions;
+use model::comparable::{self, BoundSide};
+use model::mutation::Clustering;
+use model::value::Bound;
+use model::{ColumnId, ColumnKind, Failure, Table};
+use std::collections::BTreeMap;
+/// What the statements ask of one row, or of the static row.
+pub(super) enum Wanted<'c> {
+    Exists,
+    NotExists,
+    Columns(Vec<(ColumnId, BoundCondition<'c>)>),
+}
+
+/// What the statements ask for together.
+pub(super) struct Asked<'c> {
+    table: &'c Table,
+    statics: Option<Wanted<'c>>,
+    /// By comparable form: the clustering and what is wanted of its row.
+    pub(super) rows: BTreeMap<Vec<u8>, (Vec<u8>, Wanted<'c>)>,
+    /// The static and regular columns that are read.
+    pub(super) columns: Vec<ColumnId>,
+    /// Whether static columns are read.
+    pub(super) reads_statics: bool,
+    /// Whether all static columns are read.
+    pub(super) reads_all_statics: bool,
+}
+
+impl<'c> Asked<'c> {
+    /// What the statements ask for, evaluated. Fails for conditions that do not go together.
+    pub(super) fn of(
+        shard: &Shard,
+        table: &'c Table,
+        parts: &'c [ConditionalStatement],
+        bound: &'c [Vec<Bound<'c>>],
+    ) -> Result<Asked<'c>, Failure> {
+        let mut asked = Asked {
+            table,
+            statics: None,
+            rows: BTreeMap::new(),
+            columns: Vec::new(),
+            reads_statics: false,
+            reads_all_statics: false,
+        };
+        for (ConditionalStatement { modify, .. }, bound) in parts.iter().zip(bound) {
+            let values = Values::in_order(bound);
+            match &modify.conditions {
+                Conditions::None => {}
+                Conditions::Exists | Conditions::NotExists => {
+                    let wanted = match modify.conditions {
+                        Conditions::Exists => Wanted::Exists,
+                        _ => Wanted::NotExists,
+                    };
+                    let row = named_row(shard, modify, &values)?;
+                    asked.want_existence(row, wanted)?;
+                }
+                Conditions::Columns(conditions) => {
+                    for condition in conditions {
+                        let condition_bound = condition.bind(table, bound, &mut shard.evaluation())?;
+                        let row = match condition.is_static {
+                            true => None,
+                            false => named_row(shard, modify, &values)?,
+                        };
+                        asked.want_column(row, condition.column, condition_bound)?;
+                    }
+                }
+            }
+        }
+        asked.choose_columns(parts);
+        Ok(asked)
+    }
+
+    fn want_existence(&mut self, row: Option<Vec<u8>>, wanted: Wanted<'c>) -> Result<(), Failure> {
+        let word = if matches!(wanted, Wanted::NotExists) { "NOT EXISTS" } else { "EXISTS" };
+        let place = match row {
+            None => &mut self.statics,
+            Some(row) => {
+                let place = comparable_of(self.table, &row);
+                match self.rows.get_mut(&place) {
+                    None => {
+                        self.rows.insert(place, (row, wanted));
+                        return Ok(());
+                    }
+                    Some((_, before)) => return mixed(before, &wanted, word),
+                }
+            }
+        };
+        match place {
+            None => *place = Some(wanted),
+            Some(before) => return mixed(before, &wanted, word),
+        }
+        Ok(())
+    }
+
+    fn want_column(
+        &mut self,
+        row: Option<Vec<u8>>,
+        column: ColumnId,
+        condition: BoundCondition<'c>,
+    ) -> Result<(), Failure> {
+        let none = || Wanted::Columns(Vec::new());
+        let place = match row {
+            None => self.statics.get_or_insert_with(none),
+            Some(row) => {
+                let place = comparable_of(self.table, &row);
+                &mut self.rows.entry(place).or_insert_with(|| (row, none())).1
+            }
+        };
+        match place {
+            Wanted::Columns(conditions) => {
+                conditions.push((column, condition));
+                Ok(())
+            }
+            Wanted::Exists | Wanted::NotExists => {
+                Err(Failure::invalid("Cannot mix IF conditions and IF NOT EXISTS for the same row"))
+            }
+        }
+    }
+
+    /// The columns to read: those that conditions look at, or all of the kinds of rows that are written when one asks
+    /// for existence; of statements without a condition only what they write into rows counts.
+    fn choose_columns(&mut self, parts: &[ConditionalStatement]) {
+        let all = || parts.iter().map(|part| &part.modify);
+        let modifies = || all().filter(|modify| modify.is_conditional());
+        let data = self.table.data_columns().iter();
+        let statics = modifies().any(|modify| !modify.statics.is_empty());
+        let looked_at = |id: &ColumnId| {
+            modifies().any(|modify| {
+                let operations = modify.operations.iter().chain(&modify.statics);
+                modify.conditions.columns().iter().any(|condition| condition.column == *id)
+                    || operations
+                        .into_iter()
+                        .any(|operation| operation.column == *id && (operation.reads() || operation.increases()))
+            })
+        };
+        let existence = modifies().any(|modify| modify.conditions.ask_for_existence());
+        let rows = all().any(|modify| self.table.clustering_len == 0 || !modify.clustering.is_empty());
+        let written = |kind: ColumnKind| existence && if kind == ColumnKind::Static { statics } else { rows };
+        let wanted = data.filter(|column| written(column.kind) || looked_at(&column.id));
+        self.columns = wanted.map(|column| column.id).collect();
+        let is_static = |id: &ColumnId| self.table.statics().iter().any(|column| column.id == *id);
+        // Who writes static columns sees whether there are any.
+        self.reads_statics = statics || self.columns.iter().any(is_static);
+        self.reads_all_statics = statics;
+    }
+
+    /// Whether all that is wanted is so.
+    pub(super) fn holds(&self, found: &[Found]) -> Result<bool, Failure> {
+        if let Some(wanted) = &self.statics {
+            let holder = found.first();
+            let exists = holder.is_some_and(|row| {
+                let mut statics = self.table.statics().iter();
+                statics.any(|column| self.value(row, column.id).is_some())
+            });
+            if !self.holds_in(wanted, exists, holder)? {
+                return Ok(false);
+            }
+        }
+        for (place, (_, wanted)) in &self.rows {
+            let row = found.iter().find(|row| row.place.as_ref() == Some(place));
+            if !self.holds_in(wanted, row.is_some(), row)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn holds_in(&self, wanted: &Wanted<'_>, exists: bool, row: Option<&Found>) -> Result<bool, Failure> {
+        Ok(match wanted {
+            Wanted::Exists => exists,
+            Wanted::NotExists => !exists,
+            Wanted::Columns(conditions) => {
+                for (column, condition) in conditions {
+                    let value = row.and_then(|row| self.value(row, *column));
+                    if !condition.holds(value)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+        })
+    }
+
+    /// A column's value in a row that was read.
+    pub(super) fn value<'r>(&self, row: &'r Found, column: ColumnId) -> Option<&'r [u8]> {
+        let keys = self.table.primary_key_len();
+        let at = match self.table.index_of(column) {
+            Some(at) if at < keys => at,
+            _ => keys + self.columns.iter().position(|read| *read == column)?,
+        };
+        row.values.get(at)?.as_deref()
+    }
+}
+
+/// Two conditions on one row, one of them on its existence.
+fn mixed(before: &Wanted<'_>, now: &Wanted<'_>, word: &str) -> Result<(), Failure> {
+    match (before, now) {
+        (Wanted::Exists, Wanted::Exists) | (Wanted::NotExists, Wanted::NotExists) => Ok(()),
+        (Wanted::Columns(_), _) => {
+            Err(Failure::invalid(format!("Cannot mix IF conditions and IF {word} for the same row")))
+        }
+        _ => Err(Failure::invalid("Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row")),
+    }
+}
+
+/// The comparable form of a whole clustering.
+pub(super) fn comparable_of(table: &Table, clustering: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    comparable::bound(table, Clustering(clustering).components(), BoundSide::Before, &mut out);
+    out
+}
+
+/// A row that was read.
+pub(super) struct Found {
+    /// The comparable form of its clustering. `None`: of a partition that has static content alone.
+    pub(super) place: Option<Vec<u8>>,
+    /// The primary key's columns and then those read, in their order.
+    pub(super) values: Vec<Option<Vec<u8>>>,
+}
