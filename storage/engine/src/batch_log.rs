@@ -21,10 +21,10 @@
 //! removed once that is most of it.
 
 use crate::Error;
+use crate::commitlog::column_mapping::Renumbering;
 use crate::commitlog::record::{ColumnList, ListFormat};
 use crate::memtable::Memtable;
 use crate::memtable::partitions::From;
-use crate::renumber::Renumbering;
 use crate::store::{Inner, Store, Truncation};
 use model::key::TokenRange;
 use model::merge::filter_row;

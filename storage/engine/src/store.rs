@@ -13,23 +13,24 @@
 
 pub use crate::commitlog::position::{LogPosition, Truncation};
 
-use crate::cache::{BlockCache, CacheFigures};
+use crate::Error;
+use crate::Options;
 use crate::commitlog::replay::{self, Found};
 use crate::commitlog::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::commitlog::{Log, LogOptions, WriteClock};
 use crate::compaction::{Activity, Throttle};
-use crate::fault::Faults;
-use crate::flush_period::FlushPeriods;
+use crate::faults::Faults;
+use crate::flush::period::FlushPeriods;
 use crate::memtable::partitions::Step;
 use crate::memtable::{MemoryCounter, Memtable};
-use crate::open_sstable::OpenSstable;
 use crate::read::{self, CellScratch};
-use crate::restore::OldSegments;
+use crate::recovery::replay::OldSegments;
 use crate::row_lock::{RowGuard, RowLocks};
-use crate::table::{LoggedTable, TableState, is_system};
-use crate::tracker::View;
+use crate::sstables::block_cache::{BlockCache, CacheFigures};
+use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::view::View;
+use crate::tables::table_state::{LoggedTable, TableState, is_system};
 use crate::write::{Reserved, Undecided, Write};
-use crate::{Error, Options};
 use model::query::{ReadCommand, ReadEnd, RowSink};
 use model::row::NO_TIMESTAMP;
 use model::{DecoratedKey, Mutation, Table, TableId, Token};
@@ -260,7 +261,7 @@ impl Store {
     /// is applied once over all calls. Idempotent against a crash: nothing is changed on disk. May exceed the budget.
     pub async fn replay(&self, truncations: &[(TableId, Truncation)]) -> Result<ReplayStats, Error> {
         assert!(self.inner.log.get().is_none(), "replay comes before start");
-        crate::restore::replay(&self.inner, truncations).await
+        crate::recovery::replay::replay(&self.inner, truncations).await
     }
 
     /// Ends replay: makes what was replayed durable, starts a fresh active segment with a counter above every one found
@@ -270,7 +271,7 @@ impl Store {
         let inner = &self.inner;
         let first = counter_floor.max(inner.highest_counter) + 1;
         inner.floor.set(counter_floor + 1);
-        let (recyclable, ends) = crate::restore::settle(inner).await?;
+        let (recyclable, ends) = crate::recovery::replay::settle(inner).await?;
         let options = LogOptions {
             directory: inner.directory.clone(),
             sync: inner.options.sync,
@@ -460,7 +461,7 @@ impl Store {
             inner.started().release(table, Some(position)).await?;
         }
         if inner.shard == 0 && (!known || position.is_some()) {
-            crate::restore::release(inner, table).await?;
+            crate::recovery::replay::release(inner, table).await?;
         }
         Ok(())
     }
@@ -481,7 +482,7 @@ impl Store {
 
     /// On shard 0: removes the segments of earlier runs, which no shard needs any more.
     pub async fn release_replayed(&self) -> Result<(), Error> {
-        crate::restore::release_all(&self.inner).await
+        crate::recovery::replay::release_all(&self.inner).await
     }
 
     /// Whether [`Store::close`] was called.

@@ -9,7 +9,7 @@ use crate::index::{IndexState, IndexTarget};
 use crate::memtable::Memtable;
 use crate::memtable::partitions::Step;
 use crate::store::Inner;
-use crate::table::{LoggedTable, TableState};
+use crate::tables::table_state::{LoggedTable, TableState};
 use model::{Mutation, TableId};
 use runtime::HashMap;
 use runtime::gate::Pass;

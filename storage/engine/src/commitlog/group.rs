@@ -9,7 +9,7 @@ use super::record::{
     TABLE_ID_BYTES, TIMESTAMP_BYTES, record_header,
 };
 use super::segment::{BLOCK_BYTES, GROUP_HEADER_BYTES, GroupFrame, Header};
-use crate::table::LoggedTable;
+use crate::tables::table_state::LoggedTable;
 use model::mutation::{cut_out_row, cut_out_table};
 use runtime::AlignedBuf;
 use runtime::gate::Permit;

@@ -13,6 +13,7 @@
 //! The format is in `docs/commitlog.md`.
 #![doc = include_str!("../../docs/commitlog.md")]
 
+pub(crate) mod column_mapping;
 pub(crate) mod group;
 pub mod position;
 pub mod record;
@@ -20,8 +21,9 @@ pub mod replay;
 pub mod segment;
 pub(crate) mod writer;
 
-use crate::table::LoggedTable;
-use crate::{Error, SyncMode};
+use crate::Error;
+use crate::SyncMode;
+use crate::tables::table_state::LoggedTable;
 use group::{ADDED_BYTES_MAX, Buffers, GROUP_BYTES_MAX, Group, GroupState, Outcome};
 use model::row::NO_TIMESTAMP;
 use model::{ShardMap, TableId};

@@ -7,7 +7,7 @@
 use super::Kind;
 use super::run::Done;
 use crate::Error;
-use crate::open_sstable::OpenSstable;
+use crate::sstables::open_sstable::OpenSstable;
 use crate::store::{Inner, Store};
 use model::TableId;
 use runtime::Instant;
@@ -125,7 +125,7 @@ pub(crate) struct Tracked {
 impl Tracked {
     pub(crate) fn new(inner: &Rc<Inner>, table: TableId, kind: Kind, inputs: &[Rc<OpenSstable>]) -> Tracked {
         let progress = Rc::new(Progress {
-            id: crate::sstable_id::time_uuid(),
+            id: crate::sstables::sstable_id::time_uuid(),
             table,
             major: kind == Kind::Major,
             sstables: inputs.len(),

@@ -1,7 +1,7 @@
 //! An SSTable that is read from one end to the other: in pieces of a MiB, past the cache.
 
 use crate::Error;
-use crate::open_sstable::OpenSstable;
+use crate::sstables::open_sstable::OpenSstable;
 use model::fragment::{self, BlockRef, Fragment, Progress};
 use model::key::TokenRange;
 use runtime::AlignedBuf;

@@ -7,10 +7,10 @@
 use super::run::{self, Done, Job};
 use super::{Candidate, Kind, Moment, Picker, Task, Tracked};
 use crate::Error;
-use crate::open_sstable::OpenSstable;
-use crate::sstable_id;
+use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::sstable_id;
 use crate::store::Inner;
-use crate::table::TableState;
+use crate::tables::table_state::TableState;
 use model::TableId;
 use model::compaction::CompactionOptions;
 use runtime::Class;

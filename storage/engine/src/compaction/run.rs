@@ -9,12 +9,15 @@
 
 use super::Tracked;
 use super::input::Input;
-use crate::kept_columns::KeptColumns;
-use crate::open_sstable::OpenSstable;
+use crate::Error;
+use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::retained_columns::KeptColumns;
+use crate::sstables::sstable_id;
+use crate::sstables::sstable_writer::Writing;
+use crate::sstables::transaction::{Kind, Transaction};
+use crate::sstables::view;
+use crate::sstables::write_options;
 use crate::store::Inner;
-use crate::transaction::{Kind, Transaction};
-use crate::writing::Writing;
-use crate::{Error, sstable_id, sstable_options, tracker};
 use model::fragment::{Fragment, Progress};
 use model::merge::{EqualKeys, Merge, Purge};
 use model::{Table, TableId, Token};
@@ -96,7 +99,7 @@ pub(crate) async fn run(inner: &Rc<Inner>, job: Job, now_in_seconds: i64, tracke
         let outputs = state.adapted(&outputs)?;
         state.view = Rc::new(state.view.replaced(&job.inputs, &outputs));
     }
-    tracker::retire(job.inputs, transaction);
+    view::retire(job.inputs, transaction);
     if !swapped {
         // Dropped or truncated while the transaction was written: the outputs go the way of the inputs. A crash before
         // they are gone finds them covered by the truncation.
@@ -136,7 +139,7 @@ pub(crate) async fn remove(directory: &Path, sstables: Vec<Rc<OpenSstable>>) -> 
     let millis = runtime::wall_micros() as u64 / 1000;
     sstables.iter().for_each(|sstable| transaction.remove(sstable.reader.descriptor(), millis, sstable.files));
     transaction.commit(millis).await?;
-    tracker::retire(sstables, transaction);
+    view::retire(sstables, transaction);
     Ok(())
 }
 
@@ -243,7 +246,7 @@ fn options(inner: &Inner, job: &Job, table: &Table) -> Result<Options, Error> {
         kept.sstable(metadata);
         intervals.extend(&metadata.statistics.log_intervals);
     }
-    let mut options = sstable_options::of(inner, table, stats, false)?;
+    let mut options = write_options::of(inner, table, stats, false)?;
     kept.keep(&mut options.header);
     options.expected_partitions = job.inputs.iter().map(|input| input.partitions()).sum();
     options.log_intervals = union(intervals);

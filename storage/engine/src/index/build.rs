@@ -10,12 +10,13 @@
 //! Invariants: the file is there only if every row that the shard owns, in SSTables and log, has its entry.
 
 use super::{IndexState, directory_name};
+use crate::Error;
 use crate::memtable::Memtable;
-use crate::open_sstable::OpenSstable;
+use crate::read;
+use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::transaction::{self, entries};
+use crate::sstables::view::View;
 use crate::store::{Inner, Store};
-use crate::tracker::View;
-use crate::transaction::{self, entries};
-use crate::{Error, read};
 use model::key::TokenRange;
 use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink, SinkState};
 use model::schema::SYSTEM_KEYSPACES;
@@ -184,7 +185,7 @@ impl Inner {
             let tables = self.tables.borrow();
             let bases = tables.values().filter(|state| state.index_of.is_none());
             let bases = bases.filter(|state| !SYSTEM_KEYSPACES.contains(&state.table.keyspace.as_str()));
-            let named = |state: &crate::table::TableState| {
+            let named = |state: &crate::tables::table_state::TableState| {
                 let names = state.indexes.iter().map(|index| directory_name(&index.index.name)).collect();
                 (self.directory_of(&state.table), names)
             };

@@ -9,8 +9,9 @@
 //! read ends as one of the base does.
 
 use super::IndexState;
+use crate::Error;
+use crate::read;
 use crate::store::Store;
-use crate::{Error, read};
 use model::comparable::{self, BoundSide};
 use model::key::TokenRange;
 use model::mutation::Clustering;

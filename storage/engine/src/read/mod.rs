@@ -24,8 +24,8 @@ pub(crate) use live::CellScratch;
 
 use crate::Error;
 use crate::memtable::Memtable;
+use crate::sstables::view::View;
 use crate::store::Inner;
-use crate::tracker::View;
 use model::query::{Partitions, ReadCommand, ReadEnd, RowSink};
 use std::rc::Rc;
 

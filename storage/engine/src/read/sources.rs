@@ -7,11 +7,11 @@
 //! Invariants: an SSTable that may have a deletion of a partition is not left out for its clusterings.
 
 use crate::Error;
-use crate::cache::BlockCache;
 use crate::memtable::Memtable;
 use crate::memtable::buffered::BufferedCursor;
-use crate::open_sstable::OpenSstable;
-use crate::tracker::View;
+use crate::sstables::block_cache::BlockCache;
+use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::view::View;
 use bytes::Bytes;
 use model::fragment::{BlockRef, Cursor, Fragment, Progress};
 use model::key::TokenRange;

@@ -15,13 +15,15 @@
 //! all of them in the table. A start
 //! never takes an imported SSTable for truncated or for records of this node's log.
 
+use crate::Error;
 use crate::commitlog::position::LogPosition;
-use crate::load::{directory_of, read_sidecar};
-use crate::open_sstable::OpenSstable;
+use crate::operations::verify::{self, Depth};
+use crate::recovery::load::{directory_of, read_sidecar};
+use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::sstable_id;
+use crate::sstables::transaction::{self, Kind, Transaction};
+use crate::sstables::view;
 use crate::store::{Inner, Store};
-use crate::transaction::{self, Kind, Transaction};
-use crate::verify::{self, Depth};
-use crate::{Error, sstable_id, tracker};
 use model::{Table, TableId};
 use runtime::file::{OpenOptions, create_dir_all, link, list_dir, read_small, replace_small, sync_dir};
 use runtime::{AlignedBuf, File, HashSet};
@@ -68,7 +70,7 @@ pub struct Source {
 pub async fn list(directory: &Path) -> Result<Vec<Source>, Error> {
     // A directory that is none is an error here, and nothing to who lists a table's.
     list_dir(directory).await.map_err(Error::Io)?;
-    let found = tracker::list(directory).await?;
+    let found = view::list(directory).await?;
     Ok(found
         .into_iter()
         .map(|(descriptor, components)| Source { directory: directory.to_owned(), descriptor, components })
@@ -86,7 +88,7 @@ pub async fn retain_new(
     own: bool,
 ) -> Result<(), Error> {
     let named = transaction::named(directory, own).await?;
-    let found = tracker::list(directory).await?;
+    let found = view::list(directory).await?;
     sources.retain(|source| {
         let name = &source.descriptor;
         !served.contains(name) && !named.contains(name) && found.contains_key(name)
@@ -339,7 +341,7 @@ impl Inner {
         placed: &[Descriptor],
     ) -> Result<Vec<Rc<OpenSstable>>, Error> {
         let directory = self.directory_of(table);
-        let found = tracker::list(&directory).await?;
+        let found = view::list(&directory).await?;
         let mut opened = Vec::new();
         for descriptor in placed {
             let components = found.get(descriptor).cloned().unwrap_or_default();

@@ -4,7 +4,7 @@
 //! A collection has the live elements alone. Its size is that of Cassandra's objects: each element's bytes, timestamp,
 //! time to live and time of deletion, and a deletion of the whole, be it there or not.
 
-use crate::logged_thresholds::{LoggedThresholds, Told};
+use crate::guards::logged_thresholds::{LoggedThresholds, Told};
 use model::key::components;
 use model::mutation::Clustering;
 use model::row::{Cell, CellContent, RowView};
@@ -96,8 +96,8 @@ fn row_literal(table: &Table, key: &[u8], clustering: Clustering<'_>) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::described;
-    use crate::logged_thresholds::LoggedThreshold;
+    use crate::guards::logged_thresholds::LoggedThreshold;
+    use crate::guards::test_table;
     use model::mutation::push_clustering;
     use model::row::{Deletion, RowBuilder};
     use model::{ColumnKind, CqlType};
@@ -105,7 +105,7 @@ mod tests {
     fn table(clustering: bool) -> Table {
         let set = CqlType::Set { element: Box::new(CqlType::Text), frozen: false };
         let kind = if clustering { ColumnKind::Clustering } else { ColumnKind::Regular };
-        described::table(&[
+        test_table::table(&[
             ("k", ColumnKind::PartitionKey, CqlType::Text),
             ("c", kind, CqlType::Int),
             ("s", ColumnKind::Regular, set),

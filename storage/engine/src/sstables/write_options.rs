@@ -1,7 +1,7 @@
 //! How a node writes SSTables, beside what each table's options say.
 
 use crate::Error;
-use crate::logged_thresholds::LoggedThresholds;
+use crate::guards::logged_thresholds::LoggedThresholds;
 use crate::store::Inner;
 use model::Table;
 use sstable::Version;

@@ -3,7 +3,7 @@
 //! 1. Under an unchanged shard map a shard reads its own segments only; otherwise all of them, and takes what it owns
 //!    now. A table that lives on one shard belongs to shard 0 whole.
 //! 2. Per segment, column lists say what the column ids of its mutations mean; if they differ from the table's now, rows
-//!    are rewritten ([`crate::renumber`]).
+//!    are rewritten ([`crate::commitlog::column_mapping`]).
 //! 3. Where segments end must agree with what later segments recorded of them.
 //! 4. [`settle`] makes the replayed tail durable before anything is served from it.
 //!
@@ -11,14 +11,14 @@
 //! A segment without mutations belongs to its shard, which writes over it.
 
 use crate::Error;
+use crate::commitlog::column_mapping::Renumbering;
 use crate::commitlog::position::{LogPosition, Truncation};
 use crate::commitlog::record::{self, ColumnList, Record, records};
 use crate::commitlog::replay::{self, Found, SegmentReader, Windows};
 use crate::commitlog::segment::{HEADER_BYTES, Header, shard_of};
 use crate::index::IndexState;
-use crate::load::Flushed;
 use crate::memtable::Memtable;
-use crate::renumber::Renumbering;
+use crate::recovery::load::Flushed;
 use crate::store::{Inner, ReplayStats};
 use model::mutation::{MutationView, TableUpdate, tables_of};
 use model::{Table, TableId, Token};
@@ -117,12 +117,12 @@ pub(crate) async fn replay(inner: &Inner, truncations: &[(TableId, Truncation)])
         let old = inner.old.borrow();
         let tables = inner.tables.borrow();
         let fresh = tables.iter().filter(|(id, _)| !old.replayed.contains(id));
-        let indexes = |state: &crate::table::TableState| {
+        let indexes = |state: &crate::tables::table_state::TableState| {
             let with_memtable =
                 |index: &Rc<IndexState>| Some((index.clone(), tables.get(&index.id())?.memtable.clone()));
             state.indexes.iter().filter_map(with_memtable).collect()
         };
-        let destination = |id: &TableId, state: &crate::table::TableState| Destination {
+        let destination = |id: &TableId, state: &crate::tables::table_state::TableState| Destination {
             table: state.table.clone(),
             local: state.local,
             memtable: state.memtable.clone(),

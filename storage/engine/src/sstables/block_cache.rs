@@ -15,8 +15,8 @@
 //! block that is larger than the small queue may be is not kept.
 
 use crate::Error;
-use crate::open_sstable::OpenSstable;
-use crate::read_buffers::ReadBuffers;
+use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::read_buffers::ReadBuffers;
 use bytes::Bytes;
 use runtime::gate::Gate;
 use runtime::metrics::Counter;

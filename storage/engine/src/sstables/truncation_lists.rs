@@ -12,8 +12,8 @@
 
 use crate::Error;
 use crate::commitlog::position::Truncation;
+use crate::sstables::transaction::entries;
 use crate::store::Store;
-use crate::transaction::entries;
 use model::TableId;
 use runtime::HashSet;
 use runtime::file::{read_small, remove, replace_small, sync_dir};

@@ -3,9 +3,9 @@
 //!
 //! Tombstones are deletions of partitions, rows, collections and cells, and both ends of ranges, as Cassandra counts them.
 
-use crate::collection_guard;
-use crate::logged_thresholds::{self, LoggedThresholds, Told};
-use crate::table::is_system;
+use crate::guards::collection_guard;
+use crate::guards::logged_thresholds::{self, LoggedThresholds, Told};
+use crate::tables::table_state::is_system;
 use model::fragment::Fragment;
 use model::key::components;
 use model::mutation::Clustering;
@@ -131,15 +131,15 @@ fn tombstones(row: RowView<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::described;
-    use crate::logged_thresholds::LoggedThreshold;
+    use crate::guards::logged_thresholds::LoggedThreshold;
+    use crate::guards::test_table;
     use model::key::{Token, push_composite};
     use model::row::{Cell, RowBuilder};
     use model::{ColumnId, ColumnKind, CqlType};
     use sstable::Version;
 
     fn table() -> Arc<Table> {
-        Arc::new(described::table(&[
+        Arc::new(test_table::table(&[
             ("k", ColumnKind::PartitionKey, CqlType::Int),
             ("k2", ColumnKind::PartitionKey, CqlType::Text),
             ("c", ColumnKind::Clustering, CqlType::Int),

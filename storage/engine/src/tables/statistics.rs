@@ -1,7 +1,7 @@
 //! What a table holds on this shard, in figures: for the tools that show it.
 
 use crate::store::Store;
-use crate::table::TableState;
+use crate::tables::table_state::TableState;
 use model::TableId;
 use sstable::statistics::Histogram;
 

@@ -7,8 +7,8 @@
 //! error of that read and names file and offset.
 
 use crate::Error;
-use crate::cache::BlockCache;
-use crate::read_buffers::{BUFFER_BYTES_MAX, ReadBuffers};
+use crate::sstables::block_cache::BlockCache;
+use crate::sstables::read_buffers::{BUFFER_BYTES_MAX, ReadBuffers};
 use bytes::Bytes;
 use model::query::Slice;
 use model::{Table, Token};

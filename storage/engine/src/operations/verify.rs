@@ -8,7 +8,7 @@
 
 use crate::Error;
 use crate::compaction::Input;
-use crate::open_sstable::OpenSstable;
+use crate::sstables::open_sstable::OpenSstable;
 use crate::store::Store;
 use model::fragment::{Cursor, Fragment, Progress};
 use model::{Table, TableId, Token};
@@ -97,7 +97,7 @@ impl Store {
 
 /// The components that an SSTable has on disk.
 async fn components(directory: &Path, descriptor: &Descriptor) -> Result<HashSet<Component>, Error> {
-    Ok(crate::tracker::list(directory).await?.remove(descriptor).unwrap_or_default())
+    Ok(crate::sstables::view::list(directory).await?.remove(descriptor).unwrap_or_default())
 }
 
 /// Checks an SSTable in any directory as one of `table`.

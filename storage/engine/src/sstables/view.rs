@@ -4,8 +4,8 @@
 
 use crate::Error;
 use crate::memtable::Memtable;
-use crate::open_sstable::OpenSstable;
-use crate::transaction::Transaction;
+use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::transaction::Transaction;
 use model::Table;
 use runtime::file::list_dir;
 use runtime::{Class, HashSet};
@@ -105,7 +105,9 @@ pub(crate) fn retire(gone: Vec<Rc<OpenSstable>>, transaction: Transaction) {
         drop(gone);
         let removed = async {
             if let Some(directory) = directory {
-                crate::transaction::delete(&directory, |name| names.contains(name)).await.map_err(Error::Io)?;
+                crate::sstables::transaction::delete(&directory, |name| names.contains(name))
+                    .await
+                    .map_err(Error::Io)?;
             }
             transaction.finish().await
         };

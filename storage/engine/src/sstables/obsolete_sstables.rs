@@ -1,10 +1,11 @@
 //! SSTables of dropped and truncated tables: they are kept until that is durable, then removed in one transaction.
 
-use crate::open_sstable::OpenSstable;
+use crate::Error;
+use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::sstable_id;
+use crate::sstables::transaction::{Kind, Transaction};
+use crate::sstables::view::{self, View};
 use crate::store::Inner;
-use crate::tracker::{self, View};
-use crate::transaction::{Kind, Transaction};
-use crate::{Error, sstable_id};
 use model::TableId;
 use std::rc::Rc;
 
@@ -41,9 +42,9 @@ impl Inner {
         gone.iter().for_each(|sstable| transaction.remove(sstable.reader.descriptor(), millis, sstable.files));
         transaction.commit(millis).await?;
         if gone.iter().any(|sstable| sstable.foreign) {
-            crate::truncated::forget(&first.directory).await?;
+            crate::sstables::truncation_lists::forget(&first.directory).await?;
         }
-        tracker::retire(gone, transaction);
+        view::retire(gone, transaction);
         Ok(())
     }
 }

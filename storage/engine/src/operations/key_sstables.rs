@@ -1,7 +1,7 @@
 //! Which SSTables have a partition: for `nodetool getsstables`.
 
 use crate::Error;
-use crate::open_sstable::OpenSstable;
+use crate::sstables::open_sstable::OpenSstable;
 use crate::store::Store;
 use model::fragment::{Cursor, Progress};
 use model::query::Slice;

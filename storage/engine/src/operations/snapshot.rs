@@ -9,9 +9,9 @@
 //! again; foreign SSTables are linked by every shard, so that one that is being split is there in one form at least.
 
 use crate::Error;
-use crate::load::directory_of;
+use crate::recovery::load::directory_of;
+use crate::sstables::transaction::entries;
 use crate::store::Store;
-use crate::transaction::entries;
 use model::text::instant;
 use model::{Table, TableId};
 use runtime::HashSet;

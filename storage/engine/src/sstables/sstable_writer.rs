@@ -1,8 +1,8 @@
 //! An SSTable that is being written: the builder of its bytes and the files that they go to.
 
 use crate::Error;
-use crate::output::{Output, WAITING_BYTES_MAX};
-use crate::partition_guard::PartitionGuard;
+use crate::guards::partition_guard::PartitionGuard;
+use crate::sstables::component_files::{Output, WAITING_BYTES_MAX};
 use crate::store::Inner;
 use model::Table;
 use model::fragment::Fragment;

@@ -4,14 +4,14 @@
 
 use crate::Error;
 use crate::commitlog::position::LogPosition;
-use crate::kept_columns::KeptColumns;
+use crate::guards::partition_guard::PartitionGuard;
 use crate::memtable::Memtable;
 use crate::memtable::cursor::PartitionCursor;
 use crate::memtable::partition::Partition;
 use crate::memtable::partitions::From;
-use crate::output::{Output, WAITING_BYTES_MAX};
-use crate::partition_guard::PartitionGuard;
-use crate::sstable_options;
+use crate::sstables::component_files::{Output, WAITING_BYTES_MAX};
+use crate::sstables::retained_columns::KeptColumns;
+use crate::sstables::write_options;
 use crate::store::Inner;
 use model::fragment::Fragment;
 use model::merge::filter_row;
@@ -51,7 +51,7 @@ pub(crate) async fn write(
     })? {
         runtime::yield_if_needed().await;
     }
-    let mut options = sstable_options::of(inner, table, stats, true)?;
+    let mut options = write_options::of(inner, table, stats, true)?;
     kept.keep(&mut options.header);
     options.expected_partitions = memtable.read().partitions.len() as u64;
     options.log_intervals = intervals.into_iter().map(|(lower, upper)| (lower.into(), upper.into())).collect();

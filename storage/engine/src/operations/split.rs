@@ -17,15 +17,17 @@
 //! Invariants: at every moment each shard serves either the foreign SSTable or its part; a shard that has truncated or
 //! dropped the table in between removes its part.
 
+use crate::Error;
 use crate::commitlog::position::LogPosition;
 use crate::compaction::input::Input;
-use crate::kept_columns::KeptColumns;
-use crate::open_sstable::OpenSstable;
+use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::retained_columns::KeptColumns;
+use crate::sstables::sstable_id;
+use crate::sstables::sstable_writer::Writing;
+use crate::sstables::transaction::{Kind, Transaction};
+use crate::sstables::view::{self, RETIRE_WAIT};
+use crate::sstables::write_options;
 use crate::store::{Inner, Store};
-use crate::tracker::{self, RETIRE_WAIT};
-use crate::transaction::{Kind, Transaction};
-use crate::writing::Writing;
-use crate::{Error, sstable_id, sstable_options};
 use model::fragment::{Fragment, Progress};
 use model::merge::Merge;
 use model::{MutationBuilder, TableId};
@@ -71,7 +73,7 @@ impl Parts {
     /// # Errors
     /// The disk's: the next start removes them.
     pub async fn finish(self) -> Result<(), Error> {
-        crate::transaction::delete(&self.directory, |name| *name == self.foreign).await.map_err(Error::Io)?;
+        crate::sstables::transaction::delete(&self.directory, |name| *name == self.foreign).await.map_err(Error::Io)?;
         self.transaction.finish().await
     }
 
@@ -173,7 +175,7 @@ impl Store {
             tables.get(&table).ok_or(Error::UnknownTable(table))?.table.clone()
         };
         let directory = inner.directory_of(&description);
-        let components = tracker::components(&directory, &name).await?;
+        let components = view::components(&directory, &name).await?;
         let part = inner.open_sstable(&directory, &name, &components, &description).await?;
         inner.parts.borrow_mut().insert((table, foreign.clone()), Rc::new(part));
         Ok(())
@@ -274,7 +276,7 @@ impl Inner {
         stats.add_header(&metadata.header);
         let mut kept = KeptColumns::of(&table);
         kept.sstable(metadata);
-        let mut options = sstable_options::of(self, &table, stats, false)?;
+        let mut options = write_options::of(self, &table, stats, false)?;
         kept.keep(&mut options.header);
         options.expected_partitions = source.partitions().div_ceil(places.len() as u64);
         options.repaired_at = metadata.statistics.repaired_at;

@@ -11,8 +11,8 @@
 
 use crate::Error;
 use crate::commitlog::position::LogPosition;
-use crate::load::Flushed;
-use crate::open_sstable::OpenSstable;
+use crate::recovery::load::Flushed;
+use crate::sstables::open_sstable::OpenSstable;
 use crate::store::Inner;
 use model::ShardMap;
 use runtime::file::{list_dir, read_small, remove, replace_small};

@@ -5,23 +5,26 @@
 //! 3. The SSTable takes its place in the view in one step; then the log's records up to the cut are no longer needed.
 //!
 //! What fails is tried again by the next flush of the table; its data stays readable and in the log. One flush runs at a
-//! time. Flushes begin by memory, by the length of the log, by the age of a memtable (`flush_period`), or by command.
+//! time. Flushes begin by memory, by the length of the log, by the age of a memtable (`period`), or by command.
 //!
 //! Indexes are flushed with their base, before it.
 //!
 //! Invariants: a table's memtables are flushed in the order they were written, so that one position per table says what
 //! the log still has to keep; nothing is in neither the view nor an SSTable at any moment.
 
+pub(crate) mod period;
+mod rows;
+
+use crate::Error;
 use crate::commitlog::Cut;
 use crate::commitlog::position::LogPosition;
 use crate::commitlog::segment::id_of;
-use crate::flush_rows;
 use crate::memtable::Memtable;
-use crate::open_sstable::OpenSstable;
+use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::sstable_id;
+use crate::sstables::transaction::{Kind, Transaction};
 use crate::store::{Inner, Store};
-use crate::table::is_system;
-use crate::transaction::{Kind, Transaction};
-use crate::{Error, sstable_id};
+use crate::tables::table_state::is_system;
 use model::{Table, TableId};
 use runtime::Class;
 use std::rc::Rc;
@@ -170,7 +173,7 @@ impl Inner {
             }
         } else if let Some(opened) = opened {
             let name = opened.reader.descriptor();
-            crate::transaction::delete(&opened.directory, |found| found == name).await.map_err(Error::Io)?;
+            crate::sstables::transaction::delete(&opened.directory, |found| found == name).await.map_err(Error::Io)?;
         }
         self.discard(memtable);
         Ok(true)
@@ -190,7 +193,7 @@ impl Inner {
         let intervals = self.flushed_intervals(table.id, position);
         let made = async {
             transaction.add(&descriptor).await?;
-            let components = flush_rows::write(self, memtable, table, &directory, &descriptor, intervals).await?;
+            let components = rows::write(self, memtable, table, &directory, &descriptor, intervals).await?;
             if components.is_empty() {
                 return Ok(None);
             }

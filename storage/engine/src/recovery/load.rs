@@ -3,19 +3,19 @@
 //! 1. Shard 0 finishes or takes back what transactions left ([`Store::clean`]), before any shard looks.
 //! 2. Each shard opens those whose `Helenus.db` names it, and every *foreign* one: of another program or another map of
 //!    tokens to cores. A foreign one is served by all shards, each of which sees its own tokens, until it is split
-//!    ([`crate::split`]).
+//!    ([`crate::operations::split`]).
 //! 3. Replay leaves out the records that an SSTable stands for.
 //!
-//! Invariants: nothing is removed but what a transaction or a truncation gave up ([`crate::truncated`] says how that is
+//! Invariants: nothing is removed but what a transaction or a truncation gave up ([`crate::sstables::truncation_lists`] says how that is
 //! known of foreign ones).
 
 use crate::Error;
 use crate::commitlog::position::{LogPosition, Truncation};
 use crate::commitlog::segment::shard_of;
-use crate::open_sstable::OpenSstable;
+use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::transaction::entries;
+use crate::sstables::view;
 use crate::store::{Inner, Store};
-use crate::tracker;
-use crate::transaction::entries;
 use model::{ShardMap, Table, TableId, Token};
 use runtime::HashSet;
 use runtime::file::read_small;
@@ -74,10 +74,10 @@ impl Store {
     pub async fn clean(&self) -> Result<(), Error> {
         for keyspace in entries(&self.inner().options.directory.join("data")).await? {
             for table in entries(&keyspace).await? {
-                crate::transaction::clean(&table).await?;
+                crate::sstables::transaction::clean(&table).await?;
                 for index in entries(&table).await? {
                     if index.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with('.')) {
-                        crate::transaction::clean(&index).await?;
+                        crate::sstables::transaction::clean(&index).await?;
                     }
                 }
             }
@@ -128,7 +128,7 @@ impl Inner {
 
     /// The name of an SSTable that is to be written.
     pub(crate) fn new_descriptor(&self) -> Descriptor {
-        Descriptor { version: self.options.sstables.version, id: crate::sstable_id::sstable_id() }
+        Descriptor { version: self.options.sstables.version, id: crate::sstables::sstable_id::sstable_id() }
     }
 
     pub(crate) fn directory_of(&self, table: &Table) -> PathBuf {
@@ -146,9 +146,9 @@ impl Inner {
         let directory = self.directory_of(table);
         let map = self.options.shard_map;
         let needed = |(_, upper): &(LogPosition, LogPosition)| self.old.borrow().is_anything_before(*upper);
-        covered.extend(crate::covered::load(&directory, self.shard == 0, needed).await?);
-        let taken = crate::truncated::load(&directory, truncation, self.shard == 0).await?;
-        for (descriptor, components) in tracker::list(&directory).await? {
+        covered.extend(crate::sstables::purged_intervals::load(&directory, self.shard == 0, needed).await?);
+        let taken = crate::sstables::truncation_lists::load(&directory, truncation, self.shard == 0).await?;
+        for (descriptor, components) in view::list(&directory).await? {
             let sidecar = match components.contains(&Component::Helenus) {
                 true => Some(read_sidecar(&directory, &descriptor).await?),
                 false => None,
