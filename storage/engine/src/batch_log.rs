@@ -20,12 +20,13 @@
 //! Invariants: put and removal of a batch carry the same timestamp, at which the removal wins; the memtable sheds what is
 //! removed once that is most of it.
 
-use crate::Error;
 use crate::commitlog::column_mapping::Renumbering;
+use crate::commitlog::position::Truncation;
 use crate::commitlog::record::{ColumnList, ListFormat};
+use crate::error::Error;
 use crate::memtable::Memtable;
 use crate::memtable::partitions::From;
-use crate::store::{Inner, Store, Truncation};
+use crate::store::Store;
 use model::key::TokenRange;
 use model::merge::filter_row;
 use model::mutation::Clustering;
@@ -66,7 +67,7 @@ impl Store {
     pub fn batch_id(&self, timestamp: i64, mut uuids: impl FnMut() -> [u8; 16]) -> BatchId {
         loop {
             let uuid = uuids();
-            if self.inner().options.shard_map.owner(Token::of(&uuid)) == self.inner().shard {
+            if self.parts().tables.shard_map.owner(Token::of(&uuid)) == self.parts().tables.shard {
                 return BatchId { uuid, timestamp };
             }
         }
@@ -79,7 +80,7 @@ impl Store {
         let timestamp = id.timestamp;
         let mut elements = Vec::with_capacity(mutations.len());
         for (n, mutation) in mutations.iter().enumerate() {
-            elements.push((path_of(id, n), self.inner().element(mutation)?));
+            elements.push((path_of(id, n), self.element(mutation)?));
         }
         let mut builder = MutationBuilder::new(&id.uuid);
         builder.table(batches.id);
@@ -107,7 +108,7 @@ impl Store {
         builder.table(batches.id);
         builder.delete_partition(Deletion { timestamp: id.timestamp, local_deletion_time: now_in_seconds });
         self.apply(builder.finish(), true).await?;
-        self.inner().shed(batches.id);
+        self.shed(batches.id);
         Ok(())
     }
 
@@ -132,8 +133,8 @@ impl Store {
                     let of_table = truncations.iter().find(|(truncated, _)| *truncated == table);
                     of_table.is_some_and(|(_, truncation)| id.timestamp <= truncation.at_millis.saturating_mul(1000))
                 };
-                let mutation = self.inner().mutation_of(&element, truncated).ok_or_else(|| Error::Corrupt {
-                    path: self.inner().directory.clone(),
+                let mutation = self.mutation_of(&element, truncated).ok_or_else(|| Error::Corrupt {
+                    path: self.parts().log.directory.clone(),
                     offset: 0,
                     what: "malformed batch in system.batches",
                 })?;
@@ -149,13 +150,13 @@ impl Store {
     /// A mutation as it may be kept on disk, for any later start: in the form of an element of `mutations`. Fails for
     /// tables that are not known.
     pub fn portable(&self, mutation: &Mutation) -> Result<Vec<u8>, Error> {
-        self.inner().element(mutation)
+        self.element(mutation)
     }
 
     /// The mutation that [`Store::portable`] was given, with the columns of now. `None` for bytes that it did not make;
     /// `Some(None)`: its tables are gone.
     pub fn from_portable(&self, bytes: &[u8]) -> Option<Option<Mutation>> {
-        self.inner().mutation_of(bytes, |_| false)
+        self.mutation_of(bytes, |_| false)
     }
 }
 
@@ -199,10 +200,10 @@ impl RowSink for Found {
     }
 }
 
-impl Inner {
+impl Store {
     /// A mutation with the column lists of its tables.
     fn element(&self, mutation: &Mutation) -> Result<Vec<u8>, Error> {
-        let tables = self.tables.borrow();
+        let tables = self.parts().tables.borrow();
         let mut lists: Vec<&Rc<_>> = Vec::new();
         for update in mutation.updates() {
             let state = tables.get(&update.table).ok_or(Error::UnknownTable(update.table))?;
@@ -222,10 +223,10 @@ impl Inner {
     }
 
     /// The mutation of an element, with the columns of now, less tables that are gone or truncated. `None` for bytes that
-    /// [`Inner::element`] did not make; `Some(None)`: nothing is left.
+    /// [`Store::element`] did not make; `Some(None)`: nothing is left.
     fn mutation_of(&self, element: &[u8], truncated: impl Fn(TableId) -> bool) -> Option<Option<Mutation>> {
         let (lists, mutation) = split_element(element)?;
-        let tables = self.tables.borrow();
+        let tables = self.parts().tables.borrow();
         let mut renumberings = HashMap::default();
         for list in &lists {
             if let Some(state) = tables.get(&list.table) {
@@ -247,22 +248,23 @@ impl Inner {
     }
 
     /// Frees what was removed from a table of batches, if that is worth the while: its live rows go to a new memtable.
-    fn shed(self: &Rc<Self>, table: TableId) {
-        let mut tables = self.tables.borrow_mut();
+    fn shed(&self, table: TableId) {
+        let parts = self.parts();
+        let mut tables = parts.tables.borrow_mut();
         let Some(state) = tables.get_mut(&table) else { return };
         if state.memtable.bytes() < SHED_BYTES_MIN.max(2 * state.shed_bytes.get()) || state.shedding.get() {
             return;
         }
-        let Some(pass) = self.gate.enter() else { return };
+        let Some(pass) = parts.gate.enter() else { return };
         state.shedding.set(true);
-        let fresh = self.new_memtable(&state.table);
+        let fresh = parts.memory.new_memtable(&state.table);
         let old = std::mem::replace(&mut state.memtable, fresh.clone());
         drop(tables);
-        let inner = self.clone();
+        let known = parts.tables.clone();
         runtime::spawn_in(Class::Background, async move {
             old.seal().await;
             copy_live(&old, &fresh, table).await;
-            if let Some(state) = inner.tables.borrow().get(&table) {
+            if let Some(state) = known.borrow().get(&table) {
                 state.shed_bytes.set(fresh.bytes());
                 state.shedding.set(false);
             }

@@ -2,8 +2,7 @@
 //!
 //! A disk without room is none: writes are refused until there is some.
 
-use crate::Error;
-use crate::store::Store;
+use crate::error::Error;
 use runtime::sync::Condition;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -56,6 +55,11 @@ impl Faults {
         }
     }
 
+    /// Waits for the first failure of a kind that was not told before.
+    pub(crate) async fn next(&self) -> Fault {
+        self.raised.wait(|| self.untold.borrow_mut().pop()).await
+    }
+
     /// The result, noted if it is an error.
     pub(crate) fn noted<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if let Err(error) = &result {
@@ -68,12 +72,4 @@ impl Faults {
 /// Whether a call failed for want of room.
 fn is_room(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
-impl Store {
-    /// Waits for the first failure of a kind that was not told before.
-    pub async fn next_fault(&self) -> Fault {
-        let faults = &self.inner().faults;
-        faults.raised.wait(|| faults.untold.borrow_mut().pop()).await
-    }
 }

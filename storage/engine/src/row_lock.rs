@@ -9,7 +9,7 @@
 //! Invariants: one guard per lock; first come, first served; a waiter that gives up leaves the line, and passes on what
 //! it was handed; at most [`WAITERS_MAX`] wait for a lock.
 
-use crate::Error;
+use crate::error::Error;
 use model::{DecoratedKey, TableId, Token};
 use runtime::HashMap;
 use std::cell::{Cell, RefCell};

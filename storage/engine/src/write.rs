@@ -3,17 +3,18 @@
 //! Invariants: a record that is durable is applied, even if the caller's future was dropped: an outcome that the caller
 //! never learned is one of the two it may expect. Passes on the memtables are held from the append to the apply.
 
-use crate::Error;
 use crate::commitlog::group::GroupState;
+use crate::commitlog::logged_table::LoggedTable;
+use crate::error::Error;
 use crate::index::{IndexState, IndexTarget};
+use crate::memory::Reserved;
 use crate::memtable::Memtable;
 use crate::memtable::partitions::Step;
-use crate::store::Inner;
-use crate::tables::table_state::{LoggedTable, TableState};
+use crate::tables::Tables;
+use crate::tables::table_state::TableState;
 use model::{Mutation, TableId};
 use runtime::HashMap;
 use runtime::gate::Pass;
-use std::cell::Cell;
 use std::rc::Rc;
 
 /// Where one table's part of a mutation goes.
@@ -40,41 +41,39 @@ impl Targets {
     }
 }
 
-impl Inner {
-    /// The memtables that a mutation goes to; `None` if it changes nothing.
-    pub(crate) fn targets(&self, mutation: &Mutation) -> Result<Option<Targets>, Error> {
-        let tables = self.tables.borrow();
-        let mut first = None;
-        let mut more = Vec::new();
-        for update in mutation.updates() {
-            let state = tables.get(&update.table).ok_or(Error::UnknownTable(update.table))?;
-            let owner = if state.local { 0 } else { self.options.shard_map.owner(mutation.token()) };
-            assert_eq!(
-                owner, self.shard,
-                "a write of {} came to a shard that replay will not give it to",
-                state.table.name
-            );
-            let pass = state.memtable.enter().expect("an active memtable takes writes");
-            state.memtable.prefetch(mutation.token(), Step::Way);
-            let indexes = match state.indexes.is_empty() {
-                true => Vec::new(),
-                false => index_targets(&tables, state),
-            };
-            let target = Target { list: state.list.clone(), memtable: state.memtable.clone(), _pass: pass, indexes };
-            match first {
-                None => first = Some(target),
-                Some(_) => more.push(target),
-            }
+/// The memtables that a mutation goes to; `None` if it changes nothing.
+pub(crate) fn targets(known: &Tables, mutation: &Mutation) -> Result<Option<Targets>, Error> {
+    let tables = known.borrow();
+    let mut first = None;
+    let mut more = Vec::new();
+    for update in mutation.updates() {
+        let state = tables.get(&update.table).ok_or(Error::UnknownTable(update.table))?;
+        let owner = if state.local { 0 } else { known.shard_map.owner(mutation.token()) };
+        assert_eq!(
+            owner, known.shard,
+            "a write of {} came to a shard that replay will not give it to",
+            state.table.name
+        );
+        let pass = state.memtable.enter().expect("an active memtable takes writes");
+        state.memtable.prefetch(mutation.token(), Step::Way);
+        let indexes = match state.indexes.is_empty() {
+            true => Vec::new(),
+            false => index_targets(&tables, state),
+        };
+        let target = Target { list: state.list.clone(), memtable: state.memtable.clone(), _pass: pass, indexes };
+        match first {
+            None => first = Some(target),
+            Some(_) => more.push(target),
         }
-        Ok(match (first, more) {
-            (None, _) => None,
-            (Some(target), more) if more.is_empty() => Some(Targets::One([target])),
-            (Some(target), mut more) => {
-                more.insert(0, target);
-                Some(Targets::Many(more))
-            }
-        })
     }
+    Ok(match (first, more) {
+        (None, _) => None,
+        (Some(target), more) if more.is_empty() => Some(Targets::One([target])),
+        (Some(target), mut more) => {
+            more.insert(0, target);
+            Some(Targets::Many(more))
+        }
+    })
 }
 
 /// The memtables of a table's indexes.
@@ -86,25 +85,6 @@ fn index_targets(tables: &HashMap<TableId, TableState>, state: &TableState) -> V
         Some(IndexTarget { index: index.clone(), memtable, _pass: pass })
     };
     state.indexes.iter().filter_map(target).collect()
-}
-
-/// Bytes of a write that count against the memtable budget until it is applied.
-pub(crate) struct Reserved {
-    counter: Rc<Cell<usize>>,
-    bytes: usize,
-}
-
-impl Reserved {
-    pub(crate) fn new(counter: &Rc<Cell<usize>>, bytes: usize) -> Reserved {
-        counter.set(counter.get() + bytes);
-        Reserved { counter: counter.clone(), bytes }
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        self.counter.set(self.counter.get() - self.bytes);
-    }
 }
 
 /// A mutation that is in the log's buffer.

@@ -133,6 +133,11 @@ impl Table {
         VIRTUAL_KEYSPACES.contains(&self.keyspace.as_str())
     }
 
+    /// Whether the table is in one of [`SYSTEM_KEYSPACES`].
+    pub fn is_system(&self) -> bool {
+        SYSTEM_KEYSPACES.contains(&self.keyspace.as_str())
+    }
+
     /// The partition key columns.
     pub fn partition_key(&self) -> &[Column] {
         &self.columns[..self.partition_key_len]

@@ -3,13 +3,13 @@
 //! Invariants: header and payload lie in one aligned buffer, zeros behind them up to the block; the tables of the
 //! records are known, so that the writer can add the column lists that the segment lacks.
 
+use super::logged_table::LoggedTable;
 use super::position::LogPosition;
 use super::record::{
     END_BYTES, KIND_COLUMNS, KIND_CUT_MUTATION, KIND_MUTATION, KIND_ROW, KIND_TABLES, RECORD_HEADER_BYTES,
     TABLE_ID_BYTES, TIMESTAMP_BYTES, record_header,
 };
 use super::segment::{BLOCK_BYTES, GROUP_HEADER_BYTES, GroupFrame, Header};
-use crate::tables::table_state::LoggedTable;
 use model::mutation::{cut_out_row, cut_out_table};
 use runtime::AlignedBuf;
 use runtime::gate::Permit;

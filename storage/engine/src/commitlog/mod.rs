@@ -15,16 +15,20 @@
 
 pub(crate) mod column_mapping;
 pub(crate) mod group;
+pub(crate) mod logged_table;
+pub(crate) mod old_segments;
 pub mod position;
 pub mod record;
 pub mod replay;
 pub mod segment;
+pub(crate) mod segment_scan;
+pub(crate) mod shard_log;
 pub(crate) mod writer;
 
-use crate::Error;
-use crate::SyncMode;
-use crate::tables::table_state::LoggedTable;
+use crate::error::Error;
+use crate::options::SyncMode;
 use group::{ADDED_BYTES_MAX, Buffers, GROUP_BYTES_MAX, Group, GroupState, Outcome};
+use logged_table::LoggedTable;
 use model::row::NO_TIMESTAMP;
 use model::{ShardMap, TableId};
 use position::LogPosition;
@@ -67,6 +71,11 @@ pub(crate) struct WriteClock {
 impl WriteClock {
     pub(crate) fn new() -> WriteClock {
         WriteClock { recorded: Cell::new(NO_TIMESTAMP), ahead: Cell::new(0) }
+    }
+
+    /// Notes a time that an earlier run recorded.
+    pub(crate) fn record(&self, timestamp: i64) {
+        self.recorded.set(self.recorded.get().max(timestamp));
     }
 
     /// What a group records: no write timestamp given out so far is later.

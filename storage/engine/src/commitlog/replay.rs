@@ -13,7 +13,7 @@ use super::record::{self, Record, records};
 use super::segment::{
     BLOCK_BYTES, GROUP_HEADER_BYTES, GroupFrame, HEADER_BYTES, Header, path_of, shard_of, temporary_path_of,
 };
-use crate::Error;
+use crate::error::Error;
 use model::ShardMap;
 use runtime::file::{OpenOptions, list_dir, remove, sync_dir};
 use runtime::{AlignedBuf, File, JoinHandle};

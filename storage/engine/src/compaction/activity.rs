@@ -1,16 +1,17 @@
 //! What compactions of this shard are doing and have done: for the tools and tables that show it.
 //!
-//! Records of what is done wait in a queue until somebody keeps them in a table ([`Store::compacted`]); the oldest are
+//! Records of what is done wait in a queue until somebody keeps them in a table ([`crate::Store::compacted`]); the oldest are
 //! lost when too many wait. The fifteen-minute rate is an exponentially weighted average as Cassandra's metrics library
 //! makes it: ticks of five seconds.
 
 use super::Kind;
+use super::compactor::Compactor;
 use super::run::Done;
-use crate::Error;
+use crate::error::Error;
 use crate::sstables::open_sstable::OpenSstable;
-use crate::store::{Inner, Store};
 use model::TableId;
 use runtime::Instant;
+use runtime::sync::Condition;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -118,12 +119,12 @@ struct Progress {
 
 /// A compaction that the shard's [`Activity`] shows until this is dropped.
 pub(crate) struct Tracked {
-    inner: Rc<Inner>,
+    compactor: Rc<Compactor>,
     progress: Rc<Progress>,
 }
 
 impl Tracked {
-    pub(crate) fn new(inner: &Rc<Inner>, table: TableId, kind: Kind, inputs: &[Rc<OpenSstable>]) -> Tracked {
+    pub(crate) fn new(compactor: &Rc<Compactor>, table: TableId, kind: Kind, inputs: &[Rc<OpenSstable>]) -> Tracked {
         let progress = Rc::new(Progress {
             id: crate::sstables::sstable_id::time_uuid(),
             table,
@@ -134,8 +135,8 @@ impl Tracked {
             read_bytes: Cell::new(0),
             merged: RefCell::default(),
         });
-        inner.activity.running.borrow_mut().push(progress.clone());
-        Tracked { inner: inner.clone(), progress }
+        compactor.activity.running.borrow_mut().push(progress.clone());
+        Tracked { compactor: compactor.clone(), progress }
     }
 
     /// So many more bytes of Data.db were read.
@@ -150,7 +151,7 @@ impl Tracked {
 
     /// How it ended.
     pub(crate) fn done(self, outcome: &Result<Done, Error>) {
-        let (activity, progress) = (&self.inner.activity, &self.progress);
+        let (activity, progress) = (&self.compactor.activity, &self.progress);
         let done = match outcome {
             // Its table was dropped or truncated meanwhile.
             Ok(done) if *done == Done::default() => return,
@@ -160,8 +161,8 @@ impl Tracked {
                 return;
             }
         };
-        let described = self.inner.tables.borrow().get(&progress.table).map(|state| state.table.clone());
-        let Some(table) = described else { return };
+        let described = self.compactor.tables.description(progress.table);
+        let Ok(table) = described else { return };
         activity.data_bytes.set(activity.data_bytes.get() + progress.data_bytes);
         activity.stored_bytes.set(activity.stored_bytes.get() + progress.stored_bytes);
         activity.done(Compacted {
@@ -174,13 +175,13 @@ impl Tracked {
             merged: progress.merged.take(),
             major: progress.major,
         });
-        self.inner.compacted.notify();
+        activity.recorded.notify();
     }
 }
 
 impl Drop for Tracked {
     fn drop(&mut self) {
-        self.inner.activity.running.borrow_mut().retain(|running| !Rc::ptr_eq(running, &self.progress));
+        self.compactor.activity.running.borrow_mut().retain(|running| !Rc::ptr_eq(running, &self.progress));
     }
 }
 
@@ -204,6 +205,8 @@ pub(crate) struct Activity {
     began: Instant,
     running: RefCell<Vec<Rc<Progress>>>,
     records: RefCell<VecDeque<Compacted>>,
+    /// Notified when `records` grows.
+    recorded: Rc<Condition>,
     completed: Cell<u64>,
     failed: Cell<u64>,
     data_bytes: Cell<u64>,
@@ -218,12 +221,18 @@ impl Activity {
             began: now,
             running: RefCell::default(),
             records: RefCell::default(),
+            recorded: Rc::default(),
             completed: Cell::new(0),
             failed: Cell::new(0),
             data_bytes: Cell::new(0),
             stored_bytes: Cell::new(0),
             rate: Cell::new(Rate { ticked: now, uncounted: 0, per_second: None }),
         }
+    }
+
+    /// Has those who wait for records look at the gate again.
+    pub(super) fn notify(&self) {
+        self.recorded.notify();
     }
 
     /// How many of those under way somebody asked for.
@@ -271,11 +280,10 @@ impl Rate {
     }
 }
 
-impl Store {
+impl Compactor {
     /// What compactions are doing and have done.
-    pub fn compaction_statistics(&self) -> CompactionStatistics {
-        let inner = self.inner();
-        let activity = &inner.activity;
+    pub(crate) fn statistics(&self) -> CompactionStatistics {
+        let activity = &self.activity;
         let now = runtime::now();
         let mut rate = activity.rate.get();
         rate.tick(now);
@@ -289,51 +297,20 @@ impl Store {
             stored_bytes: activity.stored_bytes.get(),
             recent_rate: rate.per_second.unwrap_or_default(),
             mean_rate: if seconds > 0.0 { completed as f64 / seconds } else { 0.0 },
-            pending: inner.pending_compactions(),
+            pending: self.pending(),
             running: activity.running.borrow().iter().map(|progress| progress.shown()).collect(),
         }
     }
 
-    /// Waits for compactions that are done and takes their records; none once the store closes.
-    pub async fn compacted(&self) -> Vec<Compacted> {
-        let inner = self.inner();
-        let signal = inner.compacted.clone();
+    /// Waits for compactions that are done and takes their records; none once the gate is shut.
+    pub(crate) async fn completed(&self) -> Vec<Compacted> {
+        let signal = self.activity.recorded.clone();
         signal
             .wait(|| {
-                let records: Vec<Compacted> = inner.activity.records.borrow_mut().drain(..).collect();
-                (!records.is_empty() || inner.gate.is_closed()).then_some(records)
+                let records: Vec<Compacted> = self.activity.records.borrow_mut().drain(..).collect();
+                (!records.is_empty() || self.gate.is_closed()).then_some(records)
             })
             .await
-    }
-
-    /// How fast this shard's compactions may read, bytes per second; 0: as fast as it goes.
-    pub fn set_compaction_throughput(&self, bytes_per_second: u64) {
-        self.inner().throttle.set(bytes_per_second);
-    }
-
-    /// Whether the strategy of a table starts compactions by itself, until the next start; `false`: the table is unknown.
-    pub fn set_auto_compaction(&self, table: TableId, on: bool) -> bool {
-        let inner = self.inner();
-        let known = match inner.tables.borrow_mut().get_mut(&table) {
-            Some(state) => {
-                state.auto_compaction = on;
-                true
-            }
-            None => false,
-        };
-        if known && on {
-            inner.want_compaction(table);
-        }
-        known
-    }
-}
-
-impl Inner {
-    /// What the tables' strategies expect to do yet, of those with something.
-    fn pending_compactions(&self) -> BTreeMap<TableId, usize> {
-        let tables = self.tables.borrow();
-        let counted = tables.iter().map(|(id, state)| (*id, self.pending_of(state)));
-        counted.filter(|(_, count)| *count > 0).collect()
     }
 }
 

@@ -5,13 +5,12 @@
 //!
 //! Foreign SSTables and those with bytes that cannot be used stay as they are.
 
-use super::queue::{job_of, picker_of};
+use super::compactor::{Compactor, job_of};
 use super::{Candidate, Kind};
-use crate::Error;
-use crate::store::{Inner, Store};
+use crate::error::Error;
 use model::compaction::CompactionOptions;
 use model::{DecoratedKey, TableId, Token};
-use runtime::{Class, HashSet};
+use runtime::HashSet;
 use sstable::{Component, Descriptor};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -33,52 +32,40 @@ pub enum Chosen {
     Named(Vec<Descriptor>),
 }
 
-impl Store {
-    /// Merges SSTables of a table.
+impl Compactor {
+    /// Merges SSTables of a table. `holders` are the Data.db files that have the partition of [`Chosen::Partition`].
     ///
     /// # Errors
     /// The disk's, or an SSTable that cannot be read: what was not merged by then stays as it was.
-    pub async fn compact(&self, table: TableId, chosen: Chosen) -> Result<(), Error> {
-        let pass = self.inner().gate.enter().ok_or(Error::Closing)?;
-        if let Chosen::All { .. } = chosen {
-            self.flush(table).await?;
-        }
-        let holders = match &chosen {
-            Chosen::Partition(key) => self.sstables_with(table, key).await?.into_iter().map(|held| held.0).collect(),
-            _ => HashSet::default(),
-        };
-        let inner = self.inner().clone();
-        let compaction = async move {
-            let _pass = pass;
-            let is_chosen = |candidate: &Candidate| match &chosen {
-                Chosen::All { .. } => true,
-                Chosen::Tokens(start, end) if start <= end => candidate.last >= *start && candidate.first <= *end,
-                Chosen::Tokens(start, end) => candidate.last >= *start || candidate.first <= *end,
-                Chosen::Partition(_) => {
-                    inner.file_of(table, candidate).is_some_and(|(_, file)| holders.contains(&file))
-                }
-                Chosen::Named(named) => {
-                    inner.file_of(table, candidate).is_some_and(|(descriptor, _)| named.contains(&descriptor))
-                }
-            };
-            match chosen {
-                Chosen::All { split } => inner.compact_all(table, split).await,
-                _ => inner.compact_some(table, is_chosen).await,
+    pub(crate) async fn compact_chosen(
+        self: &Rc<Self>,
+        table: TableId,
+        chosen: Chosen,
+        holders: HashSet<PathBuf>,
+    ) -> Result<(), Error> {
+        let is_chosen = |candidate: &Candidate| match &chosen {
+            Chosen::All { .. } => true,
+            Chosen::Tokens(start, end) if start <= end => candidate.last >= *start && candidate.first <= *end,
+            Chosen::Tokens(start, end) => candidate.last >= *start || candidate.first <= *end,
+            Chosen::Partition(_) => self.file_of(table, candidate).is_some_and(|(_, file)| holders.contains(&file)),
+            Chosen::Named(named) => {
+                self.file_of(table, candidate).is_some_and(|(descriptor, _)| named.contains(&descriptor))
             }
         };
-        runtime::spawn_in(Class::Background, compaction).await
+        match chosen {
+            Chosen::All { split } => self.compact_all(table, split).await,
+            _ => self.compact_some(table, is_chosen).await,
+        }
     }
-}
 
-impl Inner {
     async fn compact_all(self: &Rc<Self>, table: TableId, split: bool) -> Result<(), Error> {
-        let _turn = self.compaction_turn.acquire(1).await;
+        let _turn = self.turn.acquire(1).await;
         let tasks = {
-            let mut tables = self.tables.borrow_mut();
-            let state = tables.get_mut(&table).ok_or(Error::UnknownTable(table))?;
+            let tables = self.tables.borrow();
+            let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
             let options = CompactionOptions::of(&state.table.options.compaction);
             let (candidates, moment) = self.moment_of(state);
-            picker_of(state, options, &moment).major(&candidates, &moment, split)
+            self.with_picker(table, options, &moment, |picker| picker.major(&candidates, &moment, split))
         };
         for task in tasks {
             let job = self.tables.borrow().get(&table).map(|state| job_of(state, &task));
@@ -93,17 +80,17 @@ impl Inner {
         table: TableId,
         is_chosen: impl Fn(&Candidate) -> bool,
     ) -> Result<(), Error> {
-        let _turn = self.compaction_turn.acquire(1).await;
+        let _turn = self.turn.acquire(1).await;
         let (candidates, moment) = {
             let tables = self.tables.borrow();
             self.moment_of(tables.get(&table).ok_or(Error::UnknownTable(table))?)
         };
         let chosen: Vec<u64> = candidates.iter().filter(|one| is_chosen(one)).map(|candidate| candidate.id).collect();
         let job = {
-            let mut tables = self.tables.borrow_mut();
-            let state = tables.get_mut(&table).ok_or(Error::UnknownTable(table))?;
+            let tables = self.tables.borrow();
+            let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
             let options = CompactionOptions::of(&state.table.options.compaction);
-            let task = picker_of(state, options, &moment).chosen(&candidates, &chosen);
+            let task = self.with_picker(table, options, &moment, |picker| picker.chosen(&candidates, &chosen));
             task.map(|task| job_of(state, &task))
         };
         match job {

@@ -11,22 +11,18 @@
 
 mod activity;
 mod chosen;
-pub(crate) mod input;
+mod compactor;
 pub mod leveled;
-mod queue;
-pub(crate) mod run;
+mod run;
 pub mod size_tiered;
 mod throttle;
 pub mod time_window;
 mod tombstones;
 pub mod unified;
 
-pub(crate) use activity::{Activity, Tracked};
 pub use activity::{Compacted, CompactionStatistics, RECORDS_MAX, Running};
 pub use chosen::Chosen;
-pub(crate) use input::Input;
-pub(crate) use run::remove;
-pub(crate) use throttle::Throttle;
+pub(crate) use compactor::Compactor;
 pub use tombstones::fully_expired;
 
 use model::Token;

@@ -7,17 +7,16 @@
 //! Invariants: the inputs stay in the view, and on disk, until the outputs are durable; what fails leaves everything as it
 //! was. A tombstone goes only if nothing older of its partition can be in a memtable or an SSTable that is not an input.
 
-use super::Tracked;
-use super::input::Input;
-use crate::Error;
+use super::activity::Tracked;
+use super::compactor::Compactor;
+use crate::error::Error;
 use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::retained_columns::KeptColumns;
-use crate::sstables::sstable_id;
-use crate::sstables::sstable_writer::Writing;
-use crate::sstables::transaction::{Kind, Transaction};
-use crate::sstables::view;
-use crate::sstables::write_options;
-use crate::store::Inner;
+use crate::sstables::sstable_scan::SstableScan;
+use crate::sstables::sstable_writer::SstableWriter;
+use crate::sstables::transaction::{self, Transaction};
+use crate::sstables::{obsolete_sstables, purged_intervals, sstable_id};
+use crate::tables::Tables;
 use model::fragment::{Fragment, Progress};
 use model::merge::{EqualKeys, Merge, Purge};
 use model::{Table, TableId, Token};
@@ -57,201 +56,193 @@ pub(crate) struct Done {
     pub(crate) outputs: Vec<u64>,
 }
 
-/// Runs a job. `now_in_seconds` is what expiry is judged against.
-pub(crate) async fn run(inner: &Rc<Inner>, job: Job, now_in_seconds: i64, tracked: &Tracked) -> Result<Done, Error> {
-    let table = {
-        let tables = inner.tables.borrow();
-        tables.get(&job.table).ok_or(Error::UnknownTable(job.table))?.table.clone()
-    };
-    let directory = inner.directory_of(&table);
-    let mut transaction = Transaction::new(&directory, Kind::Compaction, sstable_id::time_uuid());
-    let outputs = match write(inner, &job, &table, &directory, now_in_seconds, &mut transaction, tracked).await {
-        Ok(outputs) => outputs,
-        Err(error) => {
-            if let Err(left) = transaction.abort().await {
-                tracing::warn!(error = %left, "an unfinished compaction stays until the next start");
-            }
-            return Err(error);
-        }
-    };
-    let bytes = |sstables: &[Rc<OpenSstable>]| sstables.iter().map(|sstable| sstable.data_bytes).sum();
-    let partitions = outputs.iter().map(|sstable| sstable.partitions()).sum();
-    let done = Done {
-        bytes_in: bytes(&job.inputs),
-        bytes_out: bytes(&outputs),
-        partitions,
-        outputs: outputs.iter().map(|output| output.number).collect(),
-    };
-    if !is_live(inner, &job) {
-        // Dropped or truncated meanwhile.
-        drop(outputs);
-        transaction.abort().await?;
-        return Ok(Done::default());
-    }
-    if outputs.is_empty() {
-        inner.keep_covered(&directory, &job.inputs).await?;
-    }
-    let millis = runtime::wall_micros() as u64 / 1000;
-    job.inputs.iter().for_each(|input| transaction.remove(input.reader.descriptor(), millis, input.files));
-    transaction.commit(millis).await?;
-    let swapped = is_live(inner, &job);
-    if swapped && let Some(state) = inner.tables.borrow_mut().get_mut(&job.table) {
-        let outputs = state.adapted(&outputs)?;
-        state.view = Rc::new(state.view.replaced(&job.inputs, &outputs));
-    }
-    view::retire(job.inputs, transaction);
-    if !swapped {
-        // Dropped or truncated while the transaction was written: the outputs go the way of the inputs. A crash before
-        // they are gone finds them covered by the truncation.
-        remove(&directory, outputs).await?;
-    }
-    Ok(done)
-}
-
-/// Takes SSTables out of a table of which nothing is left that a reader could miss.
-pub(crate) async fn drop_expired(inner: &Rc<Inner>, job: Job) -> Result<Done, Error> {
-    let directory = {
-        let tables = inner.tables.borrow();
-        inner.directory_of(&tables.get(&job.table).ok_or(Error::UnknownTable(job.table))?.table)
-    };
-    inner.keep_covered(&directory, &job.inputs).await?;
-    if !is_live(inner, &job) {
-        return Ok(Done::default());
-    }
-    if let Some(state) = inner.tables.borrow_mut().get_mut(&job.table) {
-        state.view = Rc::new(state.view.replaced(&job.inputs, &[]));
-    }
-    let bytes_in = job.inputs.iter().map(|sstable| sstable.data_bytes).sum();
-    remove(&directory, job.inputs).await?;
-    Ok(Done { bytes_in, ..Done::default() })
-}
-
-/// Whether all inputs are still the table's.
-fn is_live(inner: &Inner, job: &Job) -> bool {
-    let tables = inner.tables.borrow();
-    let Some(state) = tables.get(&job.table) else { return false };
-    job.inputs.iter().all(|input| state.view.sstables.iter().any(|live| live.number == input.number))
-}
-
-/// Takes SSTables away that are in no view.
-pub(crate) async fn remove(directory: &Path, sstables: Vec<Rc<OpenSstable>>) -> Result<(), Error> {
-    let mut transaction = Transaction::new(directory, Kind::Truncate, sstable_id::time_uuid());
-    let millis = runtime::wall_micros() as u64 / 1000;
-    sstables.iter().for_each(|sstable| transaction.remove(sstable.reader.descriptor(), millis, sstable.files));
-    transaction.commit(millis).await?;
-    view::retire(sstables, transaction);
-    Ok(())
-}
-
-/// Writes the outputs, durably, and opens them.
-async fn write(
-    inner: &Rc<Inner>,
-    job: &Job,
-    table: &Arc<Table>,
-    directory: &Path,
-    now_in_seconds: i64,
-    transaction: &mut Transaction,
-    tracked: &Tracked,
-) -> Result<Vec<Rc<OpenSstable>>, Error> {
-    let options = options(inner, job, table)?;
-    let gc_before = now_in_seconds - i64::from(table.options.gc_grace_seconds);
-    let purge = Purge::new(now_in_seconds, gc_before, &table.dropped, max_purgeable(inner, job));
-    let inputs = job.inputs.iter().cloned().map(Input::new).collect();
-    let mut merge = Merge::new(inputs, false).with_keys(EqualKeys::of(table)).with_purge(purge);
-    let mut writing: Option<Writing> = None;
-    let mut outputs = Vec::new();
-    let mut boundaries = &job.boundaries[..];
-    let mut rows = 0;
-    loop {
-        let progress = merge.advance().map_err(|error| Error::BadSstable { directory: directory.to_owned(), error })?;
-        match progress {
-            Progress::End => break,
-            Progress::Need(_) => {
-                for need in merge.needs().to_vec() {
-                    if let Some(input) = merge.source_mut(need.source) {
-                        input.bring(need).await?;
-                        let read_bytes = input.take_read_bytes();
-                        tracked.read(read_bytes);
-                        inner.throttle.read(read_bytes, &inner.gate).await;
-                    }
+impl Compactor {
+    /// Runs a job. `now_in_seconds` is what expiry is judged against.
+    pub(super) async fn run(self: &Rc<Self>, job: Job, now_in_seconds: i64, tracked: &Tracked) -> Result<Done, Error> {
+        let table = self.tables.description(job.table)?;
+        let directory = self.files.directory_of(&table);
+        let mut transaction = Transaction::new(&directory, transaction::Kind::Compaction, sstable_id::time_uuid());
+        let outputs = match self.write(&job, &table, &directory, now_in_seconds, &mut transaction, tracked).await {
+            Ok(outputs) => outputs,
+            Err(error) => {
+                if let Err(left) = transaction.abort().await {
+                    tracing::warn!(error = %left, "an unfinished compaction stays until the next start");
                 }
-                continue;
-            }
-            Progress::Fragment => {}
-        }
-        let Some(fragment) = merge.fragment() else { continue };
-        if matches!(fragment, Fragment::PartitionStart { .. }) {
-            tracked.merged(merge.active());
-        }
-        if let Fragment::PartitionStart { token, .. } = fragment {
-            let passed = boundaries.iter().take_while(|boundary| **boundary < token).count();
-            boundaries = &boundaries[passed..];
-            if passed > 0
-                && let Some(full) = writing.take()
-            {
-                outputs.extend(finish(full, inner, table, directory).await?);
-            }
-        }
-        let Some(fragment) = merge.fragment() else { continue };
-        let output = match &mut writing {
-            Some(output) => output,
-            None => {
-                let descriptor = inner.new_descriptor();
-                transaction.add(&descriptor).await?;
-                writing.insert(Writing::new(inner, directory, descriptor, table, options.clone()))
+                return Err(error);
             }
         };
-        let is_much = output.fragment(&fragment);
-        let ended = matches!(fragment, Fragment::PartitionEnd);
-        if is_much {
-            output.take().await?;
+        let bytes = |sstables: &[Rc<OpenSstable>]| sstables.iter().map(|sstable| sstable.data_bytes).sum();
+        let partitions = outputs.iter().map(|sstable| sstable.partitions()).sum();
+        let done = Done {
+            bytes_in: bytes(&job.inputs),
+            bytes_out: bytes(&outputs),
+            partitions,
+            outputs: outputs.iter().map(|output| output.number).collect(),
+        };
+        if !self.is_live(&job) {
+            // Dropped or truncated meanwhile.
+            drop(outputs);
+            transaction.abort().await?;
+            return Ok(Done::default());
         }
-        if ended
-            && output.bytes_written() >= job.output_bytes_max
-            && let Some(full) = writing.take()
-        {
-            outputs.extend(finish(full, inner, table, directory).await?);
+        if outputs.is_empty() {
+            self.keep_purged(&directory, &job.inputs).await?;
         }
-        rows += 1;
-        if rows % ROWS_PER_YIELD == 0 {
-            runtime::yield_if_needed().await;
+        let millis = runtime::wall_micros() as u64 / 1000;
+        job.inputs.iter().for_each(|input| transaction.remove(input.reader.descriptor(), millis, input.files));
+        transaction.commit(millis).await?;
+        let swapped = self.is_live(&job);
+        if swapped && let Some(state) = self.tables.borrow_mut().get_mut(&job.table) {
+            let outputs = state.adapted(&outputs)?;
+            state.view = Rc::new(state.view.replaced(&job.inputs, &outputs));
         }
+        obsolete_sstables::retire(job.inputs, transaction);
+        if !swapped {
+            // Dropped or truncated while the transaction was written: the outputs go the way of the inputs. A crash before
+            // they are gone finds them covered by the truncation.
+            obsolete_sstables::remove(&directory, outputs).await?;
+        }
+        Ok(done)
     }
-    if let Some(last) = writing {
-        outputs.extend(finish(last, inner, table, directory).await?);
-    }
-    Ok(outputs)
-}
 
-/// Makes an output durable and opens it; `None` if the table has nothing of what was written.
-async fn finish(
-    output: Writing,
-    inner: &Inner,
-    table: &Arc<Table>,
-    directory: &Path,
-) -> Result<Option<Rc<OpenSstable>>, Error> {
-    let descriptor = output.descriptor.clone();
-    let Some(components) = output.close().await? else { return Ok(None) };
-    inner.open_sstable(directory, &descriptor, &components, table).await.map(|opened| Some(Rc::new(opened)))
-}
-
-/// How the outputs are written.
-fn options(inner: &Inner, job: &Job, table: &Table) -> Result<Options, Error> {
-    let mut stats = EncodingStats::default();
-    let mut kept = KeptColumns::of(table);
-    let mut intervals: Vec<(LogPosition, LogPosition)> = Vec::new();
-    for input in &job.inputs {
-        let metadata = input.reader.metadata();
-        stats.add_header(&metadata.header);
-        kept.sstable(metadata);
-        intervals.extend(&metadata.statistics.log_intervals);
+    /// Takes the inputs out of the table without reading them: nothing in them could be missed by a reader.
+    pub(super) async fn run_expired(&self, job: Job) -> Result<Done, Error> {
+        let directory = self.files.directory_of(&*self.tables.description(job.table)?);
+        self.keep_purged(&directory, &job.inputs).await?;
+        if !self.is_live(&job) {
+            return Ok(Done::default());
+        }
+        if let Some(state) = self.tables.borrow_mut().get_mut(&job.table) {
+            state.view = Rc::new(state.view.replaced(&job.inputs, &[]));
+        }
+        let bytes_in = job.inputs.iter().map(|sstable| sstable.data_bytes).sum();
+        obsolete_sstables::remove(&directory, job.inputs).await?;
+        Ok(Done { bytes_in, ..Done::default() })
     }
-    let mut options = write_options::of(inner, table, stats, false)?;
-    kept.keep(&mut options.header);
-    options.expected_partitions = job.inputs.iter().map(|input| input.partitions()).sum();
-    options.log_intervals = union(intervals);
-    options.level = job.level;
-    Ok(options)
+
+    /// Whether all inputs are still the table's.
+    fn is_live(&self, job: &Job) -> bool {
+        let tables = self.tables.borrow();
+        let Some(state) = tables.get(&job.table) else { return false };
+        job.inputs.iter().all(|input| state.view.sstables.iter().any(|live| live.number == input.number))
+    }
+
+    /// Makes durable which records of the log were in SSTables that leave no output.
+    async fn keep_purged(&self, directory: &Path, gone: &[Rc<OpenSstable>]) -> Result<(), Error> {
+        purged_intervals::add(directory, self.files.shard, self.files.shard_map, gone).await
+    }
+
+    /// Writes the outputs, durably, and opens them.
+    async fn write(
+        self: &Rc<Self>,
+        job: &Job,
+        table: &Arc<Table>,
+        directory: &Path,
+        now_in_seconds: i64,
+        transaction: &mut Transaction,
+        tracked: &Tracked,
+    ) -> Result<Vec<Rc<OpenSstable>>, Error> {
+        let options = self.options(job, table)?;
+        let gc_before = now_in_seconds - i64::from(table.options.gc_grace_seconds);
+        let purge = Purge::new(now_in_seconds, gc_before, &table.dropped, max_purgeable(&self.tables, job));
+        let inputs = job.inputs.iter().cloned().map(SstableScan::new).collect();
+        let mut merge = Merge::new(inputs, false).with_keys(EqualKeys::of(table)).with_purge(purge);
+        let mut writing: Option<SstableWriter> = None;
+        let mut outputs = Vec::new();
+        let mut boundaries = &job.boundaries[..];
+        let mut rows = 0;
+        loop {
+            let progress =
+                merge.advance().map_err(|error| Error::BadSstable { directory: directory.to_owned(), error })?;
+            match progress {
+                Progress::End => break,
+                Progress::Need(_) => {
+                    for need in merge.needs().to_vec() {
+                        if let Some(input) = merge.source_mut(need.source) {
+                            input.bring(need).await?;
+                            let read_bytes = input.take_read_bytes();
+                            tracked.read(read_bytes);
+                            self.throttle.read(read_bytes, &self.gate).await;
+                        }
+                    }
+                    continue;
+                }
+                Progress::Fragment => {}
+            }
+            let Some(fragment) = merge.fragment() else { continue };
+            if matches!(fragment, Fragment::PartitionStart { .. }) {
+                tracked.merged(merge.active());
+            }
+            if let Fragment::PartitionStart { token, .. } = fragment {
+                let passed = boundaries.iter().take_while(|boundary| **boundary < token).count();
+                boundaries = &boundaries[passed..];
+                if passed > 0
+                    && let Some(full) = writing.take()
+                {
+                    outputs.extend(self.finish(full, table, directory).await?);
+                }
+            }
+            let Some(fragment) = merge.fragment() else { continue };
+            let output = match &mut writing {
+                Some(output) => output,
+                None => {
+                    let descriptor = self.files.new_descriptor();
+                    transaction.add(&descriptor).await?;
+                    writing.insert(SstableWriter::new(&self.files, directory, descriptor, table, options.clone()))
+                }
+            };
+            let is_much = output.fragment(&fragment);
+            let ended = matches!(fragment, Fragment::PartitionEnd);
+            if is_much {
+                output.take().await?;
+            }
+            if ended
+                && output.bytes_written() >= job.output_bytes_max
+                && let Some(full) = writing.take()
+            {
+                outputs.extend(self.finish(full, table, directory).await?);
+            }
+            rows += 1;
+            if rows % ROWS_PER_YIELD == 0 {
+                runtime::yield_if_needed().await;
+            }
+        }
+        if let Some(last) = writing {
+            outputs.extend(self.finish(last, table, directory).await?);
+        }
+        Ok(outputs)
+    }
+
+    /// Makes an output durable and opens it; `None` if the table has nothing of what was written.
+    async fn finish(
+        &self,
+        output: SstableWriter,
+        table: &Arc<Table>,
+        directory: &Path,
+    ) -> Result<Option<Rc<OpenSstable>>, Error> {
+        let descriptor = output.descriptor.clone();
+        let Some(components) = output.close().await? else { return Ok(None) };
+        self.files.open(directory, &descriptor, &components, table).await.map(|opened| Some(Rc::new(opened)))
+    }
+
+    /// How the outputs are written.
+    fn options(&self, job: &Job, table: &Table) -> Result<Options, Error> {
+        let mut stats = EncodingStats::default();
+        let mut kept = KeptColumns::of(table);
+        let mut intervals: Vec<(LogPosition, LogPosition)> = Vec::new();
+        for input in &job.inputs {
+            let metadata = input.reader.metadata();
+            stats.add_header(&metadata.header);
+            kept.sstable(metadata);
+            intervals.extend(&metadata.statistics.log_intervals);
+        }
+        let mut options = self.files.compaction_options(table, stats)?;
+        kept.keep(&mut options.header);
+        options.expected_partitions = job.inputs.iter().map(|input| input.partitions()).sum();
+        options.log_intervals = union(intervals);
+        options.level = job.level;
+        Ok(options)
+    }
 }
 
 /// Intervals in order, those that touch in one; those of each shard's segments by themselves.
@@ -270,12 +261,12 @@ fn union(mut intervals: Vec<(LogPosition, LogPosition)>) -> Vec<(LogPosition, Lo
 }
 
 /// For a partition, what a tombstone must be older than to go: the smallest timestamp of everything that is not merged.
-fn max_purgeable(inner: &Rc<Inner>, job: &Job) -> impl FnMut(Token, &[u8]) -> i64 + 'static {
-    let (inner, table) = (Rc::downgrade(inner), job.table);
+fn max_purgeable(tables: &Rc<Tables>, job: &Job) -> impl FnMut(Token, &[u8]) -> i64 + 'static {
+    let (tables, table) = (Rc::downgrade(tables), job.table);
     let inputs: HashSet<u64> = job.inputs.iter().map(|input| input.number).collect();
     move |token, key| {
-        let Some(inner) = inner.upgrade() else { return i64::MIN };
-        let tables = inner.tables.borrow();
+        let Some(tables) = tables.upgrade() else { return i64::MIN };
+        let tables = tables.borrow();
         let Some(state) = tables.get(&table) else { return i64::MIN };
         let in_memory = std::iter::once(&state.memtable).chain(&state.view.flushing).any(|memtable| {
             let contents = memtable.read();

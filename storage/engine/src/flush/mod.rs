@@ -5,28 +5,39 @@
 //! 3. The SSTable takes its place in the view in one step; then the log's records up to the cut are no longer needed.
 //!
 //! What fails is tried again by the next flush of the table; its data stays readable and in the log. One flush runs at a
-//! time. Flushes begin by memory, by the length of the log, by the age of a memtable (`period`), or by command.
+//! time. Flushes begin when memory or the log is half full, when a memtable is old (`period`), or by command. Indexes are
+//! flushed with their base, before it.
 //!
-//! Indexes are flushed with their base, before it.
+//! Flushes get 500 shares of the core where flushing begins, at half of the memtable budget, and 1000 where the budget ends
+//! or while writes wait for room. The shares are set anew as a flush goes on.
 //!
 //! Invariants: a table's memtables are flushed in the order they were written, so that one position per table says what
 //! the log still has to keep; nothing is in neither the view nor an SSTable at any moment.
 
-pub(crate) mod period;
+mod period;
 mod rows;
 
-use crate::Error;
-use crate::commitlog::Cut;
 use crate::commitlog::position::LogPosition;
-use crate::commitlog::segment::id_of;
+use crate::commitlog::shard_log::ShardLog;
+use crate::compaction::Compactor;
+use crate::error::Error;
+use crate::faults::Faults;
+use crate::memory::MemoryBudget;
 use crate::memtable::Memtable;
 use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::sstable_files::SstableFiles;
 use crate::sstables::sstable_id;
-use crate::sstables::transaction::{Kind, Transaction};
-use crate::store::{Inner, Store};
-use crate::tables::table_state::is_system;
+use crate::sstables::transaction::{self, Kind, Transaction};
+use crate::tables::Tables;
+use crate::tables::table_state::PendingFlush;
 use model::{Table, TableId};
+use period::FlushPeriods;
 use runtime::Class;
+use runtime::gate::{Gate, Semaphore};
+use runtime::shares::SHARES_MAX;
+use runtime::sync::Condition;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,70 +45,132 @@ use std::time::Duration;
 /// Pause after a flush that failed, before the next attempt that memory or the log asks for.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
-/// A memtable that takes no more writes and is not on disk.
-pub(crate) struct Pending {
-    pub(crate) memtable: Rc<Memtable>,
-    /// Where in the log it ends.
-    pub(crate) cut: Cut,
+/// Shares of flushes that are in no hurry.
+const FLUSH_SHARES_MIN: u32 = 500;
+
+/// Shares of flushes with so many bytes in memory.
+fn shares_of(bytes: usize, begins_at: usize, bytes_max: usize) -> u32 {
+    let (over, room) = (bytes.saturating_sub(begins_at), bytes_max.saturating_sub(begins_at).max(1));
+    let more = u64::from(SHARES_MAX - FLUSH_SHARES_MIN) * over.min(room) as u64 / room as u64;
+    FLUSH_SHARES_MIN + more as u32
 }
 
-/// What the flusher is roused for.
-enum Wanted {
+/// Why the flusher's task wakes.
+enum Wakeup {
     /// To end.
     Stop,
     /// To look at the tables' periods again.
     Periods,
+    /// To flush a table.
     Flush(TableId),
 }
 
-impl Store {
-    /// Writes what a table has in memory to an SSTable and lets the log forget it.
+/// The flushes of a shard.
+pub(crate) struct Flusher {
+    tables: Rc<Tables>,
+    files: Rc<SstableFiles>,
+    log: Rc<ShardLog>,
+    memory: Rc<MemoryBudget>,
+    compactor: Rc<Compactor>,
+    faults: Rc<Faults>,
+    gate: Gate,
+    log_bytes_max: u64,
+    /// One flush runs at a time.
+    pub(crate) turn: Semaphore,
+    /// Memtables written since the start.
+    flushes: Cell<u64>,
+    /// Tables to be flushed whatever they hold: their memtable is old, or not of the kind that they ask for.
+    requested: RefCell<BTreeSet<TableId>>,
+    /// How old memtables may become.
+    periods: FlushPeriods,
+    /// Notified when the task may have something to do.
+    wanted: Rc<Condition>,
+}
+
+/// What a flusher works with.
+pub(crate) struct FlusherParts {
+    pub(crate) tables: Rc<Tables>,
+    pub(crate) files: Rc<SstableFiles>,
+    pub(crate) log: Rc<ShardLog>,
+    pub(crate) memory: Rc<MemoryBudget>,
+    pub(crate) compactor: Rc<Compactor>,
+    pub(crate) faults: Rc<Faults>,
+    pub(crate) gate: Gate,
+    /// The signal that memory and the log notify when a flush may be due.
+    pub(crate) wanted: Rc<Condition>,
+    /// Bytes of full log segments beyond which the oldest is flushed.
+    pub(crate) log_bytes_max: u64,
+}
+
+impl Flusher {
+    pub(crate) fn new(parts: FlusherParts) -> Flusher {
+        let FlusherParts { tables, files, log, memory, compactor, faults, gate, wanted, log_bytes_max } = parts;
+        Flusher {
+            tables,
+            files,
+            log,
+            memory,
+            compactor,
+            faults,
+            gate,
+            log_bytes_max,
+            turn: Semaphore::new(1),
+            flushes: Cell::new(0),
+            requested: RefCell::default(),
+            periods: FlushPeriods::default(),
+            wanted,
+        }
+    }
+
+    /// Sets `memtable_flush_period_in_ms` of a table.
+    pub(crate) fn set_period(&self, table: TableId, millis: i32) {
+        self.periods.set(table, millis);
+        self.wanted.notify();
+    }
+
+    /// A table was dropped.
+    pub(crate) fn forget(&self, table: TableId) {
+        self.periods.remove(table);
+    }
+
+    /// A table has a new memtable.
+    pub(crate) fn restart_period(&self, table: TableId) {
+        self.periods.restart(table);
+    }
+
+    /// Has a table flushed soon, whatever it holds.
+    pub(crate) fn request(&self, table: TableId) {
+        self.requested.borrow_mut().insert(table);
+    }
+
+    /// The signal that wakes the task.
+    pub(crate) fn wanted(&self) -> Rc<Condition> {
+        self.wanted.clone()
+    }
+
+    /// Has the task look at the gate again, which was shut.
+    pub(crate) fn notify(&self) {
+        self.wanted.notify();
+    }
+
+    /// Flushes under way, and memtables written since the start.
+    pub(crate) fn activity(&self) -> (u64, u64) {
+        (1 - self.turn.free().min(1), self.flushes.get())
+    }
+
+    /// Writes what a table has in memory to an SSTable and lets the log forget it; an index together with its base. The
+    /// caller holds a pass of the gate.
     ///
     /// # Errors
     /// The disk's; the data stays where it was.
-    pub async fn flush(&self, table: TableId) -> Result<(), Error> {
-        let pass = self.inner().gate.enter().ok_or(Error::Closing)?;
-        let inner = self.inner().clone();
-        let flush = async move {
-            let _pass = pass;
-            inner.faults.noted(inner.flush(table).await)
-        };
-        runtime::spawn_in(Class::Flush, flush).await
-    }
-
-    /// Flushes under way and memtables written since the start.
-    pub fn flush_activity(&self) -> (u64, u64) {
-        let inner = self.inner();
-        (1 - inner.flush_turn.free().min(1), inner.flushes.get())
-    }
-
-    /// [`Store::flush`] of every table, as a drain does. Goes on after an error, which it returns.
-    pub async fn flush_all(&self) -> Result<(), Error> {
-        let tables: Vec<TableId> = {
-            let tables = self.inner().tables.borrow();
-            // Indexes are flushed with their bases.
-            tables.iter().filter(|(_, state)| state.index_of.is_none()).map(|(id, _)| *id).collect()
-        };
-        let mut outcome = Ok(());
-        for table in tables {
-            match self.flush(table).await {
-                Ok(()) | Err(Error::UnknownTable(_)) => {}
-                failed => outcome = failed,
-            }
-        }
-        outcome
-    }
-}
-
-impl Inner {
-    /// See [`Store::flush`]. The caller holds a pass of the gate.
-    pub(crate) async fn flush(self: &Rc<Self>, table: TableId) -> Result<(), Error> {
-        let _turn = self.flush_turn.acquire(1).await;
+    pub(crate) async fn flush(&self, table: TableId) -> Result<(), Error> {
+        let _turn = self.turn.acquire(1).await;
         // An index alone is not flushed: with its base more memory is freed by one file more.
         let table = self.tables.borrow().get(&table).and_then(|state| state.index_of).unwrap_or(table);
         self.switch_memtable(table)?;
-        // What the log forgets of the base has its entries on disk: the indexes are switched after it and written before.
-        let indexes = self.indexes_of(table);
+        // The base's records are released only once their entries are on disk: so the indexes are switched after the base
+        // and written before it.
+        let indexes = self.tables.indexes_of(table);
         for index in indexes.iter() {
             match self.switch_memtable(index.id()) {
                 Err(Error::UnknownTable(_)) => continue,
@@ -111,32 +184,32 @@ impl Inner {
 
     /// Gives a table an empty memtable; the old one, unless it is empty too, is to be flushed.
     fn switch_memtable(&self, table: TableId) -> Result<(), Error> {
-        let log = self.started();
+        let log = self.log.started();
         {
             let mut tables = self.tables.borrow_mut();
             let state = tables.get_mut(&table).ok_or(Error::UnknownTable(table))?;
             let is_empty = state.memtable.read().partitions.is_empty();
             // What a batch table sheds is on its way to the active memtable.
             if !state.shedding.get() && (!is_empty || state.pending.is_empty()) {
-                let empty = self.new_memtable(&state.table);
+                let empty = self.memory.new_memtable(&state.table);
                 let memtable = std::mem::replace(&mut state.memtable, empty);
                 state.view = Rc::new(state.view.with_flushing(memtable.clone()));
-                state.pending.push_back(Pending { memtable, cut: log.cut() });
-                self.flush_periods.restart(table);
+                state.pending.push_back(PendingFlush { memtable, cut: log.cut() });
+                self.periods.restart(table);
             }
         }
         Ok(())
     }
 
     /// Writes the oldest pending memtable of a table; whether there was one.
-    async fn flush_pending(self: &Rc<Self>, table: TableId) -> Result<bool, Error> {
+    async fn flush_pending(&self, table: TableId) -> Result<bool, Error> {
         let (memtable, description, cut, is_index) = {
             let tables = self.tables.borrow();
             let Some(state) = tables.get(&table) else { return Ok(false) };
             let Some(pending) = state.pending.front() else { return Ok(false) };
             (pending.memtable.clone(), state.table.clone(), pending.cut.clone(), state.index_of.is_some())
         };
-        let position = self.started().reach(&cut).await?;
+        let position = self.log.started().reach(&cut).await?;
         memtable.seal().await;
         let is_empty = memtable.read().partitions.is_empty();
         let opened = match is_empty {
@@ -164,18 +237,17 @@ impl Inner {
         };
         if kept {
             if let Some(opened) = &opened {
-                self.flushed_bytes.set(opened.data_bytes);
                 self.flushes.set(self.flushes.get() + 1);
-                self.want_compaction(table);
+                self.compactor.flushed(table, opened.data_bytes);
             }
             if !is_index {
-                self.started().release(table, Some(position)).await?;
+                self.log.started().release(table, Some(position)).await?;
             }
         } else if let Some(opened) = opened {
             let name = opened.reader.descriptor();
-            crate::sstables::transaction::delete(&opened.directory, |found| found == name).await.map_err(Error::Io)?;
+            transaction::delete(&opened.directory, |found| found == name).await.map_err(Error::Io)?;
         }
-        self.discard(memtable);
+        self.memory.discard(memtable);
         Ok(true)
     }
 
@@ -186,18 +258,16 @@ impl Inner {
         table: &Arc<Table>,
         position: LogPosition,
     ) -> Result<Option<Rc<OpenSstable>>, Error> {
-        let directory = self.directory_of(table);
+        let directory = self.files.directory_of(table);
         runtime::file::create_dir_all(&directory).await.map_err(Error::Io)?;
-        let descriptor = self.new_descriptor();
+        let descriptor = self.files.new_descriptor();
         let mut transaction = Transaction::new(&directory, Kind::Flush, sstable_id::time_uuid());
         let intervals = self.flushed_intervals(table.id, position);
         let made = async {
             transaction.add(&descriptor).await?;
-            let components = rows::write(self, memtable, table, &directory, &descriptor, intervals).await?;
-            if components.is_empty() {
-                return Ok(None);
-            }
-            self.open_sstable(&directory, &descriptor, &components, table).await.map(Some)
+            let written = self.write_rows(memtable, table, &directory, &descriptor, intervals).await?;
+            let Some(components) = written else { return Ok(None) };
+            self.files.open(&directory, &descriptor, &components, table).await.map(Some)
         };
         match made.await {
             Ok(Some(opened)) => {
@@ -219,46 +289,44 @@ impl Inner {
     fn flushed_intervals(&self, table: TableId, position: LogPosition) -> Vec<(LogPosition, LogPosition)> {
         let tables = self.tables.borrow();
         let Some(state) = tables.get(&table) else { return Vec::new() };
-        let run = LogPosition { segment: id_of(self.floor.get(), self.shard), offset: 0 };
         let mut intervals = Vec::new();
         if state.holds_replayed {
-            intervals = self.old.borrow().intervals();
+            intervals = self.log.old.borrow().intervals();
         }
-        intervals.push((state.flushed.unwrap_or(run), position));
+        intervals.push((state.flushed.unwrap_or_else(|| self.log.run_start()), position));
         intervals
     }
 
-    /// Starts the task that flushes when memory or the log asks for it.
-    pub(crate) fn start_flusher(self: &Rc<Self>) {
-        let inner = Rc::downgrade(self);
+    /// Starts the task that flushes when memory, the log or a table's period asks for it. It ends when the gate is shut.
+    pub(crate) fn start(self: &Rc<Self>) {
+        let flusher = Rc::downgrade(self);
         runtime::spawn_in(Class::Flush, async move {
             loop {
-                let Some(owner) = inner.upgrade() else { return };
-                let (signal, end) = (owner.flush_wanted.clone(), owner.flush_periods.next_end());
+                let Some(owner) = flusher.upgrade() else { return };
+                let (signal, end) = (owner.wanted.clone(), owner.periods.next_end());
                 drop(owner);
-                let wanted = signal.wait(|| match inner.upgrade() {
-                    None => Some(Wanted::Stop),
-                    Some(inner) if inner.gate.is_closed() => Some(Wanted::Stop),
-                    Some(inner) if inner.flush_periods.next_end() != end => Some(Wanted::Periods),
-                    Some(inner) => inner.table_to_flush().map(Wanted::Flush),
+                let wakeup = signal.wait(|| match flusher.upgrade() {
+                    None => Some(Wakeup::Stop),
+                    Some(flusher) if flusher.gate.is_closed() => Some(Wakeup::Stop),
+                    Some(flusher) if flusher.periods.next_end() != end => Some(Wakeup::Periods),
+                    Some(flusher) => flusher.table_to_flush().map(Wakeup::Flush),
                 });
-                let wanted = match end {
-                    None => wanted.await,
-                    Some(end) => runtime::timeout(end.since(runtime::now()), wanted).await.unwrap_or(Wanted::Periods),
+                let wakeup = match end {
+                    None => wakeup.await,
+                    Some(end) => runtime::timeout(end.since(runtime::now()), wakeup).await.unwrap_or(Wakeup::Periods),
                 };
-                let Some(inner) = inner.upgrade() else { return };
-                let table = match wanted {
-                    Wanted::Stop => return,
-                    Wanted::Periods => {
-                        inner.end_periods();
+                let Some(flusher) = flusher.upgrade() else { return };
+                let table = match wakeup {
+                    Wakeup::Stop => return,
+                    Wakeup::Periods => {
+                        flusher.end_periods();
                         continue;
                     }
-                    Wanted::Flush(table) => table,
+                    Wakeup::Flush(table) => table,
                 };
-                let Some(_pass) = inner.gate.enter() else { return };
-                let outcome = inner.faults.noted(inner.flush(table).await);
-                inner.flush_failed.set(outcome.is_err());
-                inner.room.notify();
+                let Some(_pass) = flusher.gate.enter() else { return };
+                let outcome = flusher.faults.noted(flusher.flush(table).await);
+                flusher.memory.flush_ended(outcome.is_err());
                 if let Err(error) = outcome {
                     tracing::error!(%error, %table, "flush failed, to be tried again");
                     runtime::sleep(RETRY_WAIT).await;
@@ -272,20 +340,20 @@ impl Inner {
         let tables = self.tables.borrow();
         let written =
             |table: &TableId| tables.get(table).is_some_and(|state| !state.memtable.read().partitions.is_empty());
-        self.to_flush.borrow_mut().extend(self.flush_periods.ended().into_iter().filter(written));
+        self.requested.borrow_mut().extend(self.periods.ended().into_iter().filter(written));
     }
 
     /// The table whose flush helps most, if one has to be flushed.
     fn table_to_flush(&self) -> Option<TableId> {
         let tables = self.tables.borrow();
-        while let Some(table) = self.to_flush.borrow_mut().pop_first() {
+        while let Some(table) = self.requested.borrow_mut().pop_first() {
             if tables.contains_key(&table) {
                 return Some(table);
             }
         }
-        // The counters count memtables too that are on disk and about to be freed.
+        // The budget also counts memtables that are on disk and about to be freed.
         let in_memory = |system: bool| {
-            let of_kind = tables.iter().filter(move |(_, state)| is_system(&state.table) == system);
+            let of_kind = tables.iter().filter(move |(_, state)| state.table.is_system() == system);
             let sizes = of_kind.map(|(id, state)| {
                 let pending: usize = state.pending.iter().map(|pending| pending.memtable.bytes()).sum();
                 (pending + state.memtable.bytes(), *id)
@@ -294,29 +362,43 @@ impl Inner {
                 (sum + size.0, largest.max(Some(size)))
             })
         };
-        // Whoever waits for room may wait for less than what flushing begins at.
-        let user_max = if self.waiting_bytes.get() > 0 { 1 } else { self.flush_at() };
-        if self.user_bytes.get() >= user_max {
+        // A write may wait for less than what flushing begins at.
+        let user_max = if self.memory.is_awaited() { 1 } else { self.memory.flush_at() };
+        if self.memory.user_bytes() >= user_max {
             let (bytes, table) = in_memory(false);
             if bytes >= user_max {
                 return table.map(|(_, id)| id);
             }
         }
-        let system_max = self.options.memtable_bytes_max / SYSTEM_SHARE;
-        if self.system_bytes.get() >= system_max {
+        let system_max = self.memory.system_flush_at();
+        if self.memory.system_bytes() >= system_max {
             let (bytes, table) = in_memory(true);
             if bytes >= system_max {
                 return table.map(|(_, id)| id);
             }
         }
-        self.log.get().and_then(|log| log.oldest_needed(self.options.log_bytes_max))
+        self.log.get().and_then(|log| log.oldest_needed(self.log_bytes_max))
     }
 
-    /// Bytes of user tables in memory at which flushing begins.
-    pub(crate) fn flush_at(&self) -> usize {
-        self.options.memtable_bytes_max / 2
+    /// Gives flushes their shares.
+    fn weigh(&self) {
+        let memory = &self.memory;
+        let shares = match memory.is_awaited() {
+            false => shares_of(memory.user_bytes(), memory.flush_at(), memory.bytes_max()),
+            true => SHARES_MAX,
+        };
+        runtime::set_shares(Class::Flush, shares);
     }
 }
 
-/// Memtables of system tables are flushed at this share of the budget of user tables.
-const SYSTEM_SHARE: usize = 8;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fuller_memory_gets_more_shares() {
+        let of = |bytes| shares_of(bytes, 50, 100);
+        assert_eq!([0, 50, 60, 75, 100, 1000].map(of), [500, 500, 600, 750, 1000, 1000]);
+        assert_eq!(shares_of(7, 7, 7), 500);
+    }
+}

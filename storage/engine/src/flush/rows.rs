@@ -2,17 +2,15 @@
 //!
 //! Invariants: a stretch borrows the memtable for one poll; what a partition's or a range's deletion shadows is left out.
 
-use crate::Error;
+use super::Flusher;
 use crate::commitlog::position::LogPosition;
-use crate::guards::partition_guard::PartitionGuard;
+use crate::error::Error;
 use crate::memtable::Memtable;
 use crate::memtable::cursor::PartitionCursor;
 use crate::memtable::partition::Partition;
 use crate::memtable::partitions::From;
-use crate::sstables::component_files::{Output, WAITING_BYTES_MAX};
 use crate::sstables::retained_columns::KeptColumns;
-use crate::sstables::write_options;
-use crate::store::Inner;
+use crate::sstables::sstable_writer::SstableWriter;
 use model::fragment::Fragment;
 use model::merge::filter_row;
 use model::query::Slice;
@@ -20,7 +18,6 @@ use model::row::{Deletion, RowView};
 use model::{DecoratedKey, Table};
 use runtime::HashSet;
 use sstable::statistics::EncodingStats;
-use sstable::writer::Builder;
 use sstable::{Component, Descriptor};
 use std::path::Path;
 use std::rc::Rc;
@@ -29,58 +26,49 @@ use std::sync::Arc;
 /// Rows of one stretch.
 const STRETCH_ROWS: usize = 256;
 
-/// Writes a memtable as an SSTable, durably; gives the components that it has, none if the memtable holds nothing that
-/// the table has.
-pub(crate) async fn write(
-    inner: &Inner,
-    memtable: &Rc<Memtable>,
-    table: &Arc<Table>,
-    directory: &Path,
-    descriptor: &Descriptor,
-    intervals: Vec<(LogPosition, LogPosition)>,
-) -> Result<HashSet<Component>, Error> {
-    let bad = |error| Error::BadSstable { directory: directory.to_owned(), error };
-    let (mut stats, mut kept) = (EncodingStats::default(), KeptColumns::of(table));
-    let mut rows = Rows::new(memtable);
-    while rows.stretch(|fragment| {
-        observe(&mut stats, fragment);
-        if let Fragment::StaticRow { row } | Fragment::Row { row, .. } = fragment {
-            kept.row(*row);
-        }
-        Ok(true)
-    })? {
-        runtime::yield_if_needed().await;
-    }
-    let mut options = write_options::of(inner, table, stats, true)?;
-    kept.keep(&mut options.header);
-    options.expected_partitions = memtable.read().partitions.len() as u64;
-    options.log_intervals = intervals.into_iter().map(|(lower, upper)| (lower.into(), upper.into())).collect();
-    let mut guard = PartitionGuard::new(inner.options.sstables.logged, table, directory, descriptor);
-    let mut builder = Builder::new(descriptor.clone(), table.clone(), options);
-    let mut output = Output::new(directory, descriptor);
-    let mut rows = Rows::new(memtable);
-    let mut more = true;
-    while more {
-        inner.weigh_flushes();
-        more = rows.stretch(|fragment| {
-            builder.fragment(fragment);
-            if let Some(guard) = &mut guard {
-                guard.fragment(fragment, builder.data_len());
+impl Flusher {
+    /// Writes a memtable as an SSTable, durably; the components that it has, or `None` if the memtable holds nothing that
+    /// the table has. `intervals` are the parts of the log that it holds the records of.
+    pub(super) async fn write_rows(
+        &self,
+        memtable: &Rc<Memtable>,
+        table: &Arc<Table>,
+        directory: &Path,
+        descriptor: &Descriptor,
+        intervals: Vec<(LogPosition, LogPosition)>,
+    ) -> Result<Option<HashSet<Component>>, Error> {
+        let (mut stats, mut kept) = (EncodingStats::default(), KeptColumns::of(table));
+        let mut rows = Rows::new(memtable);
+        while rows.stretch(|fragment| {
+            observe(&mut stats, fragment);
+            if let Fragment::StaticRow { row } | Fragment::Row { row, .. } = fragment {
+                kept.row(*row);
             }
-            Ok(builder.pending_bytes() < WAITING_BYTES_MAX)
-        })?;
-        if builder.pending_bytes() >= WAITING_BYTES_MAX {
-            output.take(&mut builder).await?;
+            Ok(true)
+        })? {
+            runtime::yield_if_needed().await;
         }
-        runtime::yield_if_needed().await;
+        let mut options = self.files.flush_options(table, stats)?;
+        kept.keep(&mut options.header);
+        options.expected_partitions = memtable.read().partitions.len() as u64;
+        options.log_intervals = intervals.into_iter().map(|(lower, upper)| (lower.into(), upper.into())).collect();
+        let mut writer = SstableWriter::new(&self.files, directory, descriptor.clone(), table, options);
+        let mut rows = Rows::new(memtable);
+        let mut more = true;
+        while more {
+            self.weigh();
+            let mut is_full = false;
+            more = rows.stretch(|fragment| {
+                is_full = writer.fragment(fragment);
+                Ok(!is_full)
+            })?;
+            if is_full {
+                writer.take().await?;
+            }
+            runtime::yield_if_needed().await;
+        }
+        writer.close().await
     }
-    if builder.partitions() == 0 {
-        return Ok(HashSet::default());
-    }
-    for (component, bytes) in builder.finish().map_err(bad)?.components {
-        output.append(component, &bytes).await?;
-    }
-    output.finish().await
 }
 
 fn observe(stats: &mut EncodingStats, fragment: &Fragment<'_>) {

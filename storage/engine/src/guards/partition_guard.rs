@@ -5,7 +5,6 @@
 
 use crate::guards::collection_guard;
 use crate::guards::logged_thresholds::{self, LoggedThresholds, Told};
-use crate::tables::table_state::is_system;
 use model::fragment::Fragment;
 use model::key::components;
 use model::mutation::Clustering;
@@ -46,7 +45,7 @@ impl PartitionGuard {
             tombstones: 0,
             open: Deletion::LIVE,
             has_collections: (thresholds.collection_size, thresholds.items_per_collection) != Default::default()
-                && !is_system(table)
+                && !table.is_system()
                 && table.data_columns().iter().any(|column| column.cql_type.is_multicell()),
         })
     }

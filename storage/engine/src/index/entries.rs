@@ -113,6 +113,21 @@ struct Part<'p, 'a> {
 }
 
 impl IndexState {
+    /// Whether entries stand for whole partitions.
+    pub(crate) fn is_of_partitions(&self) -> bool {
+        self.source.is_of_partitions()
+    }
+
+    /// Whether a row may have a value several times, so that the entry names the element's path.
+    pub(crate) fn has_path(&self) -> bool {
+        self.source.has_path()
+    }
+
+    /// Whether entries are of cells, so that one whose row does not hold the value may be deleted.
+    pub(crate) fn is_of_cells(&self) -> bool {
+        self.source.is_of_cells()
+    }
+
     /// Adds the entries of a write to the index's memtable.
     pub(crate) fn note(&self, memtable: &Memtable, token: Token, key: &[u8], update: &TableUpdate<'_>) {
         if let (Source::PartitionKey { .. }, false) = (self.source, update.partition_deletion.is_live()) {
@@ -213,7 +228,7 @@ impl IndexState {
     }
 
     /// Adds the entries of a row that was read.
-    pub(super) fn note_live(&self, memtable: &Memtable, row: &LiveRow<'_>) {
+    pub(crate) fn note_live(&self, memtable: &Memtable, row: &LiveRow<'_>) {
         if !row.static_cells.is_empty() {
             let cells = &mut row.static_cells.iter().copied();
             let part = Part { clustering: Clustering(&[]), is_static: true, liveness: None, cells };
@@ -295,7 +310,7 @@ impl IndexState {
     }
 
     /// Writes the cell of an entry. Values that are too long for a key have none: no write with one is taken.
-    pub(super) fn put(
+    pub(crate) fn put(
         &self,
         memtable: &Memtable,
         value: &[u8],
@@ -323,7 +338,7 @@ impl IndexState {
     }
 
     /// Whether a live row has the value of an entry of cells; `path`: where.
-    pub(super) fn is_held(&self, row: &LiveRow<'_>, value: &[u8], path: &[u8]) -> bool {
+    pub(crate) fn is_held(&self, row: &LiveRow<'_>, value: &[u8], path: &[u8]) -> bool {
         let Some(column) = self.source.column() else { return true };
         let cells = if column.is_static { row.static_cells } else { row.cells };
         cells.iter().filter(|cell| cell.column == column.id).any(|cell| {

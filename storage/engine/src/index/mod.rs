@@ -5,24 +5,20 @@
 //! static columns, whose entries are of whole partitions), then the path of the element where one value may stand at
 //! several. One cell says when, and until when, the value was there.
 //! 1. Every write of the base adds the entries of its values (`entries`), in the same poll; replay does too.
-//! 2. A flush of the base flushes its indexes first: what the log forgets has its entries on disk.
-//! 3. A read (`lookup`) finds entries by value, reads their rows from the base, and deletes entries whose row no longer has
-//!    the value.
-//! 4. What was there before the index, or came without entries (foreign SSTables), is read once (`build`).
+//! 2. A flush of the base flushes its indexes first: the entries are on disk before the log forgets the rows.
+//! 3. A read finds entries by value, reads their rows from the base, and deletes entries whose row no longer has the value.
+//! 4. Rows that were there before the index, or came without entries (foreign SSTables), are read once and given entries.
+//!
+//! The last two are in [`crate::indexing`].
 //!
 //! Invariants: a live row of an index that is built has its entry; an entry need not have a row. So entries may be added at
 //! any time and twice, and need no log of their own.
 
-mod build;
 mod entries;
-mod lookup;
 
 pub use entries::{ENTRY_EXTRA_BYTES, TooLong, VALUE_BYTES_MAX, entry_value, too_long};
-pub use lookup::IndexLookup;
 
-use crate::Error;
 use crate::memtable::Memtable;
-use crate::store::{Inner, Store};
 use entries::Source;
 use model::schema::{Layout, TableOptions};
 use model::{Column, ColumnId, ColumnKind, CqlType, Index, Table, TableId, Token};
@@ -30,23 +26,28 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long who removes an index waits between two looks whether it is being built.
-const BUILDING_WAIT: Duration = Duration::from_millis(1);
 
 /// What separates the base's name from the index's in the name of an index's table: no name has it.
 const SEPARATOR: char = '.';
+
+/// Which rows of a table: those that an index has under a value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IndexLookup {
+    /// The index's name.
+    pub index: Arc<str>,
+    /// The value: for the entries of a map as [`entry_value`] makes it.
+    pub value: Arc<[u8]>,
+}
 
 /// An index of a table of this shard.
 pub(crate) struct IndexState {
     pub(crate) index: Index,
     /// The index's own table.
     pub(crate) table: Arc<Table>,
-    base: Arc<Table>,
+    pub(crate) base: Arc<Table>,
     source: Source,
     /// Whether every row of the base has its entry.
-    built: Rc<Cell<bool>>,
+    pub(crate) built: Rc<Cell<bool>>,
 }
 
 /// An index that a write goes to.
@@ -85,7 +86,7 @@ pub(crate) fn directory_name(index: &str) -> String {
 
 impl IndexState {
     /// `None` if the table has no such column: it would be a schema that nobody makes.
-    fn new(base: &Arc<Table>, index: &Index, built: Rc<Cell<bool>>) -> Option<IndexState> {
+    pub(crate) fn new(base: &Arc<Table>, index: &Index, built: Rc<Cell<bool>>) -> Option<IndexState> {
         let source = Source::of(base, index)?;
         let table = Arc::new(hidden_table(base, index, &source));
         Some(IndexState { index: index.clone(), table, base: base.clone(), source, built })
@@ -136,56 +137,5 @@ fn hidden_table(base: &Table, index: &Index, source: &Source) -> Table {
             default_time_to_live: 0,
             ..base.options.clone()
         },
-    }
-}
-
-impl Store {
-    /// Lets the indexes of a table be those of its description: new ones are not built, old ones are forgotten.
-    pub(crate) fn adopt_indexes(&self, base: &Arc<Table>, local: bool) {
-        let inner = self.inner();
-        let before = match inner.tables.borrow().get(&base.id) {
-            Some(state) if !(state.indexes.is_empty() && base.indexes.is_empty()) => state.indexes.clone(),
-            _ => return,
-        };
-        let same = |old: &&Rc<IndexState>, index: &Index| old.index == *index;
-        let made = base.indexes.iter().filter_map(|index| {
-            let old = before.iter().find(|old| same(old, index));
-            IndexState::new(base, index, old.map(|old| old.built.clone()).unwrap_or_default()).map(Rc::new)
-        });
-        let indexes: Vec<Rc<IndexState>> = made.collect();
-        for old in before.iter().filter(|old| !base.indexes.iter().any(|index| same(old, index))) {
-            self.drop_table(old.id());
-        }
-        for index in &indexes {
-            self.add_table(index.table.clone(), local);
-            if let Some(state) = inner.tables.borrow_mut().get_mut(&index.id()) {
-                state.index_of = Some(base.id);
-            }
-        }
-        if let Some(state) = inner.tables.borrow_mut().get_mut(&base.id) {
-            state.indexes = indexes.into();
-        }
-    }
-
-    /// After a definition that drops an index is durable and no core knows the index: removes its SSTables, once nobody
-    /// builds it any more.
-    ///
-    /// # Errors
-    /// The disk's: the next start removes them.
-    pub async fn remove_index(&self, base: &Table, index: &str) -> Result<(), Error> {
-        let inner = self.inner();
-        let _pass = inner.gate.enter().ok_or(Error::Closing)?;
-        let id = table_id(base.id, index);
-        while inner.building.borrow().contains(&id) {
-            runtime::sleep(BUILDING_WAIT).await;
-        }
-        inner.remove_given_up(id).await
-    }
-}
-
-impl Inner {
-    /// The indexes of a table.
-    pub(crate) fn indexes_of(&self, table: TableId) -> Rc<[Rc<IndexState>]> {
-        self.tables.borrow().get(&table).map_or_else(|| Rc::from([]), |state| state.indexes.clone())
     }
 }

@@ -2,34 +2,36 @@
 //!
 //! One shard leads, all open:
 //! 1. [`list`] finds the SSTables of a directory; of the table's own those that are served, or named by a transaction,
-//!    are none of them ([`Store::served`], [`retain_new`]). Each is checked.
+//!    are none of them ([`crate::Store::served`], [`retain_new`]). Each is checked.
 //! 2. [`Import::place`] gives each a new id in the table's directory, under one transaction: files are linked, copied if
 //!    asked for or if they are on another disk, and made durable. Statistics.db is written anew: without what it says of a
 //!    commit log, which is another's; one that a shard owns has a place in that shard's log instead, by which a start
 //!    knows later truncations from earlier ones. Level and repair go too unless they are to stay.
-//! 3. Every shard opens those that it owns, and all that are foreign ([`Store::open_imported`]).
-//! 4. [`Import::commit`]; every shard shows them to its readers ([`Store::end_import`]).
+//! 3. Every shard opens those that it owns, and all that are foreign ([`crate::Store::open_imported`]).
+//! 4. [`Import::commit`]; every shard shows them to its readers ([`crate::Store::end_import`]).
 //! 5. [`Import::finish`] removes the files where they came from, unless they were copied.
 //!
 //! Invariants: a crash before the commit leaves the sources as they were and nothing in the table; one after it leaves
 //! all of them in the table. A start
 //! never takes an imported SSTable for truncated or for records of this node's log.
 
-use crate::Error;
+use super::verify::{self, Depth};
 use crate::commitlog::position::LogPosition;
-use crate::operations::verify::{self, Depth};
-use crate::recovery::load::{directory_of, read_sidecar};
+use crate::error::Error;
+use crate::indexing::Indexes;
+use crate::sstables::directory::{self, directory_of, read_sidecar};
 use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::sstable_files::SstableFiles;
 use crate::sstables::sstable_id;
 use crate::sstables::transaction::{self, Kind, Transaction};
-use crate::sstables::view;
-use crate::store::{Inner, Store};
+use crate::tables::Tables;
 use model::{Table, TableId};
 use runtime::file::{OpenOptions, create_dir_all, link, list_dir, read_small, replace_small, sync_dir};
-use runtime::{AlignedBuf, File, HashSet};
+use runtime::{AlignedBuf, File, HashMap, HashSet};
 use sstable::sidecar::PageChecksums;
 use sstable::statistics::{self, Metadata};
 use sstable::{Component, Descriptor};
+use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -70,7 +72,7 @@ pub struct Source {
 pub async fn list(directory: &Path) -> Result<Vec<Source>, Error> {
     // A directory that is none is an error here, and nothing to who lists a table's.
     list_dir(directory).await.map_err(Error::Io)?;
-    let found = view::list(directory).await?;
+    let found = directory::list(directory).await?;
     Ok(found
         .into_iter()
         .map(|(descriptor, components)| Source { directory: directory.to_owned(), descriptor, components })
@@ -88,7 +90,7 @@ pub async fn retain_new(
     own: bool,
 ) -> Result<(), Error> {
     let named = transaction::named(directory, own).await?;
-    let found = view::list(directory).await?;
+    let found = directory::list(directory).await?;
     sources.retain(|source| {
         let name = &source.descriptor;
         !served.contains(name) && !named.contains(name) && found.contains_key(name)
@@ -123,7 +125,7 @@ pub struct Import {
 
 impl Import {
     /// Puts `sources` into the directory of a table under the node's data directory, durably, under new ids. Nothing is
-    /// the table's before [`Import::commit`]. `places` are what the shards answered to [`Store::log_place`].
+    /// the table's before [`Import::commit`]. `places` are what the shards answered to [`crate::Store::log_place`].
     ///
     /// # Errors
     /// The disk's, or more than [`SSTABLES_MAX`]; everything is as it was.
@@ -271,77 +273,62 @@ async fn put(from: &Path, to: &Path, is_copied: bool) -> io::Result<()> {
     target.sync().await
 }
 
-impl Store {
-    /// The SSTables of a table that this shard knows, once no flush and no compaction of it is under way: in view, or
-    /// given up and not yet removed.
-    pub async fn served(&self, table: TableId) -> Result<Vec<Descriptor>, Error> {
-        let inner = self.inner();
-        let _pass = inner.gate.enter().ok_or(Error::Closing)?;
-        let _flush = inner.flush_turn.acquire(1).await;
-        let _compaction = inner.compaction_turn.acquire(1).await;
-        let tables = inner.tables.borrow();
-        let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
-        let given_up = inner.given_up_of(table);
-        let known = state.view.sstables.iter().chain(&given_up);
-        Ok(known.map(|sstable| sstable.reader.descriptor().clone()).collect())
+/// The imports of a shard that are under way.
+pub(crate) struct Imports {
+    tables: Rc<Tables>,
+    files: Rc<SstableFiles>,
+    indexes: Rc<Indexes>,
+    /// SSTables that are open and not yet their table's.
+    opened: RefCell<HashMap<TableId, Vec<Rc<OpenSstable>>>>,
+}
+
+impl Imports {
+    pub(crate) fn new(tables: Rc<Tables>, files: Rc<SstableFiles>, indexes: Rc<Indexes>) -> Imports {
+        Imports { tables, files, indexes, opened: RefCell::default() }
     }
 
-    /// A place in this shard's log for what is imported: behind every truncation so far and before all to come.
-    ///
-    /// # Errors
-    /// The log's.
-    pub async fn log_place(&self) -> Result<LogPosition, Error> {
-        let _pass = self.inner().gate.enter().ok_or(Error::Closing)?;
-        self.inner().log_place().await
-    }
-
-    /// Opens what was placed in a table's directory, as far as this shard serves it, for [`Store::end_import`].
+    /// Opens what was placed in a table's directory, as far as this shard serves it, for [`Imports::end`].
     ///
     /// # Errors
     /// The disk's, and SSTables that cannot be used; nothing is open then.
-    pub async fn open_imported(&self, table: TableId, placed: &[Descriptor]) -> Result<(), Error> {
-        let inner = self.inner();
-        let _pass = inner.gate.enter().ok_or(Error::Closing)?;
+    pub(crate) async fn open(&self, table: TableId, placed: &[Descriptor]) -> Result<(), Error> {
         let (description, local) = {
-            let tables = inner.tables.borrow();
+            let tables = self.tables.borrow();
             let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
             (state.table.clone(), state.local)
         };
-        let opened = inner.open_owned(&description, local, placed).await?;
+        let opened = self.open_owned(&description, local, placed).await?;
         // If the import does not take place, these are entries without rows.
-        inner.index_opened(table, &opened).await?;
-        inner.importing.borrow_mut().insert(table, opened);
+        self.indexes.add_opened(table, &opened).await?;
+        self.opened.borrow_mut().insert(table, opened);
         Ok(())
     }
 
-    /// Shows a table's readers what [`Store::open_imported`] opened, or forgets it if the import was not committed.
-    pub fn end_import(&self, table: TableId, committed: bool) {
-        let inner = self.inner();
-        let opened = inner.importing.borrow_mut().remove(&table).unwrap_or_default();
+    /// Shows a table's readers what [`Imports::open`] opened, or forgets it if the import was not committed. Whether there
+    /// is anything new.
+    pub(crate) fn end(&self, table: TableId, committed: bool) -> bool {
+        let opened = self.opened.borrow_mut().remove(&table).unwrap_or_default();
         if !committed || opened.is_empty() {
-            return;
+            return false;
         }
-        if let Some(state) = inner.tables.borrow_mut().get_mut(&table) {
+        if let Some(state) = self.tables.borrow_mut().get_mut(&table) {
             match state.adapted(&opened) {
                 Ok(opened) => state.view = Rc::new(state.view.replaced(&[], &opened)),
                 // No definition runs meanwhile.
                 Err(error) => tracing::error!(%error, "imported SSTables do not suit their table any more"),
             }
         }
-        inner.want_compaction(table);
-        inner.foreign_found.notify();
+        true
     }
-}
 
-impl Inner {
     async fn open_owned(
         &self,
         table: &Arc<Table>,
         local: bool,
         placed: &[Descriptor],
     ) -> Result<Vec<Rc<OpenSstable>>, Error> {
-        let directory = self.directory_of(table);
-        let found = view::list(&directory).await?;
+        let directory = self.files.directory_of(table);
+        let found = directory::list(&directory).await?;
         let mut opened = Vec::new();
         for descriptor in placed {
             let components = found.get(descriptor).cloned().unwrap_or_default();
@@ -349,14 +336,14 @@ impl Inner {
                 _ if local => Some(0),
                 true => {
                     let sidecar = read_sidecar(&directory, descriptor).await?;
-                    Some(sidecar).filter(|sidecar| sidecar.map == self.options.shard_map).map(|sidecar| sidecar.shard)
+                    Some(sidecar).filter(|sidecar| sidecar.map == self.files.shard_map).map(|sidecar| sidecar.shard)
                 }
                 false => None,
             };
-            if owner.is_some_and(|owner| owner != self.shard) {
+            if owner.is_some_and(|owner| owner != self.files.shard) {
                 continue;
             }
-            let mut sstable = self.open_sstable(&directory, descriptor, &components, table).await?;
+            let mut sstable = self.files.open(&directory, descriptor, &components, table).await?;
             sstable.foreign = owner.is_none();
             opened.push(Rc::new(sstable));
         }

@@ -1,8 +1,8 @@
 //! Which SSTables have a partition: for `nodetool getsstables`.
 
-use crate::Error;
+use crate::error::Error;
 use crate::sstables::open_sstable::OpenSstable;
-use crate::store::Store;
+use crate::tables::Tables;
 use model::fragment::{Cursor, Progress};
 use model::query::Slice;
 use model::{DecoratedKey, TableId};
@@ -11,33 +11,30 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-impl Store {
-    /// The Data.db and the level of each SSTable that has a partition, if this shard owns it.
-    ///
-    /// # Errors
-    /// The disk's, and an SSTable that cannot be used.
-    pub async fn sstables_with(&self, table: TableId, key: &DecoratedKey) -> Result<Vec<(PathBuf, u32)>, Error> {
-        let inner = self.inner();
-        let _pass = inner.gate.enter().ok_or(Error::Closing)?;
-        let view = {
-            let tables = inner.tables.borrow();
-            tables.get(&table).ok_or(Error::UnknownTable(table))?.view.clone()
-        };
-        let mut found = Vec::new();
-        if !inner.owns(table, key.token) {
-            return Ok(found);
-        }
-        for sstable in &view.sstables {
-            let (first, last) = sstable.tokens();
-            let near = first <= key.token && key.token <= last && sstable.reader.may_contain(&key.key);
-            if near && has(sstable, key).await? {
-                let file = sstable.directory.join(sstable.reader.descriptor().file_name(Component::Data));
-                found.push((file, sstable.reader.metadata().statistics.level));
-            }
-        }
-        found.sort();
-        Ok(found)
+/// The Data.db and the level of each SSTable of a table that has a partition, if this shard owns it.
+///
+/// # Errors
+/// The disk's, and an SSTable that cannot be used.
+pub(crate) async fn sstables_with(
+    tables: &Tables,
+    table: TableId,
+    key: &DecoratedKey,
+) -> Result<Vec<(PathBuf, u32)>, Error> {
+    let (_, view) = tables.readable(table)?;
+    let mut found = Vec::new();
+    if !tables.owns(table, key.token) {
+        return Ok(found);
     }
+    for sstable in &view.sstables {
+        let (first, last) = sstable.tokens();
+        let near = first <= key.token && key.token <= last && sstable.reader.may_contain(&key.key);
+        if near && has(sstable, key).await? {
+            let file = sstable.directory.join(sstable.reader.descriptor().file_name(Component::Data));
+            found.push((file, sstable.reader.metadata().statistics.level));
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 async fn has(sstable: &Rc<OpenSstable>, key: &DecoratedKey) -> Result<bool, Error> {

@@ -1,7 +1,7 @@
 //! What operators ask of a table's SSTables: imports, snapshots, verification, and splitting those of another shard map.
 
 pub mod import;
-mod key_sstables;
+pub(crate) mod key_sstables;
 pub mod snapshot;
 pub(crate) mod split;
 pub mod verify;

@@ -1,17 +1,18 @@
 //! Snapshots: hard links to a table's SSTables in a directory of their own, with a manifest and the table's definition.
 //!
 //! `TABLE/snapshots/TAG/`, as Cassandra lays it out:
-//! 1. Every shard links what it serves ([`Store::link_snapshot`]), after a flush; a view that is held keeps its files.
+//! 1. Every shard links what it serves ([`crate::Store::link_snapshot`]), after a flush; a view that is held keeps its files.
 //! 2. One shard writes `schema.cql` and, last of all, `manifest.json` ([`write()`]). A snapshot without it was cut off.
 //! 3. [`list`] finds those of all tables, of dropped ones too; [`remove`] takes the manifest first.
 //!
 //! Invariants: no start reads or removes snapshots; linking twice is linking once, so that a snapshot may be taken up
 //! again; foreign SSTables are linked by every shard, so that one that is being split is there in one form at least.
 
-use crate::Error;
-use crate::recovery::load::directory_of;
-use crate::sstables::transaction::entries;
-use crate::store::Store;
+use crate::error::Error;
+use crate::index::directory_name;
+use crate::sstables::directory::{directory_of, entries};
+use crate::sstables::sstable_files::SstableFiles;
+use crate::tables::Tables;
 use model::text::instant;
 use model::{Table, TableId};
 use runtime::HashSet;
@@ -76,54 +77,57 @@ pub fn directory(data: &Path, table: &Table, tag: &str) -> PathBuf {
     directory_of(data, table).join(DIRECTORY).join(tag)
 }
 
-impl Store {
-    /// Gives all files of the SSTables that this shard serves of a table, and of its indexes, a second name in its snapshot
-    /// `tag`, durably; the names of the Data.db files.
-    ///
-    /// # Errors
-    /// The disk's; what was linked stays.
-    pub async fn link_snapshot(&self, table: TableId, tag: &str) -> Result<Vec<String>, Error> {
-        let inner = self.inner();
-        let _pass = inner.gate.enter().ok_or(Error::Closing)?;
-        let (memtable, _) = inner.readable(table)?;
-        let description = memtable.table().clone();
-        let target = directory(&inner.options.directory, &description, tag);
-        create_dir_all(&target).await.map_err(Error::Io)?;
-        let mut names = self.link_sstables(table, &target).await?;
-        for index in inner.indexes_of(table).iter() {
-            let own = crate::index::directory_name(&index.index.name);
-            let files = match self.link_sstables(index.id(), &target.join(&own)).await {
-                // Dropped meanwhile.
-                Err(Error::UnknownTable(_)) => continue,
-                linked => linked?,
-            };
-            names.extend(files.into_iter().map(|name| format!("{own}/{name}")));
-        }
-        Ok(names)
+/// Gives all files of the SSTables that this shard serves of a table, and of its indexes, a second name in its snapshot
+/// `tag`, durably; the names of the Data.db files.
+///
+/// # Errors
+/// The disk's; what was linked stays.
+pub(crate) async fn link_table(
+    tables: &Tables,
+    files: &SstableFiles,
+    table: TableId,
+    tag: &str,
+) -> Result<Vec<String>, Error> {
+    let target = directory(&files.data, &*tables.description(table)?, tag);
+    create_dir_all(&target).await.map_err(Error::Io)?;
+    let mut names = link_sstables(tables, files, table, &target).await?;
+    for index in tables.indexes_of(table).iter() {
+        let own = directory_name(&index.index.name);
+        let linked = match link_sstables(tables, files, index.id(), &target.join(&own)).await {
+            // Dropped meanwhile.
+            Err(Error::UnknownTable(_)) => continue,
+            linked => linked?,
+        };
+        names.extend(linked.into_iter().map(|name| format!("{own}/{name}")));
     }
+    Ok(names)
+}
 
-    /// The same of one table, or index, into a directory that is made if there is anything.
-    async fn link_sstables(&self, table: TableId, target: &Path) -> Result<Vec<String>, Error> {
-        let inner = self.inner();
-        let (memtable, view) = inner.readable(table)?;
-        let source = inner.directory_of(&memtable.table());
-        if view.sstables.is_empty() {
-            return Ok(Vec::new());
-        }
-        create_dir_all(target).await.map_err(Error::Io)?;
-        let named: HashSet<&Descriptor> = view.sstables.iter().map(|sstable| sstable.reader.descriptor()).collect();
-        for path in list_dir(&source).await.map_err(Error::Io)? {
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-            if Descriptor::parse(name).is_some_and(|(descriptor, _)| named.contains(&descriptor)) {
-                match link(&path, &target.join(name)).await {
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                    linked => linked.map_err(Error::Io)?,
-                }
+/// Links the SSTables of one table, or index, into a directory that is made if there are any.
+async fn link_sstables(
+    tables: &Tables,
+    files: &SstableFiles,
+    table: TableId,
+    target: &Path,
+) -> Result<Vec<String>, Error> {
+    let (memtable, view) = tables.readable(table)?;
+    let source = files.directory_of(&memtable.table());
+    if view.sstables.is_empty() {
+        return Ok(Vec::new());
+    }
+    create_dir_all(target).await.map_err(Error::Io)?;
+    let named: HashSet<&Descriptor> = view.sstables.iter().map(|sstable| sstable.reader.descriptor()).collect();
+    for path in list_dir(&source).await.map_err(Error::Io)? {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        if Descriptor::parse(name).is_some_and(|(descriptor, _)| named.contains(&descriptor)) {
+            match link(&path, &target.join(name)).await {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                linked => linked.map_err(Error::Io)?,
             }
         }
-        sync_dir(target).await.map_err(Error::Io)?;
-        Ok(named.into_iter().map(|descriptor| descriptor.file_name(Component::Data)).collect())
     }
+    sync_dir(target).await.map_err(Error::Io)?;
+    Ok(named.into_iter().map(|descriptor| descriptor.file_name(Component::Data)).collect())
 }
 
 /// Ends a snapshot whose files are linked: writes how the table is made again, if that is told, and the manifest.

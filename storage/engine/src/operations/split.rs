@@ -2,12 +2,12 @@
 //!
 //! A foreign SSTable, of another program or another map of tokens to cores, is served by every shard for its own tokens.
 //! One shard leads its end; a failure before the commit leaves everything as it was:
-//! 1. Every shard tells where its log is ([`Store::begin_part`]), if it still serves the SSTable.
+//! 1. Every shard tells where its log is ([`crate::Store::begin_part`]), if it still serves the SSTable.
 //! 2. The leader reads it once and writes a part for every shard that has something in it, under one transaction
-//!    ([`Store::write_parts`]). Nothing is purged.
-//! 3. Every shard opens its part ([`Store::open_part`]).
+//!    ([`crate::Store::write_parts`]). Nothing is purged.
+//! 3. Every shard opens its part ([`crate::Store::open_part`]).
 //! 4. The leader commits ([`Parts::commit`]): from here on a start finds the parts alone.
-//! 5. Every shard puts its part in the place of the foreign one ([`Store::adopt_part`]) and answers when none of its reads
+//! 5. Every shard puts its part in the place of the foreign one ([`crate::Store::adopt_part`]) and answers when none of its reads
 //!    needs that any more; then the leader removes its files ([`Parts::finish`]).
 //!
 //! A part stands for no record of the log, but for a place behind every truncation before it and before every one after it:
@@ -17,22 +17,30 @@
 //! Invariants: at every moment each shard serves either the foreign SSTable or its part; a shard that has truncated or
 //! dropped the table in between removes its part.
 
-use crate::Error;
 use crate::commitlog::position::LogPosition;
-use crate::compaction::input::Input;
+use crate::commitlog::shard_log::ShardLog;
+use crate::compaction::Compactor;
+use crate::error::Error;
+use crate::faults::Faults;
+use crate::sstables::directory::components;
+use crate::sstables::obsolete_sstables::{self, RETIRE_WAIT};
 use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::retained_columns::KeptColumns;
+use crate::sstables::sstable_files::SstableFiles;
 use crate::sstables::sstable_id;
-use crate::sstables::sstable_writer::Writing;
-use crate::sstables::transaction::{Kind, Transaction};
-use crate::sstables::view::{self, RETIRE_WAIT};
-use crate::sstables::write_options;
-use crate::store::{Inner, Store};
+use crate::sstables::sstable_scan::SstableScan;
+use crate::sstables::sstable_writer::SstableWriter;
+use crate::sstables::transaction::{self, Kind, Transaction};
+use crate::tables::Tables;
+use model::TableId;
 use model::fragment::{Fragment, Progress};
 use model::merge::Merge;
-use model::{MutationBuilder, TableId};
+use runtime::gate::Gate;
+use runtime::sync::Condition;
 use sstable::statistics::EncodingStats;
 use sstable::{Component, Descriptor};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -73,7 +81,7 @@ impl Parts {
     /// # Errors
     /// The disk's: the next start removes them.
     pub async fn finish(self) -> Result<(), Error> {
-        crate::sstables::transaction::delete(&self.directory, |name| *name == self.foreign).await.map_err(Error::Io)?;
+        transaction::delete(&self.directory, |name| *name == self.foreign).await.map_err(Error::Io)?;
         self.transaction.finish().await
     }
 
@@ -83,36 +91,78 @@ impl Parts {
     }
 }
 
-impl Store {
-    /// After the start: from now on [`Store::next_foreign`] gives foreign SSTables. `released`: what was replayed is in
-    /// SSTables, and no segment of an earlier run is left.
-    pub fn begin_splitting(&self, released: bool) {
-        self.inner().splits.set(Some(released));
-        self.inner().foreign_found.notify();
+/// The foreign SSTables that a shard serves, and its part in splitting them.
+pub(crate) struct Splits {
+    tables: Rc<Tables>,
+    files: Rc<SstableFiles>,
+    log: Rc<ShardLog>,
+    compactor: Rc<Compactor>,
+    faults: Rc<Faults>,
+    gate: Gate,
+    /// Whether foreign SSTables are to be split, and whether those that this program wrote too.
+    enabled: Cell<Option<bool>>,
+    /// Notified when there may be a foreign SSTable to split.
+    found: Rc<Condition>,
+    /// Foreign SSTables whose split failed: they stay as they are.
+    left: RefCell<BTreeSet<(TableId, Descriptor)>>,
+    /// Open parts that this shard will serve, by the foreign SSTable that they replace.
+    parts: RefCell<BTreeMap<(TableId, Descriptor), Rc<OpenSstable>>>,
+}
+
+impl Splits {
+    pub(crate) fn new(
+        tables: Rc<Tables>,
+        files: Rc<SstableFiles>,
+        log: Rc<ShardLog>,
+        compactor: Rc<Compactor>,
+        faults: Rc<Faults>,
+        gate: Gate,
+    ) -> Splits {
+        Splits {
+            tables,
+            files,
+            log,
+            compactor,
+            faults,
+            gate,
+            enabled: Cell::new(None),
+            found: Rc::default(),
+            left: RefCell::default(),
+            parts: RefCell::default(),
+        }
     }
 
-    /// Waits for a foreign SSTable whose end this shard leads; `None` when the store closes.
-    pub async fn next_foreign(&self) -> Option<(TableId, Descriptor)> {
-        let inner = self.inner();
-        inner
-            .foreign_found
-            .wait(|| match inner.gate.is_closed() {
+    /// From now on [`Splits::next`] gives foreign SSTables. `released`: what was replayed is in SSTables, and no segment of
+    /// an earlier run is left.
+    pub(crate) fn enable(&self, released: bool) {
+        self.enabled.set(Some(released));
+        self.found.notify();
+    }
+
+    /// Has [`Splits::next`] look again: there is another foreign SSTable, or the gate was shut.
+    pub(crate) fn notify(&self) {
+        self.found.notify();
+    }
+
+    /// Waits for a foreign SSTable whose split this shard leads; `None` once the gate is shut.
+    pub(crate) async fn next(&self) -> Option<(TableId, Descriptor)> {
+        self.found
+            .wait(|| match self.gate.is_closed() {
                 true => Some(None),
-                false => inner.foreign_to_lead().map(Some),
+                false => self.next_to_lead().map(Some),
             })
             .await
     }
 
-    /// A foreign SSTable whose end failed stays as it is until [`Store::retry_foreign`] or the next start.
-    pub fn leave_foreign(&self, table: TableId, foreign: &Descriptor) {
-        self.inner().left_foreign.borrow_mut().insert((table, foreign.clone()));
+    /// Leaves a foreign SSTable as it is, until [`Splits::retry`] or the next start.
+    pub(crate) fn leave(&self, table: TableId, foreign: &Descriptor) {
+        self.left.borrow_mut().insert((table, foreign.clone()));
     }
 
-    /// A foreign SSTable whose end failed is to be given by [`Store::next_foreign`] once more.
-    pub fn retry_foreign(&self, table: TableId, foreign: &Descriptor) {
-        let inner = self.inner();
-        if inner.left_foreign.borrow_mut().remove(&(table, foreign.clone())) {
-            inner.foreign_found.notify();
+    /// Has [`Splits::next`] give a foreign SSTable once more that was left.
+    pub(crate) fn retry(&self, table: TableId, foreign: &Descriptor) {
+        if self.left.borrow_mut().remove(&(table, foreign.clone())) {
+            self.found.notify();
         }
     }
 
@@ -120,35 +170,31 @@ impl Store {
     ///
     /// # Errors
     /// The log's.
-    pub async fn begin_part(&self, table: TableId, foreign: &Descriptor) -> Result<Option<LogPosition>, Error> {
-        let inner = self.inner();
-        let _pass = inner.gate.enter().ok_or(Error::Closing)?;
-        if inner.foreign(table, foreign).is_none() {
+    pub(crate) async fn begin_part(&self, table: TableId, foreign: &Descriptor) -> Result<Option<LogPosition>, Error> {
+        if self.foreign(table, foreign).is_none() {
             return Ok(None);
         }
-        inner.log_place().await.map(Some)
+        self.log.place_marker().await.map(Some)
     }
 
     /// Writes the parts of a foreign SSTable, durably; `None` if this shard does not serve it any more. `places` are what
-    /// each shard answered to [`Store::begin_part`].
+    /// the shards answered to [`Splits::begin_part`], in their order.
     ///
     /// # Errors
-    /// The disk's, bytes that cannot be used, a closing store: nothing of it stays.
-    pub async fn write_parts(
+    /// The disk's, bytes that cannot be used, a shut gate: no file of a part stays.
+    pub(crate) async fn write_parts(
         &self,
         table: TableId,
         foreign: &Descriptor,
         places: &[LogPosition],
     ) -> Result<Option<Parts>, Error> {
-        let inner = self.inner();
-        let _pass = inner.gate.enter().ok_or(Error::Closing)?;
-        let _turn = inner.compaction_turn.acquire(1).await;
-        let Some(source) = inner.foreign(table, foreign) else { return Ok(None) };
+        let _turn = self.compactor.turn.acquire(1).await;
+        let Some(source) = self.foreign(table, foreign) else { return Ok(None) };
         let directory = source.directory.clone();
         let files = source.files;
         let mut transaction = Transaction::new(&directory, Kind::Compaction, sstable_id::time_uuid());
-        let written = inner.write_parts(table, source, &directory, places, &mut transaction).await;
-        match inner.faults.noted(written) {
+        let written = self.write_all(table, source, &directory, places, &mut transaction).await;
+        match self.faults.noted(written) {
             Ok(names) => {
                 let names = names.into();
                 Ok(Some(Parts { directory, foreign: foreign.clone(), files, names, transaction }))
@@ -166,24 +212,19 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub async fn open_part(&self, table: TableId, foreign: &Descriptor, names: &PartNames) -> Result<(), Error> {
-        let inner = self.inner();
-        let _pass = inner.gate.enter().ok_or(Error::Closing)?;
-        let Some(name) = names.get(usize::from(inner.shard)).cloned().flatten() else { return Ok(()) };
-        let description = {
-            let tables = inner.tables.borrow();
-            tables.get(&table).ok_or(Error::UnknownTable(table))?.table.clone()
-        };
-        let directory = inner.directory_of(&description);
-        let components = view::components(&directory, &name).await?;
-        let part = inner.open_sstable(&directory, &name, &components, &description).await?;
-        inner.parts.borrow_mut().insert((table, foreign.clone()), Rc::new(part));
+    pub(crate) async fn open_part(&self, table: TableId, foreign: &Descriptor, names: &PartNames) -> Result<(), Error> {
+        let Some(name) = names.get(usize::from(self.files.shard)).cloned().flatten() else { return Ok(()) };
+        let description = self.tables.description(table)?;
+        let directory = self.files.directory_of(&description);
+        let components = components(&directory, &name).await?;
+        let part = self.files.open(&directory, &name, &components, &description).await?;
+        self.parts.borrow_mut().insert((table, foreign.clone()), Rc::new(part));
         Ok(())
     }
 
     /// Forgets a part that was opened: there will be no commit.
-    pub fn drop_part(&self, table: TableId, foreign: &Descriptor) {
-        self.inner().parts.borrow_mut().remove(&(table, foreign.clone()));
+    pub(crate) fn drop_part(&self, table: TableId, foreign: &Descriptor) {
+        self.parts.borrow_mut().remove(&(table, foreign.clone()));
     }
 
     /// After the commit: serves the part in the place of the foreign SSTable. Returns when no read of this shard needs
@@ -191,19 +232,18 @@ impl Store {
     ///
     /// # Errors
     /// The disk's, of the removal of a part of a table that was truncated or dropped meanwhile.
-    pub async fn adopt_part(&self, table: TableId, foreign: &Descriptor) -> Result<(), Error> {
-        let inner = self.inner();
-        let part = inner.parts.borrow_mut().remove(&(table, foreign.clone()));
-        let Some(gone) = inner.foreign(table, foreign) else {
+    pub(crate) async fn adopt_part(&self, table: TableId, foreign: &Descriptor) -> Result<(), Error> {
+        let part = self.parts.borrow_mut().remove(&(table, foreign.clone()));
+        let Some(gone) = self.foreign(table, foreign) else {
             let Some(part) = part else { return Ok(()) };
-            return inner.faults.noted(crate::compaction::remove(&part.directory.clone(), vec![part]).await);
+            return self.faults.noted(obsolete_sstables::remove(&part.directory.clone(), vec![part]).await);
         };
-        if let Some(state) = inner.tables.borrow_mut().get_mut(&table) {
+        if let Some(state) = self.tables.borrow_mut().get_mut(&table) {
             let added = state.adapted(part.as_slice())?;
             state.view = Rc::new(state.view.replaced(std::slice::from_ref(&gone), &added));
         }
         drop(part);
-        inner.want_compaction(table);
+        self.compactor.want(table);
         while gone.is_read() {
             runtime::sleep(RETIRE_WAIT).await;
         }
@@ -211,21 +251,9 @@ impl Store {
     }
 
     /// How many foreign SSTables this shard serves.
-    pub fn foreign_count(&self) -> usize {
-        let tables = self.inner().tables.borrow();
+    pub(crate) fn count(&self) -> usize {
+        let tables = self.tables.borrow();
         tables.values().flat_map(|state| &state.view.sstables).filter(|sstable| sstable.foreign).count()
-    }
-}
-
-impl Inner {
-    /// A place in the log behind every truncation so far and before all to come.
-    pub(crate) async fn log_place(&self) -> Result<LogPosition, Error> {
-        // An empty record lies between the truncations before and those after.
-        let log = self.started();
-        let empty = MutationBuilder::new(&[]).finish();
-        let permit = log.admit(empty.bytes().len()).await?;
-        log.append(empty.bytes(), std::iter::empty(), permit)?;
-        log.reach(&log.cut()).await
     }
 
     /// A foreign SSTable that this shard serves, by its name.
@@ -235,10 +263,10 @@ impl Inner {
         served.find(|sstable| sstable.foreign && sstable.reader.descriptor() == name).cloned()
     }
 
-    /// The first foreign SSTable, by table and name, whose end this shard leads and that has not failed.
-    fn foreign_to_lead(&self) -> Option<(TableId, Descriptor)> {
-        let released = self.splits.get()?;
-        let (tables, left) = (self.tables.borrow(), self.left_foreign.borrow());
+    /// The first foreign SSTable, by table and name, whose split this shard leads and that has not failed.
+    fn next_to_lead(&self) -> Option<(TableId, Descriptor)> {
+        let released = self.enabled.get()?;
+        let (tables, left) = (self.tables.borrow(), self.left.borrow());
         let served =
             tables.iter().flat_map(|(id, state)| state.view.sstables.iter().map(move |sstable| (*id, sstable)));
         let candidates = served.filter(|(table, sstable)| {
@@ -251,40 +279,37 @@ impl Inner {
         candidates.map(|(table, sstable)| (table, sstable.reader.descriptor().clone())).min()
     }
 
-    /// Whether the end of a foreign SSTable is this shard's to lead: they are spread over the shards.
+    /// Whether this shard leads the split of a foreign SSTable: they are spread over the shards.
     fn leads(&self, table: TableId, name: &Descriptor) -> bool {
         let mut sum = crc32fast::Hasher::new();
         sum.update(&table.0);
         sum.update(name.to_string().as_bytes());
-        sum.finalize() % u32::from(self.options.shard_map.shards) == u32::from(self.shard)
+        sum.finalize() % u32::from(self.files.shard_map.shards) == u32::from(self.files.shard)
     }
 
-    async fn write_parts(
-        self: &Rc<Self>,
+    async fn write_all(
+        &self,
         table: TableId,
         source: Rc<OpenSstable>,
         directory: &Path,
         places: &[LogPosition],
         transaction: &mut Transaction,
     ) -> Result<Vec<Option<Descriptor>>, Error> {
-        let table = {
-            let tables = self.tables.borrow();
-            tables.get(&table).ok_or(Error::UnknownTable(table))?.table.clone()
-        };
+        let table = self.tables.description(table)?;
         let metadata = source.reader.metadata();
         let mut stats = EncodingStats::default();
         stats.add_header(&metadata.header);
         let mut kept = KeptColumns::of(&table);
         kept.sstable(metadata);
-        let mut options = write_options::of(self, &table, stats, false)?;
+        let mut options = self.files.compaction_options(&table, stats)?;
         kept.keep(&mut options.header);
         options.expected_partitions = source.partitions().div_ceil(places.len() as u64);
         options.repaired_at = metadata.statistics.repaired_at;
         options.pending_repair = metadata.statistics.pending_repair;
-        let map = self.options.shard_map;
+        let map = self.files.shard_map;
         let bad = |error| Error::BadSstable { directory: directory.to_owned(), error };
-        let mut parts: Vec<Option<Writing>> = places.iter().map(|_| None).collect();
-        let mut merge = Merge::new(vec![Input::new(source)], false);
+        let mut parts: Vec<Option<SstableWriter>> = places.iter().map(|_| None).collect();
+        let mut merge = Merge::new(vec![SstableScan::new(source)], false);
         let (mut owner, mut rows) = (0, 0);
         loop {
             match merge.advance().map_err(bad)? {
@@ -306,12 +331,12 @@ impl Inner {
             let part = match part {
                 Some(part) => part,
                 None => {
-                    let descriptor = self.new_descriptor();
+                    let descriptor = self.files.new_descriptor();
                     transaction.add(&descriptor).await?;
                     let mut options = options.clone();
                     options.owner = Some((owner as u16, map));
                     options.log_intervals = vec![((*place).into(), (*place).into())];
-                    part.insert(Writing::new(self, directory, descriptor, &table, options))
+                    part.insert(SstableWriter::new(&self.files, directory, descriptor, &table, options))
                 }
             };
             if let Some(fragment) = merge.fragment()

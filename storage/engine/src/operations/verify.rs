@@ -6,14 +6,16 @@
 //!
 //! Invariants: nothing is changed, nothing is kept in the cache; what is served stays so.
 
-use crate::Error;
-use crate::compaction::Input;
+use crate::error::Error;
+use crate::faults::Faults;
+use crate::sstables::directory::components;
 use crate::sstables::open_sstable::OpenSstable;
-use crate::store::Store;
+use crate::sstables::sstable_scan::SstableScan;
+use crate::tables::Tables;
 use model::fragment::{Cursor, Fragment, Progress};
 use model::{Table, TableId, Token};
 use runtime::file::{OpenOptions, read_small};
-use runtime::{AlignedBuf, Class, File, HashSet};
+use runtime::{AlignedBuf, File, HashSet};
 use sstable::{BlockId, Component, Descriptor, Problem};
 use std::path::Path;
 use std::rc::Rc;
@@ -57,47 +59,38 @@ pub struct Invalid {
     pub text: String,
 }
 
-impl Store {
-    /// Checks the SSTables that this shard serves of a table, foreign ones on shard 0; the first that is not good.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub async fn verify(&self, table: TableId, check: Check) -> Result<Option<Invalid>, Error> {
-        let store = self.clone();
-        runtime::spawn_in(Class::Background, async move { store.check(table, check).await }).await
-    }
-
-    async fn check(&self, table: TableId, asked: Check) -> Result<Option<Invalid>, Error> {
-        let inner = self.inner();
-        let _pass = inner.gate.enter().ok_or(Error::Closing)?;
-        let (memtable, view) = inner.readable(table)?;
-        let description = memtable.table().clone();
-        for sstable in view.sstables.iter().filter(|sstable| !sstable.foreign || inner.shard == 0) {
-            let descriptor = sstable.reader.descriptor();
-            let file = sstable.directory.join(descriptor.file_name(Component::Data));
-            if asked.latest && !descriptor.version.is_cassandra_5() {
-                let text = format!("{} is not the latest version, run upgradesstables", file.display());
-                return Ok(Some(Invalid { file, text }));
-            }
-            let components = components(&sstable.directory, descriptor).await?;
-            match check(&sstable.directory, descriptor, &components, &description, asked.depth).await {
-                Err(error @ Error::BadSstable { .. }) => {
-                    sstable.suspect.set(true);
-                    if asked.invokes_policy {
-                        inner.faults.note(&error);
-                    }
-                    return Ok(Some(Invalid { file, text: error.to_string() }));
-                }
-                checked => checked?,
-            }
+/// Checks the SSTables that this shard serves of a table, foreign ones on shard 0; the first that is not good.
+///
+/// # Errors
+/// The disk's.
+pub(crate) async fn verify(
+    tables: &Tables,
+    faults: &Faults,
+    table: TableId,
+    asked: Check,
+) -> Result<Option<Invalid>, Error> {
+    let (memtable, view) = tables.readable(table)?;
+    let description = memtable.table().clone();
+    for sstable in view.sstables.iter().filter(|sstable| !sstable.foreign || tables.shard == 0) {
+        let descriptor = sstable.reader.descriptor();
+        let file = sstable.directory.join(descriptor.file_name(Component::Data));
+        if asked.latest && !descriptor.version.is_cassandra_5() {
+            let text = format!("{} is not the latest version, run upgradesstables", file.display());
+            return Ok(Some(Invalid { file, text }));
         }
-        Ok(None)
+        let components = components(&sstable.directory, descriptor).await?;
+        match check(&sstable.directory, descriptor, &components, &description, asked.depth).await {
+            Err(error @ Error::BadSstable { .. }) => {
+                sstable.suspect.set(true);
+                if asked.invokes_policy {
+                    faults.note(&error);
+                }
+                return Ok(Some(Invalid { file, text: error.to_string() }));
+            }
+            checked => checked?,
+        }
     }
-}
-
-/// The components that an SSTable has on disk.
-async fn components(directory: &Path, descriptor: &Descriptor) -> Result<HashSet<Component>, Error> {
-    Ok(crate::sstables::view::list(directory).await?.remove(descriptor).unwrap_or_default())
+    Ok(None)
 }
 
 /// Checks an SSTable in any directory as one of `table`.
@@ -171,7 +164,7 @@ fn invalid(sstable: &OpenSstable, component: Component, offset: u64, what: &'sta
 }
 
 async fn rows(sstable: &Rc<OpenSstable>) -> Result<(), Error> {
-    let mut input = Input::new(sstable.clone());
+    let mut input = SstableScan::new(sstable.clone());
     let mut last: Option<(Token, Vec<u8>)> = None;
     let mut fragments = 0;
     loop {

@@ -10,7 +10,7 @@
 use super::STRETCH_ROWS_MAX;
 use super::live::{CellScratch, LiveCells, live_cells};
 use super::progress::{Progress, Reached};
-use crate::Error;
+use crate::error::Error;
 use crate::memtable::cursor::PartitionCursor;
 use crate::memtable::partition::Partition;
 use crate::memtable::partitions::From;

@@ -7,15 +7,14 @@
 //! Invariants: what the merge gives is not shadowed by anything, so that deletions of partitions and ranges are not looked
 //! at again.
 
-use super::STRETCH_ROWS_MAX;
 use super::live::{live_cells, recycle};
 use super::memory::{Start, first_row_after};
 use super::progress::{Progress, Reached};
 use super::sources::{self, Source};
-use crate::Error;
+use super::{Reader, STRETCH_ROWS_MAX};
+use crate::error::Error;
 use crate::memtable::Memtable;
 use crate::sstables::view::View;
-use crate::store::Inner;
 use model::fragment::{self, Fragment};
 use model::key::TokenRange;
 use model::merge::Merge;
@@ -30,7 +29,7 @@ const LEAVE_STEPS_MAX: usize = 64;
 
 /// What a read merges, and for whom.
 struct Sources<'r> {
-    inner: &'r Rc<Inner>,
+    reader: &'r Reader,
     memtable: &'r Rc<Memtable>,
     view: &'r Rc<View>,
     table: Arc<Table>,
@@ -38,14 +37,14 @@ struct Sources<'r> {
 
 /// Reads `command` from all sources.
 pub(super) async fn read(
-    inner: &Rc<Inner>,
+    reader: &Reader,
     memtable: &Rc<Memtable>,
     view: &Rc<View>,
     command: &ReadCommand,
     sink: &mut dyn RowSink,
 ) -> Result<ReadEnd, Error> {
     let table = memtable.table().clone();
-    let sources = Sources { inner, memtable, view, table };
+    let sources = Sources { reader, memtable, view, table };
     let mut progress = Progress::new(command, sink, STRETCH_ROWS_MAX);
     match &command.partitions {
         Partitions::Key(key) => {
@@ -71,7 +70,7 @@ impl Sources<'_> {
             None => command.slices.clone(),
             Some(place) => Slice::behind(&command.slices, place, true, command.reversed),
         };
-        let (cache, wants_static) = (&self.inner.cache, command.wants_static);
+        let (cache, wants_static) = (&self.reader.cache, command.wants_static);
         let found =
             sources::of_key(cache, self.memtable, self.view, key, &slices, command.reversed, wants_static).await?;
         let mut reading = Reading::new(self, found, command.reversed, false);
@@ -100,7 +99,7 @@ impl Sources<'_> {
             }
             after = Some(&resume.key);
         }
-        let found = sources::of_range(&self.inner.cache, self.memtable, self.view, range, after, &command.slices);
+        let found = sources::of_range(&self.reader.cache, self.memtable, self.view, range, after, &command.slices);
         let mut reading = Reading::new(self, found, false, true);
         while reading.next().await? {
             if progress.stretch == 0 {
@@ -130,7 +129,7 @@ impl Sources<'_> {
 
     /// Whether this shard answers for a token: SSTables of other programs have partitions of all shards.
     fn owns(&self, token: Token) -> bool {
-        !self.view.sstables.iter().any(|sstable| sstable.foreign) || self.inner.owns(self.table.id, token)
+        !self.view.sstables.iter().any(|sstable| sstable.foreign) || self.reader.tables.owns(self.table.id, token)
     }
 }
 
@@ -185,7 +184,7 @@ impl<'r> Reading<'r> {
 
     /// Brings the blocks that the merge needs.
     async fn bring(&mut self) -> Result<(), Error> {
-        let cache = &self.sources.inner.cache;
+        let cache = &self.sources.reader.cache;
         let needs = self.merge.needs().to_vec();
         if needs.len() > 1 {
             for need in &needs {

@@ -20,49 +20,63 @@ mod point;
 mod progress;
 mod sources;
 
-pub(crate) use live::CellScratch;
+use live::CellScratch;
 
-use crate::Error;
+use crate::error::Error;
 use crate::memtable::Memtable;
+use crate::sstables::block_cache::BlockCache;
 use crate::sstables::view::View;
-use crate::store::Inner;
+use crate::tables::Tables;
 use model::query::{Partitions, ReadCommand, ReadEnd, RowSink};
 use std::rc::Rc;
 
 /// Rows visited, live or dead, before a read asks whether to yield. A partition counts as one more.
 pub(crate) const STRETCH_ROWS_MAX: usize = 128;
 
-/// Reads `command` from a table's memtable and view.
-pub(crate) async fn read(
-    inner: &Rc<Inner>,
-    memtable: &Rc<Memtable>,
-    view: &Rc<View>,
-    command: &ReadCommand,
-    sink: &mut dyn RowSink,
-) -> Result<ReadEnd, Error> {
-    if !sources::beside_memtable(memtable, view, command) {
-        return memory::read(memtable, command, &inner.scratch, sink).await;
-    }
-    // Boxed, so that requests that are answered from memory do not carry its size.
-    match &command.partitions {
-        Partitions::Key(key) if point::applies(command) => {
-            Box::pin(point::read(inner, memtable, view, key, command, sink)).await
-        }
-        _ => Box::pin(merged::read(inner, memtable, view, command, sink)).await,
-    }
+/// Reads of a shard's tables.
+pub(crate) struct Reader {
+    pub(super) tables: Rc<Tables>,
+    pub(super) cache: Rc<BlockCache>,
+    pub(super) scratch: CellScratch,
 }
 
-/// Reads one partition if nothing has to be waited for; `None` otherwise, having given nothing.
-pub(crate) fn read_now(
-    inner: &Rc<Inner>,
-    memtable: &Rc<Memtable>,
-    view: &Rc<View>,
-    command: &ReadCommand,
-    sink: &mut dyn RowSink,
-) -> Option<Result<ReadEnd, Error>> {
-    let Partitions::Key(key) = &command.partitions else { return None };
-    if !sources::beside_memtable(memtable, view, command) {
-        return memory::read_now(memtable, command, &inner.scratch, sink).map(Ok);
+impl Reader {
+    pub(crate) fn new(tables: Rc<Tables>, cache: Rc<BlockCache>) -> Reader {
+        Reader { tables, cache, scratch: CellScratch::default() }
     }
-    if point::applies(command) { point::read_now(inner, memtable, view, key, command, sink) } else { None }
+
+    /// Reads `command` from a table's memtable and view, waiting for blocks and yielding in long scans.
+    pub(crate) async fn read(
+        &self,
+        memtable: &Rc<Memtable>,
+        view: &Rc<View>,
+        command: &ReadCommand,
+        sink: &mut dyn RowSink,
+    ) -> Result<ReadEnd, Error> {
+        if !sources::beside_memtable(memtable, view, command) {
+            return memory::read(memtable, command, &self.scratch, sink).await;
+        }
+        // Boxed, so that requests that are answered from memory do not carry its size.
+        match &command.partitions {
+            Partitions::Key(key) if point::applies(command) => {
+                Box::pin(point::read(self, memtable, view, key, command, sink)).await
+            }
+            _ => Box::pin(merged::read(self, memtable, view, command, sink)).await,
+        }
+    }
+
+    /// Reads one partition without waiting; `None` if it would have to wait or yield, having given nothing to the sink.
+    pub(crate) fn read_now(
+        &self,
+        memtable: &Rc<Memtable>,
+        view: &Rc<View>,
+        command: &ReadCommand,
+        sink: &mut dyn RowSink,
+    ) -> Option<Result<ReadEnd, Error>> {
+        let Partitions::Key(key) = &command.partitions else { return None };
+        if !sources::beside_memtable(memtable, view, command) {
+            return memory::read_now(memtable, command, &self.scratch, sink).map(Ok);
+        }
+        if point::applies(command) { point::read_now(self, memtable, view, key, command, sink) } else { None }
+    }
 }

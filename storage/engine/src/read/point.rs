@@ -10,16 +10,16 @@
 //!
 //! Invariants: nothing is given before everything is read.
 
+use super::Reader;
 use super::live::live_cells;
 use super::memory::{Start, first_row_after};
 use super::progress::{Progress, Reached};
 use super::sources::{self, Wanted, fault};
-use crate::Error;
+use crate::error::Error;
 use crate::memtable::Memtable;
 use crate::memtable::cursor::PartitionCursor;
 use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::view::View;
-use crate::store::Inner;
 use model::fragment::Fragment;
 use model::merge::merge_rows;
 use model::mutation::Clustering;
@@ -37,7 +37,7 @@ pub(super) fn applies(command: &ReadCommand) -> bool {
 
 /// Reads the row, waiting for blocks that are not in the cache.
 pub(super) async fn read(
-    inner: &Rc<Inner>,
+    reader: &Reader,
     memtable: &Rc<Memtable>,
     view: &Rc<View>,
     key: &DecoratedKey,
@@ -46,15 +46,15 @@ pub(super) async fn read(
 ) -> Result<ReadEnd, Error> {
     let Some(mut search) = Search::new(memtable, view, key, command) else { return Ok(ReadEnd::Exhausted) };
     while let Some((sstable, block)) = search.go_on()? {
-        let bytes = inner.cache.load(&sstable, block).await?;
+        let bytes = reader.cache.load(&sstable, block).await?;
         search.supply(block, bytes);
     }
-    Ok(search.row.give(inner, memtable, key, command, sink))
+    Ok(search.row.give(reader, memtable, key, command, sink))
 }
 
 /// Reads the row if all blocks are in the cache; `None` otherwise.
 pub(super) fn read_now(
-    inner: &Rc<Inner>,
+    reader: &Reader,
     memtable: &Rc<Memtable>,
     view: &Rc<View>,
     key: &DecoratedKey,
@@ -65,11 +65,11 @@ pub(super) fn read_now(
     let mut asked = None;
     loop {
         match search.go_on() {
-            Ok(None) => return Some(Ok(search.row.give(inner, memtable, key, command, sink))),
+            Ok(None) => return Some(Ok(search.row.give(reader, memtable, key, command, sink))),
             Ok(Some((sstable, block))) => {
-                let asked = *asked.get_or_insert_with(|| inner.cache.asked());
-                let Some(bytes) = inner.cache.get(sstable.number, block) else {
-                    inner.cache.ask_again_from(asked);
+                let asked = *asked.get_or_insert_with(|| reader.cache.asked());
+                let Some(bytes) = reader.cache.get(sstable.number, block) else {
+                    reader.cache.ask_again_from(asked);
                     return None;
                 };
                 search.supply(block, bytes);
@@ -243,7 +243,7 @@ impl Row {
 
     fn give(
         &self,
-        inner: &Inner,
+        reader: &Reader,
         memtable: &Memtable,
         key: &DecoratedKey,
         command: &ReadCommand,
@@ -261,7 +261,7 @@ impl Row {
             return ReadEnd::Exhausted;
         }
         let mut reached = None;
-        let mut cells = inner.scratch.take().recycle();
+        let mut cells = reader.scratch.take().recycle();
         let table = memtable.table();
         let live = live_cells(row, self.deletion, now, &table, &mut cells.row, &mut progress.dead);
         progress.tell_dead();
@@ -277,7 +277,7 @@ impl Row {
                 static_only: false,
             });
         }
-        inner.scratch.set(cells.recycle());
+        reader.scratch.set(cells.recycle());
         if reached.is_none() && progress.visit(self.data.len()) {
             progress.last.extend_from_slice(&self.comparable);
             reached = Some(Reached::Paused);

@@ -6,7 +6,7 @@
 //!
 //! Invariants: an SSTable that may have a deletion of a partition is not left out for its clusterings.
 
-use crate::Error;
+use crate::error::Error;
 use crate::memtable::Memtable;
 use crate::memtable::buffered::BufferedCursor;
 use crate::sstables::block_cache::BlockCache;

@@ -14,9 +14,9 @@
 //! Invariants: the budget is exceeded by at most the block that is being put in, until that one has pushed others out; a
 //! block that is larger than the small queue may be is not kept.
 
-use crate::Error;
-use crate::sstables::open_sstable::OpenSstable;
-use crate::sstables::read_buffers::ReadBuffers;
+use super::open_sstable::OpenSstable;
+use super::read_buffers::ReadBuffers;
+use crate::error::Error;
 use bytes::Bytes;
 use runtime::gate::Gate;
 use runtime::metrics::Counter;

@@ -3,7 +3,7 @@
 //! Files are written in whole pages past the system's cache; the padding of the last page is cut off at the end. They are
 //! durable, names included, when [`Output::finish`] returns.
 
-use crate::Error;
+use crate::error::Error;
 use runtime::buffer::ALIGNMENT;
 use runtime::file::{OpenOptions, sync_dir};
 use runtime::{AlignedBuf, File, HashSet};

@@ -1,50 +1,116 @@
-//! SSTables of dropped and truncated tables: they are kept until that is durable, then removed in one transaction.
+//! SSTables that no reader is given any more: their files go once that is durable and nobody reads them.
+//!
+//! SSTables of dropped and truncated tables are kept until the drop or truncation is durable, then removed in one
+//! transaction. Those that a compaction or a split replaced are removed at once.
 
-use crate::Error;
-use crate::sstables::open_sstable::OpenSstable;
-use crate::sstables::sstable_id;
-use crate::sstables::transaction::{Kind, Transaction};
-use crate::sstables::view::{self, View};
-use crate::store::Inner;
+use super::open_sstable::OpenSstable;
+use super::transaction::{self, Kind, Transaction};
+use super::view::View;
+use super::{sstable_id, truncation_lists};
+use crate::error::Error;
+use crate::index;
 use model::TableId;
+use runtime::{Class, HashMap, HashSet};
+use sstable::Descriptor;
+use std::cell::RefCell;
+use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 
-impl Inner {
-    /// Keeps the SSTables of a table that is dropped or truncated until [`Inner::remove_given_up`].
-    pub(crate) fn give_up(&self, table: TableId, view: &View) {
+/// How long files wait between two looks whether somebody still reads them.
+pub(crate) const RETIRE_WAIT: Duration = Duration::from_millis(100);
+
+/// The SSTables of dropped and truncated tables, until that is durable.
+pub(crate) struct ObsoleteSstables {
+    shard: u16,
+    by_table: RefCell<HashMap<TableId, Vec<Rc<OpenSstable>>>>,
+}
+
+impl ObsoleteSstables {
+    pub(crate) fn new(shard: u16) -> ObsoleteSstables {
+        ObsoleteSstables { shard, by_table: RefCell::default() }
+    }
+
+    /// Keeps the SSTables of a table that is dropped or truncated until [`ObsoleteSstables::remove`].
+    pub(crate) fn keep_all(&self, table: TableId, view: &View) {
         if !view.sstables.is_empty() {
-            self.given_up.borrow_mut().entry(table).or_default().extend(view.sstables.iter().cloned());
+            self.by_table.borrow_mut().entry(table).or_default().extend(view.sstables.iter().cloned());
         }
     }
 
-    /// The indexes of a table of which [`Inner::give_up`] keeps SSTables.
-    pub(crate) fn given_up_indexes_of(&self, table: TableId) -> Vec<TableId> {
-        let given_up = self.given_up.borrow();
+    /// Keeps one SSTable, as [`ObsoleteSstables::keep_all`] does.
+    pub(crate) fn keep(&self, table: TableId, sstable: Rc<OpenSstable>) {
+        self.by_table.borrow_mut().entry(table).or_default().push(sstable);
+    }
+
+    /// The tables, and indexes, that have obsolete SSTables.
+    pub(crate) fn tables(&self) -> Vec<TableId> {
+        self.by_table.borrow().keys().copied().collect()
+    }
+
+    /// The indexes of a table that have obsolete SSTables.
+    pub(crate) fn indexes_of(&self, table: TableId) -> Vec<TableId> {
+        let by_table = self.by_table.borrow();
         let of_table = |sstables: &[Rc<OpenSstable>]| {
-            sstables.first().is_some_and(|first| crate::index::base_of(first.reader.table()) == Some(table))
+            sstables.first().is_some_and(|first| index::base_of(first.reader.table()) == Some(table))
         };
-        given_up.iter().filter(|(_, sstables)| of_table(sstables)).map(|(id, _)| *id).collect()
+        by_table.iter().filter(|(_, sstables)| of_table(sstables)).map(|(id, _)| *id).collect()
     }
 
-    /// The SSTables of a table that [`Inner::give_up`] keeps.
-    pub(crate) fn given_up_of(&self, table: TableId) -> Vec<Rc<OpenSstable>> {
-        self.given_up.borrow().get(&table).cloned().unwrap_or_default()
+    /// The obsolete SSTables of a table.
+    pub(crate) fn of(&self, table: TableId) -> Vec<Rc<OpenSstable>> {
+        self.by_table.borrow().get(&table).cloned().unwrap_or_default()
     }
 
-    /// The drop or truncation is durable: the files go.
-    pub(crate) async fn remove_given_up(&self, table: TableId) -> Result<(), Error> {
-        let gone = self.given_up.borrow_mut().remove(&table).unwrap_or_default();
-        // What all shards serve, shard 0 removes.
+    /// After the drop or truncation is durable: removes the files.
+    pub(crate) async fn remove(&self, table: TableId) -> Result<(), Error> {
+        let gone = self.by_table.borrow_mut().remove(&table).unwrap_or_default();
+        // Shard 0 removes what all shards serve.
         let gone: Vec<_> = gone.into_iter().filter(|sstable| !sstable.foreign || self.shard == 0).collect();
         let Some(first) = gone.first() else { return Ok(()) };
-        let mut transaction = Transaction::new(&first.directory, Kind::Truncate, sstable_id::time_uuid());
-        let millis = runtime::wall_micros() as u64 / 1000;
-        gone.iter().for_each(|sstable| transaction.remove(sstable.reader.descriptor(), millis, sstable.files));
-        transaction.commit(millis).await?;
+        let transaction = commit_removal(&first.directory, &gone).await?;
         if gone.iter().any(|sstable| sstable.foreign) {
-            crate::sstables::truncation_lists::forget(&first.directory).await?;
+            truncation_lists::forget(&first.directory).await?;
         }
-        view::retire(gone, transaction);
+        retire(gone, transaction);
         Ok(())
     }
+}
+
+/// Removes SSTables that are in no view.
+pub(crate) async fn remove(directory: &Path, sstables: Vec<Rc<OpenSstable>>) -> Result<(), Error> {
+    let transaction = commit_removal(directory, &sstables).await?;
+    retire(sstables, transaction);
+    Ok(())
+}
+
+/// Makes it durable that SSTables are to go.
+async fn commit_removal(directory: &Path, sstables: &[Rc<OpenSstable>]) -> Result<Transaction, Error> {
+    let mut transaction = Transaction::new(directory, Kind::Truncate, sstable_id::time_uuid());
+    let millis = runtime::wall_micros() as u64 / 1000;
+    sstables.iter().for_each(|sstable| transaction.remove(sstable.reader.descriptor(), millis, sstable.files));
+    transaction.commit(millis).await?;
+    Ok(transaction)
+}
+
+/// Removes the files of SSTables that a committed transaction took out of the view, once nobody reads them, and then the
+/// transaction's log. A start finishes what this does not get to.
+pub(crate) fn retire(gone: Vec<Rc<OpenSstable>>, transaction: Transaction) {
+    runtime::spawn_in(Class::Background, async move {
+        while gone.iter().any(|sstable| sstable.is_read()) {
+            runtime::sleep(RETIRE_WAIT).await;
+        }
+        let directory = gone.first().map(|sstable| sstable.directory.clone());
+        let names: HashSet<Descriptor> = gone.iter().map(|sstable| sstable.reader.descriptor().clone()).collect();
+        drop(gone);
+        let removed = async {
+            if let Some(directory) = directory {
+                transaction::delete(&directory, |name| names.contains(name)).await.map_err(Error::Io)?;
+            }
+            transaction.finish().await
+        };
+        if let Err(error) = removed.await {
+            tracing::warn!(%error, "files of replaced SSTables stay until the next start");
+        }
+    });
 }

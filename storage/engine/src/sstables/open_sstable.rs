@@ -6,9 +6,10 @@
 //! without one what the format itself checks. Invariants: what is read is checked before anyone sees it; a fault is an
 //! error of that read and names file and offset.
 
-use crate::Error;
-use crate::sstables::block_cache::BlockCache;
-use crate::sstables::read_buffers::{BUFFER_BYTES_MAX, ReadBuffers};
+use super::block_cache::BlockCache;
+use super::read_buffers::{BUFFER_BYTES_MAX, ReadBuffers};
+use crate::commitlog::position::LogPosition;
+use crate::error::Error;
 use bytes::Bytes;
 use model::query::Slice;
 use model::{Table, Token};
@@ -185,6 +186,12 @@ impl OpenSstable {
     /// The largest timestamp in it, microseconds.
     pub(crate) fn max_timestamp(&self) -> i64 {
         self.reader.metadata().statistics.max_timestamp
+    }
+
+    /// The parts of the commit log whose rows it holds, each from the first position to before the second.
+    pub(crate) fn log_intervals(&self) -> impl Iterator<Item = (LogPosition, LogPosition)> {
+        let intervals = &self.reader.metadata().statistics.log_intervals;
+        intervals.iter().map(|(lower, upper)| (LogPosition::from(*lower), LogPosition::from(*upper)))
     }
 
     /// Whether rows or range deletions of some of these slices may be in it.

@@ -1,19 +1,18 @@
-//! What of the log SSTables stood for that compaction left nothing of.
+//! Intervals of the commit log whose rows compaction has purged.
 //!
-//! Without it a segment that is kept for another table's sake would bring back, at the next start, rows whose tombstones
-//! were purged with them. The file lies beside the SSTables, one per shard, and goes once no segment is left that it
-//! speaks of. Its form, all integers little-endian:
+//! A segment that is kept for another table's sake still holds those rows, and their tombstones were purged with them:
+//! without this file the next start would bring the rows back. There is one file per shard beside the SSTables, which goes
+//! once no segment of its intervals is left. All integers are little-endian:
 //! ```text
 //! magic "HELENUSP", version u16, shard u16, shards u16, ignore_msb u8
 //! per interval: lower segment u64, lower offset u32, upper segment u64, upper offset u32
 //! CRC-32 of all before it, u32
 //! ```
 
-use crate::Error;
+use super::log_coverage::LogCoverage;
+use super::open_sstable::OpenSstable;
 use crate::commitlog::position::LogPosition;
-use crate::recovery::load::Flushed;
-use crate::sstables::open_sstable::OpenSstable;
-use crate::store::Inner;
+use crate::error::Error;
 use model::ShardMap;
 use runtime::file::{list_dir, read_small, remove, replace_small};
 use std::io;
@@ -21,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// Longest file, in bytes.
-const COVERED_BYTES_MAX: usize = 1 << 20;
+const FILE_BYTES_MAX: usize = 1 << 20;
 
 const MAGIC: &[u8; 8] = b"HELENUSP";
 const VERSION: u16 = 1;
@@ -35,13 +34,13 @@ fn path_of(directory: &Path, shard: u16) -> PathBuf {
     directory.join(format!("{PREFIX}{shard}"))
 }
 
-fn encode(covered: &Flushed) -> Vec<u8> {
+fn encode(purged: &LogCoverage) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
-    for number in [VERSION, covered.shard, covered.map.shards] {
+    for number in [VERSION, purged.shard, purged.map.shards] {
         out.extend_from_slice(&number.to_le_bytes());
     }
-    out.push(covered.map.ignore_msb);
-    for (lower, upper) in &covered.intervals {
+    out.push(purged.map.ignore_msb);
+    for (lower, upper) in &purged.intervals {
         for position in [lower, upper] {
             out.extend_from_slice(&position.segment.to_le_bytes());
             out.extend_from_slice(&position.offset.to_le_bytes());
@@ -52,7 +51,7 @@ fn encode(covered: &Flushed) -> Vec<u8> {
 }
 
 /// `None` for bytes that `encode` did not make.
-fn decode(bytes: &[u8]) -> Option<Flushed> {
+fn decode(bytes: &[u8]) -> Option<LogCoverage> {
     let (body, crc) = bytes.split_last_chunk::<CRC_BYTES>()?;
     let rest = body.strip_prefix(MAGIC)?;
     if crc32fast::hash(body) != u32::from_le_bytes(*crc)
@@ -72,50 +71,44 @@ fn decode(bytes: &[u8]) -> Option<Flushed> {
     };
     let intervals = rest.get(7..)?.chunks_exact(INTERVAL_BYTES);
     let intervals = intervals.map(|bytes| Some((position(bytes)?, position(bytes.get(INTERVAL_BYTES / 2..)?)?)));
-    Some(Flushed { shard: number(2)?, map, intervals: intervals.collect::<Option<_>>()? })
+    Some(LogCoverage { shard: number(2)?, map, intervals: intervals.collect::<Option<_>>()? })
 }
 
-impl Inner {
-    /// Before SSTables go of which a compaction left nothing: makes durable what of the log they stood for.
-    pub(crate) async fn keep_covered(&self, directory: &Path, gone: &[Rc<OpenSstable>]) -> Result<(), Error> {
-        let path = path_of(directory, self.shard);
-        let mut intervals = match read(&path).await? {
-            Some(before) if before.map == self.options.shard_map => before.intervals,
-            _ => Vec::new(),
-        };
-        for sstable in gone {
-            let stood_for = &sstable.reader.metadata().statistics.log_intervals;
-            intervals
-                .extend(stood_for.iter().map(|(lower, upper)| (LogPosition::from(*lower), LogPosition::from(*upper))));
-        }
-        intervals.sort();
-        intervals.dedup();
-        // The oldest speak of segments that are long gone.
-        let most = (COVERED_BYTES_MAX - HEAD_BYTES - CRC_BYTES) / INTERVAL_BYTES;
-        intervals.drain(..intervals.len().saturating_sub(most));
-        let covered = Flushed { shard: self.shard, map: self.options.shard_map, intervals };
-        replace_small(&path, &encode(&covered)).await.map_err(Error::Io)
-    }
+/// Before SSTables go of which a compaction left nothing: makes durable which records of the log they held.
+pub(crate) async fn add(directory: &Path, shard: u16, map: ShardMap, gone: &[Rc<OpenSstable>]) -> Result<(), Error> {
+    let path = path_of(directory, shard);
+    let mut intervals = match read(&path).await? {
+        Some(before) if before.map == map => before.intervals,
+        _ => Vec::new(),
+    };
+    intervals.extend(gone.iter().flat_map(|sstable| sstable.log_intervals()));
+    intervals.sort();
+    intervals.dedup();
+    // The oldest are of segments that are long gone.
+    let most = (FILE_BYTES_MAX - HEAD_BYTES - CRC_BYTES) / INTERVAL_BYTES;
+    intervals.drain(..intervals.len().saturating_sub(most));
+    let purged = LogCoverage { shard, map, intervals };
+    replace_small(&path, &encode(&purged)).await.map_err(Error::Io)
 }
 
-async fn read(path: &Path) -> Result<Option<Flushed>, Error> {
-    let bytes = match read_small(path, COVERED_BYTES_MAX).await {
+async fn read(path: &Path) -> Result<Option<LogCoverage>, Error> {
+    let bytes = match read_small(path, FILE_BYTES_MAX).await {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         read => read.map_err(Error::Io)?,
     };
     match decode(&bytes) {
-        Some(covered) => Ok(Some(covered)),
+        Some(purged) => Ok(Some(purged)),
         None => Err(Error::Corrupt { path: path.to_owned(), offset: 0, what: "not a list of purged records" }),
     }
 }
 
-/// What all shards kept of a table. `needed` says whether an old segment is there that something of it speaks of; a file
-/// without any goes, by `removes`.
+/// The purged intervals of a table, of all shards. `needed` says whether a segment of an interval is still there; with
+/// `removes`, files without such an interval are removed.
 pub(crate) async fn load(
     directory: &Path,
     removes: bool,
     needed: impl Fn(&(LogPosition, LogPosition)) -> bool,
-) -> Result<Vec<Flushed>, Error> {
+) -> Result<Vec<LogCoverage>, Error> {
     let mut found = Vec::new();
     let paths = match list_dir(directory).await {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
@@ -126,9 +119,9 @@ pub(crate) async fn load(
         if name.strip_prefix(PREFIX).is_none_or(|shard| shard.parse::<u16>().is_err()) {
             continue;
         }
-        let Some(covered) = read(&path).await? else { continue };
-        if covered.intervals.iter().any(&needed) {
-            found.push(covered);
+        let Some(purged) = read(&path).await? else { continue };
+        if purged.intervals.iter().any(&needed) {
+            found.push(purged);
         } else if removes {
             match remove(&path).await {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::Io(error)),
@@ -147,9 +140,9 @@ mod tests {
     fn what_is_kept_comes_back_and_damage_is_found() {
         let at = |segment, offset| LogPosition { segment, offset };
         let intervals = vec![(at(1 << 16, 0), at(7 << 16, 9)), (at(9 << 16, 4096), at(9 << 16, 8192))];
-        let covered = Flushed { shard: 3, map: ShardMap::new(4), intervals };
-        let bytes = encode(&covered);
-        assert_eq!(decode(&bytes).as_ref(), Some(&covered));
+        let purged = LogCoverage { shard: 3, map: ShardMap::new(4), intervals };
+        let bytes = encode(&purged);
+        assert_eq!(decode(&bytes).as_ref(), Some(&purged));
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;

@@ -1,9 +1,9 @@
 //! An SSTable that is being written: the builder of its bytes and the files that they go to.
 
-use crate::Error;
+use super::component_files::{Output, WAITING_BYTES_MAX};
+use super::sstable_files::SstableFiles;
+use crate::error::Error;
 use crate::guards::partition_guard::PartitionGuard;
-use crate::sstables::component_files::{Output, WAITING_BYTES_MAX};
-use crate::store::Inner;
 use model::Table;
 use model::fragment::Fragment;
 use runtime::HashSet;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// See the module.
-pub(crate) struct Writing {
+pub(crate) struct SstableWriter {
     builder: Builder,
     output: Output,
     directory: PathBuf,
@@ -21,22 +21,22 @@ pub(crate) struct Writing {
     pub(crate) descriptor: Descriptor,
 }
 
-impl Writing {
+impl SstableWriter {
     /// One of which no file is there yet, in a table's directory.
     pub(crate) fn new(
-        inner: &Inner,
+        files: &SstableFiles,
         directory: &Path,
         descriptor: Descriptor,
         table: &Arc<Table>,
         options: Options,
-    ) -> Writing {
-        let guard = PartitionGuard::new(inner.options.sstables.logged, table, directory, &descriptor);
+    ) -> SstableWriter {
+        let guard = PartitionGuard::new(files.logged_thresholds(), table, directory, &descriptor);
         let builder = Builder::new(descriptor.clone(), table.clone(), options);
         let output = Output::new(directory, &descriptor);
-        Writing { builder, output, directory: directory.to_owned(), guard, descriptor }
+        SstableWriter { builder, output, directory: directory.to_owned(), guard, descriptor }
     }
 
-    /// Adds the next fragment; whether there are bytes to [`Writing::take`].
+    /// Adds the next fragment; whether there are bytes to [`SstableWriter::take`].
     pub(crate) fn fragment(&mut self, fragment: &Fragment<'_>) -> bool {
         self.builder.fragment(fragment);
         if let Some(guard) = &mut self.guard {

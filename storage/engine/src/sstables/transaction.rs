@@ -9,7 +9,8 @@
 //! A log without `COMMIT` takes its `ADD`s back, one with it finishes its `REMOVE`s. Invariants: the log is replaced as a
 //! whole, so that none is torn; while it exists, what it says holds, however often a start is interrupted.
 
-use crate::Error;
+use super::directory::entries;
+use crate::error::Error;
 use runtime::HashSet;
 use runtime::file::{list_dir, read_small, remove, replace_small, sync_dir};
 use sstable::Descriptor;
@@ -188,14 +189,6 @@ impl<'a> Record<'a> {
 /// Whether a name is that of a transaction's log.
 pub(crate) fn is_log(name: &str) -> bool {
     name.contains("_txn_") && name.ends_with(".log")
-}
-
-/// What lies in a directory; nothing if there is none of that name.
-pub(crate) async fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    match list_dir(directory).await {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
-        listed => listed.map_err(Error::Io),
-    }
 }
 
 /// The SSTables in a directory that are there only because a transaction is not over: those that one makes that is not

@@ -1,48 +1,41 @@
-//! Foreign SSTables that a truncation takes: how a start knows them.
+//! Lists of the foreign SSTables that a truncation takes, for the next start.
 //!
-//! An SSTable of this node's has a place in its log, before or behind a truncation; a foreign one has none. So a truncation
-//! names those that the table has, before its own record is durable, in a file beside them: `helenus-truncated-MILLIS`,
-//! with the time of the truncation, a name of a Data.db per line.
-//! 1. A start that finds the record of that truncation, or of a later one, gives up what the file names.
-//! 2. One that does not find it removes the file: the truncation did not happen. So does one that finds nothing of what
-//!    it names.
-//! 3. When the SSTables are gone, the file goes.
+//! An SSTable that this node wrote names the part of the log that it holds, so that a start can tell whether it is older
+//! than a truncation. A foreign one does not. So a truncation first lists the table's foreign SSTables in a file beside
+//! them, `helenus-truncated-MILLIS`: the time of the truncation in its name, the name of one Data.db per line.
+//! 1. A start that finds the record of that truncation, or of a later one, treats the listed SSTables as obsolete.
+//! 2. A start that finds no such record removes the list: the truncation did not happen. A list of which no file is left
+//!    is removed as well.
+//! 3. Once the SSTables are gone, so is the list.
 //!
 //! Invariants: a truncation takes all that the table had or nothing, whenever the node crashes.
 
-use crate::Error;
+use super::directory::entries;
+use super::open_sstable::OpenSstable;
 use crate::commitlog::position::Truncation;
-use crate::sstables::transaction::entries;
-use crate::store::Store;
-use model::TableId;
+use crate::error::Error;
 use runtime::HashSet;
 use runtime::file::{read_small, remove, replace_small, sync_dir};
 use sstable::{Component, Descriptor};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// Longest list, in bytes: a name for every file that a directory may have is far less.
 const LIST_BYTES_MAX: usize = 16 << 20;
 
 const PREFIX: &str = "helenus-truncated-";
 
-impl Store {
-    /// On shard 0, after every shard's [`Store::truncate`] and before the truncation is recorded: names the foreign SSTables
-    /// that it takes, durably. `at_millis` is [`Truncation::at_millis`].
-    ///
-    /// # Errors
-    /// The disk's: the truncation must not be recorded.
-    pub async fn note_truncation(&self, table: TableId, at_millis: i64) -> Result<(), Error> {
-        let given_up = self.inner().given_up_of(table);
-        let foreign: Vec<_> = given_up.iter().filter(|sstable| sstable.foreign).collect();
-        let Some(first) = foreign.first() else { return Ok(()) };
-        let mut text = String::new();
-        for sstable in &foreign {
-            text.push_str(&sstable.reader.descriptor().file_name(Component::Data));
-            text.push('\n');
-        }
-        let path = first.directory.join(format!("{PREFIX}{at_millis}"));
-        replace_small(&path, text.as_bytes()).await.map_err(Error::Io)
+/// Names the foreign SSTables among `obsolete` in a list of the truncation at `at_millis`, durably.
+pub(crate) async fn write(obsolete: &[Rc<OpenSstable>], at_millis: i64) -> Result<(), Error> {
+    let foreign: Vec<_> = obsolete.iter().filter(|sstable| sstable.foreign).collect();
+    let Some(first) = foreign.first() else { return Ok(()) };
+    let mut text = String::new();
+    for sstable in &foreign {
+        text.push_str(&sstable.reader.descriptor().file_name(Component::Data));
+        text.push('\n');
     }
+    let path = first.directory.join(format!("{PREFIX}{at_millis}"));
+    replace_small(&path, text.as_bytes()).await.map_err(Error::Io)
 }
 
 /// The lists in a directory with their times.
@@ -55,7 +48,7 @@ async fn lists(directory: &Path) -> Result<Vec<(i64, PathBuf)>, Error> {
     Ok(found.collect())
 }
 
-/// What the truncations of a table took of what may be in its directory; `settles`: lists of truncations that did not
+/// The foreign SSTables in a table's directory that truncations took. With `settles`, lists of truncations that did not
 /// happen are removed.
 pub(crate) async fn load(
     directory: &Path,

@@ -1,8 +1,6 @@
 //! What a table holds on this shard, in figures: for the tools that show it.
 
-use crate::store::Store;
-use crate::tables::table_state::TableState;
-use model::TableId;
+use super::table_state::TableState;
 use sstable::statistics::Histogram;
 
 /// Figures of one table; those of several shards add up with [`TableStatistics::add`].
@@ -151,7 +149,7 @@ impl TableStatistics {
         self.cells += other.cells;
     }
 
-    fn of(state: &TableState, now_in_seconds: i64) -> TableStatistics {
+    pub(crate) fn of(state: &TableState, now_in_seconds: i64) -> TableStatistics {
         let droppable_before = now_in_seconds - i64::from(state.table.options.gc_grace_seconds);
         let mut sum = TableStatistics {
             memtable_bytes: state.memtable.bytes() as u64,
@@ -199,13 +197,6 @@ impl Counts {
         let mut counts = Counts::default();
         counts.add_histogram(histogram);
         counts
-    }
-}
-
-impl Store {
-    /// What a table holds on this shard; `None` if it is not known here.
-    pub fn statistics(&self, table: TableId, now_in_seconds: i64) -> Option<TableStatistics> {
-        self.inner().tables.borrow().get(&table).map(|state| TableStatistics::of(state, now_in_seconds))
     }
 }
 

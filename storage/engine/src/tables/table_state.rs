@@ -1,16 +1,14 @@
 //! A table of this shard: description, active memtable, and what the log says of its columns.
 
-use crate::Error;
+use crate::commitlog::Cut;
+use crate::commitlog::logged_table::LoggedTable;
 use crate::commitlog::position::LogPosition;
-use crate::commitlog::record::ColumnList;
-use crate::compaction::Picker;
-use crate::flush::Pending;
+use crate::error::Error;
 use crate::index::IndexState;
 use crate::memtable::Memtable;
-use crate::recovery::load::Flushed;
+use crate::sstables::log_coverage::LogCoverage;
 use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::view::View;
-use model::schema::SYSTEM_KEYSPACES;
 use model::{Table, TableId};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -28,19 +26,15 @@ pub(crate) struct TableState {
     /// What lies beside the active memtable.
     pub(crate) view: Rc<View>,
     /// The memtables of `view`, oldest first, with where the log was when each took its last write.
-    pub(crate) pending: VecDeque<Pending>,
+    pub(crate) pending: VecDeque<PendingFlush>,
     /// Up to where the log was flushed in this run.
     pub(crate) flushed: Option<LogPosition>,
     /// Whether what replay brought is still in memory alone.
     pub(crate) holds_replayed: bool,
     /// Whether a start has looked for SSTables.
     pub(crate) loaded: bool,
-    /// What replay leaves out.
-    pub(crate) covered: Vec<Flushed>,
-    /// Of the table's strategy, once it was asked.
-    pub(crate) picker: Option<Picker>,
-    /// Whether its strategy starts compactions by itself.
-    pub(crate) auto_compaction: bool,
+    /// The records of the log that its SSTables hold already: replay leaves them out.
+    pub(crate) covered: Vec<LogCoverage>,
     /// Of a table of batches: bytes in memory after the last shedding, and whether one is under way.
     pub(crate) shed_bytes: Cell<usize>,
     /// See `shed_bytes`.
@@ -51,18 +45,11 @@ pub(crate) struct TableState {
     pub(crate) index_of: Option<TableId>,
 }
 
-/// A table's column list, encoded once.
-pub(crate) struct LoggedTable {
-    pub(crate) id: TableId,
-    pub(crate) record: Vec<u8>,
-}
-
-impl LoggedTable {
-    pub(crate) fn new(table: &Table) -> LoggedTable {
-        let mut record = Vec::new();
-        ColumnList::of(table).encode(&mut record);
-        LoggedTable { id: table.id, record }
-    }
+/// A memtable that takes no more writes and is not on disk.
+pub(crate) struct PendingFlush {
+    pub(crate) memtable: Rc<Memtable>,
+    /// Where in the log it ends.
+    pub(crate) cut: Cut,
 }
 
 impl TableState {
@@ -81,8 +68,6 @@ impl TableState {
             holds_replayed: false,
             loaded: false,
             covered: Vec::new(),
-            picker: None,
-            auto_compaction: true,
             shed_bytes,
             shedding,
             indexes: Rc::from([]),
@@ -101,9 +86,4 @@ impl TableState {
         };
         sstables.iter().map(adapt).collect()
     }
-}
-
-/// Whether a table's memory is outside the budget of user tables.
-pub(crate) fn is_system(table: &Table) -> bool {
-    SYSTEM_KEYSPACES.contains(&table.keyspace.as_str())
 }

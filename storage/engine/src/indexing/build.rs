@@ -5,24 +5,25 @@
 //! 3. The index is flushed; then a file in its directory, of the shard's name and its tokens, says that it is built.
 //!
 //! A start finds the file, or builds again: also where it opens a foreign SSTable, whose rows nobody gave entries, or where
-//! cores have other tokens than before. What is imported is read before it is shown ([`Inner::index_opened`]).
+//! cores have other tokens than before. What is imported is read before it is shown ([`Indexes::add_opened`]).
 //!
 //! Invariants: the file is there only if every row that the shard owns, in SSTables and log, has its entry.
 
-use super::{IndexState, directory_name};
-use crate::Error;
+use super::{BUILDING_WAIT, Indexes};
+use crate::error::Error;
+use crate::index::{IndexState, directory_name, table_id};
 use crate::memtable::Memtable;
-use crate::read;
+use crate::sstables::directory::entries;
 use crate::sstables::open_sstable::OpenSstable;
-use crate::sstables::transaction::{self, entries};
+use crate::sstables::transaction;
 use crate::sstables::view::View;
-use crate::store::{Inner, Store};
+use crate::tables::Tables;
+use crate::tables::table_state::TableState;
 use model::key::TokenRange;
 use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink, SinkState};
-use model::schema::SYSTEM_KEYSPACES;
 use model::{Table, TableId};
+use runtime::HashSet;
 use runtime::file::{create_dir_all, list_dir, remove, remove_dir, replace_small, sync_dir};
-use runtime::{Class, HashSet};
 use sstable::Descriptor;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,57 +34,61 @@ const VISITS: u64 = 1024;
 
 const BUILT: &str = "helenus-built";
 
-impl Store {
-    /// Builds an index of a table on this shard, unless it is built; nothing if the table has no such index.
+impl Indexes {
+    /// Builds an index of a table on this shard, unless it is built; nothing if the table has no such index. The caller
+    /// holds a pass of the gate.
     ///
     /// # Errors
-    /// The disk's; whoever asks again goes on with it.
-    pub async fn build_index(&self, table: TableId, index: &str) -> Result<(), Error> {
-        let pass = self.inner().gate.enter().ok_or(Error::Closing)?;
-        let inner = self.inner().clone();
-        let index = index.to_owned();
-        runtime::spawn_in(Class::Background, async move {
-            let _pass = pass;
-            let id = super::table_id(table, &index);
-            while !inner.building.borrow_mut().insert(id) {
-                // Whoever builds it may fail.
-                runtime::sleep(super::BUILDING_WAIT).await;
-            }
-            let built = inner.build_index(table, &index).await;
-            inner.building.borrow_mut().remove(&id);
-            inner.faults.noted(built)
-        })
-        .await
+    /// The disk's; another call goes on with it.
+    pub(crate) async fn build(&self, table: TableId, index: &str) -> Result<(), Error> {
+        let id = table_id(table, index);
+        while !self.building.borrow_mut().insert(id) {
+            // Another build of it may fail.
+            runtime::sleep(BUILDING_WAIT).await;
+        }
+        let built = self.build_now(table, index).await;
+        self.building.borrow_mut().remove(&id);
+        built
     }
 
     /// Whether every row of a table that this shard owns is in an index; `None` if there is no such index.
-    pub fn is_index_built(&self, table: TableId, index: &str) -> Option<bool> {
-        let indexes = self.inner().indexes_of(table);
+    pub(crate) fn is_built(&self, table: TableId, index: &str) -> Option<bool> {
+        let indexes = self.tables.indexes_of(table);
         indexes.iter().find(|state| state.index.name == index).map(|state| state.built.get())
     }
 
-    /// On shard 0, before an index is made or once it is gone: its directory is as if there never was one of its name.
+    /// On shard 0, before an index is made or once it is gone: removes its directory with all that is in it.
     ///
     /// # Errors
     /// The disk's.
-    pub async fn prepare_index(&self, base: &Table, index: &str) -> Result<(), Error> {
-        clear(&self.inner().directory_of(base).join(directory_name(index))).await
+    pub(crate) async fn clear_directory(&self, base: &Table, index: &str) -> Result<(), Error> {
+        clear(&self.files.directory_of(base).join(directory_name(index))).await
     }
-}
 
-impl Inner {
-    async fn build_index(self: &Rc<Self>, table: TableId, name: &str) -> Result<(), Error> {
-        let find = || self.indexes_of(table).iter().find(|state| state.index.name == name).cloned();
+    /// Removes the SSTables of an index that no core knows any more, once nobody builds it.
+    ///
+    /// # Errors
+    /// The disk's: the next start removes them.
+    pub(crate) async fn remove(&self, base: &Table, index: &str) -> Result<(), Error> {
+        let id = table_id(base.id, index);
+        while self.building.borrow().contains(&id) {
+            runtime::sleep(BUILDING_WAIT).await;
+        }
+        self.obsolete.remove(id).await
+    }
+
+    async fn build_now(&self, table: TableId, name: &str) -> Result<(), Error> {
+        let find = || self.tables.indexes_of(table).iter().find(|state| state.index.name == name).cloned();
         let Some(index) = find() else { return Ok(()) };
         if index.built.get() {
             return Ok(());
         }
-        self.flush(table).await?;
+        self.flusher.flush(table).await?;
         let mut after: Option<Position> = None;
         loop {
             // The table may be another one by now.
             let Some(index) = find() else { return Ok(()) };
-            let (memtable, view) = self.readable(table)?;
+            let (memtable, view) = self.tables.readable(table)?;
             let end = self.add_entries(&index, &memtable, &view, after.take()).await?;
             match end {
                 ReadEnd::Exhausted | ReadEnd::Stopped => break,
@@ -94,9 +99,9 @@ impl Inner {
             }
             runtime::yield_if_needed().await;
         }
-        self.flush(table).await?;
+        self.flusher.flush(table).await?;
         let Some(index) = find() else { return Ok(()) };
-        let directory = self.directory_of(&index.table);
+        let directory = self.files.directory_of(&index.table);
         create_dir_all(&directory).await.map_err(Error::Io)?;
         replace_small(&directory.join(self.built_file()), b"1\n").await.map_err(Error::Io)?;
         index.built.set(true);
@@ -105,7 +110,7 @@ impl Inner {
 
     /// Adds the entries of some rows that are live now.
     async fn add_entries(
-        self: &Rc<Self>,
+        &self,
         index: &Rc<IndexState>,
         memtable: &Rc<Memtable>,
         view: &Rc<View>,
@@ -120,49 +125,49 @@ impl Inner {
             wants_static: index.base.static_len > 0,
             ..ReadCommand::all(index.base.id, now, Partitions::Range(TokenRange::FULL))
         };
-        let mut entries = Entries { inner: self, index };
-        read::read(self, memtable, view, &command, &mut entries).await
+        let mut entries = Entries { tables: &self.tables, index };
+        self.reader.read(memtable, view, &command, &mut entries).await
     }
 
     /// Waits while memtables have no room.
     async fn wait_for_entries(&self) -> Result<(), Error> {
-        if self.user_bytes.get() >= self.flush_at() {
-            let _reserved = self.wait_for_room(0).await?;
+        if self.memory.user_bytes() >= self.memory.flush_at() {
+            let _reserved = self.memory.wait_for_room(0).await?;
         }
         Ok(())
     }
 
     /// Gives the rows of SSTables that are about to become a table's their entries, durably.
-    pub(crate) async fn index_opened(self: &Rc<Self>, table: TableId, opened: &[Rc<OpenSstable>]) -> Result<(), Error> {
-        let indexes = self.indexes_of(table);
+    pub(crate) async fn add_opened(&self, table: TableId, opened: &[Rc<OpenSstable>]) -> Result<(), Error> {
+        let indexes = self.tables.indexes_of(table);
         if indexes.is_empty() || opened.is_empty() {
             return Ok(());
         }
         let view = Rc::new(View::default().replaced(&[], opened));
         for index in indexes.iter() {
-            let empty = self.new_memtable(&index.base);
+            let empty = self.memory.new_memtable(&index.base);
             let mut after = None;
             while let ReadEnd::Paused(resume) = self.add_entries(index, &empty, &view, after.take()).await? {
                 after = Some(resume.position);
             }
         }
-        self.flush(table).await
+        self.flusher.flush(table).await
     }
 
     fn built_file(&self) -> String {
-        let map = self.options.shard_map;
-        format!("{BUILT}-{}-{}-{}", self.shard, map.shards, map.ignore_msb)
+        let map = self.files.shard_map;
+        format!("{BUILT}-{}-{}-{}", self.files.shard, map.shards, map.ignore_msb)
     }
 
     /// After the SSTables of a table and of its indexes were opened: which indexes are built.
     pub(crate) async fn load_built(&self, table: TableId) -> Result<(), Error> {
-        let indexes = self.indexes_of(table);
+        let indexes = self.tables.indexes_of(table);
         let foreign = match self.tables.borrow().get(&table) {
             Some(state) if !indexes.is_empty() => state.view.sstables.iter().any(|sstable| sstable.foreign),
             _ => return Ok(()),
         };
         for index in indexes.iter() {
-            let directory = self.directory_of(&index.table);
+            let directory = self.files.directory_of(&index.table);
             let path = directory.join(self.built_file());
             let is_built = entries(&directory).await?.contains(&path);
             if is_built && (foreign || self.unusable.borrow().iter().any(|(of, _)| *of == directory)) {
@@ -177,21 +182,21 @@ impl Inner {
 
     /// On shard 0, once every shard has opened its SSTables: removes what says that indexes are built under another map of
     /// tokens to cores, then SSTables of indexes that no shard can use, and directories of indexes that there are no longer.
-    pub(crate) async fn clear_indexes(&self) -> Result<(), Error> {
-        if self.shard != 0 {
+    pub(crate) async fn clear_unusable(&self) -> Result<(), Error> {
+        if self.files.shard != 0 {
             return Ok(());
         }
         let tables: Vec<(PathBuf, HashSet<String>)> = {
             let tables = self.tables.borrow();
             let bases = tables.values().filter(|state| state.index_of.is_none());
-            let bases = bases.filter(|state| !SYSTEM_KEYSPACES.contains(&state.table.keyspace.as_str()));
-            let named = |state: &crate::tables::table_state::TableState| {
+            let bases = bases.filter(|state| !state.table.is_system());
+            let named = |state: &TableState| {
                 let names = state.indexes.iter().map(|index| directory_name(&index.index.name)).collect();
-                (self.directory_of(&state.table), names)
+                (self.files.directory_of(&state.table), names)
             };
             bases.map(named).collect()
         };
-        let map = self.options.shard_map;
+        let map = self.files.shard_map;
         let own = format!("-{}-{}", map.shards, map.ignore_msb);
         for (directory, names) in &tables {
             for index in names.iter().map(|name| directory.join(name)) {
@@ -233,14 +238,14 @@ async fn forget_others(directory: &Path, own: &str) -> Result<(), Error> {
 
 /// Gives rows their entries.
 struct Entries<'b> {
-    inner: &'b Rc<Inner>,
+    tables: &'b Tables,
     index: &'b Rc<IndexState>,
 }
 
 impl RowSink for Entries<'_> {
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
         // The memtable of this moment: nothing is awaited from here to the entry.
-        if let Ok((memtable, _)) = self.inner.readable(self.index.id()) {
+        if let Ok(memtable) = self.tables.memtable(self.index.id()) {
             self.index.note_live(&memtable, row);
         }
         SinkState::Open

@@ -8,10 +8,10 @@
 //! Invariants: rows come in the base's order, each once; the memory of a read does not grow with what the index holds; a
 //! read ends as one of the base does.
 
-use super::IndexState;
-use crate::Error;
-use crate::read;
-use crate::store::Store;
+use crate::error::Error;
+use crate::index::{IndexLookup, IndexState};
+use crate::read::Reader;
+use crate::tables::Tables;
 use model::comparable::{self, BoundSide};
 use model::key::TokenRange;
 use model::mutation::Clustering;
@@ -25,15 +25,6 @@ use std::sync::Arc;
 const BATCH_ENTRIES: (u64, u64) = (16, 512);
 /// Most entries of one read of the base.
 const GROUP_ENTRIES_MAX: usize = 128;
-
-/// Which rows of a table: those that an index has under a value.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct IndexLookup {
-    /// The index's name.
-    pub index: Arc<str>,
-    /// The value: of entries of maps as [`super::entry_value`] makes it.
-    pub value: Arc<[u8]>,
-}
 
 /// An entry of the index.
 struct Candidate {
@@ -50,42 +41,43 @@ struct Candidate {
     held: bool,
 }
 
-impl Store {
-    /// Reads the rows of `command` that an index has under a value, and perhaps others: the sink's filter must ask for the
-    /// value. Ends as [`Store::read`] does.
-    ///
-    /// # Errors
-    /// [`Error::IndexNotBuilt`]: rows may have no entry yet.
-    pub async fn read_index(
-        &self,
-        command: &ReadCommand,
-        lookup: &IndexLookup,
-        sink: &mut dyn RowSink,
-    ) -> Result<ReadEnd, Error> {
-        let index = {
-            let indexes = self.inner().indexes_of(command.table);
-            let found = indexes.iter().find(|index| *index.index.name == *lookup.index);
-            found.cloned().ok_or_else(|| Error::IndexNotBuilt { index: lookup.index.to_string() })?
-        };
-        if !index.built.get() {
-            return Err(Error::IndexNotBuilt { index: lookup.index.to_string() });
-        }
-        let mut reading = Reading {
-            store: self,
-            index: &index,
-            command,
-            value: &lookup.value,
-            given: 0,
-            is_full: false,
-            partition: None,
-        };
-        self.inner().faults.noted(reading.run(sink).await)
+/// Reads the rows of `command` that an index has under a value, and perhaps others: the sink's filter must ask for the
+/// value. Ends as a read of the base does.
+///
+/// # Errors
+/// [`Error::IndexNotBuilt`]: rows may have no entry yet.
+pub(crate) async fn read(
+    tables: &Tables,
+    reader: &Reader,
+    command: &ReadCommand,
+    lookup: &IndexLookup,
+    sink: &mut dyn RowSink,
+) -> Result<ReadEnd, Error> {
+    let not_built = || Error::IndexNotBuilt { index: lookup.index.to_string() };
+    let index = {
+        let indexes = tables.indexes_of(command.table);
+        indexes.iter().find(|index| *index.index.name == *lookup.index).cloned().ok_or_else(not_built)?
+    };
+    if !index.built.get() {
+        return Err(not_built());
     }
+    let mut reading = Reading {
+        tables,
+        reader,
+        index: &index,
+        command,
+        value: &lookup.value,
+        given: 0,
+        is_full: false,
+        partition: None,
+    };
+    reading.run(sink).await
 }
 
 /// A read under way.
 struct Reading<'r> {
-    store: &'r Store,
+    tables: &'r Tables,
+    reader: &'r Reader,
     index: &'r Rc<IndexState>,
     command: &'r ReadCommand,
     value: &'r [u8],
@@ -146,7 +138,7 @@ impl Reading<'_> {
     /// Where a read goes on behind a group.
     fn position_of(&self, group: &[Candidate]) -> Option<Position> {
         let last = group.last()?;
-        let comparable = (!self.index.source.is_of_partitions()).then(|| last.comparable.clone().into());
+        let comparable = (!self.index.is_of_partitions()).then(|| last.comparable.clone().into());
         Some(Position { key: last.key.clone(), comparable })
     }
 
@@ -177,7 +169,7 @@ impl Reading<'_> {
             let key = Some(&*resume.key.key);
             let from = match &resume.comparable {
                 None => self.bound(resume.key.token, key, BoundSide::After),
-                Some(_) if self.index.source.is_of_partitions() => self.bound(resume.key.token, key, BoundSide::Before),
+                Some(_) if self.index.is_of_partitions() => self.bound(resume.key.token, key, BoundSide::Before),
                 Some(row) => {
                     // In the place of the bound's end and of the row's: the row itself is left out when it is met.
                     let mut from = self.bound(resume.key.token, key, BoundSide::Before);
@@ -203,9 +195,8 @@ impl Reading<'_> {
             ..ReadCommand::all(self.index.id(), self.command.now_in_seconds, partition)
         };
         let mut entries = Entries { index: self.index, found: Vec::new(), last: None };
-        let inner = self.store.inner();
-        let (memtable, view) = inner.readable(self.index.id())?;
-        let end = read::read(inner, &memtable, &view, &command, &mut entries).await?;
+        let (memtable, view) = self.tables.readable(self.index.id())?;
+        let end = self.reader.read(&memtable, &view, &command, &mut entries).await?;
         let last = entries.last.filter(|_| end != ReadEnd::Exhausted);
         Ok((entries.found, last))
     }
@@ -214,7 +205,7 @@ impl Reading<'_> {
     async fn read_group(&mut self, mut group: Vec<Candidate>, sink: &mut dyn RowSink) -> Result<(), Error> {
         let command = self.command;
         let Some(key) = group.first().map(|candidate| candidate.key.clone()) else { return Ok(()) };
-        let of_partitions = self.index.source.is_of_partitions();
+        let of_partitions = self.index.is_of_partitions();
         let before = self.rows_of(&key);
         let seen = self.partition.as_ref().is_some_and(|(of, _)| *of == key);
         let resume = command.resume.as_ref().filter(|resume| resume.key == key);
@@ -246,13 +237,14 @@ impl Reading<'_> {
             }
         }
         let mut rows = Rows { index: self.index, value: self.value, group: &mut group, sink, given: 0, is_full: false };
-        let end = self.store.read(&part, &mut rows).await?;
+        let (memtable, view) = self.tables.readable(part.table)?;
+        let end = self.reader.read(&memtable, &view, &part, &mut rows).await?;
         let (given, is_full) = (rows.given, rows.is_full);
         self.given += given;
         self.is_full = is_full || self.given >= command.rows_max;
         self.partition = Some((key, before + given));
         let all_seen = end == ReadEnd::Exhausted && !self.is_full && before + given < command.per_partition_max;
-        if all_seen && self.index.source.is_of_cells() && (!of_partitions || part.resume.is_none()) {
+        if all_seen && self.index.is_of_cells() && (!of_partitions || part.resume.is_none()) {
             self.delete_stale(&group, &part);
         }
         Ok(())
@@ -261,15 +253,14 @@ impl Reading<'_> {
     /// Deletes entries of a group whose rows, all of which were looked for, do not hold their value.
     fn delete_stale(&self, group: &[Candidate], part: &ReadCommand) {
         // A partition of which only some rows were asked for may hold a static value that no row told of.
-        if self.index.source.is_of_partitions() && !(part.static_only && part.wants_static) {
+        if self.index.is_of_partitions() && !(part.static_only && part.wants_static) {
             return;
         }
-        let inner = self.store.inner();
-        let Ok((memtable, _)) = inner.readable(self.index.id()) else { return };
+        let Ok(memtable) = self.tables.memtable(self.index.id()) else { return };
         let content = CellContent::Deleted { local_deletion_time: self.command.now_in_seconds };
         for entry in group.iter().filter(|entry| !entry.held) {
-            let asked = self.index.source.is_of_partitions()
-                || part.slices.iter().any(|slice| slice.contains(&entry.comparable));
+            let asked =
+                self.index.is_of_partitions() || part.slices.iter().any(|slice| slice.contains(&entry.comparable));
             if asked {
                 self.index.put(&memtable, self.value, &entry.place, entry.timestamp, content);
             }
@@ -308,13 +299,13 @@ impl RowSink for Entries<'_> {
         let (Some(token), Some(key), Some(cell)) = (token, key, row.cells.first()) else { return SinkState::Rejected };
         let mut clustering = Vec::new();
         let mut comparable = Vec::new();
-        if !self.index.source.is_of_partitions() {
+        if !self.index.is_of_partitions() {
             let base = &self.index.base;
             let own = || parts.clone().take(base.clustering_len);
             own().for_each(|part| model::mutation::push_clustering(&mut clustering, part));
             comparable::clustering(base, own(), &mut comparable);
         }
-        let path = match self.index.source.has_path() {
+        let path = match self.index.has_path() {
             true => row.clustering.components().last().unwrap_or_default().to_vec(),
             false => Vec::new(),
         };
@@ -343,7 +334,7 @@ struct Rows<'s> {
 
 impl RowSink for Rows<'_> {
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
-        let of_partitions = self.index.source.is_of_partitions();
+        let of_partitions = self.index.is_of_partitions();
         for entry in self.group.iter_mut() {
             if !entry.held && (of_partitions || Clustering(&entry.clustering) == row.clustering) {
                 entry.held = self.index.is_held(row, self.value, &entry.path);

@@ -1,13 +1,54 @@
-//! How a node writes SSTables, beside what each table's options say.
+//! How a shard stores: the settings that [`crate::Store::open`] takes.
 
-use crate::Error;
 use crate::guards::logged_thresholds::LoggedThresholds;
-use crate::store::Inner;
-use model::Table;
+use model::Memtables;
+use model::key::ShardMap;
 use sstable::Version;
 use sstable::compression::{CompressionParams, Compressor};
-use sstable::statistics::EncodingStats;
-use sstable::writer;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When a write is acknowledged against when it is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SyncMode {
+    /// Acknowledge after the durable write of the group; the next group starts when the one before completes, or after
+    /// `window` if that is longer.
+    Group {
+        /// `commitlog_sync_group_window`; zero: none.
+        window: Duration,
+    },
+    /// As group, with one write per turn of the loop and no window.
+    Batch,
+    /// Acknowledge at once; durable within `period`.
+    Periodic {
+        /// `commitlog_sync_period`.
+        period: Duration,
+    },
+}
+
+/// How a shard stores.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The node's data directory; the log is in `commitlog/` under it.
+    pub directory: PathBuf,
+    /// Which tokens are this shard's: replay takes only those (tables that live on shard 0 go there whole).
+    pub shard_map: ShardMap,
+    /// Commit log mode.
+    pub sync: SyncMode,
+    /// `commitlog_segment_size`, bytes; a power of two multiple of 4 KiB.
+    pub segment_bytes: u32,
+    /// Memtables of user tables may hold this many bytes before writes wait; they are flushed from half of it on.
+    pub memtable_bytes_max: usize,
+    /// Blocks of SSTables may take this many bytes of memory.
+    pub cache_bytes_max: usize,
+    /// Full segments of the log may hold this many bytes before what the oldest one needs is flushed.
+    pub log_bytes_max: u64,
+    /// How SSTables are written.
+    pub sstables: SstableOptions,
+    /// Which memtables tables have.
+    pub memtables: Arc<Memtables>,
+}
 
 /// `sstable.selected_format`, `storage_compatibility_mode`, `flush_compression` and `column_index_size`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,27 +93,13 @@ pub enum FlushCompression {
 }
 
 impl FlushCompression {
-    fn apply(self, table: CompressionParams) -> CompressionParams {
+    pub(crate) fn apply(self, table: CompressionParams) -> CompressionParams {
         match self {
             FlushCompression::None => CompressionParams { compressor: Compressor::Noop, ..CompressionParams::fast() },
             FlushCompression::Fast => table.for_flush(),
             FlushCompression::Table => table,
         }
     }
-}
-
-/// How an SSTable of a table is written by this shard, of rows of these figures.
-pub(crate) fn of(inner: &Inner, table: &Table, stats: EncodingStats, is_flush: bool) -> Result<writer::Options, Error> {
-    let unwritable = |problem: sstable::Problem| Error::Unwritable { what: problem.to_string() };
-    let mut options = writer::Options::of(table, stats).map_err(unwritable)?;
-    let how = &inner.options.sstables;
-    if is_flush {
-        options.compression = options.compression.map(|compression| how.flush_compression.apply(compression));
-    }
-    options.row_index_bytes = how.row_index_bytes;
-    options.owner = Some((inner.shard, inner.options.shard_map));
-    options.host_id = inner.host_id.get();
-    Ok(options)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! An SSTable that is read from one end to the other: in pieces of a MiB, past the cache.
 
-use crate::Error;
-use crate::sstables::open_sstable::OpenSstable;
+use super::open_sstable::OpenSstable;
+use crate::error::Error;
 use model::fragment::{self, BlockRef, Fragment, Progress};
 use model::key::TokenRange;
 use runtime::AlignedBuf;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 const AHEAD_BYTES: u64 = 1 << 20;
 
 /// See the module.
-pub(crate) struct Input {
+pub(crate) struct SstableScan {
     pub(crate) sstable: Rc<OpenSstable>,
     cursor: Cursor,
     /// Pages of Data.db and where they begin; the buffer is used again.
@@ -22,11 +22,11 @@ pub(crate) struct Input {
     read_bytes: u64,
 }
 
-impl Input {
+impl SstableScan {
     /// All rows of an SSTable.
-    pub(crate) fn new(sstable: Rc<OpenSstable>) -> Input {
+    pub(crate) fn new(sstable: Rc<OpenSstable>) -> SstableScan {
         let cursor = sstable.reader.scan(TokenRange::FULL);
-        Input { sstable, cursor, ahead: None, read_bytes: 0 }
+        SstableScan { sstable, cursor, ahead: None, read_bytes: 0 }
     }
 
     /// Brings a block that a step needs.
@@ -64,7 +64,7 @@ impl Input {
     }
 }
 
-impl fragment::Cursor for Input {
+impl fragment::Cursor for SstableScan {
     type Error = sstable::Error;
 
     fn advance(&mut self) -> Result<Progress, sstable::Error> {

@@ -1,0 +1,352 @@
+//! Runs the compactions of a shard, one at a time.
+//!
+//! 1. After a flush, a compaction and at the start the table is queued ([`Compactor::want`]).
+//! 2. The task of [`Compactor::start`] asks the strategy of a queued table for its next compaction and runs it, until the
+//!    strategy has none. A table whose compaction failed is asked again after its next flush.
+//! 3. Compactions that an operator asks for take their turn between those (`chosen`).
+//!
+//! Compactions get [`SHARES_PER_TASK`] shares of the core for each task that the tables' strategies expect to have, from
+//! 100 to 1000; one that an operator asked for counts as a task. The shares are set anew when a table's SSTables change and
+//! when a compaction begins.
+
+use super::activity::{Activity, Tracked};
+use super::run::{Done, Job};
+use super::throttle::Throttle;
+use super::{Candidate, Kind, Moment, Picker, Task};
+use crate::error::Error;
+use crate::faults::Faults;
+use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::sstable_files::SstableFiles;
+use crate::sstables::sstable_id;
+use crate::tables::Tables;
+use crate::tables::table_state::TableState;
+use model::TableId;
+use model::compaction::CompactionOptions;
+use runtime::gate::{Gate, Semaphore};
+use runtime::shares::{SHARES_MAX, SHARES_MIN};
+use runtime::sync::Condition;
+use runtime::{Class, HashMap};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// Shares of compactions for each task that waits.
+const SHARES_PER_TASK: u32 = 100;
+
+/// Shares of compactions with so many tasks to do.
+fn shares_of(tasks: usize) -> u32 {
+    let tasks = tasks.min((SHARES_MAX / SHARES_PER_TASK) as usize) as u32;
+    (tasks * SHARES_PER_TASK).clamp(SHARES_MIN, SHARES_MAX)
+}
+
+/// Seconds since 1970.
+fn now_in_seconds() -> i64 {
+    runtime::wall_micros().div_euclid(1_000_000)
+}
+
+/// The compactions of a shard.
+pub(crate) struct Compactor {
+    pub(super) tables: Rc<Tables>,
+    pub(super) files: Rc<SstableFiles>,
+    pub(super) faults: Rc<Faults>,
+    pub(super) gate: Gate,
+    /// One compaction runs at a time.
+    pub(crate) turn: Semaphore,
+    /// Tables whose SSTables have changed since their strategy was asked.
+    queue: RefCell<BTreeSet<TableId>>,
+    /// Notified when `queue` grows.
+    wanted: Rc<Condition>,
+    /// What the shard knows of the strategies of its tables.
+    strategies: RefCell<HashMap<TableId, StrategyState>>,
+    /// How many tasks the tables' strategies expect to have, of those with some.
+    waiting_tasks: RefCell<BTreeMap<TableId, usize>>,
+    pub(super) activity: Activity,
+    /// How fast compactions may read.
+    pub(super) throttle: Throttle,
+    /// Bytes of Data.db of the last flush.
+    flush_bytes: Cell<u64>,
+}
+
+/// The compaction strategy of one table.
+struct StrategyState {
+    /// Made when the strategy is first asked, and anew when the table's options change.
+    picker: Option<Picker>,
+    /// Whether the strategy starts compactions by itself.
+    is_automatic: bool,
+}
+
+impl Default for StrategyState {
+    fn default() -> StrategyState {
+        StrategyState { picker: None, is_automatic: true }
+    }
+}
+
+impl Compactor {
+    pub(crate) fn new(tables: Rc<Tables>, files: Rc<SstableFiles>, faults: Rc<Faults>, gate: Gate) -> Compactor {
+        Compactor {
+            tables,
+            files,
+            faults,
+            gate,
+            turn: Semaphore::new(1),
+            queue: RefCell::default(),
+            wanted: Rc::default(),
+            strategies: RefCell::default(),
+            waiting_tasks: RefCell::default(),
+            activity: Activity::new(),
+            throttle: Throttle::default(),
+            flush_bytes: Cell::new(0),
+        }
+    }
+
+    /// Has the strategy of a table asked, whose SSTables have changed.
+    pub(crate) fn want(&self, table: TableId) {
+        self.queue.borrow_mut().insert(table);
+        self.weigh(table);
+        self.wanted.notify();
+    }
+
+    /// [`Compactor::want`] after a flush that wrote `data_bytes` of Data.db.
+    pub(crate) fn flushed(&self, table: TableId, data_bytes: u64) {
+        self.flush_bytes.set(data_bytes);
+        self.want(table);
+    }
+
+    /// Forgets the strategy of a table that was dropped.
+    pub(crate) fn forget(&self, table: TableId) {
+        self.strategies.borrow_mut().remove(&table);
+        self.weigh(table);
+    }
+
+    /// Sets whether the strategy of a table starts compactions by itself, until the next start; whether the table is known.
+    pub(crate) fn set_automatic(&self, table: TableId, on: bool) -> bool {
+        let known = self.tables.contains(table);
+        if known {
+            self.strategies.borrow_mut().entry(table).or_default().is_automatic = on;
+            if on {
+                self.want(table);
+            }
+        }
+        known
+    }
+
+    /// Sets how fast compactions may read, bytes per second; 0: as fast as it goes.
+    pub(crate) fn set_throughput(&self, bytes_per_second: u64) {
+        self.throttle.set(bytes_per_second);
+    }
+
+    /// Starts the task that compacts. It ends when the gate is shut.
+    pub(crate) fn start(self: &Rc<Self>) {
+        let compactor = Rc::downgrade(self);
+        runtime::spawn_in(Class::Background, async move {
+            loop {
+                let Some(signal) = compactor.upgrade().map(|compactor| compactor.wanted.clone()) else { return };
+                let wanted = signal
+                    .wait(|| match compactor.upgrade() {
+                        None => Some(None),
+                        Some(compactor) if compactor.gate.is_closed() => Some(None),
+                        Some(compactor) => compactor.queue.borrow_mut().pop_first().map(Some),
+                    })
+                    .await;
+                let (Some(table), Some(compactor)) = (wanted, compactor.upgrade()) else { return };
+                let Some(_pass) = compactor.gate.enter() else { return };
+                if let Err(error) = compactor.faults.noted(compactor.compact_as_wanted(table).await) {
+                    tracing::error!(%error, %table, "compaction failed");
+                }
+            }
+        });
+        self.tables.ids().into_iter().for_each(|table| self.want(table));
+    }
+
+    /// Has the task and those who wait for records look at the gate again, which was shut.
+    pub(crate) fn notify(&self) {
+        self.wanted.notify();
+        self.activity.notify();
+    }
+
+    /// Runs what the strategy of a table wants, until it wants nothing.
+    async fn compact_as_wanted(self: &Rc<Self>, table: TableId) -> Result<(), Error> {
+        while !self.gate.is_closed() {
+            let _turn = self.turn.acquire(1).await;
+            let next = self.next_task(table);
+            self.weigh(table);
+            let Some((task, job)) = next else { return Ok(()) };
+            let inputs: Vec<Candidate> = job.inputs.iter().map(|input| candidate(input, 0)).collect();
+            let done = match task.kind {
+                Kind::Expired => self.drop_expired(job).await?,
+                kind => self.compact(job, kind).await?,
+            };
+            if done == Done::default() {
+                return Ok(());
+            }
+            let tables = self.tables.borrow();
+            let Some(state) = tables.get(&table) else { return Ok(()) };
+            let is_output = |sstable: &&Rc<OpenSstable>| done.outputs.contains(&sstable.number);
+            let outputs = state.view.sstables.iter().filter(is_output).map(|sstable| candidate(sstable, 0));
+            let outputs: Vec<Candidate> = outputs.collect();
+            let mut strategies = self.strategies.borrow_mut();
+            if let Some(picker) = strategies.get_mut(&table).and_then(|strategy| strategy.picker.as_mut()) {
+                picker.done(&task, &inputs, &outputs);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the strategy of a table wants next.
+    fn next_task(&self, table: TableId) -> Option<(Task, Job)> {
+        let tables = self.tables.borrow();
+        let state = tables.get(&table)?;
+        let options = CompactionOptions::of(&state.table.options.compaction);
+        if !options.common.enabled || !self.is_automatic(table) {
+            return None;
+        }
+        let (candidates, moment) = self.moment_of(state);
+        let task = self.with_picker(table, options, &moment, |picker| picker.pick(&candidates, &moment, 1)).pop()?;
+        let job = job_of(state, &task);
+        Some((task, job))
+    }
+
+    fn is_automatic(&self, table: TableId) -> bool {
+        self.strategies.borrow().get(&table).is_none_or(|strategy| strategy.is_automatic)
+    }
+
+    /// Asks the picker of a table's options, which is made anew when they have changed.
+    pub(super) fn with_picker<T>(
+        &self,
+        table: TableId,
+        options: CompactionOptions,
+        moment: &Moment,
+        ask: impl FnOnce(&mut Picker) -> T,
+    ) -> T {
+        let mut strategies = self.strategies.borrow_mut();
+        let strategy = strategies.entry(table).or_default();
+        if strategy.picker.as_ref().is_some_and(|picker| *picker.options() != options) {
+            strategy.picker = None;
+        }
+        ask(strategy.picker.get_or_insert_with(|| Picker::new(options, moment.now)))
+    }
+
+    /// What a picker of a table chooses from, and when.
+    pub(super) fn moment_of(&self, state: &TableState) -> (Vec<Candidate>, Moment) {
+        let now = now_in_seconds();
+        let gc_before = now - i64::from(state.table.options.gc_grace_seconds);
+        let own = state.view.sstables.iter().filter(|sstable| !sstable.foreign);
+        let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before)).collect();
+        let in_memory = std::iter::once(&state.memtable).chain(&state.view.flushing);
+        let in_memory = in_memory.filter(|memtable| !memtable.read().partitions.is_empty()).count();
+        // Memtables do not count their smallest timestamp. Foreign SSTables are no candidates, but what is deleted in others
+        // may be in them.
+        let foreign = state.view.sstables.iter().filter(|sstable| sstable.foreign);
+        let oldest_foreign = foreign.map(|sstable| sstable.reader.metadata().statistics.min_timestamp).min();
+        let moment = Moment {
+            now,
+            gc_before,
+            memtable_min_timestamp: if in_memory > 0 { Some(i64::MIN) } else { oldest_foreign },
+            flush_bytes: self.flush_bytes.get(),
+        };
+        (candidates, moment)
+    }
+
+    /// Runs a job, if it has inputs. The caller has the turn.
+    pub(super) async fn compact(self: &Rc<Self>, job: Job, kind: Kind) -> Result<Done, Error> {
+        if job.inputs.is_empty() {
+            return Ok(Done::default());
+        }
+        let (table, inputs) = (job.table, job.inputs.len());
+        let tracked = Tracked::new(self, table, kind, &job.inputs);
+        self.weigh(table);
+        let outcome = self.run(job, now_in_seconds(), &tracked).await;
+        tracked.done(&outcome);
+        self.weigh(table);
+        let done = outcome?;
+        tracing::info!(%table, inputs, ?done, "compacted");
+        Ok(done)
+    }
+
+    async fn drop_expired(self: &Rc<Self>, job: Job) -> Result<Done, Error> {
+        let tracked = Tracked::new(self, job.table, Kind::Expired, &job.inputs);
+        let table = job.table;
+        let outcome = self.run_expired(job).await;
+        tracked.done(&outcome);
+        self.weigh(table);
+        outcome
+    }
+
+    /// Counts again what a table's strategy expects to do, and gives compactions their shares.
+    fn weigh(&self, table: TableId) {
+        let tasks = self.tables.borrow().get(&table).map_or(0, |state| self.pending_of(state));
+        let mut waiting = self.waiting_tasks.borrow_mut();
+        match tasks {
+            0 => waiting.remove(&table),
+            tasks => waiting.insert(table, tasks),
+        };
+        let tasks = waiting.values().fold(self.activity.asked_for(), |sum, tasks| sum.saturating_add(*tasks));
+        runtime::set_shares(Class::Background, shares_of(tasks));
+    }
+
+    /// How many tasks the strategy of a table expects to have yet.
+    fn pending_of(&self, state: &TableState) -> usize {
+        let strategies = self.strategies.borrow();
+        let strategy = strategies.get(&state.table.id).filter(|strategy| strategy.is_automatic);
+        let Some(picker) = strategy.and_then(|strategy| strategy.picker.as_ref()) else { return 0 };
+        let now = now_in_seconds();
+        let gc_before = now - i64::from(state.table.options.gc_grace_seconds);
+        let own = state.view.sstables.iter().filter(|sstable| !sstable.foreign);
+        let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before)).collect();
+        let flush_bytes = self.flush_bytes.get();
+        picker.pending(&candidates, &Moment { now, gc_before, memtable_min_timestamp: None, flush_bytes })
+    }
+
+    /// How many tasks the tables' strategies expect to have yet, of those with some.
+    pub(super) fn pending(&self) -> BTreeMap<TableId, usize> {
+        let tables = self.tables.borrow();
+        let counted = tables.iter().map(|(id, state)| (*id, self.pending_of(state)));
+        counted.filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+/// A task with its inputs.
+pub(super) fn job_of(state: &TableState, task: &Task) -> Job {
+    let is_input = |sstable: &&Rc<OpenSstable>| task.inputs.contains(&sstable.number);
+    Job {
+        table: state.table.id,
+        inputs: state.view.sstables.iter().filter(is_input).cloned().collect(),
+        level: task.output_level,
+        output_bytes_max: task.output_bytes_max.unwrap_or(u64::MAX),
+        boundaries: task.output_boundaries.clone(),
+    }
+}
+
+/// An SSTable as pickers see it.
+fn candidate(sstable: &OpenSstable, gc_before: i64) -> Candidate {
+    let statistics = &sstable.reader.metadata().statistics;
+    let descriptor = sstable.reader.descriptor();
+    let (first, last) = sstable.tokens();
+    let lives_for_ever = statistics.max_local_deletion_time >= i32::MAX as u32;
+    Candidate {
+        id: sstable.number,
+        bytes: sstable.data_bytes,
+        level: statistics.level,
+        min_timestamp: statistics.min_timestamp,
+        max_timestamp: statistics.max_timestamp,
+        first,
+        last,
+        droppable_ratio: statistics.droppable_ratio(gc_before).unwrap_or(0.0),
+        max_local_deletion_time: if lives_for_ever { i64::MAX } else { statistics.max_local_deletion_time.into() },
+        created_at: sstable_id::made_at(&descriptor.id).unwrap_or(0),
+        hotness: 0.0,
+        repaired: statistics.repaired_at > 0,
+        busy: false,
+        suspect: sstable.suspect.get(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_backlog_gets_more_shares() {
+        assert_eq!([0, 1, 2, 5, 9, 10, 11, usize::MAX].map(shares_of), [100, 100, 200, 500, 900, 1000, 1000, 1000]);
+    }
+}

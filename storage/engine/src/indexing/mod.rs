@@ -1,0 +1,61 @@
+//! Building, reading and removing secondary indexes. What an index and its entries are is told in [`crate::index`].
+
+mod build;
+pub(crate) mod lookup;
+
+use crate::flush::Flusher;
+use crate::memory::MemoryBudget;
+use crate::read::Reader;
+use crate::sstables::obsolete_sstables::ObsoleteSstables;
+use crate::sstables::sstable_files::SstableFiles;
+use crate::tables::Tables;
+use model::TableId;
+use runtime::gate::Gate;
+use sstable::Descriptor;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How long a build or a removal waits between two looks whether the index is still being built.
+const BUILDING_WAIT: Duration = Duration::from_millis(1);
+
+/// The indexes of a shard's tables.
+pub(crate) struct Indexes {
+    tables: Rc<Tables>,
+    files: Rc<SstableFiles>,
+    reader: Rc<Reader>,
+    memory: Rc<MemoryBudget>,
+    flusher: Rc<Flusher>,
+    obsolete: Rc<ObsoleteSstables>,
+    gate: Gate,
+    /// Indexes that are being built.
+    building: RefCell<BTreeSet<TableId>>,
+    /// SSTables of indexes that no shard can use, with their directories, until the start removes them.
+    unusable: RefCell<Vec<(PathBuf, Descriptor)>>,
+}
+
+/// What the work on indexes needs.
+pub(crate) struct IndexesParts {
+    pub(crate) tables: Rc<Tables>,
+    pub(crate) files: Rc<SstableFiles>,
+    pub(crate) reader: Rc<Reader>,
+    pub(crate) memory: Rc<MemoryBudget>,
+    pub(crate) flusher: Rc<Flusher>,
+    pub(crate) obsolete: Rc<ObsoleteSstables>,
+    pub(crate) gate: Gate,
+}
+
+impl Indexes {
+    pub(crate) fn new(parts: IndexesParts) -> Indexes {
+        let IndexesParts { tables, files, reader, memory, flusher, obsolete, gate } = parts;
+        let (building, unusable) = (RefCell::default(), RefCell::default());
+        Indexes { tables, files, reader, memory, flusher, obsolete, gate, building, unusable }
+    }
+
+    /// Notes SSTables of indexes that no shard can use.
+    pub(crate) fn add_unusable(&self, unusable: Vec<(PathBuf, Descriptor)>) {
+        self.unusable.borrow_mut().extend(unusable);
+    }
+}

@@ -1,0 +1,72 @@
+//! Which records of the commit log are in an SSTable already, so that replay leaves them out.
+
+use super::open_sstable::OpenSstable;
+use crate::commitlog::position::{LogPosition, Truncation};
+use crate::commitlog::segment::shard_of;
+use model::{ShardMap, Token};
+
+/// The part of the log whose rows an SSTable holds: intervals of positions, for the tokens of one shard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LogCoverage {
+    /// The shard whose SSTable it is.
+    pub(crate) shard: u16,
+    /// The map of tokens to shards when it was written.
+    pub(crate) map: ShardMap,
+    /// From the first position to before the second.
+    pub(crate) intervals: Vec<(LogPosition, LogPosition)>,
+}
+
+impl LogCoverage {
+    /// The coverage of an SSTable; `None` if another program wrote it.
+    pub(crate) fn of(sstable: &OpenSstable) -> Option<LogCoverage> {
+        let sidecar = sstable.sidecar()?;
+        Some(LogCoverage { shard: sidecar.shard, map: sidecar.map, intervals: sstable.log_intervals().collect() })
+    }
+
+    /// Whether it includes what a record at `position` wrote under a token; `local` says that the table lives on shard 0.
+    pub(crate) fn covers(&self, position: LogPosition, token: Token, local: bool) -> bool {
+        (local || self.map.owner(token) == self.shard)
+            && self.intervals.iter().any(|(lower, upper)| {
+                shard_of(lower.segment) == shard_of(position.segment) && *lower <= position && position < *upper
+            })
+    }
+
+    /// Whether all of it lies before a truncation.
+    pub(crate) fn is_truncated(&self, truncation: &Truncation) -> bool {
+        let last = |upper: &LogPosition| LogPosition { segment: upper.segment, offset: upper.offset.saturating_sub(1) };
+        !self.intervals.is_empty() && self.intervals.iter().all(|(_, upper)| truncation.covers(last(upper)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commitlog::segment::id_of;
+
+    fn at(counter: u64, shard: u16, offset: u32) -> LogPosition {
+        LogPosition { segment: id_of(counter, shard), offset }
+    }
+
+    #[test]
+    fn s4_an_sstable_stands_for_its_own_shards_records_of_its_own_tokens() {
+        let map = ShardMap::new(2);
+        let own = (0..).map(|key: u32| Token::of(&key.to_be_bytes())).find(|token| map.owner(*token) == 1).unwrap();
+        let other = (0..).map(|key: u32| Token::of(&key.to_be_bytes())).find(|token| map.owner(*token) == 0).unwrap();
+        let flushed = LogCoverage { shard: 1, map, intervals: vec![(at(5, 1, 100), at(9, 1, 50))] };
+        assert!(flushed.covers(at(5, 1, 100), own, false) && flushed.covers(at(9, 1, 49), own, false));
+        assert!(flushed.covers(at(6, 1, 0), own, false));
+        for kept in [at(5, 1, 99), at(9, 1, 50), at(6, 0, 0)] {
+            assert!(!flushed.covers(kept, own, false), "{kept:?}");
+        }
+        assert!(!flushed.covers(at(6, 1, 0), other, false) && flushed.covers(at(6, 1, 0), other, true));
+    }
+
+    #[test]
+    fn s4_a_truncation_takes_what_was_flushed_before_it() {
+        let truncation = Truncation { counter_floor: 5, positions: vec![at(6, 1, 8192)], at_millis: 1 };
+        let flushed = |upper| LogCoverage { shard: 1, map: ShardMap::new(2), intervals: vec![(at(4, 1, 0), upper)] };
+        assert!(flushed(at(6, 1, 8192)).is_truncated(&truncation));
+        assert!(!flushed(at(6, 1, 8193)).is_truncated(&truncation));
+        assert!(!LogCoverage { shard: 1, map: ShardMap::new(2), intervals: Vec::new() }.is_truncated(&truncation));
+    }
+}

@@ -1,0 +1,98 @@
+//! Names, opens and describes the SSTables of this shard.
+
+use super::block_cache::BlockCache;
+use super::directory::directory_of;
+use super::open_sstable::OpenSstable;
+use super::sstable_id;
+use crate::error::Error;
+use crate::guards::logged_thresholds::LoggedThresholds;
+use crate::options::{Options, SstableOptions};
+use model::{ShardMap, Table};
+use runtime::HashSet;
+use sstable::statistics::EncodingStats;
+use sstable::{Component, Descriptor, writer};
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What all SSTables of a shard have in common: where they lie, who writes them and how, and the cache of their blocks.
+pub(crate) struct SstableFiles {
+    /// The node's data directory.
+    pub(crate) data: PathBuf,
+    pub(crate) shard: u16,
+    pub(crate) shard_map: ShardMap,
+    pub(crate) cache: Rc<BlockCache>,
+    options: SstableOptions,
+    /// The node's id, once it is known: SSTables name who wrote them.
+    host_id: Cell<Option<[u8; 16]>>,
+    /// The last number given to an open SSTable.
+    numbers: Cell<u64>,
+}
+
+impl SstableFiles {
+    pub(crate) fn new(options: &Options, shard: u16, cache: Rc<BlockCache>) -> SstableFiles {
+        SstableFiles {
+            data: options.directory.clone(),
+            shard,
+            shard_map: options.shard_map,
+            cache,
+            options: options.sstables,
+            host_id: Cell::new(None),
+            numbers: Cell::new(0),
+        }
+    }
+
+    /// Sets the node's id, which SSTables written from now on name.
+    pub(crate) fn set_host_id(&self, host_id: [u8; 16]) {
+        self.host_id.set(Some(host_id));
+    }
+
+    /// The directory of a table's SSTables.
+    pub(crate) fn directory_of(&self, table: &Table) -> PathBuf {
+        directory_of(&self.data, table)
+    }
+
+    /// The name of an SSTable that is to be written.
+    pub(crate) fn new_descriptor(&self) -> Descriptor {
+        Descriptor { version: self.options.version, id: sstable_id::sstable_id() }
+    }
+
+    /// Opens an SSTable whose blocks are kept in the shard's cache.
+    pub(crate) async fn open(
+        &self,
+        directory: &Path,
+        descriptor: &Descriptor,
+        components: &HashSet<Component>,
+        table: &Arc<Table>,
+    ) -> Result<OpenSstable, Error> {
+        let number = self.numbers.get() + 1;
+        self.numbers.set(number);
+        let opened = OpenSstable::open(directory, descriptor, components, table.clone(), number).await?;
+        opened.cached_in(&self.cache);
+        Ok(opened)
+    }
+
+    /// How a flush writes an SSTable of a table from rows with these statistics.
+    pub(crate) fn flush_options(&self, table: &Table, stats: EncodingStats) -> Result<writer::Options, Error> {
+        let mut options = self.compaction_options(table, stats)?;
+        let flushed = options.compression.map(|compression| self.options.flush_compression.apply(compression));
+        options.compression = flushed;
+        Ok(options)
+    }
+
+    /// How a compaction or a split writes an SSTable of a table from rows with these statistics.
+    pub(crate) fn compaction_options(&self, table: &Table, stats: EncodingStats) -> Result<writer::Options, Error> {
+        let unwritable = |problem: sstable::Problem| Error::Unwritable { what: problem.to_string() };
+        let mut options = writer::Options::of(table, stats).map_err(unwritable)?;
+        options.row_index_bytes = self.options.row_index_bytes;
+        options.owner = Some((self.shard, self.shard_map));
+        options.host_id = self.host_id.get();
+        Ok(options)
+    }
+
+    /// The limits beyond which partitions and collections that are written are logged.
+    pub(crate) fn logged_thresholds(&self) -> LoggedThresholds {
+        self.options.logged
+    }
+}

@@ -1,0 +1,272 @@
+//! All tables of a shard: start, replay, writes, reads, truncation, stop.
+//!
+//! Start, driven by the crate `shard` so that schema comes before data:
+//! 1. [`Store::open`] lists the log's segments and reads their headers.
+//! 2. On shard 0: [`Store::add_table`] and [`Store::replay`] for the system tables, then the schema is read from them.
+//! 3. On every shard: `add_table` for all tables, then `replay`: a call applies the records of the tables that became
+//!    known since the call before, so that each record is applied once. Each call reads the segments again, which costs
+//!    time once instead of memory for as long as the start takes.
+//! 4. [`Store::start`], with one counter floor for all shards.
+//!
+//! A store composes the parts of the crate and adds the gate of an orderly stop; what the parts do is told where they are.
+//! `definitions` has the tables that come and go, `requests` reads and writes, `maintenance` what operators ask for.
+
+mod definitions;
+mod maintenance;
+mod requests;
+
+pub use crate::commitlog::position::{LogPosition, Truncation};
+pub use crate::recovery::replay::ReplayStats;
+
+use crate::commitlog::shard_log::ShardLog;
+use crate::compaction::Compactor;
+use crate::error::Error;
+use crate::faults::{Fault, Faults};
+use crate::flush::{Flusher, FlusherParts};
+use crate::indexing::{Indexes, IndexesParts};
+use crate::memory::MemoryBudget;
+use crate::operations::import::Imports;
+use crate::operations::split::Splits;
+use crate::options::Options;
+use crate::read::Reader;
+use crate::recovery::load::{self, Loader};
+use crate::recovery::replay;
+use crate::row_lock::RowLocks;
+use crate::sstables::block_cache::{BlockCache, CacheFigures};
+use crate::sstables::obsolete_sstables::ObsoleteSstables;
+use crate::sstables::sstable_files::SstableFiles;
+use crate::tables::Tables;
+use model::TableId;
+use runtime::HashMap;
+use runtime::gate::Gate;
+use runtime::sync::Condition;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A shard's storage. Cloning shares it.
+#[derive(Clone)]
+pub struct Store {
+    parts: Rc<Parts>,
+}
+
+/// What a store is made of.
+pub(crate) struct Parts {
+    /// Work under way, which a stop waits for.
+    pub(crate) gate: Gate,
+    pub(crate) tables: Rc<Tables>,
+    pub(crate) memory: Rc<MemoryBudget>,
+    pub(crate) log: Rc<ShardLog>,
+    faults: Rc<Faults>,
+    files: Rc<SstableFiles>,
+    obsolete: Rc<ObsoleteSstables>,
+    reader: Rc<Reader>,
+    compactor: Rc<Compactor>,
+    flusher: Rc<Flusher>,
+    indexes: Rc<Indexes>,
+    imports: Imports,
+    splits: Splits,
+    locks: RowLocks,
+    /// Where tables were truncated in this run.
+    truncated: RefCell<HashMap<TableId, LogPosition>>,
+}
+
+impl Store {
+    /// Opens the shard's part of the log directory: lists the segments and reads their headers.
+    ///
+    /// Panics on options outside their ranges.
+    pub async fn open(options: Options) -> Result<Store, Error> {
+        let shard = runtime::current_shard().0 as u16;
+        let log = Rc::new(ShardLog::open(&options, shard).await?);
+        let gate = Gate::new();
+        let faults = Rc::new(Faults::default());
+        let flush_wanted: Rc<Condition> = Rc::default();
+        let memory = Rc::new(MemoryBudget::new(&options, gate.clone(), flush_wanted.clone()));
+        let cache = Rc::new(BlockCache::new(options.cache_bytes_max, gate.clone()));
+        let files = Rc::new(SstableFiles::new(&options, shard, cache.clone()));
+        let obsolete = Rc::new(ObsoleteSstables::new(shard));
+        let tables = Rc::new(Tables::new(shard, options.shard_map));
+        let reader = Rc::new(Reader::new(tables.clone(), cache));
+        let compactor = Rc::new(Compactor::new(tables.clone(), files.clone(), faults.clone(), gate.clone()));
+        let flusher = Rc::new(Flusher::new(FlusherParts {
+            tables: tables.clone(),
+            files: files.clone(),
+            log: log.clone(),
+            memory: memory.clone(),
+            compactor: compactor.clone(),
+            faults: faults.clone(),
+            gate: gate.clone(),
+            wanted: flush_wanted,
+            log_bytes_max: options.log_bytes_max,
+        }));
+        let indexes = Rc::new(Indexes::new(IndexesParts {
+            tables: tables.clone(),
+            files: files.clone(),
+            reader: reader.clone(),
+            memory: memory.clone(),
+            flusher: flusher.clone(),
+            obsolete: obsolete.clone(),
+            gate: gate.clone(),
+        }));
+        let imports = Imports::new(tables.clone(), files.clone(), indexes.clone());
+        let splits =
+            Splits::new(tables.clone(), files.clone(), log.clone(), compactor.clone(), faults.clone(), gate.clone());
+        let (locks, truncated) = (RowLocks::default(), RefCell::default());
+        let parts = Parts {
+            gate,
+            tables,
+            memory,
+            log,
+            faults,
+            files,
+            obsolete,
+            reader,
+            compactor,
+            flusher,
+            indexes,
+            imports,
+            splits,
+            locks,
+            truncated,
+        };
+        Ok(Store { parts: Rc::new(parts) })
+    }
+
+    /// On shard 0, before any shard loads: finishes or takes back what transactions left in the directories of all tables,
+    /// dropped ones among them.
+    pub async fn clean(&self) -> Result<(), Error> {
+        load::clean(&self.parts.files.data).await
+    }
+
+    /// Opens the SSTables of the tables that became known since the call before, less what `truncations` cover, which
+    /// [`Store::start`] removes. Comes before the [`Store::replay`] of those tables.
+    pub async fn load(&self, truncations: &[(TableId, Truncation)]) -> Result<(), Error> {
+        let Parts { tables, files, log, obsolete, indexes, .. } = &*self.parts;
+        let loaded = Loader { tables, files, log, obsolete }.load(truncations).await?;
+        indexes.add_unusable(loaded.unusable);
+        for table in loaded.bases {
+            indexes.load_built(table).await?;
+        }
+        Ok(())
+    }
+
+    /// Replays the records of the tables known so far that this shard owns, less what `truncations` cover; each record
+    /// is applied once over all calls. Idempotent against a crash: nothing is changed on disk. May exceed the budget.
+    pub async fn replay(&self, truncations: &[(TableId, Truncation)]) -> Result<ReplayStats, Error> {
+        assert!(self.parts.log.get().is_none(), "replay comes before start");
+        replay::replay(&self.parts.log, &self.parts.tables, truncations).await
+    }
+
+    /// Ends replay: makes what was replayed durable, starts a fresh active segment with a counter above every one found
+    /// by any shard: `counter_floor` is the highest [`Store::highest_counter`] of all shards, or more. Comes after the
+    /// [`Store::load`] of every shard: SSTables are removed and made from here on.
+    pub async fn start(&self, counter_floor: u64) -> Result<(), Error> {
+        let parts = &self.parts;
+        parts.log.start(counter_floor, parts.flusher.wanted()).await?;
+        for table in parts.obsolete.tables() {
+            parts.obsolete.remove(table).await?;
+        }
+        parts.indexes.clear_unusable().await?;
+        parts.flusher.start();
+        parts.compactor.start();
+        Ok(())
+    }
+
+    /// The latest time, microseconds since 1970, that the log of the shard recorded in earlier runs: no durable write has
+    /// a later timestamp that a node gave it. Known after [`Store::replay`]; `None` if there is none.
+    pub fn recorded_time(&self) -> Option<i64> {
+        self.parts.log.recorded_time()
+    }
+
+    /// Says that write timestamps are `micros` ahead of the wall clock, which was set back over a restart.
+    pub fn set_clock_ahead(&self, micros: i64) {
+        self.parts.log.clock.ahead.set(micros);
+    }
+
+    /// Sets the node's id, which SSTables written from now on name.
+    pub fn set_host_id(&self, host_id: [u8; 16]) {
+        self.parts.files.set_host_id(host_id);
+    }
+
+    /// The highest segment counter found in the directory; 0 if it is empty.
+    pub fn highest_counter(&self) -> u64 {
+        self.parts.log.highest_counter()
+    }
+
+    /// The lowest counter that a segment of this run can have, on any shard: what [`Truncation::counter_floor`] takes.
+    /// Set by [`Store::start`].
+    pub fn counter_floor(&self) -> u64 {
+        self.parts.log.counter_floor()
+    }
+
+    /// After [`Store::start`]: writes what replay brought to SSTables. Once every shard has, shard 0 calls
+    /// [`Store::release_replayed`].
+    pub async fn flush_replayed(&self) -> Result<(), Error> {
+        let replayed: Vec<TableId> = {
+            let tables = self.parts.tables.borrow();
+            let of_log = tables.iter().filter(|(_, state)| state.holds_replayed && state.index_of.is_none());
+            of_log.map(|(id, _)| *id).collect()
+        };
+        for table in replayed {
+            self.flush(table).await?;
+        }
+        Ok(())
+    }
+
+    /// On shard 0: removes the segments of earlier runs, which no shard needs any more.
+    pub async fn release_replayed(&self) -> Result<(), Error> {
+        let tables = self.parts.tables.ids();
+        if tables.is_empty() {
+            return Ok(());
+        }
+        self.parts.log.release_old(tables, |table| self.parts.tables.contains(table)).await
+    }
+
+    /// Whether [`Store::close`] was called.
+    pub fn is_closing(&self) -> bool {
+        self.parts.gate.is_closed()
+    }
+
+    /// Makes everything written durable (in every mode).
+    pub async fn sync(&self) -> Result<(), Error> {
+        self.parts.log.started().sync().await
+    }
+
+    /// Refuses new writes, waits for those under way, syncs the log.
+    pub async fn close(&self) -> Result<(), Error> {
+        let parts = &self.parts;
+        parts.gate.shut();
+        parts.flusher.notify();
+        parts.compactor.notify();
+        parts.splits.notify();
+        parts.memory.notify();
+        parts.gate.close().await;
+        match parts.log.get() {
+            Some(log) => log.close().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes in a table's memtable; 0 of a table that is not known.
+    pub fn memory_of(&self, table: TableId) -> usize {
+        self.parts.tables.memtable(table).map_or(0, |memtable| memtable.bytes())
+    }
+
+    /// Bytes in memtables of user tables, and the budget.
+    pub fn memory(&self) -> (usize, usize) {
+        (self.parts.memory.user_bytes(), self.parts.memory.bytes_max())
+    }
+
+    /// The cache of blocks of SSTables.
+    pub fn cache_figures(&self) -> CacheFigures {
+        self.parts.files.cache.figures()
+    }
+
+    /// Waits for the first failure of a kind that was not told before.
+    pub async fn next_fault(&self) -> Fault {
+        self.parts.faults.next().await
+    }
+
+    pub(crate) fn parts(&self) -> &Rc<Parts> {
+        &self.parts
+    }
+}
