@@ -14,7 +14,6 @@ const LEFT_MAX: &[(&str, usize, usize)] = &[
     ("net/server", 11, 0),
     ("net/wire", 3, 0),
     ("shards/cql", 28, 0),
-    ("storage/engine", 127, 0),
     ("storage/model", 21, 0),
 ];
 

@@ -3,11 +3,11 @@
 //!
 //! 1. [`Store::put_batch`] stores the mutations, durable when it returns, in every mode of the log.
 //! 2. The coordinator brings the mutations to their owners, then calls [`Store::remove_batch`].
-//! 3. After a start, and after a failure, [`Store::stored_batches`] lists what was not removed: whoever applies it again
-//!    changes nothing that was applied before, for mutations carry their timestamps.
+//! 3. After a start, and after a failure, [`Store::stored_batches`] lists what was not removed: whoever applies it
+//!    again changes nothing that was applied before, for mutations carry their timestamps.
 //!
-//! The id of a batch is chosen so that the shard that coordinates it owns its token ([`Store::batch_id`]): storing takes
-//! no hop, and after a start with another number of shards each batch is found by exactly one.
+//! The id of a batch is chosen so that the shard that coordinates it owns its token ([`Store::batch_id`]): storing
+//! takes no hop, and after a start with another number of shards each batch is found by exactly one.
 //!
 //! A batch is a row of Cassandra's table, in a format of our own, which `version` names. An element of `mutations`:
 //! ```text
@@ -17,8 +17,8 @@
 //! ```
 //! All integers little-endian. The lists say what the mutation's column ids mean after the next start.
 //!
-//! Invariants: put and removal of a batch carry the same timestamp, at which the removal wins; the memtable sheds what is
-//! removed once that is most of it.
+//! Invariants: put and removal of a batch carry the same timestamp, at which the removal wins; the memtable sheds what
+//! is removed once that is most of it.
 
 use crate::commitlog::column_mapping::Renumbering;
 use crate::commitlog::position::Truncation;
@@ -62,8 +62,8 @@ pub struct StoredBatch {
 }
 
 impl Store {
-    /// A name for a batch of this shard, stored at `timestamp` (microseconds): the first of `uuids`, an endless supply of
-    /// version 1 uuids, whose token is the shard's own.
+    /// A name for a batch of this shard, stored at `timestamp` (microseconds): the first of `uuids`, an endless supply
+    /// of version 1 uuids, whose token is the shard's own.
     pub fn batch_id(&self, timestamp: i64, mut uuids: impl FnMut() -> [u8; 16]) -> BatchId {
         loop {
             let uuid = uuids();
@@ -101,8 +101,8 @@ impl Store {
         self.apply_durably(builder.finish(), true).await
     }
 
-    /// Removes a batch that was applied, at `now_in_seconds` (since 1970). A removal that a crash forgets is made up for
-    /// by applying the batch again.
+    /// Removes a batch that was applied, at `now_in_seconds` (since 1970). A removal that a crash forgets is made up
+    /// for by applying the batch again.
     pub async fn remove_batch(&self, batches: &Table, id: BatchId, now_in_seconds: i64) -> Result<(), Error> {
         let mut builder = MutationBuilder::new(&id.uuid);
         builder.table(batches.id);
@@ -222,8 +222,8 @@ impl Store {
         Ok(out)
     }
 
-    /// The mutation of an element, with the columns of now, less tables that are gone or truncated. `None` for bytes that
-    /// [`Store::element`] did not make; `Some(None)`: nothing is left.
+    /// The mutation of an element, with the columns of now, less tables that are gone or truncated. `None` for bytes
+    /// that [`Store::element`] did not make; `Some(None)`: nothing is left.
     fn mutation_of(&self, element: &[u8], truncated: impl Fn(TableId) -> bool) -> Option<Option<Mutation>> {
         let (lists, mutation) = split_element(element)?;
         let tables = self.parts().tables.borrow();

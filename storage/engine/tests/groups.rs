@@ -81,8 +81,8 @@ fn mixed(number: i32) -> Mutation {
     builder.finish()
 }
 
-/// Writes to both tables, to one, and to the other by turns: the first in a group of its own, for it waits for nothing, the
-/// rest in one.
+/// Writes to both tables, to one, and to the other by turns: the first in a group of its own, for it waits for nothing,
+/// the rest in one.
 async fn mixed_rows(options: Options) {
     let store = start(options, &[table(1), table(2)]).await;
     store.apply_durably(mixed(0), false).await.expect("a write");

@@ -1,4 +1,5 @@
-//! SSTables that come from elsewhere: they are the table's in whole or not at all, whatever they say of a log, and stay.
+//! SSTables that come from elsewhere: they are the table's in whole or not at all, whatever they say of a log, and
+//! stay.
 
 mod support;
 
@@ -117,7 +118,8 @@ fn imported_rows_are_there_and_stay_and_their_files_are_moved() {
     }
 }
 
-/// Files on another disk get no second name there: they are copied, and removed where they were unless they were to stay.
+/// Files on another disk get no second name there: they are copied, and removed where they were unless they were to
+/// stay.
 #[test]
 fn files_of_another_disk_are_copied() {
     for copy in [false, true] {

@@ -23,8 +23,8 @@ const TEXT: ColumnId = ColumnId(4);
 const MAP: ColumnId = ColumnId(5);
 const DROPPED: ColumnId = ColumnId(6);
 
-/// `(k blob, x int, y int, s int static, a text, m map<int, text>, d text, PRIMARY KEY (k, x, y)) WITH CLUSTERING ORDER BY
-/// (x DESC, y ASC)`, `d` dropped at 20.
+/// `(k blob, x int, y int, s int static, a text, m map<int, text>, d text, PRIMARY KEY (k, x, y)) WITH CLUSTERING ORDER
+/// BY (x DESC, y ASC)`, `d` dropped at 20.
 fn twin(number: u8) -> Arc<Table> {
     let mut table = (*table_of("ks", number, &["a", "m"])).clone();
     let column = |id, name: &str, kind, cql_type| {

@@ -1,9 +1,9 @@
 //! Column ids of an earlier time to those of the table now.
 //!
 //! Ids are given anew at every start, so whatever keeps mutations on disk keeps a [`ColumnList`] with them. Static and
-//! regular columns are found again by name and kind, those that were dropped among the table's dropped columns: what was
-//! written before the drop is left out by the reader. Cells of columns that are neither are left out here. Keys carry no
-//! ids in a mutation, so that a renamed key column moves nothing.
+//! regular columns are found again by name and kind, those that were dropped among the table's dropped columns: what
+//! was written before the drop is left out by the reader. Cells of columns that are neither are left out here. Keys
+//! carry no ids in a mutation, so that a renamed key column moves nothing.
 //!
 //! Invariants: rows are encoded again only if some column has moved; a row that has lost all it held is not written.
 

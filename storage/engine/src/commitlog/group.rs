@@ -148,8 +148,8 @@ impl Group {
         self.len.next_multiple_of(BLOCK_BYTES as usize) as u32
     }
 
-    /// Seals the group for its place: its bytes, as long as whole blocks, with so many zeros behind them, and what waits
-    /// for them.
+    /// Seals the group for its place: its bytes, as long as whole blocks, with so many zeros behind them, and what
+    /// waits for them.
     pub(crate) fn into_bytes(mut self, header: &Header, offset: u32, zeros: u32) -> (AlignedBuf, Waiting) {
         let blocks = self.block_bytes() as usize + zeros as usize;
         self.reserve(blocks - self.len);

@@ -327,8 +327,8 @@ impl Log {
         }
     }
 
-    /// Makes a group durable that was just appended to, and with it what else comes before its turn to be written: those
-    /// who wait for durable writes at the same time share one.
+    /// Makes a group durable that was just appended to, and with it what else comes before its turn to be written:
+    /// those who wait for durable writes at the same time share one.
     pub(crate) async fn hurry(&self, group: Rc<GroupState>) -> Result<(), Error> {
         self.usable()?;
         let shared = &self.0;

@@ -4,8 +4,8 @@
 //! 2. Once nothing needs the records of a table, shard 0 releases the table ([`ShardLog::release_old`]) and deletes the
 //!    segments in which no table is left.
 //!
-//! Invariants: a segment is deleted only when each of its tables is dropped, released, or truncated behind its last record
-//! there. A segment without mutations belongs to its shard, which writes over it.
+//! Invariants: a segment is deleted only when each of its tables is dropped, released, or truncated behind its last
+//! record there. A segment without mutations belongs to its shard, which writes over it.
 
 use super::position::{LogPosition, Truncation};
 use super::record::ColumnList;
@@ -106,8 +106,8 @@ pub(crate) struct Settled {
 }
 
 impl ShardLog {
-    /// Before the log starts: makes the tails of the segments that this shard answers for durable, and removes files that
-    /// never became segments.
+    /// Before the log starts: makes the tails of the segments that this shard answers for durable, and removes files
+    /// that never became segments.
     pub(super) async fn settle(&self) -> Result<Settled, Error> {
         // Shard 0 answers for shards that are gone.
         let answers_for =
@@ -142,8 +142,8 @@ impl ShardLog {
         Ok(settled)
     }
 
-    /// On shard 0: the records of these tables in old segments are no longer needed; deletes the segments that no table of
-    /// those for which `exists` says yes needs.
+    /// On shard 0: the records of these tables in old segments are no longer needed; deletes the segments that no table
+    /// of those for which `exists` says yes needs.
     pub(crate) async fn release_old(
         &self,
         tables: impl IntoIterator<Item = TableId>,

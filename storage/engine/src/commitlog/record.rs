@@ -37,7 +37,8 @@ pub enum Record<'a> {
     ColumnList(&'a [u8], ListFormat),
     /// An encoded mutation.
     Mutation(&'a [u8]),
-    /// A mutation of the group's table of this number, with the table cut out: what `model::mutation::cut_out_table` gives.
+    /// A mutation of the group's table of this number, with the table cut out: what `model::mutation::cut_out_table`
+    /// gives.
     CutMutation(u16, &'a [u8]),
     /// A mutation of one row of the group's table of this number: what `model::mutation::cut_out_row` gives.
     Row(u16, &'a [u8]),
@@ -45,12 +46,14 @@ pub enum Record<'a> {
     Tables(&'a [[u8; TABLE_ID_BYTES]]),
     /// See [`ends`].
     Ends(&'a [u8]),
-    /// A time, microseconds since 1970: the node gave no mutation of this group or an earlier one a later write timestamp.
+    /// A time, microseconds since 1970: the node gave no mutation of this group or an earlier one a later write
+    /// timestamp.
     Timestamp(i64),
 }
 
 impl<'a> Record<'a> {
-    /// The mutation that this is, if it is one: put together again in `room` if it was cut. `tables` are those of the group.
+    /// The mutation that this is, if it is one: put together again in `room` if it was cut. `tables` are those of the
+    /// group.
     ///
     /// # Errors
     /// What was cut has no table, or ends too early. The rest is [`model::Mutation::decode`]'s to check.
@@ -78,8 +81,8 @@ impl<'a> Record<'a> {
 /// How a [`ColumnList`] is encoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListFormat {
-    /// [`KIND_COLUMN_LIST`]: all columns are taken as regular, for tables of that time had no static ones and the ids of
-    /// keys are not used.
+    /// [`KIND_COLUMN_LIST`]: all columns are taken as regular, for tables of that time had no static ones and the ids
+    /// of keys are not used.
     WithoutKinds,
     /// [`KIND_COLUMNS`].
     WithKinds,

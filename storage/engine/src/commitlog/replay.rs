@@ -87,8 +87,8 @@ const CASSANDRA_HEADER_BYTES: usize = 18;
 /// A sync marker follows: next position i32, CRC i32.
 const CASSANDRA_MARKER_BYTES: usize = 8;
 
-/// Refuses a commit log segment of Cassandra that may hold a mutation: one that is not zeros behind its header and first
-/// sync marker.
+/// Refuses a commit log segment of Cassandra that may hold a mutation: one that is not zeros behind its header and
+/// first sync marker.
 async fn refuse_cassandra(path: &Path) -> Result<(), Error> {
     let file = File::open(path, OpenOptions::default()).await.map_err(Error::Io)?;
     let mut buffer = AlignedBuf::zeroed(WINDOW_BYTES);

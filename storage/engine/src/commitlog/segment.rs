@@ -3,8 +3,8 @@
 //!
 //! 1. A file is made under a temporary name, given all of its room and its header, synced, then renamed to its id. A
 //!    recycled one keeps its contents: it moves to the temporary name, gets a new header, and moves on.
-//! 2. Checksums are seeded with the segment's nonce and id and the group's offset, so what an earlier use left behind, or
-//!    a client made up, never validates.
+//! 2. Checksums are seeded with the segment's nonce and id and the group's offset, so what an earlier use left behind,
+//!    or a client made up, never validates.
 //!
 //! Invariants: a file named as a segment has a whole header of that id; no bytes in it make these functions panic.
 
@@ -201,7 +201,8 @@ pub(crate) struct Segment {
     pub(crate) written: Cell<u32>,
 }
 
-/// Makes a segment of a new file. On an error nothing is left but, if the disk does not even take that, a temporary file.
+/// Makes a segment of a new file. On an error nothing is left but, if the disk does not even take that, a temporary
+/// file.
 pub(crate) async fn create(directory: &Path, header: Header) -> io::Result<Segment> {
     let temporary = temporary_path_of(directory, header.id);
     let made = create_at(directory, &temporary, header).await;

@@ -1,7 +1,7 @@
 //! Reads the records of one segment found at start, in order, and hands mutations to whoever wants them.
 //!
-//! Invariants: a mutation is handed on only behind the column lists of all of its tables; a malformed record ends the scan
-//! with [`Error::Corrupt`].
+//! Invariants: a mutation is handed on only behind the column lists of all of its tables; a malformed record ends the
+//! scan with [`Error::Corrupt`].
 
 use super::position::LogPosition;
 use super::record::{self, ColumnList, Record, records};

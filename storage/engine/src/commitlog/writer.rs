@@ -19,7 +19,8 @@ use std::time::Duration;
 
 /// Time between two attempts to prepare a segment after one failed.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(100);
-/// The next segment is prepared once this share of the active one is used: late, for by then a flush may have freed one.
+/// The next segment is prepared once this share of the active one is used: late, for by then a flush may have freed
+/// one.
 const PREPARE_AT: (u32, u32) = (3, 4);
 /// Groups shorter than this have room written for those behind them.
 const SHORT_GROUP_BYTES: u32 = 64 << 10;
@@ -40,9 +41,9 @@ pub(crate) fn new_header(options: &LogOptions, counter: u64) -> Header {
 
 /// How many zeros to write behind a group of so many bytes at `offset`, in the same write.
 ///
-/// The first write of a block costs the file system an entry in its journal, which doubles the time of a short group and
-/// does not matter to a long one. So a short group that comes to such blocks pays for those of the next ones as well; under
-/// load, when groups are long, nothing is written twice.
+/// The first write of a block costs the file system an entry in its journal, which doubles the time of a short group
+/// and does not matter to a long one. So a short group that comes to such blocks pays for those of the next ones as
+/// well; under load, when groups are long, nothing is written twice.
 fn zeros_behind(segment: &Segment, offset: u32, blocks: u32) -> u32 {
     let end = offset + blocks;
     if end <= segment.written.get() {
@@ -277,7 +278,8 @@ impl Shared {
         }
     }
 
-    /// Records where segments found at start end, and the time that write timestamps had reached: the first group of a run.
+    /// Records where segments found at start end, and the time that write timestamps had reached: the first group of a
+    /// run.
     pub(super) async fn write_ends(&self, ends: &[(u64, u32)]) -> Result<(), Error> {
         let ends = ends.get(ends.len().saturating_sub(ENDS_MAX)..).unwrap_or_default();
         if ends.is_empty() && self.options.clock.recorded.get() == NO_TIMESTAMP {

@@ -1,8 +1,8 @@
 //! What compactions of this shard are doing and have done: for the tools and tables that show it.
 //!
-//! Records of what is done wait in a queue until somebody keeps them in a table ([`crate::Store::compacted`]); the oldest are
-//! lost when too many wait. The fifteen-minute rate is an exponentially weighted average as Cassandra's metrics library
-//! makes it: ticks of five seconds.
+//! Records of what is done wait in a queue until somebody keeps them in a table ([`crate::Store::compacted`]); the
+//! oldest are lost when too many wait. The fifteen-minute rate is an exponentially weighted average as Cassandra's
+//! metrics library makes it: ticks of five seconds.
 
 use super::Kind;
 use super::compactor::Compactor;

@@ -23,8 +23,8 @@ pub enum Chosen {
         /// Whether there shall be several outputs.
         split: bool,
     },
-    /// Those that may have a partition from the first token to the second, both included; past the end of the ring and on
-    /// from its begin if the second is smaller.
+    /// Those that may have a partition from the first token to the second, both included; past the end of the ring and
+    /// on from its begin if the second is smaller.
     Tokens(Token, Token),
     /// Those that have a partition.
     Partition(DecoratedKey),

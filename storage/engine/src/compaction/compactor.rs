@@ -1,13 +1,13 @@
 //! Runs the compactions of a shard, one at a time.
 //!
 //! 1. After a flush, a compaction and at the start the table is queued ([`Compactor::want`]).
-//! 2. The task of [`Compactor::start`] asks the strategy of a queued table for its next compaction and runs it, until the
-//!    strategy has none. A table whose compaction failed is asked again after its next flush.
+//! 2. The task of [`Compactor::start`] asks the strategy of a queued table for its next compaction and runs it, until
+//!    the strategy has none. A table whose compaction failed is asked again after its next flush.
 //! 3. Compactions that an operator asks for take their turn between those (`chosen`).
 //!
-//! Compactions get [`SHARES_PER_TASK`] shares of the core for each task that the tables' strategies expect to have, from
-//! 100 to 1000; one that an operator asked for counts as a task. The shares are set anew when a table's SSTables change and
-//! when a compaction begins.
+//! Compactions get [`SHARES_PER_TASK`] shares of the core for each task that the tables' strategies expect to have,
+//! from 100 to 1000; one that an operator asked for counts as a task. The shares are set anew when a table's SSTables
+//! change and when a compaction begins.
 
 use super::activity::{Activity, Tracked};
 use super::run::{Done, Job};
@@ -118,7 +118,8 @@ impl Compactor {
         self.weigh(table);
     }
 
-    /// Sets whether the strategy of a table starts compactions by itself, until the next start; whether the table is known.
+    /// Sets whether the strategy of a table starts compactions by itself, until the next start; whether the table is
+    /// known.
     pub(crate) fn set_automatic(&self, table: TableId, on: bool) -> bool {
         let known = self.tables.contains(table);
         if known {
@@ -234,8 +235,8 @@ impl Compactor {
         let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before)).collect();
         let in_memory = std::iter::once(&state.memtable).chain(&state.view.flushing);
         let in_memory = in_memory.filter(|memtable| !memtable.read().partitions.is_empty()).count();
-        // Memtables do not count their smallest timestamp. Foreign SSTables are no candidates, but what is deleted in others
-        // may be in them.
+        // Memtables do not count their smallest timestamp. Foreign SSTables are no candidates, but what is deleted in
+        // others may be in them.
         let foreign = state.view.sstables.iter().filter(|sstable| sstable.foreign);
         let oldest_foreign = foreign.map(|sstable| sstable.reader.metadata().statistics.min_timestamp).min();
         let moment = Moment {

@@ -1,7 +1,7 @@
 //! Leveled: above level 0 SSTables of one size that never overlap, each level ten times as large as the one below it.
 //!
-//! 1. The highest level that holds too much gives one SSTable, with those that it overlaps one level up; the next one in
-//!    token order is chosen each time.
+//! 1. The highest level that holds too much gives one SSTable, with those that it overlaps one level up; the next one
+//!    in token order is chosen each time.
 //! 2. Before that, if level 0 has too many SSTables, some of similar size are compacted inside of it.
 //! 3. If the levels are fine, level 0 goes up: the oldest SSTables and those that they overlap, with what they overlap
 //!    in level 1. Less than one SSTable's worth stays in level 0.

@@ -2,9 +2,11 @@
 //!
 //! 1. The caller describes the table's SSTables ([`Candidate`]) and the moment ([`Moment`]).
 //! 2. [`Picker::pick`] gives tasks that may run at the same time; the picker of the table's strategy makes them:
-//!    [`size_tiered`], [`leveled`], [`time_window`] or [`unified`]. [`Picker::major`] gives those of a major compaction.
+//!    [`size_tiered`], [`leveled`], [`time_window`] or [`unified`]. [`Picker::major`] gives those of a major
+//!    compaction.
 //! 3. Without better work an SSTable with many droppable tombstones is compacted alone (`tombstones`).
-//! 4. When a task is done, the caller says so ([`Picker::done`]), marks its outputs with the task's level and asks again.
+//! 4. When a task is done, the caller says so ([`Picker::done`]), marks its outputs with the task's level and asks
+//!    again.
 //!
 //! Invariants: no SSTable is in two tasks, and none that is busy or suspect is in any; above level 0 of a leveled table
 //! SSTables never overlap, if they did not before; applying tasks ends.
@@ -223,8 +225,8 @@ impl Picker {
         }
     }
 
-    /// The task that merges these SSTables into one, those of them that are free; one of a leveled table alone stays at its
-    /// level.
+    /// The task that merges these SSTables into one, those of them that are free; one of a leveled table alone stays at
+    /// its level.
     pub fn chosen(&self, sstables: &[Candidate], ids: &[u64]) -> Option<Task> {
         let chosen: Vec<&Candidate> =
             sstables.iter().filter(|candidate| candidate.is_free() && ids.contains(&candidate.id)).collect();

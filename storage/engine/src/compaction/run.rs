@@ -4,8 +4,9 @@
 //! 2. New SSTables are written under one transaction, cut at partitions when they are long enough.
 //! 3. When all are durable and open, the transaction commits, and the view changes in one step.
 //!
-//! Invariants: the inputs stay in the view, and on disk, until the outputs are durable; what fails leaves everything as it
-//! was. A tombstone goes only if nothing older of its partition can be in a memtable or an SSTable that is not an input.
+//! Invariants: the inputs stay in the view, and on disk, until the outputs are durable; what fails leaves everything as
+//! it was. A tombstone goes only if nothing older of its partition can be in a memtable or an SSTable that is not an
+//! input.
 
 use super::activity::Tracked;
 use super::compactor::Compactor;
@@ -98,8 +99,8 @@ impl Compactor {
         }
         obsolete_sstables::retire(job.inputs, transaction);
         if !swapped {
-            // Dropped or truncated while the transaction was written: the outputs go the way of the inputs. A crash before
-            // they are gone finds them covered by the truncation.
+            // Dropped or truncated while the transaction was written: the outputs go the way of the inputs. A crash
+            // before they are gone finds them covered by the truncation.
             obsolete_sstables::remove(&directory, outputs).await?;
         }
         Ok(done)

@@ -1,7 +1,7 @@
 //! How fast a shard's compactions may read: `compaction_throughput`, this shard's part of it.
 //!
-//! What was read is paid for after the fact: whoever read more than the rate allows waits until it is even, in pieces, so
-//! that a changed rate and a node that stops are seen soon. Time that nobody used is not saved up.
+//! What was read is paid for after the fact: whoever read more than the rate allows waits until it is even, in pieces,
+//! so that a changed rate and a node that stops are seen soon. Time that nobody used is not saved up.
 
 use runtime::Instant;
 use runtime::gate::Gate;

@@ -4,8 +4,8 @@ use super::{Candidate, Moment};
 use model::Token;
 use model::compaction::CommonOptions;
 
-/// Those of `among` that hold nothing that lives, and shadow nothing: everything else that lives, in the other SSTables of
-/// `all` that overlap them and in memtables, is newer. With `ignore_overlaps` the second half is not asked.
+/// Those of `among` that hold nothing that lives, and shadow nothing: everything else that lives, in the other SSTables
+/// of `all` that overlap them and in memtables, is newer. With `ignore_overlaps` the second half is not asked.
 pub fn fully_expired(
     among: &[&Candidate],
     all: &[Candidate],

@@ -3,8 +3,9 @@
 //! 1. SSTables go to levels by density; each level's densities are `fanout` times those of the one below.
 //! 2. In a level, sections are formed: sets of SSTables that overlap at some token. A section with `threshold` SSTables
 //!    or more is worth a compaction, with the neighbours that the inclusion method takes in.
-//! 3. The level with the largest section is chosen, and in it a group with such a section: all of it, or, if compaction is
-//!    late, the oldest SSTables so many at a time that the result has the shape that compaction in time would have given.
+//! 3. The level with the largest section is chosen, and in it a group with such a section: all of it, or, if compaction
+//!    is late, the oldest SSTables so many at a time that the result has the shape that compaction in time would have
+//!    given.
 //! 4. The output is cut at tokens that divide the ring evenly, the finer the denser it is.
 //!
 //! The tokens of one shard are spread over the whole ring, so that parts of the ring stand for parts of what it owns.

@@ -4,12 +4,12 @@
 //! 2. Once the log has reached the cut and the writes under way are applied, the old one is written out.
 //! 3. The SSTable takes its place in the view in one step; then the log's records up to the cut are no longer needed.
 //!
-//! What fails is tried again by the next flush of the table; its data stays readable and in the log. One flush runs at a
-//! time. Flushes begin when memory or the log is half full, when a memtable is old (`period`), or by command. Indexes are
-//! flushed with their base, before it.
+//! What fails is tried again by the next flush of the table; its data stays readable and in the log. One flush runs at
+//! a time. Flushes begin when memory or the log is half full, when a memtable is old (`period`), or by command. Indexes
+//! are flushed with their base, before it.
 //!
-//! Flushes get 500 shares of the core where flushing begins, at half of the memtable budget, and 1000 where the budget ends
-//! or while writes wait for room. The shares are set anew as a flush goes on.
+//! Flushes get 500 shares of the core where flushing begins, at half of the memtable budget, and 1000 where the budget
+//! ends or while writes wait for room. The shares are set anew as a flush goes on.
 //!
 //! Invariants: a table's memtables are flushed in the order they were written, so that one position per table says what
 //! the log still has to keep; nothing is in neither the view nor an SSTable at any moment.
@@ -168,8 +168,8 @@ impl Flusher {
         // An index alone is not flushed: with its base more memory is freed by one file more.
         let table = self.tables.borrow().get(&table).and_then(|state| state.index_of).unwrap_or(table);
         self.switch_memtable(table)?;
-        // The base's records are released only once their entries are on disk: so the indexes are switched after the base
-        // and written before it.
+        // The base's records are released only once their entries are on disk: so the indexes are switched after the
+        // base and written before it.
         let indexes = self.tables.indexes_of(table);
         for index in indexes.iter() {
             match self.switch_memtable(index.id()) {
@@ -297,7 +297,8 @@ impl Flusher {
         intervals
     }
 
-    /// Starts the task that flushes when memory, the log or a table's period asks for it. It ends when the gate is shut.
+    /// Starts the task that flushes when memory, the log or a table's period asks for it. It ends when the gate is
+    /// shut.
     pub(crate) fn start(self: &Rc<Self>) {
         let flusher = Rc::downgrade(self);
         runtime::spawn_in(Class::Flush, async move {

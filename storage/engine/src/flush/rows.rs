@@ -1,6 +1,7 @@
 //! The rows of a memtable that takes no more writes, in stretches, into an SSTable.
 //!
-//! Invariants: a stretch borrows the memtable for one poll; what a partition's or a range's deletion shadows is left out.
+//! Invariants: a stretch borrows the memtable for one poll; what a partition's or a range's deletion shadows is left
+//! out.
 
 use super::Flusher;
 use crate::commitlog::position::LogPosition;
@@ -27,8 +28,8 @@ use std::sync::Arc;
 const STRETCH_ROWS: usize = 256;
 
 impl Flusher {
-    /// Writes a memtable as an SSTable, durably; the components that it has, or `None` if the memtable holds nothing that
-    /// the table has. `intervals` are the parts of the log that it holds the records of.
+    /// Writes a memtable as an SSTable, durably; the components that it has, or `None` if the memtable holds nothing
+    /// that the table has. `intervals` are the parts of the log that it holds the records of.
     pub(super) async fn write_rows(
         &self,
         memtable: &Rc<Memtable>,

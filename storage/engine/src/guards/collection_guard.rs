@@ -1,5 +1,5 @@
-//! The guardrails `collection_size` and `items_per_collection` at flushes and compactions, where a collection is whole that
-//! was written element by element.
+//! The guardrails `collection_size` and `items_per_collection` at flushes and compactions, where a collection is whole
+//! that was written element by element.
 //!
 //! A collection has the live elements alone. Its size is that of Cassandra's objects: each element's bytes, timestamp,
 //! time to live and time of deletion, and a deletion of the whole, be it there or not.
@@ -10,7 +10,8 @@ use model::mutation::Clustering;
 use model::row::{Cell, CellContent, RowView};
 use model::{ColumnId, Table, text};
 
-/// What Cassandra counts of a cell beside its path and value: 8 bytes of timestamp, 4 of time to live, 8 of deletion time.
+/// What Cassandra counts of a cell beside its path and value: 8 bytes of timestamp, 4 of time to live, 8 of deletion
+/// time.
 const CELL_BYTES: u64 = 20;
 /// The deletion of a whole collection.
 const DELETION_BYTES: u64 = 12;

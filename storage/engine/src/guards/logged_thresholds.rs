@@ -1,5 +1,5 @@
-//! The guardrails that speak to the node's log alone: of what flushes and compactions write. Nothing is refused. Names and
-//! texts are Cassandra's.
+//! The guardrails that speak to the node's log alone: of what flushes and compactions write. Nothing is refused. Names
+//! and texts are Cassandra's.
 
 /// More than `warn` is told as a warning, more than `fail` as an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,6 +1,7 @@
 //! Guardrails that watch SSTables as they are written and warn in the log.
 //!
-//! [`partition_guard`] measures partitions, [`collection_guard`] collections; [`logged_thresholds`] are the limits of both.
+//! [`partition_guard`] measures partitions, [`collection_guard`] collections; [`logged_thresholds`] are the limits of
+//! both.
 
 pub(crate) mod collection_guard;
 pub(crate) mod logged_thresholds;

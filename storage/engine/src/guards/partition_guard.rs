@@ -1,7 +1,8 @@
-//! The guardrails of partitions, `partition_size` and `partition_tombstones`, which flushes and compactions measure while
-//! they write; rows are handed to the guardrails of collections.
+//! The guardrails of partitions, `partition_size` and `partition_tombstones`, which flushes and compactions measure
+//! while they write; rows are handed to the guardrails of collections.
 //!
-//! Tombstones are deletions of partitions, rows, collections and cells, and both ends of ranges, as Cassandra counts them.
+//! Tombstones are deletions of partitions, rows, collections and cells, and both ends of ranges, as Cassandra counts
+//! them.
 
 use crate::guards::collection_guard;
 use crate::guards::logged_thresholds::{self, LoggedThresholds, Told};

@@ -1,8 +1,8 @@
 //! From values to entries.
 //!
-//! An entry of a value that a cell holds is as long there as the cell: its own cell has the timestamp and the expiry, so
-//! that of two cells of one value the same one wins in base and index. Entries of key columns do not expire: the base knows
-//! best whether a row is there. They go with their row's, or their partition's, deletion.
+//! An entry of a value that a cell holds is as long there as the cell: its own cell has the timestamp and the expiry,
+//! so that of two cells of one value the same one wins in base and index. Entries of key columns do not expire: the
+//! base knows best whether a row is there. They go with their row's, or their partition's, deletion.
 
 use super::IndexState;
 use crate::memtable::Memtable;
@@ -13,8 +13,8 @@ use model::query::LiveRow;
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder, RowView};
 use model::{ColumnId, ColumnKind, CqlType, Index, IndexedPart, Mutation, MutationBuilder, Table, Token};
 
-/// When entries are deleted that a write replaces, seconds since 1970: they wait for nothing, and a write may be applied
-/// where there is no clock, by who drops it.
+/// When entries are deleted that a write replaces, seconds since 1970: they wait for nothing, and a write may be
+/// applied where there is no clock, by who drops it.
 const DELETED_AT: i64 = 1;
 
 /// Most cells of a column in one row's write that are held against those in memory.
@@ -147,8 +147,8 @@ impl IndexState {
         }
     }
 
-    /// Before a write is applied to the base's memtable: deletes the entries of values in that memtable that the write takes
-    /// the place of. Others go when a read meets them.
+    /// Before a write is applied to the base's memtable: deletes the entries of values in that memtable that the write
+    /// takes the place of. Others go when a read meets them.
     pub(crate) fn forget(
         &self,
         base: &Memtable,

@@ -1,18 +1,20 @@
 //! Secondary indexes: hidden tables of a shard that lead from a value to the rows that may have it.
 //!
-//! The table of an index, in the directory `.NAME` under its base's: the partition is the indexed value; the clustering is
-//! the base's token and partition key, then the clustering of its row (not of indexes of partition key components and
-//! static columns, whose entries are of whole partitions), then the path of the element where one value may stand at
-//! several. One cell says when, and until when, the value was there.
+//! The table of an index, in the directory `.NAME` under its base's: the partition is the indexed value; the clustering
+//! is the base's token and partition key, then the clustering of its row (not of indexes of partition key components
+//! and static columns, whose entries are of whole partitions), then the path of the element where one value may stand
+//! at several. One cell says when, and until when, the value was there.
 //! 1. Every write of the base adds the entries of its values (`entries`), in the same poll; replay does too.
 //! 2. A flush of the base flushes its indexes first: the entries are on disk before the log forgets the rows.
-//! 3. A read finds entries by value, reads their rows from the base, and deletes entries whose row no longer has the value.
-//! 4. Rows that were there before the index, or came without entries (foreign SSTables), are read once and given entries.
+//! 3. A read finds entries by value, reads their rows from the base, and deletes entries whose row no longer has the
+//!    value.
+//! 4. Rows that were there before the index, or came without entries (foreign SSTables), are read once and given
+//!    entries.
 //!
 //! The last two are in [`crate::indexing`].
 //!
-//! Invariants: a live row of an index that is built has its entry; an entry need not have a row. So entries may be added at
-//! any time and twice, and need no log of their own.
+//! Invariants: a live row of an index that is built has its entry; an entry need not have a row. So entries may be
+//! added at any time and twice, and need no log of their own.
 
 mod entries;
 

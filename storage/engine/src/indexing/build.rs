@@ -4,8 +4,8 @@
 //! 2. Its rows are read in pieces and their entries added; writes add theirs meanwhile.
 //! 3. The index is flushed; then a file in its directory, of the shard's name and its tokens, says that it is built.
 //!
-//! A start finds the file, or builds again: also where it opens a foreign SSTable, whose rows nobody gave entries, or where
-//! cores have other tokens than before. What is imported is read before it is shown ([`Indexes::add_opened`]).
+//! A start finds the file, or builds again: also where it opens a foreign SSTable, whose rows nobody gave entries, or
+//! where cores have other tokens than before. What is imported is read before it is shown ([`Indexes::add_opened`]).
 //!
 //! Invariants: the file is there only if every row that the shard owns, in SSTables and log, has its entry.
 
@@ -180,8 +180,9 @@ impl Indexes {
         Ok(())
     }
 
-    /// On shard 0, once every shard has opened its SSTables: removes what says that indexes are built under another map of
-    /// tokens to cores, then SSTables of indexes that no shard can use, and directories of indexes that there are no longer.
+    /// On shard 0, once every shard has opened its SSTables: removes what says that indexes are built under another map
+    /// of tokens to cores, then SSTables of indexes that no shard can use, and directories of indexes that there are no
+    /// longer.
     pub(crate) async fn clear_unusable(&self) -> Result<(), Error> {
         if self.files.shard != 0 {
             return Ok(());

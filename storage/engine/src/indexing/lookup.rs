@@ -5,8 +5,8 @@
 //!    are of partitions. The sink's filter, which has the indexed condition too, sees every row.
 //! 3. Entries whose row was looked for and does not hold their value are deleted, with the timestamp that they have.
 //!
-//! Invariants: rows come in the base's order, each once; the memory of a read does not grow with what the index holds; a
-//! read ends as one of the base does.
+//! Invariants: rows come in the base's order, each once; the memory of a read does not grow with what the index holds;
+//! a read ends as one of the base does.
 
 use crate::error::Error;
 use crate::index::{IndexLookup, IndexState};

@@ -1,9 +1,10 @@
 //! Bytes of one memtable: keys, clusterings and row blobs in large chunks that are freed together.
 //!
-//! 1. Chunks grow from [`CHUNK_BYTES_MIN`] to [`CHUNK_BYTES_MAX`], so that a small table stays small; what is longer than
-//!    a chunk gets one of its own.
+//! 1. Chunks grow from [`CHUNK_BYTES_MIN`] to [`CHUNK_BYTES_MAX`], so that a small table stays small; what is longer
+//!    than a chunk gets one of its own.
 //! 2. A [`Span`] names bytes by chunk and offset; it is valid as long as the arena.
-//! 3. Row blobs come and go: they are rounded to [`CLASS_BYTES`] and a released one is kept for the next blob of its class.
+//! 3. Row blobs come and go: they are rounded to [`CLASS_BYTES`] and a released one is kept for the next blob of its
+//!    class.
 //!
 //! Invariants: bytes of a span change only through [`Arena::replace`] and after [`Arena::release`], which the memtable
 //! calls only while no reader holds a snapshot.
@@ -16,7 +17,8 @@ pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 pub const CLASS_BYTES: usize = 16;
 /// Blobs up to this length are reused when they are released.
 pub const REUSE_BYTES_MAX: usize = 2 << 10;
-/// Bytes that [`Arena::prefetch`] asks for: a key and a small row. Beyond them, memory has seen by itself where this goes.
+/// Bytes that [`Arena::prefetch`] asks for: a key and a small row. Beyond them, memory has seen by itself where this
+/// goes.
 pub const PREFETCH_BYTES: usize = 320;
 
 /// Where bytes lie in an [`Arena`].

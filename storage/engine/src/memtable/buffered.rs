@@ -2,8 +2,8 @@
 //!
 //! 1. A refill borrows the memtable for one poll and copies fragments, of several partitions if they are small, up to
 //!    [`REFILL_BYTES_MAX`] or [`REFILL_FRAGMENTS_MAX`]; refills start small, for readers that want little.
-//! 2. Between refills nothing is borrowed. Of a partition that a refill did not finish a snapshot is kept, and the slices
-//!    that are left of it; the next partition is looked for by token and key.
+//! 2. Between refills nothing is borrowed. Of a partition that a refill did not finish a snapshot is kept, and the
+//!    slices that are left of it; the next partition is looked for by token and key.
 //!
 //! Invariants: a partition is seen as it was when the first of it was copied; no two range markers without a change of
 //! the deletion in force.

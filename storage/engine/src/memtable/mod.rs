@@ -1,7 +1,7 @@
 //! Partitions to rows in memory: ordered by token, copy-on-write partitions, row blobs in an arena.
 //!
-//! 1. `arena` holds the bytes; `partitions` finds a partition by token and key, in a `tree` or a `skiplist`; `partition`
-//!    is its state; `rows` and `tombstones` are its contents; `cursor` reads it, `buffered` across polls.
+//! 1. `arena` holds the bytes; `partitions` finds a partition by token and key, in a `tree` or a `skiplist`;
+//!    `partition` is its state; `rows` and `tombstones` are its contents; `cursor` reads it, `buffered` across polls.
 //! 2. Writes of one mutation are applied in one poll; readers borrow for one poll and hold a [`Snapshot`] across polls.
 //!
 //! Invariants: a borrow of a memtable never lives across an await; bytes that a snapshot can reach do not change;

@@ -1,4 +1,5 @@
-//! One partition: its deletion, static row, rows and range tombstones, shared by `Rc` and copied when a snapshot is written to.
+//! One partition: its deletion, static row, rows and range tombstones, shared by `Rc` and copied when a snapshot is
+//! written to.
 
 use super::arena::{Arena, Span};
 use super::rows::Rows;

@@ -1,8 +1,8 @@
 //! Partitions in ring order, by token prefix and key.
 //!
 //! A prefix is the whole Murmur3 token, so nearly every prefix has one partition. Those that collide are ordered by key
-//! in a tree of their own: keys made to collide cost a logarithm, not a scan. What finds a prefix is `tree` or, for tables
-//! that ask for it, `skiplist`.
+//! in a tree of their own: keys made to collide cost a logarithm, not a scan. What finds a prefix is `tree` or, for
+//! tables that ask for it, `skiplist`.
 
 use super::arena::{Arena, Span};
 use super::partition::{PARTITION_BYTES, Partition};

@@ -82,7 +82,8 @@ pub struct RangeTombstones {
     ranges: BTreeMap<Bound, (Bound, Deletion)>,
 }
 
-/// Memory of one range beside its bounds' bytes: two pointers to a bound with its counts, a deletion, a share of a node.
+/// Memory of one range beside its bounds' bytes: two pointers to a bound with its counts, a deletion, a share of a
+/// node.
 const RANGE_BYTES: usize = 128;
 
 impl RangeTombstones {

@@ -3,9 +3,9 @@
 //! A B+tree laid out for the cache: what leads to a leaf fits the caches near the core, a leaf's prefixes are the two
 //! cache lines that memory sends together, and its slots are asked for while those are searched: one wait for memory.
 //!
-//! Invariants: all leaves are at the same depth; no leaf is empty, unless it is the only one; the prefix that leads to a
-//! child is at most the first one below it and more than every one below the child before; unused prefixes are the largest
-//! there is.
+//! Invariants: all leaves are at the same depth; no leaf is empty, unless it is the only one; the prefix that leads to
+//! a child is at most the first one below it and more than every one below the child before; unused prefixes are the
+//! largest there is.
 
 use super::partitions::{Slot, Slots};
 use std::iter::successors;

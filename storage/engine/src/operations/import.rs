@@ -3,10 +3,10 @@
 //! One shard leads, all open:
 //! 1. [`list`] finds the SSTables of a directory; of the table's own those that are served, or named by a transaction,
 //!    are none of them ([`crate::Store::served`], [`retain_new`]). Each is checked.
-//! 2. [`Import::place`] gives each a new id in the table's directory, under one transaction: files are linked, copied if
-//!    asked for or if they are on another disk, and made durable. Statistics.db is written anew: without what it says of a
-//!    commit log, which is another's; one that a shard owns has a place in that shard's log instead, by which a start
-//!    knows later truncations from earlier ones. Level and repair go too unless they are to stay.
+//! 2. [`Import::place`] gives each a new id in the table's directory, under one transaction: files are linked, copied
+//!    if asked for or if they are on another disk, and made durable. Statistics.db is written anew: without what it
+//!    says of a commit log, which is another's; one that a shard owns has a place in that shard's log instead, by which
+//!    a start knows later truncations from earlier ones. Level and repair go too unless they are to stay.
 //! 3. Every shard opens those that it owns, and all that are foreign ([`crate::Store::open_imported`]).
 //! 4. [`Import::commit`]; every shard shows them to its readers ([`crate::Store::end_import`]).
 //! 5. [`Import::finish`] removes the files where they came from, unless they were copied.
@@ -79,10 +79,10 @@ pub async fn list(directory: &Path) -> Result<Vec<Source>, Error> {
         .collect())
 }
 
-/// Leaves out of what [`list`] found what is gone and what transactions in the directory have not settled. In the table's
-/// `own` directory called twice, before the table is asked what it serves and after: then all that a transaction names goes,
-/// and what is `served`. What was on its way into the table or out of it at first is served by then, or a transaction is
-/// there as long as the files are.
+/// Leaves out of what [`list`] found what is gone and what transactions in the directory have not settled. In the
+/// table's `own` directory called twice, before the table is asked what it serves and after: then all that a
+/// transaction names goes, and what is `served`. What was on its way into the table or out of it at first is served by
+/// then, or a transaction is there as long as the files are.
 pub async fn retain_new(
     directory: &Path,
     sources: &mut Vec<Source>,
@@ -304,8 +304,8 @@ impl Imports {
         Ok(())
     }
 
-    /// Shows a table's readers what [`Imports::open`] opened, or forgets it if the import was not committed. Whether there
-    /// is anything new.
+    /// Shows a table's readers what [`Imports::open`] opened, or forgets it if the import was not committed. Whether
+    /// there is anything new.
     pub(crate) fn end(&self, table: TableId, committed: bool) -> bool {
         let opened = self.opened.borrow_mut().remove(&table).unwrap_or_default();
         if !committed || opened.is_empty() {

@@ -1,4 +1,5 @@
-//! What operators ask of a table's SSTables: imports, snapshots, verification, and splitting those of another shard map.
+//! What operators ask of a table's SSTables: imports, snapshots, verification, and splitting those of another shard
+//! map.
 
 pub mod import;
 pub(crate) mod key_sstables;

@@ -1,7 +1,8 @@
 //! Snapshots: hard links to a table's SSTables in a directory of their own, with a manifest and the table's definition.
 //!
 //! `TABLE/snapshots/TAG/`, as Cassandra lays it out:
-//! 1. Every shard links what it serves ([`crate::Store::link_snapshot`]), after a flush; a view that is held keeps its files.
+//! 1. Every shard links what it serves ([`crate::Store::link_snapshot`]), after a flush; a view that is held keeps its
+//!    files.
 //! 2. One shard writes `schema.cql` and, last of all, `manifest.json` ([`write()`]). A snapshot without it was cut off.
 //! 3. [`list`] finds those of all tables, of dropped ones too; [`remove`] takes the manifest first.
 //!
@@ -148,8 +149,8 @@ pub async fn exists(directory: &Path) -> Result<bool, Error> {
     }
 }
 
-/// The snapshots of all tables under a node's data directory, by tag, keyspace and table. What goes meanwhile may be left
-/// out.
+/// The snapshots of all tables under a node's data directory, by tag, keyspace and table. What goes meanwhile may be
+/// left out.
 pub async fn list(data: &Path) -> Result<Vec<Snapshot>, Error> {
     let mut found = Vec::new();
     for keyspace in entries(&data.join("data")).await? {

@@ -1,18 +1,18 @@
 //! Foreign SSTables become ones of this node's shards.
 //!
-//! A foreign SSTable, of another program or another map of tokens to cores, is served by every shard for its own tokens.
-//! One shard leads its end; a failure before the commit leaves everything as it was:
+//! A foreign SSTable, of another program or another map of tokens to cores, is served by every shard for its own
+//! tokens. One shard leads its end; a failure before the commit leaves everything as it was:
 //! 1. Every shard tells where its log is ([`crate::Store::begin_part`]), if it still serves the SSTable.
 //! 2. The leader reads it once and writes a part for every shard that has something in it, under one transaction
 //!    ([`crate::Store::write_parts`]). Nothing is purged.
 //! 3. Every shard opens its part ([`crate::Store::open_part`]).
 //! 4. The leader commits ([`Parts::commit`]): from here on a start finds the parts alone.
-//! 5. Every shard puts its part in the place of the foreign one ([`crate::Store::adopt_part`]) and answers when none of its reads
-//!    needs that any more; then the leader removes its files ([`Parts::finish`]).
+//! 5. Every shard puts its part in the place of the foreign one ([`crate::Store::adopt_part`]) and answers when none of
+//!    its reads needs that any more; then the leader removes its files ([`Parts::finish`]).
 //!
-//! A part stands for no record of the log, but for a place behind every truncation before it and before every one after it:
-//! so a start knows whether it was truncated. What the SSTable itself stood for must no longer be in the log, which is so
-//! once what was replayed has been flushed and released.
+//! A part stands for no record of the log, but for a place behind every truncation before it and before every one after
+//! it: so a start knows whether it was truncated. What the SSTable itself stood for must no longer be in the log, which
+//! is so once what was replayed has been flushed and released.
 //!
 //! Invariants: at every moment each shard serves either the foreign SSTable or its part; a shard that has truncated or
 //! dropped the table in between removes its part.
@@ -132,8 +132,8 @@ impl Splits {
         }
     }
 
-    /// From now on [`Splits::next`] gives foreign SSTables. `released`: what was replayed is in SSTables, and no segment of
-    /// an earlier run is left.
+    /// From now on [`Splits::next`] gives foreign SSTables. `released`: what was replayed is in SSTables, and no
+    /// segment of an earlier run is left.
     pub(crate) fn enable(&self, released: bool) {
         self.enabled.set(Some(released));
         self.found.notify();
@@ -177,8 +177,8 @@ impl Splits {
         self.log.place_marker().await.map(Some)
     }
 
-    /// Writes the parts of a foreign SSTable, durably; `None` if this shard does not serve it any more. `places` are what
-    /// the shards answered to [`Splits::begin_part`], in their order.
+    /// Writes the parts of a foreign SSTable, durably; `None` if this shard does not serve it any more. `places` are
+    /// what the shards answered to [`Splits::begin_part`], in their order.
     ///
     /// # Errors
     /// The disk's, bytes that cannot be used, a shut gate: no file of a part stays.

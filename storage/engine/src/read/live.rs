@@ -1,8 +1,8 @@
 //! What of a row is live.
 //!
 //! A row is live if its liveness is, or any of its cells: not deleted by the partition, a range, the row or its column,
-//! not expired at the command's `now_in_seconds`, not of a column that is dropped or was dropped since. A static cell is deleted by the
-//! partition and its column alone.
+//! not expired at the command's `now_in_seconds`, not of a column that is dropped or was dropped since. A static cell
+//! is deleted by the partition and its column alone.
 
 use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowView};
 use model::{ColumnId, Table};
@@ -32,9 +32,9 @@ pub(super) fn recycle<'a>(mut cells: Vec<Cell<'_>>) -> Vec<Cell<'a>> {
     cells.into_iter().map(|_| unreachable!("the vector is empty")).collect()
 }
 
-/// Puts the live cells of a row into `cells`. `None` if the row is not live, else its liveness if that is live. `dead` is
-/// raised by what of it is dead and not deleted by anything above it, as Cassandra counts tombstones: its cells, but not the
-/// deletions of whole collections; of a row without such cells that is not live, the row itself.
+/// Puts the live cells of a row into `cells`. `None` if the row is not live, else its liveness if that is live. `dead`
+/// is raised by what of it is dead and not deleted by anything above it, as Cassandra counts tombstones: its cells, but
+/// not the deletions of whole collections; of a row without such cells that is not live, the row itself.
 pub(super) fn live_cells<'a>(
     row: RowView<'a>,
     deletion: Deletion,

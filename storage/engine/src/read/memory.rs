@@ -1,8 +1,9 @@
 //! Reading from the active memtable alone.
 //!
-//! 1. A *stretch* visits at most [`STRETCH_ROWS_MAX`] rows, live or dead, within one poll and one borrow of the memtable.
-//! 2. Between stretches a long read may yield. It keeps a snapshot of the partition it is in, so that it never sees half
-//!    of a mutation, and finds its place again by the last row it visited.
+//! 1. A *stretch* visits at most [`STRETCH_ROWS_MAX`] rows, live or dead, within one poll and one borrow of the
+//!    memtable.
+//! 2. Between stretches a long read may yield. It keeps a snapshot of the partition it is in, so that it never sees
+//!    half of a mutation, and finds its place again by the last row it visited.
 //! 3. A single-partition read that fits a stretch needs no await and, when the sink allocates nothing, no allocation.
 //!
 //! Invariants: no borrow across an await; the sink is called with a memtable borrowed and must not call the store.

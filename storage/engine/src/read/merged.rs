@@ -4,8 +4,8 @@
 //! 2. A read of a range that goes on within a partition reads that partition by its key first.
 //! 3. A range whose partitions are read backwards is walked forwards by partition, each of which is read by its key.
 //!
-//! Invariants: what the merge gives is not shadowed by anything, so that deletions of partitions and ranges are not looked
-//! at again.
+//! Invariants: what the merge gives is not shadowed by anything, so that deletions of partitions and ranges are not
+//! looked at again.
 
 use super::live::{live_cells, recycle};
 use super::memory::{Start, first_row_after};
@@ -87,7 +87,8 @@ impl Sources<'_> {
         let in_range = |token: Token| token > range.after || range == TokenRange::FULL;
         if let Some(resume) = command.resume.as_ref().filter(|resume| in_range(resume.token())) {
             let ended = range.until != Token::MIN && resume.token() > range.until;
-            // Every shard resumes at the same place: the rest of that partition, if it can have one, is its owner's to give.
+            // Every shard resumes at the same place: the rest of that partition, if it can have one, is its owner's to
+            // give.
             let several = self.table.clustering_len > 0;
             let rest = resume.comparable.as_deref().filter(|_| several && !ended && self.owns(resume.token()));
             if let Some(place) = rest {

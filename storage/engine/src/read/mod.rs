@@ -1,17 +1,19 @@
-//! Reading: the fragments of a table's memtables and SSTables, filtered by deletions and expiry, as live rows into a sink.
+//! Reading: the fragments of a table's memtables and SSTables, filtered by deletions and expiry, as live rows into a
+//! sink.
 //!
 //! 1. What lies beside the active memtable is looked at in memory: token ranges, filters, bounds of clusterings and
 //!    timestamps of SSTables, and keys of memtables that are being flushed. If none of it can have anything, `memory`
 //!    reads the active memtable alone.
-//! 2. `point` reads single rows, newest source first, until all that is asked for is newer than every source that is left.
+//! 2. `point` reads single rows, newest source first, until all that is asked for is newer than every source that is
+//!    left.
 //! 3. `merged` merges all sources that may have something, over one partition or a range of tokens.
 //! 4. A partition whose rows are all done without a live one gives its static cells as a row, if the command asks.
 //!
 //! `sources` chooses and makes the sources, `progress` knows the limits of a read, `live` what of a row is live.
 //!
 //! Invariants: no borrow of a memtable across an await, so that awaits are at blocks and where a long read yields; the
-//! memtable and the view of a read are those of its begin; a partition is never seen with half of a mutation; a fault in
-//! an SSTable is an error of the reads that meet it.
+//! memtable and the view of a read are those of its begin; a partition is never seen with half of a mutation; a fault
+//! in an SSTable is an error of the reads that meet it.
 
 mod live;
 mod memory;

@@ -1,8 +1,8 @@
 //! Single rows by their whole clustering, newest source first.
 //!
 //! 1. The row's versions in memtables are merged.
-//! 2. SSTables follow, the one with the largest timestamp first, until the row is complete: whatever is left is older than
-//!    a deletion of it, or than its liveness, which is live, and each of the cells that are asked for.
+//! 2. SSTables follow, the one with the largest timestamp first, until the row is complete: whatever is left is older
+//!    than a deletion of it, or than its liveness, which is live, and each of the cells that are asked for.
 //! 3. What is live of the merged row is given.
 //!
 //! Cells of collections and static cells are no part of this: a command that asks for any is read by `merged`. Source:
@@ -219,8 +219,8 @@ impl Row {
         }
     }
 
-    /// Whether nothing with a timestamp up to `timestamp` changes what is given of the row. If it lives by its liveness,
-    /// columns that are not asked for do not matter.
+    /// Whether nothing with a timestamp up to `timestamp` changes what is given of the row. If it lives by its
+    /// liveness, columns that are not asked for do not matter.
     fn is_complete(&self, columns: &[ColumnId], now: i64, timestamp: i64) -> bool {
         if self.deletion.deletes(timestamp) {
             return true;

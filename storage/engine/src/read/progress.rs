@@ -78,7 +78,8 @@ impl<'c> Progress<'c> {
         self.visits >= self.command.visits_max
     }
 
-    /// Gives the static cells of a partition whose rows are all done, if it has no live row and the command asks for it.
+    /// Gives the static cells of a partition whose rows are all done, if it has no live row and the command asks for
+    /// it.
     pub(super) fn give_static(&mut self, token: Token, key: &[u8], static_cells: &[Cell<'_>]) -> Option<Reached> {
         if !self.command.static_only || self.seen_live || static_cells.is_empty() {
             return None;

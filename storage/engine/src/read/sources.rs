@@ -1,7 +1,7 @@
 //! What a read merges: which memtables and SSTables, and the cursors over them.
 //!
-//! An SSTable is left out of the read of a key if its tokens, its filter, or the bounds of its clusterings say that it has
-//! nothing, or if a deletion of the whole partition is at least as new as all that is in it. Source: Cassandra 5's
+//! An SSTable is left out of the read of a key if its tokens, its filter, or the bounds of its clusterings say that it
+//! has nothing, or if a deletion of the whole partition is at least as new as all that is in it. Source: Cassandra 5's
 //! `SinglePartitionReadCommand`.
 //!
 //! Invariants: an SSTable that may have a deletion of a partition is not left out for its clusterings.
@@ -62,7 +62,8 @@ impl Source {
         Source::Sstable(Box::new(SstableSource::new(sstable, cursor, false)))
     }
 
-    /// Lets a scan read more ahead the longer it goes on, up to a share of the cache; a page behind another has gone on.
+    /// Lets a scan read more ahead the longer it goes on, up to a share of the cache; a page behind another has gone
+    /// on.
     fn reading_on(mut self, share: usize, goes_on: bool) -> Source {
         if let Source::Sstable(source) = &mut self {
             source.ahead_bytes_max = AHEAD_BYTES_MAX.min(share as u64).max(AHEAD_BYTES);
@@ -85,8 +86,8 @@ impl Source {
         }
     }
 
-    /// Reads ahead of a scan that has come to a block of Data.db by the one before: half of what it may, once as much of it
-    /// was used, so that one read brings several blocks; then it may read twice as much.
+    /// Reads ahead of a scan that has come to a block of Data.db by the one before: half of what it may, once as much
+    /// of it was used, so that one read brings several blocks; then it may read twice as much.
     pub(super) fn read_ahead(&mut self, cache: &Rc<BlockCache>, block: BlockId) {
         let Source::Sstable(source) = self else { return };
         if block.component != Component::Data {

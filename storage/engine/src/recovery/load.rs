@@ -1,13 +1,13 @@
 //! The SSTables that a start finds, and the records of the log that they make needless.
 //!
 //! 1. Shard 0 finishes or takes back what transactions left ([`clean`]), before any shard looks.
-//! 2. Each shard opens the SSTables whose `Helenus.db` names it, and every *foreign* one, which another program or a node
-//!    with another map of tokens to shards wrote. All shards serve a foreign one, each its own tokens, until it is split
-//!    ([`crate::operations::split`]).
+//! 2. Each shard opens the SSTables whose `Helenus.db` names it, and every *foreign* one, which another program or a
+//!    node with another map of tokens to shards wrote. All shards serve a foreign one, each its own tokens, until it is
+//!    split ([`crate::operations::split`]).
 //! 3. Replay leaves out the records that an SSTable holds already.
 //!
-//! Invariants: nothing is removed but what a transaction gave up, or a truncation ([`crate::sstables::truncation_lists`]
-//! tells which foreign SSTables it took).
+//! Invariants: nothing is removed but what a transaction gave up, or a truncation
+//! ([`crate::sstables::truncation_lists`] tells which foreign SSTables it took).
 
 use crate::commitlog::position::{LogPosition, Truncation};
 use crate::commitlog::shard_log::ShardLog;
@@ -83,8 +83,8 @@ impl Loader<'_> {
         Ok(loaded)
     }
 
-    /// Opens the SSTables of one table, and tells which records of the log they hold. For an index, `unusable` takes those
-    /// that no shard can use.
+    /// Opens the SSTables of one table, and tells which records of the log they hold. For an index, `unusable` takes
+    /// those that no shard can use.
     async fn load_table(
         &self,
         table: &Arc<Table>,

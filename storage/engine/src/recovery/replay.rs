@@ -2,8 +2,8 @@
 //!
 //! 1. Under an unchanged shard map a shard reads its own segments only; otherwise all of them, and takes what it owns
 //!    in this run. A table that lives on one shard belongs to shard 0 whole.
-//! 2. Column lists in a segment say what the column ids of its mutations mean; if the table's ids differ by now, rows are
-//!    rewritten ([`crate::commitlog::column_mapping`]).
+//! 2. Column lists in a segment say what the column ids of its mutations mean; if the table's ids differ by now, rows
+//!    are rewritten ([`crate::commitlog::column_mapping`]).
 //! 3. Where segments end must agree with what later segments recorded of them.
 //!
 //! Starting the log makes the replayed tail durable before anything is served from it (`commitlog::old_segments`).

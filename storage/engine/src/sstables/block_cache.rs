@@ -2,17 +2,17 @@
 //!
 //! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): blocks come in through a small
 //! queue and move to the main one only if they were asked for again before they leave it, or come back soon after. So a
-//! scan, which asks for each block once, takes no more than the small queue from what is read again and again; and a hit
-//! counts up a number and moves nothing.
+//! scan, which asks for each block once, takes no more than the small queue from what is read again and again; and a
+//! hit counts up a number and moves nothing.
 //!
-//! 1. [`BlockCache::get`] is for who cannot wait. [`BlockCache::load`] reads what is not there; who asks for a block that
-//!    is being read waits for it instead of reading it too.
-//! 2. [`BlockCache::ahead`] and [`BlockCache::ahead_until`] read blocks in the background, the latter those that lie near
-//!    each other at once.
+//! 1. [`BlockCache::get`] is for who cannot wait. [`BlockCache::load`] reads what is not there; who asks for a block
+//!    that is being read waits for it instead of reading it too.
+//! 2. [`BlockCache::ahead`] and [`BlockCache::ahead_until`] read blocks in the background, the latter those that lie
+//!    near each other at once.
 //! 3. What belongs to an SSTable goes when the SSTable does.
 //!
-//! Invariants: the budget is exceeded by at most the block that is being put in, until that one has pushed others out; a
-//! block that is larger than the small queue may be is not kept.
+//! Invariants: the budget is exceeded by at most the block that is being put in, until that one has pushed others out;
+//! a block that is larger than the small queue may be is not kept.
 
 use super::open_sstable::OpenSstable;
 use super::read_buffers::ReadBuffers;
@@ -35,8 +35,8 @@ const BLOCK_OVERHEAD_BYTES: usize = 160;
 const HITS_MAX: u8 = 3;
 /// What is read ahead for one scan may take this part of the small queue, so that it is there when it is asked for.
 const AHEAD_PART: usize = 8;
-/// Blocks that are there are read once more with those around them if they are no more bytes than this: another read costs
-/// more.
+/// Blocks that are there are read once more with those around them if they are no more bytes than this: another read
+/// costs more.
 const GAP_BYTES_MAX: u64 = 64 << 10;
 
 /// What a cache of blocks holds, and what was asked of it since the start.
@@ -199,8 +199,8 @@ impl BlockCache {
         self.blocks.borrow().budget / SMALL_PART / AHEAD_PART / count.max(1)
     }
 
-    /// The same for the blocks of Data.db that begin before `until`, from `first` on: those that lie near each other come
-    /// with one read.
+    /// The same for the blocks of Data.db that begin before `until`, from `first` on: those that lie near each other
+    /// come with one read.
     pub(crate) fn ahead_until(self: &Rc<Self>, sstable: &Rc<OpenSstable>, first: BlockId, until: u64) {
         let len = sstable.reader.block_len(first.component);
         let all = (first.offset..until).step_by(len as usize).map(|offset| BlockId { offset, ..first });

@@ -1,7 +1,7 @@
 //! An SSTable on its way to disk: pieces of its components, as they come, to files.
 //!
-//! Files are written in whole pages past the system's cache; the padding of the last page is cut off at the end. They are
-//! durable, names included, when [`Output::finish`] returns.
+//! Files are written in whole pages past the system's cache; the padding of the last page is cut off at the end. They
+//! are durable, names included, when [`Output::finish`] returns.
 
 use crate::error::Error;
 use runtime::buffer::ALIGNMENT;

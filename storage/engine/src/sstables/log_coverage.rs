@@ -23,7 +23,8 @@ impl LogCoverage {
         Some(LogCoverage { shard: sidecar.shard, map: sidecar.map, intervals: sstable.log_intervals().collect() })
     }
 
-    /// Whether it includes what a record at `position` wrote under a token; `local` says that the table lives on shard 0.
+    /// Whether it includes what a record at `position` wrote under a token; `local` says that the table lives on shard
+    /// 0.
     pub(crate) fn covers(&self, position: LogPosition, token: Token, local: bool) -> bool {
         (local || self.map.owner(token) == self.shard)
             && self.intervals.iter().any(|(lower, upper)| {

@@ -93,8 +93,8 @@ async fn commit_removal(directory: &Path, sstables: &[Rc<OpenSstable>]) -> Resul
     Ok(transaction)
 }
 
-/// Removes the files of SSTables that a committed transaction took out of the view, once nobody reads them, and then the
-/// transaction's log. A start finishes what this does not get to.
+/// Removes the files of SSTables that a committed transaction took out of the view, once nobody reads them, and then
+/// the transaction's log. A start finishes what this does not get to.
 pub(crate) fn retire(gone: Vec<Rc<OpenSstable>>, transaction: Transaction) {
     runtime::spawn_in(Class::Background, async move {
         while gone.iter().any(|sstable| sstable.is_read()) {

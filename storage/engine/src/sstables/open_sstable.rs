@@ -1,10 +1,9 @@
 //! An SSTable of this shard: its open files, and the reader over them.
 //!
-//! It is read for the table as it was when it was opened; [`OpenSstable::with_table`] gives one for the table of now, over
-//! the same files.
-//! Blocks come with one direct read of the pages that they lie in; with a `Helenus.db` each page is checked, with or
-//! without one what the format itself checks. Invariants: what is read is checked before anyone sees it; a fault is an
-//! error of that read and names file and offset.
+//! It is read for the table as it was when it was opened; [`OpenSstable::with_table`] gives one for the table of now,
+//! over the same files. Blocks come with one direct read of the pages that they lie in; with a `Helenus.db` each page
+//! is checked, with or without one what the format itself checks. Invariants: what is read is checked before anyone
+//! sees it; a fault is an error of that read and names file and offset.
 
 use super::block_cache::BlockCache;
 use super::read_buffers::{BUFFER_BYTES_MAX, ReadBuffers};
@@ -248,8 +247,8 @@ impl OpenSstable {
         Ok(loaded)
     }
 
-    /// Reads, checks and decodes blocks of Data.db of which each lies behind the one before: one read from disk. Each is given
-    /// to `take`, none after one with a fault. Several are a run ([`OpenSstable::is_run`]).
+    /// Reads, checks and decodes blocks of Data.db of which each lies behind the one before: one read from disk. Each
+    /// is given to `take`, none after one with a fault. Several are a run ([`OpenSstable::is_run`]).
     pub(crate) async fn load_run(
         &self,
         buffers: &ReadBuffers,
@@ -260,8 +259,8 @@ impl OpenSstable {
         self.mark(loaded)
     }
 
-    /// Whether the blocks of Data.db from one to another take no more than [`BUFFER_BYTES_MAX`] in the file. A foreign file may
-    /// say that a chunk between two others is as long as the file: who asks for it will see.
+    /// Whether the blocks of Data.db from one to another take no more than [`BUFFER_BYTES_MAX`] in the file. A foreign
+    /// file may say that a chunk between two others is as long as the file: who asks for it will see.
     pub(crate) fn is_run(&self, first: BlockId, last: BlockId) -> bool {
         let range = |block| self.reader.block_range(block).ok();
         let (Some((start, _)), Some((last, len))) = (range(first), range(last)) else { return false };
@@ -360,7 +359,8 @@ impl OpenSstable {
     }
 }
 
-/// The bytes `from..to` of a file, fewer if it ends before, in `buffer` if there is room; `from` is a multiple of a page.
+/// The bytes `from..to` of a file, fewer if it ends before, in `buffer` if there is room; `from` is a multiple of a
+/// page.
 async fn read_range(file: &File, buffer: Option<AlignedBuf>, from: u64, to: u64) -> std::io::Result<AlignedBuf> {
     let wanted = to.saturating_sub(from) as usize;
     let padded = wanted.max(1).next_multiple_of(ALIGNMENT);

@@ -1,5 +1,5 @@
-//! Columns that were dropped as of a time before some of their cells: these cells come back when the column is added again,
-//! so that what is written of a table has a place for them.
+//! Columns that were dropped as of a time before some of their cells: these cells come back when the column is added
+//! again, so that what is written of a table has a place for them.
 //!
 //! Invariants: a file has no place for a dropped column without such cells, which would cost each of its rows.
 

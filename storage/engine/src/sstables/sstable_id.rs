@@ -1,4 +1,5 @@
-//! Ids of SSTables: time uuids as Cassandra writes them (`SSTableId` of `UUIDBasedSSTableId`), unique over shards and runs.
+//! Ids of SSTables: time uuids as Cassandra writes them (`SSTableId` of `UUIDBasedSSTableId`), unique over shards and
+//! runs.
 
 use uuid::Uuid;
 

@@ -55,7 +55,8 @@ impl SstableWriter {
         self.builder.bytes_written()
     }
 
-    /// Makes it durable; its components, or `None` if the table has nothing of what was written: then there are no files.
+    /// Makes it durable; its components, or `None` if the table has nothing of what was written: then there are no
+    /// files.
     pub(crate) async fn close(mut self) -> Result<Option<HashSet<Component>>, Error> {
         if self.builder.partitions() == 0 {
             return Ok(None);

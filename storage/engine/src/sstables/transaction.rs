@@ -1,13 +1,14 @@
 //! The log of a change of a table's SSTables: what a start after a crash takes back or finishes.
 //!
-//! Cassandra's own format (`LogFile`, `LogRecord` of its `db.lifecycle`), so that either program cleans up after the other:
-//! a file `VERSION_txn_KIND_UUID.log` beside the SSTables, a record per line, `TYPE:[prefix of names,time,files][checksum]`.
+//! Cassandra's own format (`LogFile`, `LogRecord` of its `db.lifecycle`), so that either program cleans up after the
+//! other: a file `VERSION_txn_KIND_UUID.log` beside the SSTables, a record per line, `TYPE:[prefix of
+//! names,time,files][checksum]`.
 //! 1. The log is durable with the names of the new SSTables before the first of their files is made.
 //! 2. [`Transaction::commit`] makes it durable with `COMMIT` once the new files are.
 //! 3. Files of the replaced SSTables go when nobody reads them, the log after them.
 //!
-//! A log without `COMMIT` takes its `ADD`s back, one with it finishes its `REMOVE`s. Invariants: the log is replaced as a
-//! whole, so that none is torn; while it exists, what it says holds, however often a start is interrupted.
+//! A log without `COMMIT` takes its `ADD`s back, one with it finishes its `REMOVE`s. Invariants: the log is replaced as
+//! a whole, so that none is torn; while it exists, what it says holds, however often a start is interrupted.
 
 use super::directory::entries;
 use crate::error::Error;

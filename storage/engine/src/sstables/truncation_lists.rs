@@ -1,11 +1,11 @@
 //! Lists of the foreign SSTables that a truncation takes, for the next start.
 //!
-//! An SSTable that this node wrote names the part of the log that it holds, so that a start can tell whether it is older
-//! than a truncation. A foreign one does not. So a truncation first lists the table's foreign SSTables in a file beside
-//! them, `helenus-truncated-MILLIS`: the time of the truncation in its name, the name of one Data.db per line.
+//! An SSTable that this node wrote names the part of the log that it holds, so that a start can tell whether it is
+//! older than a truncation. A foreign one does not. So a truncation first lists the table's foreign SSTables in a file
+//! beside them, `helenus-truncated-MILLIS`: the time of the truncation in its name, the name of one Data.db per line.
 //! 1. A start that finds the record of that truncation, or of a later one, treats the listed SSTables as obsolete.
-//! 2. A start that finds no such record removes the list: the truncation did not happen. A list of which no file is left
-//!    is removed as well.
+//! 2. A start that finds no such record removes the list: the truncation did not happen. A list of which no file is
+//!    left is removed as well.
 //! 3. Once the SSTables are gone, so is the list.
 //!
 //! Invariants: a truncation takes all that the table had or nothing, whenever the node crashes.

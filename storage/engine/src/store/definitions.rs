@@ -89,7 +89,8 @@ impl Store {
     }
 
     /// Forgets a table and frees its memtable once writes under way are done. Its log records are ignored from then on;
-    /// the caller records a [`super::Truncation`] as for TRUNCATE, so that a table created WITH the same ID starts empty.
+    /// the caller records a [`super::Truncation`] as for TRUNCATE, so that a table created WITH the same ID starts
+    /// empty.
     pub fn drop_table(&self, table: TableId) {
         let parts = &self.parts;
         parts.flusher.forget(table);
@@ -138,8 +139,8 @@ impl Store {
         Ok(position)
     }
 
-    /// On shard 0, after every shard's [`Store::truncate`] and before the truncation is recorded: names the foreign SSTables
-    /// that it takes, durably. `at_millis` is [`super::Truncation::at_millis`].
+    /// On shard 0, after every shard's [`Store::truncate`] and before the truncation is recorded: names the foreign
+    /// SSTables that it takes, durably. `at_millis` is [`super::Truncation::at_millis`].
     ///
     /// # Errors
     /// The disk's: the truncation must not be recorded.

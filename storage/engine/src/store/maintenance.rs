@@ -1,4 +1,5 @@
-//! What operators and the node's own schedules ask of a store: flushes, compactions, imports, snapshots, splits, checks.
+//! What operators and the node's own schedules ask of a store: flushes, compactions, imports, snapshots, splits,
+//! checks.
 
 use super::{LogPosition, Store};
 use crate::compaction::{Chosen, Compacted, CompactionStatistics};
@@ -82,7 +83,8 @@ impl Store {
         self.parts.compactor.set_throughput(bytes_per_second);
     }
 
-    /// Whether the strategy of a table starts compactions by itself, until the next start; `false`: the table is unknown.
+    /// Whether the strategy of a table starts compactions by itself, until the next start; `false`: the table is
+    /// unknown.
     pub fn set_auto_compaction(&self, table: TableId, on: bool) -> bool {
         self.parts.compactor.set_automatic(table, on)
     }
@@ -114,8 +116,8 @@ impl Store {
         runtime::spawn_in(Class::Background, verify).await
     }
 
-    /// Gives all files of the SSTables that this shard serves of a table, and of its indexes, a second name in its snapshot
-    /// `tag`, durably; the names of the Data.db files.
+    /// Gives all files of the SSTables that this shard serves of a table, and of its indexes, a second name in its
+    /// snapshot `tag`, durably; the names of the Data.db files.
     ///
     /// # Errors
     /// The disk's; what was linked stays.
@@ -193,8 +195,8 @@ impl Store {
         self.parts.splits.begin_part(table, foreign).await
     }
 
-    /// Writes the parts of a foreign SSTable, durably; `None` if this shard does not serve it any more. `places` are what
-    /// each shard answered to [`Store::begin_part`].
+    /// Writes the parts of a foreign SSTable, durably; `None` if this shard does not serve it any more. `places` are
+    /// what each shard answered to [`Store::begin_part`].
     ///
     /// # Errors
     /// The disk's, bytes that cannot be used, a closing store: no file of a part stays.

@@ -8,8 +8,9 @@
 //!    time once instead of memory for as long as the start takes.
 //! 4. [`Store::start`], with one counter floor for all shards.
 //!
-//! A store composes the parts of the crate and adds the gate of an orderly stop; what the parts do is told where they are.
-//! `definitions` has the tables that come and go, `requests` reads and writes, `maintenance` what operators ask for.
+//! A store composes the parts of the crate and adds the gate of an orderly stop; what the parts do is told where they
+//! are. `definitions` has the tables that come and go, `requests` reads and writes, `maintenance` what operators ask
+//! for.
 
 mod definitions;
 mod maintenance;
@@ -131,8 +132,8 @@ impl Store {
         Ok(Store { parts: Rc::new(parts) })
     }
 
-    /// On shard 0, before any shard loads: finishes or takes back what transactions left in the directories of all tables,
-    /// dropped ones among them.
+    /// On shard 0, before any shard loads: finishes or takes back what transactions left in the directories of all
+    /// tables, dropped ones among them.
     pub async fn clean(&self) -> Result<(), Error> {
         load::clean(&self.parts.files.data).await
     }
@@ -171,8 +172,8 @@ impl Store {
         Ok(())
     }
 
-    /// The latest time, microseconds since 1970, that the log of the shard recorded in earlier runs: no durable write has
-    /// a later timestamp that a node gave it. Known after [`Store::replay`]; `None` if there is none.
+    /// The latest time, microseconds since 1970, that the log of the shard recorded in earlier runs: no durable write
+    /// has a later timestamp that a node gave it. Known after [`Store::replay`]; `None` if there is none.
     pub fn recorded_time(&self) -> Option<i64> {
         self.parts.log.recorded_time()
     }

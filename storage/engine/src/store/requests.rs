@@ -1,8 +1,8 @@
 //! Reads, writes and partition locks.
 //!
-//! A write: append to the log; take a pass on the table's active memtable; await durability (`group`, `batch`); apply in one
-//! poll without an await; return. In `periodic` mode it is applied at once. So an acknowledged write is durable in the
-//! default mode, and nothing is read before it is.
+//! A write: append to the log; take a pass on the table's active memtable; await durability (`group`, `batch`); apply
+//! in one poll without an await; return. In `periodic` mode it is applied at once. So an acknowledged write is durable
+//! in the default mode, and nothing is read before it is.
 
 use super::Store;
 use crate::commitlog::Log;
@@ -23,8 +23,8 @@ impl Store {
         self.parts.faults.noted(self.write(mutation, system, false).await)
     }
 
-    /// [`Store::apply`] that returns only when the write is durable, in `periodic` mode too. There what the log could not
-    /// write is not lost but waits for room, so that the error is [`Error::LogFailed`]: unknown.
+    /// [`Store::apply`] that returns only when the write is durable, in `periodic` mode too. There what the log could
+    /// not write is not lost but waits for room, so that the error is [`Error::LogFailed`]: unknown.
     pub async fn apply_durably(&self, mutation: Mutation, system: bool) -> Result<(), Error> {
         self.parts.faults.noted(self.write(mutation, system, true).await)
     }
@@ -65,8 +65,8 @@ impl Store {
         Ok(())
     }
 
-    /// Reads: gives the live rows that `command` asks for to `sink`, in order. Yields in long scans; a partition is seen
-    /// as it was when the read reached it, or any later state, but never half of a mutation.
+    /// Reads: gives the live rows that `command` asks for to `sink`, in order. Yields in long scans; a partition is
+    /// seen as it was when the read reached it, or any later state, but never half of a mutation.
     pub async fn read(&self, command: &ReadCommand, sink: &mut dyn RowSink) -> Result<ReadEnd, Error> {
         let (memtable, view) = self.parts.tables.readable(command.table)?;
         self.parts.faults.noted(self.parts.reader.read(&memtable, &view, command, sink).await)
@@ -81,8 +81,8 @@ impl Store {
         }
     }
 
-    /// Reads the rows of `command` that an index has under a value, and perhaps others: the sink's filter must ask for the
-    /// value. Ends as [`Store::read`] does.
+    /// Reads the rows of `command` that an index has under a value, and perhaps others: the sink's filter must ask for
+    /// the value. Ends as [`Store::read`] does.
     ///
     /// # Errors
     /// [`Error::IndexNotBuilt`]: rows may have no entry yet.
@@ -104,14 +104,14 @@ impl Store {
     }
 
     /// Waits, first come first served, for the lock of a partition, which whoever changes what it has read holds from
-    /// the read until the change is visible. [`Error::LockQueueFull`] once [`crate::row_lock::WAITERS_MAX`] wait. Writes
-    /// that do not read take no lock.
+    /// the read until the change is visible. [`Error::LockQueueFull`] once [`crate::row_lock::WAITERS_MAX`] wait.
+    /// Writes that do not read take no lock.
     pub async fn lock(&self, table: TableId, key: &DecoratedKey) -> Result<RowGuard, Error> {
         self.parts.locks.lock(table, key.token).await
     }
 
-    /// The locks of several partitions, in an order in which no two callers wait for each other. A caller that holds a lock
-    /// must not ask for more.
+    /// The locks of several partitions, in an order in which no two callers wait for each other. A caller that holds a
+    /// lock must not ask for more.
     pub async fn lock_all<'k>(
         &self,
         partitions: impl Iterator<Item = (TableId, &'k DecoratedKey)>,

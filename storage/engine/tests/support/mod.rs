@@ -24,7 +24,8 @@ pub(crate) fn table(number: u8) -> Arc<Table> {
     table_of("ks", number, &["a", "b"])
 }
 
-/// A table that is compacted only when a test asks: compactions judge expiry by the wall clock, which many tests do not.
+/// A table that is compacted only when a test asks: compactions judge expiry by the wall clock, which many tests do
+/// not.
 pub(crate) fn uncompacted(table: &Table) -> Arc<Table> {
     let mut table = table.clone();
     table.options.compaction.insert("enabled".into(), "false".into());
