@@ -58,6 +58,21 @@ impl Compressor {
         COMPRESSORS.iter().find(|(name, _)| *name == short).map(|(_, compressor)| *compressor)
     }
 
+    /// Returns how many times longer than a chunk its uncompressed form can be.
+    fn expansion_max(self) -> usize {
+        match self {
+            Compressor::Noop => 1,
+            // A byte of a match length stands for 255 bytes.
+            Compressor::Lz4 => 255,
+            // A copy of 64 bytes takes at least 3.
+            Compressor::Snappy => 32,
+            // A match of 258 bytes takes at least 2 bits.
+            Compressor::Deflate => 1032,
+            // A block of 128 KiB takes at least 4 bytes.
+            Compressor::Zstd => 32 << 10,
+        }
+    }
+
     /// Decompresses a chunk into `out`. `None`: the chunk is malformed, or its uncompressed length is not that of
     /// `out`.
     fn decompress(self, chunk: &[u8], out: &mut [u8]) -> Option<()> {
@@ -187,9 +202,17 @@ impl CompressionInfo {
         }
     }
 
-    /// Returns the uncompressed length of the chunk that begins at `offset` of the uncompressed data.
-    pub(crate) fn len_at(&self, offset: u64) -> usize {
-        (self.data_len - offset.min(self.data_len)).min(self.chunk_len as u64) as usize
+    /// Returns the uncompressed length of the chunk that begins at `offset` of the uncompressed data, and has `raw_len`
+    /// bytes with its checksum.
+    ///
+    /// # Errors
+    /// No chunk of `raw_len` bytes is so long: nothing is allocated for what a damaged file says.
+    pub(crate) fn len_at(&self, offset: u64, raw_len: usize) -> Result<usize, Fault> {
+        let len = self.data_len.saturating_sub(offset).min(self.chunk_len as u64) as usize;
+        match len <= raw_len.saturating_mul(self.compressor.expansion_max()) {
+            true => Ok(len),
+            false => Err(Fault::invalid(offset, "a compressed chunk")),
+        }
     }
 
     /// Checks and decompresses a chunk, given with its checksum, into `out`, which has the length of
@@ -291,6 +314,24 @@ mod tests {
         let (fast, first, default) =
             (compressed(&[]), compressed(&[high, ("lz4_high_compressor_level", "1")]), compressed(&[high]));
         assert!(default < fast && default <= first, "{fast} {first} {default}");
+    }
+
+    #[test]
+    fn a_chunk_is_no_longer_than_its_bytes_can_stand_for() {
+        let chunk_len = CHUNK_BYTES_MAX;
+        for (_, compressor) in COMPRESSORS {
+            let (data_len, options, offsets) = (chunk_len as u64, Vec::new(), Arc::new([0]));
+            let info = CompressionInfo { compressor, options, chunk_len, compressed_len_max: 100, data_len, offsets };
+            assert!(info.len_at(0, 1000).is_err(), "{compressor:?}");
+            assert_eq!(info.len_at(0, CHUNK_BYTES_MAX), Ok(CHUNK_BYTES_MAX));
+            // The densest chunk that there is.
+            let mut out = Vec::new();
+            let zeros = vec![0; 1 << 20];
+            let params = CompressionParams { compressor, ..CompressionParams::fast() };
+            ChunkEncoder::new(&params).compress(&zeros, &mut out).unwrap();
+            let info = CompressionInfo { data_len: zeros.len() as u64, ..info };
+            assert_eq!(info.len_at(0, out.len() + 4), Ok(zeros.len()), "{compressor:?}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::statistics::{Histogram, Statistics};
 impl Histogram {
     /// Returns how many values were counted.
     pub fn count(&self) -> i64 {
-        self.buckets.iter().sum()
+        self.buckets.iter().fold(0, |sum: i64, count| sum.saturating_add(*count))
     }
 
     /// Returns the estimated mean of the counted values, rounded up; 0 if there are none, `None` if some are above all
@@ -61,6 +61,12 @@ mod tests {
         assert_eq!(tombstones_until(&tombstones, 0), 0.0);
         assert_eq!(tombstones_until(&tombstones, 3_000_000_000), 22.0);
         assert!((tombstones_until(&tombstones, 1_795_221_000) - 15.217).abs() < 0.01);
+    }
+
+    #[test]
+    fn counts_of_a_damaged_file_saturate() {
+        let histogram = Histogram { offsets: vec![1, 2], buckets: vec![i64::MAX, 1, 0] };
+        assert_eq!(histogram.count(), i64::MAX);
     }
 
     #[test]

@@ -312,14 +312,18 @@ impl Reader {
     /// # Errors
     /// The bytes do not match their checksum, or a chunk does not decompress to its length.
     pub fn decode_data_block(&self, block: BlockId, raw: &[u8]) -> Result<Bytes, Error> {
-        let mut out = vec![0; self.decoded_len(block, raw.len())];
+        let mut out = vec![0; self.decoded_len(block, raw.len())?];
         self.decode_data(block, raw, &mut out)?;
         Ok(out.into())
     }
 
     /// Returns the length of a decoded block of Data.db whose range in the file has `raw_len` bytes.
-    fn decoded_len(&self, block: BlockId, raw_len: usize) -> usize {
-        self.compression.as_ref().map_or(raw_len, |compression| compression.len_at(block.offset))
+    ///
+    /// # Errors
+    /// The codec cannot decompress so few bytes to that length.
+    fn decoded_len(&self, block: BlockId, raw_len: usize) -> Result<usize, Error> {
+        let Some(compression) = &self.compression else { return Ok(raw_len) };
+        compression.len_at(block.offset, raw_len).map_err(|fault| fault.in_file(&self.descriptor, block.component))
     }
 
     /// Fills `out`, which has the block's decoded length, with a block of Data.db made from the bytes of its range.

@@ -363,12 +363,15 @@ impl Builder {
     /// Ends the SSTable. Panics if the last partition has not been ended.
     ///
     /// # Errors
-    /// A chunk could not be compressed.
+    /// A chunk could not be compressed, or rows did not come in clustering order.
     pub fn finish(self) -> Result<FinishedSstable, Error> {
         assert!(self.partition.is_none(), "the last partition ends before the file");
         let fault = |problem| Fault { offset: 0, problem }.in_file(&self.descriptor, Component::Data);
         if let Some(problem) = self.failed {
             return Err(fault(problem));
+        }
+        if !self.index.is_ordered() {
+            return Err(fault(Problem::Invalid("in clustering order")));
         }
         let version = self.descriptor.version;
         let data_len = self.data.len();
@@ -432,4 +435,48 @@ fn metadata(
     };
     let (partitioner, filter_chance) = (PARTITIONER.to_owned(), options.filter_chance);
     Metadata { partitioner, filter_chance, cardinality, statistics, header: options.header.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::{EncodingStats, FieldType, Header};
+    use model::row::Liveness;
+
+    fn table() -> Table {
+        let field = |class: &str| FieldType::parse(&format!("org.apache.cassandra.db.marshal.{class}")).unwrap();
+        let key_class = field("BytesType").class;
+        let clustering = vec![field("BytesType")];
+        let (statics, regulars) = (Vec::new(), Vec::new());
+        let header = Header {
+            min_timestamp: 0,
+            min_local_deletion_time: 0,
+            min_ttl: 0,
+            key_class,
+            clustering,
+            statics,
+            regulars,
+        };
+        header.table().unwrap()
+    }
+
+    #[test]
+    fn rows_out_of_order_are_refused() {
+        for (version, refused) in [(Version::Da, true), (Version::Oa, false)] {
+            let table = Arc::new(table());
+            let mut options = Options::of(&table, EncodingStats::default()).unwrap();
+            options.row_index_bytes = Some(1);
+            let mut builder = Builder::new(Descriptor { version, id: "1".into() }, table, options);
+            builder.start_partition(b"key", Deletion::LIVE);
+            for value in [b"b", b"c", b"a"] {
+                let (mut clustering, mut row) = (Vec::new(), Vec::new());
+                model::mutation::push_clustering(&mut clustering, value);
+                RowBuilder::new(&mut row, Some(Liveness { timestamp: 1, expiry: None }), Deletion::LIVE);
+                builder.row(Clustering(&clustering), RowView::trusted(&row));
+            }
+            builder.end_partition();
+            let problem = builder.finish().err().map(|error| error.problem);
+            assert_eq!(problem, refused.then_some(Problem::Invalid("in clustering order")));
+        }
+    }
 }

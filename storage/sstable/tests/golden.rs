@@ -6,6 +6,7 @@ mod golden {
     pub(crate) mod archive;
     mod behind;
     pub(crate) mod database;
+    mod disorder;
     mod flips;
     mod reversed;
     mod round_trip;

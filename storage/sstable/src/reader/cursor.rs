@@ -5,8 +5,8 @@
 //! 3. The rows of each slice follow, forward ([`super::forward`]) or in reverse ([`super::backward`]).
 //! 4. A scan goes on with the next partition until the range ends.
 //!
-//! Invariants: a step that needs a block can be repeated once the block has been supplied; after an error every step
-//! gives the same error.
+//! Invariants: partitions come in ascending order, each once; a step that needs a block can be repeated once the block
+//! has been supplied; after an error every step gives the same error.
 
 use super::Reader;
 use super::reverse_block::ReverseBlock;
@@ -113,6 +113,9 @@ pub struct Cursor {
     pub(super) start: u64,
     pub(super) key: Vec<u8>,
     pub(super) token: Token,
+    /// The key of the partition read before, and whether there was one.
+    previous_key: Vec<u8>,
+    has_previous: bool,
     deletion: Deletion,
     pub(super) row_index: RowIndex,
     /// The index of the slice that is being read.
@@ -172,6 +175,8 @@ impl Cursor {
             start: 0,
             key: Vec::new(),
             token: Token::MIN,
+            previous_key: Vec::new(),
+            has_previous: false,
             deletion: Deletion::LIVE,
             row_index: RowIndex::None,
             slice: 0,
@@ -210,7 +215,7 @@ impl Cursor {
     /// # Errors
     /// The bytes do not match their checksum, or a chunk does not decompress to its length; the block is still needed.
     pub fn supply_raw(&mut self, block: BlockId, raw: &[u8]) -> Result<(), Error> {
-        let len = self.reader.decoded_len(block, raw.len());
+        let len = self.reader.decoded_len(block, raw.len())?;
         let room = self.window.room(self.at, block.offset, len);
         let decoded = self.reader.decode_data(block, raw, room);
         if decoded.is_err() {
@@ -358,23 +363,26 @@ impl Cursor {
             return Ok(None);
         }
         let start = self.at;
-        let mut key = std::mem::take(&mut self.key);
-        key.clear();
+        let mut key = std::mem::take(&mut self.previous_key);
         let found = self.read(|reader, _, input| {
             key.clear();
             key.extend_from_slice(input.short_bytes()?);
             reader.codec.read_partition_deletion(input)
         });
-        self.key = key;
+        self.previous_key = key;
         self.deletion = found?;
         self.start = start;
+        std::mem::swap(&mut self.key, &mut self.previous_key);
         let token = Token::of(&self.key);
-        let ascends = start == 0 || token >= self.token || matches!(self.target, Target::Key(_));
+        let previous = (self.token, &self.previous_key[..]);
+        let ascends = !self.has_previous || (token, &self.key[..]) > previous;
         if !ascends {
+            // It may also be that a damaged index led back here, which would be repeated forever.
             let fault = Fault::invalid(start, "a partition after the one before");
             return Err(Stop::Fault(Component::Data, fault));
         }
         self.token = token;
+        self.has_previous = true;
         match &self.target {
             Target::Key(wanted) => {
                 if wanted.key[..] != self.key[..] {

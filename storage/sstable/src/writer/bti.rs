@@ -97,6 +97,8 @@ pub(super) struct BtiIndexWriter {
     pub(super) partitions_out: Output,
     trie: TrieWriter,
     pending: Option<Pending>,
+    /// Whether all rows so far came in clustering order, as far as the row indexes depend on it.
+    pub(super) is_ordered: bool,
     /// A buffer for the form of the next key.
     form: Vec<u8>,
 }
@@ -110,6 +112,7 @@ impl BtiIndexWriter {
             partitions_out: Output::new(),
             trie: TrieWriter::default(),
             pending: None,
+            is_ordered: true,
             form: Vec::new(),
         }
     }
@@ -158,6 +161,12 @@ impl BtiIndexWriter {
         let out = &mut self.rows_out;
         let end_key = self.rows.end();
         let count = self.rows.blocks.len();
+        let last = self.rows.blocks.last().map(|(separator, _)| separator);
+        let ascend = self.rows.blocks.is_sorted_by(|(a, _), (b, _)| a < b) && last < Some(&end_key);
+        if !ascend {
+            self.is_ordered = false;
+            return !(partition.start as i64);
+        }
         let mut trie = TrieWriter::default();
         for (separator, payload) in self.rows.blocks.drain(..) {
             trie.add(&separator, payload, out);

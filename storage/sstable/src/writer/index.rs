@@ -42,6 +42,14 @@ impl IndexWriter {
         }
     }
 
+    /// Returns whether all rows came in clustering order, as far as the index depends on it.
+    pub(super) fn is_ordered(&self) -> bool {
+        match self {
+            IndexWriter::Bti(index) => index.is_ordered,
+            IndexWriter::Big(_) => true,
+        }
+    }
+
     /// Returns the components that are written while partitions come.
     pub(super) fn outputs(&mut self) -> impl Iterator<Item = (Component, &mut Output)> {
         let (first, second) = match self {
