@@ -50,6 +50,6 @@ sstables-accepted:
     cargo test -p sstable --test golden -- --ignored cassandra_accepts_what_is_written
     cargo test -p server --test golden -- --ignored cassandra_accepts_what_the_engine_writes
 
-# Fuzzes one target for a minute (needs cargo-fuzz and a nightly toolchain): `just fuzz net/wire frame`.
+# Fuzzes one target for a minute (needs cargo-fuzz and a nightly toolchain): `just fuzz net/wire decoder`.
 fuzz crate target seconds="60":
     cd {{crate}} && cargo +nightly fuzz run {{target}} -- -max_total_time={{seconds}}

@@ -8,7 +8,8 @@ use crate::statement::{Body, Common, Statement};
 use crate::workload::{Operation, Workload};
 use runtime::{Instant, Stream};
 use std::cell::{Cell, RefCell};
-use wire::frame::{Decoder, Event, HEADER_BYTES};
+use wire::decoder::{Decoder, Event};
+use wire::envelope::HEADER_BYTES;
 use wire::segment::SegmentWriter;
 use wire::{Opcode, Version};
 
@@ -211,7 +212,7 @@ fn whole_frames(bytes: &[u8], mut f: impl FnMut(Frame<'_>)) -> Result<usize, Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::frame::put_envelope;
+    use wire::envelope::put_envelope;
 
     fn answers() -> Vec<u8> {
         let mut bytes = Vec::new();

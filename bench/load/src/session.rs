@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use wire::client::{Answer, Response, put_request};
-use wire::frame::{Decoder, Event};
+use wire::decoder::{Decoder, Event};
 use wire::request::Request;
 use wire::segment::SegmentWriter;
 use wire::{Opcode, Version};

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use wire::Version;
 use wire::client::{Answer, put_request};
 use wire::compression::Compression;
-use wire::frame::{Decoder, Event};
+use wire::decoder::{Decoder, Event};
 use wire::request::Request;
 use wire::response::{self, Rows, To};
 use wire::segment::SegmentWriter;
@@ -91,7 +91,7 @@ fn put_rows(form: Form, columns: &[ColumnSpec], bytes: &[u8], count: u32, out: &
     form.put(out, |out| response::rows(out, To::new(form.version(), 1), &[], &rows, columns));
 }
 
-fn next(decoder: &mut Decoder, bytes: &[u8], form: Form) -> wire::frame::Envelope {
+fn next(decoder: &mut Decoder, bytes: &[u8], form: Form) -> wire::envelope::Envelope {
     decoder.feed(bytes);
     let Some(Event::Envelope(mut envelope)) = decoder.next_event() else { panic!("a message") };
     if form.compression().is_some() {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use wire::client::{Answer, Response, put_request};
-use wire::frame::{Decoder, Event};
+use wire::decoder::{Decoder, Event};
 use wire::request::{Batch, EventType, Request};
 use wire::{Version, segment};
 

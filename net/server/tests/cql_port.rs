@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use wire::client::{Answer, Response};
-use wire::frame::put_envelope;
+use wire::envelope::put_envelope;
 use wire::request::{Batch, EventType, Request};
 use wire::{Opcode, Version};
 use world::{

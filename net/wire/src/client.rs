@@ -1,6 +1,6 @@
 //! The other side: requests to bytes, bodies of responses to [`Response`]. For tests, the simulator and load tools.
 
-use crate::frame::{Envelope, put_envelope};
+use crate::envelope::{Envelope, put_envelope};
 use crate::metadata::{self, read_columns};
 use crate::notation::{
     Reader, put_bytes, put_int, put_long_string, put_short, put_short_bytes, put_string, put_string_list, put_value,

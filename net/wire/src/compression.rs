@@ -11,9 +11,9 @@
 //! Invariants: the declared length is checked against a limit, and against what so many bytes can hold at all, before
 //! anything is allocated; what comes out has exactly that length; corrupt input is a protocol error.
 
-use crate::Version;
-use crate::flags;
-use crate::frame::{Envelope, HEADER_BYTES};
+use crate::envelope::{Envelope, HEADER_BYTES};
+use crate::lz4::{self, check_expansion, corrupt};
+use crate::{Version, flags};
 use bytes::Bytes;
 use model::Failure;
 
@@ -28,8 +28,6 @@ pub enum Compression {
 /// The names in SUPPORTED, in Cassandra's order.
 pub const NAMES: [&str; 2] = ["snappy", "lz4"];
 
-/// Most plain bytes that one byte of an LZ4 block can stand for.
-const LZ4_EXPANSION_MAX: usize = 255;
 /// The same of a Snappy block: three bytes copy 64.
 const SNAPPY_EXPANSION_MAX: usize = 22;
 /// Bytes before an LZ4 block in a body.
@@ -51,7 +49,7 @@ impl Compression {
             Compression::Lz4 => {
                 let (length, block) = body.split_first_chunk::<LENGTH_BYTES>().ok_or_else(corrupt)?;
                 let length = u32::from_be_bytes(*length) as usize;
-                check_expansion(length, block.len(), LZ4_EXPANSION_MAX)
+                check_expansion(length, block.len(), lz4::EXPANSION_MAX)
             }
             Compression::Snappy => {
                 let length = snap::raw::decompress_len(body).map_err(|_| corrupt())?;
@@ -74,7 +72,7 @@ impl Compression {
             )));
         }
         match self {
-            Compression::Lz4 => open_lz4(&body[LENGTH_BYTES..], length),
+            Compression::Lz4 => lz4::open(&body[LENGTH_BYTES..], length),
             Compression::Snappy => {
                 let mut plain = vec![0; length];
                 match snap::raw::Decoder::new().decompress(body, &mut plain) {
@@ -92,7 +90,7 @@ impl Compression {
         match self {
             Compression::Lz4 => {
                 out.extend_from_slice(&(plain.len() as u32).to_be_bytes());
-                put_lz4(out, &plain);
+                lz4::put(out, &plain);
             }
             Compression::Snappy => {
                 let at = out.len();
@@ -122,34 +120,4 @@ impl Envelope {
         }
         Ok(())
     }
-}
-
-/// Opens an LZ4 block of exactly `length` plain bytes. The caller has bounded the length.
-pub(crate) fn open_lz4(block: &[u8], length: usize) -> Result<Bytes, Failure> {
-    check_expansion(length, block.len(), LZ4_EXPANSION_MAX)?;
-    // An encoder that had nothing to compress wrote one empty token.
-    if length == 0 {
-        return if block == [0] { Ok(Bytes::new()) } else { Err(corrupt()) };
-    }
-    let mut plain = vec![0; length];
-    match lz4_flex::block::decompress_into(block, &mut plain) {
-        Ok(written) if written == length => Ok(plain.into()),
-        _ => Err(corrupt()),
-    }
-}
-
-/// Appends an LZ4 block.
-pub(crate) fn put_lz4(out: &mut Vec<u8>, plain: &[u8]) {
-    let at = out.len();
-    out.resize(at + lz4_flex::block::get_maximum_output_size(plain.len()), 0);
-    let written = lz4_flex::block::compress_into(plain, &mut out[at..]).expect("room for the block");
-    out.truncate(at + written);
-}
-
-fn check_expansion(length: usize, block: usize, expansion_max: usize) -> Result<usize, Failure> {
-    if length > block.saturating_mul(expansion_max) { Err(corrupt()) } else { Ok(length) }
-}
-
-fn corrupt() -> Failure {
-    Failure::protocol("Corrupt compressed data")
 }

@@ -1,6 +1,6 @@
 //! Bytes of the CQL native protocol, pure, in both directions: versions 3 to 5.
 //!
-//! Steps of a server: [`frame::Decoder`] turns received bytes into envelopes; [`request::Request::decode`] reads an
+//! Steps of a server: [`decoder::Decoder`] turns received bytes into envelopes; [`request::Request::decode`] reads an
 //! envelope's body, borrowing from it; [`response`] writes the answer's envelope; in version 5 [`segment`] wraps
 //! envelopes into checksummed segments; [`compression`] is agreed by STARTUP. [`client`] is the other direction, for
 //! tests, the simulator and load tools.
@@ -12,137 +12,14 @@
 
 pub mod client;
 pub mod compression;
-pub mod frame;
+pub mod decoder;
+pub mod envelope;
+mod lz4;
 pub mod metadata;
 pub mod notation;
+mod protocol;
 pub mod request;
 pub mod response;
 pub mod segment;
 
-/// A version that these codecs know.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-#[expect(missing_docs, reason = "named by its number")]
-pub enum Version {
-    V3 = 3,
-    V4 = 4,
-    V5 = 5,
-}
-
-impl Version {
-    /// The version of a header's first byte without its direction bit.
-    pub fn from_number(number: u8) -> Option<Version> {
-        match number {
-            3 => Some(Version::V3),
-            4 => Some(Version::V4),
-            5 => Some(Version::V5),
-            _ => None,
-        }
-    }
-
-    /// The number in headers.
-    pub fn number(self) -> u8 {
-        self as u8
-    }
-}
-
-impl std::fmt::Display for Version {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{0}/v{0}", self.number())
-    }
-}
-
-/// What a message is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-#[expect(missing_docs, reason = "the protocol's words")]
-pub enum Opcode {
-    Error = 0x00,
-    Startup = 0x01,
-    Ready = 0x02,
-    Authenticate = 0x03,
-    Credentials = 0x04,
-    Options = 0x05,
-    Supported = 0x06,
-    Query = 0x07,
-    Result = 0x08,
-    Prepare = 0x09,
-    Execute = 0x0A,
-    Register = 0x0B,
-    Event = 0x0C,
-    Batch = 0x0D,
-    AuthChallenge = 0x0E,
-    AuthResponse = 0x0F,
-    AuthSuccess = 0x10,
-}
-
-impl Opcode {
-    /// The opcode of a header's byte.
-    pub fn from_byte(byte: u8) -> Option<Opcode> {
-        use Opcode::*;
-        const ALL: [Opcode; 17] = [
-            Error,
-            Startup,
-            Ready,
-            Authenticate,
-            Credentials,
-            Options,
-            Supported,
-            Query,
-            Result,
-            Prepare,
-            Execute,
-            Register,
-            Event,
-            Batch,
-            AuthChallenge,
-            AuthResponse,
-            AuthSuccess,
-        ];
-        ALL.get(byte as usize).copied()
-    }
-
-    /// Whether clients send it.
-    pub fn is_request(self) -> bool {
-        use Opcode::*;
-        matches!(self, Startup | Credentials | Options | Query | Prepare | Execute | Register | Batch | AuthResponse)
-    }
-
-    /// The name in error texts: `AUTH_RESPONSE`.
-    pub fn name(self) -> &'static str {
-        use Opcode::*;
-        match self {
-            Error => "ERROR",
-            Startup => "STARTUP",
-            Ready => "READY",
-            Authenticate => "AUTHENTICATE",
-            Credentials => "CREDENTIALS",
-            Options => "OPTIONS",
-            Supported => "SUPPORTED",
-            Query => "QUERY",
-            Result => "RESULT",
-            Prepare => "PREPARE",
-            Execute => "EXECUTE",
-            Register => "REGISTER",
-            Event => "EVENT",
-            Batch => "BATCH",
-            AuthChallenge => "AUTH_CHALLENGE",
-            AuthResponse => "AUTH_RESPONSE",
-            AuthSuccess => "AUTH_SUCCESS",
-        }
-    }
-}
-
-/// Header flags.
-pub mod flags {
-    /// The body is compressed (v3, v4); ignored unless STARTUP has agreed on an algorithm.
-    pub const COMPRESSION: u8 = 0x01;
-    /// The client asks for tracing; in a response the body begins with a trace id.
-    pub const TRACING: u8 = 0x02;
-    /// The body begins with a bytes map (v4 and later).
-    pub const CUSTOM_PAYLOAD: u8 = 0x04;
-    /// The response's body begins with a list of warnings (v4 and later).
-    pub const WARNINGS: u8 = 0x08;
-    /// The client takes beta versions.
-    pub const USE_BETA: u8 = 0x10;
-}
+pub use protocol::{Opcode, Version, flags};

@@ -2,7 +2,8 @@
 //!
 //! Invariants: warnings are sent from version 4 on; what a version does not know is left out, never sent.
 
-use crate::frame::{Address, HIGHEST, put_envelope};
+use crate::decoder::Address;
+use crate::envelope::put_envelope;
 use crate::metadata::{self, one_table, put_columns};
 use crate::notation::{put_bytes, put_inet_address, put_int, put_short, put_short_bytes, put_string, put_string_list};
 use crate::{Opcode, Version, flags};
@@ -69,7 +70,7 @@ pub fn refusal(out: &mut Vec<u8>, address: Address, failure: &Failure) {
         Address::Stream { version, stream } => {
             // The answer in a beta version says so.
             let header_flags = if version == BETA_NUMBER { flags::USE_BETA } else { 0 };
-            let known = Version::from_number(version).unwrap_or(HIGHEST);
+            let known = Version::from_number(version).unwrap_or(Version::HIGHEST);
             put_envelope(out, version | RESPONSE_BIT, header_flags, stream, Opcode::Error, |out| {
                 put_error(out, known, failure);
             });

@@ -19,7 +19,7 @@
 //!
 //! Source: native_protocol_v5.spec, section 2.
 
-use crate::compression::put_lz4;
+use crate::lz4;
 use crc32fast::Hasher;
 use std::sync::LazyLock;
 
@@ -283,7 +283,7 @@ pub fn put_compressed(out: &mut Vec<u8>, plain: &[u8], self_contained: bool) {
     let start = out.len();
     out.extend_from_slice(&[0; COMPRESSED_HEADER_BYTES]);
     let at = out.len();
-    put_lz4(out, plain);
+    lz4::put(out, plain);
     let mut plain_len = plain.len();
     if out.len() - at >= plain.len() {
         out.truncate(at);

@@ -3,7 +3,8 @@
 use model::ErrorCode;
 use wire::client::{Answer, Response};
 use wire::compression::{Compression, NAMES};
-use wire::frame::{Decoder, ENVELOPE_BYTES_MAX, Envelope, Event, HEADER_BYTES, put_envelope};
+use wire::decoder::{Decoder, ENVELOPE_BYTES_MAX, Event};
+use wire::envelope::{Envelope, HEADER_BYTES, put_envelope};
 use wire::segment::{PAYLOAD_BYTES_MAX, SegmentHeader, SegmentWriter, crc32, put_compressed, put_split_compressed};
 use wire::{Opcode, Version, flags};
 

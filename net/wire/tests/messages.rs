@@ -6,7 +6,8 @@ use model::{
     BatchEntry, BatchKind, BatchStatement, ColumnSpec, Consistency, CqlType, ErrorCode, Failure, QueryParameters,
 };
 use wire::client::{self, Answer, put_request};
-use wire::frame::{Decoder, Envelope, Event, HEADER_BYTES};
+use wire::decoder::{Decoder, Event};
+use wire::envelope::{Envelope, HEADER_BYTES};
 use wire::request::{Batch, EventType, Request};
 use wire::response::{self, To};
 use wire::{Opcode, Version};

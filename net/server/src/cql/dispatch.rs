@@ -8,7 +8,7 @@ use crate::cql::events::describe;
 use model::Failure;
 use shard::{Answer, PreparedAnswer, Response};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use wire::frame::Envelope;
+use wire::envelope::Envelope;
 use wire::request::{Batch, Request};
 use wire::response::{self, To};
 use wire::{Version, flags};

@@ -40,7 +40,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Part of a shard's memory that requests under way may hold.
 const REQUEST_MEMORY_PART: usize = 10;
 /// The same in bytes at least, so that a request of the largest size always fits its half.
-const REQUEST_MEMORY_MIN: usize = 4 * wire::frame::ENVELOPE_BYTES_MAX;
+const REQUEST_MEMORY_MIN: usize = 4 * wire::decoder::ENVELOPE_BYTES_MAX;
 
 /// What shards of a node tell each other about connections, start and stop.
 pub enum Control {

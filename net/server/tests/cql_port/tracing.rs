@@ -251,7 +251,7 @@ fn errors_carry_their_session_too() {
             [(Opcode::Query, &b"\0\0\0\x01x\0\x55\0"[..]), (Opcode::Options, b""), (Opcode::Register, b"\0\0")]
         {
             let mut bytes = Vec::new();
-            wire::frame::put_envelope(&mut bytes, 4, flags::TRACING, 9, opcode, |out| out.extend_from_slice(body));
+            wire::envelope::put_envelope(&mut bytes, 4, flags::TRACING, 9, opcode, |out| out.extend_from_slice(body));
             client.raw(&bytes);
             let envelope = client.receive().await.expect("an answer");
             assert_eq!(Answer::decode(&envelope).expect("valid").tracing_id, None);

@@ -13,7 +13,8 @@ use std::time::Duration;
 use wire::Version;
 use wire::client::{Answer, Response, Rows, put_request};
 use wire::compression::Compression;
-use wire::frame::{Decoder, Envelope, Event, RESPONSE_BYTES_MAX};
+use wire::decoder::{Decoder, Event, RESPONSE_BYTES_MAX};
+use wire::envelope::Envelope;
 use wire::request::Request;
 use wire::segment::SegmentWriter;
 

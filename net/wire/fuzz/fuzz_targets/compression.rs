@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use wire::Opcode;
 use wire::compression::Compression;
-use wire::frame::{HEADER_BYTES, put_envelope};
+use wire::envelope::{HEADER_BYTES, put_envelope};
 
 const BYTES_MAX: usize = 1 << 20;
 

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use wire::client::put_request;
-use wire::frame::HEADER_BYTES;
+use wire::envelope::HEADER_BYTES;
 use wire::request::Request;
 use wire::{Opcode, Version};
 

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use wire::client::Answer;
-use wire::frame::{Envelope, Header};
+use wire::envelope::{Envelope, Header};
 use wire::{Opcode, Version};
 
 fuzz_target!(|data: &[u8]| {

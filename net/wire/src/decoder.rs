@@ -1,13 +1,4 @@
-//! Envelopes: the 9-byte header and its body, and the decoder that finds them in received bytes.
-//!
-//! ```text
-//! 0  version   low 7 bits 3, 4 or 5; bit 7 set in responses
-//! 1  flags
-//! 2  stream    i16, big-endian; negative in events
-//! 4  opcode
-//! 5  length    u32, big-endian: bytes of the body
-//! ```
-//! Versions 1 and 2 have a one-byte stream and so 8 bytes; they are only ever refused, in their own form.
+//! The decoder that finds envelopes in received bytes.
 //!
 //! Steps of the decoder: bytes are fed in; in version 5 after STARTUP, segments are checked and opened; then one
 //! envelope at a time comes out, or a [`Refusal`] to be answered.
@@ -15,14 +6,12 @@
 //! Invariants: no allocation by a declared length; a body above the limit is skipped, not kept; after a refusal that
 //! closes nothing more comes out; a checksum that differs closes.
 
-use crate::compression;
+use crate::envelope::{Envelope, HEADER_BYTES, Header};
 use crate::segment::{self, SegmentHeader};
-use crate::{Opcode, Version};
+use crate::{Opcode, Version, flags, lz4};
 use bytes::{Buf, Bytes, BytesMut};
 use model::Failure;
 
-/// Bytes of a header.
-pub const HEADER_BYTES: usize = 9;
 /// Largest envelope before STARTUP (and authentication) has ended, header included.
 pub const UNREADY_BYTES_MAX: usize = 64 << 10;
 /// Largest envelope afterwards, header included; in version 5 the largest body.
@@ -31,31 +20,6 @@ pub const ENVELOPE_BYTES_MAX: usize = 16 << 20;
 pub const RESPONSE_BYTES_MAX: usize = 256 << 20;
 /// A receive buffer above this size is given back once it is empty.
 const BUFFER_KEPT_MAX: usize = 64 << 10;
-
-/// The highest version, which answers to unknown ones carry.
-pub const HIGHEST: Version = Version::V5;
-
-/// A checked header.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Header {
-    /// Version.
-    pub version: Version,
-    /// See [`crate::flags`].
-    pub flags: u8,
-    /// The request that a response answers; negative for events.
-    pub stream: i16,
-    /// What the body is.
-    pub opcode: Opcode,
-}
-
-/// A message.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Envelope {
-    /// Its header.
-    pub header: Header,
-    /// Its body.
-    pub body: Bytes,
-}
 
 /// How an error that the decoder found is to be addressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -276,7 +240,7 @@ impl Decoder {
         }
         let payload = match header.plain_len {
             0 => whole.freeze(),
-            plain_len => compression::open_lz4(&whole, plain_len)?,
+            plain_len => lz4::open(&whole, plain_len)?,
         };
         if header.self_contained {
             self.contained = payload;
@@ -324,7 +288,8 @@ impl Decoder {
         if self.side == Side::Server && (number == 1 || number == 2) {
             return self.scan_old(bytes, number);
         }
-        let Some([_, flags, high, low, opcode, a, b, c, d]) = bytes.first_chunk::<HEADER_BYTES>().copied() else {
+        let Some([_, header_flags, high, low, opcode, a, b, c, d]) = bytes.first_chunk::<HEADER_BYTES>().copied()
+        else {
             return Scan::Incomplete(HEADER_BYTES);
         };
         let stream = i16::from_be_bytes([high, low]);
@@ -334,12 +299,12 @@ impl Decoder {
 
         let version = match Version::from_number(number) {
             Some(version) if version >= self.lowest || self.agreed.is_some() => version,
-            _ if self.side == Side::Server && number == 6 && flags & crate::flags::USE_BETA == 0 => {
+            _ if self.side == Side::Server && number == 6 && header_flags & flags::USE_BETA == 0 => {
                 let text = "Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset";
                 return refuse(Address::Stream { version: 6, stream }, Failure::protocol(text));
             }
             _ => {
-                let address = Address::Stream { version: HIGHEST.number(), stream };
+                let address = Address::Stream { version: Version::HIGHEST.number(), stream };
                 return refuse(address, Failure::protocol(unsupported_text(number)));
             }
         };
@@ -372,7 +337,7 @@ impl Decoder {
         if bytes.len() < total {
             return Scan::Incomplete(total);
         }
-        Scan::Whole(Header { version, flags, stream, opcode }, len as usize)
+        Scan::Whole(Header { version, flags: header_flags, stream, opcode }, len as usize)
     }
 
     fn scan_old(&self, bytes: &[u8], number: u8) -> Scan {
@@ -429,21 +394,4 @@ fn crc_failure(part: &str, mismatch: segment::Mismatch) -> Failure {
     Failure::protocol(format!(
         "Segment invalid, unrecoverable CRC mismatch detected in frame {part}. Read {read}, Computed {computed}"
     ))
-}
-
-/// Appends an envelope whose body, less than 4 GiB, `encode` appends. `version_byte` has bit 7 set in responses.
-pub fn put_envelope(
-    out: &mut Vec<u8>,
-    version_byte: u8,
-    flags: u8,
-    stream: i16,
-    opcode: Opcode,
-    encode: impl FnOnce(&mut Vec<u8>),
-) {
-    let start = out.len();
-    let [high, low] = stream.to_be_bytes();
-    out.extend_from_slice(&[version_byte, flags, high, low, opcode as u8, 0, 0, 0, 0]);
-    encode(out);
-    let len = (out.len() - start - HEADER_BYTES) as u32;
-    out[start + 5..start + HEADER_BYTES].copy_from_slice(&len.to_be_bytes());
 }

@@ -1,9 +1,8 @@
 //! The decoder: versions, limits, segments, and bytes that are none of it.
 
 use model::ErrorCode;
-use wire::frame::{
-    Address, Decoder, ENVELOPE_BYTES_MAX, Envelope, Event, HEADER_BYTES, Refusal, UNREADY_BYTES_MAX, put_envelope,
-};
+use wire::decoder::{Address, Decoder, ENVELOPE_BYTES_MAX, Event, Refusal, UNREADY_BYTES_MAX};
+use wire::envelope::{Envelope, HEADER_BYTES, put_envelope};
 use wire::segment::{self, PAYLOAD_BYTES_MAX, SegmentHeader, SegmentWriter, put_segment, put_split};
 use wire::{Opcode, Version};
 

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use wire::Version;
-use wire::frame::Decoder;
+use wire::decoder::Decoder;
 
 fuzz_target!(|data: &[u8]| {
     let Some((choice, bytes)) = data.split_first() else { return };
