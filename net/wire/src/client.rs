@@ -1,4 +1,4 @@
-//! The other side: requests to bytes, bodies of responses to [`Response`]. For tests, the simulator and load tools.
+//! The client's direction: requests are encoded, responses decoded. For tests, the simulator and load tools.
 
 use crate::envelope::{Envelope, put_envelope};
 use crate::metadata::{self, read_columns};
@@ -14,7 +14,7 @@ use crate::request::{
 use crate::{Opcode, Version, flags};
 use model::{BatchStatement, ColumnSpec, Failure, QueryParameters};
 
-/// Appends a request's envelope. The caller wraps it into segments once version 5 is agreed.
+/// Appends a request's envelope. The caller wraps it into a segment once version 5 is agreed.
 pub fn put_request(out: &mut Vec<u8>, version: Version, stream: i16, request: &Request<'_>) {
     let opcode = match request {
         Request::Options => Opcode::Options,
@@ -130,7 +130,7 @@ fn put_parameters(out: &mut Vec<u8>, version: Version, parameters: &QueryParamet
     }
 }
 
-/// What a server answers.
+/// A message of a server.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(missing_docs, reason = "the protocol's words")]
 pub enum Response {
@@ -152,26 +152,26 @@ pub enum Response {
 pub struct Rows {
     /// Metadata flags, see [`metadata::flags`].
     pub flags: i32,
-    /// Columns; empty when left out.
+    /// The columns; empty if they were left out.
     pub columns: Vec<ColumnSpec>,
-    /// How many columns there are.
+    /// How many columns there are, sent or left out.
     pub column_count: usize,
-    /// Where the next page begins.
+    /// Where the next page begins; `None` after the last one.
     pub paging_state: Option<Vec<u8>>,
-    /// The columns' new id.
+    /// The columns' new id, if the one that the client sent is stale (v5).
     pub new_metadata_id: Option<Vec<u8>>,
-    /// Cells by row; `None` is null.
+    /// The rows' cells; `None` is null.
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
 }
 
-/// An answer to PREPARE.
+/// The answer to PREPARE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Prepared {
-    /// The id to execute.
+    /// The statement's id, for EXECUTE.
     pub id: Vec<u8>,
     /// The result columns' id (v5).
     pub result_metadata_id: Option<Vec<u8>>,
-    /// Markers that are the partition key.
+    /// Indexes of the markers that give the partition key, in the key's order.
     pub partition_key_markers: Vec<u16>,
     /// The markers.
     pub markers: Vec<ColumnSpec>,
@@ -181,7 +181,7 @@ pub struct Prepared {
     pub result_flags: i32,
 }
 
-/// What DDL did.
+/// A change of the schema.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SchemaChange {
     /// `CREATED`, `UPDATED` or `DROPPED`.
@@ -190,23 +190,23 @@ pub struct SchemaChange {
     pub target: String,
     /// The keyspace.
     pub keyspace: String,
-    /// The table or type, or empty.
+    /// The table or type; empty for a keyspace.
     pub name: String,
 }
 
-/// A response with its warnings.
+/// A response and what its header announces.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Answer {
-    /// The response.
+    /// The message.
     pub response: Response,
-    /// Warnings.
+    /// Warnings for the client.
     pub warnings: Vec<String>,
-    /// The session that traced the request.
+    /// The tracing session of the request, if it was traced.
     pub tracing_id: Option<[u8; 16]>,
 }
 
 impl Answer {
-    /// Reads a response's envelope.
+    /// Decodes an envelope from a server.
     pub fn decode(envelope: &Envelope) -> Result<Answer, Failure> {
         let header = envelope.header;
         let mut reader = Reader::new(&envelope.body);
@@ -282,7 +282,7 @@ fn rows(reader: &mut Reader<'_>) -> Result<Rows, Failure> {
         for _ in 0..count {
             row.push(reader.bytes()?.map(<[u8]>::to_vec));
         }
-        // Rows without columns take no bytes: their count alone must not make a peer's number our memory.
+        // Rows without columns take no bytes in the body: a declared count must not make memory of them.
         if row.is_empty() {
             break;
         }

@@ -1,23 +1,24 @@
-//! Compression agreed by STARTUP: bodies of versions 3 and 4, payloads of version 5's segments.
+//! Compression of bodies, agreed by STARTUP: versions 3 and 4. Segments of version 5 have their own
+//! ([`crate::segment`]).
 //!
 //! ```text
 //! LZ4 body     u32, big-endian: bytes of the plain body; then one LZ4 block
 //! Snappy body  one raw Snappy block, which begins with the plain length
-//! segment      one LZ4 block; the plain length is in the segment's header
 //! ```
-//! The header flag says which bodies are compressed. After a STARTUP with compression every answer is, the READY too;
-//! requests may be or not. In version 5 the flag means nothing.
+//! A header flag says which bodies are compressed. After a STARTUP with compression the server compresses every answer,
+//! READY included; the client may compress each request or not. In version 5 the flag means nothing.
 //!
-//! Invariants: the declared length is checked against a limit, and against what so many bytes can hold at all, before
-//! anything is allocated; what comes out has exactly that length; corrupt input is a protocol error.
+//! Invariants: a declared length is checked against the caller's limit, and against what so many compressed bytes can
+//! stand for, before anything is allocated; the plain body has exactly that length; corrupt input is a protocol error.
 
-use crate::envelope::{Envelope, HEADER_BYTES};
+use crate::envelope::{Envelope, FLAGS_AT, HEADER_BYTES, LENGTH_AT};
 use crate::lz4::{self, check_expansion, corrupt};
+use crate::notation::fill_in;
 use crate::{Version, flags};
 use bytes::Bytes;
 use model::Failure;
 
-/// An algorithm of STARTUP.
+/// A compression algorithm that STARTUP can name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the protocol's words")]
 pub enum Compression {
@@ -28,13 +29,13 @@ pub enum Compression {
 /// The names in SUPPORTED, in Cassandra's order.
 pub const NAMES: [&str; 2] = ["snappy", "lz4"];
 
-/// The same of a Snappy block: three bytes copy 64.
+/// The most plain bytes that one byte of a Snappy block can stand for: three bytes copy 64.
 const SNAPPY_EXPANSION_MAX: usize = 22;
 /// Bytes before an LZ4 block in a body.
 const LENGTH_BYTES: usize = 4;
 
 impl Compression {
-    /// The algorithm of a name, in whatever case.
+    /// The algorithm with this name in STARTUP, whatever its case.
     pub fn of_name(name: &str) -> Option<Compression> {
         match () {
             () if name.eq_ignore_ascii_case("lz4") => Some(Compression::Lz4),
@@ -43,77 +44,81 @@ impl Compression {
         }
     }
 
-    /// Bytes of the plain body, as a compressed one declares them; an error if it cannot hold so many.
+    /// The plain body's length that a compressed body declares; an error if it cannot hold so many bytes.
     pub fn plain_len(self, body: &[u8]) -> Result<usize, Failure> {
         match self {
-            Compression::Lz4 => {
-                let (length, block) = body.split_first_chunk::<LENGTH_BYTES>().ok_or_else(corrupt)?;
-                let length = u32::from_be_bytes(*length) as usize;
-                check_expansion(length, block.len(), lz4::EXPANSION_MAX)
-            }
+            Compression::Lz4 => lz4_parts(body).map(|(plain_len, _)| plain_len),
             Compression::Snappy => {
-                let length = snap::raw::decompress_len(body).map_err(|_| corrupt())?;
+                let plain_len = snap::raw::decompress_len(body).map_err(|_| corrupt())?;
                 if body.is_empty() {
                     return Err(corrupt());
                 }
-                check_expansion(length, body.len(), SNAPPY_EXPANSION_MAX)
+                check_expansion(plain_len, body.len(), SNAPPY_EXPANSION_MAX)
             }
         }
     }
 
-    /// The plain body; more than `bytes_max` of it are refused as a request that is too big.
+    /// Decompresses a body. If it declares more than `bytes_max` plain bytes it is refused as too big.
     pub fn open(self, body: &[u8], bytes_max: usize) -> Result<Bytes, Failure> {
-        let length = self.plain_len(body)?;
-        if length > bytes_max {
+        let plain_len = self.plain_len(body)?;
+        if plain_len > bytes_max {
             return Err(Failure::invalid(format!(
                 "Request is too big: length {} exceeds maximum allowed length {}.",
-                length + HEADER_BYTES,
+                plain_len + HEADER_BYTES,
                 bytes_max + HEADER_BYTES
             )));
         }
         match self {
-            Compression::Lz4 => lz4::open(&body[LENGTH_BYTES..], length),
+            Compression::Lz4 => lz4_parts(body).and_then(|(plain_len, block)| lz4::decompress(block, plain_len)),
             Compression::Snappy => {
-                let mut plain = vec![0; length];
+                let mut plain = vec![0; plain_len];
                 match snap::raw::Decoder::new().decompress(body, &mut plain) {
-                    Ok(written) if written == length => Ok(plain.into()),
+                    Ok(written) if written == plain_len => Ok(plain.into()),
                     _ => Err(corrupt()),
                 }
             }
         }
     }
 
-    /// Compresses the body of the envelope that `out` holds from `start` to its end, whether or not that makes it
-    /// smaller, and sets the header's flag.
+    /// Compresses the body of the envelope that `out` holds from `start` to its end, even if that makes it larger, and
+    /// sets the header's flag.
     pub fn seal(self, out: &mut Vec<u8>, start: usize) {
-        let plain = out.split_off(start + HEADER_BYTES);
+        let body_at = start + HEADER_BYTES;
+        let plain = out.split_off(body_at);
         match self {
             Compression::Lz4 => {
                 out.extend_from_slice(&(plain.len() as u32).to_be_bytes());
-                lz4::put(out, &plain);
+                lz4::put_block(out, &plain);
             }
             Compression::Snappy => {
-                let at = out.len();
-                out.resize(at + snap::raw::max_compress_len(plain.len()), 0);
+                out.resize(body_at + snap::raw::max_compress_len(plain.len()), 0);
+                let (_, room) = out.split_at_mut(body_at);
                 // The room is what the encoder asks for and bodies are far below 4 GiB, so it cannot fail.
-                let written = snap::raw::Encoder::new().compress(&plain, &mut out[at..]).expect("room for the block");
-                out.truncate(at + written);
+                let written = snap::raw::Encoder::new().compress(&plain, room).expect("room for the block");
+                out.truncate(body_at + written);
             }
         }
-        let length = (out.len() - start - HEADER_BYTES) as u32;
-        out[start + 1] |= flags::COMPRESSION;
-        out[start + 5..start + HEADER_BYTES].copy_from_slice(&length.to_be_bytes());
+        let length = (out.len() - body_at) as u32;
+        *out.get_mut(start + FLAGS_AT).expect("the envelope has a header") |= flags::COMPRESSION;
+        fill_in(out, start + LENGTH_AT, length.to_be_bytes());
     }
 }
 
+/// The plain length that a body compressed with LZ4 declares, checked against its block, and the block.
+fn lz4_parts(body: &[u8]) -> Result<(usize, &[u8]), Failure> {
+    let (length, block) = body.split_first_chunk::<LENGTH_BYTES>().ok_or_else(corrupt)?;
+    let plain_len = check_expansion(u32::from_be_bytes(*length) as usize, block.len(), lz4::EXPANSION_MAX)?;
+    Ok((plain_len, block))
+}
+
 impl Envelope {
-    /// The algorithm that its body has to be opened with, if `agreed` applies to it.
+    /// The algorithm that the body is compressed with; `None` if it is plain. `agreed` is what STARTUP agreed on.
     pub fn compression(&self, agreed: Option<Compression>) -> Option<Compression> {
         let compressed = self.header.version < Version::V5 && self.header.flags & flags::COMPRESSION != 0;
         agreed.filter(|_| compressed)
     }
 
-    /// Puts the plain body, of at most `bytes_max`, in the place of a compressed one.
+    /// Replaces a compressed body with the plain one, of at most `bytes_max`.
     pub fn open(&mut self, agreed: Option<Compression>, bytes_max: usize) -> Result<(), Failure> {
         if let Some(compression) = self.compression(agreed) {
             self.body = compression.open(&self.body, bytes_max)?;

@@ -1,38 +1,44 @@
 //! The decoder that finds envelopes in received bytes.
 //!
-//! Steps of the decoder: bytes are fed in; in version 5 after STARTUP, segments are checked and opened; then one
-//! envelope at a time comes out, or a [`Refusal`] to be answered.
+//! 1. Received bytes are fed in.
+//! 2. In version 5 after STARTUP, segments are checked and opened; the payloads of those that are not self-contained
+//!    are put together.
+//! 3. One [`Event`] at a time comes out: an envelope, or a [`Refusal`] that has to be answered.
 //!
-//! Invariants: no allocation by a declared length; a body above the limit is skipped, not kept; after a refusal that
-//! closes nothing more comes out; a checksum that differs closes.
+//! Invariants:
+//! - Nothing is allocated by a declared length.
+//! - The body of a refused envelope is skipped as it arrives, not kept.
+//! - After a refusal that closes the connection nothing more comes out. A wrong checksum closes it.
+//!
+//! Bodies are read in `request` and `client`; compressed ones are opened in `compression`.
 
 use crate::envelope::{Envelope, HEADER_BYTES, Header};
-use crate::segment::{self, SegmentHeader};
+use crate::segment::{self, ChecksumMismatch, SegmentHeader};
 use crate::{Opcode, Version, flags, lz4};
 use bytes::{Buf, Bytes, BytesMut};
 use model::Failure;
 
-/// Largest envelope before STARTUP (and authentication) has ended, header included.
+/// The largest envelope, header included, that a server accepts until STARTUP has succeeded.
 pub const UNREADY_BYTES_MAX: usize = 64 << 10;
-/// Largest envelope afterwards, header included; in version 5 the largest body.
+/// The largest envelope, header included, that a server accepts afterwards; in version 5 the largest body.
 pub const ENVELOPE_BYTES_MAX: usize = 16 << 20;
-/// Largest response body that a client takes.
+/// The largest response body that a client accepts.
 pub const RESPONSE_BYTES_MAX: usize = 256 << 20;
-/// A receive buffer above this size is given back once it is empty.
+/// A receive buffer with more capacity than this is freed once it is empty.
 const BUFFER_KEPT_MAX: usize = 64 << 10;
 
-/// How an error that the decoder found is to be addressed.
+/// The header that the answer to a refused envelope has to carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Address {
-    /// The 9-byte header with this version number.
-    Stream {
-        /// Version number, without the direction bit.
+pub enum AnswerHeader {
+    /// A 9-byte header.
+    Long {
+        /// The version's number, without the direction bit; not always one that is spoken.
         version: u8,
         /// The stream.
         stream: i16,
     },
-    /// The 8-byte header of versions 1 and 2.
-    Old {
+    /// An 8-byte header, of versions 1 and 2.
+    Short {
         /// 1 or 2.
         version: u8,
         /// The stream.
@@ -40,14 +46,14 @@ pub enum Address {
     },
 }
 
-/// An envelope that is not taken: answer the failure, then close if it says so.
+/// An envelope that is not accepted. Its failure has to be answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// To whom.
-    pub address: Address,
-    /// What to answer.
+    /// The header of the answer.
+    pub header: AnswerHeader,
+    /// The error to answer.
     pub failure: Failure,
-    /// Whether the connection cannot go on.
+    /// Whether the connection has to be closed afterwards.
     pub close: bool,
 }
 
@@ -56,53 +62,57 @@ pub struct Refusal {
 pub enum Event {
     /// A message.
     Envelope(Envelope),
-    /// Something else.
+    /// An envelope that is not accepted.
     Refusal(Refusal),
 }
 
-/// Which side of the connection reads.
+/// The side of the connection that reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Side {
     Server,
     Client,
 }
 
-/// Finds envelopes in received bytes.
+/// Finds envelopes in the bytes received on one connection.
 pub struct Decoder {
     side: Side,
+    /// The lowest version that is spoken.
     lowest: Version,
     /// The version agreed by STARTUP.
     agreed: Option<Version>,
-    framed: bool,
-    /// Segments have compression.
+    /// Whether envelopes come in segments, and whether those have compression.
+    segmented: bool,
     compressed: bool,
+    /// Bytes received and not decoded.
     input: BytesMut,
-    /// What is left of the current self-contained segment.
-    contained: Bytes,
-    /// Payloads of segments that are not self-contained.
-    spread: BytesMut,
-    /// Body bytes still to be dropped.
+    /// The rest of the current self-contained segment's payload.
+    self_contained: Bytes,
+    /// The joined payloads of segments that are not self-contained.
+    joined: BytesMut,
+    /// Bytes of a refused body that have not arrived yet.
     skip: u64,
+    /// See [`Decoder::awaited`].
     awaited: usize,
     closed: bool,
 }
 
-/// What the front of a buffer is.
+/// What a buffer begins with.
 enum Scan {
-    /// Fewer bytes than this many.
+    /// A part of an envelope that has at least this many bytes.
     Incomplete(usize),
+    /// An envelope with a body of this many bytes.
     Whole(Header, usize),
-    /// Refused: drop the header's bytes, skip the body's.
+    /// An envelope that is refused; the bytes of its header, to be dropped, and of its body, to be skipped.
     Refused(Refusal, usize, u64),
 }
 
 impl Decoder {
-    /// For a server that speaks `lowest` and later versions.
+    /// A decoder of requests, for a server that speaks `lowest` and later versions.
     pub fn server(lowest: Version) -> Decoder {
         Decoder::new(Side::Server, lowest)
     }
 
-    /// For a client.
+    /// A decoder of responses, for a client.
     pub fn client() -> Decoder {
         Decoder::new(Side::Client, Version::V3)
     }
@@ -112,64 +122,64 @@ impl Decoder {
             side,
             lowest,
             agreed: None,
-            framed: false,
+            segmented: false,
             compressed: false,
             input: BytesMut::new(),
-            contained: Bytes::new(),
-            spread: BytesMut::new(),
+            self_contained: Bytes::new(),
+            joined: BytesMut::new(),
             skip: 0,
             awaited: 0,
             closed: false,
         }
     }
 
-    /// STARTUP has succeeded: the limits rise, other versions are refused, version 5 goes on in segments. Both sides
-    /// call it before they look at what follows READY.
+    /// Tells the decoder that STARTUP has succeeded: the limits rise, other versions are refused, version 5 goes on in
+    /// segments. Either side has to call it before it decodes what follows READY.
     pub fn agree(&mut self, version: Version) {
         self.agreed = Some(version);
-        self.framed = version >= Version::V5;
+        self.segmented = version >= Version::V5;
     }
 
-    /// STARTUP has agreed on LZ4 and a version with segments.
+    /// Tells the decoder that STARTUP has agreed on LZ4 in a version with segments.
     pub fn agree_compressed_segments(&mut self) {
         self.compressed = true;
     }
 
-    /// Takes received bytes.
+    /// Appends received bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
         if !self.closed {
             self.input.extend_from_slice(bytes);
         }
     }
 
-    /// Bytes that the message under way has declared and that have not arrived; 0 between messages.
+    /// How many bytes of the current envelope have not arrived, as far as its header declares; 0 between envelopes.
     pub fn awaited(&self) -> usize {
         self.awaited
     }
 
-    /// Bytes held.
+    /// How many received bytes are kept.
     pub fn buffered(&self) -> usize {
-        self.input.len() + self.contained.len() + self.spread.len()
+        self.input.len() + self.self_contained.len() + self.joined.len()
     }
 
-    /// The next message; `None` until more bytes are fed.
+    /// The next event; `None` until more bytes are fed.
     pub fn next_event(&mut self) -> Option<Event> {
         self.awaited = 0;
         if self.closed {
             return None;
         }
-        let event = if self.framed { self.next_framed() } else { self.next_plain() };
+        let event = if self.segmented { self.next_in_segments() } else { self.next_plain() };
         if let Some(Event::Refusal(Refusal { close: true, .. })) = event {
             self.closed = true;
             self.input = BytesMut::new();
-            self.contained = Bytes::new();
-            self.spread = BytesMut::new();
+            self.self_contained = Bytes::new();
+            self.joined = BytesMut::new();
         }
         if self.input.is_empty() && self.input.capacity() > BUFFER_KEPT_MAX {
             self.input = BytesMut::new();
         }
-        if self.spread.is_empty() && self.spread.capacity() > 0 {
-            self.spread = BytesMut::new();
+        if self.joined.is_empty() && self.joined.capacity() > 0 {
+            self.joined = BytesMut::new();
         }
         event
     }
@@ -194,28 +204,28 @@ impl Decoder {
         }
     }
 
-    fn next_framed(&mut self) -> Option<Event> {
+    fn next_in_segments(&mut self) -> Option<Event> {
         loop {
-            if !self.contained.is_empty() {
-                return Some(self.next_contained());
+            if !self.self_contained.is_empty() {
+                return Some(self.next_self_contained());
             }
-            drop_skipped(&mut self.skip, &mut self.spread);
-            if !self.spread.is_empty() {
-                match self.scan(&self.spread) {
-                    Scan::Incomplete(total) => self.awaited = total - self.spread.len(),
+            drop_skipped(&mut self.skip, &mut self.joined);
+            if !self.joined.is_empty() {
+                match self.scan(&self.joined) {
+                    Scan::Incomplete(total) => self.awaited = total - self.joined.len(),
                     Scan::Whole(header, len) => {
-                        self.spread.advance(HEADER_BYTES);
-                        let body = self.spread.split_to(len).freeze();
+                        self.joined.advance(HEADER_BYTES);
+                        let body = self.joined.split_to(len).freeze();
                         return Some(Event::Envelope(Envelope { header, body }));
                     }
                     Scan::Refused(refusal, head, body) => {
-                        self.spread.advance(head);
+                        self.joined.advance(head);
                         self.skip = body;
                         return Some(Event::Refusal(refusal));
                     }
                 }
             }
-            match self.next_segment() {
+            match self.open_segment() {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(failure) => return Some(Event::Refusal(broken(failure))),
@@ -223,8 +233,8 @@ impl Decoder {
         }
     }
 
-    /// Opens one segment; false if it has not arrived whole.
-    fn next_segment(&mut self) -> Result<bool, Failure> {
+    /// Checks and opens the next segment; false if it has not arrived whole.
+    fn open_segment(&mut self) -> Result<bool, Failure> {
         let Some((header, header_len)) = self.segment_header()? else { return Ok(false) };
         let total = header_len + header.payload_len + segment::TRAILER_BYTES;
         if self.input.len() < total {
@@ -236,21 +246,22 @@ impl Decoder {
         let read = trailer.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes)).unwrap_or_default();
         let computed = segment::crc32(&whole);
         if read != computed {
-            return Err(crc_failure("body", segment::Mismatch { read, computed }));
+            return Err(checksum_failure("body", ChecksumMismatch { read, computed }));
         }
         let payload = match header.plain_len {
             0 => whole.freeze(),
-            plain_len => lz4::open(&whole, plain_len)?,
+            plain_len => lz4::decompress(&whole, plain_len)?,
         };
         if header.self_contained {
-            self.contained = payload;
+            self.self_contained = payload;
         } else {
-            self.spread.extend_from_slice(&payload);
+            self.joined.extend_from_slice(&payload);
         }
         Ok(true)
     }
 
-    /// The header of the segment at the front, and its bytes; `None` if it has not arrived whole.
+    /// The header of the segment that the input begins with, and the header's length; `None` if it has not arrived
+    /// whole.
     fn segment_header(&self) -> Result<Option<(SegmentHeader, usize)>, Failure> {
         let (header, len) = if self.compressed {
             let Some(head) = self.input.first_chunk() else { return Ok(None) };
@@ -259,24 +270,24 @@ impl Decoder {
             let Some(head) = self.input.first_chunk() else { return Ok(None) };
             (SegmentHeader::decode(*head), segment::HEADER_BYTES)
         };
-        Ok(Some((header.map_err(|mismatch| crc_failure("header", mismatch))?, len)))
+        Ok(Some((header.map_err(|mismatch| checksum_failure("header", mismatch))?, len)))
     }
 
-    fn next_contained(&mut self) -> Event {
-        match self.scan(&self.contained) {
+    fn next_self_contained(&mut self) -> Event {
+        match self.scan(&self.self_contained) {
             Scan::Incomplete(_) => {
                 Event::Refusal(broken(Failure::protocol("Envelope is cut short in a self-contained segment")))
             }
             Scan::Whole(header, len) => {
-                self.contained.advance(HEADER_BYTES);
-                let body = self.contained.split_to(len);
+                self.self_contained.advance(HEADER_BYTES);
+                let body = self.self_contained.split_to(len);
                 Event::Envelope(Envelope { header, body })
             }
             Scan::Refused(refusal, head, body) => {
-                self.contained.advance(head);
-                // A body that does not end in this segment cannot be skipped within it: it was never whole.
-                let skipped = usize::try_from(body).unwrap_or(usize::MAX).min(self.contained.len());
-                self.contained.advance(skipped);
+                self.self_contained.advance(head);
+                // The body may claim to go on behind this segment; there is nothing of it to skip there.
+                let skipped = usize::try_from(body).unwrap_or(usize::MAX).min(self.self_contained.len());
+                self.self_contained.advance(skipped);
                 Event::Refusal(refusal)
             }
         }
@@ -286,7 +297,7 @@ impl Decoder {
         let Some(first) = bytes.first() else { return Scan::Incomplete(0) };
         let number = first & 0x7F;
         if self.side == Side::Server && (number == 1 || number == 2) {
-            return self.scan_old(bytes, number);
+            return self.scan_short_header(bytes, number);
         }
         let Some([_, header_flags, high, low, opcode, a, b, c, d]) = bytes.first_chunk::<HEADER_BYTES>().copied()
         else {
@@ -294,23 +305,23 @@ impl Decoder {
         };
         let stream = i16::from_be_bytes([high, low]);
         let len = u32::from_be_bytes([a, b, c, d]);
-        let answer = Address::Stream { version: self.agreed.map_or(number, Version::number), stream };
-        let refuse = |address, failure| self.refuse(address, failure, HEADER_BYTES, len);
+        let answer = AnswerHeader::Long { version: self.agreed.map_or(number, Version::number), stream };
+        let refuse = |header, failure| self.refuse(header, failure, HEADER_BYTES, len);
 
         let version = match Version::from_number(number) {
             Some(version) if version >= self.lowest || self.agreed.is_some() => version,
             _ if self.side == Side::Server && number == 6 && header_flags & flags::USE_BETA == 0 => {
                 let text = "Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset";
-                return refuse(Address::Stream { version: 6, stream }, Failure::protocol(text));
+                return refuse(AnswerHeader::Long { version: 6, stream }, Failure::protocol(text));
             }
             _ => {
-                let address = Address::Stream { version: Version::HIGHEST.number(), stream };
-                return refuse(address, Failure::protocol(unsupported_text(number)));
+                let header = AnswerHeader::Long { version: Version::HIGHEST.number(), stream };
+                return refuse(header, Failure::protocol(unsupported_text(number)));
             }
         };
         if let Some(agreed) = self.agreed.filter(|agreed| *agreed != version) {
             // The missing blank in version 5 is Cassandra's.
-            let gap = if self.framed { "" } else { " " };
+            let gap = if self.segmented { "" } else { " " };
             let text = format!(
                 "Invalid message version. Got {version} but previous{gap}messages on this connection had version {agreed}"
             );
@@ -340,22 +351,23 @@ impl Decoder {
         Scan::Whole(Header { version, flags: header_flags, stream, opcode }, len as usize)
     }
 
-    fn scan_old(&self, bytes: &[u8], number: u8) -> Scan {
-        const OLD_HEADER_BYTES: usize = 8;
-        let Some([_, _, stream, _, a, b, c, d]) = bytes.first_chunk::<OLD_HEADER_BYTES>().copied() else {
-            return Scan::Incomplete(OLD_HEADER_BYTES);
+    fn scan_short_header(&self, bytes: &[u8], number: u8) -> Scan {
+        const SHORT_HEADER_BYTES: usize = 8;
+        let Some([_, _, stream, _, a, b, c, d]) = bytes.first_chunk::<SHORT_HEADER_BYTES>().copied() else {
+            return Scan::Incomplete(SHORT_HEADER_BYTES);
         };
-        let address = Address::Old { version: number, stream: stream as i8 };
+        let header = AnswerHeader::Short { version: number, stream: stream as i8 };
         let failure = Failure::protocol(unsupported_text(number));
-        self.refuse(address, failure, OLD_HEADER_BYTES, u32::from_be_bytes([a, b, c, d]))
+        self.refuse(header, failure, SHORT_HEADER_BYTES, u32::from_be_bytes([a, b, c, d]))
     }
 
-    /// Before STARTUP has ended a declared body above the limit is not even skipped.
-    fn refuse(&self, address: Address, failure: Failure, head: usize, len: u32) -> Scan {
+    /// A refused envelope. Before STARTUP has succeeded an oversized body is not even skipped: the connection closes.
+    fn refuse(&self, header: AnswerHeader, failure: Failure, head: usize, len: u32) -> Scan {
         let close = self.side == Side::Client || (self.agreed.is_none() && head + len as usize > UNREADY_BYTES_MAX);
-        Scan::Refused(Refusal { address, failure, close }, head, len as u64)
+        Scan::Refused(Refusal { header, failure, close }, head, len as u64)
     }
 
+    /// The failure of an envelope whose body is longer than the limit.
     fn too_big(&self, len: u32) -> Option<Failure> {
         let len = len as usize;
         let total = len + HEADER_BYTES;
@@ -363,7 +375,7 @@ impl Decoder {
             return (len > RESPONSE_BYTES_MAX).then(|| Failure::protocol(format!("Response of {len} bytes")));
         }
         let max = if self.agreed.is_some() { ENVELOPE_BYTES_MAX } else { UNREADY_BYTES_MAX };
-        if self.framed {
+        if self.segmented {
             return (len > max).then(|| {
                 Failure::invalid(format!("CQL Message of size {len} bytes exceeds allowed maximum of {max} bytes"))
             });
@@ -374,22 +386,25 @@ impl Decoder {
     }
 }
 
+/// Drops from the front of `buffer` what is to be skipped.
 fn drop_skipped(skip: &mut u64, buffer: &mut BytesMut) {
     let dropped = (*skip).min(buffer.len() as u64);
     buffer.advance(dropped as usize);
     *skip -= dropped;
 }
 
-/// The answer to a version that is not spoken, to the byte: drivers match it and fall back.
+/// The text that answers a version which is not spoken. Drivers match it word for word and fall back to a lower
+/// version.
 pub fn unsupported_text(number: u8) -> String {
     format!("Invalid or unsupported protocol version ({number}); supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)")
 }
 
+/// The refusal after which nothing can be decoded.
 fn broken(failure: Failure) -> Refusal {
-    Refusal { address: Address::Stream { version: Version::V5.number(), stream: 0 }, failure, close: true }
+    Refusal { header: AnswerHeader::Long { version: Version::V5.number(), stream: 0 }, failure, close: true }
 }
 
-fn crc_failure(part: &str, mismatch: segment::Mismatch) -> Failure {
+fn checksum_failure(part: &str, mismatch: ChecksumMismatch) -> Failure {
     let (read, computed) = (mismatch.read as i32, mismatch.computed as i32);
     Failure::protocol(format!(
         "Segment invalid, unrecoverable CRC mismatch detected in frame {part}. Read {read}, Computed {computed}"

@@ -1,14 +1,22 @@
-//! Bytes of the CQL native protocol, pure, in both directions: versions 3 to 5.
+//! The CQL native protocol, versions 3 to 5, as pure codecs in both directions.
 //!
-//! Steps of a server: [`decoder::Decoder`] turns received bytes into envelopes; [`request::Request::decode`] reads an
-//! envelope's body, borrowing from it; [`response`] writes the answer's envelope; in version 5 [`segment`] wraps
-//! envelopes into checksummed segments; [`compression`] is agreed by STARTUP. [`client`] is the other direction, for
-//! tests, the simulator and load tools.
+//! A server takes these steps:
+//! 1. [`decoder::Decoder`] turns received bytes into envelopes, in version 5 out of checksummed segments ([`segment`]).
+//! 2. [`compression`] opens bodies, if STARTUP has agreed on an algorithm.
+//! 3. [`request::Request::decode`] reads an envelope's body and borrows from it.
+//! 4. [`response`] appends the answer's envelope to the send buffer; compression or segments wrap it.
 //!
-//! Invariants: no I/O, no clock, no state beyond a connection's; bytes from a peer give an error, never a panic;
-//! nothing is allocated by a length that a peer merely declares.
+//! [`client`] is the opposite direction, for tests, the simulator and load tools. Modules build on each other in the
+//! order `notation`, `metadata`, `envelope`, `segment`, `compression`, `decoder`, then requests and responses.
 //!
-//! What is not here: which state of a connection allows which message (crate `server`).
+//! Invariants:
+//! - No I/O, no clock, and no state beyond one connection's.
+//! - Bytes from a peer give an error, never a panic.
+//! - Nothing is allocated by a length that a peer merely declares.
+//!
+//! Which message a connection allows in which state is decided in the crate `server`.
+
+#![deny(clippy::indexing_slicing)]
 
 pub mod client;
 pub mod compression;

@@ -1,4 +1,4 @@
-//! Columns of results and bind markers: types as `[option]`, specs with or without a global table.
+//! Descriptions of result columns and bind markers: their types as `[option]`, and whether one table is given for all.
 
 use crate::Version;
 use crate::notation::{Reader, put_int, put_short, put_string};
@@ -6,11 +6,11 @@ use model::types::TYPE_DEPTH_MAX;
 use model::{ColumnSpec, CqlType, Failure, UserType};
 use std::sync::Arc;
 
-/// Metadata flags.
+/// Flags of a result's metadata.
 pub mod flags {
     /// All columns belong to one table, given once.
     pub const GLOBAL_TABLES_SPEC: i32 = 0x1;
-    /// A paging state follows.
+    /// A paging state follows: there are more pages.
     pub const HAS_MORE_PAGES: i32 = 0x2;
     /// The columns are left out.
     pub const NO_METADATA: i32 = 0x4;
@@ -18,9 +18,10 @@ pub mod flags {
     pub const METADATA_CHANGED: i32 = 0x8;
 }
 
+/// The id of a type that is given by the name of its Java class.
 const CUSTOM: u16 = 0x0000;
 
-/// The id of a native type, and since which version clients know it.
+/// The id of a native type, and the first version that knows it.
 fn native_id(cql_type: &CqlType) -> Option<(u16, Version)> {
     use CqlType::*;
     Some(match cql_type {
@@ -54,8 +55,8 @@ const SET: u16 = 0x22;
 const USER: u16 = 0x30;
 const TUPLE: u16 = 0x31;
 
-/// Appends a type. Vectors, and natives that `version` does not know, go as custom with their class. Frozen or not looks
-/// the same, but for what is in a class.
+/// Appends a type. Vectors, and native types that `version` does not know, are sent as custom types with their class.
+/// Only a class shows whether a type is frozen.
 pub fn put_type(out: &mut Vec<u8>, version: Version, cql_type: &CqlType) {
     match cql_type {
         CqlType::List { element, .. } => {
@@ -96,7 +97,7 @@ pub fn put_type(out: &mut Vec<u8>, version: Version, cql_type: &CqlType) {
     }
 }
 
-/// Reads a type. Collections and user types come back as not frozen, but for those in classes and in user types.
+/// Reads a type. Collections and user types count as not frozen, except in classes and within user types.
 pub fn read_type(reader: &mut Reader<'_>) -> Result<CqlType, Failure> {
     read_nested(reader, 0)
 }
@@ -151,13 +152,13 @@ fn read_nested(reader: &mut Reader<'_>, depth: usize) -> Result<CqlType, Failure
     })
 }
 
-/// Whether all columns belong to one table (false without columns).
+/// Whether there are columns and all belong to one table.
 pub fn one_table(columns: &[ColumnSpec]) -> bool {
     let Some((first, others)) = columns.split_first() else { return false };
     others.iter().all(|column| column.keyspace == first.keyspace && column.table == first.table)
 }
 
-/// Appends the global table (when `global`) and the columns' specs.
+/// Appends the columns. With `global` their common table is given once, before them.
 pub fn put_columns(out: &mut Vec<u8>, version: Version, columns: &[ColumnSpec], global: bool) {
     if let (true, Some(first)) = (global, columns.first()) {
         put_string(out, &first.keyspace);
@@ -198,7 +199,7 @@ fn read_table(reader: &mut Reader<'_>) -> Result<(Arc<str>, Arc<str>), Failure> 
     Ok((reader.string()?.into(), reader.string()?.into()))
 }
 
-/// Appends metadata flags and the column count.
+/// Appends what metadata begins with: flags and the number of columns.
 pub(crate) fn put_head(out: &mut Vec<u8>, flags: i32, count: usize) {
     put_int(out, flags);
     put_int(out, count as i32);

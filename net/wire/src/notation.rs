@@ -1,24 +1,27 @@
-//! The protocol's notations: `[short]`, `[string]`, `[bytes]` and so on, read from a slice and appended to a vector.
+//! The protocol's primitive notations, such as `[short]`, `[string]` and `[bytes]`: read from a slice, appended to a
+//! vector.
 //!
-//! Invariants: a [`Reader`] never reads beyond its slice and never allocates by a declared length; big-endian throughout.
+//! Invariants: a [`Reader`] never reads beyond its slice and never allocates by a declared length; big-endian
+//! throughout.
 
 use model::Failure;
 use model::value::Bound;
 use std::net::IpAddr;
 
-/// Reads notations from the front of a slice. Every failure is a protocol error (0x000A).
+/// Reads notations from the front of a slice. Every method fails with a protocol error (0x000A) if the bytes do not
+/// suffice.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of all of `bytes`.
+    /// A reader that starts at the first of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { rest: bytes }
     }
 
-    /// What has not been read.
+    /// The bytes that have not been read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -41,7 +44,8 @@ impl<'a> Reader<'a> {
 
     /// `[byte]`.
     pub fn byte(&mut self) -> Result<u8, Failure> {
-        Ok(self.array::<1>("a byte")?[0])
+        let [byte] = self.array("a byte")?;
+        Ok(byte)
     }
 
     /// `[short]`.
@@ -79,7 +83,7 @@ impl<'a> Reader<'a> {
         text(self.take(length, WHAT)?)
     }
 
-    /// `[bytes]`; any negative length is null.
+    /// `[bytes]`; `None` is null, which any negative length means.
     pub fn bytes(&mut self) -> Result<Option<&'a [u8]>, Failure> {
         const WHAT: &str = "a byte array preceded by its 4 bytes length";
         match usize::try_from(i32::from_be_bytes(self.array(WHAT)?)) {
@@ -95,7 +99,8 @@ impl<'a> Reader<'a> {
         self.take(length, WHAT)
     }
 
-    /// `[value]`: -1 is null, -2 is unset; without `unset`, as in version 3, any negative length is null.
+    /// `[value]`: a length of -1 is null, -2 is unset. With `unset` false, as in version 3, any negative length is
+    /// null.
     pub fn value(&mut self, unset: bool) -> Result<Bound<'a>, Failure> {
         const WHAT: &str = "a byte array preceded by its 4 bytes length";
         match i32::from_be_bytes(self.array(WHAT)?) {
@@ -156,12 +161,12 @@ fn text(bytes: &[u8]) -> Result<&str, Failure> {
     })
 }
 
-/// Bytes of a malformed string that its error shows.
+/// How many bytes of a malformed string the error text shows.
 const TEXT_SHOWN_MAX: usize = 64;
 
-/// Appends `[string]`; a longer one is cut at a character boundary below 65536 bytes.
+/// Appends `[string]`. A text of more than 65535 bytes is cut at a character boundary.
 pub fn put_string(out: &mut Vec<u8>, text: &str) {
-    let text = &text[..text.floor_char_boundary(u16::MAX as usize)];
+    let (text, _) = text.split_at(text.floor_char_boundary(u16::MAX as usize));
     out.extend_from_slice(&(text.len() as u16).to_be_bytes());
     out.extend_from_slice(text.as_bytes());
 }
@@ -171,7 +176,7 @@ pub fn put_long_string(out: &mut Vec<u8>, text: &str) {
     put_bytes(out, Some(text.as_bytes()));
 }
 
-/// Appends `[bytes]`; `None` is null. At most 2 GiB.
+/// Appends `[bytes]` of less than 2 GiB; `None` is null.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     match bytes {
         Some(bytes) => {
@@ -182,9 +187,9 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     }
 }
 
-/// Appends `[short bytes]`; at most 65535 of them.
+/// Appends `[short bytes]`. Bytes beyond the first 65535 are left out.
 pub fn put_short_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    let bytes = &bytes[..bytes.len().min(u16::MAX as usize)];
+    let bytes = bytes.get(..u16::MAX as usize).unwrap_or(bytes);
     out.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
     out.extend_from_slice(bytes);
 }
@@ -222,10 +227,16 @@ pub fn put_inet_address(out: &mut Vec<u8>, address: IpAddr) {
     }
 }
 
-/// Appends `[string list]`; at most 65535 of them.
+/// Appends `[string list]`. Strings beyond the first 65535 are left out.
 pub fn put_string_list<'a>(out: &mut Vec<u8>, list: impl ExactSizeIterator<Item = &'a str>) {
     put_short(out, list.len().min(u16::MAX as usize) as u16);
     for text in list.take(u16::MAX as usize) {
         put_string(out, text);
     }
+}
+
+/// Overwrites bytes of `out` at `at`, where the caller has appended a placeholder of their size.
+pub(crate) fn fill_in<const N: usize>(out: &mut [u8], at: usize, bytes: [u8; N]) {
+    let (_, rest) = out.split_at_mut(at);
+    *rest.first_chunk_mut().expect("a placeholder was appended there") = bytes;
 }

@@ -1,6 +1,6 @@
 //! The protocol's own constants: versions, opcodes, header flags.
 
-/// A version that these codecs know.
+/// A protocol version that the codecs speak.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "named by its number")]
@@ -11,10 +11,10 @@ pub enum Version {
 }
 
 impl Version {
-    /// The highest version, which answers to unknown ones carry.
+    /// The highest version, in which requests of unknown versions are answered.
     pub const HIGHEST: Version = Version::V5;
 
-    /// The version of a header's first byte without its direction bit.
+    /// The version with this number, which is a header's first byte without its direction bit.
     pub fn from_number(number: u8) -> Option<Version> {
         match number {
             3 => Some(Version::V3),
@@ -24,7 +24,7 @@ impl Version {
         }
     }
 
-    /// The number in headers.
+    /// The version's number in headers.
     pub fn number(self) -> u8 {
         self as u8
     }
@@ -36,7 +36,7 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the protocol's words")]
@@ -61,7 +61,7 @@ pub enum Opcode {
 }
 
 impl Opcode {
-    /// The opcode of a header's byte.
+    /// The opcode with this number in a header; `None` for unknown ones.
     pub fn from_byte(byte: u8) -> Option<Opcode> {
         use Opcode::*;
         const ALL: [Opcode; 17] = [
@@ -86,13 +86,13 @@ impl Opcode {
         ALL.get(byte as usize).copied()
     }
 
-    /// Whether clients send it.
+    /// Whether clients send this message rather than servers.
     pub fn is_request(self) -> bool {
         use Opcode::*;
         matches!(self, Startup | Credentials | Options | Query | Prepare | Execute | Register | Batch | AuthResponse)
     }
 
-    /// The name in error texts: `AUTH_RESPONSE`.
+    /// The name in error texts, for instance `AUTH_RESPONSE`.
     pub fn name(self) -> &'static str {
         use Opcode::*;
         match self {
@@ -117,7 +117,7 @@ impl Opcode {
     }
 }
 
-/// Header flags.
+/// Flags of an envelope's header.
 pub mod flags {
     /// The body is compressed (v3, v4); ignored unless STARTUP has agreed on an algorithm.
     pub const COMPRESSION: u8 = 0x01;
@@ -127,6 +127,6 @@ pub mod flags {
     pub const CUSTOM_PAYLOAD: u8 = 0x04;
     /// The response's body begins with a list of warnings (v4 and later).
     pub const WARNINGS: u8 = 0x08;
-    /// The client takes beta versions.
+    /// The client accepts a version that is still in beta.
     pub const USE_BETA: u8 = 0x10;
 }

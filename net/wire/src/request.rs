@@ -1,13 +1,13 @@
-//! Requests: bodies to [`Request`], borrowed from the body.
+//! Requests: a body is decoded into a [`Request`] that borrows from it.
 //!
-//! Invariants: every malformed body is a [`Failure`] with Cassandra's code and, where drivers or tools may look at it,
-//! its text; unknown flags and bytes after the message are accepted, as Cassandra does.
+//! Invariants: a malformed body gives a [`Failure`] with Cassandra's error code and, where drivers or tools may look at
+//! it, Cassandra's text; unknown flags and bytes after the message are accepted, as Cassandra accepts them.
 
 use crate::notation::Reader;
 use crate::{Opcode, Version, flags};
 use model::{BatchEntry, BatchKind, BatchStatement, Consistency, Failure, QueryParameters};
 
-/// A client's message.
+/// A message of a client.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(missing_docs, reason = "the protocol's words")]
 pub enum Request<'a> {
@@ -21,18 +21,18 @@ pub enum Request<'a> {
     Register(Vec<EventType>),
 }
 
-/// BATCH.
+/// The message BATCH.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Batch<'a> {
-    /// What it promises.
+    /// Logged, unlogged or of counters.
     pub kind: BatchKind,
-    /// The statements with their values.
+    /// The statements with their values, in the order in which they apply.
     pub entries: Vec<BatchEntry<'a>>,
-    /// Consistency and what follows; no values.
+    /// Parameters of the whole batch, without values and paging.
     pub parameters: QueryParameters<'a>,
 }
 
-/// What a client registers for.
+/// A kind of event that clients register for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[expect(missing_docs, reason = "the protocol's words")]
 pub enum EventType {
@@ -52,7 +52,7 @@ impl EventType {
     }
 }
 
-/// Flags of query parameters.
+/// Flags that say which query parameters follow.
 pub(crate) mod parameter_flags {
     pub(crate) const VALUES: u32 = 0x01;
     pub(crate) const SKIP_METADATA: u32 = 0x02;
@@ -65,11 +65,11 @@ pub(crate) mod parameter_flags {
     pub(crate) const NOW_IN_SECONDS: u32 = 0x100;
 }
 
-/// The flag of PREPARE (v5).
+/// The flag of PREPARE that says that a keyspace follows (v5).
 pub(crate) const PREPARE_KEYSPACE: u32 = 0x01;
 
 impl<'a> Request<'a> {
-    /// Reads a request's body. `header_flags` tell whether a custom payload comes first; it is skipped.
+    /// Decodes a plain body. A custom payload, which `header_flags` announce, is skipped.
     pub fn decode(version: Version, opcode: Opcode, header_flags: u8, body: &'a [u8]) -> Result<Request<'a>, Failure> {
         let mut reader = Reader::new(body);
         let reader = &mut reader;
@@ -133,7 +133,8 @@ fn parameters<'a>(version: Version, reader: &mut Reader<'a>) -> Result<QueryPara
     let flags = parameter_flags(version, reader)?;
     if flags & VALUES != 0 {
         let count = reader.short()?;
-        // Each takes at least the four bytes of its length.
+        // A declared count allocates no more than the body can hold: each value has at least the four bytes of its
+        // length.
         parameters.values.reserve_exact(usize::from(count).min(reader.rest().len() / 4));
         let mut names = (flags & NAMES != 0).then(Vec::new);
         for _ in 0..count {
@@ -165,7 +166,7 @@ fn parameters<'a>(version: Version, reader: &mut Reader<'a>) -> Result<QueryPara
         }
         parameters.timestamp = Some(timestamp);
     }
-    // A flag of version 5 that Cassandra reads in every version.
+    // Defined for version 5, but Cassandra reads it in every version.
     if flags & KEYSPACE != 0 {
         parameters.keyspace = Some(reader.string()?);
     }
@@ -175,7 +176,7 @@ fn parameters<'a>(version: Version, reader: &mut Reader<'a>) -> Result<QueryPara
     Ok(parameters)
 }
 
-/// Parameters of a statement that may give rows.
+/// Parameters of QUERY and EXECUTE, whose results have pages.
 fn paged_parameters<'a>(version: Version, reader: &mut Reader<'a>) -> Result<QueryParameters<'a>, Failure> {
     let mut parameters = parameters(version, reader)?;
     if parameters.page_size == Some(0) {
@@ -209,7 +210,7 @@ fn batch<'a>(version: Version, reader: &mut Reader<'a>) -> Result<Batch<'a>, Fai
         }
         entries.push(BatchEntry { statement, values });
     }
-    // Values and pages may be sent and mean nothing here.
+    // Values and paging can be sent with a batch but mean nothing there.
     let parameters = parameters(version, reader)?;
     let parameters = QueryParameters {
         values: Vec::new(),

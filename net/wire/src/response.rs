@@ -1,41 +1,45 @@
-//! Responses: each function appends one envelope. The caller wraps them into segments in version 5.
+//! Responses: each function appends one envelope, which the caller compresses or wraps into a segment.
 //!
-//! Invariants: warnings are sent from version 4 on; what a version does not know is left out, never sent.
+//! Invariants: warnings are sent from version 4 on; what a version does not know is left out or told in terms that it
+//! knows.
 
-use crate::decoder::Address;
+use crate::decoder::AnswerHeader;
 use crate::envelope::put_envelope;
 use crate::metadata::{self, one_table, put_columns};
-use crate::notation::{put_bytes, put_inet_address, put_int, put_short, put_short_bytes, put_string, put_string_list};
+use crate::notation::{
+    fill_in, put_bytes, put_inet_address, put_int, put_short, put_short_bytes, put_string, put_string_list,
+};
 use crate::{Opcode, Version, flags};
 use model::failure::{Detail, FailureReason};
 use model::{ColumnSpec, Consistency, ErrorCode, Failure};
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-/// Where a response goes.
+/// The request that a response answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct To {
     /// The connection's version.
     pub version: Version,
     /// The request's stream.
     pub stream: i16,
-    /// The session that traces the request.
+    /// The tracing session of the request, if it is traced.
     pub tracing_id: Option<[u8; 16]>,
 }
 
 impl To {
-    /// To a stream, without tracing.
+    /// An answer without tracing.
     pub fn new(version: Version, stream: i16) -> To {
         To { version, stream, tracing_id: None }
     }
 }
 
-/// The stream of events.
+/// The stream number of events, which answer no request.
 pub const EVENT_STREAM: i16 = -1;
 
+/// The bit of a header's version byte that marks responses.
 const RESPONSE_BIT: u8 = 0x80;
 
-/// The version that Cassandra has in beta.
+/// The number of the version that Cassandra has in beta.
 const BETA_NUMBER: u8 = 6;
 
 const VOID: i32 = 1;
@@ -59,34 +63,34 @@ fn put(out: &mut Vec<u8>, to: To, opcode: Opcode, warnings: &[String], encode: i
     });
 }
 
-/// ERROR. What the version does not know is told in words that it does.
+/// Appends ERROR. An error that the version does not know becomes the nearest one that it does.
 pub fn error(out: &mut Vec<u8>, to: To, warnings: &[String], failure: &Failure) {
     put(out, to, Opcode::Error, warnings, |out| put_error(out, to.version, failure));
 }
 
-/// ERROR to whom the decoder names, also in the headers of versions that are not spoken.
-pub fn refusal(out: &mut Vec<u8>, address: Address, failure: &Failure) {
-    match address {
-        Address::Stream { version, stream } => {
-            // The answer in a beta version says so.
+/// Appends the ERROR that answers a refused envelope, whose version may be one that is not spoken.
+pub fn refusal(out: &mut Vec<u8>, header: AnswerHeader, failure: &Failure) {
+    match header {
+        AnswerHeader::Long { version, stream } => {
+            // Clients expect the flag in an answer of a beta version.
             let header_flags = if version == BETA_NUMBER { flags::USE_BETA } else { 0 };
             let known = Version::from_number(version).unwrap_or(Version::HIGHEST);
             put_envelope(out, version | RESPONSE_BIT, header_flags, stream, Opcode::Error, |out| {
                 put_error(out, known, failure);
             });
         }
-        Address::Old { version, stream } => {
+        AnswerHeader::Short { version, stream } => {
             out.extend_from_slice(&[version | RESPONSE_BIT, 0, stream as u8, Opcode::Error as u8]);
             let start = out.len();
             put_int(out, 0);
             put_error(out, Version::V3, failure);
             let len = (out.len() - start - 4) as u32;
-            out[start..start + 4].copy_from_slice(&len.to_be_bytes());
+            fill_in(out, start, len.to_be_bytes());
         }
     }
 }
 
-/// The write type of conditional changes.
+/// The write type of conditional updates.
 const CAS: &str = "CAS";
 
 fn put_error(out: &mut Vec<u8>, version: Version, failure: &Failure) {
@@ -149,7 +153,7 @@ fn put_error(out: &mut Vec<u8>, version: Version, failure: &Failure) {
     }
 }
 
-/// What version 3 is told instead of a failure of replicas.
+/// The text for versions that know timeouts but not this failure of replicas.
 fn timed_out(failure: &Failure) -> Cow<'static, str> {
     match failure.detail {
         Detail::ReadFailure { received, .. }
@@ -167,7 +171,7 @@ fn put_acks(out: &mut Vec<u8>, consistency: Consistency, received: i32, block_fo
     put_int(out, block_for);
 }
 
-/// Version 4 knows how many replicas failed, version 5 which and why.
+/// Appends how many replicas failed (version 4) and which and why (version 5).
 fn put_failures(out: &mut Vec<u8>, version: Version, failures: &[(IpAddr, FailureReason)]) {
     if version < Version::V4 {
         return;
@@ -181,17 +185,17 @@ fn put_failures(out: &mut Vec<u8>, version: Version, failures: &[(IpAddr, Failur
     }
 }
 
-/// READY.
+/// Appends READY.
 pub fn ready(out: &mut Vec<u8>, to: To) {
     put(out, to, Opcode::Ready, &[], |_| {});
 }
 
-/// AUTH_SUCCESS without a token.
+/// Appends AUTH_SUCCESS without a token.
 pub fn auth_success(out: &mut Vec<u8>, to: To) {
     put(out, to, Opcode::AuthSuccess, &[], |out| put_bytes(out, None));
 }
 
-/// SUPPORTED with these options.
+/// Appends SUPPORTED with these options.
 pub fn supported(out: &mut Vec<u8>, to: To, options: &[(&str, &[&str])]) {
     put(out, to, Opcode::Supported, &[], |out| {
         put_short(out, options.len() as u16);
@@ -202,12 +206,12 @@ pub fn supported(out: &mut Vec<u8>, to: To, options: &[(&str, &[&str])]) {
     });
 }
 
-/// RESULT without anything.
+/// Appends RESULT of kind void.
 pub fn void(out: &mut Vec<u8>, to: To, warnings: &[String]) {
     put(out, to, Opcode::Result, warnings, |out| put_int(out, VOID));
 }
 
-/// RESULT of USE.
+/// Appends RESULT of USE.
 pub fn set_keyspace(out: &mut Vec<u8>, to: To, warnings: &[String], keyspace: &str) {
     put(out, to, Opcode::Result, warnings, |out| {
         put_int(out, SET_KEYSPACE);
@@ -215,7 +219,7 @@ pub fn set_keyspace(out: &mut Vec<u8>, to: To, warnings: &[String], keyspace: &s
     });
 }
 
-/// What DDL did.
+/// A change of the schema, in the protocol's words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SchemaChange<'a> {
     /// `CREATED`, `UPDATED` or `DROPPED`.
@@ -224,7 +228,7 @@ pub struct SchemaChange<'a> {
     pub target: &'a str,
     /// The keyspace.
     pub keyspace: &'a str,
-    /// The table or type; unused for a keyspace.
+    /// The table or type; not used for a keyspace.
     pub name: &'a str,
 }
 
@@ -239,7 +243,7 @@ impl SchemaChange<'_> {
     }
 }
 
-/// RESULT of DDL.
+/// Appends RESULT of a schema change.
 pub fn schema_change(out: &mut Vec<u8>, to: To, warnings: &[String], change: SchemaChange<'_>) {
     put(out, to, Opcode::Result, warnings, |out| {
         put_int(out, SCHEMA_CHANGE);
@@ -247,7 +251,7 @@ pub fn schema_change(out: &mut Vec<u8>, to: To, warnings: &[String], change: Sch
     });
 }
 
-/// EVENT of DDL.
+/// Appends EVENT of a schema change.
 pub fn schema_event(out: &mut Vec<u8>, version: Version, change: SchemaChange<'_>) {
     put(out, To::new(version, EVENT_STREAM), Opcode::Event, &[], |out| {
         put_string(out, "SCHEMA_CHANGE");
@@ -255,18 +259,18 @@ pub fn schema_event(out: &mut Vec<u8>, version: Version, change: SchemaChange<'_
     });
 }
 
-/// What PREPARE answers.
+/// What the answer to PREPARE says beside columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared<'a> {
     /// The statement's id.
     pub id: &'a [u8],
-    /// The result columns' id (v5).
+    /// Id of the result's columns (v5).
     pub result_metadata_id: &'a [u8],
-    /// The markers that are the partition key, in its order (v4 and later).
+    /// Indexes of the markers that give the partition key, in the key's order (v4 and later).
     pub partition_key_markers: &'a [u16],
 }
 
-/// RESULT of PREPARE: the markers, and the result's columns if the statement has a result.
+/// Appends RESULT of PREPARE: the markers, and the result's columns if the statement has a result.
 pub fn prepared(
     out: &mut Vec<u8>,
     to: To,
@@ -301,25 +305,25 @@ pub fn prepared(
     });
 }
 
-/// A page of rows, already in protocol form.
+/// A page of rows whose cells are already encoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
-    /// Leave the columns out.
+    /// Whether to leave the columns out.
     pub skip_metadata: bool,
-    /// The columns' new id, when the client's is stale (v5).
+    /// The columns' new id, if the client's is stale (v5).
     pub new_metadata_id: Option<&'a [u8]>,
-    /// Where the next page begins.
+    /// Where the next page begins; `None` for the last one.
     pub paging_state: Option<&'a [u8]>,
-    /// Rows in `bytes`.
+    /// How many rows `bytes` holds.
     pub count: u32,
     /// Cells as `[bytes]`, row after row.
     pub bytes: &'a [u8],
 }
 
-/// RESULT of SELECT.
+/// Appends RESULT of rows.
 pub fn rows(out: &mut Vec<u8>, to: To, warnings: &[String], rows: &Rows<'_>, columns: &[ColumnSpec]) {
     use metadata::flags::*;
-    // With what segments add to each 128 KiB.
+    // Includes what segments add to each 128 KiB.
     out.reserve(rows.bytes.len() + rows.bytes.len() / 4096 + 256);
     put(out, to, Opcode::Result, warnings, |out| {
         put_int(out, ROWS);

@@ -1,7 +1,7 @@
 //! The decoder: versions, limits, segments, and bytes that are none of it.
 
 use model::ErrorCode;
-use wire::decoder::{Address, Decoder, ENVELOPE_BYTES_MAX, Event, Refusal, UNREADY_BYTES_MAX};
+use wire::decoder::{AnswerHeader, Decoder, ENVELOPE_BYTES_MAX, Event, Refusal, UNREADY_BYTES_MAX};
 use wire::envelope::{Envelope, HEADER_BYTES, put_envelope};
 use wire::segment::{self, PAYLOAD_BYTES_MAX, SegmentHeader, SegmentWriter, put_segment, put_split};
 use wire::{Opcode, Version};
@@ -77,16 +77,16 @@ fn what_is_still_to_come_is_known_from_the_header() {
 /// Drivers match these bytes and fall back.
 #[test]
 fn unknown_versions_are_answered_and_the_connection_lives() {
-    for (number, address) in [
-        (0x42, Address::Stream { version: 5, stream: 9 }),
-        (0x41, Address::Stream { version: 5, stream: 9 }),
-        (0x7F, Address::Stream { version: 5, stream: 9 }),
-        (0x00, Address::Stream { version: 5, stream: 9 }),
-        (0x07, Address::Stream { version: 5, stream: 9 }),
+    for (number, header) in [
+        (0x42, AnswerHeader::Long { version: 5, stream: 9 }),
+        (0x41, AnswerHeader::Long { version: 5, stream: 9 }),
+        (0x7F, AnswerHeader::Long { version: 5, stream: 9 }),
+        (0x00, AnswerHeader::Long { version: 5, stream: 9 }),
+        (0x07, AnswerHeader::Long { version: 5, stream: 9 }),
     ] {
         let mut decoder = server();
         let refused = refusal(&mut decoder, &header(number, 0, 9, Opcode::Options as u8, 0));
-        assert_eq!(refused.address, address);
+        assert_eq!(refused.header, header);
         assert!(!refused.close);
         assert_eq!(refused.failure.code, ErrorCode::Protocol);
         assert_eq!(
@@ -100,10 +100,10 @@ fn unknown_versions_are_answered_and_the_connection_lives() {
     }
     let mut decoder = server();
     let beta = refusal(&mut decoder, &header(6, 0, 9, Opcode::Options as u8, 0));
-    assert_eq!(beta.address, Address::Stream { version: 6, stream: 9 });
+    assert_eq!(beta.header, AnswerHeader::Long { version: 6, stream: 9 });
     assert_eq!(beta.failure.text, "Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset");
     let mut out = Vec::new();
-    wire::response::refusal(&mut out, beta.address, &beta.failure);
+    wire::response::refusal(&mut out, beta.header, &beta.failure);
     assert_eq!(out[..5], [0x86, wire::flags::USE_BETA, 0, 9, 0]);
     let beta = refusal(&mut decoder, &header(6, wire::flags::USE_BETA, 9, Opcode::Options as u8, 0));
     assert!(beta.failure.text.starts_with("Invalid or unsupported protocol version (6)"));
@@ -114,9 +114,9 @@ fn versions_1_and_2_are_answered_in_their_own_header() {
     for number in [1u8, 2] {
         let mut decoder = server();
         let refused = refusal(&mut decoder, &[number, 0, 5, 1, 0, 0, 0, 2, b'x', b'y']);
-        assert_eq!(refused.address, Address::Old { version: number, stream: 5 });
+        assert_eq!(refused.header, AnswerHeader::Short { version: number, stream: 5 });
         let mut out = Vec::new();
-        wire::response::refusal(&mut out, refused.address, &refused.failure);
+        wire::response::refusal(&mut out, refused.header, &refused.failure);
         assert_eq!(&out[..4], &[0x80 | number, 0, 5, 0]);
         assert_eq!(out.len() - 8, u32::from_be_bytes([out[4], out[5], out[6], out[7]]) as usize);
         decoder.feed(&envelope(4, Opcode::Options, 3, b""));
@@ -132,7 +132,7 @@ fn another_version_on_a_running_connection_is_refused() {
         refused.failure.text,
         "Invalid message version. Got 5/v5 but previous messages on this connection had version 4/v4"
     );
-    assert_eq!((refused.address, refused.close), (Address::Stream { version: 4, stream: 1 }, false));
+    assert_eq!((refused.header, refused.close), (AnswerHeader::Long { version: 4, stream: 1 }, false));
     let refused = refusal(&mut decoder, &header(3, 0, 1, Opcode::Options as u8, 0));
     assert_eq!(
         refused.failure.text,
@@ -189,7 +189,7 @@ fn o5_the_limit_of_a_request_in_version_4() {
     let refused = refusal(&mut decoder, &header(4, 0, 77, Opcode::Query as u8, 17_825_792));
     assert_eq!(refused.failure.text, "Request is too big: length 17825801 exceeds maximum allowed length 16777216.");
     assert_eq!((refused.failure.code, refused.close), (ErrorCode::Invalid, false));
-    assert_eq!(refused.address, Address::Stream { version: 4, stream: 77 });
+    assert_eq!(refused.header, AnswerHeader::Long { version: 4, stream: 77 });
     let chunk = vec![0x42; 1 << 16];
     for _ in 0..17_825_792 / chunk.len() {
         decoder.feed(&chunk);
@@ -282,7 +282,7 @@ fn a_wrong_checksum_closes() {
         let refused = refusal(&mut decoder, &bad);
         let part = if bit / 8 < segment::HEADER_BYTES { "header" } else { "body" };
         assert!(refused.failure.text.contains(&format!("unrecoverable CRC mismatch detected in frame {part}.")));
-        assert_eq!((refused.address, refused.close), (Address::Stream { version: 5, stream: 0 }, true));
+        assert_eq!((refused.header, refused.close), (AnswerHeader::Long { version: 5, stream: 0 }, true));
         decoder.feed(&good);
         assert_eq!(decoder.next_event(), None, "nothing comes after");
     }

@@ -209,8 +209,8 @@ fn errors_carry_their_detail() {
     assert_eq!(body(failure(ErrorCode::Unprepared).with(unprepared)), (0x2500, b"\0\x02ab".to_vec()));
 }
 
-/// An unknown outcome of a conditional change has a code of its own from version 5 on, and a time-out tells how often the
-/// change had to begin again.
+/// An unknown outcome of a conditional change has a code of its own from version 5 on, and a time-out tells how often
+/// the change had to begin again.
 #[test]
 fn failures_of_conditional_changes_by_version() {
     let body =

@@ -1,8 +1,8 @@
 //! `memtable: configurations:`: what the option `memtable` of tables may name.
 //!
 //! 1. An entry has a `class_name` with `parameters`, or `inherits` what another one has and it does not say itself.
-//! 2. `SkipListMemtable` and `ShardedSkipListMemtable` stand for a skip list, `TrieMemtable` for the ordered tree, which
-//!    tables have that name nothing.
+//! 2. `SkipListMemtable` and `ShardedSkipListMemtable` stand for a skip list, `TrieMemtable` for the ordered tree,
+//!    which tables have that name nothing.
 //!
 //! The parameters of Cassandra's classes say how many cores share a memtable; here none does. They are checked.
 

@@ -94,7 +94,8 @@ pub struct Config {
     pub batches: BatchThresholds,
     /// From where on the disk is too full.
     pub disk: DiskThresholds,
-    /// What clients are held to; `None`: nothing, as they are not authenticated, unless `guardrails_apply_to_anonymous`.
+    /// What clients are held to; `None`: nothing, as they are not authenticated, unless
+    /// `guardrails_apply_to_anonymous`.
     pub guardrails: Option<Arc<Guardrails>>,
     /// `compaction_throughput`: bytes per second that compactions may read; 0: as many as they can.
     pub compaction_bytes_per_second: u64,

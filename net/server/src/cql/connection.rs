@@ -256,7 +256,7 @@ impl Connection {
 
     fn refuse(&self, refusal: &Refusal) -> Result<(), Close> {
         self.shared.metrics.errors.increment();
-        self.send(|out| response::refusal(out, refusal.address, &refusal.failure));
+        self.send(|out| response::refusal(out, refusal.header, &refusal.failure));
         if refusal.close {
             tracing::debug!(peer = %self.stream.peer(), failure = %refusal.failure, "closing");
             self.shared.metrics.evictions.increment();

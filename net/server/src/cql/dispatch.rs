@@ -89,7 +89,8 @@ fn asked<'a>(request: &Request<'a>) -> Asked<'a> {
     }
 }
 
-/// What is rare or large is boxed: a request's future is copied when it begins, and its size is that of its largest part.
+/// What is rare or large is boxed: a request's future is copied when it begins, and its size is that of its largest
+/// part.
 async fn call(connection: &Connection, request: &Request<'_>) -> Result<Outcome, Failure> {
     let (shard, session) = (&connection.shared.shard, &connection.session);
     Ok(match request {
