@@ -7,7 +7,7 @@
 //! A directory is claimed before anything in it is read. A marker of a newer format, a damaged one, or one of another
 //! host is not touched: exit code 3.
 
-use crate::Exit;
+use crate::exit::{Exit, StopReason};
 use model::key::IGNORE_MSB;
 use runtime::file;
 use std::io;
@@ -38,22 +38,13 @@ pub struct Marker {
     pub ignore_msb: u8,
 }
 
-/// Why a directory could not be claimed, and the exit code that follows.
-#[derive(Debug)]
-pub struct Refused {
-    /// What is wrong.
-    pub text: String,
-    /// How the process ends.
-    pub exit: Exit,
-}
-
-fn refused<T>(exit: Exit, text: String) -> Result<T, Refused> {
-    Err(Refused { text, exit })
+fn refused<T>(exit: Exit, text: String) -> Result<T, StopReason> {
+    Err(StopReason { text, exit })
 }
 
 impl DataDir {
     /// Creates the directory if need be, locks it and reads its marker.
-    pub async fn claim(path: &Path) -> Result<DataDir, Refused> {
+    pub async fn claim(path: &Path) -> Result<DataDir, StopReason> {
         let shown = path.display();
         if let Err(e) = file::create_dir_all(path).await {
             return refused(Exit::Misconfigured, format!("data directory {shown}: {e}"));
@@ -78,7 +69,7 @@ impl DataDir {
     }
 
     /// Writes the marker of a node that has started, durably, unless it says so already.
-    pub async fn mark(&self, host_id: Uuid, shards: usize) -> Result<(), Refused> {
+    pub async fn mark(&self, host_id: Uuid, shards: usize) -> Result<(), StopReason> {
         let shown = self.path.display();
         let marker = Marker { host_id, shards, ignore_msb: IGNORE_MSB };
         match self.marker {
@@ -98,7 +89,7 @@ impl DataDir {
 
 /// Refuses a directory that holds the keyspaces of Cassandra itself: here they belong into `data/` under it, and a node
 /// that started beside them would be an empty one.
-async fn refuse_cassandras(path: &Path) -> Result<(), Refused> {
+async fn refuse_cassandras(path: &Path) -> Result<(), StopReason> {
     let listed = file::list_dir(&path.join("system_schema")).await.unwrap_or_default();
     let is_table =
         |entry: &PathBuf| entry.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tables-"));

@@ -5,7 +5,7 @@ use shard::{Fault, FaultKind};
 
 /// What a failure leads to, beside the errors of the requests that met it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Consequence {
+pub(crate) enum Consequence {
     /// Nothing.
     Errors,
     /// Clients are served no more.

@@ -77,7 +77,7 @@ fn what_is_still_to_come_is_known_from_the_header() {
 /// Drivers match these bytes and fall back.
 #[test]
 fn unknown_versions_are_answered_and_the_connection_lives() {
-    for (number, header) in [
+    for (number, answer) in [
         (0x42, AnswerHeader::Long { version: 5, stream: 9 }),
         (0x41, AnswerHeader::Long { version: 5, stream: 9 }),
         (0x7F, AnswerHeader::Long { version: 5, stream: 9 }),
@@ -86,7 +86,7 @@ fn unknown_versions_are_answered_and_the_connection_lives() {
     ] {
         let mut decoder = server();
         let refused = refusal(&mut decoder, &header(number, 0, 9, Opcode::Options as u8, 0));
-        assert_eq!(refused.header, header);
+        assert_eq!(refused.header, answer);
         assert!(!refused.close);
         assert_eq!(refused.failure.code, ErrorCode::Protocol);
         assert_eq!(

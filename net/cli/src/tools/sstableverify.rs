@@ -11,7 +11,7 @@ use super::values::hex;
 use super::{Failure, Output};
 use model::DecoratedKey;
 use model::key::Token;
-use server::admin::figures::memory_size;
+use server::admin::number_format::memory_size;
 use sstable::walker::FileItem;
 use sstable::{Component, Version};
 

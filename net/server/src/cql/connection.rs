@@ -1,115 +1,108 @@
-//! One connection: one task that receives, decodes and begins requests; each request answers when it is done.
+//! One connection of a client: its session, its output, and what others see of it.
 //!
-//! 1. Handshake, within [`HANDSHAKE_MAX`]: OPTIONS and STARTUP, one after the other.
-//! 2. Each request is admitted (in number and bytes; the connection waits, or is answered OVERLOADED if it asked for
-//!    that), then polled at once; if it has to wait it becomes a task of its own.
-//! 3. An answer is encoded straight into the stream's send queue, in version 5 into a segment that answers of the same
-//!    turn share.
+//! Answers and events are encoded straight into the stream's send queue: compressed if STARTUP has agreed on that, and in
+//! version 5 into a segment that the answers of one turn share.
 //!
-//! Invariants: requests under way, their bytes and queued output are bounded; a client that does not read is not read
-//! from, and closed after [`OUTPUT_STALL_MAX`]; nothing of a request is kept after its answer.
+//! Invariants: queued output is bounded; a client that leaves output queued for [`OUTPUT_STALL_MAX`] is closed.
+//!
+//! Receiving is in `receiver`, executing requests in `dispatch`.
 
-use crate::cql::handshake::{self, LOWEST_VERSION, Startup};
-use crate::cql::{Shared, dispatch};
-use model::Failure;
+use crate::cql::context::Context;
+use crate::cql::handshake::{LOWEST_VERSION, Startup};
 use runtime::Stream;
-use runtime::gate::{Pass, Permit, Semaphore};
+use runtime::gate::Semaphore;
 use shard::{Client, Session};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
+use wire::Version;
 use wire::compression::Compression;
-use wire::decoder::{Decoder, ENVELOPE_BYTES_MAX, Event, Refusal, UNREADY_BYTES_MAX};
-use wire::envelope::{Envelope, HEADER_BYTES};
-use wire::request::{EventType, Request};
 use wire::response::{self, To};
 use wire::segment::SegmentWriter;
-use wire::{Opcode, Version};
 
-/// Time from accepting to the end of the handshake.
-pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// Requests of one connection under way.
+/// Most requests of one connection that are under way at the same time.
 pub const REQUESTS_IN_FLIGHT_MAX: u64 = 2048;
-/// Queued output above which no further request of the connection begins.
+/// With more queued output than this no further request of the connection begins.
 pub const OUTPUT_PAUSE_BYTES: usize = 1 << 20;
-/// Queued output above which answers wait, and events close the connection.
+/// With more queued output than this answers wait, and an event closes the connection.
 pub const OUTPUT_BYTES_MAX: usize = 8 << 20;
 /// A client that leaves output queued for so long is closed.
 pub const OUTPUT_STALL_MAX: Duration = Duration::from_secs(10);
-/// Bodies from this size on are admitted before they have arrived.
-const EARLY_ADMISSION_BYTES: usize = 64 << 10;
-/// Time for such a body to arrive.
-pub const LARGE_BODY_MAX: Duration = Duration::from_secs(60);
-/// Largest body of a request once it is opened.
-const PLAIN_BYTES_MAX: usize = ENVELOPE_BYTES_MAX - HEADER_BYTES;
-/// What a request is charged beside its body.
-const REQUEST_OVERHEAD_BYTES: usize = 512;
 
 /// A connection of the current shard.
 pub struct Connection {
-    pub(crate) shared: Rc<Shared>,
-    /// USE and the like.
+    pub(crate) context: Rc<Context>,
+    /// What USE sets.
     pub(crate) session: Session,
-    stream: Stream,
+    pub(crate) stream: Stream,
+    /// A permit for each request under way.
+    pub(crate) in_flight: Semaphore,
     version: Cell<Version>,
-    framed: Cell<bool>,
+    /// Whether output goes into segments.
+    segmented: Cell<bool>,
     segments: RefCell<SegmentWriter>,
     compression: Cell<Option<Compression>>,
     throw_on_overload: Cell<bool>,
-    in_flight: Semaphore,
     /// The options of its STARTUP; `None` before.
     options: RefCell<Option<BTreeMap<String, String>>>,
     /// Requests begun.
     requests: Cell<u64>,
 }
 
-/// The connection is to be closed.
-struct Close;
-
-/// What a request under way holds; given back when it is dropped.
-struct Admission {
-    _pass: Pass,
-    _place: Permit,
-    _bytes: Permit,
-}
-
-/// Whether an envelope asks for work that is admitted; kept apart so that its path is short.
-fn is_statement(envelope: &Envelope) -> bool {
-    matches!(envelope.header.opcode, Opcode::Query | Opcode::Prepare | Opcode::Execute | Opcode::Batch)
-}
+/// The connection has to be closed.
+pub(crate) struct Close;
 
 impl Connection {
-    pub(crate) fn new(shared: Rc<Shared>, stream: Stream) -> Connection {
+    pub(crate) fn new(context: Rc<Context>, stream: Stream) -> Connection {
         Connection {
-            shared,
+            context,
             session: Session::default(),
             stream,
+            in_flight: Semaphore::new(REQUESTS_IN_FLIGHT_MAX),
             version: Cell::new(LOWEST_VERSION),
-            framed: Cell::new(false),
+            segmented: Cell::new(false),
             segments: RefCell::default(),
             compression: Cell::new(None),
             throw_on_overload: Cell::new(false),
-            in_flight: Semaphore::new(REQUESTS_IN_FLIGHT_MAX),
             options: RefCell::default(),
             requests: Cell::new(0),
         }
     }
 
-    /// Requests so far.
+    /// How many requests have begun.
     pub(crate) fn request_count(&self) -> u64 {
         self.requests.get()
     }
 
-    /// Requests under way.
+    /// Counts a request that begins.
+    pub(crate) fn count_request(&self) {
+        self.requests.set(self.requests.get() + 1);
+    }
+
+    /// How many requests are under way.
     pub(crate) fn active_requests(&self) -> u64 {
         REQUESTS_IN_FLIGHT_MAX - self.in_flight.free()
     }
 
-    /// What `system_views.clients` shows of it.
+    /// The client's address.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.stream.peer()
+    }
+
+    /// The algorithm that STARTUP agreed on, for bodies.
+    pub(crate) fn compression(&self) -> Option<Compression> {
+        self.compression.get()
+    }
+
+    /// Whether the client wants OVERLOADED rather than to wait.
+    pub(crate) fn throws_on_overload(&self) -> bool {
+        self.throw_on_overload.get()
+    }
+
+    /// The connection as `system_views.clients` shows it.
     pub(crate) fn observe(&self) -> Client {
         let peer = self.stream.peer();
         let options = self.options.borrow();
@@ -125,249 +118,35 @@ impl Connection {
         }
     }
 
-    /// Serves until either side closes.
-    pub(crate) async fn serve(self: &Rc<Self>) {
-        let mut decoder = Decoder::server(LOWEST_VERSION);
-        let ready = match runtime::timeout(HANDSHAKE_MAX, self.handshake(&mut decoder)).await {
-            Some(ready) => ready,
-            None => {
-                tracing::debug!(peer = %self.stream.peer(), "handshake took too long");
-                self.shared.metrics.evictions.increment();
-                return;
-            }
-        };
-        if ready.is_ok() {
-            let Close = self.requests(&mut decoder).await;
-        }
-        // Answers of requests under way have nowhere to go any more; what is queued is handed to the system.
-        let _ = runtime::timeout(OUTPUT_STALL_MAX, self.stream.drained_to(0)).await;
-        self.stream.shutdown();
-    }
-
-    /// The next message, received if need be.
-    async fn next_event(&self, decoder: &mut Decoder) -> Result<Event, Close> {
-        loop {
-            if let Some(event) = decoder.next_event() {
-                return Ok(event);
-            }
-            match self.stream.recv().await {
-                Ok(Some(bytes)) => decoder.feed(&bytes),
-                Ok(None) | Err(_) => return Err(Close),
-            }
-        }
-    }
-
-    async fn handshake(&self, decoder: &mut Decoder) -> Result<(), Close> {
-        loop {
-            let envelope = match self.next_event(decoder).await? {
-                Event::Envelope(envelope) => envelope,
-                Event::Refusal(refusal) => {
-                    self.refuse(&refusal)?;
-                    continue;
-                }
-            };
-            let version = envelope.header.version;
-            let to = To::new(version, envelope.header.stream);
-            let opcode = envelope.header.opcode;
-            if !matches!(opcode, Opcode::Options | Opcode::Startup) {
-                let text = format!("Unexpected message {}, expecting STARTUP or OPTIONS", opcode.name());
-                self.send(|out| response::error(out, to, &[], &Failure::protocol(text)));
-                return Err(Close);
-            }
-            match dispatch::decode(self, &envelope) {
-                Ok(Request::Startup(options)) => match Startup::check(version, &options) {
-                    Ok(startup) => {
-                        let owned = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-                        *self.options.borrow_mut() = Some(owned.collect());
-                        self.agree(version, &startup, decoder, to);
-                        return Ok(());
-                    }
-                    Err(failure) => self.send(|out| response::error(out, to, &[], &failure)),
-                },
-                Ok(_) => self.send(|out| handshake::supported(&self.shared, out, to)),
-                Err(failure) => {
-                    self.send(|out| response::error(out, to, &[], &failure));
-                    return Err(Close);
-                }
-            }
-        }
-    }
-
-    /// Answers a STARTUP and goes on in the form that it asked for. READY is compressed in versions 3 and 4, and still
-    /// without a segment in version 5.
-    fn agree(&self, version: Version, startup: &Startup, decoder: &mut Decoder, to: To) {
+    /// Answers a STARTUP with these options with READY and lets further output have the form that it asked for. READY
+    /// itself is compressed in versions 3 and 4, and not yet in a segment in version 5.
+    pub(crate) fn agree(&self, startup: &Startup, options: BTreeMap<String, String>, to: To) {
+        *self.options.borrow_mut() = Some(options);
         self.compression.set(startup.compression);
-        let framed = version >= Version::V5;
-        let plain = framed || startup.compression.is_none();
-        if plain {
+        let segmented = to.version >= Version::V5;
+        if segmented || startup.compression.is_none() {
             self.stream.write(|out| response::ready(out, to));
         } else {
             self.send(|out| response::ready(out, to));
         }
-        self.version.set(version);
-        self.framed.set(framed);
+        self.version.set(to.version);
+        self.segmented.set(segmented);
         self.throw_on_overload.set(startup.throw_on_overload);
-        decoder.agree(version);
-        if framed && startup.compression.is_some() {
-            decoder.agree_compressed_segments();
+        if segmented && startup.compression.is_some() {
             *self.segments.borrow_mut() = SegmentWriter::compressed();
         }
     }
 
-    async fn requests(self: &Rc<Self>, decoder: &mut Decoder) -> Close {
-        loop {
-            let (event, early) = match decoder.next_event() {
-                Some(event) => (Ok(event), None),
-                None if decoder.awaited() > EARLY_ADMISSION_BYTES => self.large_event(decoder).await,
-                None => match self.stream.recv().await {
-                    Ok(Some(bytes)) => {
-                        decoder.feed(&bytes);
-                        continue;
-                    }
-                    Ok(None) | Err(_) => return Close,
-                },
-            };
-            let handled = match event {
-                Ok(Event::Envelope(envelope)) if is_statement(&envelope) => self.begin(envelope, early).await,
-                Ok(Event::Envelope(envelope)) => self.handle(envelope).await,
-                Ok(Event::Refusal(refusal)) => self.refuse(&refusal),
-                Err(close) => Err(close),
-            };
-            if let Err(close) = handled {
-                return close;
-            }
-            // A client that pipelines must not keep the core from the others.
-            runtime::yield_if_needed().await;
-        }
-    }
-
-    /// Receives a message of which much is still to come, once there is memory for it.
-    async fn large_event(&self, decoder: &mut Decoder) -> (Result<Event, Close>, Option<Permit>) {
-        let bytes = decoder.awaited() + decoder.buffered() + REQUEST_OVERHEAD_BYTES;
-        let permit = self.admit(&self.shared.large_request_bytes, bytes).await;
-        match runtime::timeout(LARGE_BODY_MAX, self.next_event(decoder)).await {
-            Some(event) => (event, Some(permit)),
-            None => {
-                self.evict("a large request takes too long to arrive");
-                (Err(Close), None)
-            }
-        }
-    }
-
-    fn refuse(&self, refusal: &Refusal) -> Result<(), Close> {
-        self.shared.metrics.errors.increment();
-        self.send(|out| response::refusal(out, refusal.header, &refusal.failure));
-        if refusal.close {
-            tracing::debug!(peer = %self.stream.peer(), failure = %refusal.failure, "closing");
-            self.shared.metrics.evictions.increment();
-            return Err(Close);
-        }
-        Ok(())
-    }
-
-    /// Answers what is no statement.
-    async fn handle(self: &Rc<Self>, mut envelope: Envelope) -> Result<(), Close> {
-        let to = To::new(envelope.header.version, envelope.header.stream);
-        match envelope.header.opcode {
-            Opcode::Options => self.send(|out| handshake::supported(&self.shared, out, to)),
-            // Nobody has to log in: any token will do, as on Cassandra.
-            Opcode::AuthResponse => self.send(|out| response::auth_success(out, to)),
-            Opcode::Startup => {
-                let text = "Unexpected message STARTUP, the connection is already initialized";
-                self.send(|out| response::error(out, to, &[], &Failure::protocol(text)));
-            }
-            _ => match envelope.open(self.compression.get(), UNREADY_BYTES_MAX) {
-                Ok(()) => self.register(&envelope, to),
-                Err(failure) => self.send(|out| response::error(out, to, &[], &failure)),
-            },
-        }
-        self.make_room(OUTPUT_PAUSE_BYTES).await
-    }
-
-    fn register(self: &Rc<Self>, envelope: &Envelope, to: To) {
-        match dispatch::decode(self, envelope) {
-            Ok(Request::Register(types)) => {
-                if types.contains(&EventType::SchemaChange) {
-                    self.shared.events.register(self);
-                }
-                self.send(|out| response::ready(out, to));
-            }
-            Ok(_) => self.send(|out| response::error(out, to, &[], &Failure::protocol("Unsupported message"))),
-            Err(failure) => self.send(|out| response::error(out, to, &[], &failure)),
-        }
-    }
-
-    /// Admits a request and begins it: polled once here, and as a task of its own if it has to wait.
-    async fn begin(self: &Rc<Self>, mut envelope: Envelope, early: Option<Permit>) -> Result<(), Close> {
-        self.make_room(OUTPUT_PAUSE_BYTES).await?;
-        let to = To::new(envelope.header.version, envelope.header.stream);
-        let plain = match envelope.compression(self.compression.get()) {
-            None => 0,
-            // What it will take is admitted before it is opened; a length beyond the limit is refused by opening it.
-            Some(compression) => compression.plain_len(&envelope.body).unwrap_or_default().min(PLAIN_BYTES_MAX),
-        };
-        let bytes = envelope.body.len() + plain + REQUEST_OVERHEAD_BYTES;
-        let admitted = match early {
-            Some(permit) if plain == 0 => Some(permit),
-            // What was admitted was the compressed body: ask again, holding nothing meanwhile.
-            Some(permit) => {
-                drop(permit);
-                Some(self.admit(&self.shared.large_request_bytes, bytes).await)
-            }
-            None if self.throw_on_overload.get() => self.shared.request_bytes.try_acquire(bytes as u64),
-            None => Some(self.admit(&self.shared.request_bytes, bytes).await),
-        };
-        let place = match self.in_flight.try_acquire(1) {
-            Some(place) => Some(place),
-            None if self.throw_on_overload.get() => None,
-            None => Some(self.paused(self.in_flight.acquire(1)).await),
-        };
-        let (Some(permit), Some(place)) = (admitted, place) else {
-            let failure = Failure::overloaded("Too many requests are under way");
-            self.shared.metrics.errors.increment();
-            self.send(|out| response::error(out, to, &[], &failure));
-            return Ok(());
-        };
-        let Some(pass) = self.shared.gate.enter() else { return Err(Close) };
-        self.requests.set(self.requests.get() + 1);
-        let admission = Admission { _pass: pass, _place: place, _bytes: permit };
-        if let Err(failure) = envelope.open(self.compression.get(), PLAIN_BYTES_MAX) {
-            self.shared.metrics.errors.increment();
-            self.send(|out| response::error(out, to, &[], &failure));
-            return Ok(());
-        }
-
-        let connection = self.clone();
-        let mut request = Box::pin(async move {
-            dispatch::run(&connection, &envelope).await;
-            drop(admission);
-        });
-        let done = std::future::poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx).is_ready())).await;
-        if !done {
-            runtime::spawn(request);
-        }
-        Ok(())
-    }
-
-    /// Takes `bytes` of the shard's request memory, waiting without receiving until they are free.
-    async fn admit(&self, memory: &Semaphore, bytes: usize) -> Permit {
-        let bytes = (bytes as u64).min(self.shared.request_bytes_max);
-        match memory.try_acquire(bytes) {
-            Some(permit) => permit,
-            None => self.paused(memory.acquire(bytes)).await,
-        }
-    }
-
-    /// Waits with reception stopped, so that the client's window fills.
-    async fn paused<T>(&self, waiting: impl Future<Output = T>) -> T {
+    /// Awaits `waiting` without receiving meanwhile, so that the client's window fills.
+    pub(crate) async fn paused<T>(&self, waiting: impl Future<Output = T>) -> T {
         self.stream.pause();
         let value = waiting.await;
         self.stream.resume();
         value
     }
 
-    /// Waits until at most `bytes` of output are queued; closes a client that does not read.
-    async fn make_room(&self, bytes: usize) -> Result<(), Close> {
+    /// Waits until at most `bytes` of output are queued. Closes the connection if the client does not read.
+    pub(crate) async fn make_room(&self, bytes: usize) -> Result<(), Close> {
         if self.stream.queued() <= bytes {
             return Ok(());
         }
@@ -380,7 +159,7 @@ impl Connection {
         }
     }
 
-    /// Before an answer is queued: waits while the queue is full.
+    /// Waits until an answer may be queued. Closes the connection if the client does not read.
     pub(crate) async fn wait_for_room(&self) {
         if self.stream.queued() > OUTPUT_BYTES_MAX {
             let drained = runtime::timeout(OUTPUT_STALL_MAX, self.stream.drained_to(OUTPUT_BYTES_MAX)).await;
@@ -390,16 +169,17 @@ impl Connection {
         }
     }
 
-    fn evict(&self, why: &str) {
+    /// Closes the connection for the client's fault, which the log tells.
+    pub(crate) fn evict(&self, why: &str) {
         tracing::debug!(peer = %self.stream.peer(), why, "closing");
-        self.shared.metrics.evictions.increment();
+        self.context.metrics.evictions.increment();
         self.stream.shutdown();
     }
 
-    /// Queues one envelope, in version 5 within a segment, before it compressed as agreed.
+    /// Queues the one envelope that `encode` appends, in the form that STARTUP has agreed on.
     pub(crate) fn send(&self, encode: impl FnOnce(&mut Vec<u8>)) {
         self.stream.write(|out| {
-            if self.framed.get() {
+            if self.segmented.get() {
                 self.segments.borrow_mut().write(out, encode);
                 return;
             }
@@ -411,7 +191,7 @@ impl Connection {
         });
     }
 
-    /// Queues an event; a client that does not read is closed instead.
+    /// Queues an event, or closes the connection if the client does not read.
     pub(crate) fn send_event(&self, encode: impl FnOnce(&mut Vec<u8>, Version)) {
         if self.stream.queued() > OUTPUT_BYTES_MAX {
             self.evict("it does not read its events");
@@ -420,17 +200,12 @@ impl Connection {
         self.send(|out| encode(out, self.version.get()));
     }
 
-    /// The client's address.
-    pub(crate) fn peer(&self) -> SocketAddr {
-        self.stream.peer()
-    }
-
-    /// Waits until everything queued is with the system, as long as the client reads.
+    /// Waits until the system has taken all queued output, as long as the client reads.
     pub(crate) async fn flush(&self) {
         let _ = runtime::timeout(OUTPUT_STALL_MAX, self.stream.drained_to(0)).await;
     }
 
-    /// Ends the connection at once.
+    /// Closes the connection at once.
     pub(crate) fn shutdown(&self) {
         self.stream.shutdown();
     }

@@ -19,9 +19,9 @@ pub(crate) fn decode<'a>(connection: &Connection, envelope: &'a Envelope) -> Res
     let decoding = || Request::decode(header.version, header.opcode, header.flags, &envelope.body);
     match catch_unwind(AssertUnwindSafe(decoding)) {
         Ok(decoded) => decoded,
-        Err(panic) if connection.shared.simulated => resume_unwind(panic),
+        Err(panic) if connection.context.simulated => resume_unwind(panic),
         Err(_) => {
-            connection.shared.metrics.panics.increment();
+            connection.context.metrics.panics.increment();
             let hash = runtime::hash64(&envelope.body);
             tracing::error!(opcode = header.opcode.name(), body_hash = %format!("{hash:016x}"), "decoding panicked");
             Err(Failure::server("Unexpected error while decoding the request"))
@@ -38,7 +38,7 @@ pub(crate) async fn run(connection: &Connection, envelope: &Envelope) {
             let outcome = if envelope.header.flags & flags::TRACING == 0 {
                 call(connection, request).await
             } else {
-                let shard = &connection.shared.shard;
+                let shard = &connection.context.shard;
                 let trace = trace.insert(shard.begin_trace(connection.peer().ip()));
                 to.tracing_id = Some(trace.id());
                 Box::pin(shard.traced(trace, call(connection, request))).await
@@ -48,7 +48,7 @@ pub(crate) async fn run(connection: &Connection, envelope: &Envelope) {
         Err(failure) => Err(failure.clone()),
     };
     connection.wait_for_room().await;
-    let metrics = &connection.shared.metrics;
+    let metrics = &connection.context.metrics;
     metrics.requests.increment();
     match outcome {
         Ok((Outcome::Answer(answer), asked)) => connection.send(|out| put_answer(out, to, &answer, asked)),
@@ -59,7 +59,7 @@ pub(crate) async fn run(connection: &Connection, envelope: &Envelope) {
         }
     }
     if let Some(trace) = trace {
-        connection.shared.shard.end_trace(trace);
+        connection.context.shard.end_trace(trace);
     }
 }
 
@@ -92,7 +92,7 @@ fn asked<'a>(request: &Request<'a>) -> Asked<'a> {
 /// What is rare or large is boxed: a request's future is copied when it begins, and its size is that of its largest
 /// part.
 async fn call(connection: &Connection, request: &Request<'_>) -> Result<Outcome, Failure> {
-    let (shard, session) = (&connection.shared.shard, &connection.session);
+    let (shard, session) = (&connection.context.shard, &connection.session);
     Ok(match request {
         Request::Query { text, parameters } => Outcome::Answer(shard.query(session, text, parameters).await?),
         Request::Prepare { text, keyspace } => {

@@ -4,7 +4,7 @@
 //! it.
 
 use crate::cql::connection::{Connection, REQUESTS_IN_FLIGHT_MAX};
-use crate::metrics::Metrics;
+use crate::cql::metrics::ConnectionMetrics;
 use shard::{Activity, ChangeKind, ChangeTarget, Notifier, Observation, SchemaChange, Served};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -12,13 +12,13 @@ use wire::response;
 
 /// The connections of a shard.
 #[derive(Default)]
-pub struct Events {
+pub(crate) struct Events {
     connections: RefCell<Vec<Weak<Connection>>>,
     registered: RefCell<Vec<Weak<Connection>>>,
     /// Requests of connections that have closed.
     completed: Cell<u64>,
     /// What the shard counts of its connections.
-    pub(crate) metrics: Rc<Metrics>,
+    pub(crate) metrics: Rc<ConnectionMetrics>,
 }
 
 impl Events {

@@ -1,6 +1,6 @@
 //! What a connection may say before it is ready: OPTIONS and STARTUP.
 
-use crate::cql::Shared;
+use crate::cql::context::Context;
 use model::Failure;
 use model::key::IGNORE_MSB;
 use wire::Version;
@@ -8,11 +8,11 @@ use wire::compression::{self, Compression};
 use wire::response::{self, To};
 
 /// The CQL version that SUPPORTED names.
-pub const CQL_VERSION: &str = "3.4.7";
+pub(crate) const CQL_VERSION: &str = "3.4.7";
 /// The versions that SUPPORTED names: only what is spoken.
-pub const PROTOCOL_VERSIONS: [&str; 3] = ["3/v3", "4/v4", "5/v5"];
+pub(crate) const PROTOCOL_VERSIONS: [&str; 3] = ["3/v3", "4/v4", "5/v5"];
 /// The lowest version spoken.
-pub const LOWEST_VERSION: Version = Version::V3;
+pub(crate) const LOWEST_VERSION: Version = Version::V3;
 
 /// What a STARTUP asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -64,11 +64,11 @@ fn parse_version(text: &str) -> Option<(u32, u32, u32)> {
 }
 
 /// Appends SUPPORTED as the current shard answers it.
-pub(crate) fn supported(shared: &Shared, out: &mut Vec<u8>, to: To) {
+pub(crate) fn supported(context: &Context, out: &mut Vec<u8>, to: To) {
     let shard = runtime::current_shard().to_string();
     let shards = runtime::shard_count().to_string();
     let ignore_msb = IGNORE_MSB.to_string();
-    let port = shared.shard_aware_port.get().to_string();
+    let port = context.shard_aware_port.get().to_string();
     let options: [(&str, &[&str]); 10] = [
         ("PROTOCOL_VERSIONS", &PROTOCOL_VERSIONS),
         ("COMPRESSION", &compression::NAMES),

@@ -3,7 +3,8 @@
 //!
 //! Figures are gathered first and written then: `prometheus-client` writes what is there and asks nobody.
 
-use crate::admin::{Admin, RELEASE_VERSION};
+use crate::node_state::{NodeState, RELEASE_VERSION};
+use crate::operation_names::{coordinator_name, local_name};
 use model::Failure;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
@@ -19,14 +20,14 @@ pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 const NANOS_PER_SECOND: f64 = 1e9;
 
 /// The text.
-pub(super) async fn text(admin: &Admin) -> Result<String, Failure> {
+pub(super) async fn text(node: &NodeState) -> Result<String, Failure> {
     let gathered = Gathered {
-        uptime_seconds: runtime::now().since(admin.started).as_secs_f64(),
-        is_serving: !admin.drained.is_set(),
+        uptime_seconds: runtime::now().since(node.started).as_secs_f64(),
+        is_serving: !node.drained.is_set(),
         // In simulation the machine is not part of the world.
-        resident_bytes: if admin.simulated { None } else { runtime::machine::resident_memory_bytes() },
-        memory_bytes: admin.config.memory_bytes as u64,
-        shards: admin.shard.all_metrics().await?,
+        resident_bytes: if node.simulated { None } else { runtime::machine::resident_memory_bytes() },
+        memory_bytes: node.config.memory_bytes as u64,
+        shards: node.shard.all_metrics().await?,
     };
     let mut registry = Registry::default();
     registry.register_collector(Box::new(gathered));
@@ -45,37 +46,6 @@ struct Gathered {
     resident_bytes: Option<u64>,
     memory_bytes: u64,
     shards: Vec<ShardMetrics>,
-}
-
-/// The class of operations, as it is shown: `local_read`.
-pub(crate) fn operation_name(operation: Operation) -> String {
-    match (coordinated(operation), local(operation)) {
-        (Some(name), _) => name.to_owned(),
-        (None, name) => format!("local_{}", name.unwrap_or_default()),
-    }
-}
-
-/// The class of operations of a coordinator, as its label.
-fn coordinated(operation: Operation) -> Option<&'static str> {
-    Some(match operation {
-        Operation::Read => "read",
-        Operation::Range => "range",
-        Operation::Write => "write",
-        Operation::CounterWrite => "counter_write",
-        Operation::CasRead => "cas_read",
-        Operation::CasWrite => "cas_write",
-        Operation::LocalRead | Operation::LocalRange | Operation::LocalWrite => return None,
-    })
-}
-
-/// The class of operations of a store, as its label.
-fn local(operation: Operation) -> Option<&'static str> {
-    Some(match operation {
-        Operation::LocalRead => "read",
-        Operation::LocalRange => "range",
-        Operation::LocalWrite => "write",
-        _ => return None,
-    })
 }
 
 fn lower<T: fmt::Debug>(name: T) -> String {
@@ -181,9 +151,14 @@ const LATENCIES: [(&str, &str, &str, Name); 2] = [
         "helenus_coordinator_latency",
         "helenus_coordinator_latency_recent",
         "How long operations take, as the coordinating shard sees them",
-        coordinated,
+        coordinator_name,
     ),
-    ("helenus_local_latency", "helenus_local_latency_recent", "How long operations take in a shard's own store", local),
+    (
+        "helenus_local_latency",
+        "helenus_local_latency_recent",
+        "How long operations take in a shard's own store",
+        local_name,
+    ),
 ];
 
 impl Gathered {

@@ -13,8 +13,7 @@ mod exposition;
 mod io;
 mod status;
 
-use crate::admin::Admin;
-pub(crate) use exposition::operation_name;
+use crate::node_state::NodeState;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
@@ -48,9 +47,9 @@ pub fn address(listen_address: IpAddr, port: u16) -> SocketAddr {
 }
 
 /// Listens for requests; `None` if that is switched off, or the port cannot be had: the log says so.
-pub(crate) async fn listen(admin: &Admin) -> Option<Listener> {
-    let port = admin.config.metrics_port?;
-    let address = address(admin.config.listen_address, port);
+pub(crate) async fn listen(node: &NodeState) -> Option<Listener> {
+    let port = node.config.metrics_port?;
+    let address = address(node.config.listen_address, port);
     match Listener::bind(address).await {
         Ok(listener) => Some(listener),
         Err(error) => {
@@ -61,7 +60,7 @@ pub(crate) async fn listen(admin: &Admin) -> Option<Listener> {
 }
 
 /// Serves requests until `closing` is set.
-pub(crate) async fn serve(admin: Rc<Admin>, listener: Listener, closing: Latch) {
+pub(crate) async fn serve(node: Rc<NodeState>, listener: Listener, closing: Latch) {
     let places = Semaphore::new(CONNECTIONS_MAX);
     loop {
         let accepted = async {
@@ -71,11 +70,11 @@ pub(crate) async fn serve(admin: Rc<Admin>, listener: Listener, closing: Latch) 
         match race(closing.wait(), accepted).await {
             Either::Left(()) => return,
             Either::Right((place, Ok(accepted))) => {
-                let admin = admin.clone();
+                let node = node.clone();
                 runtime::spawn(async move {
                     let _place = place;
                     match accepted.attach() {
-                        Ok(stream) => exchange(&admin, stream).await,
+                        Ok(stream) => exchange(&node, stream).await,
                         Err(error) => tracing::debug!(%error, "a connection could not be attached"),
                     }
                 });
@@ -89,10 +88,10 @@ pub(crate) async fn serve(admin: Rc<Admin>, listener: Listener, closing: Latch) 
 }
 
 /// Answers the request of one connection.
-async fn exchange(admin: &Rc<Admin>, stream: Stream) {
+async fn exchange(node: &NodeState, stream: Stream) {
     let stream = Rc::new(stream);
     let io = Io::new(stream.clone(), HEAD_BYTES_MAX);
-    let service = service_fn(|request| async move { Ok::<_, Infallible>(answer(admin, &request).await) });
+    let service = service_fn(|request| async move { Ok::<_, Infallible>(answer(node, &request).await) });
     let mut builder = http1::Builder::new();
     // The wall clock is the runtime's: hyper would ask the system for a date.
     builder.keep_alive(false).half_close(true).auto_date_header(false).max_buf_size(HEAD_BYTES_MAX);
@@ -111,7 +110,7 @@ async fn exchange(admin: &Rc<Admin>, stream: Stream) {
 
 type Answer = Response<Full<Bytes>>;
 
-async fn answer(admin: &Admin, request: &Request<Incoming>) -> Answer {
+async fn answer(node: &NodeState, request: &Request<Incoming>) -> Answer {
     if let Err((status, reason)) = names_this_machine(request) {
         return text(status, reason);
     }
@@ -125,9 +124,9 @@ async fn answer(admin: &Admin, request: &Request<Incoming>) -> Answer {
         return refused;
     }
     if path == "/status" {
-        return typed(StatusCode::OK, "application/json", status::json(admin));
+        return typed(StatusCode::OK, "application/json", status::json(node));
     }
-    match exposition::text(admin).await {
+    match exposition::text(node).await {
         Ok(figures) => typed(StatusCode::OK, exposition::CONTENT_TYPE, figures),
         Err(failure) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", failure.text)),
     }

@@ -1,16 +1,16 @@
 //! `/status`: who the node is and whether it serves.
 
-use crate::admin::{Admin, RELEASE_VERSION};
+use crate::node_state::{NodeState, RELEASE_VERSION};
 use serde_json::json;
 
 /// The answer.
-pub(super) fn json(admin: &Admin) -> String {
-    let (shard, config) = (&admin.shard, &admin.config);
+pub(super) fn json(node: &NodeState) -> String {
+    let (shard, config) = (&node.shard, &node.config);
     let status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "cassandra_version": RELEASE_VERSION,
-        "state": if admin.drained.is_set() { "DRAINED" } else { "NORMAL" },
-        "uptime_seconds": runtime::now().since(admin.started).as_secs(),
+        "state": if node.drained.is_set() { "DRAINED" } else { "NORMAL" },
+        "uptime_seconds": runtime::now().since(node.started).as_secs(),
         "shards": runtime::shard_count(),
         "cluster_name": config.cluster_name,
         "host_id": shard.host_id().to_string(),

@@ -36,45 +36,6 @@ pub(crate) fn double(value: f64) -> String {
     format!("{value:?}")
 }
 
-/// Rows of columns, each as wide as its widest entry, one space apart, padded to the end as Cassandra does.
-#[derive(Default)]
-pub(crate) struct TextTable {
-    rows: Vec<Vec<String>>,
-    gap: usize,
-}
-
-impl TextTable {
-    /// An empty table with `gap` spaces between columns.
-    pub(crate) fn new(gap: usize) -> TextTable {
-        TextTable { rows: Vec::new(), gap }
-    }
-
-    /// Adds a row.
-    pub(crate) fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
-        self.rows.push(cells.into_iter().map(Into::into).collect());
-    }
-
-    /// Appends the text.
-    pub(crate) fn print(&self, out: &mut String) {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        for row in &self.rows {
-            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-                if column > 0 {
-                    out.extend(std::iter::repeat_n(' ', self.gap));
-                }
-                out.push_str(cell);
-                out.extend(std::iter::repeat_n(' ', width.saturating_sub(cell.chars().count())));
-            }
-            out.push('\n');
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,15 +51,5 @@ mod tests {
         assert_eq!((memory_size(31), memory_size(5088)), ("31B".into(), "4.969KiB".into()));
         assert_eq!((memory_size(1 << 20), memory_size(1 << 30)), ("1.000MiB".into(), "1.000GiB".into()));
         assert_eq!((double(0.0), double(64.0), double(f64::NAN)), ("0.0".into(), "64.0".into(), "NaN".into()));
-    }
-
-    #[test]
-    fn tables_are_padded_to_the_end() {
-        let mut table = TextTable::new(1);
-        table.row(["id", "name"]);
-        table.row(["1000", "x"]);
-        let mut out = String::new();
-        table.print(&mut out);
-        assert_eq!(out, "id   name\n1000 x   \n");
     }
 }

@@ -1,17 +1,18 @@
 //! `compact`: all SSTables of tables, or some of them.
 
 use super::imports::key_of;
-use super::protocol::Request;
-use super::{Admin, Refused, table_names};
+use super::table_names;
+use crate::admin::error::CommandError;
+use crate::admin::protocol::Request;
+use crate::node_state::NodeState;
 use model::{DecoratedKey, Table, TableId, Token};
 use shard::{Chosen, Component, Descriptor, TableVerb};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::rc::Rc;
 
 /// The command. Its checks and texts are those of Cassandra's `Compact`.
-pub(crate) async fn compact(admin: &Rc<Admin>, request: &Request) -> Result<(), Refused> {
-    let failed = |text: &str| Err(Refused::Failed(text.into()));
+pub(crate) async fn compact(node: &NodeState, request: &Request) -> Result<(), CommandError> {
+    let failed = |text: &str| Err(CommandError::Failed(text.into()));
     let tokens = [request.option("-st"), request.option("-et")];
     let (has_tokens, partition) = (tokens.iter().any(Option::is_some), request.option("--partition"));
     let named = request.has("--user-defined");
@@ -23,12 +24,12 @@ pub(crate) async fn compact(admin: &Rc<Admin>, request: &Request) -> Result<(), 
         return failed("Invalid option combination: Can not provide tokens when using user-defined");
     }
     if named {
-        for (table, named) in sstables(admin, &request.arguments).await? {
-            run(admin, table, Chosen::Named(named)).await?;
+        for (table, named) in sstables(node, &request.arguments).await? {
+            run(node, table, Chosen::Named(named)).await?;
         }
         return Ok(());
     }
-    let tables = table_names::tables(admin, &request.arguments)?;
+    let tables = table_names::tables(node, &request.arguments)?;
     let between = match has_tokens {
         true => Some((token(tokens[0].unwrap_or_default())?, token(tokens[1].unwrap_or_default())?)),
         false => None,
@@ -39,35 +40,35 @@ pub(crate) async fn compact(admin: &Rc<Admin>, request: &Request) -> Result<(), 
             (None, Some(text)) => Chosen::Partition(key(&table, text)?),
             (None, None) => Chosen::All { split: request.has("-s") },
         };
-        run(admin, table.id, chosen).await?;
+        run(node, table.id, chosen).await?;
     }
     Ok(())
 }
 
-async fn run(admin: &Rc<Admin>, table: TableId, chosen: Chosen) -> Result<(), Refused> {
-    admin.shard.on_every_shard(TableVerb::Compact { table, chosen }).await?;
+async fn run(node: &NodeState, table: TableId, chosen: Chosen) -> Result<(), CommandError> {
+    node.shard.on_every_shard(TableVerb::Compact { table, chosen }).await?;
     Ok(())
 }
 
-fn token(text: &str) -> Result<Token, Refused> {
+fn token(text: &str) -> Result<Token, CommandError> {
     text.parse().map(Token).map_err(|_| {
         let expected = "but expected a long value (unsigned 8 bytes integer).";
-        Refused::Failed(format!("Invalid token for Murmur3Partitioner. Got {text} {expected}"))
+        CommandError::Failed(format!("Invalid token for Murmur3Partitioner. Got {text} {expected}"))
     })
 }
 
-fn key(table: &Table, text: &str) -> Result<DecoratedKey, Refused> {
+fn key(table: &Table, text: &str) -> Result<DecoratedKey, CommandError> {
     let unparsed = |error| {
         let table = table.full_name();
-        Refused::Failed(format!("Unable to parse partition key '{text}' for table {table}; {error}"))
+        CommandError::Failed(format!("Unable to parse partition key '{text}' for table {table}; {error}"))
     };
     key_of(table, text).map(|key| DecoratedKey::new(&key)).map_err(unparsed)
 }
 
 /// The SSTables of Data.db files, by their tables. A file of no table is left out.
-async fn sstables(admin: &Admin, files: &[String]) -> Result<BTreeMap<TableId, Vec<Descriptor>>, Refused> {
-    let schema = admin.shard.schema();
-    let data = &admin.shard.node_config().directory;
+async fn sstables(node: &NodeState, files: &[String]) -> Result<BTreeMap<TableId, Vec<Descriptor>>, CommandError> {
+    let schema = node.shard.schema();
+    let data = &node.shard.node_config().directory;
     let mut directories = Vec::new();
     for table in table_names::keyspaces(&schema).flat_map(|keyspace| keyspace.tables.values()) {
         let directory = shard::directory_of(data, table);
@@ -91,7 +92,7 @@ async fn sstables(admin: &Admin, files: &[String]) -> Result<BTreeMap<TableId, V
     Ok(found)
 }
 
-fn no_sstable(name: &str) -> Refused {
+fn no_sstable(name: &str) -> CommandError {
     let text = format!("Invalid sstable file {name}: the name doesn't look like a supported sstable file name");
-    Refused::Failed(text)
+    CommandError::Failed(text)
 }

@@ -1,21 +1,21 @@
 //! `compactionhistory`: what compactions did in the last week, as text, JSON or YAML.
 
-use super::figures::TextTable;
-use super::protocol::Request;
-use super::{Admin, Refused, usage};
+use crate::admin::error::{CommandError, usage};
+use crate::admin::protocol::Request;
+use crate::admin::text_table::TextTable;
+use crate::node_state::NodeState;
 use model::text::instant;
 use shard::Compacted;
 use shard::compaction_history::kind_of;
 use std::fmt::Write;
-use std::rc::Rc;
 
 /// `compactionhistory`.
-pub(crate) async fn history(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+pub(crate) async fn history(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     let format = request.option("-F").unwrap_or_default();
     if !matches!(format, "" | "json" | "yaml") {
         return usage("arguments for -F are json,yaml only.");
     }
-    let records = admin.shard.compaction_history().await?;
+    let records = node.shard.compaction_history().await?;
     match format {
         "" => text(&records, out),
         "json" => json(&records, out),

@@ -1,27 +1,29 @@
 //! Commands about compaction: `getcompactionthroughput`, `setcompactionthroughput`, `enableautocompaction`,
 //! `disableautocompaction`, `compactionstats`. What was done is in `history`, `compact` in a file of its own.
 
-use super::figures::{TextTable, double, file_size};
-use super::protocol::Request;
-use super::{Admin, Refused, table_names, usage};
+use super::table_names;
+use crate::admin::error::{CommandError, usage};
+use crate::admin::number_format::{double, file_size};
+use crate::admin::protocol::Request;
+use crate::admin::text_table::TextTable;
+use crate::node_state::NodeState;
 use shard::compaction_history::kind_of;
 use shard::{CompactionStatistics, Running, TableAnswer, TableVerb};
 use std::fmt::Write;
-use std::rc::Rc;
 
 /// MiB per second that compactions may read.
-fn mebibytes(admin: &Admin) -> f64 {
-    admin.compaction_throughput.get() as f64 / f64::from(1 << 20)
+fn mebibytes(node: &NodeState) -> f64 {
+    node.compaction_throughput.get() as f64 / f64::from(1 << 20)
 }
 
 /// `getcompactionthroughput`.
-pub(crate) fn throughput(admin: &Admin, request: &Request, out: &mut String) -> Result<(), Refused> {
-    let mebibytes = mebibytes(admin);
+pub(crate) fn throughput(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
+    let mebibytes = mebibytes(node);
     let _ = match request.has("-d") {
         true => writeln!(out, "Current compaction throughput: {} MiB/s", double(mebibytes)),
         false if mebibytes.fract() != 0.0 => {
             let text = "Use the -d flag to quiet this error and get the exact throughput in MiB/s";
-            return Err(Refused::Failed(text.into()));
+            return Err(CommandError::Failed(text.into()));
         }
         false => writeln!(out, "Current compaction throughput: {mebibytes:.0} MB/s"),
     };
@@ -29,7 +31,7 @@ pub(crate) fn throughput(admin: &Admin, request: &Request, out: &mut String) -> 
 }
 
 /// `setcompactionthroughput`.
-pub(crate) async fn set_throughput(admin: &Rc<Admin>, request: &Request) -> Result<(), Refused> {
+pub(crate) async fn set_throughput(node: &NodeState, request: &Request) -> Result<(), CommandError> {
     let text = match request.arguments.as_slice() {
         [] => return usage("Required parameters are missing: compaction_throughput"),
         [text] => text,
@@ -42,23 +44,23 @@ pub(crate) async fn set_throughput(admin: &Rc<Admin>, request: &Request) -> Resu
         return usage("Invalid data rate: value must be non-negative");
     };
     let bytes_per_second = u64::from(mebibytes) << 20;
-    admin.shard.on_every_shard(TableVerb::SetThroughput(bytes_per_second)).await?;
-    admin.compaction_throughput.set(bytes_per_second);
+    node.shard.on_every_shard(TableVerb::SetThroughput(bytes_per_second)).await?;
+    node.compaction_throughput.set(bytes_per_second);
     Ok(())
 }
 
 /// `enableautocompaction` and `disableautocompaction`.
-pub(crate) async fn set_auto(admin: &Rc<Admin>, request: &Request, on: bool) -> Result<(), Refused> {
-    for table in table_names::tables(admin, &request.arguments)? {
-        admin.shard.on_every_shard(TableVerb::SetAutoCompaction { table: table.id, on }).await?;
+pub(crate) async fn set_auto(node: &NodeState, request: &Request, on: bool) -> Result<(), CommandError> {
+    for table in table_names::tables(node, &request.arguments)? {
+        node.shard.on_every_shard(TableVerb::SetAutoCompaction { table: table.id, on }).await?;
     }
     Ok(())
 }
 
 /// `compactionstats`.
-pub(crate) async fn statistics(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     let mut sum = CompactionStatistics::default();
-    let answers = admin.shard.on_every_shard(TableVerb::Compactions).await?;
+    let answers = node.shard.on_every_shard(TableVerb::Compactions).await?;
     let shards = answers.len();
     for answer in answers {
         if let TableAnswer::Compactions(statistics) = answer {
@@ -67,7 +69,7 @@ pub(crate) async fn statistics(admin: &Rc<Admin>, request: &Request, out: &mut S
     }
     let human = request.has("-H");
     let bytes = |bytes: u64| if human { file_size(bytes) } else { bytes.to_string() };
-    let schema = admin.shard.schema();
+    let schema = node.shard.schema();
     let name = |id| match schema.table_by_id(id) {
         Some(table) => (table.keyspace.clone(), table.name.clone()),
         None => (String::new(), String::new()),
@@ -79,7 +81,7 @@ pub(crate) async fn statistics(admin: &Rc<Admin>, request: &Request, out: &mut S
         let (keyspace, table_name) = name(*id);
         table.row([keyspace, table_name, count.to_string()]);
     }
-    let throughput = admin.compaction_throughput.get();
+    let throughput = node.compaction_throughput.get();
     table.row(["compactions completed".to_owned(), sum.completed.to_string()]);
     table.row(["data compacted".to_owned(), bytes(sum.data_bytes)]);
     table.row(["compressed data compacted".to_owned(), bytes(sum.stored_bytes)]);
@@ -89,7 +91,7 @@ pub(crate) async fn statistics(admin: &Rc<Admin>, request: &Request, out: &mut S
     table.row(["sstables dropped from compaction", "0"]);
     table.row(["15 minute rate".to_owned(), format!("{:.2}/minute", sum.recent_rate * 60.0)]);
     table.row(["mean rate".to_owned(), format!("{:.2}/hour", sum.mean_rate * 3600.0)]);
-    let shown = if throughput == 0 { "throttling disabled (0)".to_owned() } else { double(mebibytes(admin)) };
+    let shown = if throughput == 0 { "throttling disabled (0)".to_owned() } else { double(mebibytes(node)) };
     table.row(["compaction throughput (MiB/s)".to_owned(), shown]);
     if sum.running.is_empty() {
         table.print(out);
@@ -97,7 +99,7 @@ pub(crate) async fn statistics(admin: &Rc<Admin>, request: &Request, out: &mut S
     }
     let directory = |id| {
         let table = schema.table_by_id(id)?;
-        Some(shard::directory_of(&admin.shard.node_config().directory, table).display().to_string())
+        Some(shard::directory_of(&node.shard.node_config().directory, table).display().to_string())
     };
     let rows = sum.running.iter().map(|running| {
         let (keyspace, table) = name(running.table);

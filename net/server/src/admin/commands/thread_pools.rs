@@ -6,22 +6,22 @@
 //!
 //! Messages between nodes are dropped by nobody: there is one node.
 
-use super::figures::TextTable;
-use super::protocol::Request;
-use super::{Admin, Refused, usage};
+use crate::admin::error::{CommandError, usage};
+use crate::admin::protocol::Request;
+use crate::admin::text_table::TextTable;
+use crate::node_state::NodeState;
 use runtime::Class;
 use shard::Activity;
 use shard::metrics::{ShardMetrics, stages};
 use std::fmt::Write;
-use std::rc::Rc;
 
 /// `tpstats`.
-pub(crate) async fn statistics(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     let format = request.option("-F").unwrap_or_default();
     if !matches!(format, "" | "json" | "yaml") {
         return usage("arguments for -F are json,yaml only.");
     }
-    let pools = pools(&admin.shard.all_metrics().await?);
+    let pools = pools(&node.shard.all_metrics().await?);
     match format {
         "" => text(&pools, out),
         "json" => json(&pools, out),

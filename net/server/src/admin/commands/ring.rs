@@ -1,14 +1,15 @@
 //! Commands about the ring: `status` and `ring`.
 
-use super::figures::{TextTable, file_size};
-use super::node::{load, replication};
-use super::protocol::Request;
+use super::node_info::{load, replication};
 use super::table_names::keyspaces;
-use super::{Admin, Refused};
+use crate::admin::error::CommandError;
+use crate::admin::number_format::file_size;
+use crate::admin::protocol::Request;
+use crate::admin::text_table::TextTable;
+use crate::node_state::NodeState;
 use model::schema::SYSTEM_KEYSPACES;
 use model::{Keyspace, Schema};
 use std::fmt::Write;
-use std::rc::Rc;
 
 /// The keyspace whose replication stands for all when there is none of a user.
 const STAND_IN: &str = "system_traces";
@@ -25,12 +26,12 @@ impl Ownership {
     }
 }
 
-fn ownership(admin: &Admin, schema: &Schema, keyspace: Option<&str>) -> Result<Ownership, Refused> {
+fn ownership(node: &NodeState, schema: &Schema, keyspace: Option<&str>) -> Result<Ownership, CommandError> {
     let meaningless = |note| Ok(Ownership { part: None, note: Some(note) });
     let keyspace = match keyspace {
         Some(name) => {
             let found = keyspaces(schema).find(|keyspace| keyspace.name == name);
-            found.ok_or_else(|| Refused::Printed(format!("\nError: The keyspace {name}, does not exist\n")))?
+            found.ok_or_else(|| CommandError::ToStdout(format!("\nError: The keyspace {name}, does not exist\n")))?
         }
         None => {
             let of_users = |keyspace: &&std::sync::Arc<Keyspace>| !SYSTEM_KEYSPACES.contains(&keyspace.name.as_str());
@@ -60,18 +61,18 @@ fn ownership(admin: &Admin, schema: &Schema, keyspace: Option<&str>) -> Result<O
     };
     let replicas = match class.as_str() {
         "LocalStrategy" => return meaningless("Ownership values for keyspaces with LocalStrategy are meaningless"),
-        "NetworkTopologyStrategy" => count(&admin.shard.node_config().data_center),
+        "NetworkTopologyStrategy" => count(&node.shard.node_config().data_center),
         _ => count("replication_factor"),
     };
     Ok(Ownership { part: Some(f64::from(replicas.min(1))), note: None })
 }
 
 /// `status`.
-pub(crate) async fn status(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
-    let schema = admin.shard.schema();
-    let owned = ownership(admin, &schema, request.arguments.last().map(String::as_str))?;
-    let load = file_size(load(admin).await?.disk_bytes);
-    let config = admin.shard.node_config();
+pub(crate) async fn status(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
+    let schema = node.shard.schema();
+    let owned = ownership(node, &schema, request.arguments.last().map(String::as_str))?;
+    let load = file_size(load(node).await?.disk_bytes);
+    let config = node.shard.node_config();
     let title = format!("Datacenter: {}", config.data_center);
     let _ = writeln!(out, "{title}\n{}", "=".repeat(title.len()));
     out.push_str("Status=Up/Down\n|/ State=Normal/Leaving/Joining/Moving\n");
@@ -82,9 +83,9 @@ pub(crate) async fn status(admin: &Rc<Admin>, request: &Request, out: &mut Strin
         "UN".into(),
         config.listen_address.to_string(),
         load,
-        admin.shard.tokens().len().to_string(),
+        node.shard.tokens().len().to_string(),
         owned.text(1),
-        admin.shard.host_id().to_string(),
+        node.shard.host_id().to_string(),
         config.rack.clone(),
     ]);
     table.print(out);
@@ -96,11 +97,11 @@ pub(crate) async fn status(admin: &Rc<Admin>, request: &Request, out: &mut Strin
 }
 
 /// `ring`.
-pub(crate) async fn ring(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
-    let schema = admin.shard.schema();
-    let owned = ownership(admin, &schema, request.arguments.last().map(String::as_str))?;
-    let load = file_size(load(admin).await?.disk_bytes);
-    let config = admin.shard.node_config();
+pub(crate) async fn ring(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
+    let schema = node.shard.schema();
+    let owned = ownership(node, &schema, request.arguments.last().map(String::as_str))?;
+    let load = file_size(load(node).await?.disk_bytes);
+    let config = node.shard.node_config();
     let address = config.listen_address.to_string();
     let width = format!("{address}:{}", config.storage_port).len();
     let _ = write!(out, "\nDatacenter: {}\n==========\n", config.data_center);
@@ -108,7 +109,7 @@ pub(crate) async fn ring(admin: &Rc<Admin>, request: &Request, out: &mut String)
         let [address, rack, status, state, load, owns, token] = cells;
         let _ = writeln!(out, "{address:<width$}  {rack:<12}{status:<7}{state:<8}{load:<16}{owns:<20}{token:<44}");
     };
-    let tokens: Vec<String> = admin.shard.tokens().iter().map(i64::to_string).collect();
+    let tokens: Vec<String> = node.shard.tokens().iter().map(i64::to_string).collect();
     line(["Address", "Rack", "Status", "State", "Load", "Owns", "Token"]);
     if let [.., _, last] = tokens.as_slice() {
         line(["", "", "", "", "", "", last]);

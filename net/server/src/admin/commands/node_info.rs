@@ -1,21 +1,18 @@
 //! Commands about the node: `version`, `info`, `statusbinary`, `describecluster`.
 
-use super::figures::file_size;
-use super::protocol::Request;
 use super::table_names::keyspaces;
-use super::{Admin, Refused};
+use crate::admin::error::CommandError;
+use crate::admin::number_format::file_size;
+use crate::admin::protocol::Request;
+use crate::node_state::{NodeState, RELEASE_VERSION};
 use model::schema::SYSTEM_KEYSPACES;
 use shard::{CacheFigures, TableStatistics};
 use std::fmt::Write;
-use std::rc::Rc;
-
-/// The version of Cassandra that the node behaves as.
-pub(crate) const RELEASE_VERSION: &str = "5.0.9";
 
 const NANOS_PER_MICROSECOND: f64 = 1e3;
 
 /// `version`.
-pub(crate) fn version(request: &Request, out: &mut String) -> Result<(), Refused> {
+pub(crate) fn version(request: &Request, out: &mut String) -> Result<(), CommandError> {
     let _ = writeln!(out, "ReleaseVersion: {RELEASE_VERSION}");
     if request.has("-v") {
         out.push_str("GitSHA: Unknown\n");
@@ -24,30 +21,30 @@ pub(crate) fn version(request: &Request, out: &mut String) -> Result<(), Refused
 }
 
 /// `statusbinary`.
-pub(crate) fn status_binary(admin: &Admin, out: &mut String) -> Result<(), Refused> {
-    out.push_str(if admin.drained.is_set() { "not running\n" } else { "running\n" });
+pub(crate) fn status_binary(node: &NodeState, out: &mut String) -> Result<(), CommandError> {
+    out.push_str(if node.drained.is_set() { "not running\n" } else { "running\n" });
     Ok(())
 }
 
 /// Bytes of the SSTables of all tables.
-pub(crate) async fn load(admin: &Admin) -> Result<TableStatistics, Refused> {
-    let schema = admin.shard.schema();
+pub(crate) async fn load(node: &NodeState) -> Result<TableStatistics, CommandError> {
+    let schema = node.shard.schema();
     let mut sum = TableStatistics::default();
     for keyspace in keyspaces(&schema) {
         for table in keyspace.tables.values() {
-            sum.add(&admin.shard.statistics(table.id).await?);
+            sum.add(&node.shard.statistics(table.id).await?);
         }
     }
     Ok(sum)
 }
 
 /// Of the data that could be repaired, what was, in percent.
-async fn percent_repaired(admin: &Admin) -> Result<f64, Refused> {
-    let schema = admin.shard.schema();
+async fn percent_repaired(node: &NodeState) -> Result<f64, CommandError> {
+    let schema = node.shard.schema();
     let (mut repaired, mut all) = (0, 0);
     for keyspace in keyspaces(&schema).filter(|keyspace| !SYSTEM_KEYSPACES.contains(&keyspace.name.as_str())) {
         for table in keyspace.tables.values() {
-            let statistics = admin.shard.statistics(table.id).await?;
+            let statistics = node.shard.statistics(table.id).await?;
             repaired += statistics.repaired_bytes;
             all += statistics.data_bytes;
         }
@@ -56,9 +53,9 @@ async fn percent_repaired(admin: &Admin) -> Result<f64, Refused> {
 }
 
 /// The line of the cache of blocks of SSTables, Cassandra's chunk cache.
-async fn chunk_cache(admin: &Admin) -> Result<String, Refused> {
+async fn chunk_cache(node: &NodeState) -> Result<String, CommandError> {
     let mut cache = CacheFigures::default();
-    admin.shard.all_metrics().await?.iter().for_each(|figures| cache.add(&figures.cache));
+    node.shard.all_metrics().await?.iter().for_each(|figures| cache.add(&figures.cache));
     Ok(chunk_cache_line(&cache))
 }
 
@@ -77,17 +74,17 @@ fn chunk_cache_line(cache: &CacheFigures) -> String {
 }
 
 /// `info`.
-pub(crate) async fn info(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
-    let shard = &admin.shard;
-    let serves = !admin.drained.is_set();
-    let load = load(admin).await?;
+pub(crate) async fn info(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
+    let shard = &node.shard;
+    let serves = !node.drained.is_set();
+    let load = load(node).await?;
     let config = shard.node_config();
     let mib = |bytes: u64| bytes as f64 / f64::from(1u32 << 20);
     let used = runtime::machine::resident_memory_bytes().unwrap_or_default();
     // Kinds of caches that do not exist here.
     let none = "entries 0, size 0 bytes, capacity 0 bytes, 0 hits, 0 requests, NaN recent hit rate, \
                  0 save period in seconds";
-    let memory = format!("{:.2} / {:.2}", mib(used), mib(admin.config.memory_bytes as u64));
+    let memory = format!("{:.2} / {:.2}", mib(used), mib(node.config.memory_bytes as u64));
     let mut lines: Vec<(&str, String)> = vec![
         ("ID", shard.host_id().to_string()),
         ("Gossip active", serves.to_string()),
@@ -95,7 +92,7 @@ pub(crate) async fn info(admin: &Rc<Admin>, request: &Request, out: &mut String)
         ("Load", file_size(load.disk_bytes)),
         ("Uncompressed load", file_size(load.disk_bytes + load.uncompressed - load.compressed as u64)),
         ("Generation No", shard.generation().to_string()),
-        ("Uptime (seconds)", runtime::now().since(admin.started).as_secs().to_string()),
+        ("Uptime (seconds)", runtime::now().since(node.started).as_secs().to_string()),
         ("Heap Memory (MB)", memory),
         ("Off Heap Memory (MB)", format!("{:.2}", mib(load.filter_bytes + load.chunk_bytes))),
         ("Data Center", config.data_center.clone()),
@@ -104,9 +101,9 @@ pub(crate) async fn info(admin: &Rc<Admin>, request: &Request, out: &mut String)
         ("Key Cache", none.into()),
         ("Row Cache", none.into()),
         ("Counter Cache", none.into()),
-        ("Chunk Cache", chunk_cache(admin).await?),
+        ("Chunk Cache", chunk_cache(node).await?),
         ("Network Cache", "size 0 bytes, overflow size: 0 bytes, capacity 0 bytes".into()),
-        ("Percent Repaired", format!("{:?}%", percent_repaired(admin).await?)),
+        ("Percent Repaired", format!("{:?}%", percent_repaired(node).await?)),
     ];
     let tokens = shard.tokens();
     match tokens {
@@ -125,8 +122,8 @@ pub(crate) async fn info(admin: &Rc<Admin>, request: &Request, out: &mut String)
 }
 
 /// `describecluster`.
-pub(crate) fn describe_cluster(admin: &Admin, out: &mut String) -> Result<(), Refused> {
-    let shard = &admin.shard;
+pub(crate) fn describe_cluster(node: &NodeState, out: &mut String) -> Result<(), CommandError> {
+    let shard = &node.shard;
     let config = shard.node_config();
     let schema = shard.schema();
     let (address, port) = (config.listen_address, config.storage_port);

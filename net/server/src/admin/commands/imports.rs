@@ -1,33 +1,33 @@
 //! Commands that take SSTables in or look into them: `import`, `refresh`, `verify`, `getsstables`.
 
-use super::protocol::Request;
 use super::table_names::{self, keyspaces};
-use super::{Admin, Refused, usage};
+use crate::admin::error::{CommandError, usage};
+use crate::admin::protocol::Request;
+use crate::node_state::NodeState;
 use model::compaction::Strategy;
 use model::{CqlType, DecoratedKey, Schema, Table};
 use shard::imports::{Check, Depth, ImportOptions, ImportRequest};
 use shard::{TableAnswer, TableVerb};
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// A table as Cassandra's management interface finds it.
-fn store_of(schema: &Schema, keyspace: &str, table: &str) -> Result<Arc<Table>, Refused> {
+fn store_of(schema: &Schema, keyspace: &str, table: &str) -> Result<Arc<Table>, CommandError> {
     let found = keyspaces(schema).find(|found| found.name == keyspace);
     match found.and_then(|keyspace| keyspace.tables.get(table)) {
         Some(table) => Ok(table.clone()),
-        None => Err(Refused::Complained(format!("ColumnFamilyStore for {keyspace}/{table} not found.\n"))),
+        None => Err(CommandError::ToStderr(format!("ColumnFamilyStore for {keyspace}/{table} not found.\n"))),
     }
 }
 
 /// `refresh`.
-pub(crate) async fn refresh(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+pub(crate) async fn refresh(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     out.push_str("nodetool refresh is deprecated, use nodetool import instead\n");
     let [keyspace, table] = request.arguments.as_slice() else {
         return usage("refresh requires ks and cf args");
     };
-    let schema = admin.shard.schema();
+    let schema = node.shard.schema();
     let Some(keyspace) = keyspaces(&schema).find(|found| found.name == *keyspace) else {
         return usage(format!("Keyspace {keyspace} does not exist"));
     };
@@ -35,12 +35,12 @@ pub(crate) async fn refresh(admin: &Rc<Admin>, request: &Request, out: &mut Stri
         return usage(format!("Unknown keyspace/cf pair ({}.{table})", keyspace.name));
     };
     let options = ImportOptions { depth: Depth::Quick, keep_level: false, keep_repaired: true, copy: false };
-    admin.shard.import(table, ImportRequest { directories: Vec::new(), options }).await?;
+    node.shard.import(table, ImportRequest { directories: Vec::new(), options }).await?;
     Ok(())
 }
 
 /// `import`.
-pub(crate) async fn import(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+pub(crate) async fn import(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     let [keyspace, table, directories @ ..] = request.arguments.as_slice() else {
         return usage("import requires keyspace, table name and directories");
     };
@@ -52,7 +52,7 @@ pub(crate) async fn import(admin: &Rc<Admin>, request: &Request, out: &mut Strin
     if quick {
         out.push_str("Doing a quick import - skipping sstable verification and row cache invalidation\n");
     }
-    let table = store_of(&admin.shard.schema(), keyspace, table)?;
+    let table = store_of(&node.shard.schema(), keyspace, table)?;
     let options = ImportOptions {
         depth: match (quick || request.has("-v"), request.has("-e")) {
             (true, _) => Depth::Quick,
@@ -64,7 +64,7 @@ pub(crate) async fn import(admin: &Rc<Admin>, request: &Request, out: &mut Strin
         copy: request.has("-cd"),
     };
     let directories = directories.iter().map(PathBuf::from).collect();
-    let failed = admin.shard.import(&table, ImportRequest { directories, options }).await?;
+    let failed = node.shard.import(&table, ImportRequest { directories, options }).await?;
     if failed.is_empty() {
         return Ok(());
     }
@@ -72,22 +72,22 @@ pub(crate) async fn import(admin: &Rc<Admin>, request: &Request, out: &mut Strin
     for directory in failed {
         let _ = writeln!(text, "{}", directory.display());
     }
-    Err(Refused::Complained(text))
+    Err(CommandError::ToStderr(text))
 }
 
 /// `verify`.
-pub(crate) async fn verify(admin: &Rc<Admin>, request: &Request) -> Result<(), Refused> {
+pub(crate) async fn verify(node: &NodeState, request: &Request) -> Result<(), CommandError> {
     if !request.has("-f") {
         let text = "verify is disabled unless a [-f|--force] override flag is provided. See CASSANDRA-9947 and \
                     CASSANDRA-17017 for details.\n";
-        return Err(Refused::Complained(text.into()));
+        return Err(CommandError::ToStderr(text.into()));
     }
     if request.has("-t") && !request.has("-e") {
-        return Err(Refused::Complained("Token verification requires --extended-verify\n".into()));
+        return Err(CommandError::ToStderr("Token verification requires --extended-verify\n".into()));
     }
     // This node owns all tokens: none can be another's.
     if request.has("-r") {
-        return Err(Refused::Failed("verify --rsc is not supported: there is no repair".into()));
+        return Err(CommandError::Failed("verify --rsc is not supported: there is no repair".into()));
     }
     let depth = match (request.has("-q"), request.has("-e")) {
         (true, _) => Depth::Quick,
@@ -95,14 +95,14 @@ pub(crate) async fn verify(admin: &Rc<Admin>, request: &Request) -> Result<(), R
         (false, true) => Depth::Extended,
     };
     let check = Check { depth, latest: request.has("-c"), invokes_policy: request.has("-d") };
-    for table in table_names::tables(admin, &request.arguments)? {
+    for table in table_names::tables(node, &request.arguments)? {
         let verb = TableVerb::Verify { table: table.id, check };
-        for answer in admin.shard.on_every_shard(verb).await? {
+        for answer in node.shard.on_every_shard(verb).await? {
             if let TableAnswer::Verified(Some(invalid)) = answer {
                 let file = invalid.file.display();
                 tracing::error!(%file, fault = %invalid.text, "an SSTable is not good");
                 let text = format!("Invalid SSTable {file}, please force a full repair: {}", invalid.text);
-                return Err(Refused::Failed(text));
+                return Err(CommandError::Failed(text));
             }
         }
     }
@@ -110,23 +110,23 @@ pub(crate) async fn verify(admin: &Rc<Admin>, request: &Request) -> Result<(), R
 }
 
 /// `getsstables`.
-pub(crate) async fn get_sstables(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+pub(crate) async fn get_sstables(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     let [keyspace, table, key] = request.arguments.as_slice() else {
         return usage("getsstables requires ks, cf and key args");
     };
-    let table = store_of(&admin.shard.schema(), keyspace, table)?;
+    let table = store_of(&node.shard.schema(), keyspace, table)?;
     let key = match request.has("-hf") {
         true => match model::text::from_quoted(&CqlType::Blob, key) {
             Ok(key) => key,
-            Err(error) => return Err(Refused::Failed(error.0)),
+            Err(error) => return Err(CommandError::Failed(error.0)),
         },
-        false => key_of(&table, key).map_err(Refused::Failed)?,
+        false => key_of(&table, key).map_err(CommandError::Failed)?,
     };
     let options = model::compaction::CompactionOptions::of(&table.options.compaction);
     let levels = request.has("-l") && matches!(options.strategy, Strategy::Leveled(_));
     let mut found = Vec::new();
     let verb = TableVerb::SstablesWith { table: table.id, key: DecoratedKey::new(&key) };
-    for answer in admin.shard.on_every_shard(verb).await? {
+    for answer in node.shard.on_every_shard(verb).await? {
         if let TableAnswer::Files(files) = answer {
             found.extend(files);
         }

@@ -1,6 +1,7 @@
 //! Keyspaces and tables that a command names, checked as Cassandra checks them.
 
-use super::{Admin, Refused, usage};
+use crate::admin::error::{CommandError, usage};
+use crate::node_state::NodeState;
 use model::{Keyspace, Schema, Table};
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ pub(crate) fn keyspaces(schema: &Schema) -> impl Iterator<Item = &Arc<Keyspace>>
 }
 
 /// The keyspace of a command that says `Keyspace [x] does not exist.`
-pub(crate) fn keyspace<'s>(schema: &'s Schema, name: &str) -> Result<&'s Keyspace, Refused> {
+pub(crate) fn keyspace<'s>(schema: &'s Schema, name: &str) -> Result<&'s Keyspace, CommandError> {
     match keyspaces(schema).find(|keyspace| keyspace.name == name) {
         Some(keyspace) => Ok(keyspace),
         None => usage(format!("Keyspace [{name}] does not exist.")),
@@ -18,8 +19,8 @@ pub(crate) fn keyspace<'s>(schema: &'s Schema, name: &str) -> Result<&'s Keyspac
 }
 
 /// The tables that `[keyspace [tables...]]` means: those named, all of the keyspace, or all.
-pub(crate) fn tables(admin: &Admin, arguments: &[String]) -> Result<Vec<Arc<Table>>, Refused> {
-    let schema = admin.shard.schema();
+pub(crate) fn tables(node: &NodeState, arguments: &[String]) -> Result<Vec<Arc<Table>>, CommandError> {
+    let schema = node.shard.schema();
     let Some((name, named)) = arguments.split_first() else {
         return Ok(keyspaces(&schema).flat_map(|keyspace| keyspace.tables.values().cloned()).collect());
     };
@@ -31,7 +32,7 @@ pub(crate) fn tables(admin: &Admin, arguments: &[String]) -> Result<Vec<Arc<Tabl
 }
 
 /// A table of a keyspace by name.
-pub(crate) fn find(keyspace: &Keyspace, table: &str) -> Result<Arc<Table>, Refused> {
-    let unknown = || Refused::Failed(format!("Unknown keyspace/cf pair ({}.{table})", keyspace.name));
+pub(crate) fn find(keyspace: &Keyspace, table: &str) -> Result<Arc<Table>, CommandError> {
+    let unknown = || CommandError::Failed(format!("Unknown keyspace/cf pair ({}.{table})", keyspace.name));
     keyspace.tables.get(table).cloned().ok_or_else(unknown)
 }

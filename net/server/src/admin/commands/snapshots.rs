@@ -1,14 +1,15 @@
 //! Commands about snapshots: `snapshot`, `listsnapshots`, `clearsnapshot`.
 
-use super::figures::{TextTable, file_size};
-use super::protocol::Request;
 use super::table_names::keyspaces;
-use super::{Admin, Refused, usage};
+use crate::admin::error::{CommandError, usage};
+use crate::admin::number_format::file_size;
+use crate::admin::protocol::Request;
+use crate::admin::text_table::TextTable;
+use crate::node_state::NodeState;
 use model::text::instant;
 use model::{Schema, Table};
 use shard::snapshots::Snapshot;
 use std::fmt::Write;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,13 +17,13 @@ use std::time::Duration;
 const TTL_SECONDS_MIN: u64 = 60;
 
 /// `snapshot`.
-pub(crate) async fn snapshot(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+pub(crate) async fn snapshot(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     let now = runtime::wall_micros().div_euclid(1000).to_string();
     let tag = request.option("-t").unwrap_or(&now);
     let skips_flush = request.has("-sf");
     let ttl = request.option("--ttl");
     if tag.contains('/') {
-        return Err(Refused::Failed("Snapshot name cannot contain /".into()));
+        return Err(CommandError::Failed("Snapshot name cannot contain /".into()));
     }
     let mut options = format!("skipFlush={skips_flush}");
     if let Some(ttl) = ttl {
@@ -34,7 +35,7 @@ pub(crate) async fn snapshot(admin: &Rc<Admin>, request: &Request, out: &mut Str
         Some(_) if table.is_some() || !request.arguments.is_empty() => {
             let text = "When specifying the Keyspace table list (using -kt,--kt-list,-kc,--kc.list), you must not also \
                         specify keyspaces to snapshot";
-            return Err(Refused::Failed(text.into()));
+            return Err(CommandError::Failed(text.into()));
         }
         Some(list) => list.clone(),
         None if request.arguments.is_empty() => "all keyspaces".into(),
@@ -42,13 +43,13 @@ pub(crate) async fn snapshot(admin: &Rc<Admin>, request: &Request, out: &mut Str
     };
     let name = if tag.is_empty() { String::new() } else { format!(" with snapshot name [{tag}]") };
     let _ = writeln!(out, "Requested creating snapshot(s) for [{what}]{name} and options {{{options}}}");
-    let schema = admin.shard.schema();
+    let schema = node.shard.schema();
     let named: Vec<String> = match (&list, table, request.arguments.as_slice()) {
         (Some(list), ..) => list.split(',').map(str::to_owned).collect(),
         (None, Some(table), [keyspace]) => vec![format!("{keyspace}.{table}")],
         (None, Some(_), _) => {
             let text = "When specifying the table for a snapshot, you must specify one and only one keyspace";
-            return Err(Refused::Failed(text.into()));
+            return Err(CommandError::Failed(text.into()));
         }
         (None, None, keyspaces) => keyspaces.to_vec(),
     };
@@ -57,19 +58,19 @@ pub(crate) async fn snapshot(admin: &Rc<Admin>, request: &Request, out: &mut Str
         return usage(format!("ttl for snapshot must be at least {TTL_SECONDS_MIN} seconds"));
     }
     if tag.is_empty() {
-        return Err(Refused::Failed("You must supply a snapshot name.".into()));
+        return Err(CommandError::Failed("You must supply a snapshot name.".into()));
     }
     let tables = match named.first().is_some_and(|first| first.contains('.')) {
         true => named.iter().map(|name| listed_table(&schema, name)).collect::<Result<_, _>>()?,
         false => tables_of(&schema, &named)?,
     };
-    admin.shard.take_snapshot(tag, &tables, !skips_flush, ttl.map(Duration::from_secs)).await?;
+    node.shard.take_snapshot(tag, &tables, !skips_flush, ttl.map(Duration::from_secs)).await?;
     let _ = writeln!(out, "Snapshot directory: {tag}");
     Ok(())
 }
 
 /// The table that `keyspace.table` names.
-fn listed_table(schema: &Schema, name: &str) -> Result<Arc<Table>, Refused> {
+fn listed_table(schema: &Schema, name: &str) -> Result<Arc<Table>, CommandError> {
     let mut parts = name.split('.').filter(|part| !part.is_empty());
     let (Some(keyspace), Some(table), None) = (parts.next(), parts.next(), parts.next()) else {
         return usage(
@@ -85,7 +86,7 @@ fn listed_table(schema: &Schema, name: &str) -> Result<Arc<Table>, Refused> {
 }
 
 /// All tables of some keyspaces, or of all.
-fn tables_of(schema: &Schema, named: &[String]) -> Result<Vec<Arc<Table>>, Refused> {
+fn tables_of(schema: &Schema, named: &[String]) -> Result<Vec<Arc<Table>>, CommandError> {
     for name in named {
         if !keyspaces(schema).any(|keyspace| keyspace.name == *name) {
             return usage(format!("Keyspace {name} does not exist"));
@@ -96,7 +97,7 @@ fn tables_of(schema: &Schema, named: &[String]) -> Result<Vec<Arc<Table>>, Refus
 }
 
 /// A duration of whole seconds in Cassandra's words: below `max`.
-fn seconds(text: &str, max: i64) -> Result<u64, Refused> {
+fn seconds(text: &str, max: i64) -> Result<u64, CommandError> {
     const UNITS: &str = "[SECONDS, MINUTES, HOURS, DAYS]";
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
@@ -122,13 +123,13 @@ fn seconds(text: &str, max: i64) -> Result<u64, Refused> {
 }
 
 /// `listsnapshots`.
-pub(crate) async fn list(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+pub(crate) async fn list(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     out.push_str("Snapshot Details: \n");
     let (no_ttl, ephemeral) = (request.has("-nt"), request.has("-e"));
     let shown = |snapshot: &Snapshot| {
         (ephemeral || !snapshot.manifest.ephemeral) && (!no_ttl || snapshot.manifest.expires_at.is_none())
     };
-    let all = admin.shard.snapshots().await?;
+    let all = node.shard.snapshots().await?;
     let shown: Vec<&Snapshot> = all.iter().filter(|snapshot| shown(snapshot)).collect();
     if shown.is_empty() {
         out.push_str("There are no snapshots\n");
@@ -160,7 +161,7 @@ pub(crate) async fn list(admin: &Rc<Admin>, request: &Request, out: &mut String)
 }
 
 /// `clearsnapshot`.
-pub(crate) async fn clear(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+pub(crate) async fn clear(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     let tag = request.option("-t").unwrap_or_default();
     let all = request.has("--all");
     let (older_than, timestamp) = (request.option("--older-than"), request.option("--older-than-timestamp"));
@@ -213,7 +214,7 @@ pub(crate) async fn clear(admin: &Rc<Admin>, request: &Request, out: &mut String
         let is_old = before.is_none_or(|before| snapshot.manifest.created_at.is_some_and(|at| at < before));
         of_keyspace && (all || snapshot.tag == tag) && is_old && !snapshot.manifest.ephemeral
     };
-    admin.shard.clear_snapshots(is_meant).await?;
+    node.shard.clear_snapshots(is_meant).await?;
     Ok(())
 }
 
@@ -229,7 +230,7 @@ mod tests {
             assert_eq!(seconds(text, max).expect("a duration"), number);
         }
         let refused = |text: &str| match seconds(text, max) {
-            Err(Refused::Usage(text)) => text,
+            Err(CommandError::Usage(text)) => text,
             other => panic!("{other:?}"),
         };
         assert_eq!(

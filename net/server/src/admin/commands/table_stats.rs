@@ -3,17 +3,17 @@
 //! A line of Cassandra's whose figure is not counted here (false positives of filters, SSTables per read, cells in
 //! memtables) is left out rather than shown as zero. Reads and writes are those of `system_views`.
 
-use super::figures::{double, file_size, memory_size};
-use super::protocol::Request;
 use super::table_names::keyspaces;
-use super::{Admin, Refused, usage};
+use crate::admin::error::{CommandError, usage};
+use crate::admin::number_format::{double, file_size, memory_size};
+use crate::admin::protocol::Request;
+use crate::node_state::NodeState;
 use model::Table;
 use shard::metrics::{Distribution, Measure, TableMetrics};
 use shard::{Counts, TableStatistics};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::rc::Rc;
 use std::sync::Arc;
 
 const RULE: &str = "----------------\n";
@@ -259,7 +259,7 @@ impl Figure {
 }
 
 /// `tablestats`.
-pub(crate) async fn table_stats(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
+pub(crate) async fn table_stats(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     let format = request.option("-F").unwrap_or_default();
     if !matches!(format, "" | "json" | "yaml") {
         return usage("arguments for -F are json,yaml only.");
@@ -280,14 +280,14 @@ pub(crate) async fn table_stats(admin: &Rc<Admin>, request: &Request, out: &mut 
         },
     };
     let human = request.has("-H");
-    let tables = chosen(admin, request)?;
+    let tables = chosen(node, request)?;
     let all = tables.len();
     let mut measured = Vec::with_capacity(all);
-    let snapshots = admin.shard.snapshots().await?;
-    let used = admin.shard.measured(&MEASURES).await?;
+    let snapshots = node.shard.snapshots().await?;
+    let used = node.shard.measured(&MEASURES).await?;
     for table in tables {
-        let statistics = admin.shard.statistics(table.id).await?;
-        let directory = shard::directory_of(&admin.shard.node_config().directory, &table);
+        let statistics = node.shard.statistics(table.id).await?;
+        let directory = shard::directory_of(&node.shard.node_config().directory, &table);
         let own = snapshots.iter().filter(|found| found.directory.starts_with(&directory));
         let snapshot_bytes = own.map(|found| found.sstable_bytes).sum();
         let mut figures = figures(&statistics, &Used::of(&used, &table), snapshot_bytes);
@@ -302,7 +302,7 @@ pub(crate) async fn table_stats(admin: &Rc<Admin>, request: &Request, out: &mut 
         measured.push(Shown { table, figures, flushing: statistics.flushing });
     }
     let mut work: BTreeMap<String, Work> = BTreeMap::new();
-    for table in keyspaces(&admin.shard.schema()).flat_map(|keyspace| keyspace.tables.values()) {
+    for table in keyspaces(&node.shard.schema()).flat_map(|keyspace| keyspace.tables.values()) {
         work.entry(table.keyspace.clone()).or_default().add(&Used::of(&used, table));
     }
     if let Some(key) = sort {
@@ -318,8 +318,8 @@ pub(crate) async fn table_stats(admin: &Rc<Admin>, request: &Request, out: &mut 
 }
 
 /// The tables that the arguments mean.
-fn chosen(admin: &Admin, request: &Request) -> Result<Vec<Arc<Table>>, Refused> {
-    let schema = admin.shard.schema();
+fn chosen(node: &NodeState, request: &Request) -> Result<Vec<Arc<Table>>, CommandError> {
+    let schema = node.shard.schema();
     let mut named: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for argument in &request.arguments {
         let (keyspace, table) = match argument.split_once('.') {
@@ -480,8 +480,12 @@ fn yaml(measured: &[Shown], work: &BTreeMap<String, Work>, all: usize, human: bo
 }
 
 /// `tablehistograms`: of SSTables what is in their statistics.
-pub(crate) async fn table_histograms(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
-    let schema = admin.shard.schema();
+pub(crate) async fn table_histograms(
+    node: &NodeState,
+    request: &Request,
+    out: &mut String,
+) -> Result<(), CommandError> {
+    let schema = node.shard.schema();
     let find = |keyspace: &str, table: &str| {
         let keyspace = keyspaces(&schema).find(|found| found.name == keyspace);
         keyspace.and_then(|keyspace| keyspace.tables.get(table).cloned())
@@ -501,10 +505,10 @@ pub(crate) async fn table_histograms(admin: &Rc<Admin>, request: &Request, out: 
         }
         _ => return usage("tablehistograms requires keyspace and table name arguments"),
     };
-    let used = admin.shard.measured(&MEASURES).await?;
+    let used = node.shard.measured(&MEASURES).await?;
     for table in tables {
         let Used([reads, writes, ..]) = &Used::of(&used, &table);
-        let statistics = admin.shard.statistics(table.id).await?;
+        let statistics = node.shard.statistics(table.id).await?;
         let (sizes, cells) = (&statistics.partition_sizes, &statistics.cell_counts);
         let _ = writeln!(out, "{}/{} histograms", table.keyspace, table.name);
         let mut rest = String::new();

@@ -1,19 +1,19 @@
 //! `shardstats`, a command of our own: what each core is busy with, what waits there, and how long operations take.
 
-use super::figures::TextTable;
-use super::protocol::Request;
-use super::{Admin, Refused, usage};
-use crate::http::operation_name;
+use crate::admin::error::{CommandError, usage};
+use crate::admin::protocol::Request;
+use crate::admin::text_table::TextTable;
+use crate::node_state::NodeState;
+use crate::operation_names;
 use shard::metrics::operations::QUANTILES;
 use shard::metrics::{Latency, ShardMetrics};
-use std::rc::Rc;
 use std::time::Duration;
 
 const NANOS_PER_MICROSECOND: f64 = 1e3;
 
 /// `shardstats [shard]`.
-pub(crate) async fn statistics(admin: &Rc<Admin>, request: &Request, out: &mut String) -> Result<(), Refused> {
-    let shards = admin.shard.all_metrics().await?;
+pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
+    let shards = node.shard.all_metrics().await?;
     let only = match request.arguments.first() {
         None => None,
         Some(word) => match word.parse::<usize>().ok().filter(|shard| *shard < shards.len()) {
@@ -101,7 +101,7 @@ fn latencies(shards: &[(usize, &ShardMetrics)], out: &mut String) {
             let Latency { count, total_nanos, quantiles, .. } = latency;
             let first = [
                 shard.to_string(),
-                operation_name(*operation),
+                operation_names::full_name(*operation),
                 count.to_string(),
                 micros(*total_nanos as f64 / *count as f64),
             ];

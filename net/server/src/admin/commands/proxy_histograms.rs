@@ -2,10 +2,10 @@
 //!
 //! Columns and layout are Cassandra's. There are no views, so that of writes of views has nothing to show.
 
-use super::{Admin, Refused};
+use crate::admin::error::CommandError;
+use crate::node_state::NodeState;
 use shard::metrics::{Distribution, Measure};
 use std::fmt::Write;
-use std::rc::Rc;
 
 const MEASURES: [Measure; 5] = [
     Measure::CoordinatorRead,
@@ -20,9 +20,9 @@ const HEADS: [&str; COLUMNS] =
 const NANOS_PER_MICROSECOND: f64 = 1e3;
 
 /// Runs the command.
-pub(crate) async fn histograms(admin: &Rc<Admin>, out: &mut String) -> Result<(), Refused> {
+pub(crate) async fn histograms(node: &NodeState, out: &mut String) -> Result<(), CommandError> {
     let mut sums: [Distribution; COLUMNS] = Default::default();
-    for figures in admin.shard.measured(&MEASURES).await?.values() {
+    for figures in node.shard.measured(&MEASURES).await?.values() {
         for (sum, measure) in sums.iter_mut().zip(MEASURES) {
             if let Some(found) = figures.get(&measure) {
                 sum.add(found);

@@ -1,0 +1,23 @@
+//! Commands that write memtables to SSTables: `flush` and `drain`.
+
+use super::table_names;
+use crate::admin::error::CommandError;
+use crate::admin::protocol::Request;
+use crate::node_state::NodeState;
+use shard::TableVerb;
+
+/// `flush`: the tables named, those of a keyspace, or all.
+pub(crate) async fn flush(node: &NodeState, request: &Request) -> Result<(), CommandError> {
+    for table in table_names::tables(node, &request.arguments)? {
+        node.shard.on_every_shard(TableVerb::Flush(table.id)).await?;
+    }
+    Ok(())
+}
+
+/// `drain`: serves no more clients, then flushes everything. What is asked a second time is done already.
+pub(crate) async fn drain(node: &NodeState) -> Result<(), CommandError> {
+    node.drain.set();
+    node.drained.wait().await;
+    node.shard.on_every_shard(TableVerb::FlushAll).await?;
+    Ok(())
+}

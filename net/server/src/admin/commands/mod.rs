@@ -1,0 +1,53 @@
+//! nodetool's commands, each of which appends to `out` what it prints.
+
+mod compact;
+mod compaction;
+mod compaction_history;
+mod flush;
+mod imports;
+mod node_info;
+mod proxy_histograms;
+mod ring;
+mod shard_stats;
+mod snapshots;
+mod table_names;
+mod table_stats;
+mod thread_pools;
+
+use crate::admin::error::CommandError;
+use crate::admin::protocol::Request;
+use crate::node_state::NodeState;
+
+/// Runs the command that the request names.
+pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
+    match request.command.as_str() {
+        "version" => node_info::version(request, out),
+        "info" => node_info::info(node, request, out).await,
+        "statusbinary" => node_info::status_binary(node, out),
+        "describecluster" => node_info::describe_cluster(node, out),
+        "status" => ring::status(node, request, out).await,
+        "ring" => ring::ring(node, request, out).await,
+        "flush" => flush::flush(node, request).await,
+        "compact" => compact::compact(node, request).await,
+        "drain" => flush::drain(node).await,
+        "tablestats" => table_stats::table_stats(node, request, out).await,
+        "tablehistograms" => table_stats::table_histograms(node, request, out).await,
+        "proxyhistograms" => proxy_histograms::histograms(node, out).await,
+        "shardstats" => shard_stats::statistics(node, request, out).await,
+        "tpstats" => thread_pools::statistics(node, request, out).await,
+        "snapshot" => snapshots::snapshot(node, request, out).await,
+        "listsnapshots" => snapshots::list(node, request, out).await,
+        "clearsnapshot" => snapshots::clear(node, request, out).await,
+        "getcompactionthroughput" => compaction::throughput(node, request, out),
+        "setcompactionthroughput" => compaction::set_throughput(node, request).await,
+        "enableautocompaction" => compaction::set_auto(node, request, true).await,
+        "disableautocompaction" => compaction::set_auto(node, request, false).await,
+        "compactionstats" => compaction::statistics(node, request, out).await,
+        "compactionhistory" => compaction_history::history(node, request, out).await,
+        "refresh" => imports::refresh(node, request, out).await,
+        "import" => imports::import(node, request, out).await,
+        "verify" => imports::verify(node, request).await,
+        "getsstables" => imports::get_sstables(node, request, out).await,
+        other => Err(CommandError::Failed(format!("{other} is not supported"))),
+    }
+}

@@ -1,0 +1,77 @@
+//! Messages between the shards of a node about its start, its connections and its stop.
+//!
+//! Requests of clients and what shards ask each other for them travel on another mesh, `shard::mailbox`.
+
+use crate::disk_policy::Consequence;
+use crate::exit::Exit;
+use runtime::{Accepted, ShardId};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+/// Control messages that may wait from one core to another.
+pub(crate) const CONTROL_MESSAGES_MAX: usize = 1024;
+
+/// What shards of a node tell each other about start, connections and stop.
+pub(crate) enum Control {
+    /// From shard 0: the data directory is claimed, start.
+    Begin,
+    /// From any shard: the node cannot go on.
+    Abort(Exit),
+    /// To shard 0: a disk failed, and the failure policy asks for this.
+    Failed(Consequence),
+    /// From shard 0: serve this connection. The port is the shard-aware one, which SUPPORTED names.
+    Connection(Accepted, u16),
+    /// To shard 0: a connection of this client has closed.
+    Closed(IpAddr),
+    /// From shard 0: finish the requests under way and close all connections.
+    Drain,
+    /// To shard 0: that is done.
+    Drained,
+    /// From shard 0: all shards have drained, stop.
+    Stop,
+}
+
+/// A shard's end of the control mesh.
+pub(crate) struct ControlPort {
+    endpoint: runtime::Endpoint<Control>,
+    /// Messages that arrived while [`ControlPort::aborted`] waited.
+    early: RefCell<VecDeque<(ShardId, Control)>>,
+}
+
+impl ControlPort {
+    pub(crate) fn new(endpoint: runtime::Endpoint<Control>) -> ControlPort {
+        ControlPort { endpoint, early: RefCell::default() }
+    }
+
+    /// Sends a message to one shard; waits while its queue is full.
+    pub(crate) async fn send(&self, to: ShardId, message: Control) {
+        self.endpoint.send(to, message).await;
+    }
+
+    /// Sends a message to every shard but `me`, the current one.
+    pub(crate) async fn broadcast(&self, me: ShardId, message: impl Fn() -> Control) {
+        for shard in (0..runtime::shard_count()).map(|shard| ShardId(shard as u16)).filter(|shard| *shard != me) {
+            self.send(shard, message()).await;
+        }
+    }
+
+    /// Waits for the next message and returns it with its sender.
+    pub(crate) async fn recv(&self) -> (ShardId, Control) {
+        let early = self.early.borrow_mut().pop_front();
+        match early {
+            Some(message) => message,
+            None => self.endpoint.recv().await,
+        }
+    }
+
+    /// Waits until another shard sends [`Control::Abort`]; other messages stay for [`ControlPort::recv`].
+    pub(crate) async fn aborted(&self) -> Exit {
+        loop {
+            match self.endpoint.recv().await {
+                (_, Control::Abort(exit)) => return exit,
+                other => self.early.borrow_mut().push_back(other),
+            }
+        }
+    }
+}

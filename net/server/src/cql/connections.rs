@@ -1,0 +1,199 @@
+//! The connections of a shard: accepting them, choosing a shard, serving, draining.
+//!
+//! 1. Shard 0 accepts. On the plain port a connection goes to the shard with the fewest; on the shard-aware port to shard
+//!    `source port % shards`, as ScyllaDB's drivers expect.
+//! 2. The accepted socket moves to its shard as a [`Control`] message and is attached to that shard's ring.
+//! 3. A drain lets no request begin, waits for those under way and closes every connection.
+//!
+//! Invariants: connections are bounded in all and per client address; a drain answers every request that was begun,
+//! unless that takes longer than [`DRAIN_MAX`].
+
+use crate::control::{Control, ControlPort};
+use crate::cql::balance::Balance;
+use crate::cql::connection::Connection;
+use crate::cql::context::Context;
+use crate::cql::events::Events;
+use crate::cql::receiver;
+use runtime::sync::{Either, Latch, race};
+use runtime::{Accepted, Listener, ShardId, Stream};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task;
+use std::task::Poll;
+use std::time::Duration;
+
+/// How long a drain waits for requests under way and for their answers to leave.
+pub const DRAIN_MAX: Duration = Duration::from_secs(15);
+/// Wait before accepting again after an accept failed, for instance for want of file descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// How a port chooses the shard of a connection.
+#[derive(Clone, Copy)]
+pub(crate) enum PortKind {
+    /// By load.
+    Plain,
+    /// By the client's source port.
+    ShardAware,
+}
+
+/// The connections of the current shard; on shard 0 also the distribution of all of them.
+pub(crate) struct Connections {
+    pub(crate) context: Rc<Context>,
+    events: Rc<Events>,
+    control: Rc<ControlPort>,
+    open: RefCell<BTreeMap<u64, Rc<Connection>>>,
+    next_id: Cell<u64>,
+    /// Set when no further connection is served.
+    closing: Latch,
+    /// Used on shard 0.
+    balance: RefCell<Balance>,
+}
+
+impl Connections {
+    pub(crate) fn new(context: Rc<Context>, events: Rc<Events>, control: Rc<ControlPort>) -> Rc<Connections> {
+        Rc::new(Connections {
+            context,
+            events,
+            control,
+            open: RefCell::default(),
+            next_id: Cell::new(0),
+            closing: Latch::default(),
+            balance: RefCell::new(Balance::new(runtime::shard_count())),
+        })
+    }
+
+    /// Shard 0: accepts connections until [`Connections::close`].
+    pub(crate) async fn accept(self: Rc<Self>, listener: Listener, port: PortKind) {
+        loop {
+            match race(self.closing.wait(), listener.accept()).await {
+                Either::Left(()) => return,
+                Either::Right(Ok(accepted)) => self.place(accepted, port).await,
+                Either::Right(Err(error)) => {
+                    tracing::warn!(%error, "accept failed");
+                    if let Either::Left(()) = race(self.closing.wait(), runtime::sleep(ACCEPT_RETRY)).await {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Shard 0: counts a connection and gives it to its shard, or closes it if there are too many.
+    async fn place(self: &Rc<Self>, accepted: Accepted, port: PortKind) {
+        let context = &self.context;
+        let peer = accepted.peer();
+        let shard = {
+            let mut balance = self.balance.borrow_mut();
+            if !balance.admits(&context.config, peer.ip()) {
+                drop(balance);
+                context.metrics.evictions.increment();
+                tracing::debug!(%peer, "too many connections");
+                return;
+            }
+            let shard = match port {
+                PortKind::Plain => balance.least_loaded(),
+                PortKind::ShardAware => peer.port() as usize % runtime::shard_count(),
+            };
+            balance.opened(shard, peer.ip());
+            shard
+        };
+        if shard == 0 {
+            self.open(accepted);
+        } else {
+            let message = Control::Connection(accepted, context.shard_aware_port.get());
+            self.control.send(ShardId(shard as u16), message).await;
+        }
+    }
+
+    /// Serves a connection on the current shard, in a task of its own.
+    pub(crate) fn open(self: &Rc<Self>, accepted: Accepted) {
+        let connections = self.clone();
+        runtime::spawn(async move {
+            let address = accepted.peer().ip();
+            if !connections.closing.is_set() {
+                match accepted.attach() {
+                    Ok(stream) => ServedConnection(Box::pin(connections.serve(stream))).await,
+                    Err(error) => tracing::debug!(%error, "a connection could not be attached"),
+                }
+            }
+            if runtime::current_shard() == ShardId(0) {
+                connections.closed(ShardId(0), address);
+            } else {
+                connections.control.send(ShardId(0), Control::Closed(address)).await;
+            }
+        });
+    }
+
+    /// Shard 0: a connection that `shard` served has closed.
+    pub(crate) fn closed(&self, shard: ShardId, address: IpAddr) {
+        self.balance.borrow_mut().closed(shard.0 as usize, address);
+    }
+
+    async fn serve(self: &Rc<Self>, stream: Stream) {
+        self.context.metrics.connections.increment();
+        let id = self.next_id.get();
+        self.next_id.set(id + 1);
+        let connection = Rc::new(Connection::new(self.context.clone(), stream));
+        self.open.borrow_mut().insert(id, connection.clone());
+        self.events.add(&connection);
+        let registration = Registration { connections: self, id, connection: &connection };
+        receiver::serve(&connection, &self.events).await;
+        drop(registration);
+    }
+
+    /// Accepts and serves no further connections.
+    pub(crate) fn close(&self) {
+        self.closing.set();
+    }
+
+    /// Lets no request begin, waits for those under way, sends what is queued, closes every connection.
+    pub(crate) async fn drain(&self) {
+        let finished = runtime::timeout(DRAIN_MAX, async {
+            self.context.gate.close().await;
+            for connection in self.all() {
+                connection.flush().await;
+            }
+        });
+        if finished.await.is_none() {
+            tracing::warn!("requests under way were given up");
+        }
+        self.all().iter().for_each(|connection| connection.shutdown());
+    }
+
+    fn all(&self) -> Vec<Rc<Connection>> {
+        self.open.borrow().values().cloned().collect()
+    }
+}
+
+/// Serves a connection through one function that is never inlined, so that profilers show under its name what is done
+/// for connections.
+struct ServedConnection<F>(Pin<Box<F>>);
+
+impl<F: Future> Future for ServedConnection<F> {
+    type Output = F::Output;
+
+    #[inline(never)]
+    fn poll(mut self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<F::Output> {
+        // Keeps the compiler from merging this function with another one of the same instructions.
+        std::hint::black_box(());
+        self.0.as_mut().poll(context)
+    }
+}
+
+/// Makes the shard forget a connection when dropped, even if its task is dropped while it serves. The connection and its
+/// task hold each other.
+struct Registration<'s> {
+    connections: &'s Connections,
+    id: u64,
+    connection: &'s Rc<Connection>,
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        self.connections.open.borrow_mut().remove(&self.id);
+        self.connections.events.forget(self.connection);
+    }
+}

@@ -1,0 +1,53 @@
+//! What the connections of a shard have in common.
+
+use crate::config::Config;
+use crate::cql::metrics::ConnectionMetrics;
+use runtime::gate::{Gate, Semaphore};
+use shard::Shard;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Requests under way may hold this part of a shard's memory: one tenth.
+const REQUEST_MEMORY_DIVISOR: usize = 10;
+/// But no less than this, so that a request of the largest size fits into either half; see [`Context::request_bytes`].
+const REQUEST_MEMORY_MIN: usize = 4 * wire::decoder::ENVELOPE_BYTES_MAX;
+
+/// What the connections of a shard have in common: the shard, its limits, its counters.
+pub(crate) struct Context {
+    pub(crate) config: Arc<Config>,
+    pub(crate) shard: Shard,
+    pub(crate) metrics: Rc<ConnectionMetrics>,
+    /// Entered by every request; closed by a drain.
+    pub(crate) gate: Gate,
+    /// Memory for requests that are admitted when they have arrived.
+    pub(crate) request_bytes: Semaphore,
+    /// Memory for large requests, which are admitted before their body has arrived. It is separate so that a client that
+    /// sends slowly holds up other large requests only.
+    pub(crate) large_request_bytes: Semaphore,
+    /// Bytes that each of these two semaphores has in all.
+    pub(crate) request_bytes_max: u64,
+    /// The port that SUPPORTED names.
+    pub(crate) shard_aware_port: Cell<u16>,
+    /// Whether the node runs in the simulator, where a panic fails the run.
+    pub(crate) simulated: bool,
+}
+
+impl Context {
+    pub(crate) fn new(config: Arc<Config>, shard: Shard, metrics: Rc<ConnectionMetrics>, simulated: bool) -> Context {
+        let shard_memory = config.memory_bytes / runtime::shard_count();
+        let request_memory = (shard_memory / REQUEST_MEMORY_DIVISOR).max(REQUEST_MEMORY_MIN);
+        let request_bytes_max = request_memory as u64 / 2;
+        Context {
+            shard_aware_port: Cell::new(config.shard_aware_port),
+            config,
+            shard,
+            metrics,
+            gate: Gate::new(),
+            request_bytes: Semaphore::new(request_bytes_max),
+            large_request_bytes: Semaphore::new(request_bytes_max),
+            request_bytes_max,
+            simulated,
+        }
+    }
+}

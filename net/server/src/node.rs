@@ -1,0 +1,163 @@
+//! [`Node`]: the shared parts of a node, and the main of each of its shards.
+//!
+//! 1. Shard 0 claims the data directory and lets the others begin.
+//! 2. Every shard starts its actor ([`shard::Shard::start`]) and returns from that when all are ready.
+//! 3. Shard 0 binds the ports, calls `ready`, accepts connections and hands them to the shards.
+//! 4. On the signal to stop, shard 0 accepts no more connections, requests under way are finished and answered,
+//!    connections are closed, and the shards stop together.
+//!
+//! Invariants: a failure on one shard stops all of them; data on disk that cannot be trusted ends the node with
+//! [`Exit::Corrupt`].
+
+use crate::config::{Config, Unused};
+use crate::control::{CONTROL_MESSAGES_MAX, Control, ControlPort};
+use crate::cql::events::Events;
+use crate::data_dir::DataDir;
+use crate::exit::{Exit, StopReason};
+use crate::service::{Ready, Service};
+use runtime::sync::{Either, race};
+use runtime::{Mesh, ShardId};
+use shard::{Shard, StartError};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The parts that a node's shards share, made before these start. Cloning shares them.
+#[derive(Clone)]
+pub struct Node {
+    config: Arc<Config>,
+    mesh: Mesh<shard::Message>,
+    control: Mesh<Control>,
+    ready: Arc<dyn Fn(&Ready) + Send + Sync>,
+    simulated: bool,
+    /// Every option with its value.
+    settings: Arc<BTreeMap<String, Option<String>>>,
+}
+
+impl Node {
+    /// A node of `shards` shards on a real machine. `ready` is called on shard 0 once the node serves.
+    pub fn new(config: Config, shards: usize, ready: impl Fn(&Ready) + Send + Sync + 'static) -> Node {
+        Node {
+            settings: Arc::new(config.all_settings()),
+            config: Arc::new(config),
+            mesh: Mesh::new(shards, shard::MAILBOX_MESSAGES_MAX),
+            control: Mesh::new(shards, CONTROL_MESSAGES_MAX),
+            ready: Arc::new(ready),
+            simulated: false,
+        }
+    }
+
+    /// A node of the simulator. There a panic while a request is decoded is not caught but fails the run.
+    pub fn simulated(config: Config, shards: usize, ready: impl Fn(&Ready) + Send + Sync + 'static) -> Node {
+        Node {
+            mesh: Mesh::simulated(shards, shard::MAILBOX_MESSAGES_MAX),
+            control: Mesh::simulated(shards, CONTROL_MESSAGES_MAX),
+            simulated: true,
+            ..Node::new(config, 1, ready)
+        }
+    }
+
+    /// Runs shard `me` from start to stop. Every shard of the node calls it once, on its own thread.
+    pub async fn run(self, me: ShardId) -> Exit {
+        let control = Rc::new(ControlPort::new(self.control.attach()));
+        let directory = if me == ShardId(0) {
+            for Unused { option, reason } in &self.config.unused {
+                tracing::warn!(%option, reason, "has no effect here");
+            }
+            match DataDir::claim(&self.config.directory).await {
+                Ok(directory) => Some(directory),
+                Err(reason) => return abort(&control, me, reason).await,
+            }
+        } else {
+            None
+        };
+        if me == ShardId(0) {
+            control.broadcast(me, || Control::Begin).await;
+        } else if let Control::Abort(exit) = control.recv().await.1 {
+            return exit;
+        }
+
+        let events = Rc::new(Events::default());
+        let start = Shard::start(self.shard_config(), self.mesh.clone(), events.clone());
+        let shard = match race(start, control.aborted()).await {
+            Either::Left(Ok(shard)) => shard,
+            Either::Left(Err(error)) => return abort(&control, me, start_failure(error)).await,
+            Either::Right(exit) => return exit,
+        };
+        let simulated = self.simulated;
+        let service = Service::new(self.config.clone(), shard.clone(), events, control.clone(), simulated);
+        if let Some(directory) = directory {
+            let marked = directory.mark(shard.host_id(), runtime::shard_count()).await;
+            let served = match marked {
+                Ok(()) => service.lead(|ready| (self.ready)(ready)).await,
+                Err(reason) => Err(reason),
+            };
+            if let Err(reason) = served {
+                return abort(&control, me, reason).await;
+            }
+        } else if let Err(exit) = service.follow().await {
+            return exit;
+        }
+        let stopped = shard.stop().await;
+        service.report();
+        match stopped {
+            Ok(()) => Exit::Stopped,
+            Err(failure) => {
+                tracing::error!(%failure, "the shard did not stop in order");
+                Exit::Misconfigured
+            }
+        }
+    }
+
+    fn shard_config(&self) -> shard::Config {
+        let config = &*self.config;
+        shard::Config {
+            directory: config.directory.clone(),
+            cluster_name: config.cluster_name.clone(),
+            num_tokens: config.num_tokens,
+            listen_address: config.listen_address,
+            rpc_address: config.rpc_address,
+            storage_port: config.storage_port,
+            native_port: config.native_port,
+            data_center: "datacenter1".into(),
+            rack: "rack1".into(),
+            sync: config.sync,
+            segment_bytes: config.segment_bytes,
+            log_bytes: config.log_bytes / runtime::shard_count() as u64,
+            sstables: config.sstables,
+            memtables: config.memtables.clone(),
+            memory_bytes: config.memory_bytes / runtime::shard_count(),
+            read_timeout: config.read_timeout,
+            range_timeout: config.range_timeout,
+            write_timeout: config.write_timeout,
+            counter_write_timeout: config.counter_write_timeout,
+            cas_contention_timeout: config.cas_contention_timeout,
+            truncate_timeout: config.truncate_timeout,
+            auto_snapshot: config.auto_snapshot,
+            auto_snapshot_ttl: config.auto_snapshot_ttl,
+            drop_compact_storage: config.drop_compact_storage,
+            use_statements: config.use_statements,
+            tombstones: config.tombstones,
+            batches: config.batches,
+            disk: config.disk,
+            guardrails: config.guardrails.clone(),
+            compaction_bytes_per_second: config.compaction_bytes_per_second,
+            settings: self.settings.clone(),
+        }
+    }
+}
+
+fn start_failure(error: StartError) -> StopReason {
+    match error {
+        StartError::Corrupt(text) => StopReason { text, exit: Exit::Corrupt },
+        StartError::Failed(text) => StopReason { text, exit: Exit::Misconfigured },
+        other => StopReason { text: format!("{other:?}"), exit: Exit::Misconfigured },
+    }
+}
+
+/// Logs why the node cannot go on and tells the other shards to end.
+async fn abort(control: &ControlPort, me: ShardId, reason: StopReason) -> Exit {
+    tracing::error!(shard = %me, "{}", reason.text);
+    control.broadcast(me, || Control::Abort(reason.exit)).await;
+    reason.exit
+}

@@ -1,0 +1,191 @@
+//! One shard's part in serving clients and operators, and in stopping.
+//!
+//! Shard 0 leads: it binds the ports, opens those for operators, hands connections to the shards, and decides when the
+//! node drains and stops. The other shards follow: they serve the connections that they are given and drain when told.
+
+use crate::admin;
+use crate::config::Config;
+use crate::control::{Control, ControlPort};
+use crate::cql::connections::{Connections, PortKind};
+use crate::cql::context::Context;
+use crate::cql::events::Events;
+use crate::disk_policy::{self, Consequence};
+use crate::exit::{Exit, StopReason};
+use crate::http;
+use crate::node_state::NodeState;
+use runtime::sync::{Either, Latch, race};
+use runtime::{JoinHandle, Listener, ShardId};
+use shard::Shard;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a node tells when it begins to serve.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ready {
+    /// Where clients connect.
+    pub address: SocketAddr,
+    /// Where shard-aware clients connect.
+    pub shard_aware: SocketAddr,
+    /// How many shards serve.
+    pub shards: usize,
+}
+
+/// One shard's part in serving.
+pub(crate) struct Service {
+    context: Rc<Context>,
+    connections: Rc<Connections>,
+    control: Rc<ControlPort>,
+}
+
+impl Service {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        shard: Shard,
+        events: Rc<Events>,
+        control: Rc<ControlPort>,
+        simulated: bool,
+    ) -> Service {
+        let context = Rc::new(Context::new(config, shard, events.metrics.clone(), simulated));
+        let connections = Connections::new(context.clone(), events, control.clone());
+        Service { context, connections, control }
+    }
+
+    /// Shard 0: serves until the node is asked to stop and all shards have drained. Calls `ready` once the ports are
+    /// open.
+    pub(crate) async fn lead(&self, ready: impl FnOnce(&Ready)) -> Result<(), StopReason> {
+        let context = &self.context;
+        let me = ShardId(0);
+        let plain = self.bind(context.config.native_port).await?;
+        let aware = self.bind(context.config.shard_aware_port).await?;
+        context.shard_aware_port.set(aware.local_address().port());
+        ready(&Ready {
+            address: plain.local_address(),
+            shard_aware: aware.local_address(),
+            shards: runtime::shard_count(),
+        });
+        let accepting = [
+            runtime::spawn(self.connections.clone().accept(plain, PortKind::Plain)),
+            runtime::spawn(self.connections.clone().accept(aware, PortKind::ShardAware)),
+        ];
+
+        let node = NodeState::new(context.config.clone(), context.shard.clone(), context.simulated);
+        let stopping = Latch::default();
+        let listener = admin::listener::listen(&node).await;
+        let commands =
+            listener.map(|listener| runtime::spawn(admin::listener::serve(node.clone(), listener, stopping.clone())));
+        let listener = http::listen(&node).await;
+        let scrapes = listener.map(|listener| runtime::spawn(http::serve(node.clone(), listener, stopping.clone())));
+        let mut terminated = pin!(runtime::signal::terminated());
+        let mut drain = pin!(node.drain.wait());
+        let mut accepting = Some(accepting);
+        loop {
+            let drain_requested = async {
+                match accepting {
+                    Some(_) => drain.as_mut().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let reported = race(self.control.recv(), context.shard.next_fault());
+            let consequence = match race(race(terminated.as_mut(), drain_requested), reported).await {
+                Either::Left(Either::Left(())) => break,
+                Either::Left(Either::Right(())) => {
+                    self.drain_all(accepting.take()).await;
+                    node.drained.set();
+                    continue;
+                }
+                Either::Right(Either::Left((shard, Control::Closed(address)))) => {
+                    self.connections.closed(shard, address);
+                    continue;
+                }
+                Either::Right(Either::Left((_, Control::Failed(consequence)))) => consequence,
+                Either::Right(Either::Left(_)) => continue,
+                Either::Right(Either::Right(fault)) => disk_policy::decide(&context.config, &fault),
+            };
+            match consequence {
+                Consequence::Errors => {}
+                Consequence::StopServing => node.drain.set(),
+                Consequence::Die => {
+                    return Err(StopReason { text: "the disk failed".into(), exit: Exit::DiskFailed });
+                }
+            }
+        }
+        stopping.set();
+        for task in commands.into_iter().chain(scrapes) {
+            task.await;
+        }
+        if accepting.is_some() {
+            self.drain_all(accepting).await;
+        }
+        self.control.broadcast(me, || Control::Stop).await;
+        Ok(())
+    }
+
+    /// Shard 0: ends the tasks that accept connections and drains all shards.
+    async fn drain_all(&self, accepting: Option<[JoinHandle<()>; 2]>) {
+        tracing::info!("no more connections, finishing requests under way");
+        self.connections.close();
+        for task in accepting.into_iter().flatten() {
+            task.await;
+        }
+        self.control.broadcast(ShardId(0), || Control::Drain).await;
+        self.connections.drain().await;
+        let mut waiting = runtime::shard_count() - 1;
+        while waiting > 0 {
+            if let (_, Control::Drained) = self.control.recv().await {
+                waiting -= 1;
+            }
+        }
+    }
+
+    /// Any other shard: serves what shard 0 hands over until all shards have drained.
+    pub(crate) async fn follow(&self) -> Result<(), Exit> {
+        let context = &self.context;
+        loop {
+            let message = match race(self.control.recv(), context.shard.next_fault()).await {
+                Either::Left((_, message)) => message,
+                Either::Right(fault) => {
+                    let consequence = disk_policy::decide(&context.config, &fault);
+                    self.control.send(ShardId(0), Control::Failed(consequence)).await;
+                    continue;
+                }
+            };
+            match message {
+                Control::Connection(accepted, shard_aware_port) => {
+                    context.shard_aware_port.set(shard_aware_port);
+                    self.connections.open(accepted);
+                }
+                Control::Drain => {
+                    self.connections.close();
+                    self.connections.drain().await;
+                    self.control.send(ShardId(0), Control::Drained).await;
+                }
+                Control::Stop => return Ok(()),
+                Control::Abort(exit) => return Err(exit),
+                Control::Begin | Control::Closed(_) | Control::Drained | Control::Failed(_) => {}
+            }
+        }
+    }
+
+    /// Logs what this shard has counted.
+    pub(crate) fn report(&self) {
+        let metrics = &self.context.metrics;
+        tracing::info!(
+            shard = %runtime::current_shard(),
+            connections = metrics.connections.get(),
+            requests = metrics.requests.get(),
+            errors = metrics.errors.get(),
+            evictions = metrics.evictions.get(),
+            messages_to_other_cores = self.context.shard.messages_sent(),
+            "served"
+        );
+    }
+
+    async fn bind(&self, port: u16) -> Result<Listener, StopReason> {
+        let address = SocketAddr::new(self.context.config.rpc_address, port);
+        Listener::bind(address)
+            .await
+            .map_err(|e| StopReason { text: format!("cannot listen on {address}: {e}"), exit: Exit::Misconfigured })
+    }
+}
