@@ -24,6 +24,7 @@ pub mod json;
 pub mod key;
 pub mod memtable;
 pub mod merge;
+pub mod murmur3;
 pub mod mutation;
 pub mod query;
 pub mod request;

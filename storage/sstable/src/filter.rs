@@ -10,6 +10,7 @@
 
 use crate::error::{Fault, Problem};
 use crate::input::Input;
+use model::murmur3::murmur3_x64_128;
 use std::sync::Arc;
 
 /// Most hashes of a filter.
@@ -155,35 +156,8 @@ pub struct KeyHash(pub i64, pub i64);
 impl KeyHash {
     /// Hashes a serialised partition key.
     pub fn of(key: &[u8]) -> KeyHash {
-        const C1: u64 = 0x87c3_7b91_1142_53d5;
-        const C2: u64 = 0x4cf5_ad43_2745_937f;
-        let mix1 = |k: u64| k.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);
-        let mix2 = |k: u64| k.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1);
-        let finish = |mut h: u64| {
-            h = (h ^ (h >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-            h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-            h ^ (h >> 33)
-        };
-        let (blocks, tail) = key.as_chunks::<16>();
-        let (mut h1, mut h2) = (0u64, 0u64);
-        for block in blocks {
-            let block = u128::from_le_bytes(*block);
-            h1 ^= mix1(block as u64);
-            h1 = h1.rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52dc_e729);
-            h2 ^= mix2((block >> 64) as u64);
-            h2 = h2.rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
-        }
-        let word = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |word, &byte| (word << 8) ^ (byte as i8 as u64));
-        let (low, high) = tail.split_at(tail.len().min(8));
-        h2 ^= mix2(word(high));
-        h1 ^= mix1(word(low));
-        h1 ^= key.len() as u64;
-        h2 ^= key.len() as u64;
-        h1 = h1.wrapping_add(h2);
-        h2 = h2.wrapping_add(h1);
-        let (h1, h2) = (finish(h1), finish(h2));
-        let h1 = h1.wrapping_add(h2);
-        KeyHash(h1 as i64, h2.wrapping_add(h1) as i64)
+        let (h1, h2) = murmur3_x64_128(key);
+        KeyHash(h1 as i64, h2 as i64)
     }
 
     /// Returns the byte that partition indexes of `bti` hold to rule out most other keys.
