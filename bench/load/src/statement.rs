@@ -131,7 +131,7 @@ impl Values<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::value::Bound;
+    use model::value::BoundValue;
     use model::{BatchEntry, BatchKind, BatchStatement, QueryParameters};
     use wire::client::put_request;
     use wire::request::{Batch, Request};
@@ -161,7 +161,7 @@ mod tests {
                 let common = Common { version, consistency: Consistency::LocalQuorum, serial };
                 let statements = [Statement::new(&prepared(2), &common)];
                 let number = 7u64.to_be_bytes();
-                let values = vec![Bound::Bytes(&number), Bound::Bytes(b"blob")];
+                let values = vec![BoundValue::Bytes(&number), BoundValue::Bytes(b"blob")];
                 let mut parameters = QueryParameters::new(common.consistency);
                 parameters.serial_consistency = serial;
                 let entry = BatchEntry { statement: BatchStatement::Id(&[1, 2, 3]), values: values.clone() };

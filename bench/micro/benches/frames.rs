@@ -2,7 +2,7 @@
 //! compressed.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use model::value::{Bound, push_element};
+use model::value::{BoundValue, push_element};
 use model::{ColumnSpec, Consistency, CqlType, QueryParameters};
 use std::hint::black_box;
 use wire::Version;
@@ -69,7 +69,8 @@ impl Form {
 }
 
 fn put_execute(form: Form, out: &mut Vec<u8>) {
-    let parameters = QueryParameters { values: vec![Bound::Bytes(VALUE); 6], ..QueryParameters::new(Consistency::One) };
+    let parameters =
+        QueryParameters { values: vec![BoundValue::Bytes(VALUE); 6], ..QueryParameters::new(Consistency::One) };
     let metadata = (form.version() >= Version::V5).then_some(&[2; 16][..]);
     let request = Request::Execute { id: &[1; 16], result_metadata_id: metadata, parameters };
     form.put(out, |out| put_request(out, form.version(), 1, &request));

@@ -6,7 +6,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use engine::memtable::Memtable;
 use engine::memtable::buffered::BufferedCursor;
 use engine::memtable::cursor::PartitionCursor;
-use model::fragment::{Cursor, Fragment, Progress};
+use model::fragment::{Cursor, Fragment, FragmentStep};
 use model::key::TokenRange;
 use model::mutation::{Clustering, push_clustering};
 use model::query::Slice;
@@ -119,10 +119,10 @@ fn scan(memtable: &Rc<Memtable>) -> u64 {
     let mut rows = 0;
     loop {
         match cursor.advance().expect("it cannot fail") {
-            Progress::Fragment => rows += u64::from(matches!(cursor.fragment(), Some(Fragment::Row { .. }))),
+            FragmentStep::Fragment => rows += u64::from(matches!(cursor.fragment(), Some(Fragment::Row { .. }))),
             // Where a reader may yield.
-            Progress::Need(_) => {}
-            Progress::End => return rows,
+            FragmentStep::Need(_) => {}
+            FragmentStep::End => return rows,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The cost of PREPARE's two steps, parsing a text and resolving it against a schema, for ten typical statements.
 
-use cql::define::{Site, apply};
+use cql::define::{DefinitionContext, apply};
 use cql::plan::Plan;
 use criterion::{Criterion, criterion_group, criterion_main};
 use model::{Schema, TableId};
@@ -42,13 +42,13 @@ const STATEMENTS: [(&str, &str); 10] = [
 /// The schema after [`SCHEMA`].
 fn schema() -> Schema {
     let mut schema = Schema::empty();
-    let memtables = model::Memtables::default();
+    let memtables = model::MemtableConfigurations::default();
     for (number, text) in SCHEMA.iter().enumerate() {
         let statement = cql::parse(text).expect("a statement");
         let prepared = cql::prepare(&statement, None, &schema).expect("a definition");
         let Plan::Define(define) = &prepared.plan else { panic!("{text} defines nothing") };
         let new_id = TableId([number as u8; 16]);
-        let site = Site {
+        let site = DefinitionContext {
             data_center: "datacenter1",
             now_micros: 1,
             new_id,

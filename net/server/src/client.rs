@@ -1,6 +1,6 @@
 //! A small CQL client over the runtime's sockets, one request at a time: for tests, the simulator and load probes.
 
-use model::value::Bound;
+use model::value::BoundValue;
 use model::{BatchEntry, BatchKind, BatchStatement, ColumnSpec, Consistency, Failure, QueryParameters};
 use runtime::Stream;
 use std::collections::VecDeque;
@@ -21,11 +21,11 @@ pub enum Value {
 }
 
 impl Value {
-    fn bound(&self) -> Bound<'_> {
+    fn bound(&self) -> BoundValue<'_> {
         match self {
-            Value::Null => Bound::Null,
-            Value::Unset => Bound::Unset,
-            Value::Bytes(bytes) => Bound::Bytes(bytes),
+            Value::Null => BoundValue::Null,
+            Value::Unset => BoundValue::Unset,
+            Value::Bytes(bytes) => BoundValue::Bytes(bytes),
         }
     }
 }

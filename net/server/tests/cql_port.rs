@@ -3,7 +3,7 @@
 #[path = "cql_port/world.rs"]
 mod world;
 
-use model::value::Bound;
+use model::value::BoundValue;
 use model::{BatchEntry, BatchKind, BatchStatement, Consistency, CqlType, QueryParameters};
 use runtime::sim::{Sim, Stop};
 use server::cql::DRAIN_MAX;
@@ -204,7 +204,10 @@ fn batches() {
                 panic!("prepared")
             };
             let (one, two) = (1i32.to_be_bytes(), 2i32.to_be_bytes());
-            let entry = |statement, key| BatchEntry { statement, values: vec![Bound::Bytes(key), Bound::Bytes(b"b")] };
+            let entry = |statement, key| BatchEntry {
+                statement,
+                values: vec![BoundValue::Bytes(key), BoundValue::Bytes(b"b")],
+            };
             let batch = Request::Batch(Batch {
                 kind: BatchKind::Unlogged,
                 entries: vec![

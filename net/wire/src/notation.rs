@@ -5,7 +5,7 @@
 //! throughout.
 
 use model::Failure;
-use model::value::Bound;
+use model::value::BoundValue;
 use std::net::IpAddr;
 
 /// Reads notations from the front of a slice. Every method fails with a protocol error (0x000A) if the bytes do not
@@ -101,14 +101,14 @@ impl<'a> Reader<'a> {
 
     /// `[value]`: a length of -1 is null, -2 is unset. With `unset` false, as in version 3, any negative length is
     /// null.
-    pub fn value(&mut self, unset: bool) -> Result<Bound<'a>, Failure> {
+    pub fn value(&mut self, unset: bool) -> Result<BoundValue<'a>, Failure> {
         const WHAT: &str = "a byte array preceded by its 4 bytes length";
         match i32::from_be_bytes(self.array(WHAT)?) {
-            -1 => Ok(Bound::Null),
-            -2 if unset => Ok(Bound::Unset),
-            ..0 if !unset => Ok(Bound::Null),
+            -1 => Ok(BoundValue::Null),
+            -2 if unset => Ok(BoundValue::Unset),
+            ..0 if !unset => Ok(BoundValue::Null),
             length => match usize::try_from(length) {
-                Ok(length) => self.take(length, WHAT).map(Bound::Bytes),
+                Ok(length) => self.take(length, WHAT).map(BoundValue::Bytes),
                 Err(_) => Err(Failure::protocol(format!("Invalid ByteBuf length {length}"))),
             },
         }
@@ -195,11 +195,11 @@ pub fn put_short_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Appends `[value]`.
-pub fn put_value(out: &mut Vec<u8>, value: &Bound<'_>) {
+pub fn put_value(out: &mut Vec<u8>, value: &BoundValue<'_>) {
     match value {
-        Bound::Null => out.extend_from_slice(&(-1i32).to_be_bytes()),
-        Bound::Unset => out.extend_from_slice(&(-2i32).to_be_bytes()),
-        Bound::Bytes(bytes) => put_bytes(out, Some(bytes)),
+        BoundValue::Null => out.extend_from_slice(&(-1i32).to_be_bytes()),
+        BoundValue::Unset => out.extend_from_slice(&(-2i32).to_be_bytes()),
+        BoundValue::Bytes(bytes) => put_bytes(out, Some(bytes)),
     }
 }
 

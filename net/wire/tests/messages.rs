@@ -1,7 +1,7 @@
 //! Requests and responses: there and back, Cassandra's own bytes, mutated bodies.
 
 use model::failure::{Detail, FailureReason};
-use model::value::Bound;
+use model::value::BoundValue;
 use model::{
     BatchEntry, BatchKind, BatchStatement, ColumnSpec, Consistency, CqlType, ErrorCode, Failure, QueryParameters,
 };
@@ -17,7 +17,7 @@ const VERSIONS: [Version; 3] = [Version::V3, Version::V4, Version::V5];
 fn full_parameters<'a>() -> QueryParameters<'a> {
     QueryParameters {
         consistency: Consistency::LocalQuorum,
-        values: vec![Bound::Bytes(b"value"), Bound::Null, Bound::Bytes(b""), Bound::Unset],
+        values: vec![BoundValue::Bytes(b"value"), BoundValue::Null, BoundValue::Bytes(b""), BoundValue::Unset],
         names: None,
         skip_metadata: true,
         page_size: Some(5000),
@@ -37,8 +37,8 @@ fn limited<'a>(version: Version, mut parameters: QueryParameters<'a>) -> QueryPa
     }
     if version < Version::V4 {
         for value in &mut parameters.values {
-            if *value == Bound::Unset {
-                *value = Bound::Null;
+            if *value == BoundValue::Unset {
+                *value = BoundValue::Null;
             }
         }
     }
@@ -75,8 +75,11 @@ fn samples(version: Version) -> Vec<Request<'static>> {
         Request::Batch(Batch {
             kind: BatchKind::Unlogged,
             entries: vec![
-                BatchEntry { statement: BatchStatement::Text("INSERT"), values: vec![Bound::Null] },
-                BatchEntry { statement: BatchStatement::Id(b"id"), values: vec![Bound::Bytes(b"x"), Bound::Null] },
+                BatchEntry { statement: BatchStatement::Text("INSERT"), values: vec![BoundValue::Null] },
+                BatchEntry {
+                    statement: BatchStatement::Id(b"id"),
+                    values: vec![BoundValue::Bytes(b"x"), BoundValue::Null],
+                },
             ],
             parameters: tail,
         }),

@@ -3,7 +3,7 @@
 //!
 //! Invariants: nothing is limited by default; a threshold is the most that is still fine.
 //!
-//! What is not here: whom they are for, and reading them (crate `server`); when they are asked (`define/guarded.rs`, crate
+//! What is not here: whom they are for, and reading them (crate `server`); when they are asked (`define/guardrail_checks.rs`, crate
 //! `shard`).
 
 use crate::ast::{Body, Modify, Statement, TableName};

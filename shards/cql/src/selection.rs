@@ -284,7 +284,7 @@ impl Selecting<'_, '_, '_> {
                 let (id, cql_type) = (column.id, column.cql_type.clone());
                 Ok((Expression::Fetched(self.fetch(Selector::Column(id))), cql_type))
             }
-            ast::Selector::CellFact(fact, of) => self.cell_fact(*fact, of),
+            ast::Selector::CellAttribute(fact, of) => self.cell_fact(*fact, of),
             ast::Selector::CountRows => {
                 self.refuse_nested_aggregate()?;
                 let function = AggregateFunction {

@@ -10,7 +10,7 @@ use crate::parser::unsupported;
 use crate::{compaction_options, compression_options};
 use model::memtable::DEFAULT_MEMTABLE;
 use model::schema::TableOptions;
-use model::{Failure, Memtables, TableId};
+use model::{Failure, MemtableConfigurations, TableId};
 use std::collections::BTreeMap;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -36,7 +36,11 @@ pub(crate) struct Parsed {
 }
 
 /// Reads all properties. Those that are not written are as in `before`, or have their defaults.
-pub(crate) fn parse(properties: &[Property], before: Option<&TableOptions>, memtables: &Memtables) -> Result<Parsed> {
+pub(crate) fn parse(
+    properties: &[Property],
+    before: Option<&TableOptions>,
+    memtables: &MemtableConfigurations,
+) -> Result<Parsed> {
     let mut options = before.cloned().unwrap_or_default();
     let mut id = None;
     let mut bloom = None;

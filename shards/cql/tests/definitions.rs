@@ -1,11 +1,12 @@
 //! Definitions one after another: what the schema is after each, and the limits of what it holds.
 
 use cql::define::{
-    Applied, ChangeKind, ChangeTarget, INDEXES_MAX, KEYSPACES_MAX, Site, TABLES_MAX, TYPE_PARTS_MAX, USER_TYPES_MAX,
+    Applied, ChangeKind, ChangeTarget, DefinitionContext, INDEXES_MAX, KEYSPACES_MAX, TABLES_MAX, TYPE_PARTS_MAX,
+    USER_TYPES_MAX,
 };
 use cql::plan::Plan;
 use model::types::{FIELDS_MAX, TYPE_DEPTH_MAX, UserType};
-use model::{ColumnId, ColumnKind, ErrorCode, Failure, Keyspace, Memtables, Schema, Table, TableId};
+use model::{ColumnId, ColumnKind, ErrorCode, Failure, Keyspace, MemtableConfigurations, Schema, Table, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,11 +29,11 @@ impl World {
         let Plan::Define(define) = prepared.plan else { panic!("{text} is no definition") };
         self.next_id += 1;
         let new_id = TableId(self.next_id.to_be_bytes());
-        let site = Site {
+        let site = DefinitionContext {
             data_center: "datacenter1",
             now_micros: 5_000,
             new_id,
-            memtables: &Memtables::default(),
+            memtables: &MemtableConfigurations::default(),
             drop_compact_storage: true,
             guardrails: None,
         };

@@ -5,7 +5,7 @@ use crate::guards::disk_usage::DiskThresholds;
 use crate::guards::tombstones::TombstoneThresholds;
 use cql::guardrails::Guardrails;
 use engine::SstableOptions;
-use model::Memtables;
+use model::MemtableConfigurations;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub struct Config {
     /// How SSTables are written.
     pub sstables: SstableOptions,
     /// Which memtables tables may name.
-    pub memtables: Arc<Memtables>,
+    pub memtables: Arc<MemtableConfigurations>,
     /// Memory of this shard, bytes: memtables, caches and statements get shares of it.
     pub memory_bytes: usize,
     /// `read_request_timeout`.

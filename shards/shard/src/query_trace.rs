@@ -9,7 +9,7 @@
 //! Invariants: without a trace an event costs one branch; a trace never fails or delays its request; a trace has at
 //! most [`EVENTS_MAX`] events and at most [`WRITES_MAX`] traces are being written: what is beyond is left out.
 
-use model::value::Bound;
+use model::value::BoundValue;
 use model::{ColumnSpec, Consistency, QueryParameters, text};
 use runtime::{Instant, ShardId};
 use std::cell::{Cell, Ref, RefCell};
@@ -202,11 +202,11 @@ impl TracedRequest {
     }
 
     /// Adds bound values, in the order of `markers`.
-    pub(crate) fn bound(&mut self, markers: &[ColumnSpec], values: &[Bound<'_>]) {
+    pub(crate) fn bound(&mut self, markers: &[ColumnSpec], values: &[BoundValue<'_>]) {
         for (index, (marker, value)) in markers.iter().zip(values).enumerate() {
             let mut shown = match value {
-                Bound::Bytes(bytes) => text::to_literal(&marker.cql_type, bytes),
-                Bound::Null | Bound::Unset => "null".to_string(),
+                BoundValue::Bytes(bytes) => text::to_literal(&marker.cql_type, bytes),
+                BoundValue::Null | BoundValue::Unset => "null".to_string(),
             };
             if let Some((cut, _)) = shown.char_indices().nth(BOUND_VALUE_CHARS_MAX) {
                 shown.truncate(cut);

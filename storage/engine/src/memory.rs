@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::memtable::{MemoryCounter, Memtable};
 use crate::options::Options;
 use model::schema::TableOptions;
-use model::{Memtables, Table};
+use model::{MemtableConfigurations, Table};
 use runtime::Class;
 use runtime::gate::Gate;
 use runtime::sync::Condition;
@@ -28,7 +28,7 @@ const SYSTEM_SHARE: usize = 8;
 /// The memory of a shard's memtables.
 pub(crate) struct MemoryBudget {
     bytes_max: usize,
-    memtables: Arc<Memtables>,
+    memtables: Arc<MemtableConfigurations>,
     gate: Gate,
     user_bytes: MemoryCounter,
     system_bytes: MemoryCounter,
@@ -62,7 +62,7 @@ impl MemoryBudget {
     }
 
     /// The memtables that are configured.
-    pub(crate) fn memtables(&self) -> &Memtables {
+    pub(crate) fn memtables(&self) -> &MemtableConfigurations {
         &self.memtables
     }
 

@@ -1,7 +1,7 @@
 //! How a shard stores: the settings that [`crate::Store::open`] takes.
 
 use crate::guards::logged_thresholds::LoggedThresholds;
-use model::Memtables;
+use model::MemtableConfigurations;
 use model::key::ShardMap;
 use sstable::Version;
 use sstable::compression::{CompressionParams, Compressor};
@@ -47,7 +47,7 @@ pub struct Options {
     /// How SSTables are written.
     pub sstables: SstableOptions,
     /// Which memtables tables have.
-    pub memtables: Arc<Memtables>,
+    pub memtables: Arc<MemtableConfigurations>,
 }
 
 /// `sstable.selected_format`, `storage_compatibility_mode`, `flush_compression` and `column_index_size`.

@@ -3,7 +3,7 @@
 mod support;
 
 use engine::Store;
-use model::counter::{Context, change, global, merge};
+use model::counter::{CounterContext, change, global, merge};
 use model::mutation::Clustering;
 use model::query::{LiveRow, Partitions, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, RowBuilder};
@@ -130,19 +130,19 @@ fn merged(contexts: &[Vec<u8>]) -> Vec<u8> {
 fn shards_of_nodes_and_kinds_merge() {
     let shards = || [of(2, 5, 10), of(1, 9, 1), of(2, 6, 7)];
     let context = merged(&shards());
-    assert_eq!(Context::trusted(&context).total(), 8);
+    assert_eq!(CounterContext::trusted(&context).total(), 8);
     of_three(move || [count(&shards()[0], 3), count(&shards()[1], 2), count(&shards()[2], 1)], Some((context, 3)));
 
     // A global shard wins over parts of it, which add up, and over what others knew of them.
     let shards = || [local(3, 4), of(3, 1, 100), local(3, 5)];
     let context = merged(&shards());
-    assert_eq!(Context::trusted(&context).total(), 100);
+    assert_eq!(CounterContext::trusted(&context).total(), 100);
     of_three(move || [count(&shards()[0], 1), count(&shards()[1], 2), count(&shards()[2], 3)], Some((context, 3)));
 
     let shards = || [local(3, 4), remote(3, 9, 50), local(3, 5)];
     let context = merged(&shards());
-    assert_eq!(Context::trusted(&context).total(), 9);
-    assert!(Context::trusted(&context).has_legacy_shards());
+    assert_eq!(CounterContext::trusted(&context).total(), 9);
+    assert!(CounterContext::trusted(&context).has_legacy_shards());
     of_three(move || [count(&shards()[0], 1), count(&shards()[1], 2), count(&shards()[2], 3)], Some((context, 3)));
 }
 

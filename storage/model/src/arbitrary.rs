@@ -4,8 +4,9 @@
 //! with many edge cases, so that keys, timestamps and elements collide. All that is given is valid: values validate,
 //! blobs parse, mutations decode.
 
+use crate::clustering::{Clustering, ClusteringBound, push_clustering};
 use crate::key::push_composite;
-use crate::mutation::{Clustering, ClusteringBound, Mutation, MutationBuilder, push_clustering};
+use crate::mutation::{Mutation, MutationBuilder};
 use crate::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
 use crate::schema::{Column, ColumnId, ColumnKind, Keyspace, Replication, Schema, Table, TableId, TableOptions};
 use crate::types::{CqlType, UserType};

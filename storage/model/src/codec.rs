@@ -16,12 +16,16 @@
 //! ```
 //! All integers little-endian.
 
-use crate::mutation::{Clustering, ClusteringBound, MUTATION_BYTES_MAX, Operation};
+use crate::clustering::{Clustering, ClusteringBound};
 use crate::row::{Deletion, RowView};
 use crate::schema::TableId;
 
 /// The version written.
 pub const VERSION: u8 = 1;
+
+/// Largest encoded mutation: half of a commit log segment (32 MiB), as in Cassandra. Who builds a mutation checks
+/// [`MutationBuilder::len`] before it goes anywhere: a larger one is not read again.
+pub const MUTATION_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes that are not a mutation: which part, at which offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +44,32 @@ impl std::fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
+/// One change within a partition.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation<'a> {
+    /// New data for the row of a clustering.
+    Row {
+        /// All clustering values; empty for a table without clustering.
+        clustering: Clustering<'a>,
+        /// The data.
+        row: RowView<'a>,
+    },
+    /// New data for the static row, which only a partition deletion deletes.
+    StaticRow {
+        /// The data: cells alone.
+        row: RowView<'a>,
+    },
+    /// A deletion of all rows between two bounds.
+    RangeDeletion {
+        /// Where it starts.
+        start: ClusteringBound<'a>,
+        /// Where it ends.
+        end: ClusteringBound<'a>,
+        /// When.
+        deletion: Deletion,
+    },
+}
+
 /// Tag of a row among the operations.
 pub(crate) const KIND_ROW: u8 = 1;
 /// Tag of a range deletion among the operations.
@@ -49,12 +79,12 @@ pub(crate) const KIND_STATIC_ROW: u8 = 3;
 
 /// Reads forward through bytes; every method gives `None`, without moving, when too few are left.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
+pub(crate) struct ByteReader<'a> {
     /// What is not read yet.
     pub(crate) rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     pub(crate) fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (bytes, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
@@ -96,21 +126,21 @@ impl<'a> Reader<'a> {
 }
 
 /// The key of an encoded mutation and what follows it.
-pub(crate) fn split_key(bytes: &[u8]) -> Option<(&[u8], Reader<'_>)> {
-    let mut reader = Reader { rest: bytes };
+pub(crate) fn split_key(bytes: &[u8]) -> Option<(&[u8], ByteReader<'_>)> {
+    let mut reader = ByteReader { rest: bytes };
     reader.u8()?;
     let key = reader.short_bytes()?;
     Some((key, reader))
 }
 
 /// The next table and its body.
-pub(crate) fn next_table<'a>(reader: &mut Reader<'a>) -> Option<(TableId, &'a [u8])> {
+pub(crate) fn next_table<'a>(reader: &mut ByteReader<'a>) -> Option<(TableId, &'a [u8])> {
     let table = TableId(reader.chunk()?);
     Some((table, reader.long_bytes()?))
 }
 
 /// The partition deletion at the start of a body.
-pub(crate) fn partition_deletion(body: &mut Reader<'_>) -> Option<Deletion> {
+pub(crate) fn partition_deletion(body: &mut ByteReader<'_>) -> Option<Deletion> {
     match body.u8()? {
         0 => Some(Deletion::LIVE),
         1 => body.deletion(),
@@ -119,7 +149,7 @@ pub(crate) fn partition_deletion(body: &mut Reader<'_>) -> Option<Deletion> {
 }
 
 /// The next operation of a body, its row not checked.
-pub(crate) fn next_operation<'a>(body: &mut Reader<'a>) -> Option<Operation<'a>> {
+pub(crate) fn next_operation<'a>(body: &mut ByteReader<'a>) -> Option<Operation<'a>> {
     match body.u8()? {
         KIND_ROW => {
             let clustering = Clustering(body.long_bytes()?);
@@ -135,7 +165,7 @@ pub(crate) fn next_operation<'a>(body: &mut Reader<'a>) -> Option<Operation<'a>>
     }
 }
 
-fn next_bound<'a>(body: &mut Reader<'a>) -> Option<ClusteringBound<'a>> {
+fn next_bound<'a>(body: &mut ByteReader<'a>) -> Option<ClusteringBound<'a>> {
     let inclusive = match body.u8()? {
         0 => false,
         1 => true,
@@ -146,7 +176,7 @@ fn next_bound<'a>(body: &mut Reader<'a>) -> Option<ClusteringBound<'a>> {
 
 /// Checks an encoded mutation to its end and gives its key.
 pub(crate) fn check(bytes: &[u8]) -> Result<&[u8], DecodeError> {
-    let offset = |reader: &Reader<'_>| bytes.len() - reader.rest.len();
+    let offset = |reader: &ByteReader<'_>| bytes.len() - reader.rest.len();
     if bytes.len() > MUTATION_BYTES_MAX {
         return Err(DecodeError { what: "length", offset: MUTATION_BYTES_MAX });
     }
@@ -164,7 +194,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<&[u8], DecodeError> {
 }
 
 fn check_body(bytes: &[u8]) -> Result<(), (&'static str, usize)> {
-    let mut body = Reader { rest: bytes };
+    let mut body = ByteReader { rest: bytes };
     match partition_deletion(&mut body) {
         Some(deletion) if bytes[0] == 0 || !deletion.is_live() => {}
         _ => return Err(("partition deletion", 0)),

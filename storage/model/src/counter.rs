@@ -16,7 +16,7 @@
 //!
 //! Source: Cassandra 5's `CounterContext`.
 //!
-//! Invariants: bytes of a disk are checked once, by [`Context::parse`], and never panic; merging allocates nothing but the
+//! Invariants: bytes of a disk are checked once, by [`CounterContext::parse`], and never panic; merging allocates nothing but the
 //! output.
 
 use std::cmp::Ordering;
@@ -31,7 +31,7 @@ pub const SHARDS_MAX: usize = 32767;
 
 /// What a node's shard is; a later one beats an earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum ShardKind {
+pub enum CounterShardKind {
     /// Without a mark: another node's.
     Remote,
     /// A part of a count.
@@ -42,7 +42,7 @@ pub enum ShardKind {
 
 /// One node's part of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Shard {
+pub struct CounterShard {
     /// The node: its host id.
     pub id: [u8; 16],
     /// Which version.
@@ -50,12 +50,12 @@ pub struct Shard {
     /// How much.
     pub count: i64,
     /// How it merges.
-    pub kind: ShardKind,
+    pub kind: CounterShardKind,
 }
 
 /// Bytes that are not a context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ContextError {
+pub enum CounterContextError {
     /// The header is longer than the bytes.
     Header,
     /// The body is not whole shards.
@@ -68,71 +68,71 @@ pub enum ContextError {
     Order,
 }
 
-impl fmt::Display for ContextError {
+impl fmt::Display for CounterContextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ContextError::Header => "a counter's header is cut off",
-            ContextError::Body => "a counter's shards are cut off",
-            ContextError::TooManyShards => "a counter has too many shards",
-            ContextError::Mark => "a counter's header marks no shard of it",
-            ContextError::Order => "a counter's shards are out of order",
+            CounterContextError::Header => "a counter's header is cut off",
+            CounterContextError::Body => "a counter's shards are cut off",
+            CounterContextError::TooManyShards => "a counter has too many shards",
+            CounterContextError::Mark => "a counter's header marks no shard of it",
+            CounterContextError::Order => "a counter's shards are out of order",
         })
     }
 }
 
-impl std::error::Error for ContextError {}
+impl std::error::Error for CounterContextError {}
 
 /// A well-formed context.
 #[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
+pub struct CounterContext<'a> {
     marks: &'a [u8],
     body: &'a [u8],
     /// Whether local shards count as remote ones.
     foreign: bool,
 }
 
-impl<'a> Context<'a> {
+impl<'a> CounterContext<'a> {
     /// Checks a context to its end. No bytes at all are a counter without shards.
     ///
     /// # Errors
     /// What is wrong with the bytes.
-    pub fn parse(bytes: &'a [u8]) -> Result<Context<'a>, ContextError> {
-        let context = Context::split(bytes).ok_or(ContextError::Header)?;
+    pub fn parse(bytes: &'a [u8]) -> Result<CounterContext<'a>, CounterContextError> {
+        let context = CounterContext::split(bytes).ok_or(CounterContextError::Header)?;
         if context.body.len() % SHARD_BYTES != 0 {
-            return Err(ContextError::Body);
+            return Err(CounterContextError::Body);
         }
         let shards = context.body.len() / SHARD_BYTES;
         if shards > SHARDS_MAX {
-            return Err(ContextError::TooManyShards);
+            return Err(CounterContextError::TooManyShards);
         }
         let indexes = || context.marks.chunks_exact(2).map(|mark| i16::from_be_bytes([mark[0], mark[1]]) & i16::MAX);
         if !indexes().is_sorted_by(|a, b| a < b) || indexes().any(|index| index as usize >= shards) {
-            return Err(ContextError::Mark);
+            return Err(CounterContextError::Mark);
         }
         if !context.body.chunks_exact(SHARD_BYTES).is_sorted_by(|a, b| a[..16] < b[..16]) {
-            return Err(ContextError::Order);
+            return Err(CounterContextError::Order);
         }
         Ok(context)
     }
 
     /// A context that was parsed before, or written by this module. Other bytes give shards of some kind, or none.
-    pub fn trusted(bytes: &'a [u8]) -> Context<'a> {
-        Context::split(bytes).unwrap_or(Context { marks: &[], body: &[], foreign: false })
+    pub fn trusted(bytes: &'a [u8]) -> CounterContext<'a> {
+        CounterContext::split(bytes).unwrap_or(CounterContext { marks: &[], body: &[], foreign: false })
     }
 
-    fn split(bytes: &'a [u8]) -> Option<Context<'a>> {
+    fn split(bytes: &'a [u8]) -> Option<CounterContext<'a>> {
         if bytes.is_empty() {
-            return Some(Context { marks: &[], body: &[], foreign: false });
+            return Some(CounterContext { marks: &[], body: &[], foreign: false });
         }
         let (count, rest) = bytes.split_first_chunk()?;
         let count = i16::from_be_bytes(*count);
         let (marks, body) = rest.split_at_checked(2 * usize::from(count.unsigned_abs()))?;
-        Some(Context { marks, body, foreign: count < 0 })
+        Some(CounterContext { marks, body, foreign: count < 0 })
     }
 
     /// The shards by id.
-    pub fn shards(&self) -> Shards<'a> {
-        Shards { marks: self.marks, body: self.body, foreign: self.foreign, index: 0 }
+    pub fn shards(&self) -> CounterShards<'a> {
+        CounterShards { marks: self.marks, body: self.body, foreign: self.foreign, index: 0 }
     }
 
     /// The counter's value; as in Cassandra it wraps around.
@@ -141,19 +141,19 @@ impl<'a> Context<'a> {
     }
 
     /// The shard of a node.
-    pub fn shard(&self, id: &[u8; 16]) -> Option<Shard> {
+    pub fn shard(&self, id: &[u8; 16]) -> Option<CounterShard> {
         self.shards().find(|shard| shard.id == *id)
     }
 
     /// Whether a shard is not global: SSTables say so of themselves.
     pub fn has_legacy_shards(&self) -> bool {
-        self.shards().any(|shard| shard.kind != ShardKind::Global)
+        self.shards().any(|shard| shard.kind != CounterShardKind::Global)
     }
 }
 
-/// See [`Context::shards`].
+/// See [`CounterContext::shards`].
 #[derive(Clone, Debug)]
-pub struct Shards<'a> {
+pub struct CounterShards<'a> {
     /// Those of the shards not yet given.
     marks: &'a [u8],
     body: &'a [u8],
@@ -162,42 +162,42 @@ pub struct Shards<'a> {
     index: usize,
 }
 
-impl Iterator for Shards<'_> {
-    type Item = Shard;
+impl Iterator for CounterShards<'_> {
+    type Item = CounterShard;
 
-    fn next(&mut self) -> Option<Shard> {
+    fn next(&mut self) -> Option<CounterShard> {
         let (id, rest) = self.body.split_first_chunk::<16>()?;
         let (clock, rest) = rest.split_first_chunk()?;
         let (count, rest) = rest.split_first_chunk()?;
         self.body = rest;
-        let mut kind = ShardKind::Remote;
+        let mut kind = CounterShardKind::Remote;
         if let Some((mark, marks)) = self.marks.split_first_chunk() {
             let mark = i16::from_be_bytes(*mark);
             if usize::from(mark as u16 & 0x7fff) == self.index {
                 self.marks = marks;
                 kind = match mark < 0 {
-                    true => ShardKind::Global,
-                    false if self.foreign => ShardKind::Remote,
-                    false => ShardKind::Local,
+                    true => CounterShardKind::Global,
+                    false if self.foreign => CounterShardKind::Remote,
+                    false => CounterShardKind::Local,
                 };
             }
         }
         self.index += 1;
-        Some(Shard { id: *id, clock: i64::from_be_bytes(*clock), count: i64::from_be_bytes(*count), kind })
+        Some(CounterShard { id: *id, clock: i64::from_be_bytes(*clock), count: i64::from_be_bytes(*count), kind })
     }
 }
 
 /// What two versions of one node's shard come to.
-fn combine(a: Shard, b: Shard) -> Shard {
+fn combine(a: CounterShard, b: CounterShard) -> CounterShard {
     match a.kind.cmp(&b.kind) {
         Ordering::Greater => a,
         Ordering::Less => b,
-        Ordering::Equal if a.kind == ShardKind::Local => {
-            Shard { clock: a.clock.wrapping_add(b.clock), count: a.count.wrapping_add(b.count), ..a }
+        Ordering::Equal if a.kind == CounterShardKind::Local => {
+            CounterShard { clock: a.clock.wrapping_add(b.clock), count: a.count.wrapping_add(b.count), ..a }
         }
         Ordering::Equal => {
             let later = match a.kind {
-                ShardKind::Remote => remote_age(&a).cmp(&remote_age(&b)),
+                CounterShardKind::Remote => remote_age(&a).cmp(&remote_age(&b)),
                 _ => a.clock.cmp(&b.clock),
             };
             if later.then(a.count.cmp(&b.count)).is_lt() { b } else { a }
@@ -207,21 +207,21 @@ fn combine(a: Shard, b: Shard) -> Shard {
 
 /// What orders remote shards in time. A negative clock is that of a shard whose node took another id and moved the count
 /// there: it is later than any other, and the later the more negative.
-fn remote_age(shard: &Shard) -> (bool, i128) {
+fn remote_age(shard: &CounterShard) -> (bool, i128) {
     let clock = i128::from(shard.clock);
     (clock < 0, clock.abs())
 }
 
 /// The shards of two contexts, merged.
 struct Merged<'a> {
-    left: std::iter::Peekable<Shards<'a>>,
-    right: std::iter::Peekable<Shards<'a>>,
+    left: std::iter::Peekable<CounterShards<'a>>,
+    right: std::iter::Peekable<CounterShards<'a>>,
 }
 
 impl Iterator for Merged<'_> {
-    type Item = Shard;
+    type Item = CounterShard;
 
-    fn next(&mut self) -> Option<Shard> {
+    fn next(&mut self) -> Option<CounterShard> {
         let order = match (self.left.peek(), self.right.peek()) {
             (Some(left), Some(right)) => left.id.cmp(&right.id),
             (Some(_), None) => Ordering::Less,
@@ -238,19 +238,19 @@ impl Iterator for Merged<'_> {
 /// Appends the merge of two contexts.
 pub fn merge(left: &[u8], right: &[u8], out: &mut Vec<u8>) {
     let merged = || Merged {
-        left: Context::trusted(left).shards().peekable(),
-        right: Context::trusted(right).shards().peekable(),
+        left: CounterContext::trusted(left).shards().peekable(),
+        right: CounterContext::trusted(right).shards().peekable(),
     };
     push(merged, out);
 }
 
 /// Appends a context of shards, which come by id, and come the same each time.
-fn push<I: Iterator<Item = Shard>>(shards: impl Fn() -> I, out: &mut Vec<u8>) {
-    let marked = || shards().enumerate().filter(|(_, shard)| shard.kind != ShardKind::Remote);
+fn push<I: Iterator<Item = CounterShard>>(shards: impl Fn() -> I, out: &mut Vec<u8>) {
+    let marked = || shards().enumerate().filter(|(_, shard)| shard.kind != CounterShardKind::Remote);
     let marks = marked().count().min(SHARDS_MAX);
     out.extend_from_slice(&(marks as i16).to_be_bytes());
     for (index, shard) in marked().take(marks) {
-        let global = if shard.kind == ShardKind::Global { i16::MIN } else { 0 };
+        let global = if shard.kind == CounterShardKind::Global { i16::MIN } else { 0 };
         out.extend_from_slice(&(index as i16 | global).to_be_bytes());
     }
     for shard in shards() {
@@ -260,7 +260,7 @@ fn push<I: Iterator<Item = Shard>>(shards: impl Fn() -> I, out: &mut Vec<u8>) {
     }
 }
 
-fn one(shard: Shard, mark: i16) -> [u8; ONE_SHARD_BYTES] {
+fn one(shard: CounterShard, mark: i16) -> [u8; ONE_SHARD_BYTES] {
     let mut context = [0; ONE_SHARD_BYTES];
     context[..2].copy_from_slice(&1i16.to_be_bytes());
     context[2..4].copy_from_slice(&mark.to_be_bytes());
@@ -272,13 +272,13 @@ fn one(shard: Shard, mark: i16) -> [u8; ONE_SHARD_BYTES] {
 
 /// A context of one node's whole count.
 pub fn global(id: [u8; 16], clock: i64, count: i64) -> [u8; ONE_SHARD_BYTES] {
-    one(Shard { id, clock, count, kind: ShardKind::Global }, i16::MIN)
+    one(CounterShard { id, clock, count, kind: CounterShardKind::Global }, i16::MIN)
 }
 
 /// The context of a change that no replica has taken yet: a local shard of no node. The replica that takes it writes a
 /// [`global`] one of its own.
 pub fn change(amount: i64) -> [u8; ONE_SHARD_BYTES] {
-    one(Shard { id: [0; 16], clock: 1, count: amount, kind: ShardKind::Local }, 0)
+    one(CounterShard { id: [0; 16], clock: 1, count: amount, kind: CounterShardKind::Local }, 0)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The cursor: rows of one or many partitions in order, without I/O.
 
+use crate::clustering::Clustering;
 use crate::key::Token;
-use crate::mutation::Clustering;
 use crate::row::{Deletion, RowView};
 
 /// What [`Cursor::advance`] came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Progress {
+pub enum FragmentStep {
     /// A fragment: [`Cursor::fragment`].
     Fragment,
     /// A block must be brought before the same step is tried again.
@@ -75,7 +75,7 @@ pub trait Cursor {
     ///
     /// # Errors
     /// The source's bytes cannot be trusted; every further step says the same.
-    fn advance(&mut self) -> Result<Progress, Self::Error>;
+    fn advance(&mut self) -> Result<FragmentStep, Self::Error>;
 
     /// The fragment that the last step came to; `None` if it came to none.
     fn fragment(&self) -> Option<Fragment<'_>>;

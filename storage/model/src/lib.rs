@@ -11,6 +11,7 @@
 
 #[doc(hidden)]
 pub mod arbitrary;
+pub mod clustering;
 pub mod codec;
 pub mod compaction;
 pub mod comparable;
@@ -37,7 +38,7 @@ pub mod value;
 pub use failure::{Consistency, ErrorCode, Failure};
 pub use index::{Index, IndexedPart};
 pub use key::{DecoratedKey, ShardMap, Token};
-pub use memtable::{MemtableKind, Memtables};
+pub use memtable::{MemtableConfigurations, MemtableKind};
 pub use mutation::{Mutation, MutationBuilder};
 pub use request::{BatchEntry, BatchKind, BatchStatement, ColumnSpec, QueryParameters};
 pub use schema::{Column, ColumnId, ColumnKind, Keyspace, Schema, Table, TableId};

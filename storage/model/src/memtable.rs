@@ -23,26 +23,26 @@ pub const DEFAULT_MEMTABLE: &str = "default";
 
 /// The configurations of a node, by name.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Memtables {
+pub struct MemtableConfigurations {
     named: BTreeMap<String, MemtableKind>,
 }
 
-impl Default for Memtables {
-    fn default() -> Memtables {
-        Memtables::new(BTreeMap::new())
+impl Default for MemtableConfigurations {
+    fn default() -> MemtableConfigurations {
+        MemtableConfigurations::new(BTreeMap::new())
     }
 }
 
-impl Memtables {
+impl MemtableConfigurations {
     /// `configured`, and the names that need no configuration.
-    pub fn new(configured: BTreeMap<String, MemtableKind>) -> Memtables {
+    pub fn new(configured: BTreeMap<String, MemtableKind>) -> MemtableConfigurations {
         let mut named = BTreeMap::from([
             (DEFAULT_MEMTABLE.to_owned(), MemtableKind::Tree),
             ("skiplist".to_owned(), MemtableKind::Skiplist),
             ("trie".to_owned(), MemtableKind::Tree),
         ]);
         named.extend(configured);
-        Memtables { named }
+        MemtableConfigurations { named }
     }
 
     /// What a name stands for; `None` if nothing of that name is configured.
@@ -63,17 +63,18 @@ mod tests {
 
     #[test]
     fn a_table_has_what_it_names_or_the_default() {
-        let of = |memtables: &Memtables, name: Option<&str>| {
+        let of = |memtables: &MemtableConfigurations, name: Option<&str>| {
             memtables.kind_of(&TableOptions { memtable: name.map(Into::into), ..TableOptions::default() })
         };
-        let plain = Memtables::default();
+        let plain = MemtableConfigurations::default();
         assert_eq!(of(&plain, None), MemtableKind::Tree);
         assert_eq!(of(&plain, Some("skiplist")), MemtableKind::Skiplist);
         assert_eq!(of(&plain, Some("trie")), MemtableKind::Tree);
         assert_eq!(of(&plain, Some("gone")), MemtableKind::Tree);
         assert_eq!(plain.get("gone"), None);
-        let configured =
-            Memtables::new([("default".into(), MemtableKind::Skiplist), ("a".into(), MemtableKind::Tree)].into());
+        let configured = MemtableConfigurations::new(
+            [("default".into(), MemtableKind::Skiplist), ("a".into(), MemtableKind::Tree)].into(),
+        );
         assert_eq!(of(&configured, None), MemtableKind::Skiplist);
         assert_eq!(of(&configured, Some("gone")), MemtableKind::Skiplist);
         assert_eq!(of(&configured, Some("a")), MemtableKind::Tree);

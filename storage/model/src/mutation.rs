@@ -3,10 +3,13 @@
 //! A mutation *is* its bytes: the log append is a copy, crossing a core is a move, the memtable copies row blobs into its
 //! arena. Layout in `codec.rs`.
 
-use crate::codec::{self, DecodeError, Reader};
+use crate::codec::{self, ByteReader, DecodeError};
 use crate::key::{KEY_BYTES_MAX, Token};
-use crate::row::{Deletion, RowView};
+use crate::row::Deletion;
 use crate::schema::TableId;
+
+pub use crate::clustering::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, push_clustering};
+pub use crate::codec::{MUTATION_BYTES_MAX, Operation};
 
 /// An encoded, well-formed mutation.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,10 +17,6 @@ pub struct Mutation {
     token: Token,
     bytes: Vec<u8>,
 }
-
-/// Largest encoded mutation: half of a commit log segment (32 MiB), as in Cassandra. Who builds a mutation checks
-/// [`MutationBuilder::len`] before it goes anywhere: a larger one is not read again.
-pub const MUTATION_BYTES_MAX: usize = 16 << 20;
 
 impl Mutation {
     /// Checks bytes from a log or a peer to their end.
@@ -53,10 +52,10 @@ impl Mutation {
 }
 
 fn updates(bytes: &[u8]) -> impl Iterator<Item = TableUpdate<'_>> {
-    let mut tables = codec::split_key(bytes).map_or(Reader { rest: &[] }, |(_, tables)| tables);
+    let mut tables = codec::split_key(bytes).map_or(ByteReader { rest: &[] }, |(_, tables)| tables);
     std::iter::from_fn(move || {
         let (table, body) = codec::next_table(&mut tables)?;
-        let mut body = Reader { rest: body };
+        let mut body = ByteReader { rest: body };
         let partition_deletion = codec::partition_deletion(&mut body)?;
         Some(TableUpdate { table, partition_deletion, body })
     })
@@ -64,7 +63,7 @@ fn updates(bytes: &[u8]) -> impl Iterator<Item = TableUpdate<'_>> {
 
 /// The tables of a mutation whose bytes nobody has checked: all of them, if it is well-formed.
 pub fn tables_of(bytes: &[u8]) -> impl Iterator<Item = TableId> + '_ {
-    let mut tables = codec::split_key(bytes).map_or(Reader { rest: &[] }, |(_, tables)| tables);
+    let mut tables = codec::split_key(bytes).map_or(ByteReader { rest: &[] }, |(_, tables)| tables);
     std::iter::from_fn(move || codec::next_table(&mut tables).map(|(table, _)| table))
 }
 
@@ -79,7 +78,7 @@ pub fn cut_out_table(bytes: &[u8]) -> Option<(&[u8], TableId, &[u8])> {
 
 /// Puts the table back into the pieces of [`cut_out_table`], which follow each other in `cut`, and appends the mutation to
 /// `out`. `None`, with nothing appended, if there is no key in front.
-pub fn put_in_table(cut: &[u8], table: TableId, out: &mut Vec<u8>) -> Option<()> {
+pub fn put_back_table(cut: &[u8], table: TableId, out: &mut Vec<u8>) -> Option<()> {
     let (_, body) = codec::split_key(cut)?;
     out.extend_from_slice(&cut[..cut.len() - body.rest.len()]);
     out.extend_from_slice(&table.0);
@@ -97,15 +96,15 @@ pub fn cut_out_row(bytes: &[u8]) -> Option<(TableId, [&[u8]; 4])> {
     // The low half of a length of four bytes is the same length in two.
     let &[0, codec::KIND_ROW, low, high, 0, 0] = lengths else { return None };
     let (clustering, row) = rest.split_at_checked(usize::from(u16::from_le_bytes([low, high])))?;
-    let mut row = Reader { rest: row };
+    let mut row = ByteReader { rest: row };
     let blob = row.long_bytes()?;
     row.rest.is_empty().then_some((table, [&head[1..], &lengths[2..4], clustering, blob]))
 }
 
 /// Makes the pieces of [`cut_out_row`], which follow each other in `cut`, a mutation again and appends it to `out`. `None`,
 /// with nothing appended, if `cut` ends before the row.
-pub fn put_in_row(cut: &[u8], table: TableId, out: &mut Vec<u8>) -> Option<()> {
-    let mut row = Reader { rest: cut };
+pub fn put_back_row(cut: &[u8], table: TableId, out: &mut Vec<u8>) -> Option<()> {
+    let mut row = ByteReader { rest: cut };
     let (key, clustering) = (row.short_bytes()?, row.short_bytes()?);
     let body_len = 2 + 4 + clustering.len() + 4 + row.rest.len();
     out.push(codec::VERSION);
@@ -161,7 +160,7 @@ pub struct TableUpdate<'a> {
     pub table: TableId,
     /// The deletion of the whole partition, or [`Deletion::LIVE`].
     pub partition_deletion: Deletion,
-    body: Reader<'a>,
+    body: ByteReader<'a>,
 }
 
 impl<'a> TableUpdate<'a> {
@@ -170,74 +169,6 @@ impl<'a> TableUpdate<'a> {
         let mut body = self.body;
         std::iter::from_fn(move || codec::next_operation(&mut body))
     }
-}
-
-/// One change within a partition.
-#[derive(Clone, Copy, Debug)]
-pub enum Operation<'a> {
-    /// New data for the row of a clustering.
-    Row {
-        /// All clustering values; empty for a table without clustering.
-        clustering: Clustering<'a>,
-        /// The data.
-        row: RowView<'a>,
-    },
-    /// New data for the static row, which only a partition deletion deletes.
-    StaticRow {
-        /// The data: cells alone.
-        row: RowView<'a>,
-    },
-    /// A deletion of all rows between two bounds.
-    RangeDeletion {
-        /// Where it starts.
-        start: ClusteringBound<'a>,
-        /// Where it ends.
-        end: ClusteringBound<'a>,
-        /// When.
-        deletion: Deletion,
-    },
-}
-
-/// Clustering values: `[u16 length][bytes]` (little-endian) per component, in table order. A row of a compact table may
-/// have less than its table has clustering columns: the others are null.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Clustering<'a>(pub &'a [u8]);
-
-impl<'a> Clustering<'a> {
-    /// The values.
-    pub fn components(self) -> impl Iterator<Item = &'a [u8]> + Clone {
-        let mut rest = self.0;
-        std::iter::from_fn(move || {
-            let (len, tail) = rest.split_at_checked(2)?;
-            let (component, tail) = tail.split_at_checked(u16::from_le_bytes([len[0], len[1]]) as usize)?;
-            rest = tail;
-            Some(component)
-        })
-    }
-
-    /// Whether the bytes are components up to their end.
-    pub(crate) fn is_well_formed(self) -> bool {
-        self.components().map(|component| 2 + component.len()).sum::<usize>() == self.0.len()
-    }
-}
-
-/// Longest clustering value.
-pub const CLUSTERING_BYTES_MAX: usize = 65535;
-
-/// Appends one clustering value (at most [`CLUSTERING_BYTES_MAX`] bytes; panics beyond) in the form [`Clustering`] reads.
-pub fn push_clustering(out: &mut Vec<u8>, component: &[u8]) {
-    assert!(component.len() <= CLUSTERING_BYTES_MAX, "a clustering value of {} bytes", component.len());
-    out.extend_from_slice(&(component.len() as u16).to_le_bytes());
-    out.extend_from_slice(component);
-}
-
-/// A place between rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ClusteringBound<'a> {
-    /// The first values of a clustering, possibly none.
-    pub prefix: Clustering<'a>,
-    /// Whether the rows that begin with the prefix lie inside the range that this bound starts or ends.
-    pub inclusive: bool,
 }
 
 /// Builds a [`Mutation`] table by table. Changes come after the [`MutationBuilder::table`] that they belong to;
@@ -308,7 +239,7 @@ impl MutationBuilder {
     /// nothing is not written.
     pub fn delete_partition(&mut self, deletion: Deletion) -> &mut Self {
         let start = self.body_start();
-        let mut body = Reader { rest: &self.bytes[start..] };
+        let mut body = ByteReader { rest: &self.bytes[start..] };
         let before = codec::partition_deletion(&mut body).unwrap_or(Deletion::LIVE);
         let deletion = before.max(deletion);
         if !deletion.is_live() {

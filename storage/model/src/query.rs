@@ -1,7 +1,7 @@
 //! What a read asks for and where its rows go.
 
+use crate::clustering::Clustering;
 use crate::key::{DecoratedKey, Token, TokenRange};
-use crate::mutation::Clustering;
 use crate::row::{Cell, Liveness};
 use crate::schema::{ColumnId, TableId};
 use std::sync::Arc;
@@ -89,18 +89,18 @@ impl Slice {
     }
 
     /// Whether a comparable form lies before it.
-    pub fn is_behind(&self, comparable: &[u8]) -> bool {
+    pub fn starts_after(&self, comparable: &[u8]) -> bool {
         // Nothing lies before an empty start: most slices have one, and comparing with it is a slow call for nothing.
         !self.start.is_empty() && comparable < &*self.start
     }
 
     /// Whether a comparable form lies inside.
     pub fn contains(&self, comparable: &[u8]) -> bool {
-        !self.is_behind(comparable) && (self.end.is_empty() || comparable < &*self.end)
+        !self.starts_after(comparable) && (self.end.is_empty() || comparable < &*self.end)
     }
 
     /// What is left of slices behind a place, in read order: behind the row there, or behind a range marker there alone.
-    pub fn behind(slices: &[Slice], place: &[u8], is_row: bool, reversed: bool) -> Arc<[Slice]> {
+    pub fn remaining(slices: &[Slice], place: &[u8], is_row: bool, reversed: bool) -> Arc<[Slice]> {
         // Forwards a marker comes before the row at its place, and is behind it when reversed.
         let bound = if is_row && !reversed { [place, &[0]].concat() } else { place.to_vec() };
         let rest = slices.iter().filter_map(|slice| {

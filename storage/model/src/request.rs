@@ -2,7 +2,7 @@
 //!
 //! The wire codecs decode straight into them and the shard executes from them, so that neither has a copy of its own.
 
-use crate::value::Bound;
+use crate::value::BoundValue;
 use crate::{Consistency, CqlType};
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub struct QueryParameters<'a> {
     /// Consistency level.
     pub consistency: Consistency,
     /// Bound values in the order sent; empty for a BATCH, whose entries have their own.
-    pub values: Vec<Bound<'a>>,
+    pub values: Vec<BoundValue<'a>>,
     /// A name for each of the values, if they are bound by name (QUERY and EXECUTE).
     pub names: Option<Vec<&'a str>>,
     /// The client knows the result's columns and does not want them again.
@@ -67,7 +67,7 @@ pub struct BatchEntry<'a> {
     /// The statement to run.
     pub statement: BatchStatement<'a>,
     /// Its bound values, by position.
-    pub values: Vec<Bound<'a>>,
+    pub values: Vec<BoundValue<'a>>,
 }
 
 /// A batch entry's statement, as text or as a prepared statement's id.

@@ -20,7 +20,7 @@
 //! Invariants: a blob that [`RowView::parse`] accepted is well formed to its end, contexts of counters included; views
 //! iterate without checks that can panic.
 
-use crate::counter::Context;
+use crate::counter::CounterContext;
 use crate::schema::ColumnId;
 
 /// The timestamp of something that was never written.
@@ -169,7 +169,7 @@ impl<'a> RowView<'a> {
         for cell in cells.by_ref() {
             if previous.is_some_and(|previous| previous.place() >= cell.place())
                 || matches!(cell.content, CellContent::ColumnDeletion { .. }) && cell.timestamp == NO_TIMESTAMP
-                || matches!(cell.content, CellContent::Counter(context) if Context::parse(context).is_err())
+                || matches!(cell.content, CellContent::Counter(context) if CounterContext::parse(context).is_err())
             {
                 return Err(Malformed);
             }

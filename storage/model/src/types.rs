@@ -88,6 +88,11 @@ impl UserType {
     }
 }
 
+/// Why bytes or a text are not a value of a type, or why a text names no type. The text is Cassandra's:
+/// `Expected 4 or 0 byte int (5)`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ValueError(pub String);
+
 /// Deepest nesting of a type expression; the fields of a user type are one level below it.
 pub const TYPE_DEPTH_MAX: usize = 12;
 /// Most fields of a user type: cell paths number them by 16 bits, as Cassandra's do.

@@ -13,19 +13,16 @@ mod validate;
 mod vector;
 mod vint;
 
+pub use crate::types::ValueError;
 pub use duration::Duration;
 pub use order::compare;
 pub(crate) use order::{empty_has_form, ordered_f32, ordered_f64, ordered_timeuuid, ordered_uuid, strip_sign};
 pub use validate::{validate, validate_bound};
 pub use vector::{VectorElements, push_vector_element};
 
-/// Why bytes are not a value of a type. The text is Cassandra's: `Expected 4 or 0 byte int (5)`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ValueError(pub String);
-
 /// A value that came with a request, for one bind marker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Bound<'a> {
+pub enum BoundValue<'a> {
     /// Null.
     Null,
     /// Not set (v4 and later).

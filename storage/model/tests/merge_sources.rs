@@ -2,7 +2,7 @@
 
 use model::arbitrary::{self, generator};
 use model::comparable::{self, BoundSide};
-use model::fragment::{BlockRef, Cursor, Fragment, Progress};
+use model::fragment::{BlockRef, Cursor, Fragment, FragmentStep};
 use model::merge::{Merge, Purge, filter_row, merge_rows};
 use model::mutation::Clustering;
 use model::row::{Cell, CellContent, Deletion, RowBuilder, RowView};
@@ -67,14 +67,14 @@ impl Listed {
 impl Cursor for Listed {
     type Error = ();
 
-    fn advance(&mut self) -> Result<Progress, ()> {
+    fn advance(&mut self) -> Result<FragmentStep, ()> {
         if self.missing {
-            return Ok(Progress::Need(BlockRef { source: 0, file: 3, offset: self.next as u64 }));
+            return Ok(FragmentStep::Need(BlockRef { source: 0, file: 3, offset: self.next as u64 }));
         }
         self.next += 1;
         self.asks = self.asks.rotate_right(1);
         self.missing = self.asks & 1 == 1;
-        Ok(if self.next > self.fragments.len() { Progress::End } else { Progress::Fragment })
+        Ok(if self.next > self.fragments.len() { FragmentStep::End } else { FragmentStep::Fragment })
     }
 
     fn fragment(&self) -> Option<Fragment<'_>> {
@@ -229,7 +229,7 @@ fn drain(mut merge: Merge<Listed>) -> Vec<Owned> {
     let mut found = Vec::new();
     loop {
         match merge.advance().expect("no source fails") {
-            Progress::Fragment => {
+            FragmentStep::Fragment => {
                 let fragment = Owned::of(merge.fragment().expect("a fragment"));
                 let (token, key) = merge.key();
                 if let Owned::Start(its_token, its_key, _) = &fragment {
@@ -237,7 +237,7 @@ fn drain(mut merge: Merge<Listed>) -> Vec<Owned> {
                 }
                 found.push(fragment);
             }
-            Progress::Need(need) => {
+            FragmentStep::Need(need) => {
                 assert_eq!(merge.needs()[0], need);
                 for need in merge.needs().to_vec() {
                     assert_eq!(need.file, 3);
@@ -246,7 +246,7 @@ fn drain(mut merge: Merge<Listed>) -> Vec<Owned> {
                     source.missing = false;
                 }
             }
-            Progress::End => return found,
+            FragmentStep::End => return found,
         }
     }
 }
@@ -425,7 +425,7 @@ fn partitions_are_left_early() {
         let (mut at, mut skips) = (0, 0);
         loop {
             match merge.advance().expect("no source fails") {
-                Progress::Fragment => {
+                FragmentStep::Fragment => {
                     assert_eq!(merge.fragment().map(Owned::of).as_ref(), all.get(at), "round {round} {parts:?}");
                     at += 1;
                     if below(4) == 0 && all[at - 1] != Owned::End {
@@ -435,12 +435,12 @@ fn partitions_are_left_early() {
                         skips += 1;
                     }
                 }
-                Progress::Need(_) => {
+                FragmentStep::Need(_) => {
                     for need in merge.needs().to_vec() {
                         merge.source_mut(need.source).expect("a source").missing = false;
                     }
                 }
-                Progress::End => break,
+                FragmentStep::End => break,
             }
         }
         assert_eq!(at, all.len(), "round {round}");
@@ -453,8 +453,8 @@ fn the_source_that_fails_is_named() {
     struct Fails(bool);
     impl Cursor for Fails {
         type Error = &'static str;
-        fn advance(&mut self) -> Result<Progress, &'static str> {
-            if self.0 { Err("bad") } else { Ok(Progress::End) }
+        fn advance(&mut self) -> Result<FragmentStep, &'static str> {
+            if self.0 { Err("bad") } else { Ok(FragmentStep::End) }
         }
         fn fragment(&self) -> Option<Fragment<'_>> {
             None

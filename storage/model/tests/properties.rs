@@ -5,7 +5,7 @@ use model::comparable::{self, BoundSide};
 use model::json::{self, Json};
 use model::mutation::{
     CLUSTERING_BYTES_MAX, Clustering, MutationBuilder, Operation, TableUpdate, cut_out_row, cut_out_table,
-    push_clustering, put_in_row, put_in_table,
+    push_clustering, put_back_row, put_back_table,
 };
 use model::row::{Deletion, RowBuilder};
 use model::{CqlType, Mutation, TableId, text, value};
@@ -303,14 +303,14 @@ fn the_table_of_a_mutation_is_cut_out_and_put_back() {
         };
         assert_eq!(mutation.updates().map(|update| update.table).collect::<Vec<_>>(), [table]);
         let mut whole = vec![9];
-        put_in_table(&[head, body].concat(), table, &mut whole).expect("a key");
+        put_back_table(&[head, body].concat(), table, &mut whole).expect("a key");
         assert_eq!(whole[1..], *mutation.bytes());
         cut += 1;
     }
     assert!(cut > 500, "only {cut} of one table");
     for bytes in [&[][..], &[1], &[1, 5], &[1, 5, 0, 0]] {
         let mut out = Vec::new();
-        assert_eq!((cut_out_table(bytes), put_in_table(bytes, TableId([0; 16]), &mut out)), (None, None));
+        assert_eq!((cut_out_table(bytes), put_back_table(bytes, TableId([0; 16]), &mut out)), (None, None));
         assert!(out.is_empty());
     }
 }
@@ -332,14 +332,14 @@ fn a_row_is_cut_out_and_put_back() {
         assert_eq!(found.is_some(), expected);
         let Some((id, pieces)) = found else { continue };
         let mut whole = vec![9];
-        put_in_row(&pieces.concat(), id, &mut whole).expect("a key and a clustering");
+        put_back_row(&pieces.concat(), id, &mut whole).expect("a key and a clustering");
         assert_eq!((id, &whole[1..]), (table.id, mutation.bytes()));
         cut += 1;
     }
     assert!(cut > 100, "only {cut} of one row");
     for bytes in [&[][..], &[1], &[1, 0, 5], &[1, 0, 5, 0], &[1, 0, 5, 1, 0]] {
         let mut out = Vec::new();
-        assert_eq!((cut_out_row(bytes), put_in_row(bytes, TableId([0; 16]), &mut out)), (None, None));
+        assert_eq!((cut_out_row(bytes), put_back_row(bytes, TableId([0; 16]), &mut out)), (None, None));
         assert!(out.is_empty());
     }
 }

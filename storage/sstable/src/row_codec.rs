@@ -33,7 +33,7 @@ use crate::input::Input;
 use crate::statistics::{FieldType, Header, HeaderColumn, read_values};
 use model::CqlType;
 use model::comparable;
-use model::counter::Context;
+use model::counter::CounterContext;
 use model::mutation::{CLUSTERING_BYTES_MAX, push_clustering};
 use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowBuilder};
 use model::schema::{ColumnId, ColumnKind, DroppedColumn, Table};
@@ -374,9 +374,9 @@ impl Codec {
         if !input.is_empty() {
             return input.invalid("the end of a row");
         }
-        let ascend = |a: &RawCell, b: &RawCell| a.cell(bytes).place() < b.cell(bytes).place();
+        let ascend = |a: &RawCell, b: &RawCell| a.cell(bytes).sort_key() < b.cell(bytes).sort_key();
         if unordered && !scratch.cells.is_sorted_by(ascend) {
-            scratch.cells.sort_unstable_by(|a, b| a.cell(bytes).place().cmp(&b.cell(bytes).place()));
+            scratch.cells.sort_unstable_by(|a, b| a.cell(bytes).sort_key().cmp(&b.cell(bytes).sort_key()));
             if !scratch.cells.is_sorted_by(ascend) {
                 return body.invalid("a row with one cell per column and path");
             }
@@ -432,7 +432,7 @@ impl Codec {
             Some(len) => input.bytes(len)?,
             None => input.vint_bytes()?,
         };
-        if matches!(content, RawContent::Counter) && Context::parse(value).is_err() {
+        if matches!(content, RawContent::Counter) && CounterContext::parse(value).is_err() {
             return start.invalid("a counter's context");
         }
         let value = value.len();

@@ -1,7 +1,7 @@
 //! A server of a few lines for the simulator: versions 4 and 5, the standard workload's two statements, and faults.
 
 use load::values;
-use model::value::Bound;
+use model::value::BoundValue;
 use runtime::{Listener, Stream};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -120,7 +120,7 @@ async fn connection(stream: Rc<Stream>, state: Rc<State>) {
 
 impl State {
     /// When to answer, and what; `None`: not at all.
-    fn execute(&self, id: &[u8], values: &[Bound<'_>]) -> Option<(Duration, Opcode, Vec<u8>)> {
+    fn execute(&self, id: &[u8], values: &[BoundValue<'_>]) -> Option<(Duration, Opcode, Vec<u8>)> {
         let now = runtime::now();
         let behaviour = &self.behaviour;
         let first = self.first.get().unwrap_or(now);
@@ -153,7 +153,7 @@ impl State {
         if id == b"w" {
             return Some((delay, Opcode::Result, 1i32.to_be_bytes().to_vec()));
         }
-        let [Bound::Bytes(key)] = values else { panic!("a read has one value") };
+        let [BoundValue::Bytes(key)] = values else { panic!("a read has one value") };
         let number = u64::from_be_bytes(key[2..].try_into().expect("ten bytes"));
         let (rows, salt) = (i32::from(!turn(behaviour.missing_every)), u64::from(turn(behaviour.wrong_every)));
         let mut body = Vec::new();

@@ -7,7 +7,7 @@
 //! The parameters of Cassandra's classes say how many cores share a memtable; here none does. They are checked.
 
 use super::{ConfigError, Given, error};
-use model::{MemtableKind, Memtables};
+use model::{MemtableConfigurations, MemtableKind};
 use serde_norway::{Mapping, Value};
 use std::collections::BTreeMap;
 
@@ -25,8 +25,8 @@ struct Entry {
 }
 
 impl Given {
-    pub(super) fn memtables(&self) -> Result<Memtables, ConfigError> {
-        let Some(value) = self.take("memtable") else { return Ok(Memtables::default()) };
+    pub(super) fn memtables(&self) -> Result<MemtableConfigurations, ConfigError> {
+        let Some(value) = self.take("memtable") else { return Ok(MemtableConfigurations::default()) };
         let Value::Mapping(options) = value else { return error("memtable: options are needed") };
         let mut entries = BTreeMap::new();
         for (key, value) in options {
@@ -40,7 +40,7 @@ impl Given {
             return error(format!("memtable: {} configurations, at most {CONFIGURATIONS_MAX}", entries.len()));
         }
         let kinds = entries.keys().map(|name| Ok((name.clone(), kind_of(name, &resolve(name, &entries)?)?)));
-        Ok(Memtables::new(kinds.collect::<Result<_, ConfigError>>()?))
+        Ok(MemtableConfigurations::new(kinds.collect::<Result<_, ConfigError>>()?))
     }
 }
 

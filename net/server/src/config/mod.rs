@@ -22,7 +22,7 @@ pub mod units;
 
 pub use disk::{CommitFailurePolicy, DiskFailurePolicy};
 use given::Given;
-use model::Memtables;
+use model::MemtableConfigurations;
 pub use options::Unused;
 use serde_norway::Value;
 use shard::DiskThresholds;
@@ -63,7 +63,7 @@ pub struct Config {
     /// `sstable`, `storage_compatibility_mode`, `flush_compression`, `column_index_size`.
     pub sstables: SstableOptions,
     /// `memtable.configurations`.
-    pub memtables: Arc<Memtables>,
+    pub memtables: Arc<MemtableConfigurations>,
     /// `read_request_timeout`.
     pub read_timeout: Duration,
     /// `range_request_timeout`.

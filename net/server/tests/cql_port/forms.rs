@@ -2,7 +2,7 @@
 
 use super::world::{Client, error, values, with_node};
 use super::{ALL, BOTH};
-use model::value::Bound;
+use model::value::BoundValue;
 use model::{BatchEntry, BatchKind, BatchStatement, Consistency, QueryParameters};
 use server::cql::connection::OUTPUT_STALL_MAX;
 use std::time::Duration;
@@ -231,7 +231,7 @@ fn values_by_name_wherever_they_are_legal() {
             }
             let named = |names: Vec<&'static str>, all: &[&'static [u8]]| QueryParameters {
                 names: Some(names),
-                values: all.iter().map(|value| Bound::Bytes(value)).collect(),
+                values: all.iter().map(|value| BoundValue::Bytes(value)).collect(),
                 ..QueryParameters::new(Consistency::One)
             };
             const KEY: &[u8] = &[0, 0, 0, 5];

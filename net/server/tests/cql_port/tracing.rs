@@ -2,7 +2,7 @@
 
 use super::ALL;
 use super::world::{Client, error, values, with_node};
-use model::value::Bound;
+use model::value::BoundValue;
 use model::{BatchEntry, BatchKind, BatchStatement, Consistency, QueryParameters};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -214,7 +214,7 @@ fn prepared_statements_and_batches() {
         let entry = |values| BatchEntry { statement: BatchStatement::Id(&prepared.id), values };
         let batch = Request::Batch(Batch {
             kind: BatchKind::Unlogged,
-            entries: vec![entry(vec![Bound::Bytes(&key), Bound::Null])],
+            entries: vec![entry(vec![BoundValue::Bytes(&key), BoundValue::Null])],
             parameters: QueryParameters::new(Consistency::One),
         });
         let answer = traced(&client, Version::V5, &batch).await;

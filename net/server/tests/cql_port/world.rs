@@ -1,6 +1,6 @@
 //! A simulated node and clients of it.
 
-use model::value::Bound;
+use model::value::BoundValue;
 use model::{Consistency, QueryParameters};
 use runtime::sim::{Options, Sim, Stop};
 use runtime::{NodeId, ShardId, Stream};
@@ -266,7 +266,7 @@ pub(crate) fn error(response: Response) -> (i32, String) {
 /// Parameters at ONE with these values.
 pub(crate) fn values<'a>(values: &[&'a [u8]]) -> QueryParameters<'a> {
     QueryParameters {
-        values: values.iter().map(|value| Bound::Bytes(value)).collect(),
+        values: values.iter().map(|value| BoundValue::Bytes(value)).collect(),
         ..QueryParameters::new(Consistency::One)
     }
 }

@@ -18,7 +18,7 @@ pub enum Selector {
     /// A column.
     Column(String),
     /// `writetime(c)`, `maxwritetime(c)`, `ttl(c)` of a column or a part of one.
-    CellFact(CellFact, Box<Selector>),
+    CellAttribute(CellAttribute, Box<Selector>),
     /// `count(*)` and `count(1)`.
     CountRows,
     /// A call.
@@ -106,19 +106,19 @@ impl Arithmetic {
 /// Facts about a cell beside its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as in CQL")]
-pub enum CellFact {
+pub enum CellAttribute {
     WriteTime,
     MaxWriteTime,
     Ttl,
 }
 
-impl CellFact {
+impl CellAttribute {
     /// As written.
     pub fn name(self) -> &'static str {
         match self {
-            CellFact::WriteTime => "writetime",
-            CellFact::MaxWriteTime => "maxwritetime",
-            CellFact::Ttl => "ttl",
+            CellAttribute::WriteTime => "writetime",
+            CellAttribute::MaxWriteTime => "maxwritetime",
+            CellAttribute::Ttl => "ttl",
         }
     }
 }
@@ -128,7 +128,7 @@ impl Selector {
     pub(crate) fn names<'s>(&'s self, out: &mut Vec<&'s str>) {
         match self {
             Selector::Column(name) => out.push(name),
-            Selector::CellFact(_, of)
+            Selector::CellAttribute(_, of)
             | Selector::Cast(of, _)
             | Selector::TypeHint(_, of)
             | Selector::Field(of, _)
@@ -152,7 +152,7 @@ impl Selector {
         let one = |of: &Selector| Box::new(of.qualified(keyspace));
         let all = |parts: &[Selector]| parts.iter().map(|part| part.qualified(keyspace)).collect::<Vec<_>>();
         match self {
-            Selector::Column(_) | Selector::CellFact(..) | Selector::CountRows => self.clone(),
+            Selector::Column(_) | Selector::CellAttribute(..) | Selector::CountRows => self.clone(),
             Selector::Function { keyspace: own, name, arguments } => {
                 Selector::Function { keyspace: own.clone(), name: name.clone(), arguments: all(arguments) }
             }
@@ -227,7 +227,7 @@ impl fmt::Display for Selector {
         let shown = |f: &mut fmt::Formatter<'_>, selector: &Selector| selector.fmt(f);
         match self {
             Selector::Column(name) => f.write_str(name),
-            Selector::CellFact(fact, of) => write!(f, "{}({of})", fact.name()),
+            Selector::CellAttribute(fact, of) => write!(f, "{}({of})", fact.name()),
             Selector::CountRows => f.write_str("count"),
             Selector::Function { keyspace, name, arguments } => {
                 // Built-in functions are shown with the keyspace they live in, operators as they are written.

@@ -7,8 +7,8 @@
 //! Invariants: only values are looked at, never when they were written.
 
 use crate::ast::Operator;
-use crate::plan::{Condition, ConditionPart, ConditionTest, Context, Term, Value};
-use model::value::{Bound, TupleElements, compare, elements, validate};
+use crate::plan::{Condition, ConditionPart, ConditionTest, EvaluationContext, Term, Value};
+use model::value::{BoundValue, TupleElements, compare, elements, validate};
 use model::{CqlType, Failure, Table};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -44,8 +44,8 @@ impl Condition {
     pub fn bind<'c>(
         &'c self,
         table: &'c Table,
-        values: &[Bound<'c>],
-        context: &mut dyn Context,
+        values: &[BoundValue<'c>],
+        context: &mut dyn EvaluationContext,
     ) -> Result<BoundCondition<'c>> {
         let Some(column) = table.column_by_id(self.column) else {
             return Err(Failure::server("a condition on a column that is not there"));
@@ -87,12 +87,12 @@ impl Condition {
 }
 
 /// The values of `IN ?`.
-fn list<'c>(values: &[Bound<'c>], marker: u16, cql_type: &CqlType) -> Result<Vec<Value<'c>>> {
+fn list<'c>(values: &[BoundValue<'c>], marker: u16, cql_type: &CqlType) -> Result<Vec<Value<'c>>> {
     let invalid = |error: model::value::ValueError| Failure::invalid(error.0);
     let list = match values.get(usize::from(marker)) {
-        Some(Bound::Bytes(list)) => *list,
-        Some(Bound::Unset) => return Err(unset()),
-        Some(Bound::Null) | None => return Err(Failure::invalid("Invalid null list in IN condition")),
+        Some(BoundValue::Bytes(list)) => *list,
+        Some(BoundValue::Unset) => return Err(unset()),
+        Some(BoundValue::Null) | None => return Err(Failure::invalid("Invalid null list in IN condition")),
     };
     let (count, rest) = match list.split_first_chunk() {
         Some((count, rest)) => (i32::from_be_bytes(*count), rest),
@@ -109,7 +109,7 @@ fn list<'c>(values: &[Bound<'c>], marker: u16, cql_type: &CqlType) -> Result<Vec
             None => Value::Null,
             Some(bytes) => {
                 validate(cql_type, bytes).map_err(invalid)?;
-                Value::Bytes(crate::plan::rewritten(cql_type, bytes))
+                Value::Bytes(crate::plan::reserialized(cql_type, bytes))
             }
         });
     }

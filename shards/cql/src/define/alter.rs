@@ -1,12 +1,17 @@
 //! ALTER TABLE: which table, and what of it.
 
-use super::{Applied, ChangeKind, ChangeTarget, Result, Site, changed, columns, compact, refuse_system};
+use super::{Applied, ChangeKind, ChangeTarget, DefinitionContext, Result, changed, columns, compact, refuse_system};
 use crate::ast::{AlterTable, TableChange};
 use crate::table_options;
 use model::{Failure, Keyspace, Schema, Table};
 use std::sync::Arc;
 
-pub(super) fn alter(alter: &AlterTable, keyspace: &str, schema: &Schema, site: &Site<'_>) -> Result<Applied> {
+pub(super) fn alter(
+    alter: &AlterTable,
+    keyspace: &str,
+    schema: &Schema,
+    site: &DefinitionContext<'_>,
+) -> Result<Applied> {
     let name = &alter.table.name;
     refuse_system(keyspace, "ALTER", || format!("table {keyspace}.{name}"))?;
     if let TableChange::Options(properties) = &alter.change {

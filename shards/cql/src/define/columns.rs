@@ -3,7 +3,7 @@
 //! Invariants: a column that is added again must read what was written before it was dropped, so its type must suit the
 //! old one and its kind must be the same; column ids stay.
 
-use super::{Result, Site, TYPE_PARTS_MAX, quoted_full_name};
+use super::{DefinitionContext, Result, TYPE_PARTS_MAX, quoted_full_name};
 use crate::ast::{ColumnDefinition, TypeName};
 use crate::parser::unsupported;
 use crate::{COLUMNS_MAX, types};
@@ -155,7 +155,7 @@ pub(super) fn drop(
     if_exists: bool,
     names: &[String],
     timestamp: Option<i64>,
-    site: &Site<'_>,
+    site: &DefinitionContext<'_>,
 ) -> Result<()> {
     let full_name = quoted_full_name(&table.keyspace, &table.name);
     let mut names: Vec<&String> = names.iter().collect();

@@ -1,8 +1,8 @@
 //! CREATE, ALTER and DROP KEYSPACE.
 
 use super::{
-    Applied, Change, ChangeKind, ChangeTarget, KEYSPACES_MAX, Result, Site, already_exists, changed, is_fixed,
-    is_plain, no_keyspace, refuse_system,
+    Applied, Change, ChangeKind, ChangeTarget, DefinitionContext, KEYSPACES_MAX, Result, already_exists, changed,
+    is_fixed, is_plain, no_keyspace, refuse_system,
 };
 use crate::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, Property};
 use crate::lexer::syntax;
@@ -36,7 +36,7 @@ fn properties(written: &[Property]) -> Result<Properties<'_>> {
     Ok(found)
 }
 
-pub(super) fn create(create: &CreateKeyspace, schema: &Schema, site: &Site<'_>) -> Result<Applied> {
+pub(super) fn create(create: &CreateKeyspace, schema: &Schema, site: &DefinitionContext<'_>) -> Result<Applied> {
     let name = &create.name;
     if is_fixed(&name.to_ascii_lowercase()) {
         return Err(Failure::invalid(format!("System keyspace '{name}' is not user-modifiable")));
@@ -78,7 +78,7 @@ pub(super) fn create(create: &CreateKeyspace, schema: &Schema, site: &Site<'_>) 
     Ok(Applied { warnings, ..changed(ChangeKind::Created, ChangeTarget::Keyspace, "", after) })
 }
 
-pub(super) fn alter(alter: &AlterKeyspace, schema: &Schema, site: &Site<'_>) -> Result<Applied> {
+pub(super) fn alter(alter: &AlterKeyspace, schema: &Schema, site: &DefinitionContext<'_>) -> Result<Applied> {
     let name = &alter.name;
     if is_fixed(name) {
         return Err(not_modifiable(name));

@@ -4,7 +4,7 @@
 //! 2. [`apply`] gives the keyspace as it is afterwards, or Cassandra's error. Nothing else changes: every definition is
 //!    about one keyspace.
 //!
-//! Invariants: pure: time, ids and the place of the node come in as [`Site`]; what does not change anything gives no
+//! Invariants: pure: time, ids and the place of the node come in as [`DefinitionContext`]; what does not change anything gives no
 //! [`Change`]; column ids of an altered table stay.
 //!
 //! What is not here: making a change durable and known to every core (crate `shard`).
@@ -12,7 +12,7 @@
 mod alter;
 mod columns;
 mod compact;
-mod guarded;
+mod guardrail_checks;
 mod index;
 mod keyspace;
 mod table;
@@ -24,7 +24,7 @@ use crate::plan::Define;
 use crate::prepare::{Resolver, not_modifiable};
 use model::failure::Detail;
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
-use model::{ErrorCode, Failure, Keyspace, Memtables, Schema, TableId};
+use model::{ErrorCode, Failure, Keyspace, MemtableConfigurations, Schema, TableId};
 use std::sync::Arc;
 
 pub use index::INDEXES_MAX;
@@ -43,7 +43,7 @@ pub const TYPE_PARTS_MAX: usize = 65_536;
 
 /// The node that applies a definition.
 #[derive(Clone, Copy, Debug)]
-pub struct Site<'a> {
+pub struct DefinitionContext<'a> {
     /// Its data centre, the only one there is.
     pub data_center: &'a str,
     /// The time of the change, microseconds since 1970.
@@ -51,7 +51,7 @@ pub struct Site<'a> {
     /// For a table made without an id.
     pub new_id: TableId,
     /// The memtables that tables may name.
-    pub memtables: &'a Memtables,
+    pub memtables: &'a MemtableConfigurations,
     /// Whether ALTER TABLE DROP COMPACT STORAGE is switched on.
     pub drop_compact_storage: bool,
     /// What the user is held to; `None`: nothing.
@@ -139,18 +139,18 @@ pub(crate) fn prepare(definition: &Arc<Definition>, resolver: &Resolver<'_>) -> 
 
 /// What `define` does to `schema`. Fails with Cassandra's codes and texts; what Helenus does not do yet fails with
 /// [`ErrorCode::Invalid`] and names the feature.
-pub fn apply(define: &Define, schema: &Schema, site: &Site<'_>) -> Result<Applied> {
+pub fn apply(define: &Define, schema: &Schema, site: &DefinitionContext<'_>) -> Result<Applied> {
     let Some(guardrails) = site.guardrails else {
         return apply_to(&define.definition, &define.keyspace, schema, site);
     };
-    let (mut told, definition) = guarded::before(guardrails, &define.definition, schema)?;
+    let (mut told, definition) = guardrail_checks::before(guardrails, &define.definition, schema)?;
     let mut applied = apply_to(&definition, &define.keyspace, schema, site)?;
-    told.extend(guarded::after(guardrails, &definition, &applied, schema, site)?);
+    told.extend(guardrail_checks::after(guardrails, &definition, &applied, schema, site)?);
     told.append(&mut applied.warnings);
     Ok(Applied { warnings: told, ..applied })
 }
 
-fn apply_to(definition: &Definition, keyspace: &str, schema: &Schema, site: &Site<'_>) -> Result<Applied> {
+fn apply_to(definition: &Definition, keyspace: &str, schema: &Schema, site: &DefinitionContext<'_>) -> Result<Applied> {
     let applied = match definition {
         Definition::CreateKeyspace(create) => keyspace::create(create, schema, site),
         Definition::AlterKeyspace(alter) => keyspace::alter(alter, schema, site),

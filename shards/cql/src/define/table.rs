@@ -3,8 +3,8 @@
 use super::columns::{check_count, column_type, refuse_nested_collections};
 use super::compact;
 use super::{
-    Applied, ChangeKind, ChangeTarget, Result, Site, TABLES_MAX, already_exists, changed, is_plain, no_keyspace,
-    refuse_system,
+    Applied, ChangeKind, ChangeTarget, DefinitionContext, Result, TABLES_MAX, already_exists, changed, is_plain,
+    no_keyspace, refuse_system,
 };
 use crate::ast::{ColumnDefinition, CreateTable, DropTable, TableName, TypeKind};
 use crate::table_options;
@@ -61,7 +61,12 @@ pub(super) fn check_names(create: &CreateTable) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn create(create: &CreateTable, keyspace: &str, schema: &Schema, site: &Site<'_>) -> Result<Applied> {
+pub(super) fn create(
+    create: &CreateTable,
+    keyspace: &str,
+    schema: &Schema,
+    site: &DefinitionContext<'_>,
+) -> Result<Applied> {
     let name = &create.table.name;
     refuse_system(keyspace, "CREATE", || format!("all tables in {keyspace}"))?;
     let options = table_options::parse(&create.properties, None, site.memtables)?;

@@ -4,7 +4,7 @@
 
 use super::factories::factory;
 use super::operators;
-use super::{AggregateFunction, Mask, Math, OfCollection};
+use super::{AggregateFunction, CollectionFunction, Mask, Math};
 use crate::ast::{Arithmetic, NEGATION};
 use model::CqlType;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub enum Scalar {
     Negation,
     Similarity(Similarity),
     Math(Math),
-    OfCollection(OfCollection),
+    CollectionFunction(CollectionFunction),
     Mask(Mask),
 }
 

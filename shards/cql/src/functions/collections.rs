@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 /// What is made of a collection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OfCollection {
+pub enum CollectionFunction {
     /// The set of a map's keys.
     Keys,
     /// The list of a map's values.
@@ -19,15 +19,15 @@ pub enum OfCollection {
     Aggregate(Aggregate),
 }
 
-impl OfCollection {
+impl CollectionFunction {
     /// The type of the result for a collection of a type that suits.
     pub(super) fn result(self, of: &CqlType) -> CqlType {
         match (self, of) {
-            (OfCollection::Keys, CqlType::Map { key, .. }) => CqlType::Set { element: key.clone(), frozen: true },
-            (OfCollection::Values, CqlType::Map { value, .. }) => {
+            (CollectionFunction::Keys, CqlType::Map { key, .. }) => CqlType::Set { element: key.clone(), frozen: true },
+            (CollectionFunction::Values, CqlType::Map { value, .. }) => {
                 CqlType::List { element: value.clone(), frozen: true }
             }
-            (OfCollection::Aggregate(_), CqlType::List { element, .. } | CqlType::Set { element, .. }) => {
+            (CollectionFunction::Aggregate(_), CqlType::List { element, .. } | CqlType::Set { element, .. }) => {
                 (**element).clone()
             }
             _ => CqlType::Int,
@@ -38,7 +38,7 @@ impl OfCollection {
 /// The value for a collection.
 pub(super) fn evaluate(
     function: &Function,
-    what: OfCollection,
+    what: CollectionFunction,
     arguments: &[&[u8]],
 ) -> Result<Option<Vec<u8>>, Failure> {
     let ([of], [of_type]) = (arguments, function.arguments.as_slice()) else { return Ok(None) };
@@ -46,13 +46,13 @@ pub(super) fn evaluate(
     let parts = elements(of, is_map);
     let every_second = |first: usize| elements(of, true).skip(first).step_by(2).map(|part| Some(Cow::Borrowed(part)));
     match what {
-        OfCollection::Keys => encode_composite(&function.result, every_second(0).collect()).map(Some),
-        OfCollection::Values => encode_composite(&function.result, every_second(1).collect()).map(Some),
-        OfCollection::Count => {
+        CollectionFunction::Keys => encode_composite(&function.result, every_second(0).collect()).map(Some),
+        CollectionFunction::Values => encode_composite(&function.result, every_second(1).collect()).map(Some),
+        CollectionFunction::Count => {
             let count = parts.count() as i32;
             Ok(Some((if is_map { count / 2 } else { count }).to_be_bytes().to_vec()))
         }
-        OfCollection::Aggregate(aggregate) => {
+        CollectionFunction::Aggregate(aggregate) => {
             let of_elements = AggregateFunction {
                 name: function.name.to_string(),
                 aggregate,

@@ -8,7 +8,7 @@
 
 use super::catalogue::{Scalar, Similarity};
 use super::resolve::{Argument, Fit};
-use super::{Aggregate, Function, Mask, OfCollection, catalogue::function};
+use super::{Aggregate, CollectionFunction, Function, Mask, catalogue::function};
 use crate::literal::Scope;
 use model::{CqlType, Failure};
 
@@ -45,7 +45,7 @@ pub(crate) enum Parameter {
 #[derive(Clone, Copy, Debug)]
 enum Product {
     Similarity(Similarity),
-    OfCollection(OfCollection),
+    CollectionFunction(CollectionFunction),
     Mask(Mask),
 }
 
@@ -64,8 +64,8 @@ const fn similarity(name: &'static str, measure: Similarity) -> Factory {
     Factory { name, parameters: VECTORS, product: Product::Similarity(measure) }
 }
 
-const fn of_collection(name: &'static str, parameters: &'static [Parameter], what: OfCollection) -> Factory {
-    Factory { name, parameters, product: Product::OfCollection(what) }
+const fn of_collection(name: &'static str, parameters: &'static [Parameter], what: CollectionFunction) -> Factory {
+    Factory { name, parameters, product: Product::CollectionFunction(what) }
 }
 
 const fn mask(name: &'static str, parameters: &'static [Parameter], mask: Mask) -> Factory {
@@ -76,13 +76,13 @@ const FACTORIES: [Factory; 16] = [
     similarity("similarity_cosine", Similarity::Cosine),
     similarity("similarity_euclidean", Similarity::Euclidean),
     similarity("similarity_dot_product", Similarity::DotProduct),
-    of_collection("map_keys", &[Parameter::Map], OfCollection::Keys),
-    of_collection("map_values", &[Parameter::Map], OfCollection::Values),
-    of_collection("collection_count", &[Parameter::Collection], OfCollection::Count),
-    of_collection("collection_min", &[Parameter::SetOrList], OfCollection::Aggregate(Aggregate::Min)),
-    of_collection("collection_max", &[Parameter::SetOrList], OfCollection::Aggregate(Aggregate::Max)),
-    of_collection("collection_sum", &[Parameter::NumericSetOrList], OfCollection::Aggregate(Aggregate::Sum)),
-    of_collection("collection_avg", &[Parameter::NumericSetOrList], OfCollection::Aggregate(Aggregate::Avg)),
+    of_collection("map_keys", &[Parameter::Map], CollectionFunction::Keys),
+    of_collection("map_values", &[Parameter::Map], CollectionFunction::Values),
+    of_collection("collection_count", &[Parameter::Collection], CollectionFunction::Count),
+    of_collection("collection_min", &[Parameter::SetOrList], CollectionFunction::Aggregate(Aggregate::Min)),
+    of_collection("collection_max", &[Parameter::SetOrList], CollectionFunction::Aggregate(Aggregate::Max)),
+    of_collection("collection_sum", &[Parameter::NumericSetOrList], CollectionFunction::Aggregate(Aggregate::Sum)),
+    of_collection("collection_avg", &[Parameter::NumericSetOrList], CollectionFunction::Aggregate(Aggregate::Avg)),
     mask("mask_null", &[Parameter::Any], Mask::Null),
     mask("mask_default", &[Parameter::Any], Mask::Default),
     mask("mask_replace", &[Parameter::AnyOfPlace, Parameter::LikeFirst], Mask::Replace),
@@ -221,8 +221,8 @@ impl Factory {
                 }
                 (CqlType::Float, Scalar::Similarity(measure))
             }
-            Product::OfCollection(what) => {
-                (types.first().map_or(CqlType::Int, |of| what.result(of)), Scalar::OfCollection(what))
+            Product::CollectionFunction(what) => {
+                (types.first().map_or(CqlType::Int, |of| what.result(of)), Scalar::CollectionFunction(what))
             }
             Product::Mask(mask) => {
                 // What says how to mask has types of its own.

@@ -23,15 +23,15 @@ pub use aggregates::AggregateFunction;
 pub(crate) use aggregates::State as AggregateState;
 pub use catalogue::{Aggregate, Function, Scalar, Similarity};
 pub(crate) use catalogue::{aggregates, cast, is_aggregate_name, is_known, scalars};
-pub use collections::OfCollection;
+pub use collections::CollectionFunction;
 pub(crate) use factories::factory;
 pub use masking::Mask;
 pub use math::Math;
 pub(crate) use resolve::{Argument, Candidate, Fit, call, pick, signature_of, term_fit};
 
 use crate::ast::Arithmetic;
-use crate::plan::{Context, Term, Value};
-use model::value::Bound;
+use crate::plan::{EvaluationContext, Term, Value};
+use model::value::BoundValue;
 use model::{CqlType, Failure};
 use std::borrow::Cow;
 
@@ -53,7 +53,11 @@ pub struct Call {
 
 impl Call {
     /// The call's value; `None` is null.
-    pub(crate) fn evaluate(&self, values: &[Bound<'_>], context: &mut dyn Context) -> Result<Option<Vec<u8>>, Failure> {
+    pub(crate) fn evaluate(
+        &self,
+        values: &[BoundValue<'_>],
+        context: &mut dyn EvaluationContext,
+    ) -> Result<Option<Vec<u8>>, Failure> {
         let mut arguments = Vec::with_capacity(self.arguments.len());
         for (term, cql_type) in &self.arguments {
             arguments.push(match term.evaluate(cql_type, values, context)? {
@@ -82,7 +86,7 @@ impl Function {
     pub fn evaluate(
         &self,
         arguments: &[Option<Cow<'_, [u8]>>],
-        context: &mut dyn Context,
+        context: &mut dyn EvaluationContext,
     ) -> Result<Option<Vec<u8>>, Failure> {
         if let Scalar::Mask(mask) = self.body {
             let arguments: Vec<Option<&[u8]>> = arguments.iter().map(Option::as_deref).collect();
@@ -106,7 +110,7 @@ impl Function {
             Scalar::Floor => times::floor(self, &arguments),
             Scalar::ToJson | Scalar::Mask(_) => Ok(None),
             Scalar::Math(math) => math::evaluate(self, math, &arguments),
-            Scalar::OfCollection(what) => collections::evaluate(self, what, &arguments),
+            Scalar::CollectionFunction(what) => collections::evaluate(self, what, &arguments),
             Scalar::FromJson => json::from_json(self, &arguments),
             Scalar::ToBlob => Ok(arguments.first().map(|value| value.to_vec())),
             Scalar::FromBlob => blobs::from_blob(self, &arguments),

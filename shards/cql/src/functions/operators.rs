@@ -239,7 +239,7 @@ mod tests {
 
     struct Nothing;
 
-    impl crate::plan::Context for Nothing {
+    impl crate::plan::EvaluationContext for Nothing {
         fn wall_micros(&mut self) -> i64 {
             0
         }

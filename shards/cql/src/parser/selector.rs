@@ -2,7 +2,7 @@
 
 use super::Parser;
 use super::arithmetic::Operand;
-use crate::ast::{CellFact, NEGATION, SelectItem, Selector};
+use crate::ast::{CellAttribute, NEGATION, SelectItem, Selector};
 use crate::lexer::Kind;
 use model::Failure;
 
@@ -95,9 +95,9 @@ impl Parser<'_> {
                 let called = self.peek()?.kind == Kind::ParenOpen;
                 let fact = match () {
                     () if !called => None,
-                    () if self.token.is("writetime") => Some(CellFact::WriteTime),
-                    () if self.token.is("maxwritetime") => Some(CellFact::MaxWriteTime),
-                    () if self.token.is("ttl") => Some(CellFact::Ttl),
+                    () if self.token.is("writetime") => Some(CellAttribute::WriteTime),
+                    () if self.token.is("maxwritetime") => Some(CellAttribute::MaxWriteTime),
+                    () if self.token.is("ttl") => Some(CellAttribute::Ttl),
                     () => None,
                 };
                 if let Some(fact) = fact {
@@ -106,7 +106,7 @@ impl Parser<'_> {
                     let column = Selector::Column(self.name()?);
                     let of = self.selector_parts(column)?;
                     self.expect(Kind::ParenClose, "')'")?;
-                    Ok(Selector::CellFact(fact, Box::new(of)))
+                    Ok(Selector::CellAttribute(fact, Box::new(of)))
                 } else if called && self.token.is("count") {
                     self.count()
                 } else if called && self.token.is("cast") {

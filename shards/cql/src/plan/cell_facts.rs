@@ -5,7 +5,7 @@
 //! 2. A slice keeps the facts of the elements that it keeps; an element or field keeps its own.
 //! 3. What is not there has no facts.
 
-use super::Context;
+use super::EvaluationContext;
 use super::composite::part_type;
 use super::projection::{Expression, MaybeValue, Result, Row, element, element_place, slice, term_value};
 use model::CqlType;
@@ -34,7 +34,7 @@ pub(super) fn evaluate<'r>(
     facts: Option<&'r [u8]>,
     (multicell, several): (bool, bool),
     row: &Row<'r, '_>,
-    context: &mut dyn Context,
+    context: &mut dyn EvaluationContext,
 ) -> Result<MaybeValue<'r>> {
     let facts = match (multicell, facts) {
         (true, Some(list)) => Facts::Each(TupleElements::new(list.get(4..).unwrap_or_default()).collect()),
@@ -61,7 +61,12 @@ fn list_of(facts: &[Option<&[u8]>]) -> Vec<u8> {
     out
 }
 
-fn part<'r>(of: &'r Expression, facts: Facts<'r>, row: &Row<'r, '_>, context: &mut dyn Context) -> Result<Part<'r>> {
+fn part<'r>(
+    of: &'r Expression,
+    facts: Facts<'r>,
+    row: &Row<'r, '_>,
+    context: &mut dyn EvaluationContext,
+) -> Result<Part<'r>> {
     Ok(match of {
         Expression::Field(inner, at) => {
             let Part { value, facts } = part(inner, facts, row, context)?;

@@ -3,8 +3,8 @@
 //! Invariants: sets and maps come out in the order of their type, each element or key once (of a key given twice the last
 //! value counts).
 
-use super::{Context, Term, Value};
-use model::value::{self, Bound, TupleElements, VectorElements, push_element, push_vector_element};
+use super::{EvaluationContext, Term, Value};
+use model::value::{self, BoundValue, TupleElements, VectorElements, push_element, push_vector_element};
 use model::{CqlType, Failure};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -22,7 +22,11 @@ pub struct Composite {
 
 impl Composite {
     /// The encoded value.
-    pub(super) fn evaluate(&self, values: &[Bound<'_>], context: &mut dyn Context) -> Result<Vec<u8>, Failure> {
+    pub(super) fn evaluate(
+        &self,
+        values: &[BoundValue<'_>],
+        context: &mut dyn EvaluationContext,
+    ) -> Result<Vec<u8>, Failure> {
         let mut parts = Vec::with_capacity(self.parts.len());
         for (at, part) in self.parts.iter().enumerate() {
             let part_type = part_type(&self.cql_type, at).unwrap_or(&CqlType::Blob);
@@ -124,16 +128,16 @@ fn sort_parts<P: AsRef<[u8]>>(cql_type: &CqlType, parts: &mut Vec<P>) {
     }
 }
 
-/// A valid value as Cassandra keeps what a marker gives: [`rewritten`], and of elements or keys of a set or map that are
+/// A valid value as Cassandra keeps what a marker gives: [`reserialized`], and of elements or keys of a set or map that are
 /// equal in its order one.
 pub(super) fn in_order<'a>(cql_type: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     let (order_type, step) = match cql_type {
-        CqlType::List { .. } => return rewritten(cql_type, bytes),
+        CqlType::List { .. } => return reserialized(cql_type, bytes),
         CqlType::Set { element, .. } => (element, 1),
         CqlType::Map { key, .. } => (key, 2),
         _ => return Cow::Borrowed(bytes),
     };
-    let bytes = rewritten(cql_type, bytes);
+    let bytes = reserialized(cql_type, bytes);
     if is_ordered(order_type, step, &bytes) {
         return bytes;
     }
@@ -154,7 +158,7 @@ fn is_ordered(order_type: &CqlType, step: usize, bytes: &[u8]) -> bool {
 /// within them: sets and maps in order, each element or key once (of a key given twice the last value counts), numbers as
 /// short as they can be. Equal in the order is not the same here: a set may hold both 1.0 and 1.00. Tuples and user types
 /// stay as they are, and so does a value that is written as it came.
-pub fn rewritten<'a>(cql_type: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+pub fn reserialized<'a>(cql_type: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     match cql_type {
         CqlType::List { element, .. } | CqlType::Vector { element, .. } if is_written_as_read(element) => {
             Cow::Borrowed(bytes)
@@ -182,7 +186,7 @@ pub fn rewritten<'a>(cql_type: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         CqlType::Vector { element, dimension } => {
             let mut out = Vec::with_capacity(bytes.len());
             for part in VectorElements::new(element, *dimension, bytes) {
-                push_vector_element(&mut out, element, &rewritten(element, part));
+                push_vector_element(&mut out, element, &reserialized(element, part));
             }
             if out == bytes { Cow::Borrowed(bytes) } else { Cow::Owned(out) }
         }
@@ -190,7 +194,7 @@ pub fn rewritten<'a>(cql_type: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     }
 }
 
-/// Whether [`rewritten`] leaves every value of the type as it is.
+/// Whether [`reserialized`] leaves every value of the type as it is.
 fn is_written_as_read(cql_type: &CqlType) -> bool {
     use CqlType::*;
     !matches!(cql_type, Varint | Decimal | Boolean | Inet | List { .. } | Set { .. } | Map { .. } | Vector { .. })
@@ -208,7 +212,7 @@ fn shortest_integer(mut bytes: &[u8]) -> &[u8] {
 fn rewritten_list<'a>(element: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     let Some((count, rest)) = bytes.split_first_chunk::<4>() else { return Cow::Borrowed(bytes) };
     let parts: Vec<Option<Cow<'_, [u8]>>> =
-        TupleElements::new(rest).map(|part| part.map(|part| rewritten(element, part))).collect();
+        TupleElements::new(rest).map(|part| part.map(|part| reserialized(element, part))).collect();
     let mut out = Vec::with_capacity(bytes.len());
     out.extend_from_slice(count);
     parts.iter().for_each(|part| push_element(&mut out, part.as_deref()));
@@ -222,7 +226,7 @@ fn rewritten_parts<'a>(cql_type: &CqlType, types: &[&CqlType], bytes: &'a [u8]) 
         return Cow::Borrowed(bytes);
     }
     let parts = value::elements(bytes, step == 2).zip(types.iter().cycle());
-    let parts: Vec<Cow<'_, [u8]>> = parts.map(|(part, part_type)| rewritten(part_type, part)).collect();
+    let parts: Vec<Cow<'_, [u8]>> = parts.map(|(part, part_type)| reserialized(part_type, part)).collect();
     let mut entries: Vec<&[Cow<'_, [u8]>]> = Vec::with_capacity(parts.len() / step);
     // Of the same key the first place and the last value: entries are replaced where the key stands first.
     let mut places: BTreeMap<&[u8], usize> = BTreeMap::new();
@@ -264,7 +268,7 @@ mod tests {
         let (one, one_longer, zero) = ([0, 0, 0, 1, 10], [0, 0, 0, 2, 100], [0, 0, 0, 0, 0]);
         let value = set(&[&one, &one_longer, &zero, &one]);
         let kept = set(&[&zero, &one, &one_longer]);
-        assert_eq!(*rewritten(&inner, &value), *kept);
+        assert_eq!(*reserialized(&inner, &value), *kept);
         assert_eq!(*in_order(&inner, &value), *set(&[&zero, &one]));
         assert_eq!(*in_order(&outer, &set(&[&value])), *set(&[&kept]));
         assert!(matches!(in_order(&outer, &set(&[&kept])), Cow::Borrowed(_)));

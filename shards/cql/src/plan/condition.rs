@@ -67,7 +67,7 @@ impl Conditions {
     }
 
     /// Whether they ask for a row as such.
-    pub fn ask_for_existence(&self) -> bool {
+    pub fn test_existence(&self) -> bool {
         matches!(self, Conditions::Exists | Conditions::NotExists)
     }
 

@@ -12,7 +12,7 @@ mod select;
 mod term;
 mod virtual_change;
 
-pub use composite::{Composite, encode as encode_composite, part_type, rewritten};
+pub use composite::{Composite, encode as encode_composite, part_type, reserialized};
 pub use condition::*;
 pub use counter::check_kinds;
 pub(crate) use counter::no_insert;
@@ -21,7 +21,7 @@ pub use json_insert::{JsonInsert, JsonValue, json_values};
 pub use modify::*;
 pub use projection::{Expression, Group, Grouping, Projection};
 pub use select::*;
-pub use term::{Context, Term, Value};
+pub use term::{EvaluationContext, Term, Value};
 pub use virtual_change::check_virtual;
 
 use model::key::{Token, push_composite};
@@ -146,12 +146,12 @@ pub fn token_of(components: &[&[u8]]) -> Token {
 mod tests {
     use super::*;
     use model::CqlType;
-    use model::value::Bound;
+    use model::value::BoundValue;
 
     /// A clock and ids that count.
     struct Counting(u8);
 
-    impl Context for Counting {
+    impl EvaluationContext for Counting {
         fn wall_micros(&mut self) -> i64 {
             0
         }
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    fn evaluate(term: &Term, cql_type: &CqlType, values: &[Bound<'_>]) -> Result<Option<Vec<u8>>, String> {
+    fn evaluate(term: &Term, cql_type: &CqlType, values: &[BoundValue<'_>]) -> Result<Option<Vec<u8>>, String> {
         match term.evaluate(cql_type, values, &mut Counting(0)) {
             Ok(Value::Bytes(bytes)) => Ok(Some(bytes.into_owned())),
             Ok(Value::Null) => Ok(None),
@@ -178,7 +178,8 @@ mod tests {
     #[test]
     fn markers_take_what_was_bound() {
         let int = CqlType::Int;
-        let values = [Bound::Bytes(&[0, 0, 0, 7]), Bound::Null, Bound::Unset, Bound::Bytes(&[0; 5])];
+        let values =
+            [BoundValue::Bytes(&[0, 0, 0, 7]), BoundValue::Null, BoundValue::Unset, BoundValue::Bytes(&[0; 5])];
         assert_eq!(evaluate(&Term::Marker(0), &int, &values), Ok(Some(vec![0, 0, 0, 7])));
         assert_eq!(evaluate(&Term::Marker(1), &int, &values), Ok(None));
         assert_eq!(evaluate(&Term::Marker(2), &int, &values), Err("unset".to_owned()));

@@ -6,9 +6,9 @@
 //!    row's.
 
 use super::composite::{encode, part_type};
-use super::{Context, Term, Value, cell_facts};
+use super::{EvaluationContext, Term, Value, cell_facts};
 use crate::functions::{AggregateFunction, AggregateState, Function};
-use model::value::{self, Bound, TupleElements, push_element};
+use model::value::{self, BoundValue, TupleElements, push_element};
 use model::{CqlType, Failure, json};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -57,7 +57,7 @@ pub enum Expression {
     /// The part of a set or map between two keys, both inclusive.
     Slice(Box<Expression>, CqlType, Option<Term>, Option<Term>),
     /// A write time or remaining life of a part of a column.
-    CellFact {
+    CellAttribute {
         /// The column or a part of it.
         of: Box<Expression>,
         /// Where the column's facts were fetched to.
@@ -78,11 +78,15 @@ pub(super) type MaybeValue<'a> = Option<Cow<'a, [u8]>>;
 pub(super) struct Row<'r, 'v> {
     fetched: &'r [Option<&'r [u8]>],
     aggregated: &'r [Option<Vec<u8>>],
-    values: &'r [Bound<'v>],
+    values: &'r [BoundValue<'v>],
 }
 
 impl Expression {
-    pub(super) fn evaluate<'r>(&'r self, row: &Row<'r, '_>, context: &mut dyn Context) -> Result<MaybeValue<'r>> {
+    pub(super) fn evaluate<'r>(
+        &'r self,
+        row: &Row<'r, '_>,
+        context: &mut dyn EvaluationContext,
+    ) -> Result<MaybeValue<'r>> {
         Ok(match self {
             Expression::Fetched(at) => row.fetched.get(*at).copied().flatten().map(Cow::Borrowed),
             Expression::Aggregate(at) => row.aggregated.get(*at).and_then(Option::as_deref).map(Cow::Borrowed),
@@ -103,7 +107,7 @@ impl Expression {
                 }
                 function.evaluate(&evaluated, context)?.map(Cow::Owned)
             }
-            Expression::CellFact { of, facts, multicell, several } => {
+            Expression::CellAttribute { of, facts, multicell, several } => {
                 let facts = row.fetched.get(*facts).copied().flatten();
                 cell_facts::evaluate(of, facts, (*multicell, *several), row, context)?
             }
@@ -152,7 +156,7 @@ pub(super) fn term_value<'r>(
     term: &'r Term,
     cql_type: &CqlType,
     row: &Row<'r, '_>,
-    context: &mut dyn Context,
+    context: &mut dyn EvaluationContext,
 ) -> Result<MaybeValue<'r>> {
     // The values of markers live as long as the request, the row does not: what is bound is copied.
     Ok(match term.evaluate(cql_type, row.values, context)? {
@@ -205,14 +209,14 @@ impl Projection {
     pub fn row(
         &self,
         fetched: &[Option<&[u8]>],
-        values: &[Bound<'_>],
-        context: &mut dyn Context,
+        values: &[BoundValue<'_>],
+        context: &mut dyn EvaluationContext,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         self.push(&Row { fetched, aggregated: &[], values }, context, out)
     }
 
-    fn push(&self, row: &Row<'_, '_>, context: &mut dyn Context, out: &mut Vec<u8>) -> Result<()> {
+    fn push(&self, row: &Row<'_, '_>, context: &mut dyn EvaluationContext, out: &mut Vec<u8>) -> Result<()> {
         let Some(names) = &self.json else {
             for output in &self.outputs {
                 push_element(out, output.evaluate(row, context)?.as_deref());
@@ -240,8 +244,8 @@ impl Projection {
     pub fn group_key(
         &self,
         fetched: &[Option<&[u8]>],
-        values: &[Bound<'_>],
-        context: &mut dyn Context,
+        values: &[BoundValue<'_>],
+        context: &mut dyn EvaluationContext,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let row = Row { fetched, aggregated: &[], values };
@@ -277,8 +281,8 @@ impl Group {
         &mut self,
         projection: &Projection,
         fetched: &[Option<&[u8]>],
-        values: &[Bound<'_>],
-        context: &mut dyn Context,
+        values: &[BoundValue<'_>],
+        context: &mut dyn EvaluationContext,
     ) -> Result<()> {
         let row = Row { fetched, aggregated: &[], values };
         for ((function, argument), state) in projection.aggregates.iter().zip(&mut self.states) {
@@ -306,8 +310,8 @@ impl Group {
     pub fn finish(
         &mut self,
         projection: &Projection,
-        values: &[Bound<'_>],
-        context: &mut dyn Context,
+        values: &[BoundValue<'_>],
+        context: &mut dyn EvaluationContext,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let states = std::mem::take(self);

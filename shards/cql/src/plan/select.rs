@@ -55,7 +55,7 @@ pub enum Tuple {
 
 /// A bound of a token range.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Limit {
+pub struct TokenBound {
     /// The value.
     pub term: Term,
     /// `<=` and `>=`.
@@ -64,7 +64,7 @@ pub struct Limit {
 
 /// A bound of a slice, on one clustering column or on several that follow each other.
 #[derive(Clone, PartialEq, Debug)]
-pub struct RowLimit {
+pub struct SliceBound {
     /// The values, at least one.
     pub values: Tuple,
     /// `<=` and `>=`.
@@ -75,9 +75,9 @@ pub struct RowLimit {
 #[derive(Clone, PartialEq, Debug)]
 pub struct TokenBounds {
     /// Lower bound.
-    pub lower: Option<Limit>,
+    pub lower: Option<TokenBound>,
     /// Upper bound.
-    pub upper: Option<Limit>,
+    pub upper: Option<TokenBound>,
 }
 
 /// Which partitions.
@@ -88,9 +88,9 @@ pub enum PartitionRestriction {
     /// `token(pk) > a AND token(pk) <= b`; `token(pk) = a` is both inclusive bounds.
     Tokens {
         /// Lower bound.
-        lower: Option<Limit>,
+        lower: Option<TokenBound>,
         /// Upper bound.
-        upper: Option<Limit>,
+        upper: Option<TokenBound>,
     },
     /// All.
     Scan,
@@ -102,9 +102,9 @@ pub struct ClusteringRestriction {
     /// `=` and IN for the first clustering columns, in their order.
     pub choices: Vec<Choice>,
     /// Lower bound of the columns after them, in the order of their values (not the table's, which may descend).
-    pub lower: Option<RowLimit>,
+    pub lower: Option<SliceBound>,
     /// Upper bound of the columns after them.
-    pub upper: Option<RowLimit>,
+    pub upper: Option<SliceBound>,
     /// Whether the bounds were, at least in part, written as tuples: they then take no null.
     pub tuples: bool,
 }

@@ -2,7 +2,7 @@
 
 use super::composite::Composite;
 use crate::functions::Call;
-use model::value::{Bound, validate_bound};
+use model::value::{BoundValue, validate_bound};
 use model::{CqlType, Failure};
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ pub enum Term {
 }
 
 /// What evaluating a term may need from outside: the clock and unique ids.
-pub trait Context {
+pub trait EvaluationContext {
     /// Microseconds since 1970.
     fn wall_micros(&mut self) -> i64;
     /// A new version 1 uuid; each differs.
@@ -50,17 +50,17 @@ impl Term {
     pub fn evaluate<'a>(
         &'a self,
         cql_type: &CqlType,
-        values: &[Bound<'a>],
-        context: &mut dyn Context,
+        values: &[BoundValue<'a>],
+        context: &mut dyn EvaluationContext,
     ) -> Result<Value<'a>, Failure> {
         match self {
             Term::Null => Ok(Value::Null),
             Term::Unset => Ok(Value::Unset),
             Term::Constant(bytes) => Ok(Value::Bytes(Cow::Borrowed(bytes))),
             Term::Marker(marker) => match values.get(*marker as usize) {
-                Some(Bound::Null) => Ok(Value::Null),
-                Some(Bound::Unset) => Ok(Value::Unset),
-                Some(Bound::Bytes(bytes)) => {
+                Some(BoundValue::Null) => Ok(Value::Null),
+                Some(BoundValue::Unset) => Ok(Value::Unset),
+                Some(BoundValue::Bytes(bytes)) => {
                     validate_bound(cql_type, bytes).map_err(|error| Failure::invalid(error.0))?;
                     Ok(Value::Bytes(super::composite::in_order(cql_type, bytes)))
                 }

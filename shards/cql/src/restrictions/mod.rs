@@ -19,7 +19,7 @@ pub(crate) use select::SelectedRows;
 
 use crate::ast::Relation;
 use crate::literal::{Markers, Scope};
-use crate::plan::{Limit, Term};
+use crate::plan::{Term, TokenBound};
 use model::{Column, ColumnKind, Failure, Table};
 use rule::{Entry, Rule};
 
@@ -64,8 +64,8 @@ impl Purpose {
 struct TokenRule {
     /// `token(pk) = x`; then both bounds are that.
     equal: bool,
-    lower: Option<Limit>,
-    upper: Option<Limit>,
+    lower: Option<TokenBound>,
+    upper: Option<TokenBound>,
 }
 
 /// What a WHERE clause says.

@@ -5,7 +5,7 @@ use super::{Purpose, Restrictions, Result, TokenRule, join, note_key, place};
 use crate::ast::{self, Operator, Relation, TupleValue};
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::{column, shown};
-use crate::plan::{Choice, Limit, Term, Tuple};
+use crate::plan::{Choice, Term, TokenBound, Tuple};
 use model::{Column, ColumnKind, CqlType, Failure};
 
 /// The place of a token's value in markers and errors.
@@ -236,7 +236,7 @@ impl<'s> Restrictions<'s> {
         let receiver = Receiver { scope, name: TOKEN, cql_type: &CqlType::Bigint };
         let term = prepare_term(term, &receiver, markers)?;
         let shown = join(key.iter());
-        let limit = |inclusive| Some(Limit { term: term.clone(), inclusive });
+        let limit = |inclusive| Some(TokenBound { term: term.clone(), inclusive });
         let new = match operator {
             Operator::Greater => TokenRule { lower: limit(false), ..TokenRule::default() },
             Operator::GreaterEqual => TokenRule { lower: limit(true), ..TokenRule::default() },

@@ -2,7 +2,7 @@
 
 use super::Result;
 use crate::ast::Operator;
-use crate::plan::{Choice, RowLimit, Term, Tuple};
+use crate::plan::{Choice, SliceBound, Term, Tuple};
 use model::{Failure, Table};
 
 /// A rule and its columns.
@@ -22,7 +22,7 @@ pub(super) enum Rule {
     /// `IN`: several.
     In(Choice),
     /// `<`, `<=`, `>`, `>=`.
-    Slice { lower: Option<RowLimit>, upper: Option<RowLimit> },
+    Slice { lower: Option<SliceBound>, upper: Option<SliceBound> },
     /// `CONTAINS`, `CONTAINS KEY`, `m[k] = v`: all of these.
     Contains(Vec<Element>),
 }
@@ -68,7 +68,7 @@ impl Rule {
     /// The slice of a comparison that is not `=`.
     pub(super) fn slice(operator: Operator, values: Tuple) -> Rule {
         let inclusive = matches!(operator, Operator::LessEqual | Operator::GreaterEqual);
-        let limit = Some(RowLimit { values, inclusive });
+        let limit = Some(SliceBound { values, inclusive });
         match operator {
             Operator::Less | Operator::LessEqual => Rule::Slice { lower: None, upper: limit },
             _ => Rule::Slice { lower: limit, upper: None },

@@ -3,7 +3,7 @@
 use super::rule::{Element, Entry, Rule};
 use super::{NEEDS_FILTERING, Restrictions, Result, TokenRule, indexes};
 use crate::plan::{
-    Choice, ClusteringRestriction, Comparison, Filter, IndexUse, PartitionRestriction, RowLimit, TokenBounds, Tuple,
+    Choice, ClusteringRestriction, Comparison, Filter, IndexUse, PartitionRestriction, SliceBound, TokenBounds, Tuple,
 };
 use model::{Column, ColumnId, ColumnKind, CqlType, Failure};
 
@@ -208,7 +208,7 @@ fn push_filters(entry: Entry, columns: &[Column], out: &mut Vec<Filter>) {
                 (upper, Comparison::Less, Comparison::LessEqual),
             ];
             for (limit, open, closed) in limits {
-                if let Some(RowLimit { values: Tuple::Terms(mut terms), inclusive }) = limit
+                if let Some(SliceBound { values: Tuple::Terms(mut terms), inclusive }) = limit
                     && let Some(term) = terms.pop()
                 {
                     out.push(Filter::Compare { column: id, comparison: if inclusive { closed } else { open }, term });

@@ -319,7 +319,7 @@ impl Selecting<'_, '_, '_> {
             ast::Selector::Term(ast::Term::Constant(family, text)) => Some(preferred_type(*family, text)),
             ast::Selector::Term(_) | ast::Selector::Map(_) | ast::Selector::UserType(_) => None,
             ast::Selector::Column(name) => Some(column(self.scope, name)?.cql_type.clone()),
-            ast::Selector::CellFact(fact, of) => Some(self.fact_type(*fact, of)?),
+            ast::Selector::CellAttribute(fact, of) => Some(self.fact_type(*fact, of)?),
             ast::Selector::CountRows => Some(CqlType::Bigint),
             ast::Selector::Cast(_, type_name) => Some(self.scope.resolve(type_name)?),
             ast::Selector::Function { keyspace, name, arguments } => {

@@ -1,7 +1,7 @@
 //! `writetime`, `maxwritetime` and `ttl` of columns and of parts of them.
 
 use super::{Result, Selecting};
-use crate::ast::{self, CellFact};
+use crate::ast::{self, CellAttribute};
 use crate::names::column;
 use crate::plan::{Expression, Selector};
 use model::{Column, CqlType, Failure};
@@ -25,12 +25,13 @@ fn is_run(of: &ast::Selector) -> bool {
 
 impl Selecting<'_, '_, '_> {
     /// The type of a fact: one for each cell of several, but the greatest write time is one.
-    pub(super) fn fact_type(&self, fact: CellFact, of: &ast::Selector) -> Result<CqlType> {
+    pub(super) fn fact_type(&self, fact: CellAttribute, of: &ast::Selector) -> Result<CqlType> {
         let one = match fact {
-            CellFact::WriteTime | CellFact::MaxWriteTime => CqlType::Bigint,
-            CellFact::Ttl => CqlType::Int,
+            CellAttribute::WriteTime | CellAttribute::MaxWriteTime => CqlType::Bigint,
+            CellAttribute::Ttl => CqlType::Int,
         };
-        let several = fact != CellFact::MaxWriteTime && is_run(of) && self.fact_column(of)?.cql_type.is_multicell();
+        let several =
+            fact != CellAttribute::MaxWriteTime && is_run(of) && self.fact_column(of)?.cql_type.is_multicell();
         Ok(if several { CqlType::List { element: Box::new(one), frozen: true } } else { one })
     }
 
@@ -39,7 +40,7 @@ impl Selecting<'_, '_, '_> {
         column(self.scope, name)
     }
 
-    pub(super) fn cell_fact(&mut self, fact: CellFact, of: &ast::Selector) -> Result<(Expression, CqlType)> {
+    pub(super) fn cell_fact(&mut self, fact: CellAttribute, of: &ast::Selector) -> Result<(Expression, CqlType)> {
         let column = self.fact_column(of)?;
         if column.kind.is_key() {
             return Err(Failure::invalid(format!(
@@ -50,16 +51,16 @@ impl Selecting<'_, '_, '_> {
         }
         let (id, multicell) = (column.id, column.cql_type.is_multicell());
         let fetched = match fact {
-            CellFact::WriteTime | CellFact::MaxWriteTime => Selector::WriteTime(id),
-            CellFact::Ttl => Selector::Ttl(id),
+            CellAttribute::WriteTime | CellAttribute::MaxWriteTime => Selector::WriteTime(id),
+            CellAttribute::Ttl => Selector::Ttl(id),
         };
         let cql_type = self.fact_type(fact, of)?;
-        if matches!(of, ast::Selector::Column(_)) && (!multicell || fact != CellFact::MaxWriteTime) {
+        if matches!(of, ast::Selector::Column(_)) && (!multicell || fact != CellAttribute::MaxWriteTime) {
             return Ok((Expression::Fetched(self.fetch(fetched)), cql_type));
         }
         let of = Box::new(self.expression(of, None)?.0);
         let facts = self.fetch(fetched);
         let several = matches!(cql_type, CqlType::List { .. });
-        Ok((Expression::CellFact { of, facts, multicell, several }, cql_type))
+        Ok((Expression::CellAttribute { of, facts, multicell, several }, cql_type))
     }
 }

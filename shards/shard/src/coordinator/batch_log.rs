@@ -13,7 +13,7 @@ use crate::replica;
 use crate::request::AckTerms;
 use crate::schema::rows::system_table;
 use crate::shard_state::Shard;
-use cql::plan::Context;
+use cql::plan::EvaluationContext;
 use engine::batch_log::BatchId;
 use engine::store::Truncation;
 use model::{Consistency, Failure, Mutation, TableId};

@@ -25,7 +25,7 @@ use crate::schema::cells::read_partition;
 use crate::schema::local::{self, LOCAL_KEY, Stored};
 use crate::schema::rows;
 use crate::shard_state::Shard;
-use cql::define::{Applied, Change, Site};
+use cql::define::{Applied, Change, DefinitionContext};
 use cql::plan::Define;
 use engine::store::{LogPosition, Truncation};
 use model::failure::Outcome;
@@ -91,7 +91,7 @@ impl<'s> Definition<'s> {
         // Times of drops are stored in milliseconds: this one is whole, and over before anything else is written.
         let now_micros = timestamp.saturating_add(MICROS_PER_MILLI - 1).div_euclid(MICROS_PER_MILLI) * MICROS_PER_MILLI;
         let config = self.shard.config();
-        let site = Site {
+        let site = DefinitionContext {
             data_center: &config.data_center,
             now_micros,
             new_id,

@@ -12,7 +12,7 @@ use cql::plan::{
     Select, Term, Value,
 };
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
-use model::value::{self, Bound};
+use model::value::{self, BoundValue};
 use model::{Consistency, CqlType, Failure, QueryParameters, Table};
 
 /// What a cell takes besides its path and value, as Cassandra counts: timestamp, time to live, local deletion time.
@@ -229,8 +229,8 @@ impl Asking<'_, '_> {
             Choice::Tuples { tuples, .. } => tuples.len() as u64,
             Choice::Marker(marker) | Choice::TuplesMarker { marker, .. } => {
                 match self.values.bound.get(usize::from(*marker)) {
-                    Some(Bound::Bytes(list)) => value::elements(list, false).count() as u64,
-                    Some(Bound::Null | Bound::Unset) | None => 1,
+                    Some(BoundValue::Bytes(list)) => value::elements(list, false).count() as u64,
+                    Some(BoundValue::Null | BoundValue::Unset) | None => 1,
                 }
             }
         }

@@ -7,7 +7,7 @@ use crate::rows::filter::RowFilter;
 use cql::plan::{Modify, Selector};
 use engine::index::IndexLookup;
 use model::query::{ReadCommand, ReadEnd, Resume};
-use model::value::Bound;
+use model::value::BoundValue;
 use model::{ColumnId, Consistency, DecoratedKey, Failure, Table, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -91,21 +91,21 @@ pub(crate) enum OwnedBound {
 }
 
 /// Copies bound values that leave their request.
-pub(crate) fn owned(bound: &[Bound<'_>]) -> Vec<OwnedBound> {
+pub(crate) fn owned(bound: &[BoundValue<'_>]) -> Vec<OwnedBound> {
     let owned = bound.iter().map(|value| match value {
-        Bound::Null => OwnedBound::Null,
-        Bound::Unset => OwnedBound::Unset,
-        Bound::Bytes(bytes) => OwnedBound::Bytes(bytes.to_vec()),
+        BoundValue::Null => OwnedBound::Null,
+        BoundValue::Unset => OwnedBound::Unset,
+        BoundValue::Bytes(bytes) => OwnedBound::Bytes(bytes.to_vec()),
     });
     owned.collect()
 }
 
 /// Borrows such values in the form in which a request has them.
-pub(crate) fn borrowed(bound: &[OwnedBound]) -> Vec<Bound<'_>> {
+pub(crate) fn borrowed(bound: &[OwnedBound]) -> Vec<BoundValue<'_>> {
     let borrowed = bound.iter().map(|value| match value {
-        OwnedBound::Null => Bound::Null,
-        OwnedBound::Unset => Bound::Unset,
-        OwnedBound::Bytes(bytes) => Bound::Bytes(bytes),
+        OwnedBound::Null => BoundValue::Null,
+        OwnedBound::Unset => BoundValue::Unset,
+        OwnedBound::Bytes(bytes) => BoundValue::Bytes(bytes),
     });
     borrowed.collect()
 }

@@ -17,7 +17,7 @@
 use super::{failure, mutate, wait_for_table};
 use crate::rows::commands::row_command;
 use crate::shard_state::Shard;
-use model::counter::{Context, global};
+use model::counter::{CounterContext, global};
 use model::mutation::Operation;
 use model::query::{LiveRow, RowSink, SinkState};
 use model::row::{Cell, CellContent, RowBuilder, RowView};
@@ -106,7 +106,7 @@ impl RowSink for Collected {
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
         for cell in if self.is_static { row.static_cells } else { row.cells } {
             if let CellContent::Counter(context) = cell.content
-                && let Some(shard) = Context::trusted(context).shard(&self.node)
+                && let Some(shard) = CounterContext::trusted(context).shard(&self.node)
             {
                 self.counts.insert(cell.column, Own { clock: shard.clock, count: shard.count });
             }
@@ -150,7 +150,7 @@ fn count_row(row: RowView<'_>, node: [u8; 16], now: i64, own: &mut BTreeMap<Colu
         };
         let own = own.entry(cell.column).or_default();
         own.clock = now.max(own.clock.saturating_add(1));
-        own.count = own.count.wrapping_add(Context::trusted(amount).total());
+        own.count = own.count.wrapping_add(CounterContext::trusted(amount).total());
         let context = global(node, own.clock, own.count);
         builder.cell(&Cell { content: CellContent::Counter(&context), ..cell });
     }

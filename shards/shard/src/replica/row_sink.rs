@@ -13,7 +13,7 @@ use crate::messages::data::{ReadReply, ReadRequest};
 use crate::rows::block::{RowBlock, RowPlaces, cells_of};
 use crate::rows::filter::RowFilter;
 use cql::plan::Selector;
-use model::counter::Context;
+use model::counter::CounterContext;
 use model::key::Token;
 use model::query::{LiveRow, Partitions, Position, ReadEnd, Resume, RowSink, SinkState};
 use model::row::{Cell, CellContent};
@@ -367,7 +367,7 @@ fn first<'c, 'r>(cells: &'c [Cell<'r>], id: ColumnId) -> Option<&'c Cell<'r>> {
 fn push_cell(out: &mut Vec<u8>, cell: Option<&Cell<'_>>, now: i64) {
     match cell.map(|cell| cell.content) {
         Some(CellContent::Counter(context)) => {
-            push_element(out, Some(&Context::trusted(context).total().to_be_bytes()));
+            push_element(out, Some(&CounterContext::trusted(context).total().to_be_bytes()));
         }
         _ => push_element(out, cell.and_then(|cell| cell.value_at(now))),
     }

@@ -7,7 +7,7 @@
 //! Invariants: a column without a value meets no condition; testing a row allocates nothing.
 
 use cql::plan::{Comparison, IndexUse};
-use model::counter::Context;
+use model::counter::CounterContext;
 use model::key::components;
 use model::query::LiveRow;
 use model::row::{Cell, CellContent};
@@ -82,7 +82,7 @@ impl RowFilter {
             }
             let cell = cells_of(cells, column.id).next();
             if let Some(CellContent::Counter(context)) = cell.map(|cell| cell.content) {
-                let total = Context::trusted(context).total().to_be_bytes();
+                let total = CounterContext::trusted(context).total().to_be_bytes();
                 return condition.test.holds(&column.cql_type, Some(&total));
             }
             condition.test.holds(&column.cql_type, cell.and_then(|cell| cell.value_at(now)))

@@ -4,7 +4,7 @@
 //! times of its version 1 uuids. Timestamps are above those of every change of the schema and of every durable write
 //! before, also over restarts: if the wall clock was set back meanwhile they run ahead of it, on all shards alike.
 
-use cql::plan::Context;
+use cql::plan::EvaluationContext;
 use std::cell::Cell;
 
 /// 100 ns intervals from 1582-10-15 to 1970.
@@ -67,7 +67,7 @@ impl Clock {
 /// What evaluating terms needs from a shard.
 pub(crate) struct Evaluation<'s>(pub(crate) &'s Clock);
 
-impl Context for Evaluation<'_> {
+impl EvaluationContext for Evaluation<'_> {
     fn wall_micros(&mut self) -> i64 {
         runtime::wall_micros()
     }

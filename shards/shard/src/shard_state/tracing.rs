@@ -2,7 +2,7 @@
 
 use super::Shard;
 use crate::query_trace::{Event, Events, Trace, TracedRequest, in_slot};
-use model::value::Bound;
+use model::value::BoundValue;
 use model::{ColumnSpec, QueryParameters};
 use runtime::Instant;
 use std::future::Future;
@@ -60,7 +60,7 @@ impl Shard {
         text: &str,
         parameters: &QueryParameters<'_>,
         markers: &[ColumnSpec],
-        values: Option<&[Bound<'_>]>,
+        values: Option<&[BoundValue<'_>]>,
     ) {
         self.describe_traced("Execute CQL3 prepared query", |request| {
             request.query(text).page(parameters).levels(parameters).bound(markers, values.unwrap_or_default());

@@ -1,6 +1,6 @@
 //! A node in the simulator whose shards take jobs from a test.
 
-use model::value::{Bound, TupleElements};
+use model::value::{BoundValue, TupleElements};
 use model::{BatchEntry, BatchKind, BatchStatement, Consistency, Failure, QueryParameters};
 use runtime::mesh::{Mesh, NodeId, ShardId};
 use runtime::sim::{Options, Sim, Stop};
@@ -95,11 +95,11 @@ impl Request {
 }
 
 impl Value {
-    pub(crate) fn bound(&self) -> Bound<'_> {
+    pub(crate) fn bound(&self) -> BoundValue<'_> {
         match self {
-            Value::Null => Bound::Null,
-            Value::Unset => Bound::Unset,
-            Value::Bytes(bytes) => Bound::Bytes(bytes),
+            Value::Null => BoundValue::Null,
+            Value::Unset => BoundValue::Unset,
+            Value::Bytes(bytes) => BoundValue::Bytes(bytes),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariants: decoding takes any bytes; an error names what is wrong.
 
-use model::mutation::{put_in_row, put_in_table};
+use model::mutation::{put_back_row, put_back_table};
 use model::{ColumnId, ColumnKind, CqlType, Table, TableId};
 
 /// Bytes before a record's body: length u32, kind u8.
@@ -71,7 +71,7 @@ impl<'a> Record<'a> {
             Record::ColumnList(..) | Record::Tables(_) | Record::Ends(_) | Record::Timestamp(_) => return Ok(None),
         };
         let table = tables.get(usize::from(number)).ok_or("mutation of a table without a number")?;
-        let put_in = if matches!(self, Record::Row(..)) { put_in_row } else { put_in_table };
+        let put_in = if matches!(self, Record::Row(..)) { put_back_row } else { put_back_table };
         room.clear();
         put_in(cut, TableId(*table), room).ok_or("malformed mutation")?;
         Ok(Some(room))

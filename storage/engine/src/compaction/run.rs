@@ -18,7 +18,7 @@ use crate::sstables::sstable_writer::SstableWriter;
 use crate::sstables::transaction::{self, Transaction};
 use crate::sstables::{obsolete_sstables, purged_intervals, sstable_id};
 use crate::tables::Tables;
-use model::fragment::{Fragment, Progress};
+use model::fragment::{Fragment, FragmentStep};
 use model::merge::{EqualKeys, Merge, Purge};
 use model::{Table, TableId, Token};
 use runtime::HashSet;
@@ -156,8 +156,8 @@ impl Compactor {
             let progress =
                 merge.advance().map_err(|error| Error::BadSstable { directory: directory.to_owned(), error })?;
             match progress {
-                Progress::End => break,
-                Progress::Need(_) => {
+                FragmentStep::End => break,
+                FragmentStep::Need(_) => {
                     for need in merge.needs().to_vec() {
                         if let Some(input) = merge.source_mut(need.source) {
                             input.bring(need).await?;
@@ -168,7 +168,7 @@ impl Compactor {
                     }
                     continue;
                 }
-                Progress::Fragment => {}
+                FragmentStep::Fragment => {}
             }
             let Some(fragment) = merge.fragment() else { continue };
             if matches!(fragment, Fragment::PartitionStart { .. }) {

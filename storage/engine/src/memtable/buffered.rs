@@ -11,7 +11,7 @@
 use super::cursor::PartitionCursor;
 use super::partitions::From;
 use super::{Contents, Memtable, Snapshot};
-use model::fragment::{BlockRef, Cursor, Fragment, Progress};
+use model::fragment::{BlockRef, Cursor, Fragment, FragmentStep};
 use model::key::TokenRange;
 use model::mutation::Clustering;
 use model::query::Slice;
@@ -209,7 +209,7 @@ impl BufferedCursor {
                 _ => continue,
             };
             if self.is_full() {
-                return Some((Slice::behind(slices, place, is_row, self.reversed), open));
+                return Some((Slice::remaining(slices, place, is_row, self.reversed), open));
             }
         }
         None
@@ -225,16 +225,16 @@ impl BufferedCursor {
 impl Cursor for BufferedCursor {
     type Error = sstable::Error;
 
-    fn advance(&mut self) -> Result<Progress, sstable::Error> {
+    fn advance(&mut self) -> Result<FragmentStep, sstable::Error> {
         if self.given >= self.entries.len() {
             if !std::mem::replace(&mut self.rested, true) {
-                return Ok(Progress::Need(BlockRef { source: 0, file: 0, offset: 0 }));
+                return Ok(FragmentStep::Need(BlockRef { source: 0, file: 0, offset: 0 }));
             }
             self.refill();
             self.rested = self.entries.is_empty();
         }
         self.given += 1;
-        Ok(if self.given <= self.entries.len() { Progress::Fragment } else { Progress::End })
+        Ok(if self.given <= self.entries.len() { FragmentStep::Fragment } else { FragmentStep::End })
     }
 
     fn fragment(&self) -> Option<Fragment<'_>> {
@@ -377,13 +377,13 @@ mod tests {
         loop {
             cursor.refill_bytes = refill_bytes;
             match cursor.advance().expect("memory does not fail") {
-                Progress::Fragment => {
+                FragmentStep::Fragment => {
                     let before = told.fragments.len();
                     told.take(cursor.fragment().expect("a fragment"));
                     assert!(told.fragments.len() > before, "a marker that changes nothing");
                 }
-                Progress::Need(_) => {}
-                Progress::End => return told.fragments,
+                FragmentStep::Need(_) => {}
+                FragmentStep::End => return told.fragments,
             }
         }
     }
@@ -445,7 +445,7 @@ mod tests {
         }
         let mut cursor = BufferedCursor::scan(&memtable, TokenRange::FULL, None, [Slice::all()].into());
         let mut fragments = 0;
-        while cursor.advance().expect("memory does not fail") != Progress::End {
+        while cursor.advance().expect("memory does not fail") != FragmentStep::End {
             fragments += usize::from(cursor.fragment().is_some());
             assert!(cursor.entries.len() <= REFILL_FRAGMENTS_MAX);
             cursor.refill_bytes = REFILL_BYTES_MAX;
@@ -464,13 +464,13 @@ mod tests {
             loop {
                 cursor.refill_bytes = refill_bytes;
                 match cursor.advance().expect("memory does not fail") {
-                    Progress::Fragment => {
+                    FragmentStep::Fragment => {
                         assert!(matches!(cursor.fragment(), Some(Fragment::PartitionStart { .. })));
                         starts += 1;
                         cursor.skip_partition();
                     }
-                    Progress::Need(_) => {}
-                    Progress::End => break,
+                    FragmentStep::Need(_) => {}
+                    FragmentStep::End => break,
                 }
             }
             assert_eq!(starts, 6);

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::sstables::open_sstable::OpenSstable;
 use crate::tables::Tables;
-use model::fragment::{Cursor, Progress};
+use model::fragment::{Cursor, FragmentStep};
 use model::query::Slice;
 use model::{DecoratedKey, TableId};
 use sstable::Component;
@@ -41,9 +41,9 @@ async fn has(sstable: &Rc<OpenSstable>, key: &DecoratedKey) -> Result<bool, Erro
     let mut cursor = sstable.reader.partition(key.clone(), Arc::new([Slice::all()]), false);
     loop {
         match Cursor::advance(&mut cursor).map_err(|error| sstable.bad(error))? {
-            Progress::Fragment => return Ok(true),
-            Progress::End => return Ok(false),
-            Progress::Need(need) => {
+            FragmentStep::Fragment => return Ok(true),
+            FragmentStep::End => return Ok(false),
+            FragmentStep::Need(need) => {
                 if let Some(block) = cursor.needed_block(need) {
                     let bytes = sstable.load(block).await?;
                     cursor.supply(block, bytes);

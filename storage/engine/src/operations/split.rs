@@ -33,7 +33,7 @@ use crate::sstables::sstable_writer::SstableWriter;
 use crate::sstables::transaction::{self, Kind, Transaction};
 use crate::tables::Tables;
 use model::TableId;
-use model::fragment::{Fragment, Progress};
+use model::fragment::{Fragment, FragmentStep};
 use model::merge::Merge;
 use runtime::gate::Gate;
 use runtime::sync::Condition;
@@ -313,8 +313,8 @@ impl Splits {
         let (mut owner, mut rows) = (0, 0);
         loop {
             match merge.advance().map_err(bad)? {
-                Progress::End => break,
-                Progress::Need(_) => {
+                FragmentStep::End => break,
+                FragmentStep::Need(_) => {
                     for need in merge.needs().to_vec() {
                         if let Some(input) = merge.source_mut(need.source) {
                             input.bring(need).await?;
@@ -322,7 +322,7 @@ impl Splits {
                     }
                     continue;
                 }
-                Progress::Fragment => {}
+                FragmentStep::Fragment => {}
             }
             if let Some(Fragment::PartitionStart { token, .. }) = merge.fragment() {
                 owner = usize::from(map.owner(token));

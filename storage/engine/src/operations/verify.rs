@@ -12,7 +12,7 @@ use crate::sstables::directory::components;
 use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::sstable_scan::SstableScan;
 use crate::tables::Tables;
-use model::fragment::{Cursor, Fragment, Progress};
+use model::fragment::{Cursor, Fragment, FragmentStep};
 use model::{Table, TableId, Token};
 use runtime::file::{OpenOptions, read_small};
 use runtime::{AlignedBuf, File, HashSet};
@@ -169,12 +169,12 @@ async fn rows(sstable: &Rc<OpenSstable>) -> Result<(), Error> {
     let mut fragments = 0;
     loop {
         match input.advance().map_err(|error| sstable.bad(error))? {
-            Progress::End => return Ok(()),
-            Progress::Need(need) => {
+            FragmentStep::End => return Ok(()),
+            FragmentStep::Need(need) => {
                 input.bring(need).await?;
                 continue;
             }
-            Progress::Fragment => {}
+            FragmentStep::Fragment => {}
         }
         if let Some(Fragment::PartitionStart { token, key, .. }) = input.fragment() {
             if last.as_ref().is_some_and(|(before, last)| (*before, last.as_slice()) >= (token, key)) {

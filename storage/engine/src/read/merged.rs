@@ -68,7 +68,7 @@ impl Sources<'_> {
         let command = progress.command;
         let slices = match after {
             None => command.slices.clone(),
-            Some(place) => Slice::behind(&command.slices, place, true, command.reversed),
+            Some(place) => Slice::remaining(&command.slices, place, true, command.reversed),
         };
         let (cache, wants_static) = (&self.reader.cache, command.wants_static);
         let found =
@@ -163,15 +163,15 @@ impl<'r> Reading<'r> {
     async fn next(&mut self) -> Result<bool, Error> {
         loop {
             match self.merge.advance() {
-                Ok(fragment::Progress::Fragment) => {
+                Ok(fragment::FragmentStep::Fragment) => {
                     self.inside = !matches!(self.merge.fragment(), None | Some(Fragment::PartitionEnd));
                     return Ok(true);
                 }
-                Ok(fragment::Progress::End) => {
+                Ok(fragment::FragmentStep::End) => {
                     self.inside = false;
                     return Ok(false);
                 }
-                Ok(fragment::Progress::Need(_)) => self.bring().await?,
+                Ok(fragment::FragmentStep::Need(_)) => self.bring().await?,
                 Err(error) => {
                     let source = self.merge.failed().and_then(|number| self.merge.source_mut(number));
                     return Err(match source {

@@ -13,7 +13,7 @@ use crate::sstables::block_cache::BlockCache;
 use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::view::View;
 use bytes::Bytes;
-use model::fragment::{BlockRef, Cursor, Fragment, Progress};
+use model::fragment::{BlockRef, Cursor, Fragment, FragmentStep};
 use model::key::TokenRange;
 use model::query::{Partitions, ReadCommand, Slice};
 use model::row::Deletion;
@@ -130,11 +130,11 @@ pub(super) fn fault(sstable: &OpenSstable, error: sstable::Error) -> Error {
 impl Cursor for Source {
     type Error = sstable::Error;
 
-    fn advance(&mut self) -> Result<Progress, sstable::Error> {
+    fn advance(&mut self) -> Result<FragmentStep, sstable::Error> {
         match self {
             Source::Memory(cursor) => cursor.advance(),
             Source::Sstable(source) => match std::mem::take(&mut source.held) {
-                true => Ok(Progress::Fragment),
+                true => Ok(FragmentStep::Fragment),
                 false => Cursor::advance(&mut source.cursor),
             },
         }

@@ -2,7 +2,7 @@
 
 use super::open_sstable::OpenSstable;
 use crate::error::Error;
-use model::fragment::{self, BlockRef, Fragment, Progress};
+use model::fragment::{self, BlockRef, Fragment, FragmentStep};
 use model::key::TokenRange;
 use runtime::AlignedBuf;
 use sstable::reader::Cursor;
@@ -67,7 +67,7 @@ impl SstableScan {
 impl fragment::Cursor for SstableScan {
     type Error = sstable::Error;
 
-    fn advance(&mut self) -> Result<Progress, sstable::Error> {
+    fn advance(&mut self) -> Result<FragmentStep, sstable::Error> {
         fragment::Cursor::advance(&mut self.cursor)
     }
 

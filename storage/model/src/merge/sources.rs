@@ -16,7 +16,7 @@
 use super::keys::EqualKeys;
 use super::purge::Purge;
 use super::row::{filter_row, merge_rows};
-use crate::fragment::{BlockRef, Cursor, Fragment, Progress};
+use crate::fragment::{BlockRef, Cursor, Fragment, FragmentStep};
 use crate::key::Token;
 use crate::row::{Deletion, NO_TIMESTAMP, RowView};
 use std::cmp::Ordering;
@@ -150,25 +150,25 @@ impl<C: Cursor> Merge<C> {
     ///
     /// # Errors
     /// A source's: [`Merge::failed`] says which.
-    pub fn advance(&mut self) -> Result<Progress, C::Error> {
+    pub fn advance(&mut self) -> Result<FragmentStep, C::Error> {
         if let Some(queued) = self.queued.take() {
             self.current = Some(queued);
-            return Ok(Progress::Fragment);
+            return Ok(FragmentStep::Fragment);
         }
         self.current = None;
         loop {
             self.catch_up()?;
             if let Some(need) = self.needs.first() {
-                return Ok(Progress::Need(*need));
+                return Ok(FragmentStep::Need(*need));
             }
             if self.active.is_empty() && !self.begin() {
-                return Ok(Progress::End);
+                return Ok(FragmentStep::End);
             }
             if self.behind.is_empty() {
                 self.next();
             }
             if self.current.is_some() {
-                return Ok(Progress::Fragment);
+                return Ok(FragmentStep::Fragment);
             }
         }
     }
@@ -224,12 +224,12 @@ impl<C: Cursor> Merge<C> {
         behind.retain(|&number| {
             let Some(source) = sources.get_mut(number) else { return false };
             match source.cursor.advance() {
-                Ok(Progress::Fragment) => false,
-                Ok(Progress::Need(block)) => {
+                Ok(FragmentStep::Fragment) => false,
+                Ok(FragmentStep::Need(block)) => {
                     needs.push(BlockRef { source: number, ..block });
                     true
                 }
-                Ok(Progress::End) => {
+                Ok(FragmentStep::End) => {
                     source.ended = true;
                     false
                 }

@@ -3,8 +3,7 @@
 //! They are in result metadata ids, in custom types of the protocol and in the headers of its files, and CREATE TABLE
 //! takes them. Of a user type the name and the field names are hex: `UserType(ks,61,62:Int32Type)`.
 
-use super::{CqlType, DIMENSION_MAX, FIELDS_MAX, TYPE_DEPTH_MAX, UserType};
-use crate::value::ValueError;
+use super::{CqlType, DIMENSION_MAX, FIELDS_MAX, TYPE_DEPTH_MAX, UserType, ValueError};
 use std::fmt::Write;
 
 /// The package of Cassandra's type classes.

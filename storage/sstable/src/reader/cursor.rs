@@ -512,13 +512,13 @@ fn check_len(len: usize, offset: u64) -> Result<(), Fault> {
 impl fragment::Cursor for Cursor {
     type Error = Error;
 
-    fn advance(&mut self) -> Result<fragment::Progress, Error> {
+    fn advance(&mut self) -> Result<fragment::FragmentStep, Error> {
         Ok(match Cursor::advance(self)? {
-            CursorStep::Fragment => fragment::Progress::Fragment,
+            CursorStep::Fragment => fragment::FragmentStep::Fragment,
             CursorStep::Need(BlockId { component, offset }) => {
-                fragment::Progress::Need(BlockRef { source: 0, file: component as u8, offset })
+                fragment::FragmentStep::Need(BlockRef { source: 0, file: component as u8, offset })
             }
-            CursorStep::End => fragment::Progress::End,
+            CursorStep::End => fragment::FragmentStep::End,
         })
     }
 

@@ -89,7 +89,7 @@ impl Cursor {
                     let fault = Fault::invalid(before, "the end of the open range tombstone");
                     return Err(Stop::Fault(Component::Data, fault));
                 }
-                if slice.is_behind(comparable) {
+                if slice.starts_after(comparable) {
                     self.open = starts;
                     return Ok(None);
                 }
@@ -104,7 +104,7 @@ impl Cursor {
                 Ok(Some(Event::Marker(starts)))
             }
             Unfiltered::Row => {
-                if slice.is_behind(comparable) {
+                if slice.starts_after(comparable) {
                     return Ok(None);
                 }
                 if self.open != self.emitted_open {

@@ -7,7 +7,7 @@ use super::drop_times::DropTimes;
 use super::{ClusteringBound, ClusteringBounds, Header, Histogram, LogPosition, Statistics};
 use crate::bound_kind::BoundKind;
 use crate::descriptor::Version;
-use model::counter::Context;
+use model::counter::CounterContext;
 use model::mutation::Clustering;
 use model::row::{Cell, CellContent, Deletion, Liveness};
 
@@ -149,7 +149,7 @@ impl Collector {
             CellContent::Live(_) => self.times(cell.timestamp, None),
             CellContent::Counter(context) => {
                 self.times(cell.timestamp, None);
-                self.legacy_counter_shards |= Context::trusted(context).has_legacy_shards();
+                self.legacy_counter_shards |= CounterContext::trusted(context).has_legacy_shards();
             }
             CellContent::Expiring { ttl, local_deletion_time, .. } => {
                 self.times(cell.timestamp, Some((ttl, local_deletion_time)));

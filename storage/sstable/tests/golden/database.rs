@@ -1,7 +1,7 @@
 //! Rows of several SSTables, merged, and what `SELECT JSON *` shows of them.
 
 use super::sstables::Driver;
-use model::counter::Context;
+use model::counter::CounterContext;
 use model::fragment::Fragment;
 use model::json::{push_json, push_name};
 use model::mutation::Clustering;
@@ -169,7 +169,7 @@ fn push_value(column: &Column, value: Option<&[u8]>, out: &mut String) {
 fn cell_value(cql_type: &CqlType, cells: &[Cell<'_>]) -> Option<Vec<u8>> {
     let content = |cell: &Cell<'_>| match cell.content {
         CellContent::Live(value) | CellContent::Expiring { value, .. } => value.to_vec(),
-        CellContent::Counter(context) => Context::trusted(context).total().to_be_bytes().to_vec(),
+        CellContent::Counter(context) => CounterContext::trusted(context).total().to_be_bytes().to_vec(),
         _ => Vec::new(),
     };
     let path = |cell: &Cell<'_>| cell.path.expect("a path").to_vec();

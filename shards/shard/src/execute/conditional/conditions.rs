@@ -8,7 +8,7 @@ use cql::conditions::BoundCondition;
 use cql::plan::Conditions;
 use model::comparable::{self, BoundSide};
 use model::mutation::Clustering;
-use model::value::Bound;
+use model::value::BoundValue;
 use model::{ColumnId, ColumnKind, Failure, Table};
 use std::collections::BTreeMap;
 /// What the statements ask of one row, or of the static row.
@@ -38,7 +38,7 @@ impl<'c> Asked<'c> {
         shard: &Shard,
         table: &'c Table,
         parts: &'c [ConditionalStatement],
-        bound: &'c [Vec<Bound<'c>>],
+        bound: &'c [Vec<BoundValue<'c>>],
     ) -> Result<Asked<'c>, Failure> {
         let mut asked = Asked {
             table,
@@ -139,7 +139,7 @@ impl<'c> Asked<'c> {
                         .any(|operation| operation.column == *id && (operation.reads() || operation.increases()))
             })
         };
-        let existence = modifies().any(|modify| modify.conditions.ask_for_existence());
+        let existence = modifies().any(|modify| modify.conditions.test_existence());
         let rows = all().any(|modify| self.table.clustering_len == 0 || !modify.clustering.is_empty());
         let written = |kind: ColumnKind| existence && if kind == ColumnKind::Static { statics } else { rows };
         let wanted = data.filter(|column| written(column.kind) || looked_at(&column.id));

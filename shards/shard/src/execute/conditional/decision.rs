@@ -27,7 +27,7 @@ use cql::plan::Selector;
 use model::mutation::{Clustering, push_clustering};
 use model::query::{LiveRow, Partitions, ReadCommand, ReadEnd, RowSink, SinkState, Slice};
 use model::row::Cell;
-use model::value::{Bound, push_element};
+use model::value::{BoundValue, push_element};
 use model::{Consistency, DecoratedKey, Failure, Table};
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(crate) async fn decide(
     if request.statements.is_empty() {
         return Ok((None, Decision::unchanged()));
     }
-    let bound: Vec<Vec<Bound<'_>>> = request.statements.iter().map(|part| borrowed(&part.bound)).collect();
+    let bound: Vec<Vec<BoundValue<'_>>> = request.statements.iter().map(|part| borrowed(&part.bound)).collect();
     let asked = Asked::of(shard, &request.table, &request.statements, &bound)?;
     let found = read(shard, request, key, &asked).await?;
     if !asked.holds(&found)? {
@@ -72,7 +72,7 @@ pub(crate) async fn decide(
 
 /// Refuses conditions that do not go together, or whose values are not right.
 pub(super) fn check(shard: &Shard, table: &Table, parts: &[ConditionalStatement]) -> Result<(), Failure> {
-    let bound: Vec<Vec<Bound<'_>>> = parts.iter().map(|part| borrowed(&part.bound)).collect();
+    let bound: Vec<Vec<BoundValue<'_>>> = parts.iter().map(|part| borrowed(&part.bound)).collect();
     Asked::of(shard, table, parts, &bound).map(|_| ())
 }
 

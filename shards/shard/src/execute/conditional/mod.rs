@@ -42,7 +42,7 @@ pub(crate) async fn modify(
     let key = only_key(shard, &part, Alone::Yes)?;
     check_row(shard, &part)?;
     let table = &modify.table;
-    let shown = match modify.conditions.ask_for_existence() {
+    let shown = match modify.conditions.test_existence() {
         true => table.visible_columns().map(|column| column.id).collect(),
         false => modify.conditions.shown(table),
     };
@@ -97,7 +97,7 @@ pub(crate) async fn several(
         }
         parts.push(next);
     }
-    if statements.iter().any(|(modify, _)| modify.conditions.ask_for_existence()) {
+    if statements.iter().any(|(modify, _)| modify.conditions.test_existence()) {
         shown = table.visible_columns().map(|column| column.id).collect();
     }
     let rows = decide(shard, table, key.unwrap_or_default(), parts, shown, parameters, timeout).await?;

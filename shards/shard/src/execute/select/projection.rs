@@ -189,7 +189,7 @@ impl Gathering<'_> {
         &mut self,
         row: &[Option<&[u8]>],
         values: &Values<'_>,
-        context: &mut dyn cql::plan::Context,
+        context: &mut dyn cql::plan::EvaluationContext,
     ) -> Result<Option<Resume>, Failure> {
         if self.projection.group_by.is_empty() {
             self.group.add(self.projection, row, &values.bound, context)?;
@@ -218,7 +218,11 @@ impl Gathering<'_> {
         Ok(None)
     }
 
-    fn end_group(&mut self, values: &Values<'_>, context: &mut dyn cql::plan::Context) -> Result<(), Failure> {
+    fn end_group(
+        &mut self,
+        values: &Values<'_>,
+        context: &mut dyn cql::plan::EvaluationContext,
+    ) -> Result<(), Failure> {
         let sort_key = self.group.first_values(self.limits.selected);
         self.group.finish(self.projection, &values.bound, context, &mut self.out.bytes)?;
         if !sort_key.is_empty() {

@@ -8,7 +8,7 @@
 use crate::execute::values::binding::Values;
 use crate::guards::tombstones::Note;
 use crate::shard_state::Shard;
-use cql::plan::{Choice, Comparison, Filter, PartitionRestriction, RowLimit, Select, Selector, Term, Tuple, Value};
+use cql::plan::{Choice, Comparison, Filter, PartitionRestriction, Select, Selector, SliceBound, Term, Tuple, Value};
 use model::identifier::quoted;
 use model::text::to_literal;
 use model::{Column, ColumnId, CqlType, key};
@@ -135,7 +135,7 @@ impl Shown<'_, '_> {
     }
 
     /// The values of a bound, and whether it is inclusive.
-    fn bound(&self, limit: Option<&RowLimit>, columns: &[Column]) -> Option<(Vec<String>, bool)> {
+    fn bound(&self, limit: Option<&SliceBound>, columns: &[Column]) -> Option<(Vec<String>, bool)> {
         let limit = limit?;
         let shown = match &limit.values {
             Tuple::Terms(terms) => {

@@ -6,7 +6,7 @@ use crate::execute::paging::invalid_state;
 use crate::execute::values::binding::Values;
 use crate::execute::values::keys::Keys;
 use crate::shard_state::Shard;
-use cql::plan::{Limit, PartitionRestriction, Select, Term, Value};
+use cql::plan::{PartitionRestriction, Select, Term, TokenBound, Value};
 use model::key::{Token, TokenRange};
 use model::query::Resume;
 use model::{CqlType, DecoratedKey, Failure};
@@ -83,15 +83,15 @@ pub(super) fn target_of(shard: &Shard, select: &Select, values: &Values<'_>) -> 
 }
 
 /// A token as a bound and whether it is inclusive.
-type TokenBound = Option<(Token, bool)>;
+type BoundToken = Option<(Token, bool)>;
 
 fn token_bounds(
     shard: &Shard,
-    lower: Option<&Limit>,
-    upper: Option<&Limit>,
+    lower: Option<&TokenBound>,
+    upper: Option<&TokenBound>,
     values: &Values<'_>,
-) -> Result<(TokenBound, TokenBound), Failure> {
-    let token = |limit: Option<&Limit>| match limit {
+) -> Result<(BoundToken, BoundToken), Failure> {
+    let token = |limit: Option<&TokenBound>| match limit {
         None => Ok(None),
         Some(limit) => Ok::<_, Failure>(Some((token_of(shard, &limit.term, values)?, limit.inclusive))),
     };
@@ -99,7 +99,7 @@ fn token_bounds(
 }
 
 /// Whether a named key's token lies between bounds. As on Cassandra, bounds in the wrong order mean what lies outside.
-fn lies_between(token: Token, lower: TokenBound, upper: TokenBound) -> bool {
+fn lies_between(token: Token, lower: BoundToken, upper: BoundToken) -> bool {
     let above = lower.is_none_or(|(low, inclusive)| token > low || inclusive && token == low);
     let below = upper.is_none_or(|(high, inclusive)| token < high || inclusive && token == high);
     match (lower, upper) {
@@ -121,7 +121,7 @@ fn token_of(shard: &Shard, term: &Term, values: &Values<'_>) -> Result<Token, Fa
 
 /// The range between two bounds (with whether they are inclusive); `None` if it is empty. The smallest token as a bound
 /// means the start or the end of the ring.
-fn range_of(lower: TokenBound, upper: TokenBound) -> Option<TokenRange> {
+fn range_of(lower: BoundToken, upper: BoundToken) -> Option<TokenRange> {
     let lower = lower.filter(|(token, _)| *token != Token::MIN);
     let upper = upper.filter(|(token, _)| *token != Token::MIN);
     if let (Some((low, low_inclusive)), Some((high, high_inclusive))) = (lower, upper)

@@ -1,8 +1,8 @@
 //! Bound values: matching them with markers, and evaluating the choices that restrict columns.
 
 use crate::shard_state::Shard;
-use cql::plan::{Choice, Context, Term, Tuple, Value, rewritten};
-use model::value::{self, Bound, TupleElements, ValueError};
+use cql::plan::{Choice, EvaluationContext, Term, Tuple, Value, reserialized};
+use model::value::{self, BoundValue, TupleElements, ValueError};
 use model::{Column, ColumnSpec, CqlType, Failure, QueryParameters};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -13,7 +13,7 @@ pub(crate) const COMBINATIONS_MAX: usize = 65_536;
 /// The values of one request in the order of the markers, with what evaluating needs.
 pub(crate) struct Values<'v> {
     /// One per marker.
-    pub(crate) bound: Cow<'v, [Bound<'v>]>,
+    pub(crate) bound: Cow<'v, [BoundValue<'v>]>,
 }
 
 impl<'v> Values<'v> {
@@ -23,7 +23,7 @@ impl<'v> Values<'v> {
         parameters: &'v QueryParameters<'v>,
         wrong_count: fn(usize, usize) -> String,
     ) -> Result<Values<'v>, Failure> {
-        let bound: Cow<'v, [Bound<'v>]> = match &parameters.names {
+        let bound: Cow<'v, [BoundValue<'v>]> = match &parameters.names {
             None => Cow::Borrowed(&parameters.values),
             // A marker without a value of its name is missed by the count.
             Some(names) => markers
@@ -41,7 +41,7 @@ impl<'v> Values<'v> {
     }
 
     /// Values in the order of the markers, already counted.
-    pub(crate) fn in_order(bound: &'v [Bound<'v>]) -> Values<'v> {
+    pub(crate) fn in_order(bound: &'v [BoundValue<'v>]) -> Values<'v> {
         Values { bound: Cow::Borrowed(bound) }
     }
 
@@ -53,13 +53,13 @@ impl<'v> Values<'v> {
         cql_type: &CqlType,
     ) -> Result<Value<'a>, Failure> {
         let mut context = shard.evaluation();
-        term.evaluate(cql_type, &self.bound, &mut context as &mut dyn Context)
+        term.evaluate(cql_type, &self.bound, &mut context as &mut dyn EvaluationContext)
     }
 
     /// A term's value for a key column.
     fn evaluate_for<'a>(&'a self, shard: &Shard, term: &'a Term, column: &Column) -> Result<Value<'a>, Failure> {
         if let (Term::Marker(marker), true) = (term, column.descending && column.cql_type.is_collection())
-            && let Some(Bound::Bytes(bytes)) = self.bound.get(*marker as usize)
+            && let Some(BoundValue::Bytes(bytes)) = self.bound.get(*marker as usize)
         {
             // In the type of such a column Cassandra sees no collection: it takes the bytes as they are.
             value::validate(&column.cql_type, bytes).map_err(|error| Failure::invalid(error.0))?;
@@ -111,11 +111,11 @@ impl<'v> Values<'v> {
     pub(crate) fn list<'a>(&'a self, marker: u16, column: &Column) -> Result<Vec<Option<Cow<'a, [u8]>>>, Failure> {
         let invalid = |error: ValueError| Failure::invalid(error.0);
         let list = match self.bound.get(marker as usize) {
-            Some(Bound::Bytes(list)) => *list,
-            Some(Bound::Null) | None => {
+            Some(BoundValue::Bytes(list)) => *list,
+            Some(BoundValue::Null) | None => {
                 return Err(Failure::invalid(format!("Invalid null value for column {}", column.name)));
             }
-            Some(Bound::Unset) => return Err(unset(column)),
+            Some(BoundValue::Unset) => return Err(unset(column)),
         };
         let (count, rest) =
             list.split_first_chunk().map_or((0, list), |(count, rest)| (i32::from_be_bytes(*count), rest));
@@ -125,7 +125,7 @@ impl<'v> Values<'v> {
             value::validate_bound(&CqlType::List { element, frozen: true }, list).map_err(invalid)?;
         }
         found.iter().flatten().try_for_each(|value| value::validate(&column.cql_type, value)).map_err(invalid)?;
-        Ok(found.into_iter().map(|value| value.map(|value| rewritten(&column.cql_type, value))).collect())
+        Ok(found.into_iter().map(|value| value.map(|value| reserialized(&column.cql_type, value))).collect())
     }
 
     /// The values of `(a, b) = (x, y)` and `(a, b) IN ((x, y), (z, w))`.
@@ -150,9 +150,9 @@ impl<'v> Values<'v> {
     /// The values of `(a, b) IN ?`.
     fn tuple_list<'a>(&'a self, marker: u16, columns: &[Column]) -> Result<Vec<Cow<'a, [u8]>>, Failure> {
         let list = match self.bound.get(marker as usize) {
-            Some(Bound::Bytes(list)) => *list,
-            Some(Bound::Null) | None => return Err(Failure::invalid("Invalid null value for IN restriction")),
-            Some(Bound::Unset) => {
+            Some(BoundValue::Bytes(list)) => *list,
+            Some(BoundValue::Null) | None => return Err(Failure::invalid("Invalid null value for IN restriction")),
+            Some(BoundValue::Unset) => {
                 return Err(Failure::invalid(format!("Invalid unset value for in{}", tuple_name(columns))));
             }
         };
@@ -190,15 +190,15 @@ impl<'v> Values<'v> {
             Tuple::Marker { marker, columns: count } => {
                 let columns = columns.get(..*count).unwrap_or(columns);
                 match self.bound.get(*marker as usize) {
-                    Some(Bound::Bytes(bytes)) => {
+                    Some(BoundValue::Bytes(bytes)) => {
                         value::validate(&tuple_type(columns), bytes).map_err(|error| Failure::invalid(error.0))?;
                         Ok(TupleElements::new(bytes).map(|element| element.map(Cow::Borrowed)).collect())
                     }
-                    Some(Bound::Null) | None => {
+                    Some(BoundValue::Null) | None => {
                         let name = columns.first().map_or("", |column| &column.name);
                         Err(Failure::invalid(format!("Invalid null value for column {name}")))
                     }
-                    Some(Bound::Unset) => {
+                    Some(BoundValue::Unset) => {
                         Err(Failure::invalid(format!("Invalid unset value for tuple {}", tuple_name(columns))))
                     }
                 }

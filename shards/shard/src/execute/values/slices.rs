@@ -9,7 +9,7 @@
 
 use crate::execute::values::binding::{Prefixes, Values};
 use crate::shard_state::Shard;
-use cql::plan::{ClusteringRestriction, RowLimit, Tuple, Value};
+use cql::plan::{ClusteringRestriction, SliceBound, Tuple, Value};
 use model::comparable::{self, BoundSide};
 use model::query::Slice;
 use model::{Column, Failure, Table, value};
@@ -258,7 +258,7 @@ pub(crate) enum NullBound {
 /// `Ok(None)`: the bound is null.
 fn edge<'a>(
     shard: &Shard,
-    limit: &'a RowLimit,
+    limit: &'a SliceBound,
     columns: &[Column],
     values: &'a Values<'_>,
     nulls: NullBound,

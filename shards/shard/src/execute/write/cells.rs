@@ -10,7 +10,7 @@ use crate::execute::values::binding::Values;
 use crate::execute::write::counter_amounts::{amount, negated};
 use crate::messages::data::{ListElement, Lists, WriteTimes};
 use crate::shard_state::Shard;
-use cql::plan::{ColumnChange, Context, Operation, Value};
+use cql::plan::{ColumnChange, EvaluationContext, Operation, Value};
 use model::counter::{self, change};
 use model::mutation::MUTATION_BYTES_MAX;
 use model::row::{Cell, CellContent, RowBuilder};
@@ -202,7 +202,7 @@ impl<'a> Cells<'a> {
         let own = self.pieces.iter_mut().find(|piece| piece.column == column);
         match own.map(|piece| &mut piece.what) {
             Some(What::Counted(context)) => {
-                let before = counter::Context::trusted(context).total();
+                let before = counter::CounterContext::trusted(context).total();
                 *context = change(before.wrapping_add(amount)).to_vec();
             }
             _ => self.push(column, None, What::Counted(change(amount).to_vec())),

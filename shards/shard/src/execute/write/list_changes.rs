@@ -13,7 +13,7 @@ use crate::shard_state::Shard;
 use cql::plan::{Modify, Operation};
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder};
-use model::value::Bound;
+use model::value::BoundValue;
 use model::{ColumnId, DecoratedKey, Failure, Table};
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl ListChange {
         ListChange { modify: modify.clone(), bound: owned(&values.bound), key: key.to_vec(), local, when }
     }
 
-    fn bound(&self) -> Vec<Bound<'_>> {
+    fn bound(&self) -> Vec<BoundValue<'_>> {
         borrowed(&self.bound)
     }
 

@@ -6,7 +6,7 @@
 //!
 //! Invariants: a guardrail is asked about what a definition adds, never about what was there before.
 
-use super::{Applied, Result, Site};
+use super::{Applied, DefinitionContext, Result};
 use crate::ast::{Definition, Property, PropertyValue, TableChange};
 use crate::guardrails::{Guardrails, Threshold, ensure, text, violated};
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
@@ -133,7 +133,7 @@ pub(super) fn after(
     definition: &Definition,
     applied: &Applied,
     schema: &Schema,
-    site: &Site<'_>,
+    site: &DefinitionContext<'_>,
 ) -> Result<Vec<String>> {
     let Some((change, after)) = applied.change.as_ref().and_then(|change| Some((change, change.after.as_ref()?)))
     else {
