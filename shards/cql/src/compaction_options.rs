@@ -1,4 +1,4 @@
-//! The `compaction` map of a table: one strategy, its options known and in range.
+//! Checks the `compaction` map of a table: a known strategy whose options are known and in range.
 
 use crate::table_options::Map;
 use model::Failure;
@@ -10,7 +10,7 @@ type Result<T> = std::result::Result<T, Failure>;
 const PACKAGE: &str = "org.apache.cassandra.db.compaction.";
 const THRESHOLDS: [(&str, &str); 2] = [("max_threshold", "32"), ("min_threshold", "4")];
 
-/// Options that every strategy takes.
+/// Options of every strategy.
 const COMMON: [&str; 8] = [
     "class",
     "enabled",
@@ -45,7 +45,7 @@ const UNIFIED: [&str; 10] = [
 
 const TIME_UNITS: [&str; 7] = ["DAYS", "HOURS", "MINUTES", "SECONDS", "MILLISECONDS", "MICROSECONDS", "NANOSECONDS"];
 
-/// The map as written.
+/// The options as written.
 struct Options<'a>(&'a Map);
 
 impl<'a> Options<'a> {
@@ -77,7 +77,7 @@ impl<'a> Options<'a> {
         self.get(name).map(parse).transpose()
     }
 
-    /// A boolean; `error` makes the text for anything else.
+    /// Parses a boolean option; `error` makes the text for anything else.
     fn boolean(&self, name: &str, error: impl FnOnce(&str) -> String) -> Result<Option<bool>> {
         match self.get(name) {
             None => Ok(None),
@@ -88,7 +88,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Checks the map as written and returns it as Cassandra stores it.
+/// Checks the map as written and returns it in the form that Cassandra stores.
 pub(crate) fn check(written: &Map) -> Result<BTreeMap<String, String>> {
     let options = Options(written);
     let Some(class) = options.get("class") else {
@@ -332,7 +332,7 @@ fn check_unified(options: &Options<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `N`, `T4`, `L10` or a number.
+/// Checks a scaling parameter: `N`, `T4`, `L10` or a number.
 fn check_scaling(text: &str) -> Result<()> {
     let digits = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
     let fan = text.strip_prefix(['T', 'L']);

@@ -1,4 +1,4 @@
-//! The `compression` map of a table.
+//! Checks the `compression` map of a table.
 
 use crate::table_options::Map;
 use model::Failure;
@@ -8,10 +8,10 @@ type Result<T> = std::result::Result<T, Failure>;
 
 const PACKAGE: &str = "org.apache.cassandra.io.compress.";
 const CHUNK: &str = "chunk_length_in_kb";
-/// Chunks are at most 1 GiB.
+/// Largest chunk length: 1 GiB in KiB.
 const CHUNK_KIB_MAX: i64 = 1 << 20;
 
-/// Checks the map as written and returns it as Cassandra stores it.
+/// Checks the map as written and returns it in the form that Cassandra stores.
 pub(crate) fn check(written: &Map) -> Result<BTreeMap<String, String>> {
     let mut left: BTreeMap<&str, &str> = written.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     let mut stored = BTreeMap::new();

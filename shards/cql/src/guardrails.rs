@@ -1,10 +1,10 @@
-//! Guardrails: limits that an operator sets, beyond which users are warned or refused. Their names, defaults and texts are
+//! Guardrails: limits set by the operator, beyond which users are warned or refused. Names, defaults and texts are
 //! Cassandra's.
 //!
-//! Invariants: nothing is limited by default; a threshold is the most that is still fine.
+//! Invariants: nothing is limited by default; a threshold is the largest value that is still accepted.
 //!
-//! What is not here: whom they are for, and reading them (crate `server`); when they are asked (`define/guardrail_checks.rs`, crate
-//! `shard`).
+//! What is not here: reading the limits and deciding whom they apply to (crate `server`); the checks themselves
+//! (`define/guardrail_checks.rs`, crate `shard`).
 
 use crate::ast::{Body, Modify, Statement, TableName};
 use crate::restrictions::NEEDS_FILTERING;
@@ -15,7 +15,7 @@ use std::fmt::Display;
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// More than `warn` is warned about, more than `fail` refused.
+/// A threshold: more than `warn` gives a warning, more than `fail` is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(missing_docs, reason = "told above")]
 pub struct Threshold {
@@ -24,10 +24,11 @@ pub struct Threshold {
 }
 
 impl Threshold {
-    /// The warning about `value` if it is beyond a threshold; `warning` and `refusal` make texts of that.
+    /// The warning if `value` is above the warning threshold. `warning` and `refusal` make the texts for the threshold
+    /// that was exceeded.
     ///
     /// # Errors
-    /// It is more than may be.
+    /// `value` is above the failure threshold.
     pub fn check(
         self,
         name: &str,
@@ -41,14 +42,14 @@ impl Threshold {
         Ok(self.warn.filter(|limit| value > *limit).map(|limit| text(name, warning(limit))))
     }
 
-    /// The same for what both texts say alike: `what`, and then how it exceeds which threshold.
+    /// [`Threshold::check`] with texts that begin with `what` and then say how it exceeds which threshold.
     pub fn check_size(self, name: &str, value: u64, what: impl Display) -> Result<Option<String>> {
         let exceeds = |kind: &str, limit: u64| format!("{what}, this exceeds the {kind} threshold of {limit}.");
         self.check(name, value, |limit| exceeds("warning", limit), |limit| exceeds("failure", limit))
     }
 }
 
-/// Values that are warned about, passed over or refused.
+/// Values that give a warning, are ignored, or are refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "told above")]
 pub struct Values<T: Ord> {
@@ -64,10 +65,10 @@ impl<T: Ord> Default for Values<T> {
 }
 
 impl<T: Ord + Copy> Values<T> {
-    /// What is told of `given`; who asks passes over what is ignored.
+    /// The warnings about `given`. The caller skips ignored values.
     ///
     /// # Errors
-    /// One of them is disallowed.
+    /// One of the values is disallowed.
     pub fn check(&self, name: &str, what: &str, given: &[T], shown: impl Fn(&T) -> String) -> Result<Vec<String>> {
         let list = |values: &mut dyn Iterator<Item = &T>| values.map(&shown).collect::<Vec<String>>().join(", ");
         let found = |set: &BTreeSet<T>| {
@@ -92,7 +93,7 @@ impl<T: Ord + Copy> Values<T> {
     }
 }
 
-/// Every guardrail.
+/// All guardrails.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(missing_docs, reason = "named as in cassandra.yaml, switches without `_enabled`")]
 pub struct Guardrails {
@@ -102,7 +103,7 @@ pub struct Guardrails {
     pub secondary_indexes_per_table: Threshold,
     pub fields_per_udt: Threshold,
     pub vector_dimensions: Threshold,
-    /// Fewer than these are warned about or refused.
+    /// Fewer replicas than these give a warning or are refused.
     pub minimum_replication_factor: Threshold,
     pub maximum_replication_factor: Threshold,
     pub table_properties: Values<&'static str>,
@@ -114,7 +115,7 @@ pub struct Guardrails {
     pub collection_size: Threshold,
     pub items_per_collection: Threshold,
     pub column_value_size: Threshold,
-    /// How far behind and ahead of the clock timestamps may be, microseconds.
+    /// How far timestamps may be behind the clock, microseconds.
     pub minimum_timestamp: Threshold,
     pub maximum_timestamp: Threshold,
     pub allow_filtering: bool,
@@ -175,10 +176,10 @@ impl Default for Guardrails {
 }
 
 impl Guardrails {
-    /// Looks at what a statement asks for, whatever its values; tables of the system are exempt.
+    /// Checks what a statement asks for, whatever its values. System tables are exempt.
     ///
     /// # Errors
-    /// What it asks for is switched off.
+    /// A feature that it uses is disabled.
     pub fn check_text(&self, statement: &Statement, keyspace: Option<&str>) -> Result<()> {
         let is_exempt = |table: &TableName| {
             let keyspace = table.keyspace.as_deref().or(keyspace).unwrap_or_default();
@@ -210,7 +211,7 @@ impl Guardrails {
 }
 
 impl Guardrails {
-    /// The same error, unless it recommends what is switched off.
+    /// Replaces the error if it recommends a feature that is disabled.
     pub fn explained(&self, failure: Failure) -> Failure {
         match !self.allow_filtering && failure.text == NEEDS_FILTERING {
             true => Failure::invalid(
@@ -222,10 +223,10 @@ impl Guardrails {
         }
     }
 
-    /// What is told of a change of `table` with a timestamp, at `now`; both microseconds.
+    /// The warnings about a change of `table` with this timestamp, at `now`; both in microseconds.
     ///
     /// # Errors
-    /// It is too far from now.
+    /// The timestamp is too far from `now`.
     pub fn check_timestamp(&self, table: &str, timestamp: i64, now: i64) -> Result<Option<String>> {
         let behind = u64::try_from(now.saturating_sub(timestamp)).unwrap_or(0);
         let ahead = u64::try_from(timestamp.saturating_sub(now)).unwrap_or(0);
@@ -259,10 +260,10 @@ impl Guardrails {
         Ok(told.or(earlier))
     }
 
-    /// What is told of one more index on a table that has `count` then.
+    /// The warning about one more index on a table, which then has `count`.
     ///
     /// # Errors
-    /// These are too many.
+    /// These are too many indexes.
     pub fn check_index(&self, index: &str, table: &str, count: u64) -> Result<Option<String>> {
         self.secondary_indexes_per_table.check(
             "secondary_indexes_per_table",
@@ -283,17 +284,17 @@ impl Guardrails {
     }
 }
 
-/// The text of a guardrail.
+/// The text of a warning by a guardrail.
 pub fn text(name: &str, what: impl Display) -> String {
     format!("Guardrail {name} violated: {what}")
 }
 
-/// The refusal of a guardrail.
+/// The failure of a guardrail.
 pub fn violated(name: &str, what: impl Display) -> Failure {
     Failure::invalid(text(name, what))
 }
 
-/// Refuses what is switched off.
+/// Fails if a feature is disabled.
 pub fn ensure(enabled: bool, name: &str, what: &str) -> Result<()> {
     if enabled { Ok(()) } else { Err(violated(name, format!("{what} is not allowed"))) }
 }

@@ -1,29 +1,31 @@
-//! Text to tokens, one at a time, borrowed from the text: no allocation.
+//! The lexer: text to tokens, one at a time, borrowed from the text without allocation.
 //!
 //! 1. White space and comments (`--`, `//` to the end of the line, `/* */`) are skipped.
-//! 2. The first byte decides the family; a uuid is tried before a number and a word, because it may start as either.
-//! 3. Numbers take their sign with them when it touches them (`-5`), as Cassandra's lexer does; durations too
-//!    (`-1h30m`), `-NaN` and `-Infinity`.
+//! 2. The first byte decides the kind of token. A uuid is tried before numbers and words, because it may start like
+//!    either.
+//! 3. A sign directly before a number, duration (`-1h30m`), `NaN` or `Infinity` is part of the token, as in Cassandra's
+//!    lexer.
 //!
 //! Invariants: every token's text is a slice of the statement; the lexer never goes back; its work is linear in the
-//! text.
+//! length of the text.
 //!
-//! Keywords are words here: the parser decides what a word is, because most of Cassandra's keywords are also names.
+//! Keywords are words here. The parser decides what a word is, because most of Cassandra's keywords are also valid
+//! names.
 
 use model::{ErrorCode, Failure};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// A word: keyword or name without quotes.
     Word,
-    /// `"Name"`; the text is what stands between the quotes, `""` not yet undone.
+    /// `"Name"`; the token's text is between the quotes, with `""` not yet unescaped.
     QuotedName,
-    /// `'text'`; the text is what stands between the quotes, `''` not yet undone.
+    /// `'text'`; the token's text is between the quotes, with `''` not yet unescaped.
     String,
-    /// `$$text$$`; the text is what stands between.
+    /// `$$text$$`; the token's text is between the dollars.
     DollarString,
-    /// Digits, perhaps with a sign.
+    /// Digits, with an optional sign.
     Integer,
     /// Digits with a point, an exponent or both.
     Float,
@@ -87,24 +89,24 @@ pub(crate) enum Kind {
     End,
 }
 
-/// A token: what it is, its text, where it starts.
+/// A token: its kind, text and position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: Kind,
     /// The token's text; without quotes for names and strings.
     pub(crate) text: &'a str,
-    /// Offset in bytes of its first character, quotes included.
+    /// Offset in bytes of its first character, including quotes.
     pub(crate) start: usize,
 }
 
 impl Token<'_> {
-    /// Whether this is the word `keyword` (given in lower case), in any case.
+    /// Whether this is the word `keyword`, given in lower case, in any case.
     pub(crate) fn is(&self, keyword: &str) -> bool {
         self.kind == Kind::Word && self.text.eq_ignore_ascii_case(keyword)
     }
 }
 
-/// Cuts a statement into tokens.
+/// Splits a statement into tokens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lexer<'a> {
     text: &'a str,
@@ -121,7 +123,7 @@ impl<'a> Lexer<'a> {
         self.text.get(from..to).unwrap_or("")
     }
 
-    /// The next token; [`Kind::End`] for ever after the last.
+    /// The next token; after the last one [`Kind::End`], any number of times.
     pub(crate) fn next(&mut self) -> Result<Token<'a>, Failure> {
         self.skip_blanks()?;
         let start = self.at;
@@ -193,7 +195,7 @@ impl<'a> Lexer<'a> {
         Ok(self.take(kind, len))
     }
 
-    /// `line L:C` of an offset: lines from 1, columns in UTF-16 units from 0 as in Java.
+    /// An offset as `line L:C`: lines from 1, columns from 0 in UTF-16 units, as in Java.
     pub(crate) fn position(&self, offset: usize) -> String {
         let before = self.slice(0, offset);
         let line = 1 + before.bytes().filter(|b| *b == b'\n').count();
@@ -217,7 +219,7 @@ impl<'a> Lexer<'a> {
             match rest {
                 [b' ' | b'\t' | b'\n' | b'\r', ..] => self.at += 1,
                 [b'-', b'-', ..] | [b'/', b'/', ..] => {
-                    // Such a comment ends with its line, not with the text.
+                    // A line comment must end with a line break, not with the text.
                     let Some(end) = rest.iter().position(|b| matches!(b, b'\n' | b'\r')) else {
                         return Err(self.mismatched_character(self.text.len()));
                     };
@@ -234,7 +236,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A name or string: up to the quote that is not doubled.
+    /// Reads a name or string, up to a quote that is not doubled.
     fn quoted(&mut self, quote: u8, kind: Kind) -> Result<Token<'a>, Failure> {
         let start = self.at;
         let bytes = self.text.as_bytes();
@@ -266,7 +268,7 @@ impl<'a> Lexer<'a> {
         Ok(Token { kind: Kind::DollarString, text: self.slice(start + 2, start + 2 + len), start })
     }
 
-    /// An integer, float, blob or duration.
+    /// Reads an integer, float, blob or duration.
     fn number(&mut self) -> Result<Token<'a>, Failure> {
         let start = self.at;
         let rest = &self.text.as_bytes()[start..];
@@ -279,7 +281,7 @@ impl<'a> Lexer<'a> {
         let mut len = minus + digits(minus);
         let mut kind = Kind::Integer;
         if rest[len..].starts_with(b"...") {
-            // A float without digits after its point, and a range.
+            // A float without digits after its point (`1.`), or the start of a range (`1..2`).
             return Ok(self.take(Kind::Float, len + 1));
         }
         if rest.get(len) == Some(&b'.') && rest.get(len + 1) != Some(&b'.') {
@@ -310,7 +312,7 @@ impl<'a> Lexer<'a> {
         Ok(self.take(kind, len))
     }
 
-    /// `-NaN` or `-Infinity`: a sign before these first letters can be nothing else.
+    /// Reads `-NaN` or `-Infinity`: a sign before these first letters can mean nothing else.
     fn negative_word(&mut self, word: &str) -> Result<Token<'a>, Failure> {
         let letters = self.text.as_bytes().get(self.at + 1..).unwrap_or_default();
         let same = word.bytes().zip(letters).take_while(|(wanted, given)| *wanted == **given | 32).count();
@@ -342,7 +344,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// 0x2000 with a text.
+/// A syntax error (0x2000) with this text.
 pub(crate) fn syntax(text: String) -> Failure {
     Failure::new(ErrorCode::Syntax, text)
 }
@@ -351,7 +353,7 @@ fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// 36 if a uuid stands at the start.
+/// The length of a uuid (36) if the bytes start with one.
 fn uuid_len(bytes: &[u8]) -> Option<usize> {
     if bytes.get(8) != Some(&b'-') {
         return None;
@@ -364,7 +366,7 @@ fn uuid_len(bytes: &[u8]) -> Option<usize> {
     well_formed.then_some(36)
 }
 
-/// The bytes of a duration's unit, if one stands at the start and ends there.
+/// The length of a duration's unit, if the bytes start with one and the word ends there.
 fn duration_unit_len(bytes: &[u8]) -> Option<usize> {
     let lower = |at: usize| bytes.get(at).map_or(0, |b| b.to_ascii_lowercase());
     match (lower(0), lower(1)) {
@@ -376,7 +378,7 @@ fn duration_unit_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The bytes of an ISO 8601 duration (from its `P`), if one stands at the start and no word goes on after it.
+/// The length of an ISO 8601 duration, which begins with `P`, if the bytes start with one and the word ends there.
 fn iso_duration_len(bytes: &[u8]) -> Option<usize> {
     let word = bytes.iter().position(|b| !is_word_byte(*b)).unwrap_or(bytes.len());
     let alternative = b"P9999-99-99T99:99:99";

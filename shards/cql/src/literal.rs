@@ -1,7 +1,8 @@
-//! Terms to plan terms: constants to bytes of the type of their place, markers to specs, calls checked.
+//! From terms as written to terms of a plan: constants become bytes of the type of their place, markers get a
+//! description, function calls are resolved.
 //!
-//! A constant's family must suit the type first (`Invalid STRING constant (abc) for "v" of type int`); then `model::text`
-//! makes the bytes and says what is wrong with the text.
+//! The kind of a constant must first suit the type (`Invalid STRING constant (abc) for "v" of type int`); then
+//! `model::text` makes the bytes and reports errors in the text.
 
 use crate::ast::{self, Constant, TypeName};
 use crate::functions::{self, Fit, term_fit};
@@ -17,12 +18,12 @@ use std::sync::Arc;
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// The table that a statement works on, with its names ready to be shared by specs.
+/// The table of a statement, with its names ready to be shared by column specs.
 pub(crate) struct Scope {
     pub(crate) table: Arc<Table>,
     keyspace: Arc<str>,
     name: Arc<str>,
-    /// Where user types are found; `None` in a batch without statements.
+    /// The keyspace in which user types are found; `None` in a batch without statements.
     definition: Option<Arc<Keyspace>>,
 }
 
@@ -31,27 +32,27 @@ impl Scope {
         Scope { keyspace: table.keyspace.as_str().into(), name: table.name.as_str().into(), table, definition }
     }
 
-    /// The type that a name denotes in the table's keyspace.
+    /// Resolves a type name in the table's keyspace.
     pub(crate) fn resolve(&self, type_name: &TypeName) -> Result<CqlType> {
         types::resolve_in(type_name, &self.keyspace, self.definition.as_deref())
     }
 
-    /// A term as errors show it once its types were found.
+    /// A term as errors show it after its types have been resolved.
     pub(crate) fn qualified(&self, term: &ast::Term) -> ast::Term {
         term.qualified(&self.keyspace)
     }
 
-    /// The same for a selector.
+    /// A selector as errors show it after its types have been resolved.
     pub(crate) fn qualified_selector(&self, selector: &ast::Selector) -> ast::Selector {
         selector.qualified(&self.keyspace)
     }
 
-    /// The types of the partition key.
+    /// The types of the partition key columns.
     pub(crate) fn key_types(&self) -> Vec<CqlType> {
         self.table.partition_key().iter().map(|column| column.cql_type.clone()).collect()
     }
 
-    /// The scope of what a batch itself says: Cassandra names its markers so.
+    /// The scope of a batch's own terms; Cassandra uses these names for its markers.
     pub(crate) fn of_batch() -> Scope {
         let table = Table {
             id: TableId([0; 16]),
@@ -75,20 +76,20 @@ impl Scope {
     }
 }
 
-/// The place that a value goes to.
+/// The place that a value is for: its type and name.
 #[derive(Clone, Copy)]
 pub(crate) struct Receiver<'a> {
     pub(crate) scope: &'a Scope,
-    /// What errors and markers call it: a column's name, `[limit]`, `partition key token`.
+    /// Its name in errors and markers: a column's name, `[limit]`, `partition key token`.
     pub(crate) name: &'a str,
     pub(crate) cql_type: &'a CqlType,
 }
 
-/// The markers of a statement as their places become known.
+/// The markers of a statement, described as their places become known.
 pub(crate) struct Markers<'a> {
     names: &'a [Option<String>],
     specs: Vec<Option<ColumnSpec>>,
-    /// For each partition key column the last marker that alone gives its value.
+    /// The last marker that alone gives the value of each partition key column.
     pub(crate) keys: Vec<Option<u16>>,
 }
 
@@ -97,12 +98,12 @@ impl<'a> Markers<'a> {
         Markers { names, specs: vec![None; names.len()], keys: Vec::new() }
     }
 
-    /// Gives a marker its place. A name in the text beats the place's.
+    /// Describes a marker by its place. A name given in the text takes precedence.
     pub(crate) fn bind(&mut self, marker: u16, receiver: &Receiver<'_>) {
         self.bind_as(marker, receiver.scope, receiver.name, receiver.cql_type.clone());
     }
 
-    /// The same, with a name and type of its own: `in(pk)`, a list.
+    /// Describes a marker by a name and type of its own: `in(pk)`, a list.
     pub(crate) fn bind_as(&mut self, marker: u16, scope: &Scope, name: &str, cql_type: CqlType) {
         let at = marker as usize;
         let name = self.names.get(at).and_then(Option::as_deref).unwrap_or(name);
@@ -111,14 +112,14 @@ impl<'a> Markers<'a> {
         }
     }
 
-    /// Shows a marker that has its place with a class instead of its type.
+    /// Sets the class that clients see in place of a described marker's type.
     pub(crate) fn show_as(&mut self, marker: u16, class: &'static str) {
         if let Some(Some(spec)) = self.specs.get_mut(marker as usize) {
             spec.class = Some(class);
         }
     }
 
-    /// Notes that `term` alone gives partition key column `position` of `count`.
+    /// Records that `term` alone gives the partition key column `position` of `count`.
     pub(crate) fn key(&mut self, position: usize, count: usize, term: &Term) {
         if let Term::Marker(marker) = term {
             self.keys.resize(count, None);
@@ -126,12 +127,12 @@ impl<'a> Markers<'a> {
         }
     }
 
-    /// How many markers the statement has.
+    /// The number of markers of the statement.
     pub(crate) fn len(&self) -> usize {
         self.specs.len()
     }
 
-    /// The specs in order. Each marker has a place, or preparing it failed.
+    /// The descriptions of the markers, in order. Every marker has one, or preparing would have failed.
     pub(crate) fn finish(self) -> Result<(Vec<ColumnSpec>, Vec<u16>)> {
         let specs = self.specs.into_iter().collect::<Option<Vec<_>>>();
         let specs = specs.ok_or_else(|| Failure::server("a bind marker has no place in the plan"))?;
@@ -139,7 +140,7 @@ impl<'a> Markers<'a> {
     }
 }
 
-/// Whether a family of constants suits a type. A tuple has a form as a constant: `'1:abc'`.
+/// Whether a kind of constants suits a type. A text can also be a tuple: `'1:abc'`.
 pub(crate) fn suits(family: Constant, cql_type: &CqlType) -> bool {
     use CqlType::*;
     match family {
@@ -164,13 +165,13 @@ pub(crate) fn suits(family: Constant, cql_type: &CqlType) -> bool {
         Constant::Uuid => matches!(cql_type, Uuid | Timeuuid),
         Constant::Float => matches!(cql_type, Decimal | Double | Float),
         Constant::Boolean => matches!(cql_type, Boolean),
-        // To Cassandra a blob without a place is a tinyint.
+        // Cassandra treats a blob without a wanted type as a tinyint.
         Constant::Hex => matches!(cql_type, Blob | Tinyint),
         Constant::Duration => matches!(cql_type, Duration),
     }
 }
 
-/// Whether a value of type `given` may stand where `wanted` is: equal types, and those whose bytes mean the same.
+/// Whether a value of type `given` may be used where `wanted` is: equal types, and types whose bytes mean the same.
 pub(crate) fn assignable(wanted: &CqlType, given: &CqlType) -> bool {
     use CqlType::*;
     wanted == given
@@ -186,7 +187,7 @@ pub(crate) fn assignable(wanted: &CqlType, given: &CqlType) -> bool {
         )
 }
 
-/// The type that a constant has without a place.
+/// The type that a constant has by itself.
 pub(crate) fn preferred_type(family: Constant, text: &str) -> CqlType {
     match family {
         Constant::String if text.is_ascii() => CqlType::Ascii,
@@ -194,7 +195,7 @@ pub(crate) fn preferred_type(family: Constant, text: &str) -> CqlType {
         Constant::Integer if text.parse::<i32>().is_ok() => CqlType::Int,
         Constant::Integer if text.parse::<i64>().is_ok() => CqlType::Bigint,
         Constant::Integer => CqlType::Varint,
-        // The version is the first digit of the third group.
+        // The version is the first digit of the uuid's third group.
         Constant::Uuid if text.as_bytes().get(14) == Some(&b'1') => CqlType::Timeuuid,
         Constant::Uuid => CqlType::Uuid,
         Constant::Float => match text.parse::<f64>() {
@@ -207,7 +208,7 @@ pub(crate) fn preferred_type(family: Constant, text: &str) -> CqlType {
     }
 }
 
-/// The term for a place.
+/// Prepares a term for a place.
 pub(crate) fn prepare_term(term: &ast::Term, receiver: &Receiver<'_>, markers: &mut Markers<'_>) -> Result<Term> {
     let Receiver { scope, name, cql_type } = *receiver;
     match term {
@@ -233,7 +234,7 @@ pub(crate) fn prepare_term(term: &ast::Term, receiver: &Receiver<'_>, markers: &
                 let term = scope.qualified(term);
                 return Err(Failure::invalid(format!("Cannot assign value {term} to {name} of type {cql_type}")));
             }
-            // The hint only says what is meant: the value is made for its place.
+            // The hint only selects a meaning; the value has the type of its place.
             prepare_term(inner, receiver, markers)
         }
         ast::Term::List(terms) => list(terms, receiver, markers),
@@ -247,12 +248,12 @@ pub(crate) fn prepare_term(term: &ast::Term, receiver: &Receiver<'_>, markers: &
     }
 }
 
-/// What a list literal says of any other type, even when only asked whether it fits.
+/// The failure of a list literal for any other type, also if only its fit is asked.
 pub(crate) fn not_a_list(cql_type: &CqlType) -> Failure {
     Failure::invalid(format!("Unexpected receiver type '{cql_type}'; only list and vector are expected"))
 }
 
-/// `[a, b]`: a list or a vector.
+/// Prepares `[a, b]`: a list or a vector.
 fn list(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>) -> Result<Term> {
     let Receiver { scope, name, cql_type } = *receiver;
     let (kind, element) = match cql_type {
@@ -284,7 +285,7 @@ fn set(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>) 
     let Receiver { scope, name, cql_type } = *receiver;
     let element = match cql_type {
         CqlType::Set { element, .. } => element,
-        // An empty map looks like an empty set.
+        // `{}` may also be an empty map.
         CqlType::Map { .. } if terms.is_empty() => return composite(cql_type, Vec::new()),
         _ => return Err(Failure::invalid(format!("Invalid set literal for {name} of type {cql_type}"))),
     };
@@ -328,7 +329,7 @@ fn map(entries: &[(ast::Term, ast::Term)], receiver: &Receiver<'_>, markers: &mu
     composite(cql_type, parts)
 }
 
-/// The term of `(term)`, which is a tuple of one only where a tuple is wanted, or a user type, which is one in Cassandra.
+/// The term inside `(term)`, unless a tuple, or a user type, which Cassandra treats as one, is wanted.
 pub(crate) fn in_parentheses<'t>(terms: &'t [ast::Term], wanted: &CqlType) -> Option<&'t ast::Term> {
     match terms {
         [inner] if !matches!(wanted, CqlType::Tuple(_) | CqlType::User { .. }) => Some(inner),
@@ -341,7 +342,7 @@ fn tuple(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>
     let wrong = || Failure::invalid(format!("Invalid tuple type literal for {name} of type {cql_type}"));
     let types: Vec<&CqlType> = match cql_type {
         CqlType::Tuple(types) => types.iter().collect(),
-        // Cassandra takes it for a tuple until it has looked at its parts.
+        // Cassandra treats it as a tuple until it has checked the parts.
         CqlType::User { definition, .. } => definition.field_types().collect(),
         _ => return Err(wrong()),
     };
@@ -370,7 +371,7 @@ fn tuple(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>
     composite(cql_type, parts)
 }
 
-/// Fails for a field that the type has not.
+/// Fails for a field that the type does not have.
 fn refuse_unknown_fields<T>(fields: &[(String, T)], definition: &UserType) -> Result<()> {
     let is_unknown = |(field, _): &&(String, T)| definition.field_index(field).is_none();
     if !fields.iter().any(|field| is_unknown(&field)) {
@@ -390,7 +391,7 @@ fn user_type(fields: &[(String, ast::Term)], receiver: &Receiver<'_>, markers: &
     let CqlType::User { definition, .. } = cql_type else {
         return Err(Failure::invalid(format!("Invalid user type literal for {name} of type {cql_type}")));
     };
-    // Of a field given twice the last counts; one that is not given is null.
+    // Of a field given twice the last value counts; a field that is not given is null.
     let given = |field: &str| fields.iter().rev().find(|(given, _)| given == field).map(|(_, term)| term);
     for (field, wanted) in &definition.fields {
         if let Some(term) = given(field)
@@ -411,12 +412,12 @@ fn user_type(fields: &[(String, ast::Term)], receiver: &Receiver<'_>, markers: &
             None => Term::Null,
         });
     }
-    // As in Cassandra, which counts the fields that it has found.
+    // Checked here as in Cassandra, which counts the fields that it has found.
     refuse_unknown_fields(fields, definition)?;
     composite(cql_type, parts)
 }
 
-/// The terms of a literal's elements.
+/// Prepares the elements of a literal.
 fn elements(
     terms: &[ast::Term],
     element: &CqlType,
@@ -446,7 +447,7 @@ fn refuse_markers(term: &Term, kind: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// A value of parts: a constant if all its parts are.
+/// A value with parts; a constant if all its parts are constants.
 fn composite(cql_type: &CqlType, parts: Vec<Term>) -> Result<Term> {
     if parts.iter().all(|part| matches!(part, Term::Null | Term::Constant(_))) {
         let constants = parts.iter().map(|part| match part {
@@ -459,7 +460,7 @@ fn composite(cql_type: &CqlType, parts: Vec<Term>) -> Result<Term> {
     Ok(Term::Composite(Box::new(Composite { cql_type: cql_type.clone(), parts })))
 }
 
-/// The bytes of a constant.
+/// Encodes a constant.
 fn constant(family: Constant, text: &str, receiver: &Receiver<'_>) -> Result<Term> {
     let cql_type = receiver.cql_type;
     if !suits(family, cql_type) {
@@ -470,7 +471,7 @@ fn constant(family: Constant, text: &str, receiver: &Receiver<'_>) -> Result<Ter
         )));
     }
     if family == Constant::Float && text.ends_with(|c: char| c.is_ascii_digit() || c == '.') {
-        // A number beyond the largest double must not turn into infinity.
+        // A number beyond the largest double must not become infinity.
         let infinite = text.parse::<f64>().is_ok_and(f64::is_infinite);
         if infinite && matches!(cql_type, CqlType::Double | CqlType::Float) {
             return Err(Failure::invalid(format!("Unable to make {cql_type} from '{text}'")));
@@ -478,7 +479,7 @@ fn constant(family: Constant, text: &str, receiver: &Receiver<'_>) -> Result<Ter
     }
     let bytes = match family {
         Constant::String => from_quoted(cql_type, text),
-        // Cassandra stores any bytes here.
+        // Cassandra would store any bytes here.
         Constant::Hex if *cql_type != CqlType::Blob => {
             from_bare(&CqlType::Blob, text).and_then(|bytes| model::value::validate(cql_type, &bytes).map(|()| bytes))
         }

@@ -1,12 +1,12 @@
-//! Names to columns.
+//! Column names: lookup and errors.
 
 use crate::literal::Scope;
 use crate::parser::is_reserved;
 use model::{Column, Failure, Table};
 use std::borrow::Cow;
 
-/// The column of a name, or Cassandra's error. Statements may name thousands of columns: data columns, sorted by name,
-/// are searched in halves.
+/// The column with this name, or Cassandra's error. Because statements may name thousands of columns, data columns,
+/// which are sorted by name, are found by binary search.
 pub(crate) fn column<'s>(scope: &'s Scope, name: &str) -> Result<&'s Column, Failure> {
     let table = &scope.table;
     find(table, name).filter(|column| !table.is_hidden(column)).ok_or_else(|| undefined(table, name))
@@ -23,13 +23,13 @@ fn find<'t>(table: &'t Table, name: &str) -> Option<&'t Column> {
     table.column(name)
 }
 
-/// What is said of a column that a table does not have, or does not show.
+/// The failure for a column that the table does not have or does not show.
 pub(crate) fn undefined(table: &Table, name: &str) -> Failure {
     let (keyspace, table) = (shown(&table.keyspace), shown(&table.name));
     Failure::invalid(format!("Undefined column name {} in table {keyspace}.{table}", shown(name)))
 }
 
-/// A name as Cassandra's errors show it: quoted if it could not be written without quotes.
+/// A name as Cassandra's errors show it: quoted if CQL needs quotes.
 pub(crate) fn shown(name: &str) -> Cow<'_, str> {
     let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
         && name.starts_with(|c: char| c.is_ascii_lowercase())

@@ -1,7 +1,8 @@
-//! The replication map of CREATE and ALTER KEYSPACE: short class names in full, defaults filled in, every option known.
+//! Checks the replication map of CREATE and ALTER KEYSPACE: expands class names, fills in defaults, refuses unknown
+//! options.
 //!
-//! Invariants: what is stored names a factor per data centre (NetworkTopologyStrategy, factors of 0 left out) or one
-//! for all (SimpleStrategy); what ALTER does not name stays.
+//! Invariants: the stored map has a factor per data centre (NetworkTopologyStrategy, factors of 0 left out) or one for
+//! all (SimpleStrategy); what ALTER does not name is unchanged.
 
 use model::Failure;
 use model::schema::Replication;
@@ -9,11 +10,11 @@ use std::collections::BTreeMap;
 
 const PACKAGE: &str = "org.apache.cassandra.locator.";
 const FACTOR: &str = "replication_factor";
-/// What Cassandra takes when no factor is given (`default_keyspace_rf`).
+/// The factor if none is given (Cassandra's `default_keyspace_rf`).
 const FACTOR_DEFAULT: &str = "1";
 
-/// Checks the map as written for `keyspace`, with Cassandra's texts. `before` is what the keyspace has so far;
-/// `data_center` the only one there is.
+/// Checks the map as written for `keyspace`, with Cassandra's texts. `before` is the keyspace's current replication,
+/// `data_center` the only data centre there is.
 pub(crate) fn check(
     keyspace: &str,
     written: &[(String, String)],
@@ -53,7 +54,7 @@ pub(crate) fn check(
                 options.insert(name.clone(), value.clone());
             }
             if everywhere.is_some() || options.is_empty() {
-                // What a data centre has so far wins over the factor for all.
+                // The current factor of a data centre takes precedence over the factor for all.
                 let before = before.and_then(|before| before.options.get(data_center)).map(String::as_str);
                 let factor = before.or(everywhere).unwrap_or(factor_default);
                 options.entry(data_center.to_owned()).or_insert_with(|| factor.to_owned());
@@ -80,7 +81,7 @@ fn unrecognized(option: &str, strategy: &str, keyspace: &str) -> Failure {
     Failure::config(format!("Unrecognized strategy option {{{option}}} passed to {strategy} for keyspace {keyspace}"))
 }
 
-/// A replication factor: a number that is not negative.
+/// Checks a replication factor: a number that is not negative.
 fn factor(text: &str) -> Result<(), Failure> {
     if text.contains('/') {
         return Err(Failure::config("Transient replication is not enabled on this node"));

@@ -1,8 +1,10 @@
-//! What a SELECT asks for: selectors to what owning cores give of each row and what the coordinating core makes of it.
+//! The selection of a SELECT: from selectors to the values that the owning cores return per row and the expressions
+//! that the coordinating core computes from them.
 //!
-//! 1. Every column, write time and token that is named goes once into the list of fetched values.
+//! 1. Each column, write time and token that is named becomes one entry in the list of fetched values.
 //! 2. Selectors become expressions over that list; overloads are chosen as for terms.
-//! 3. If every selector is fetched as it stands, there is no projection; counts alone are left to the owning cores.
+//! 3. If every selector is fetched as it is, there is no projection; selections of counts alone are left to the owning
+//!    cores.
 
 mod calls;
 mod cell_facts;
@@ -20,13 +22,13 @@ use std::fmt;
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// What a timeuuid is to functions that exist for every type.
+/// The class that generic functions report for a timeuuid.
 pub(crate) const LEGACY_TIMEUUID: &str = "org.apache.cassandra.db.marshal.LegacyTimeUUIDType";
 
-/// What marks a marker in a selection.
+/// The name of markers in a selection.
 const SELECTION: &str = "[selection]";
 
-/// What a SELECT gives.
+/// The resolved selection of a SELECT.
 pub(crate) struct Selection {
     /// See [`crate::plan::Select::selection`].
     pub(crate) fetched: Vec<Selector>,
@@ -36,13 +38,13 @@ pub(crate) struct Selection {
     pub(crate) aggregate: bool,
     /// See [`crate::plan::Select::projection`].
     pub(crate) projection: Option<Projection>,
-    /// The result's columns.
+    /// The columns of the result.
     pub(crate) result: Vec<ColumnSpec>,
 }
 
-/// Refuses names of no column and calls that fit no function, as Cassandra meets them when it asks whether only static
-/// columns are selected: up to the first selector with a static column, then up to the first with a clustering or a
-/// regular one.
+/// Refuses unknown columns and calls that fit no function, as Cassandra does while it checks whether only static
+/// columns are selected: up to the first selector with a static column, then up to the first one with a clustering or
+/// regular column.
 pub(crate) fn check(select: &ast::Select, scope: &Scope) -> Result<()> {
     let mut none = Markers::new(&[]);
     let mut selecting =
@@ -55,8 +57,8 @@ pub(crate) fn check(select: &ast::Select, scope: &Scope) -> Result<()> {
     Ok(())
 }
 
-/// Resolves the selectors and GROUP BY of a SELECT.
-/// `is_equal` tells whether a key column is restricted to one value: GROUP BY may leave those out.
+/// Resolves the selectors and GROUP BY of a SELECT. `is_equal` says whether a key column is restricted to one value:
+/// GROUP BY may leave such columns out.
 pub(crate) fn select(
     select: &ast::Select,
     scope: &Scope,
@@ -116,8 +118,8 @@ pub(crate) fn select(
     Ok(Selection { fetched, plain, aggregate: false, projection: Some(projection), result })
 }
 
-/// The class in place of a type: functions that exist for every type have their own for a timeuuid, but for a column that
-/// descends.
+/// The class that clients see in place of a type: generic functions have one of their own for timeuuids, except for
+/// descending columns.
 fn class_of(
     output: &Expression,
     scope: &Scope,
@@ -150,7 +152,7 @@ fn class_of(
     (is_of_any_type && *result == CqlType::Timeuuid).then_some(LEGACY_TIMEUUID)
 }
 
-/// The places of what is fetched, if every output is fetched as it stands.
+/// The indexes of the fetched values in the order of `outputs`, if every output is fetched as it is.
 fn fetched_order(outputs: &[Expression]) -> Option<Vec<usize>> {
     let place = |output: &Expression| match output {
         Expression::Fetched(at) => Some(*at),
@@ -159,7 +161,7 @@ fn fetched_order(outputs: &[Expression]) -> Option<Vec<usize>> {
     outputs.iter().map(place).collect()
 }
 
-/// What to fetch if nothing is asked but columns and counts of rows and columns, of which there is at least one.
+/// The values to fetch if the outputs are only columns and at least one count.
 fn counts_only(
     outputs: &[Expression],
     fetched: &[Selector],
@@ -185,7 +187,7 @@ fn counts_only(
     outputs.iter().map(selector).collect()
 }
 
-/// A name as a key of SELECT JSON: names with capitals keep their quotes inside.
+/// A name as a key in SELECT JSON: names that are not in lower case keep their double quotes.
 fn json_name(name: &str) -> String {
     let mut out = String::new();
     json::push_name(name, &mut out);
@@ -221,7 +223,7 @@ impl Selecting<'_, '_, '_> {
         Ok((name, expression, cql_type))
     }
 
-    /// A selector without the casts to the type that a value has: Cassandra does not show them.
+    /// A selector without casts to a value's own type, which Cassandra does not show.
     fn without_idle_casts(&mut self, selector: &ast::Selector) -> Result<ast::Selector> {
         if let ast::Selector::Cast(of, type_name) = selector
             && self.is_idle_cast(of, type_name)?
@@ -243,7 +245,8 @@ impl Selecting<'_, '_, '_> {
         })
     }
 
-    /// Whether a cast does nothing. One of a column that descends never does that: it has a type of its own.
+    /// Whether a cast has no effect. Casts of descending columns always have one, because Cassandra gives those columns
+    /// a type of their own.
     fn is_idle_cast(&mut self, of: &ast::Selector, to: &ast::TypeName) -> Result<bool> {
         let to = self.scope.resolve(to)?;
         Ok(!self.descends(of) && self.type_of(of)?.as_ref() == Some(&to))
@@ -256,12 +259,13 @@ impl Selecting<'_, '_, '_> {
         }
     }
 
-    /// The expression of a selector and its type. `wanted` is the type of its place, for terms that have none themselves.
+    /// The expression of a selector and its type. `wanted` is the type of its place, for terms without a type of their
+    /// own.
     fn expression(&mut self, selector: &ast::Selector, wanted: Option<&CqlType>) -> Result<(Expression, CqlType)> {
         if let ast::Selector::Tuple(parts) = selector
             && let [part] = parts.as_slice()
         {
-            // A tuple of one only where a tuple is wanted; without a place it could be either.
+            // It is a tuple of one value only where a tuple is wanted; without a wanted type it is ambiguous.
             match wanted {
                 Some(CqlType::Tuple(_)) => {}
                 Some(_) => return self.expression(part, wanted),
@@ -325,7 +329,7 @@ impl Selecting<'_, '_, '_> {
                 let cql_type = self.composite_type(selector, wanted)?;
                 self.composite(entries.iter().flat_map(|(key, value)| [key, value]), cql_type)
             }
-            // Nothing in it tells what it is.
+            // It has no type of its own.
             ast::Selector::UserType(fields) => match wanted {
                 Some(wanted @ CqlType::User { .. }) => self.user_type(selector, wanted.clone()),
                 Some(wanted @ CqlType::Map { .. }) => {
@@ -371,7 +375,7 @@ impl Selecting<'_, '_, '_> {
         }
         let candidates = functions::cast(&to);
         if candidates.is_empty() || type_name.text == "varchar" {
-            // Cassandra names the first column of the whole selection.
+            // Cassandra's error names the first column of the whole selection.
             let first = self.fetched.first().and_then(|selector| match selector {
                 Selector::Column(id) | Selector::WriteTime(id) | Selector::Ttl(id) => {
                     self.scope.table.column_by_id(*id).map(|column| column.name.clone())
@@ -389,7 +393,7 @@ impl Selecting<'_, '_, '_> {
     }
 
     fn field(&mut self, of: &ast::Selector, name: &str) -> Result<(Expression, CqlType)> {
-        // Of something in parentheses a field can be asked only if it is no tuple.
+        // Something in parentheses can have a field only if it is not a tuple.
         let own = match of {
             ast::Selector::Tuple(parts) if parts.len() == 1 => self.type_of(&parts[0])?,
             _ => None,
@@ -406,7 +410,7 @@ impl Selecting<'_, '_, '_> {
         }
     }
 
-    /// The set or map of which a part is asked, its type, and the type of its elements or keys.
+    /// The set or map whose part is selected, its type, and the type of its elements or keys.
     fn sliced(&mut self, of: &ast::Selector, what: &str) -> Result<(Expression, CqlType, CqlType)> {
         let (expression, cql_type) = self.expression(of, None)?;
         match &cql_type {
@@ -434,7 +438,7 @@ impl Selecting<'_, '_, '_> {
         prepare_term(term, &Receiver { scope: self.scope, name: &name, cql_type: key_type }, self.markers)
     }
 
-    /// The type of a literal with columns: that of its place, or what its parts tell.
+    /// The type of a literal with columns: that of its place, or else the one that its parts imply.
     fn composite_type(&mut self, selector: &ast::Selector, wanted: Option<&CqlType>) -> Result<CqlType> {
         if let Some(wanted) = wanted {
             return Ok(wanted.clone());
@@ -476,7 +480,7 @@ impl Selecting<'_, '_, '_> {
     }
 }
 
-/// What functions that are made for their arguments' types say of another number of them.
+/// The failure of a generic function for a wrong number of arguments.
 pub(crate) fn wrong_arguments(name: &str, wanted: &str) -> Failure {
     Failure::invalid(format!("Invalid number of arguments for function system.{name}({wanted})"))
 }

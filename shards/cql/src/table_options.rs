@@ -1,7 +1,8 @@
-//! WITH of CREATE TABLE: every option known, checked and stored as Cassandra stores it.
+//! The WITH clause of CREATE and ALTER TABLE: checks every option and gives it the form in which Cassandra stores it.
 //!
-//! Class names get their package, `speculative_retry` its canonical form, defaults are filled in. What storage does not
-//! use yet is checked and stored all the same; what would change answers is refused until it works.
+//! Class names get their package, `speculative_retry` its canonical form, and missing options their defaults. Options
+//! that storage does not use are checked and stored too; options that would change answers but are not implemented are
+//! refused.
 
 use crate::ast::{Property, PropertyValue};
 use crate::define::table_id;
@@ -15,27 +16,27 @@ use std::collections::BTreeMap;
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// Options by name, as written.
+/// A map as written: names and values.
 pub(crate) type Map = [(String, String)];
 
 const TTL_SECONDS_MAX: i32 = 630_720_000;
 /// The smallest false-positive chance that a bloom filter can be built for.
 const BLOOM_CHANCE_MIN: f64 = 6.71e-5;
 
-/// Properties as written, read but not yet held against each other.
+/// Options that have been parsed but not yet checked against each other.
 pub(crate) struct Parsed {
     options: TableOptions,
-    /// The chance as written; without it that of the table before.
+    /// The false-positive chance as written, or that of the table before the change.
     bloom: Option<f64>,
-    /// Whether there is no table before.
+    /// Whether this is for a new table.
     is_new: bool,
-    /// A property that is none.
+    /// The name of an unknown property.
     unknown: Option<String>,
-    /// WITH ID. Cassandra reads it last.
+    /// The id given by WITH ID, which Cassandra checks last.
     pub(crate) id: Option<Result<TableId>>,
 }
 
-/// Reads all properties. Those that are not written are as in `before`, or have their defaults.
+/// Parses all properties. Missing ones are as in `before`, or have their defaults.
 pub(crate) fn parse(
     properties: &[Property],
     before: Option<&TableOptions>,
@@ -53,7 +54,7 @@ pub(crate) fn parse(
     for property in properties {
         match property.name.as_str() {
             "additional_write_policy" => options.additional_write_policy = retry_policy(text_of(property)?)?,
-            // What is the default anyway is stored as not set.
+            // The default is stored as not set.
             "allow_auto_snapshot" => options.allow_auto_snapshot = Some(boolean_of(property)?).filter(|on| !on),
             "incremental_backups" => options.incremental_backups = Some(boolean_of(property)?).filter(|on| !on),
             "bloom_filter_fp_chance" => bloom = Some(double_of(property)?),
@@ -68,7 +69,7 @@ pub(crate) fn parse(
             "compression" => options.compression = compression_options::check(map_of(property)?)?,
             "crc_check_chance" => options.crc_check_chance = double_of(property)?,
             "default_time_to_live" => options.default_time_to_live = integer_of(property)?,
-            // Cassandra takes any value and keeps none.
+            // Cassandra accepts any value and stores none.
             "extensions" => {}
             "gc_grace_seconds" => options.gc_grace_seconds = integer_of(property)?,
             "id" => id = Some(text_of(property).and_then(table_id)),
@@ -99,13 +100,13 @@ pub(crate) fn parse(
 }
 
 impl Parsed {
-    /// The options, each within its range.
+    /// Checks that each option is in its range, and returns them.
     pub(crate) fn finish(self) -> Result<TableOptions> {
         let Parsed { mut options, bloom, is_new, unknown, .. } = self;
         if let Some(name) = unknown {
             return Err(syntax(format!("Unknown property '{name}'")));
         }
-        // Leveled tables read few SSTables: their filters may be smaller.
+        // Reads of leveled tables touch few SSTables, whose filters may be smaller.
         let class = options.compaction.get("class");
         let leveled = class.is_some_and(|class| class.ends_with(".LeveledCompactionStrategy"));
         let default = if leveled { 0.1 } else { 0.01 };
@@ -156,7 +157,7 @@ fn check_ranges(options: &TableOptions) -> Result<()> {
     at_least("memtable_flush_period_in_ms", options.memtable_flush_period_in_ms, 0)
 }
 
-/// The text of a property that is no map.
+/// The text of a property that is not a map.
 pub(crate) fn text_of(property: &Property) -> Result<&str> {
     match &property.value {
         PropertyValue::Text(text) => Ok(text),
@@ -176,7 +177,7 @@ pub(crate) fn map_of(property: &Property) -> Result<&Map> {
     }
 }
 
-/// A property that is on or off.
+/// The value of a boolean property.
 pub(crate) fn boolean_of(property: &Property) -> Result<bool> {
     let text = text_of(property)?;
     match text.to_ascii_lowercase().as_str() {
@@ -197,12 +198,12 @@ fn integer_of(property: &Property) -> Result<i32> {
 
 fn double_of(property: &Property) -> Result<f64> {
     let text = text_of(property)?;
-    // Rust reads words that Java does not: `inf`, `nan`.
+    // Rust parses words that Java does not: `inf`, `nan`.
     let number = text.parse::<f64>().ok().filter(|value| value.is_finite() || text == "NaN");
     number.ok_or_else(|| syntax(format!("Invalid double value {text} for '{}'", property.name)))
 }
 
-/// A double as Java prints it: `1.0`, `1.0E-9`.
+/// Formats a double as Java does: `1.0`, `1.0E-9`.
 pub(crate) fn java_double(value: f64) -> String {
     if value == 0.0 || (1e-3..1e7).contains(&value.abs()) || !value.is_finite() {
         return format!("{value:?}");
@@ -251,7 +252,7 @@ fn caching(written: &Map) -> Result<BTreeMap<String, String>> {
 }
 
 /// The canonical form of a speculative retry policy: `99p`, `50ms`, `ALWAYS`, `NEVER`, `MIN(99p,50ms)`. Errors name
-/// `speculative_retry` whichever option it was for, as Cassandra's do.
+/// `speculative_retry` whichever option it is for, as Cassandra's do.
 fn retry_policy(written: &str) -> Result<String> {
     let lower = written.to_ascii_lowercase();
     let invalid = || Failure::config(format!("Invalid value {written} for option 'speculative_retry'"));
@@ -277,12 +278,12 @@ fn retry_policy(written: &str) -> Result<String> {
         return Ok(format!("{}({left},{right})", function.to_ascii_uppercase()));
     }
     simple_policy(&lower).ok_or_else(invalid)?.map_err(|failure| {
-        // The text shows the value as it was written.
+        // The error shows the value as written.
         Failure::config(failure.text.replacen(&lower, written, 1))
     })
 }
 
-/// `99p`, `99percentile` or `50ms` in lower case; `None` if it is neither.
+/// Parses `99p`, `99percentile` or `50ms`, in lower case; `None` if it is neither.
 fn simple_policy(lower: &str) -> Option<Result<String>> {
     let number = |digits: &str| -> Option<f64> {
         let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');

@@ -1,6 +1,6 @@
-//! Type names as written to types: user types found, nesting checked with Cassandra's texts.
+//! From type names as written to types: finds user types and checks nesting, with Cassandra's texts.
 //!
-//! Invariants: what stands in a frozen type or a tuple is frozen; what stands in a collection must say so itself.
+//! Invariants: everything in a frozen type or a tuple is frozen; what is in a collection must say so itself.
 
 use crate::ast::{TypeKind, TypeName};
 use crate::lexer::syntax;
@@ -10,12 +10,12 @@ use model::{CqlType, Failure, Keyspace, Schema};
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// The type that `type_name` denotes in `keyspace`, whose user types it may name.
+/// Resolves a type name in `keyspace`, whose user types it may name.
 pub(crate) fn resolve(type_name: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> {
     resolve_in(type_name, keyspace, schema.keyspace(keyspace).map(|keyspace| &**keyspace))
 }
 
-/// The same for a keyspace that is at hand; without one there are no user types.
+/// Resolves a type name in this keyspace; without one there are no user types.
 pub(crate) fn resolve_in(type_name: &TypeName, name: &str, keyspace: Option<&Keyspace>) -> Result<CqlType> {
     Resolving { name, keyspace }.resolve(type_name, false)
 }
@@ -26,7 +26,7 @@ struct Resolving<'k> {
 }
 
 impl Resolving<'_> {
-    /// `frozen`: a frozen type or a tuple stands around it.
+    /// Resolves a type name; `frozen` says that it is inside a frozen type or a tuple.
     fn resolve(&self, type_name: &TypeName, frozen: bool) -> Result<CqlType> {
         match &type_name.kind {
             TypeKind::Native(native) => Ok(native.clone()),
@@ -85,7 +85,7 @@ impl Resolving<'_> {
         }
     }
 
-    /// What a collection cannot hold, as written: before anything is looked up, as Cassandra does.
+    /// Checks what a collection can contain, as written. As in Cassandra this comes before any lookup.
     fn check_parts(&self, type_name: &TypeName, parts: &[&TypeName], frozen: bool) -> Result<()> {
         if parts.iter().any(|part| part.kind == TypeKind::Native(CqlType::Counter)) {
             let shown = shown(type_name, frozen);
@@ -103,10 +103,10 @@ impl Resolving<'_> {
         Ok(())
     }
 
-    /// A part of the collection `type_name`.
+    /// Resolves a part of the collection `type_name`.
     fn part(&self, type_name: &TypeName, part: &TypeName, frozen: bool) -> Result<CqlType> {
         match self.resolve(part, frozen)? {
-            // Written as a class.
+            // The counter was written as a class.
             CqlType::Counter => {
                 let shown = shown(type_name, frozen);
                 Err(Failure::invalid(format!("Counters are not allowed inside collections: {shown}")))
@@ -119,7 +119,7 @@ impl Resolving<'_> {
     }
 }
 
-/// A type as errors show it: frozen with all that is in it if a frozen type stands around it.
+/// A type as errors show it: frozen with everything in it if it is inside a frozen type.
 fn shown(type_name: &TypeName, frozen: bool) -> String {
     if !frozen {
         return type_name.to_string();
@@ -134,7 +134,7 @@ fn shown(type_name: &TypeName, frozen: bool) -> String {
     }
 }
 
-/// Fails for a text that names no marshal class.
+/// Fails for a text that is not a marshal class.
 pub(crate) fn check_class(text: &str) -> Result<()> {
     match CqlType::parse_class(text) {
         Err(error) if !error.0.ends_with("are not supported") => Err(no_class(text, &error)),
@@ -146,7 +146,7 @@ fn no_class(text: &str, error: &ValueError) -> Failure {
     syntax(format!("Error setting type {text}: {}", error.0))
 }
 
-/// The type of a marshal class, in full or by its last part.
+/// The type of a marshal class, given in full or without its package.
 fn class(text: &str) -> Result<CqlType> {
     match CqlType::parse_class(text) {
         Ok((cql_type, _)) => Ok(cql_type),

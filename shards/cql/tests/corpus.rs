@@ -1,15 +1,15 @@
-//! Statements with what they must give: an error's code and text, or a summary of the plan.
+//! Statements with their expected outcome: an error's code and text, or a summary of the plan.
 //!
-//! `corpus/*.txt` holds pairs of lines: a statement (`\n` for a line break; `! ` before it: no keyspace in use, else
-//! `cql_ks` is), then `=> ` and what is expected. The errors were taken from Cassandra 5.0.9; of syntax errors with a
-//! place only the place counts. `refused.txt` holds what Cassandra does and Helenus does not do yet.
+//! `corpus/*.txt` holds pairs of lines: a statement (`\n` for a line break; with `! ` before it no keyspace is in use,
+//! otherwise `cql_ks` is), then `=> ` and the expected outcome. The errors were taken from Cassandra 5.0.9; of syntax
+//! errors with a position only the position counts. `refused.txt` holds what Cassandra accepts and Helenus does not.
 
 mod fixture;
 
 use cql::plan::Plan;
 use fixture::{apply, schema, summary};
 
-/// The pairs of a corpus.
+/// The statements of a corpus with their expected outcomes.
 fn pairs(corpus: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut lines = corpus.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     std::iter::from_fn(move || {
@@ -19,7 +19,7 @@ fn pairs(corpus: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// What a statement gives.
+/// The outcome of a statement.
 fn outcome(line: &str, schema: &model::Schema) -> String {
     let (text, session) = match line.strip_prefix("! ") {
         Some(text) => (text, None),

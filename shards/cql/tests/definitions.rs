@@ -1,4 +1,4 @@
-//! Definitions one after another: what the schema is after each, and the limits of what it holds.
+//! Sequences of schema changes: the schema after each of them, and the limits of its size.
 
 use cql::define::{
     Applied, ChangeKind, ChangeTarget, DefinitionContext, INDEXES_MAX, KEYSPACES_MAX, TABLES_MAX, TYPE_PARTS_MAX,
@@ -10,14 +10,14 @@ use model::{ColumnId, ColumnKind, ErrorCode, Failure, Keyspace, MemtableConfigur
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A schema that definitions change.
+/// A schema to which statements are applied.
 struct World {
     schema: Schema,
     next_id: u128,
 }
 
 impl World {
-    /// With an empty keyspace `k`.
+    /// A schema with an empty keyspace `k`.
     fn new() -> World {
         let mut world = World { schema: Schema::empty(), next_id: 1 };
         world.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}");
@@ -47,7 +47,7 @@ impl World {
         Ok(applied)
     }
 
-    /// Runs what changes something.
+    /// Runs a statement that must change the schema.
     fn run(&mut self, text: &str) {
         let applied = self.apply(text).unwrap_or_else(|failure| panic!("{text}: {failure}"));
         assert!(applied.change.is_some(), "{text} changes nothing");
@@ -167,7 +167,7 @@ fn an_altered_type_is_altered_in_all_that_holds_it() {
         .map(|held| held.name.as_str())
         .collect();
     assert_eq!(order, ["u", "z", "b"]);
-    // A dropped column of it does not change any more.
+    // A dropped column does not change with its type.
     world.run("ALTER TABLE t DROP m");
     assert_eq!(
         world.table("t").dropped[0].cql_type.to_string(),
@@ -245,7 +245,7 @@ fn user_types_have_a_size() {
     assert!(world.failure(&with("wider", FIELDS_MAX + 1, "int")).contains("at most 32767 fields"));
     assert!(world.failure("ALTER TYPE wide ADD more int").contains("at most 32767 fields"));
 
-    // Itself, two types of 32767 fields and themselves: 1 + 2 * 32768 is one too many.
+    // The type itself and two types of 32767 fields each: 1 + 2 * 32768 is one too many.
     let error = "holds at most 65536 types";
     assert_eq!(TYPE_PARTS_MAX, 65_536);
     world.run("CREATE TYPE one (a frozen<wide>)");

@@ -1,4 +1,4 @@
-//! Every limit of the language: at it, and one past it.
+//! Every limit of the language, at it and one past it.
 
 mod fixture;
 
@@ -7,7 +7,7 @@ use cql::{COLUMNS_MAX, DEPTH_MAX, ERROR_BYTES_MAX, MARKERS_MAX, OPERATORS_MAX, R
 use fixture::{apply, schema, summary};
 use model::ErrorCode;
 
-/// Whether a statement is taken, or the text of 0x2200 or 0x2300.
+/// Whether a statement is accepted; otherwise the text of the failure (0x2200 or 0x2300).
 fn outcome(text: &str) -> Result<(), String> {
     let prepared = cql::parse(text).and_then(|statement| cql::prepare(&statement, Some("cql_ks"), &schema()));
     let applied = prepared.and_then(|prepared| match &prepared.plan {
@@ -41,7 +41,7 @@ fn statement_bytes() {
 
 #[test]
 fn relations() {
-    // Relations in parentheses would be merged: so many of one column can only fail, but after they were counted.
+    // Many relations on one column can only fail, but they must be counted before that.
     let many = |count: usize| format!("SELECT * FROM t WHERE {}", vec!["pk IN (1, 2)"; count].join(" AND "));
     let merged = "pk cannot be restricted by more than one relation if it includes a IN";
     assert_eq!(outcome(&many(RELATIONS_MAX)), Err(merged.to_owned()));
@@ -64,7 +64,7 @@ fn depth() {
     check(&relation(DEPTH_MAX), &relation(DEPTH_MAX + 1), error);
     let cast = |depth: usize| format!("SELECT {}1 FROM t", "(int)".repeat(depth));
     check(&cast(DEPTH_MAX), &cast(DEPTH_MAX + 1), error);
-    // What is too deep must not reach the stack, whatever it is made of.
+    // Deep nesting must not overflow the stack, whatever it consists of.
     for open in ["(", "[", "{", "{1:", "{a:", "f(", "(int)", "- ", "list<", "frozen<map<int,", "x(y("] {
         for around in ["SELECT * FROM t WHERE pk = ", "SELECT ", "INSERT INTO t (pk) VALUES (", "UPDATE t SET v = "] {
             let _ = cql::parse(&format!("{around}{}", open.repeat(100_000 / open.len())));
@@ -85,7 +85,7 @@ fn operators() {
     check(&select(OPERATORS_MAX), &select(OPERATORS_MAX + 1), error);
     let insert = |count: usize| format!("INSERT INTO t (pk, v) VALUES (1, 1{})", " * 1".repeat(count));
     check(&insert(OPERATORS_MAX), &insert(OPERATORS_MAX + 1), error);
-    // Each expression is counted for itself.
+    // Each expression is counted by itself.
     let many = format!("SELECT {} FROM t", ["v + v"; OPERATORS_MAX + 1].join(", "));
     assert_eq!(outcome(&many), Ok(()));
 }
@@ -116,7 +116,7 @@ fn names() {
 
 #[test]
 fn error_texts() {
-    // `table ... does not exist` around the name.
+    // The error is `table ... does not exist` around the name.
     let error = |len: usize| outcome(&format!("SELECT * FROM {}", "z".repeat(len))).unwrap_err();
     let around = error(1).len() - 1;
     assert_eq!(error(ERROR_BYTES_MAX - around).len(), ERROR_BYTES_MAX);

@@ -1,4 +1,4 @@
-//! Statements of the corpora, mutated: an answer or an error, never a panic, and no statement that takes long.
+//! Mutated statements of the corpora give an answer or an error, never a panic, and no statement takes long.
 
 mod fixture;
 
@@ -8,7 +8,7 @@ use model::Schema;
 const CORPORA: [&str; 3] =
     [include_str!("corpus/errors.txt"), include_str!("corpus/refused.txt"), include_str!("corpus/plans.txt")];
 
-/// Pieces that a grammar trips over.
+/// Pieces of text that are likely to confuse a parser.
 const PIECES: [&str; 40] = [
     "'",
     "\"",
@@ -52,7 +52,7 @@ const PIECES: [&str; 40] = [
     "123e4567-e89b-12d3-a456-426614174000",
 ];
 
-/// A small generator with a fixed seed: a failure comes back.
+/// A small random number generator with a fixed seed, so that failures are reproducible.
 struct Random(u64);
 
 impl Random {
@@ -108,7 +108,7 @@ fn mutated_statements_never_panic() {
 
 #[test]
 fn long_statements_take_linear_time() {
-    // Each is as long as a statement may be: quadratic work would not end within this test.
+    // Each statement has the maximum length: quadratic work would not end within this test.
     let schema = schema();
     let repeated = |start: &str, piece: &str, end: &str| {
         let room = cql::STATEMENT_BYTES_MAX - start.len() - end.len();

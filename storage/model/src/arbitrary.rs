@@ -1,7 +1,7 @@
 //! Random types, values, schemas, rows and mutations for the tests of every crate.
 //!
 //! Randomness is an argument: `below(n)` gives a number in `0..n` (`n` is at least 1). Values come from small domains
-//! with many edge cases, so that keys, timestamps and elements collide. All that is given is valid: values validate,
+//! with many edge cases, so that keys, timestamps and elements collide. Everything generated is valid: values validate,
 //! blobs parse, mutations decode.
 
 use crate::clustering::{Clustering, ClusteringBound, push_clustering};
@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Deepest type that [`cql_type`] gives: a collection of collections of scalars.
+/// Deepest nesting that [`cql_type`] generates: a collection of collections of scalars.
 const DEPTH_MAX: u32 = 2;
-/// Timestamps are in `1..=TIMESTAMP_MAX`, local times in seconds too.
+/// Timestamps are in `1..=TIMESTAMP_MAX`, and so are local times in seconds.
 const TIMESTAMP_MAX: u64 = 8;
 
 /// The types that are neither collections, tuples nor counters.
@@ -43,7 +43,7 @@ pub const SCALARS: [CqlType; 19] = [
     CqlType::Varint,
 ];
 
-/// A `below` from a seed: splitmix64.
+/// A `below` function with a seed (splitmix64).
 pub fn generator(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |end| {
@@ -55,7 +55,7 @@ pub fn generator(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// One of the items, of which there is at least one.
+/// One of the items. Panics if there are none.
 pub fn pick<'a, T>(items: &'a [T], below: &mut impl FnMut(u64) -> u64) -> &'a T {
     &items[below(items.len() as u64) as usize]
 }
@@ -65,7 +65,7 @@ pub fn scalar_type(below: &mut impl FnMut(u64) -> u64) -> CqlType {
     pick(&SCALARS, below).clone()
 }
 
-/// A type that a primary key may have: no duration, frozen.
+/// A type that a primary key column may have: frozen and without durations.
 pub fn key_type(below: &mut impl FnMut(u64) -> u64) -> CqlType {
     loop {
         let found = frozen_type(0, below);
@@ -87,7 +87,7 @@ fn holds_duration(cql_type: &CqlType) -> bool {
     }
 }
 
-/// Any type, scalar in half of the cases, multi-cell at its outside in some.
+/// Any type: scalar in half of the cases, sometimes multi-cell.
 pub fn cql_type(below: &mut impl FnMut(u64) -> u64) -> CqlType {
     let mut found = frozen_type(0, below);
     match &mut found {
@@ -116,7 +116,7 @@ fn frozen_type(depth: u32, below: &mut impl FnMut(u64) -> u64) -> CqlType {
             let first = below(3) as usize;
             let names = names[first..].iter().take(1 + below(3) as usize);
             let fields = names.map(|name| (name.to_string(), *inner(below))).collect();
-            // So many names that no type holds two definitions of one name.
+            // The random number keeps a type from containing two definitions with one name.
             let name = format!("{}{}", pick(&["u", "U ", "u\""], below), below(1 << 40));
             CqlType::User { definition: UserType { keyspace: "k".into(), name, fields }.into(), frozen: true }
         }
@@ -124,7 +124,7 @@ fn frozen_type(depth: u32, below: &mut impl FnMut(u64) -> u64) -> CqlType {
     }
 }
 
-/// A valid value, sometimes empty where that is legal.
+/// A valid value, sometimes empty where that is allowed.
 pub fn value(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
     use CqlType::*;
     if cql_type.allows_empty() && below(16) == 0 {
@@ -190,7 +190,7 @@ pub fn value(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> 
 
 fn tuple<'t>(types: impl ExactSizeIterator<Item = &'t CqlType>, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
     let mut out = Vec::new();
-    // Elements may be missing at the end.
+    // Trailing elements may be missing.
     let len = if below(4) == 0 { 1 + below(types.len() as u64) as usize } else { types.len() };
     for cql_type in types.take(len) {
         let element = (below(4) > 0).then(|| value(cql_type, below));
@@ -199,7 +199,7 @@ fn tuple<'t>(types: impl ExactSizeIterator<Item = &'t CqlType>, below: &mut impl
     out
 }
 
-/// A value that has the length of its type, if there is one.
+/// A value that is not empty if its type has a fixed length.
 fn filled_value(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
     loop {
         let found = value(cql_type, below);
@@ -223,7 +223,7 @@ fn collection(entries: Vec<Vec<Vec<u8>>>) -> Vec<u8> {
     out
 }
 
-/// Of any magnitude, often at an edge.
+/// An integer of any magnitude, often an edge case.
 fn integer(below: &mut impl FnMut(u64) -> u64) -> i64 {
     let number = match below(3) {
         0 => *pick(&[0, 1, -1, 63, 64, 127, 128, 255, 256, i64::MAX, i64::MIN], below),
@@ -239,7 +239,7 @@ fn varint(below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
     let high = number.to_be_bytes();
     let sign = if number < 0 { 0xff } else { 0 };
     let start = high.iter().position(|&byte| byte != sign).unwrap_or(8);
-    // One more byte keeps the sign; now and then it is not needed.
+    // One more byte keeps the sign; sometimes it is redundant.
     [sign].into_iter().chain(high[start..].iter().copied()).chain(low).collect()
 }
 
@@ -257,7 +257,7 @@ fn uuid(version: u8, below: &mut impl FnMut(u64) -> u64) -> [u8; 16] {
     bytes
 }
 
-/// A table with up to three key and clustering columns each and up to five others.
+/// A table with up to three partition key columns, up to three clustering columns and up to five others.
 pub fn table(keyspace: &str, name: &str, below: &mut impl FnMut(u64) -> u64) -> Table {
     let (partition_key_len, clustering_len) = (1 + below(3), below(4));
     let mut columns = Vec::new();
@@ -328,7 +328,7 @@ pub fn key(table: &Table, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
     }
 }
 
-/// The first `len` values of a clustering in the form of [`Clustering`].
+/// The first `len` values of a clustering, in the form of [`Clustering`].
 pub fn clustering(table: &Table, len: usize, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
     let mut out = Vec::new();
     for column in &table.clustering()[..len] {
@@ -341,7 +341,7 @@ fn timestamp(below: &mut impl FnMut(u64) -> u64) -> i64 {
     1 + below(TIMESTAMP_MAX) as i64
 }
 
-/// A deletion, never live.
+/// A deletion, never [`Deletion::LIVE`].
 pub fn deletion(below: &mut impl FnMut(u64) -> u64) -> Deletion {
     Deletion { timestamp: timestamp(below), local_deletion_time: timestamp(below) }
 }
@@ -354,7 +354,7 @@ fn content<'a>(value: &'a [u8], below: &mut impl FnMut(u64) -> u64) -> CellConte
     }
 }
 
-/// Appends a row blob of a table; it may hold nothing.
+/// Appends a row blob of a table, which may be empty.
 pub fn row(table: &Table, below: &mut impl FnMut(u64) -> u64, out: &mut Vec<u8>) {
     let liveness = (below(2) == 0).then(|| Liveness {
         timestamp: timestamp(below),
@@ -403,7 +403,8 @@ fn paths(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> BTreeMap<Vec
         .collect()
 }
 
-/// A mutation of one partition over one to three of the tables, of which there is at least one; the key is of the first.
+/// A mutation of one partition in one to three of the tables, at least one of which must be given; the key is one of
+/// the first table's.
 pub fn mutation(tables: &[&Table], below: &mut impl FnMut(u64) -> u64) -> Mutation {
     let mut builder = MutationBuilder::new(&key(tables[0], below));
     for _ in 0..1 + below(3) {

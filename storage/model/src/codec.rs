@@ -1,4 +1,4 @@
-//! Bytes of a mutation for the commit log, hints and internode messages; versioned.
+//! The encoding of mutations, versioned: the same bytes in the commit log, in hints and in messages between nodes.
 //!
 //! ```text
 //! version u8 = 1
@@ -20,19 +20,19 @@ use crate::clustering::{Clustering, ClusteringBound};
 use crate::row::{Deletion, RowView};
 use crate::schema::TableId;
 
-/// The version written.
+/// The version that is written, and the only one that is read.
 pub const VERSION: u8 = 1;
 
-/// Largest encoded mutation: half of a commit log segment (32 MiB), as in Cassandra. Who builds a mutation checks
-/// [`MutationBuilder::len`] before it goes anywhere: a larger one is not read again.
+/// Largest encoded mutation in bytes: half of a commit log segment (32 MiB), as in Cassandra. Whoever builds a mutation
+/// checks [`crate::MutationBuilder::len`] before using it, because a larger one cannot be decoded again.
 pub const MUTATION_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes that are not a mutation: which part, at which offset.
+/// The error for bytes that are not a mutation: which part is malformed, and at which offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DecodeError {
-    /// What was being read.
+    /// The part that was being read.
     pub what: &'static str,
-    /// Where, from the start.
+    /// Its offset in bytes from the start of the mutation.
     pub offset: usize,
 }
 
@@ -47,16 +47,16 @@ impl std::error::Error for DecodeError {}
 /// One change within a partition.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<'a> {
-    /// New data for the row of a clustering.
+    /// New data for the row with this clustering.
     Row {
         /// All clustering values; empty for a table without clustering.
         clustering: Clustering<'a>,
         /// The data.
         row: RowView<'a>,
     },
-    /// New data for the static row, which only a partition deletion deletes.
+    /// New data for the static row, which only a partition deletion can delete.
     StaticRow {
-        /// The data: cells alone.
+        /// The data, which consists of cells alone.
         row: RowView<'a>,
     },
     /// A deletion of all rows between two bounds.
@@ -65,7 +65,7 @@ pub enum Operation<'a> {
         start: ClusteringBound<'a>,
         /// Where it ends.
         end: ClusteringBound<'a>,
-        /// When.
+        /// The time of the deletion.
         deletion: Deletion,
     },
 }
@@ -77,10 +77,10 @@ pub(crate) const KIND_RANGE_DELETION: u8 = 2;
 /// Tag of a static row among the operations.
 pub(crate) const KIND_STATIC_ROW: u8 = 3;
 
-/// Reads forward through bytes; every method gives `None`, without moving, when too few are left.
+/// Reads forward through bytes. Every method gives `None`, without moving, when too few bytes are left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByteReader<'a> {
-    /// What is not read yet.
+    /// The bytes not yet read.
     pub(crate) rest: &'a [u8],
 }
 
@@ -101,7 +101,7 @@ impl<'a> ByteReader<'a> {
         Some(bytes)
     }
 
-    /// Bytes behind a u16 length.
+    /// The bytes after a u16 length.
     pub(crate) fn short_bytes(&mut self) -> Option<&'a [u8]> {
         let mut ahead = *self;
         let len = u16::from_le_bytes(ahead.chunk()?);
@@ -110,7 +110,7 @@ impl<'a> ByteReader<'a> {
         Some(bytes)
     }
 
-    /// Bytes behind a u32 length.
+    /// The bytes after a u32 length.
     pub(crate) fn long_bytes(&mut self) -> Option<&'a [u8]> {
         let mut ahead = *self;
         let len = u32::from_le_bytes(ahead.chunk()?);
@@ -125,7 +125,7 @@ impl<'a> ByteReader<'a> {
     }
 }
 
-/// The key of an encoded mutation and what follows it.
+/// Splits an encoded mutation into its key and the tables after it.
 pub(crate) fn split_key(bytes: &[u8]) -> Option<(&[u8], ByteReader<'_>)> {
     let mut reader = ByteReader { rest: bytes };
     reader.u8()?;
@@ -133,7 +133,7 @@ pub(crate) fn split_key(bytes: &[u8]) -> Option<(&[u8], ByteReader<'_>)> {
     Some((key, reader))
 }
 
-/// The next table and its body.
+/// The next table's id and the body of its changes.
 pub(crate) fn next_table<'a>(reader: &mut ByteReader<'a>) -> Option<(TableId, &'a [u8])> {
     let table = TableId(reader.chunk()?);
     Some((table, reader.long_bytes()?))
@@ -148,7 +148,7 @@ pub(crate) fn partition_deletion(body: &mut ByteReader<'_>) -> Option<Deletion> 
     }
 }
 
-/// The next operation of a body, its row not checked.
+/// The next operation of a body. Its row blob is not checked.
 pub(crate) fn next_operation<'a>(body: &mut ByteReader<'a>) -> Option<Operation<'a>> {
     match body.u8()? {
         KIND_ROW => {
@@ -174,7 +174,7 @@ fn next_bound<'a>(body: &mut ByteReader<'a>) -> Option<ClusteringBound<'a>> {
     Some(ClusteringBound { prefix: Clustering(body.long_bytes()?), inclusive })
 }
 
-/// Checks an encoded mutation to its end and gives its key.
+/// Checks an encoded mutation to its end, row blobs included, and returns its key.
 pub(crate) fn check(bytes: &[u8]) -> Result<&[u8], DecodeError> {
     let offset = |reader: &ByteReader<'_>| bytes.len() - reader.rest.len();
     if bytes.len() > MUTATION_BYTES_MAX {

@@ -1,25 +1,25 @@
 //! The `compaction` map of a table as typed options, with Cassandra's defaults.
 //!
-//! Whether a map may be set is for the language to check, which does so with Cassandra's texts; what is stored was
-//! checked, so that here a value that makes no sense stands for the default.
+//! Crate `cql` checks a map, with Cassandra's error texts, before it is stored. A value that makes no sense here is
+//! therefore replaced by the default instead of being an error.
 
 use std::collections::BTreeMap;
 
-/// Bytes of a mebibyte.
+/// One mebibyte in bytes.
 const MIB: u64 = 1 << 20;
-/// Most scaling parameters.
+/// Most scaling parameters that are read; further ones are ignored.
 pub const SCALING_PARAMETERS_MAX: usize = 32;
 
-/// What every strategy takes.
+/// Options that every strategy has.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CommonOptions {
-    /// Whether compactions start by themselves.
+    /// Whether compactions start automatically.
     pub enabled: bool,
-    /// `tombstone_threshold`: the part of droppable cells from which on a single SSTable is compacted.
+    /// `tombstone_threshold`: the share of droppable cells above which a single SSTable is compacted by itself.
     pub tombstone_threshold: f64,
-    /// `tombstone_compaction_interval`: the age in seconds from which on it is.
+    /// `tombstone_compaction_interval`: how old such an SSTable must be, in seconds.
     pub tombstone_interval_seconds: i64,
-    /// `unchecked_tombstone_compaction`: whether it is although others overlap it.
+    /// `unchecked_tombstone_compaction`: whether it is compacted even if other SSTables overlap it.
     pub unchecked_tombstones: bool,
     /// Whether single SSTables are compacted for their tombstones at all.
     pub tombstone_compactions: bool,
@@ -27,31 +27,31 @@ pub struct CommonOptions {
     pub only_repaired: bool,
 }
 
-/// `SizeTieredCompactionStrategy`, and what others take from it.
+/// Options of `SizeTieredCompactionStrategy`; other strategies use it for some of their SSTables.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SizeTieredOptions {
-    /// `bucket_low`: how much smaller than the mean of a bucket an SSTable may be.
+    /// `bucket_low`: an SSTable joins a bucket if its size is at least this factor of the bucket's mean.
     pub bucket_low: f64,
-    /// `bucket_high`: how much larger.
+    /// `bucket_high`: and at most this factor.
     pub bucket_high: f64,
-    /// `min_sstable_size`: bytes below which all are alike.
+    /// `min_sstable_size`: SSTables below this many bytes share one bucket.
     pub min_sstable_bytes: u64,
-    /// `min_threshold`: SSTables that are worth a compaction.
+    /// `min_threshold`: fewest SSTables of a compaction.
     pub min_threshold: usize,
     /// `max_threshold`: most SSTables of a compaction.
     pub max_threshold: usize,
 }
 
-/// `LeveledCompactionStrategy`.
+/// Options of `LeveledCompactionStrategy`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LeveledOptions {
     /// `sstable_size_in_mb`, in bytes.
     pub sstable_bytes: u64,
-    /// `fanout_size`: how much more each level holds than the one above.
+    /// `fanout_size`: how many times larger each level is than the one before.
     pub fanout: u64,
-    /// `single_sstable_uplevel`: whether an SSTable that overlaps nothing goes up without being written again.
+    /// `single_sstable_uplevel`: whether an SSTable that overlaps nothing moves up a level without being rewritten.
     pub single_uplevel: bool,
-    /// For level 0 when it has too many.
+    /// Used for level 0 when it has too many SSTables.
     pub size_tiered: SizeTieredOptions,
 }
 
@@ -69,7 +69,7 @@ pub enum Resolution {
 }
 
 impl Resolution {
-    /// Seconds of a timestamp in this unit, cut towards 1970.
+    /// The seconds of a timestamp in this unit, rounded towards 1970.
     pub fn seconds(self, timestamp: i64) -> i64 {
         match self {
             Resolution::Days => timestamp.saturating_mul(86_400),
@@ -83,37 +83,37 @@ impl Resolution {
     }
 }
 
-/// `TimeWindowCompactionStrategy`.
+/// Options of `TimeWindowCompactionStrategy`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TimeWindowOptions {
-    /// Seconds of a window.
+    /// Length of a window in seconds.
     pub window_seconds: i64,
     /// `timestamp_resolution`.
     pub resolution: Resolution,
     /// `expired_sstable_check_frequency_seconds`.
     pub expired_check_seconds: i64,
-    /// `unsafe_aggressive_sstable_expiration`: whether expired SSTables go although others overlap them.
+    /// `unsafe_aggressive_sstable_expiration`: whether expired SSTables are dropped even if others overlap them.
     pub ignore_overlaps: bool,
-    /// For the current window.
+    /// Used within the current window.
     pub size_tiered: SizeTieredOptions,
 }
 
 /// `overlap_inclusion_method`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OverlapInclusion {
-    /// The overlapping SSTables alone.
+    /// Only the SSTables that overlap.
     None,
-    /// Those that overlap them too.
+    /// Also SSTables that overlap those.
     Single,
-    /// And those that overlap these.
+    /// All SSTables connected by overlaps.
     Transitive,
 }
 
-/// `UnifiedCompactionStrategy`.
+/// Options of `UnifiedCompactionStrategy`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UnifiedOptions {
-    /// `scaling_parameters`, one per level and the last one for all others: negative is leveled, positive tiered. At
-    /// least one.
+    /// `scaling_parameters`, one per level; the last one also counts for all higher levels. Negative is leveled,
+    /// positive tiered. Never empty.
     pub scaling: Vec<i32>,
     /// `target_sstable_size`, bytes.
     pub target_sstable_bytes: u64,
@@ -123,7 +123,7 @@ pub struct UnifiedOptions {
     pub sstable_growth: f64,
     /// `min_sstable_size`, bytes; 0 for none.
     pub min_sstable_bytes: u64,
-    /// `flush_size_override`, bytes, if it is given.
+    /// `flush_size_override`, bytes, if given.
     pub flush_bytes: Option<u64>,
     /// `max_sstables_to_compact`.
     pub sstables_max: usize,
@@ -131,11 +131,11 @@ pub struct UnifiedOptions {
     pub expired_check_seconds: i64,
     /// `unsafe_aggressive_sstable_expiration`.
     pub ignore_overlaps: bool,
-    /// Which neighbours a compaction takes in.
+    /// Which overlapping SSTables a compaction takes in.
     pub overlap_inclusion: OverlapInclusion,
 }
 
-/// One strategy and its own options.
+/// A strategy with its own options.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(missing_docs, reason = "named as their classes")]
 pub enum Strategy {
@@ -148,15 +148,15 @@ pub enum Strategy {
 /// All options of a table's compaction.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CompactionOptions {
-    /// What every strategy takes.
+    /// Options that every strategy has.
     pub common: CommonOptions,
     /// The strategy.
     pub strategy: Strategy,
 }
 
-struct Map<'m>(&'m BTreeMap<String, String>);
+struct OptionMap<'m>(&'m BTreeMap<String, String>);
 
-impl Map<'_> {
+impl OptionMap<'_> {
     fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -175,9 +175,9 @@ impl Map<'_> {
 }
 
 impl CompactionOptions {
-    /// Of a map that was checked. Size-tiered for a class that is not known.
+    /// Reads a stored map. An unknown class counts as SizeTiered.
     pub fn of(map: &BTreeMap<String, String>) -> CompactionOptions {
-        let map = Map(map);
+        let map = OptionMap(map);
         let class = map.text("class").unwrap_or_default();
         let class = class.rsplit('.').next().unwrap_or_default();
         let tombstone_names =
@@ -207,7 +207,7 @@ impl CompactionOptions {
     }
 }
 
-fn size_tiered(map: &Map<'_>) -> SizeTieredOptions {
+fn size_tiered(map: &OptionMap<'_>) -> SizeTieredOptions {
     SizeTieredOptions {
         bucket_low: map.number("bucket_low", 0.5),
         bucket_high: map.number("bucket_high", 1.5),
@@ -217,7 +217,7 @@ fn size_tiered(map: &Map<'_>) -> SizeTieredOptions {
     }
 }
 
-fn time_window(map: &Map<'_>) -> TimeWindowOptions {
+fn time_window(map: &OptionMap<'_>) -> TimeWindowOptions {
     let unit = match map.text("compaction_window_unit") {
         Some("MINUTES") => 60,
         Some("HOURS") => 3600,
@@ -240,7 +240,7 @@ fn time_window(map: &Map<'_>) -> TimeWindowOptions {
     }
 }
 
-fn unified(map: &Map<'_>) -> UnifiedOptions {
+fn unified(map: &OptionMap<'_>) -> UnifiedOptions {
     let listed = map.text("scaling_parameters").unwrap_or("T4").split(',').take(SCALING_PARAMETERS_MAX);
     let scaling: Vec<i32> = listed.map(|text| scaling_parameter(text.trim()).unwrap_or(2)).collect();
     let flush = map.size("flush_size_override", 0);
@@ -263,7 +263,7 @@ fn unified(map: &Map<'_>) -> UnifiedOptions {
     }
 }
 
-/// `N`, `T4`, `L10` or a number: 0 for `N`, above 0 for tiered, below for leveled.
+/// Reads a scaling parameter, `N`, `T4`, `L10` or a number: 0 for `N`, positive for tiered, negative for leveled.
 pub fn scaling_parameter(text: &str) -> Option<i32> {
     let fan = |digits: &str| digits.parse::<i32>().ok().filter(|fan| *fan >= 2);
     match text.split_at_checked(1)? {
@@ -274,7 +274,7 @@ pub fn scaling_parameter(text: &str) -> Option<i32> {
     }
 }
 
-/// Bytes of `100MiB`: a number, perhaps a binary or decimal prefix, `B`.
+/// Reads a size such as `100MiB` or `1.5GB`: a number, an optional binary or decimal prefix, then `B`. Gives bytes.
 pub fn size_bytes(text: &str) -> Option<f64> {
     let rest = text.trim().strip_suffix('B')?;
     let digits = rest.trim_end_matches(|c: char| c.is_ascii_alphabetic());

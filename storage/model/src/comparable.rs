@@ -1,49 +1,51 @@
-//! Byte-comparable forms: memcmp order of the output is the type's order.
+//! Byte-comparable forms of values: their memcmp order is the order of the type.
 //!
 //! Source: Cassandra's `ByteComparable.md` (version OSS50), so that tries of the `da` format use the same bytes.
-//! A clustering is, per component, a separator and the component's form, then a terminator (`0x38`). A bound ends
-//! instead with `0x20` (before everything with this prefix) or `0x60` (after everything with this prefix).
-//! * A null at the end of a clustering: `0x3e` alone, before every value, in reversed order as well.
-//! * Separators: `0x40` before a form; `0x3f` alone for an empty value of a type whose empty value has no form;
-//!   `0x41` for such a value in reversed order; inside of collections and tuples `0x3e` for it and for null.
-//! * Text, ascii, blob, inet, duration: the bytes, a run of zeros as `00 fe.. ff`, at the end `00` (after zeros `fe`).
+//! A clustering is a separator and the component's form per component, then a terminator (`0x38`). A bound ends with
+//! `0x20` (before everything with this prefix) or `0x60` (after it) instead.
+//! * A null at the end of a clustering: `0x3e` alone. It sorts before every value, also in reversed order.
+//! * Separators: `0x40` before a form; `0x3f` alone for an empty value of a type whose empty value has no form; `0x41`
+//!   for such a value in reversed order; inside collections and tuples `0x3e` both for it and for null.
+//! * Text, ascii, blob, inet, duration: the bytes, with a run of zeros written as `00 fe.. ff`, then `00` (or `fe`
+//!   after zeros).
 //! * Int, smallint, tinyint, timestamp: sign bit flipped. Date and time: as they are. Boolean: 0 or 1.
-//! * Bigint: sign, one bit per byte that follows, number; below zero all bits inverted. Varint: the same up to 6 bytes,
-//!   then `ff` or `00`, the length - 7, the bytes.
-//! * Float, double: sign bit flipped, below zero all bits inverted; every NaN as the one that Java writes.
+//! * Bigint: the sign, one bit per byte that follows, the number; below zero all bits are inverted. Varint: the same up
+//!   to 6 bytes, then `ff` or `00`, the length minus 7, the bytes.
+//! * Float, double: sign bit flipped, below zero all bits inverted; every NaN as the one NaN that Java writes.
 //! * Decimal: `80 + 40 + length` of the base-100 exponent (a negative number: `40 - length`), the exponent, pairs of
-//!   digits + `80`, `00`. Uuids: version and time first.
-//! * Lists, sets, maps, tuples: separator and form per element, then `38`; a tuple's nulls at the end are left out.
-//! * Reversed: all bits of a form inverted.
+//!   digits plus `80`, then `00`. Uuids: version and time first.
+//! * Lists, sets, maps, tuples: separator and form per element, then `38`; trailing nulls of a tuple are left out.
+//! * Reversed order: all bits of the form inverted.
 //!
-//! Invariants: forms sort as their values whatever separators or terminators follow (the empty text `00` begins the
-//! form of the zero `00 fe`, but every separator is below `fe`); equal values (1.0 and 1.00) have equal forms.
+//! Invariants: forms sort like their values whatever separators or terminators follow (the empty text `00` is a prefix
+//! of the form of a zero byte, `00 fe`, but every separator is below `fe`); equal values (1.0 and 1.00) have equal
+//! forms.
 
 use crate::decimal::Scientific;
 use crate::schema::{Column, Table};
 use crate::types::CqlType;
 use crate::value::{self, TupleElements, VectorElements};
 
-/// Before a form.
+/// The separator before a form.
 const NEXT: u8 = 0x40;
-/// An empty value without a form.
+/// The separator of an empty value without a form.
 const NEXT_EMPTY: u8 = 0x3f;
-/// The same in reversed order.
+/// The separator of an empty value without a form in reversed order.
 const NEXT_EMPTY_REVERSED: u8 = 0x41;
-/// A null: of a clustering, whatever its order. Inside of a collection or tuple also an empty value without a form.
+/// A null of a clustering in either order; inside a collection or tuple also an empty value without a form.
 const NEXT_NULL: u8 = 0x3e;
-/// The end of a clustering, collection or tuple.
+/// Ends a clustering, collection or tuple.
 pub const TERMINATOR: u8 = 0x38;
-/// The end of a bound before everything with its prefix.
+/// Ends a bound before everything with its prefix.
 const BEFORE: u8 = 0x20;
-/// The end of a bound after everything with its prefix.
+/// Ends a bound after everything with its prefix.
 const AFTER: u8 = 0x60;
 
-/// Longest varint, without bytes that only repeat the sign, that is written as bigints are.
+/// Longest varint, in bytes without redundant sign bytes, that is written like a bigint.
 const SHORT_VARINT_BYTES_MAX: usize = 6;
 
-/// Appends the form of one valid value (without separator). Nothing is appended for an empty value of a type whose
-/// empty value has no form: all but text, ascii, blob, inet and duration.
+/// Appends the form of one valid value, without a separator. Appends nothing for an empty value of a type whose empty
+/// value has no form, which is every type but text, ascii, blob, inet and duration.
 pub fn encode(cql_type: &CqlType, value: &[u8], reversed: bool, out: &mut Vec<u8>) {
     let start = out.len();
     if has_form(cql_type, value) {
@@ -54,7 +56,7 @@ pub fn encode(cql_type: &CqlType, value: &[u8], reversed: bool, out: &mut Vec<u8
     }
 }
 
-/// Where a bound stands against the rows that begin with its prefix.
+/// The side on which a bound lies of all rows that begin with its prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BoundSide {
     /// Before all of them.
@@ -64,7 +66,7 @@ pub enum BoundSide {
 }
 
 impl BoundSide {
-    /// What ends a bound's form.
+    /// The last byte of a bound's form.
     fn end(self) -> u8 {
         match self {
             BoundSide::Before => BEFORE,
@@ -73,14 +75,14 @@ impl BoundSide {
     }
 }
 
-/// Appends the form of a row's clustering (`components`: its values in table order; the last ones of a compact table
-/// may be left out, and are null).
+/// Appends the form of a row's clustering. `components` are its values in table order; a row of a compact table may
+/// lack the last ones, which are null then.
 pub fn clustering<'a>(table: &Table, components: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     push_row(table, components, out);
     out.push(TERMINATOR);
 }
 
-/// Appends the form of a bound before or after one row, whose clustering is given as to [`clustering`].
+/// Appends the form of a bound right before or after one row, whose clustering is given as for [`clustering`].
 pub fn row_bound<'a>(table: &Table, components: impl Iterator<Item = &'a [u8]>, side: BoundSide, out: &mut Vec<u8>) {
     push_row(table, components, out);
     out.push(side.end());
@@ -91,13 +93,13 @@ fn push_row<'a>(table: &Table, components: impl Iterator<Item = &'a [u8]>, out: 
     out.extend(std::iter::repeat_n(NEXT_NULL, table.clustering_len.saturating_sub(given)));
 }
 
-/// Appends the form of a bound: a prefix of the clustering, possibly empty.
+/// Appends the form of a bound, whose prefix of the clustering may be empty.
 pub fn bound<'a>(table: &Table, prefix: impl Iterator<Item = &'a [u8]>, side: BoundSide, out: &mut Vec<u8>) {
     push_components(table.clustering(), prefix, out);
     out.push(side.end());
 }
 
-/// The side of a bound's form; `None` for the form of a clustering, or for none.
+/// The side of the bound with this form; `None` for the form of a clustering or for no bytes.
 pub fn side(bound: &[u8]) -> Option<BoundSide> {
     match bound.last() {
         Some(&BEFORE) => Some(BoundSide::Before),
@@ -106,7 +108,7 @@ pub fn side(bound: &[u8]) -> Option<BoundSide> {
     }
 }
 
-/// Appends the forms of values, and says how many there were.
+/// Appends the forms of values and returns how many there were.
 fn push_components<'a>(columns: &[Column], components: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) -> usize {
     let mut count = 0;
     for (column, component) in columns.iter().zip(components) {
@@ -116,7 +118,7 @@ fn push_components<'a>(columns: &[Column], components: impl Iterator<Item = &'a 
     count
 }
 
-/// Appends separator and form of one clustering value.
+/// Appends the separator and form of one clustering value.
 fn push_component(cql_type: &CqlType, value: &[u8], reversed: bool, out: &mut Vec<u8>) {
     out.push(match (has_form(cql_type, value), reversed) {
         (true, _) => NEXT,
@@ -130,14 +132,14 @@ fn has_form(cql_type: &CqlType, value: &[u8]) -> bool {
     !value.is_empty() || value::empty_has_form(cql_type)
 }
 
-/// Bytes that are not of the type are taken as a blob.
+/// Appends a form; bytes that are not of the type count as a blob.
 fn push_form(cql_type: &CqlType, value: &[u8], out: &mut Vec<u8>) {
     if push_typed(cql_type, value, out).is_none() {
         push_escaped(value, out);
     }
 }
 
-/// Appends the form, or nothing and `None` if the value is not of the type.
+/// Appends the form; `None`, with nothing appended, if the value is not of the type.
 fn push_typed(cql_type: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
     use CqlType::*;
     match cql_type {
@@ -166,7 +168,7 @@ fn push_typed(cql_type: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Option<()>
     Some(())
 }
 
-/// Appends what `form` makes of a value of `N` bytes; `None` for another length.
+/// Appends what `form` makes of a value of `N` bytes; `None` for any other length.
 fn push_fixed<const N: usize>(value: &[u8], out: &mut Vec<u8>, form: impl Fn([u8; N]) -> [u8; N]) -> Option<()> {
     out.extend_from_slice(&form(value.try_into().ok()?));
     Some(())
@@ -193,7 +195,7 @@ fn push_escaped(bytes: &[u8], out: &mut Vec<u8>) {
 fn push_bigint(number: i64, out: &mut Vec<u8>) {
     let magnitude = (number ^ (number >> 63)) as u64;
     let bits = 64 - magnitude.leading_zeros() as usize;
-    // One byte holds 6 bits beside the sign and the mark, every further one 7 more; nine need no mark.
+    // The first byte holds 6 bits besides sign and mark, each further byte 7 more; nine bytes need no mark.
     let extra = bits.saturating_sub(6).div_ceil(7).min(8);
     let width = 8 * (extra + 1);
     let marks = ((1u128 << (extra + 1)) - 1) << (width - extra - 1);
@@ -209,7 +211,7 @@ fn push_varint(bytes: &[u8], out: &mut Vec<u8>) {
         return push_bigint(number, out);
     }
     out.push(!sign);
-    // The length with one leading 1 bit per byte that follows.
+    // The length, with one leading 1 bit per byte that follows.
     let length = (stripped.len() - SHORT_VARINT_BYTES_MAX - 1) as u64;
     let bits = 64 - (length | 1).leading_zeros() as usize;
     let extra = (bits - 1) / 7;
@@ -223,7 +225,7 @@ fn push_decimal(decimal: &Scientific, out: &mut Vec<u8>) {
     if decimal.digits.is_empty() {
         return out.push(0x80);
     }
-    // Rounded up, so that the mantissa stays below one.
+    // Rounded up to keep the mantissa below one.
     let exponent = (decimal.exponent + 1).div_euclid(2);
     let signed = if decimal.negative { -exponent } else { exponent };
     let len = (64 - signed.unsigned_abs().leading_zeros() as usize).div_ceil(8);
@@ -240,7 +242,7 @@ fn push_decimal(decimal: &Scientific, out: &mut Vec<u8>) {
         let last = u8::from(next.is_none());
         out.push(match (decimal.negative, first) {
             (false, _) => 0x80 + current,
-            // Rounded down: everything after this pair is what has to be added again.
+            // Rounded down: the digits after this pair are added again by what follows.
             (true, true) => 0x80 - current - 1 + last,
             (true, false) => 0x80 + 99 - current + last,
         });
@@ -249,7 +251,7 @@ fn push_decimal(decimal: &Scientific, out: &mut Vec<u8>) {
     out.push(0);
 }
 
-/// Appends a collection; `types` take turns.
+/// Appends the elements of a collection; `types` alternate (key and value of a map).
 fn push_elements(types: &[&CqlType], bytes: &[u8], out: &mut Vec<u8>) {
     for (cql_type, element) in types.iter().cycle().zip(value::elements(bytes, types.len() == 2)) {
         push_element(cql_type, element, out);

@@ -1,6 +1,7 @@
-//! Counter contexts: what the cell of a counter holds.
+//! Counter contexts: the content of a counter's cell.
 //!
-//! A counter is the sum of shards, one per node that counted: a clock says which of two versions of a shard is later.
+//! A counter is the sum of counter shards, one per node that counted. A shard's clock says which of two versions is
+//! later.
 //!
 //! ```text
 //! header   count i16       how many marks follow; negative: as many, and local shards count as remote ones, because
@@ -8,52 +9,52 @@
 //!          marks i16 each  ascending by index: index of a local shard, or index - 32768 of a global one
 //! body     shards by id (memcmp): id 16 bytes, clock i64, count i64
 //! ```
-//! All big-endian. Global shards are what nodes write since Cassandra 2.1: the whole count of a node. Local shards of
-//! before are parts of the count of the node that has them, its unmarked remote shards are those of others.
+//! All big-endian. Global shards are what nodes have written since Cassandra 2.1: a node's whole count. Local shards,
+//! from before, are parts of the count of the node that stores them; unmarked (remote) shards come from other nodes.
 //!
-//! Two versions of a shard merge as follows: a global one beats others; of two global or two remote ones that of the later
-//! clock stays, then that of the larger count; a local one beats a remote one; two local ones are added.
+//! Two versions of a shard merge as follows: a global one beats the others; of two global or two remote ones the later
+//! clock wins, then the larger count; a local one beats a remote one; two local ones are added.
 //!
 //! Source: Cassandra 5's `CounterContext`.
 //!
-//! Invariants: bytes of a disk are checked once, by [`CounterContext::parse`], and never panic; merging allocates nothing but the
-//! output.
+//! Invariants: bytes from a disk are checked once, by [`CounterContext::parse`], and never panic; merging allocates
+//! nothing but the output.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Bytes of a shard in the body.
+/// Size of a shard in the body, bytes.
 const SHARD_BYTES: usize = 32;
-/// Bytes of a context of one marked shard.
+/// Size of a context with one marked shard, bytes.
 pub const ONE_SHARD_BYTES: usize = 4 + SHARD_BYTES;
-/// Most shards of a context: marks number them with 15 bits.
+/// Most shards of a context, because marks number them with 15 bits.
 pub const SHARDS_MAX: usize = 32767;
 
-/// What a node's shard is; a later one beats an earlier one.
+/// How a shard merges with another version of it; a later variant beats an earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CounterShardKind {
-    /// Without a mark: another node's.
+    /// Written by another node: a shard without a mark.
     Remote,
-    /// A part of a count.
+    /// A part of a node's count: versions add up.
     Local,
-    /// A whole count.
+    /// A node's whole count.
     Global,
 }
 
-/// One node's part of a counter.
+/// One node's share of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CounterShard {
-    /// The node: its host id.
+    /// The host id of the node.
     pub id: [u8; 16],
-    /// Which version.
+    /// Its version: a later clock wins.
     pub clock: i64,
-    /// How much.
+    /// Its count.
     pub count: i64,
-    /// How it merges.
+    /// How it merges with other versions.
     pub kind: CounterShardKind,
 }
 
-/// Bytes that are not a context.
+/// The error for bytes that are not a counter context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CounterContextError {
     /// The header is longer than the bytes.
@@ -62,7 +63,7 @@ pub enum CounterContextError {
     Body,
     /// More shards than [`SHARDS_MAX`].
     TooManyShards,
-    /// A mark names no shard, or one before the mark before it.
+    /// A mark names no shard, or one at or before the mark before it.
     Mark,
     /// Shards are not in ascending order of their ids.
     Order,
@@ -82,7 +83,7 @@ impl fmt::Display for CounterContextError {
 
 impl std::error::Error for CounterContextError {}
 
-/// A well-formed context.
+/// A well-formed counter context, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterContext<'a> {
     marks: &'a [u8],
@@ -115,7 +116,7 @@ impl<'a> CounterContext<'a> {
         Ok(context)
     }
 
-    /// A context that was parsed before, or written by this module. Other bytes give shards of some kind, or none.
+    /// Reads a context that was parsed before or written by this module. Other bytes give arbitrary shards or none.
     pub fn trusted(bytes: &'a [u8]) -> CounterContext<'a> {
         CounterContext::split(bytes).unwrap_or(CounterContext { marks: &[], body: &[], foreign: false })
     }
@@ -130,35 +131,35 @@ impl<'a> CounterContext<'a> {
         Some(CounterContext { marks, body, foreign: count < 0 })
     }
 
-    /// The shards by id.
+    /// The shards in ascending order of their ids.
     pub fn shards(&self) -> CounterShards<'a> {
         CounterShards { marks: self.marks, body: self.body, foreign: self.foreign, index: 0 }
     }
 
-    /// The counter's value; as in Cassandra it wraps around.
+    /// The counter's value: the sum of all shards, which wraps around as in Cassandra.
     pub fn total(&self) -> i64 {
         self.shards().fold(0, |total: i64, shard| total.wrapping_add(shard.count))
     }
 
-    /// The shard of a node.
+    /// The shard of the node with this host id.
     pub fn shard(&self, id: &[u8; 16]) -> Option<CounterShard> {
         self.shards().find(|shard| shard.id == *id)
     }
 
-    /// Whether a shard is not global: SSTables say so of themselves.
+    /// Whether any shard is not global. SSTables record this in their statistics.
     pub fn has_legacy_shards(&self) -> bool {
         self.shards().any(|shard| shard.kind != CounterShardKind::Global)
     }
 }
 
-/// See [`CounterContext::shards`].
+/// The iterator of [`CounterContext::shards`].
 #[derive(Clone, Debug)]
 pub struct CounterShards<'a> {
-    /// Those of the shards not yet given.
+    /// The marks of the shards not yet returned.
     marks: &'a [u8],
     body: &'a [u8],
     foreign: bool,
-    /// Of the next shard.
+    /// The index of the next shard.
     index: usize,
 }
 
@@ -187,7 +188,7 @@ impl Iterator for CounterShards<'_> {
     }
 }
 
-/// What two versions of one node's shard come to.
+/// Merges two versions of one node's shard.
 fn combine(a: CounterShard, b: CounterShard) -> CounterShard {
     match a.kind.cmp(&b.kind) {
         Ordering::Greater => a,
@@ -205,14 +206,14 @@ fn combine(a: CounterShard, b: CounterShard) -> CounterShard {
     }
 }
 
-/// What orders remote shards in time. A negative clock is that of a shard whose node took another id and moved the count
-/// there: it is later than any other, and the later the more negative.
+/// The sort key of remote shards in time. A negative clock belongs to a shard whose node took a new id and moved its
+/// count there: it is later than any other, and the more negative the later.
 fn remote_age(shard: &CounterShard) -> (bool, i128) {
     let clock = i128::from(shard.clock);
     (clock < 0, clock.abs())
 }
 
-/// The shards of two contexts, merged.
+/// An iterator over the merged shards of two contexts.
 struct Merged<'a> {
     left: std::iter::Peekable<CounterShards<'a>>,
     right: std::iter::Peekable<CounterShards<'a>>,
@@ -235,17 +236,17 @@ impl Iterator for Merged<'_> {
     }
 }
 
-/// Appends the merge of two contexts.
+/// Appends the merge of two contexts to `out`.
 pub fn merge(left: &[u8], right: &[u8], out: &mut Vec<u8>) {
     let merged = || Merged {
         left: CounterContext::trusted(left).shards().peekable(),
         right: CounterContext::trusted(right).shards().peekable(),
     };
-    push(merged, out);
+    push_context(merged, out);
 }
 
-/// Appends a context of shards, which come by id, and come the same each time.
-fn push<I: Iterator<Item = CounterShard>>(shards: impl Fn() -> I, out: &mut Vec<u8>) {
+/// Appends a context of the shards that `shards` iterates over, each time the same and in the order of their ids.
+fn push_context<I: Iterator<Item = CounterShard>>(shards: impl Fn() -> I, out: &mut Vec<u8>) {
     let marked = || shards().enumerate().filter(|(_, shard)| shard.kind != CounterShardKind::Remote);
     let marks = marked().count().min(SHARDS_MAX);
     out.extend_from_slice(&(marks as i16).to_be_bytes());
@@ -260,7 +261,7 @@ fn push<I: Iterator<Item = CounterShard>>(shards: impl Fn() -> I, out: &mut Vec<
     }
 }
 
-fn one(shard: CounterShard, mark: i16) -> [u8; ONE_SHARD_BYTES] {
+fn one_shard(shard: CounterShard, mark: i16) -> [u8; ONE_SHARD_BYTES] {
     let mut context = [0; ONE_SHARD_BYTES];
     context[..2].copy_from_slice(&1i16.to_be_bytes());
     context[2..4].copy_from_slice(&mark.to_be_bytes());
@@ -270,15 +271,15 @@ fn one(shard: CounterShard, mark: i16) -> [u8; ONE_SHARD_BYTES] {
     context
 }
 
-/// A context of one node's whole count.
+/// A context with one global shard: a node's whole count.
 pub fn global(id: [u8; 16], clock: i64, count: i64) -> [u8; ONE_SHARD_BYTES] {
-    one(CounterShard { id, clock, count, kind: CounterShardKind::Global }, i16::MIN)
+    one_shard(CounterShard { id, clock, count, kind: CounterShardKind::Global }, i16::MIN)
 }
 
-/// The context of a change that no replica has taken yet: a local shard of no node. The replica that takes it writes a
-/// [`global`] one of its own.
+/// The context of a change that no replica has applied yet: a local shard without a node. The replica that applies it
+/// writes a [`global`] one of its own.
 pub fn change(amount: i64) -> [u8; ONE_SHARD_BYTES] {
-    one(CounterShard { id: [0; 16], clock: 1, count: amount, kind: CounterShardKind::Local }, 0)
+    one_shard(CounterShard { id: [0; 16], clock: 1, count: amount, kind: CounterShardKind::Local }, 0)
 }
 
 #[cfg(test)]

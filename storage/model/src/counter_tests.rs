@@ -1,4 +1,4 @@
-//! Contexts of counters: their bytes, how they merge, and what damage is called.
+//! Counter contexts: their bytes, merging, and the errors for damaged ones.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn shard(kind: CounterShardKind, id: u8, clock: i64, count: i64) -> CounterShard
 
 fn context(shards: &[CounterShard]) -> Vec<u8> {
     let mut out = Vec::new();
-    push(|| shards.iter().copied(), &mut out);
+    push_context(|| shards.iter().copied(), &mut out);
     out
 }
 
@@ -41,7 +41,7 @@ fn bytes_are_those_of_cassandra() {
 }
 
 #[test]
-fn marks_that_were_turned_make_local_shards_remote() {
+fn a_negative_number_of_marks_makes_local_shards_remote() {
     let mut bytes = context(&[shard(CounterShardKind::Local, 1, 5, 1), shard(CounterShardKind::Global, 3, 7, 40)]);
     bytes[..2].copy_from_slice(&(-2i16).to_be_bytes());
     let shards: Vec<CounterShard> = CounterContext::parse(&bytes).expect("well formed").shards().collect();
@@ -126,7 +126,7 @@ fn damage_has_a_name() {
 }
 
 #[test]
-fn so_many_shards_and_no_more() {
+fn the_number_of_shards_is_limited() {
     let of = |count: usize| {
         let mut bytes = vec![0, 0];
         for id in 0..count as u128 {

@@ -1,4 +1,4 @@
-//! Decimals in the form that their order and their byte-comparable form need.
+//! Decimals as sign, exponent and digits: the form that comparing them and their byte-comparable form need.
 //!
 //! A serialised decimal is a big-endian i32 scale and a two's complement big-endian integer: `integer * 10^-scale`.
 //! Numerically equal decimals (1.0 and 1.00) are the same [`Scientific`].
@@ -6,8 +6,8 @@
 use num_bigint::{BigInt, Sign};
 use std::cmp::Ordering;
 
-/// Most bytes of the integer of a decimal that is compared by its number: every key is shorter. The cost of finding the
-/// digits is quadratic.
+/// Largest unscaled integer, in bytes, of a decimal that is compared by its number; keys are always shorter. The limit
+/// is there because the cost of finding the digits is quadratic.
 pub(crate) const UNSCALED_BYTES_MAX: usize = 65535;
 
 /// `±0.DIGITS * 10^exponent`; zero has no digits.
@@ -15,14 +15,14 @@ pub(crate) const UNSCALED_BYTES_MAX: usize = 65535;
 pub(crate) struct Scientific {
     /// Whether it is below zero.
     pub(crate) negative: bool,
-    /// The place of the decimal point against the first digit.
+    /// The position of the decimal point relative to the first digit.
     pub(crate) exponent: i64,
     /// Decimal digits 0-9, neither the first nor the last a zero.
     pub(crate) digits: Vec<u8>,
 }
 
 impl Scientific {
-    /// Of a serialised decimal; `None` if it has fewer than 4 bytes or more than [`UNSCALED_BYTES_MAX`] after them.
+    /// Reads a serialised decimal; `None` if it has fewer than 4 bytes, or more than [`UNSCALED_BYTES_MAX`] after them.
     pub(crate) fn read(bytes: &[u8]) -> Option<Scientific> {
         let (scale, unscaled) = split(bytes).filter(|(_, unscaled)| unscaled.len() <= UNSCALED_BYTES_MAX)?;
         let (sign, mut digits) = BigInt::from_signed_bytes_be(unscaled).to_radix_be(10);
@@ -44,7 +44,7 @@ impl Scientific {
     }
 }
 
-/// The scale and the unscaled integer's bytes.
+/// Splits a serialised decimal into its scale and the bytes of the unscaled integer.
 pub(crate) fn split(bytes: &[u8]) -> Option<(i32, &[u8])> {
     let (scale, unscaled) = bytes.split_first_chunk()?;
     Some((i32::from_be_bytes(*scale), unscaled))

@@ -1,4 +1,4 @@
-//! The only error that leaves a shard, and consistency levels.
+//! [`Failure`], the only error type that leaves a shard, and consistency levels.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -30,14 +30,14 @@ pub enum ErrorCode {
     Unprepared = 0x2500,
 }
 
-/// A request that failed: code and text as Cassandra's, and whether it may have had an effect.
+/// A failed request: Cassandra's error code and text, and whether the request may have had an effect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The code.
+    /// The protocol's error code.
     pub code: ErrorCode,
-    /// The text.
+    /// Cassandra's error text.
     pub text: Cow<'static, str>,
-    /// What the code's body carries besides.
+    /// The fields that the error's body carries besides code and text.
     pub detail: Detail,
     /// Whether the request had an effect.
     pub outcome: Outcome,
@@ -46,51 +46,51 @@ pub struct Failure {
 /// Whether a failed request had an effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It never will be visible.
+    /// It had none and never will.
     NotApplied,
-    /// It may be visible now or later.
+    /// Its effect may be visible now or later.
     Unknown,
 }
 
-/// The extra body of some codes.
+/// The additional fields of some error codes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Detail {
-    /// None.
+    /// No additional fields.
     None,
     /// [`ErrorCode::Unavailable`].
     Unavailable {
-        /// The level asked.
+        /// The requested level.
         consistency: Consistency,
-        /// Replicas it needs.
+        /// Replicas that the level needs.
         required: i32,
-        /// Replicas alive.
+        /// Replicas that are alive.
         alive: i32,
     },
     /// [`ErrorCode::WriteTimeout`].
     WriteTimeout {
-        /// The level asked.
+        /// The requested level.
         consistency: Consistency,
-        /// Acks so far.
+        /// Acknowledgements so far.
         received: i32,
-        /// Acks needed.
+        /// Acknowledgements needed.
         block_for: i32,
         /// `SIMPLE`, `BATCH`, `UNLOGGED_BATCH`, ...
         write_type: &'static str,
     },
-    /// [`ErrorCode::WriteTimeout`] of a conditional change, before anything was proposed.
+    /// [`ErrorCode::WriteTimeout`] of a conditional statement, before anything was proposed.
     CasWriteTimeout {
-        /// The level asked.
+        /// The requested level.
         consistency: Consistency,
         /// Replicas that answered.
         received: i32,
         /// Replicas needed.
         block_for: i32,
-        /// How often it had to begin again.
+        /// How often it had to start over because of another proposal.
         contentions: u16,
     },
     /// [`ErrorCode::CasWriteUnknown`].
     CasWriteUnknown {
-        /// The level asked.
+        /// The requested level.
         consistency: Consistency,
         /// Replicas that accepted.
         received: i32,
@@ -99,7 +99,7 @@ pub enum Detail {
     },
     /// [`ErrorCode::ReadTimeout`].
     ReadTimeout {
-        /// The level asked.
+        /// The requested level.
         consistency: Consistency,
         /// Answers so far.
         received: i32,
@@ -110,54 +110,54 @@ pub enum Detail {
     },
     /// [`ErrorCode::WriteFailure`].
     WriteFailure {
-        /// The level asked.
+        /// The requested level.
         consistency: Consistency,
-        /// Acks so far.
+        /// Acknowledgements so far.
         received: i32,
-        /// Acks needed.
+        /// Acknowledgements needed.
         block_for: i32,
-        /// Replicas that failed, and why.
+        /// The replicas that failed, and why.
         failures: Vec<(IpAddr, FailureReason)>,
         /// `SIMPLE`, `BATCH`, `UNLOGGED_BATCH`, ...
         write_type: &'static str,
     },
     /// [`ErrorCode::ReadFailure`].
     ReadFailure {
-        /// The level asked.
+        /// The requested level.
         consistency: Consistency,
         /// Answers so far.
         received: i32,
         /// Answers needed.
         block_for: i32,
-        /// Replicas that failed, and why.
+        /// The replicas that failed, and why.
         failures: Vec<(IpAddr, FailureReason)>,
         /// Whether the data replica answered.
         data_present: bool,
     },
-    /// [`ErrorCode::AlreadyExists`]; the table is empty for a keyspace.
+    /// [`ErrorCode::AlreadyExists`]; the table's name is empty for a keyspace.
     AlreadyExists {
-        /// Keyspace.
+        /// The keyspace.
         keyspace: String,
-        /// Table or empty.
+        /// The table, or empty.
         table: String,
     },
     /// [`ErrorCode::FunctionFailure`].
     Function {
-        /// Keyspace of the function.
+        /// The keyspace of the function.
         keyspace: String,
         /// Its name.
         function: String,
-        /// CQL types of its arguments.
+        /// The CQL types of its arguments.
         arguments: Vec<String>,
     },
     /// [`ErrorCode::Unprepared`].
     Unprepared {
-        /// The id that is not known.
+        /// The unknown id.
         id: Vec<u8>,
     },
 }
 
-/// Why a replica failed, as version 5 tells it.
+/// Why a replica failed, as protocol version 5 reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 #[expect(missing_docs, reason = "Cassandra's names")]
@@ -171,43 +171,43 @@ pub enum FailureReason {
 }
 
 impl Failure {
-    /// A failure without effect.
+    /// A failure of a request that had no effect.
     pub fn new(code: ErrorCode, text: impl Into<Cow<'static, str>>) -> Failure {
         Failure { code, text: text.into(), detail: Detail::None, outcome: Outcome::NotApplied }
     }
 
-    /// 0x2200.
+    /// A failure with code 0x2200 (invalid).
     pub fn invalid(text: impl Into<Cow<'static, str>>) -> Failure {
         Failure::new(ErrorCode::Invalid, text)
     }
 
-    /// 0x000A.
+    /// A failure with code 0x000A (protocol error).
     pub fn protocol(text: impl Into<Cow<'static, str>>) -> Failure {
         Failure::new(ErrorCode::Protocol, text)
     }
 
-    /// 0x0000.
+    /// A failure with code 0x0000 (server error).
     pub fn server(text: impl Into<Cow<'static, str>>) -> Failure {
         Failure::new(ErrorCode::Server, text)
     }
 
-    /// 0x2300.
+    /// A failure with code 0x2300 (configuration error).
     pub fn config(text: impl Into<Cow<'static, str>>) -> Failure {
         Failure::new(ErrorCode::Config, text)
     }
 
-    /// 0x1001.
+    /// A failure with code 0x1001 (overloaded).
     pub fn overloaded(text: impl Into<Cow<'static, str>>) -> Failure {
         Failure::new(ErrorCode::Overloaded, text)
     }
 
-    /// The same with a detail.
+    /// This failure with `detail`.
     pub fn with(mut self, detail: Detail) -> Failure {
         self.detail = detail;
         self
     }
 
-    /// The same, but it may have had an effect.
+    /// This failure, but of a request that may have had an effect.
     pub fn unknown(mut self) -> Failure {
         self.outcome = Outcome::Unknown;
         self
@@ -242,7 +242,7 @@ pub enum Consistency {
 }
 
 impl Consistency {
-    /// The level of a protocol code.
+    /// The level with this protocol code.
     pub fn from_code(code: u16) -> Option<Consistency> {
         use Consistency::*;
         const ALL: [Consistency; 12] =
@@ -250,12 +250,12 @@ impl Consistency {
         ALL.get(code as usize).copied()
     }
 
-    /// Whether it is one of the levels at which conditional changes are decided.
+    /// Whether this is one of the two levels for the decision of conditional statements.
     pub fn is_serial(self) -> bool {
         matches!(self, Consistency::Serial | Consistency::LocalSerial)
     }
 
-    /// The name in error texts: `LOCAL_QUORUM`.
+    /// Its name in error texts: `LOCAL_QUORUM`.
     pub fn name(self) -> &'static str {
         use Consistency::*;
         match self {

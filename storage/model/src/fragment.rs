@@ -1,35 +1,36 @@
-//! The cursor: rows of one or many partitions in order, without I/O.
+//! [`Cursor`]: rows of one or many partitions in order, without I/O.
 
 use crate::clustering::Clustering;
 use crate::key::Token;
 use crate::row::{Deletion, RowView};
 
-/// What [`Cursor::advance`] came to.
+/// The outcome of [`Cursor::advance`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FragmentStep {
-    /// A fragment: [`Cursor::fragment`].
+    /// There is a fragment: [`Cursor::fragment`].
     Fragment,
-    /// A block must be brought before the same step is tried again.
+    /// This block must be provided before the same step is tried again.
     Need(BlockRef),
-    /// Nothing is left.
+    /// There are no more fragments.
     End,
 }
 
-/// A block of a file: which source asks and where.
+/// A block of a file that a source needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockRef {
-    /// The source's number within a merge; a source calls itself 0.
+    /// The source's number within a merge; a source that is not merged is 0.
     pub source: usize,
-    /// Which of the source's files, in its own numbering.
+    /// Which of the source's files, in the source's own numbering.
     pub file: u8,
     /// The block's offset in bytes.
     pub offset: u64,
 }
 
-/// A piece of a partition. Order: start, static row, rows and range deletions by clustering (reversed for reversed reads), end.
+/// A piece of a partition. A partition is its start, its static row, its rows and range markers by clustering
+/// (descending in a reversed read), and its end.
 #[derive(Clone, Copy, Debug)]
 pub enum Fragment<'a> {
-    /// A partition begins.
+    /// The start of a partition.
     PartitionStart {
         /// Its token.
         token: Token,
@@ -38,12 +39,12 @@ pub enum Fragment<'a> {
         /// Its deletion.
         deletion: Deletion,
     },
-    /// The partition's static row, right after its start, if it has one.
+    /// The partition's static row, if it has one.
     StaticRow {
-        /// Its data: cells alone.
+        /// Its data, which consists of cells alone.
         row: RowView<'a>,
     },
-    /// A row. Data shadowed by deletions of the same source is gone already.
+    /// A row. Data that is shadowed by deletions of the same source is left out.
     Row {
         /// The values of its clustering.
         clustering: Clustering<'a>,
@@ -52,34 +53,36 @@ pub enum Fragment<'a> {
         /// Its data.
         row: RowView<'a>,
     },
-    /// From here to the next marker everything written at or before the deletion is gone ([`Deletion::LIVE`] closes).
+    /// The start of a range deletion, its end, or both: from here to the next marker everything written at or before
+    /// `deletion` is deleted; [`Deletion::LIVE`] ends a range deletion.
     RangeMarker {
-        /// The first values of a clustering: the bound's prefix. Empty for a marker that a slice's bound cut off.
+        /// The prefix of the clustering that the bound consists of. Empty for a marker at the bound of a slice.
         clustering: Clustering<'a>,
-        /// The comparable form of the bound; [`crate::comparable::side`] tells its side.
+        /// The comparable form of the bound; [`crate::comparable::side`] gives its side.
         comparable: &'a [u8],
-        /// The deletion in force after it.
+        /// The deletion in force after the marker.
         deletion: Deletion,
     },
-    /// The partition ends.
+    /// The end of the partition.
     PartitionEnd,
 }
 
-/// Rows in order, in two phases: a step, and a look at what it came to, which lasts until the next step. Partitions come
-/// by token and key; within a slice no two range markers are at one place.
+/// Reads rows in order, in two phases: a step, and a look at the fragment it reached, which is borrowed until the next
+/// step. Partitions come by token and key; within a slice no two range markers are at the same position.
 pub trait Cursor {
-    /// What makes a step fail.
+    /// The error of a step.
     type Error;
 
-    /// Goes on to the next fragment. Synchronous: a step that needs a block says so and is repeated once it is there.
+    /// Moves to the next fragment. Synchronous: a step that needs a block returns [`FragmentStep::Need`], and is repeated
+    /// once the caller has provided the block.
     ///
     /// # Errors
-    /// The source's bytes cannot be trusted; every further step says the same.
+    /// The source's bytes are corrupt. Every further step fails with the same error.
     fn advance(&mut self) -> Result<FragmentStep, Self::Error>;
 
-    /// The fragment that the last step came to; `None` if it came to none.
+    /// The fragment that the last step reached; `None` if it reached none.
     fn fragment(&self) -> Option<Fragment<'_>>;
 
-    /// Within a partition: leaves the rest of it out, its end included.
+    /// Within a partition: skips the rest of it, its end included.
     fn skip_partition(&mut self);
 }

@@ -1,18 +1,19 @@
-//! Names in CQL: which words are reserved, and how a name is written.
+//! Identifiers of CQL: reserved words and quoting.
 
 use std::borrow::Cow;
 
-/// A name as CQL reads it back: as it is, or in double quotes if it has capitals or signs or is reserved.
+/// A name as it must be written in CQL: unchanged, or in double quotes if it is not lower-case letters, digits and
+/// underscores or is reserved.
 pub fn quoted(name: &str) -> Cow<'_, str> {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
     if plain && !is_reserved(name) { Cow::Borrowed(name) } else { format!("\"{}\"", name.replace('"', "\"\"")).into() }
 }
 
-/// Longest reserved word, bytes.
+/// Length of the longest reserved word, bytes.
 const RESERVED_BYTES_MAX: usize = 12;
 
-/// Whether a word (in any case) is one of Cassandra's reserved keywords, which are no names.
+/// Whether a word, in any case, is one of Cassandra's reserved keywords and so cannot be an unquoted name.
 pub fn is_reserved(word: &str) -> bool {
     if word.len() > RESERVED_BYTES_MAX {
         return false;

@@ -1,35 +1,35 @@
-//! Secondary indexes: which column of a table, and what of its values.
+//! Secondary indexes: which column of a table they index, and which part of its values.
 
 use crate::identifier::quoted;
 
-/// An index of a table.
+/// A secondary index of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Index {
-    /// Its name, which no other index of the keyspace has.
+    /// Its name, unique within the keyspace.
     pub name: String,
-    /// The name of the column.
+    /// The name of the indexed column.
     pub column: String,
-    /// What of the column's values is indexed.
+    /// Which part of the column's values is indexed.
     pub part: IndexedPart,
 }
 
-/// What of a column's values an index holds.
+/// The part of a column's values that an index holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IndexedPart {
-    /// The value of a column that is no collection.
+    /// The whole value of a column that is not a collection.
     Simple,
     /// The elements of a list or set, the values of a map.
     Values,
     /// The keys of a map.
     Keys,
-    /// Keys of a map together with their values.
+    /// The entries of a map: keys together with their values.
     Entries,
-    /// A frozen collection whole.
+    /// The whole value of a frozen collection.
     Full,
 }
 
 impl IndexedPart {
-    /// The word of `CREATE INDEX` and of Cassandra's errors; simple ones are `values`.
+    /// The word for it in `CREATE INDEX` and in Cassandra's errors; [`IndexedPart::Simple`] is `values`.
     pub fn word(self) -> &'static str {
         match self {
             IndexedPart::Simple | IndexedPart::Values => "values",
@@ -41,7 +41,7 @@ impl IndexedPart {
 }
 
 impl Index {
-    /// What `system_schema.indexes` and `CREATE INDEX` say of the column: `c`, `"C"`, `keys(c)`.
+    /// The target as `system_schema.indexes` and `CREATE INDEX` write it: `c`, `"C"`, `keys(c)`.
     pub fn target(&self) -> String {
         let column = quoted(&self.column);
         match self.part {
@@ -50,7 +50,7 @@ impl Index {
         }
     }
 
-    /// The index of a name with a target as [`Index::target`] gives it; `None` if it is none.
+    /// The index with this name and a target as written by [`Index::target`]; `None` if `target` is malformed.
     pub fn parse(name: &str, target: &str) -> Option<Index> {
         let parts = [IndexedPart::Values, IndexedPart::Keys, IndexedPart::Entries, IndexedPart::Full];
         let inner = |part: &IndexedPart| target.strip_prefix(part.word())?.strip_prefix('(')?.strip_suffix(')');

@@ -1,13 +1,13 @@
-//! JSON as CQL has it: `toJson()` and SELECT JSON, `fromJson()` and INSERT JSON.
+//! JSON in CQL: `toJson()` and SELECT JSON, `fromJson()` and INSERT JSON.
 //!
-//! What a text means is what Cassandra's parser (Jackson) makes of it, errors included: text behind the value is
-//! ignored, of two members of one name the last one counts at the place of the first, whole numbers are as long as they
-//! are and all others are doubles. Texts of values are `AbstractType.toJSONString`, values of texts its
-//! `fromJSONObject`.
+//! Texts are parsed as Cassandra's parser (Jackson) does, errors included: text after the value is ignored, the last of
+//! several members with one name counts, at the place of the first, whole numbers have any length and all other numbers
+//! are doubles. Values are written as `AbstractType.toJSONString` writes them, and read as its `fromJSONObject` reads
+//! them.
 //!
-//! The parser is in `json/reader.rs`, values to texts in `json/show.rs`, texts to values in `json/values.rs`.
+//! The parser is in `json/reader.rs`, writing values in `json/show.rs`, reading values in `json/values.rs`.
 //!
-//! Not here: the columns of SELECT JSON and INSERT JSON.
+//! What is not here: the columns of SELECT JSON and INSERT JSON (crate `cql`).
 
 mod reader;
 mod show;
@@ -21,14 +21,14 @@ use crate::HashMap;
 use crate::text::floating;
 use std::fmt;
 
-/// A JSON text, parsed.
+/// A parsed JSON value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Json {
     /// `null`.
     Null,
     /// `true` or `false`.
     Boolean(bool),
-    /// A number without a fraction or exponent: its sign and digits.
+    /// A number without fraction or exponent: its sign and digits.
     Integer(String),
     /// Any other number.
     Double(f64),
@@ -36,16 +36,16 @@ pub enum Json {
     String(String),
     /// A list.
     Array(Vec<Json>),
-    /// Members by name, in order, none twice.
+    /// Names and values of the members, in order and without duplicates.
     Object(Vec<(String, Json)>),
 }
 
-/// Why a text is no JSON, as Jackson says it: two lines, of which the second tells where.
+/// Why a text is not JSON: Jackson's two lines, the second of which says where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JsonError(pub String);
 
 impl JsonError {
-    /// The exception as Java prints it: its class, then the text.
+    /// The exception as Java prints it: the class, then the text.
     pub fn thrown(&self) -> String {
         let class = match self.0.as_str() {
             text if text.starts_with("No content") => "databind.exc.MismatchedInputException",
@@ -58,17 +58,18 @@ impl JsonError {
 }
 
 impl Json {
-    /// Parses the value at the start of a text; what follows it is ignored.
+    /// Parses the value at the start of a text and ignores what follows it.
     pub fn parse(text: &str) -> Result<Json, JsonError> {
         reader::parse(text)
     }
 
-    /// Why a value that is no object, parsed from `text`, cannot be read as a map, as Java prints it.
+    /// Why this value, which is not an object and was parsed from `text`, cannot be read as a map: the exception as
+    /// Java prints it.
     pub fn not_a_map(&self, text: &str) -> String {
         reader::not_a_map(self, text)
     }
 
-    /// The Java class that errors call a value by: `Integer`, `LinkedHashMap`.
+    /// The Java class by which errors name a value: `Integer`, `LinkedHashMap`.
     pub fn java_class(&self) -> &'static str {
         match self {
             Json::Null => "null",
@@ -84,15 +85,15 @@ impl Json {
     }
 }
 
-/// Names of columns and fields as JSON texts write them: in double quotes they count as they are, else in lower case.
-/// The names change as in Cassandra, one after the other: where two become the same the later one counts.
+/// Turns names in a JSON text into names of columns and fields: exact if in double quotes, else in lower case. As in
+/// Cassandra the names are replaced one after the other, and where two become equal the later one counts.
 pub fn unquote_names(members: Vec<(String, Json)>) -> Vec<(String, Json)> {
     let meant = meant_names(&members);
     let mut values: Vec<Json> = members.into_iter().map(|(_, value)| value).collect();
     meant.into_iter().map(|(name, at)| (name, std::mem::replace(&mut values[at], Json::Null))).collect()
 }
 
-/// The names that are meant, each once, with the index of its member.
+/// The resulting names, each once, with the index of its member.
 fn meant_names(members: &[(String, Json)]) -> Vec<(String, usize)> {
     let mut places: HashMap<String, usize> = HashMap::default();
     let mut found: Vec<Option<(String, usize)>> = Vec::with_capacity(members.len());
@@ -118,7 +119,7 @@ fn meant_names(members: &[(String, Json)]) -> Vec<(String, usize)> {
     found.into_iter().flatten().collect()
 }
 
-/// As Java shows the parsed value: `[1, abc]`, `{a=null}`.
+/// The parsed value as Java prints it: `[1, abc]`, `{a=null}`.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

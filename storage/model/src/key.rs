@@ -1,21 +1,21 @@
-//! Partition keys, tokens and who owns them.
+//! Partition keys, their tokens, and which core owns a token.
 
 use crate::murmur3::murmur3_x64_128;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A place on the ring of the Murmur3 partitioner.
+/// A position on the ring of the Murmur3 partitioner.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub i64);
 
 impl Token {
-    /// The exclusive start of the ring; the token of the empty key.
+    /// The exclusive start of the ring, and the token of the empty key.
     pub const MIN: Token = Token(i64::MIN);
     /// The last token.
     pub const MAX: Token = Token(i64::MAX);
 
-    /// The token of a serialised partition key: Cassandra's variant of murmur3_x64_128 (tail bytes are sign-extended).
+    /// The token of a serialised partition key: the first half of its [`murmur3_x64_128`] hash.
     pub fn of(key: &[u8]) -> Token {
         if key.is_empty() {
             return Token::MIN;
@@ -26,36 +26,37 @@ impl Token {
         }
     }
 
-    /// The token with its sign flipped: unsigned order is ring order.
+    /// The token with its sign bit flipped: unsigned order is ring order.
     pub fn prefix(self) -> u64 {
         (self.0 as u64) ^ (1 << 63)
     }
 }
 
-/// The bytes of a key: short ones, such as a UUID, lie within.
+/// The bytes of a key; up to 16, such as a UUID, are stored inline.
 pub type KeyBytes = SmallVec<[u8; 16]>;
 
-/// A serialised partition key with its token. Ordered by token, then by key bytes.
+/// A serialised partition key with its token, ordered by token and then by the key's bytes.
 #[derive(PartialEq, Eq, Hash)]
 pub struct DecoratedKey {
     /// The token of `key`.
     pub token: Token,
-    /// One component: its bytes. Several: per component a big-endian u16 length, the bytes, a zero byte.
+    /// The serialised key. With one partition key column: the value's bytes. With several: per component a big-endian
+    /// u16 length, the bytes and a zero byte.
     pub key: KeyBytes,
 }
 
-/// Longest serialised partition key.
+/// Longest serialised partition key in bytes.
 pub const KEY_BYTES_MAX: usize = 65535;
 
 impl DecoratedKey {
-    /// Decorates a serialised key.
+    /// A serialised key with its token.
     pub fn new(key: &[u8]) -> DecoratedKey {
         DecoratedKey { token: Token::of(key), key: KeyBytes::from_slice(key) }
     }
 }
 
 impl Clone for DecoratedKey {
-    // SmallVec's own goes byte by byte.
+    // `SmallVec::clone` copies byte by byte.
     fn clone(&self) -> DecoratedKey {
         DecoratedKey { token: self.token, key: KeyBytes::from_slice(&self.key) }
     }
@@ -80,8 +81,8 @@ impl fmt::Debug for DecoratedKey {
     }
 }
 
-/// Appends the serialised form of a composite key of two or more components (each at most 65535 bytes; a longer one
-/// gives a key that is longer than [`KEY_BYTES_MAX`]).
+/// Appends the serialised form of a composite key of two or more components. A component longer than 65535 bytes gives
+/// a key that is longer than [`KEY_BYTES_MAX`].
 pub fn push_composite<'a>(components: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     for component in components {
         out.extend_from_slice(&(component.len() as u16).to_be_bytes());
@@ -90,7 +91,7 @@ pub fn push_composite<'a>(components: impl Iterator<Item = &'a [u8]>, out: &mut 
     }
 }
 
-/// The components of a serialised key of `count` columns; fewer if the bytes are malformed.
+/// The components of a serialised key of `count` partition key columns; fewer if the bytes are malformed.
 pub fn components(key: &[u8], count: usize) -> impl Iterator<Item = &[u8]> {
     let mut rest = key;
     let mut left = count;
@@ -110,12 +111,12 @@ pub fn components(key: &[u8], count: usize) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Which core of a node owns a token: ScyllaDB's biased token round robin.
+/// The mapping from tokens to the cores of a node: ScyllaDB's biased token round-robin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShardMap {
-    /// Cores, at least 1.
+    /// Number of cores, at least 1.
     pub shards: u16,
-    /// Most significant token bits ignored; 12 unless configured.
+    /// How many of the token's most significant bits are ignored; 12 unless configured.
     pub ignore_msb: u8,
 }
 
@@ -123,7 +124,7 @@ pub struct ShardMap {
 pub const IGNORE_MSB: u8 = 12;
 
 impl ShardMap {
-    /// The map of a node with `shards` cores and the default bits.
+    /// The mapping for `shards` cores with the default [`IGNORE_MSB`].
     pub fn new(shards: u16) -> ShardMap {
         ShardMap { shards, ignore_msb: IGNORE_MSB }
     }
@@ -135,7 +136,7 @@ impl ShardMap {
     }
 }
 
-/// A range of tokens `(after, until]`; `until == Token::MIN` means up to the end of the ring.
+/// A range of tokens `(after, until]`. It does not wrap around; `until == Token::MIN` means the end of the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TokenRange {
     /// Exclusive start.
@@ -148,7 +149,7 @@ impl TokenRange {
     /// The whole ring.
     pub const FULL: TokenRange = TokenRange { after: Token::MIN, until: Token::MIN };
 
-    /// Whether `token` lies in the range. Ranges do not wrap. The full range holds every token, [`Token::MIN`] too.
+    /// Whether `token` lies in the range. The full range contains every token, also [`Token::MIN`].
     pub fn contains(&self, token: Token) -> bool {
         (*self == TokenRange::FULL || token > self.after) && (self.until == Token::MIN || token <= self.until)
     }
@@ -162,7 +163,7 @@ mod tests {
         (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).expect("hex")).collect()
     }
 
-    /// Serialised key, token, owner among 1, 8 and 12 shards.
+    /// Serialised key, its token, and the owner with 1, 8 and 12 shards.
     const VECTORS: [(&str, i64, [u16; 3]); 12] = [
         ("61", -8839064797231613815, [0, 2, 4]),
         ("313233", -7468325962851647638, [0, 5, 8]),

@@ -1,13 +1,18 @@
-//! The nouns of the database, pure: types, values, keys, tokens, schema, rows, mutations, read commands, failures.
+//! The nouns of the database: types, values, keys, tokens, schema, rows, mutations, read commands and failures. Every
+//! crate above speaks them.
 //!
-//! Glossary
-//! * *token*: a partition key's place on the ring, Murmur3 of its bytes, `i64`.
-//! * *shard*: the core that owns a token ([`ShardMap`]).
-//! * *row blob*: the one encoding of a row's data ([`row`]) used in mutations, memtables, fragments and row blocks.
-//! * *comparable form*: bytes of a clustering whose memcmp order is the table's order ([`comparable`]).
-//! * *column id*: a column's number within one version of its table; what row blobs name columns by.
+//! Glossary:
+//! * *token*: a partition key's position on the ring, an `i64` hashed from its bytes ([`murmur3`]).
+//! * *shard*: the core that owns a token ([`ShardMap`]). A *counter shard* is something else: one node's part of a
+//!   counter ([`counter`]).
+//! * *row blob*: the one encoding of a row's data ([`row`]), used in mutations, memtables, fragments and row blocks.
+//! * *comparable form*: bytes of a clustering that compare (memcmp) in the table's clustering order ([`comparable`]).
+//! * *column id*: a column's number within its table; row blobs name columns by it ([`ColumnId`]).
+//! * *cursor*: rows of one or many partitions in order, without I/O ([`fragment::Cursor`]).
+//! * *liveness*: the record that a row exists even if all of its columns are null ([`row::Liveness`]).
 //!
-//! Invariants: no I/O, no clock, no randomness, no ambient hashing; bytes from outside give typed errors, never panics.
+//! Invariants: no I/O, no clock, no randomness, no hash seeds of the process; bytes from outside give typed errors and
+//! never panic.
 
 #[doc(hidden)]
 pub mod arbitrary;

@@ -1,27 +1,27 @@
-//! Which memtable a table has: its option `memtable` names a configuration, which stands for a kind.
+//! Memtable configurations: a table's option `memtable` names one, and each stands for a kind of memtable.
 //!
-//! Configurations come from `memtable: configurations:` of the node's yaml. `default`, `skiplist` and `trie` are there
-//! without it, as in the yaml that Cassandra ships for new clusters; a configuration of the same name takes their place.
+//! Configurations come from `memtable: configurations:` in the node's yaml. `default`, `skiplist` and `trie` exist
+//! without being configured, as in the yaml that Cassandra ships; a configuration with one of these names replaces it.
 //!
-//! Invariants: `default` is always configured.
+//! Invariants: `default` always exists.
 
 use crate::schema::TableOptions;
 use std::collections::BTreeMap;
 
-/// How a memtable keeps its partitions.
+/// The data structure that holds a memtable's partitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MemtableKind {
-    /// An ordered tree: what a shard, which has one writer, is fastest with.
+    /// An ordered tree: the fastest one here, because a shard has only one writer.
     #[default]
     Tree,
     /// A skip list.
     Skiplist,
 }
 
-/// The configuration of tables that name none.
+/// The configuration for tables that name none.
 pub const DEFAULT_MEMTABLE: &str = "default";
 
-/// The configurations of a node, by name.
+/// The memtable configurations of a node, by name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemtableConfigurations {
     named: BTreeMap<String, MemtableKind>,
@@ -34,7 +34,7 @@ impl Default for MemtableConfigurations {
 }
 
 impl MemtableConfigurations {
-    /// `configured`, and the names that need no configuration.
+    /// The configurations in `configured`, and those that need no configuration.
     pub fn new(configured: BTreeMap<String, MemtableKind>) -> MemtableConfigurations {
         let mut named = BTreeMap::from([
             (DEFAULT_MEMTABLE.to_owned(), MemtableKind::Tree),
@@ -45,12 +45,12 @@ impl MemtableConfigurations {
         MemtableConfigurations { named }
     }
 
-    /// What a name stands for; `None` if nothing of that name is configured.
+    /// The kind that a name stands for; `None` if there is no such configuration.
     pub fn get(&self, name: &str) -> Option<MemtableKind> {
         self.named.get(name).copied()
     }
 
-    /// The kind of a table's memtables; the default one if what the table names is no longer configured.
+    /// The kind of a table's memtables. If the configuration that the table names does not exist, that of `default`.
     pub fn kind_of(&self, options: &TableOptions) -> MemtableKind {
         let named = options.memtable.as_deref().and_then(|name| self.get(name));
         named.or_else(|| self.get(DEFAULT_MEMTABLE)).unwrap_or_default()

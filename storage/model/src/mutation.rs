@@ -1,7 +1,7 @@
-//! A change of one partition key, in one keyspace, over one or more tables: atomic and isolated.
+//! A change of one partition in one or more tables of a keyspace, applied atomically and in isolation.
 //!
-//! A mutation *is* its bytes: the log append is a copy, crossing a core is a move, the memtable copies row blobs into its
-//! arena. Layout in `codec.rs`.
+//! A [`Mutation`] is its encoded bytes: appending it to the log is a copy, sending it to another core a move, and the
+//! memtable copies row blobs into its arena. The encoding is in [`crate::codec`].
 
 use crate::codec::{self, ByteReader, DecodeError};
 use crate::key::{KEY_BYTES_MAX, Token};
@@ -19,7 +19,7 @@ pub struct Mutation {
 }
 
 impl Mutation {
-    /// Checks bytes from a log or a peer to their end.
+    /// Decodes bytes from a log or another node, and checks them to their end.
     pub fn decode(bytes: Vec<u8>) -> Result<Mutation, DecodeError> {
         let token = Token::of(codec::check(&bytes)?);
         Ok(Mutation { token, bytes })
@@ -40,7 +40,7 @@ impl Mutation {
         &self.bytes
     }
 
-    /// The changes, one per table.
+    /// The changes, one [`TableUpdate`] per table.
     pub fn updates(&self) -> impl Iterator<Item = TableUpdate<'_>> {
         updates(&self.bytes)
     }
@@ -61,14 +61,14 @@ fn updates(bytes: &[u8]) -> impl Iterator<Item = TableUpdate<'_>> {
     })
 }
 
-/// The tables of a mutation whose bytes nobody has checked: all of them, if it is well-formed.
+/// The tables of a mutation whose bytes have not been checked: all of them, if it is well-formed.
 pub fn tables_of(bytes: &[u8]) -> impl Iterator<Item = TableId> + '_ {
     let mut tables = codec::split_key(bytes).map_or(ByteReader { rest: &[] }, |(_, tables)| tables);
     std::iter::from_fn(move || codec::next_table(&mut tables).map(|(table, _)| table))
 }
 
-/// A mutation of one table, cut where its id and length stand: what comes before them, the table, and its body. `None` if
-/// it is of several tables or of none.
+/// Splits a mutation of exactly one table into the bytes before the table's id, the id, and the table's body without
+/// its length. `None` if it has several tables or none.
 pub fn cut_out_table(bytes: &[u8]) -> Option<(&[u8], TableId, &[u8])> {
     let (_, mut tables) = codec::split_key(bytes)?;
     let head = &bytes[..bytes.len() - tables.rest.len()];
@@ -76,8 +76,8 @@ pub fn cut_out_table(bytes: &[u8]) -> Option<(&[u8], TableId, &[u8])> {
     tables.rest.is_empty().then_some((head, table, body))
 }
 
-/// Puts the table back into the pieces of [`cut_out_table`], which follow each other in `cut`, and appends the mutation to
-/// `out`. `None`, with nothing appended, if there is no key in front.
+/// Restores a mutation from the pieces of [`cut_out_table`]: `cut` is the first and the last one concatenated. Appends
+/// it to `out`; `None`, with nothing appended, if `cut` does not begin with a key.
 pub fn put_back_table(cut: &[u8], table: TableId, out: &mut Vec<u8>) -> Option<()> {
     let (_, body) = codec::split_key(cut)?;
     out.extend_from_slice(&cut[..cut.len() - body.rest.len()]);
@@ -87,13 +87,13 @@ pub fn put_back_table(cut: &[u8], table: TableId, out: &mut Vec<u8>) -> Option<(
     Some(())
 }
 
-/// A mutation of one row of one table, cut down to what no other mutation of the table has: the table, and pieces that
-/// follow each other, namely the key with its length (2 bytes), the clustering's length (2 bytes), the clustering, the row.
-/// `None` if it is anything else, or if its clustering has more than 65535 bytes.
+/// Strips a mutation of exactly one row of one table of everything that can be computed: gives the table, and the key
+/// with its length (2 bytes), the clustering's length (2 bytes), the clustering, and the row. `None` for any other
+/// mutation, and if the clustering is longer than 65535 bytes.
 pub fn cut_out_row(bytes: &[u8]) -> Option<(TableId, [&[u8]; 4])> {
     let (head, table, body) = cut_out_table(bytes)?;
     let (lengths, rest) = body.split_at_checked(6)?;
-    // The low half of a length of four bytes is the same length in two.
+    // The low half of a four-byte length serves as the two-byte length.
     let &[0, codec::KIND_ROW, low, high, 0, 0] = lengths else { return None };
     let (clustering, row) = rest.split_at_checked(usize::from(u16::from_le_bytes([low, high])))?;
     let mut row = ByteReader { rest: row };
@@ -101,8 +101,8 @@ pub fn cut_out_row(bytes: &[u8]) -> Option<(TableId, [&[u8]; 4])> {
     row.rest.is_empty().then_some((table, [&head[1..], &lengths[2..4], clustering, blob]))
 }
 
-/// Makes the pieces of [`cut_out_row`], which follow each other in `cut`, a mutation again and appends it to `out`. `None`,
-/// with nothing appended, if `cut` ends before the row.
+/// Restores a mutation of `table` from the concatenated pieces of [`cut_out_row`] and appends it to `out`. `None`, with
+/// nothing appended, if `cut` ends before the row.
 pub fn put_back_row(cut: &[u8], table: TableId, out: &mut Vec<u8>) -> Option<()> {
     let mut row = ByteReader { rest: cut };
     let (key, clustering) = (row.short_bytes()?, row.short_bytes()?);
@@ -119,7 +119,7 @@ pub fn put_back_row(cut: &[u8], table: TableId, out: &mut Vec<u8>) -> Option<()>
     Some(())
 }
 
-/// A well-formed mutation in bytes that somebody else has.
+/// A well-formed mutation in borrowed bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct MutationView<'a> {
     token: Token,
@@ -128,10 +128,10 @@ pub struct MutationView<'a> {
 }
 
 impl<'a> MutationView<'a> {
-    /// Checks bytes to their end.
+    /// Decodes a mutation and checks it to its end.
     ///
     /// # Errors
-    /// They are not a mutation.
+    /// The bytes are not a mutation.
     pub fn decode(bytes: &'a [u8]) -> Result<MutationView<'a>, DecodeError> {
         let key = codec::check(bytes)?;
         Ok(MutationView { token: Token::of(key), key, bytes })
@@ -147,48 +147,48 @@ impl<'a> MutationView<'a> {
         self.key
     }
 
-    /// The changes, one per table.
+    /// The changes, one [`TableUpdate`] per table.
     pub fn updates(&self) -> impl Iterator<Item = TableUpdate<'a>> + use<'a> {
         updates(self.bytes)
     }
 }
 
-/// The part of a mutation that concerns one table.
+/// The changes of a mutation to one table.
 #[derive(Clone, Copy, Debug)]
 pub struct TableUpdate<'a> {
     /// The table.
     pub table: TableId,
-    /// The deletion of the whole partition, or [`Deletion::LIVE`].
+    /// The deletion of the whole partition; [`Deletion::LIVE`] if there is none.
     pub partition_deletion: Deletion,
     body: ByteReader<'a>,
 }
 
 impl<'a> TableUpdate<'a> {
-    /// The row changes and range deletions, in the order they were added.
+    /// The changes of rows and the range deletions, in the order they were added.
     pub fn operations(&self) -> impl Iterator<Item = Operation<'a>> + use<'a> {
         let mut body = self.body;
         std::iter::from_fn(move || codec::next_operation(&mut body))
     }
 }
 
-/// Builds a [`Mutation`] table by table. Changes come after the [`MutationBuilder::table`] that they belong to;
-/// without one they panic.
+/// Builds a [`Mutation`] table by table. Changes belong to the last [`MutationBuilder::table`]; a change without one
+/// panics.
 pub struct MutationBuilder {
     bytes: Vec<u8>,
     token: Token,
-    /// Where the first table starts.
+    /// Offset at which the first table starts.
     tables_start: usize,
-    /// Where the current table's body starts.
+    /// Offset at which the current table's body starts.
     body_start: Option<usize>,
 }
 
 impl MutationBuilder {
-    /// A mutation of the partition `key` (at most 65535 bytes; panics beyond).
+    /// Starts a mutation of the partition `key`. Panics if the key is longer than [`KEY_BYTES_MAX`].
     pub fn new(key: &[u8]) -> MutationBuilder {
         MutationBuilder::with_room(key, 0)
     }
 
-    /// The same with room for rows whose values take about `room` bytes.
+    /// [`MutationBuilder::new`], with capacity for rows whose values take about `room` bytes.
     pub fn with_room(key: &[u8], room: usize) -> MutationBuilder {
         assert!(key.len() <= KEY_BYTES_MAX, "a partition key of {} bytes", key.len());
         let mut bytes = Vec::with_capacity(128 + key.len() + room);
@@ -198,7 +198,7 @@ impl MutationBuilder {
         MutationBuilder { token: Token::of(key), tables_start: bytes.len(), body_start: None, bytes }
     }
 
-    /// A mutation that goes on: with all changes of `mutation`, and more tables to come.
+    /// Continues `mutation`: keeps all its changes and takes more tables.
     pub fn continuing(mutation: Mutation) -> MutationBuilder {
         let tables_start = 1 + 2 + mutation.key().len();
         MutationBuilder { token: mutation.token, tables_start, body_start: None, bytes: mutation.bytes }
@@ -209,7 +209,8 @@ impl MutationBuilder {
         self.token
     }
 
-    /// Starts the changes of the next table. Tables may come more than once (a batch): they merge on apply.
+    /// Starts the changes of the next table. A table may come more than once (in a batch): its changes merge when they
+    /// are applied.
     pub fn table(&mut self, table: TableId) -> &mut Self {
         self.end_table();
         self.bytes.extend_from_slice(&table.0);
@@ -225,7 +226,7 @@ impl MutationBuilder {
         }
     }
 
-    /// Writes the length of what begins at `start` into the four bytes before it.
+    /// Writes the length of the bytes from `start` on into the four bytes before it.
     fn patch_len(&mut self, start: usize) {
         let len = (self.bytes.len() - start) as u32;
         self.bytes[start - 4..start].copy_from_slice(&len.to_le_bytes());
@@ -235,7 +236,7 @@ impl MutationBuilder {
         self.body_start.expect("a change comes after the table it belongs to")
     }
 
-    /// Deletes the whole partition in the current table. The later of several deletions counts; one that deletes
+    /// Deletes the whole partition in the current table. Of several deletions the latest counts; one that deletes
     /// nothing is not written.
     pub fn delete_partition(&mut self, deletion: Deletion) -> &mut Self {
         let start = self.body_start();
@@ -252,8 +253,7 @@ impl MutationBuilder {
         self
     }
 
-    /// Adds a row: `clustering` in the form of [`Clustering`], `write` fills the blob with a
-    /// [`crate::row::RowBuilder`] over the vector it is given.
+    /// Adds a row. `write` appends the row blob with a [`crate::row::RowBuilder`] over the vector it is given.
     pub fn row(&mut self, clustering: Clustering<'_>, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
         self.body_start();
         self.bytes.push(codec::KIND_ROW);
@@ -265,8 +265,8 @@ impl MutationBuilder {
         self
     }
 
-    /// Adds data for the static row: `write` fills the blob with a [`crate::row::RowBuilder`] over the vector it is given,
-    /// with neither liveness nor deletion ([`Mutation::decode`] takes neither).
+    /// Adds data for the static row. `write` appends the row blob with a [`crate::row::RowBuilder`] over the vector it
+    /// is given, without liveness and deletion, which [`Mutation::decode`] refuses here.
     pub fn static_row(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
         self.body_start();
         self.bytes.push(codec::KIND_STATIC_ROW);
@@ -298,12 +298,12 @@ impl MutationBuilder {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Bytes so far. [`Mutation::decode`] takes no more than [`MUTATION_BYTES_MAX`].
+    /// Bytes so far. [`Mutation::decode`] refuses more than [`MUTATION_BYTES_MAX`].
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether nothing was added after the key.
+    /// Whether no table has been added.
     pub fn is_empty(&self) -> bool {
         self.bytes.len() == self.tables_start
     }

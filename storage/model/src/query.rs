@@ -1,4 +1,4 @@
-//! What a read asks for and where its rows go.
+//! Read commands, the sinks that take their rows, and where a read ended.
 
 use crate::clustering::Clustering;
 use crate::key::{DecoratedKey, Token, TokenRange};
@@ -11,40 +11,41 @@ use std::sync::Arc;
 pub struct ReadCommand {
     /// The table.
     pub table: TableId,
-    /// Seconds since 1970 against which expiry is judged; read once per request.
+    /// The time against which expiry is judged, seconds since 1970; taken once per request.
     pub now_in_seconds: i64,
-    /// Which partitions.
+    /// The partitions to read.
     pub partitions: Partitions,
-    /// Which rows of each, in clustering order, not overlapping.
+    /// The rows to read of each partition, in clustering order and not overlapping.
     pub slices: Arc<[Slice]>,
-    /// Rows of a partition come last first.
+    /// Whether rows of a partition come in descending clustering order.
     pub reversed: bool,
-    /// Most rows to give; at least 1. Rows that the sink rejects do not count.
+    /// Most rows to return; at least 1. Rows that the sink rejects do not count.
     pub rows_max: u64,
-    /// Most rows to give of one partition; at least 1, [`u64::MAX`]: all. PER PARTITION LIMIT; 1 for DISTINCT.
+    /// Most rows to return per partition; at least 1, [`u64::MAX`] for all. PER PARTITION LIMIT, and 1 for DISTINCT.
     pub per_partition_max: u64,
-    /// Visits ([`Self::VISIT_BYTES`]) after which the read ends as [`ReadEnd::Paused`]; [`u64::MAX`]: never.
+    /// Number of visits (see [`Self::VISIT_BYTES`]) after which the read ends as [`ReadEnd::Paused`]; [`u64::MAX`] for
+    /// never.
     pub visits_max: u64,
-    /// Where to go on: rows at or before it (in read order) are skipped.
+    /// Where to continue: rows at or before this position, in read order, are skipped.
     pub resume: Option<Position>,
-    /// How many rows of the partition of `resume` earlier parts of the read gave.
+    /// How many rows of the partition of `resume` earlier parts of the read returned.
     pub resume_partition_rows: u64,
-    /// Whether a partition without a live row, but with live static cells, gives a row: one that the query restricts
-    /// neither by clustering nor by regular columns. Needs `wants_static`.
+    /// Whether a partition with live static cells but no live row gives a row. This is so for queries that restrict
+    /// neither clustering nor regular columns. Needs `wants_static`.
     pub static_only: bool,
-    /// Whether the sink looks at static cells.
+    /// Whether the sink uses static cells.
     pub wants_static: bool,
-    /// Set if each slice is one row by its whole clustering: the regular columns that the sink looks at, none of them
-    /// multi-cell. What lies below the newest cells of these need not be read.
+    /// Set if each slice is a single row named by its whole clustering: the regular columns that the sink uses, none of
+    /// them multi-cell. A read may then stop at the newest cells of these columns and leave older sources unread.
     pub row_columns: Option<Arc<[ColumnId]>>,
 }
 
 impl ReadCommand {
-    /// What a read does is counted in visits: one for each partition, and for each row, live or not, one per started
-    /// piece of this many bytes.
+    /// The work of a read is counted in visits: one per partition, and for each row, live or not, one per started piece
+    /// of this many bytes.
     pub const VISIT_BYTES: u64 = 4096;
 
-    /// All rows of whole partitions to their end, without static cells.
+    /// A read of all rows of whole partitions without limits and without static cells.
     pub fn all(table: TableId, now_in_seconds: i64, partitions: Partitions) -> ReadCommand {
         ReadCommand {
             table,
@@ -64,44 +65,45 @@ impl ReadCommand {
     }
 }
 
-/// Which partitions a read visits.
+/// The partitions of a read.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Partitions {
-    /// One.
+    /// A single partition.
     Key(DecoratedKey),
-    /// All in a range, by token and key.
+    /// All partitions of a range, by token and key.
     Range(TokenRange),
 }
 
-/// Rows between two comparable bounds: `start <= comparable form < end` by memcmp (`end` empty: no end).
+/// A range of rows between two comparable bounds: `start <= comparable form < end` by memcmp.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Slice {
-    /// Inclusive start.
+    /// The inclusive start; empty for the start of the partition.
     pub start: Box<[u8]>,
-    /// Exclusive end; empty means to the end of the partition.
+    /// The exclusive end; empty for the end of the partition.
     pub end: Box<[u8]>,
 }
 
 impl Slice {
-    /// The whole partition.
+    /// A whole partition.
     pub fn all() -> Slice {
         Slice { start: Box::default(), end: Box::default() }
     }
 
-    /// Whether a comparable form lies before it.
+    /// Whether the slice starts after a comparable form.
     pub fn starts_after(&self, comparable: &[u8]) -> bool {
-        // Nothing lies before an empty start: most slices have one, and comparing with it is a slow call for nothing.
+        // Most slices have an empty start, which nothing lies before: this saves the call of memcmp.
         !self.start.is_empty() && comparable < &*self.start
     }
 
-    /// Whether a comparable form lies inside.
+    /// Whether a comparable form lies in the slice.
     pub fn contains(&self, comparable: &[u8]) -> bool {
         !self.starts_after(comparable) && (self.end.is_empty() || comparable < &*self.end)
     }
 
-    /// What is left of slices behind a place, in read order: behind the row there, or behind a range marker there alone.
+    /// The rest of `slices` after `place`, a comparable form, in read order: after the row at it, or only after a range
+    /// marker at it.
     pub fn remaining(slices: &[Slice], place: &[u8], is_row: bool, reversed: bool) -> Arc<[Slice]> {
-        // Forwards a marker comes before the row at its place, and is behind it when reversed.
+        // In a forward read a marker comes before the row at its place; in a reversed read it comes after it.
         let bound = if is_row && !reversed { [place, &[0]].concat() } else { place.to_vec() };
         let rest = slices.iter().filter_map(|slice| {
             let mut slice = slice.clone();
@@ -109,8 +111,8 @@ impl Slice {
                 if slice.end.is_empty() || *slice.end > *bound {
                     slice.end = bound.clone().into();
                 }
-                // An empty end has no limit, so that nothing is before an empty place. Behind a row at a slice's start
-                // the slice still closes what is open.
+                // An empty end is unlimited, so that nothing comes before an empty place. After a row at a slice's
+                // start the slice still closes an open range deletion.
                 let is_left = slice.start < slice.end || is_row && slice.start == slice.end;
                 (!bound.is_empty() && is_left).then_some(slice)
             } else {
@@ -124,12 +126,12 @@ impl Slice {
     }
 }
 
-/// The last row that was given or visited: what a paging state holds.
+/// The last row that was returned or visited: the content of a paging state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Position {
     /// Its partition.
     pub key: DecoratedKey,
-    /// Its comparable clustering; `None`: the whole partition is done.
+    /// Its comparable clustering; `None` if the whole partition is done.
     pub comparable: Option<Box<[u8]>>,
 }
 
@@ -140,7 +142,7 @@ impl Position {
     }
 }
 
-/// A live row as a read gives it.
+/// A live row as a read passes it to its sink.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveRow<'a> {
     /// Its partition's token.
@@ -151,53 +153,54 @@ pub struct LiveRow<'a> {
     pub clustering: Clustering<'a>,
     /// The comparable form of its clustering, for paging.
     pub comparable: &'a [u8],
-    /// Its primary key's liveness, if live.
+    /// The liveness of its primary key, if it is live.
     pub liveness: Option<Liveness>,
-    /// Its live cells by column id, a collection's by path.
+    /// Its live cells in the order of column ids, those of a collection in the order of their paths.
     pub cells: &'a [Cell<'a>],
-    /// The live cells of its partition's static row, in the same order; none unless the command wants them.
+    /// The live cells of its partition's static row, in the same order; empty unless the command wants them.
     pub static_cells: &'a [Cell<'a>],
-    /// Whether this stands for a partition that has nothing but static cells: clustering, comparable form and `cells`
-    /// are empty, and a read goes on after the whole partition.
+    /// Whether this stands for a partition that has only static cells: clustering, comparable form and `cells` are
+    /// empty, and a read continues after the whole partition.
     pub static_only: bool,
 }
 
-/// Where rows go: an encoder into a connection's send buffer, a block for another core, a digest.
+/// A consumer of rows: an encoder into a connection's send buffer, a block for another core, a digest.
 pub trait RowSink {
-    /// Takes one row, or refuses it. `Full` ends the read after this row: the sink keeps its own limits in rows and bytes.
+    /// Takes or rejects one row. `Full` ends the read after this row; the sink enforces its own limits in rows and
+    /// bytes.
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState;
 
-    /// So many dead cells, rows and range deletions were met since the last call.
+    /// Reports how many dead cells, rows and range deletions were scanned since the last call.
     fn dead(&mut self, _count: u64) {}
 }
 
-/// Whether a sink takes more.
+/// A sink's answer to a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SinkState {
-    /// Go on.
+    /// The row is taken, and the sink takes more.
     Open,
-    /// Stop after this row.
+    /// The row is taken, and the read ends.
     Full,
-    /// The row does not pass the sink's filter: it counts for no limit but visits.
+    /// The row does not pass the sink's filter; it counts as a visit but towards no other limit.
     Rejected,
 }
 
 /// How a read ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReadEnd {
-    /// No row is left.
+    /// There are no more rows.
     Exhausted,
-    /// `rows_max` or the sink stopped it; there may be more after the last row given.
+    /// `rows_max` or the sink ended it; there may be more rows after the last one returned.
     Stopped,
-    /// `visits_max` stopped it; there may be more after this place, at which no row needs to have been given.
+    /// `visits_max` ended it; there may be more rows after this position, at which no row need have been returned.
     Paused(Box<Resume>),
 }
 
-/// Where a read goes on.
+/// Where a paused read continues.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resume {
-    /// The last row given, or only visited.
+    /// The last row that was returned or visited.
     pub position: Position,
-    /// Rows given of its partition so far, for PER PARTITION LIMIT.
+    /// Rows returned of its partition so far, for PER PARTITION LIMIT.
     pub partition_rows: u64,
 }

@@ -1,5 +1,5 @@
 //! Rows as bytes. One encoding serves mutations, memtables, fragments between cursors and row blocks, so that a row is
-//! copied, never re-encoded, between them.
+//! copied between them and never encoded again.
 //!
 //! Row blob, little-endian:
 //! ```text
@@ -15,10 +15,11 @@
 //!   [has path]        length u32, path
 //!   [neither deleted nor column deletion]   length u32, value; of a counter its context
 //! ```
-//! Paths sort by memcmp, whatever the type of the element: who shows a collection sorts it by [`crate::value::compare`].
+//! Paths sort by memcmp whatever the type of the element. Whoever shows a collection sorts it by
+//! [`crate::value::compare`].
 //!
-//! Invariants: a blob that [`RowView::parse`] accepted is well formed to its end, contexts of counters included; views
-//! iterate without checks that can panic.
+//! Invariants: a blob that [`RowView::parse`] accepted is well-formed to its end, counter contexts included; iterating
+//! over it never panics.
 
 use crate::counter::CounterContext;
 use crate::schema::ColumnId;
@@ -28,31 +29,30 @@ pub const NO_TIMESTAMP: i64 = i64::MIN;
 /// The local deletion time of something that is not deleted.
 pub const NO_DELETION_TIME: i64 = i64::MAX;
 
-/// When something was deleted: everything written at or before `timestamp` (microseconds) is gone;
-/// `local_deletion_time` (seconds) starts gc_grace.
+/// A deletion: everything written at or before `timestamp` is deleted. `local_deletion_time` is when gc_grace starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Deletion {
-    /// Write timestamp, microseconds.
+    /// Write timestamp of the deletion, microseconds.
     pub timestamp: i64,
-    /// Seconds since 1970.
+    /// Time of the deletion, seconds since 1970.
     pub local_deletion_time: i64,
 }
 
 impl Deletion {
-    /// Not deleted.
+    /// No deletion.
     pub const LIVE: Deletion = Deletion { timestamp: NO_TIMESTAMP, local_deletion_time: NO_DELETION_TIME };
 
-    /// Whether this deletes nothing.
+    /// Whether this is no deletion.
     pub fn is_live(&self) -> bool {
         self.timestamp == NO_TIMESTAMP
     }
 
-    /// Whether something written at `timestamp` is gone.
+    /// Whether this deletes what was written at `timestamp`.
     pub fn deletes(&self, timestamp: i64) -> bool {
         !self.is_live() && timestamp <= self.timestamp
     }
 
-    /// The later of two deletions (ties: the larger local deletion time).
+    /// The later of two deletions; of equal timestamps the larger local deletion time.
     pub fn max(self, other: Deletion) -> Deletion {
         if (other.timestamp, other.local_deletion_time) > (self.timestamp, self.local_deletion_time) && !other.is_live()
             || self.is_live()
@@ -64,50 +64,50 @@ impl Deletion {
     }
 }
 
-/// That a row exists by its primary key alone (INSERT does this).
+/// The record that a row exists even if all of its columns are null. INSERT writes one, UPDATE does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Liveness {
     /// Write timestamp, microseconds.
     pub timestamp: i64,
-    /// Time to live in seconds and the second at which it ends.
+    /// The time to live in seconds, and the second since 1970 at which it ends; `None` if it does not expire.
     pub expiry: Option<(i32, i64)>,
 }
 
-/// A cell, borrowed from a blob.
+/// A cell, borrowed from a row blob.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cell<'a> {
     /// Its column.
     pub column: ColumnId,
     /// Write timestamp, microseconds.
     pub timestamp: i64,
-    /// What it holds.
+    /// Its content.
     pub content: CellContent<'a>,
-    /// The element of a multi-cell collection.
+    /// The element's path in a multi-cell collection or user type.
     pub path: Option<&'a [u8]>,
 }
 
-/// What a cell holds.
+/// The content of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CellContent<'a> {
     /// A value.
     Live(&'a [u8]),
-    /// A counter's context ([`crate::counter`]).
+    /// The context of a counter ([`crate::counter`]).
     Counter(&'a [u8]),
-    /// A value until a second, and the time to live it was written with.
+    /// A value that expires.
     Expiring {
         /// The value.
         value: &'a [u8],
-        /// Seconds.
+        /// The time to live it was written with, seconds.
         ttl: i32,
         /// Seconds since 1970.
         local_deletion_time: i64,
     },
-    /// Deleted at a second.
+    /// A deleted cell.
     Deleted {
         /// Seconds since 1970.
         local_deletion_time: i64,
     },
-    /// All older cells of this multi-cell column are deleted.
+    /// A deletion of all older cells of this multi-cell column.
     ColumnDeletion {
         /// Seconds since 1970.
         local_deletion_time: i64,
@@ -115,7 +115,7 @@ pub enum CellContent<'a> {
 }
 
 impl<'a> Cell<'a> {
-    /// The value if the cell is live at `now` (seconds since 1970); of a counter the context.
+    /// The value if the cell is live at `now` (seconds since 1970); for a counter its context.
     pub fn value_at(&self, now: i64) -> Option<&'a [u8]> {
         match self.content {
             CellContent::Live(value) | CellContent::Counter(value) => Some(value),
@@ -124,13 +124,13 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Where the cell stands in its row: by column, a column's deletion first, then by path (memcmp).
-    pub fn place(&self) -> (ColumnId, bool, Option<&'a [u8]>) {
+    /// The sort key of a cell within its row: by column, a column deletion first, then by path (memcmp).
+    pub fn sort_key(&self) -> (ColumnId, bool, Option<&'a [u8]>) {
         (self.column, !matches!(self.content, CellContent::ColumnDeletion { .. }), self.path)
     }
 }
 
-/// Bytes that are not a row blob.
+/// The error for bytes that are not a row blob.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed;
 
@@ -151,7 +151,7 @@ pub struct RowView<'a> {
 }
 
 impl<'a> RowView<'a> {
-    /// Checks a blob to its end (order of cells included).
+    /// Checks a blob to its end, the order of its cells included.
     pub fn parse(blob: &'a [u8]) -> Result<RowView<'a>, Malformed> {
         let (&flags, _) = blob.split_first().ok_or(Malformed)?;
         if flags & !(ROW_LIVENESS | ROW_EXPIRES | ROW_DELETION) != 0
@@ -167,7 +167,7 @@ impl<'a> RowView<'a> {
         let mut cells = row.cells();
         let mut previous: Option<Cell<'_>> = None;
         for cell in cells.by_ref() {
-            if previous.is_some_and(|previous| previous.place() >= cell.place())
+            if previous.is_some_and(|previous| previous.sort_key() >= cell.sort_key())
                 || matches!(cell.content, CellContent::ColumnDeletion { .. }) && cell.timestamp == NO_TIMESTAMP
                 || matches!(cell.content, CellContent::Counter(context) if CounterContext::parse(context).is_err())
             {
@@ -178,7 +178,7 @@ impl<'a> RowView<'a> {
         if cells.rest.is_empty() { Ok(row) } else { Err(Malformed) }
     }
 
-    /// A blob that came out of [`RowView::parse`], [`RowBuilder`] or [`crate::merge`] before: not checked again.
+    /// Reads a blob that came out of [`RowView::parse`], [`RowBuilder`] or [`crate::merge`] before. It is not checked.
     pub fn trusted(blob: &'a [u8]) -> RowView<'a> {
         RowView { blob }
     }
@@ -197,7 +197,7 @@ impl<'a> RowView<'a> {
         self.flags() & (ROW_LIVENESS | ROW_DELETION) == 0 && self.blob.len() <= 1
     }
 
-    /// The primary key's liveness.
+    /// The liveness of the primary key.
     pub fn liveness(&self) -> Option<Liveness> {
         let flags = self.flags();
         if flags & ROW_LIVENESS == 0 {
@@ -209,7 +209,7 @@ impl<'a> RowView<'a> {
         Some(Liveness { timestamp, expiry })
     }
 
-    /// The row's deletion.
+    /// The deletion of the row.
     pub fn deletion(&self) -> Deletion {
         let flags = self.flags();
         if flags & ROW_DELETION == 0 {
@@ -224,13 +224,13 @@ impl<'a> RowView<'a> {
             .unwrap_or(Deletion::LIVE)
     }
 
-    /// The cells in order.
+    /// The cells in their order.
     pub fn cells(&self) -> Cells<'a> {
         Cells { rest: self.blob.get(head_len(self.flags())..).unwrap_or_default() }
     }
 }
 
-/// Bytes before the first cell.
+/// Number of bytes before the first cell.
 fn head_len(flags: u8) -> usize {
     let liveness = if flags & ROW_LIVENESS != 0 { 8 } else { 0 };
     let expiry = if flags & ROW_EXPIRES != 0 { 12 } else { 0 };
@@ -257,14 +257,14 @@ fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(bytes)
 }
 
-/// See [`RowView::cells`].
+/// The iterator of [`RowView::cells`].
 #[derive(Clone, Debug)]
 pub struct Cells<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Cells<'a> {
-    /// The bytes that are not read yet: the end of the blob.
+    /// The bytes not yet read.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -301,7 +301,7 @@ impl<'a> Iterator for Cells<'a> {
     }
 }
 
-/// Writes one row blob at the end of a byte vector. Cells must come in order (column, deletion before cells, path).
+/// Appends one row blob to a byte vector. Cells must come in order: by column, a column deletion before cells, by path.
 pub struct RowBuilder<'o> {
     out: &'o mut Vec<u8>,
 }
@@ -331,7 +331,7 @@ impl<'o> RowBuilder<'o> {
         RowBuilder { out }
     }
 
-    /// Appends a cell. Column deletions and counters carry no path: one that is given is not written.
+    /// Appends a cell. Column deletions and counters have no path; a path given with one is not written.
     pub fn cell(&mut self, cell: &Cell<'_>) {
         let mut path = cell.path;
         let (kind, value, local_deletion_time, ttl) = match cell.content {
@@ -364,7 +364,7 @@ impl<'o> RowBuilder<'o> {
         }
     }
 
-    /// Appends the cell of a counter whose context `write` appends.
+    /// Appends the cell of a counter; `write` appends its context.
     pub(crate) fn counter(&mut self, column: ColumnId, timestamp: i64, write: impl FnOnce(&mut Vec<u8>)) {
         self.cell(&Cell { column, timestamp, content: CellContent::Counter(&[]), path: None });
         let start = self.out.len();
@@ -373,7 +373,7 @@ impl<'o> RowBuilder<'o> {
         self.out[start - 4..start].copy_from_slice(&len.to_le_bytes());
     }
 
-    /// Appends cells that are encoded already.
+    /// Appends cells that are already encoded.
     pub(crate) fn encoded(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }

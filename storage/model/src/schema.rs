@@ -1,4 +1,4 @@
-//! Keyspaces, tables, columns. A [`Schema`] is immutable and shared between cores as `Arc<Schema>`.
+//! Keyspaces, tables and columns. A [`Schema`] is immutable and shared between cores as `Arc<Schema>`.
 
 use crate::HashMap;
 use crate::index::Index;
@@ -8,12 +8,12 @@ use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// A table's id: random or given for user tables, deterministic for system tables.
+/// A table's id: random or given by WITH ID for user tables, deterministic for system tables.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub [u8; 16]);
 
 impl TableId {
-    /// As a uuid.
+    /// The id as a uuid.
     pub fn uuid(self) -> Uuid {
         Uuid::from_bytes(self.0)
     }
@@ -31,13 +31,13 @@ impl fmt::Display for TableId {
     }
 }
 
-/// A column's number, the same for as long as the process knows its table: a new column gets a number that no column of
-/// the table had, one that is added again gets its old number back. Row blobs name columns by it; logs and files carry
-/// a list from ids to names and types, because the numbers are given anew at every start.
+/// A column's number, stable while the process runs: a new column gets a number that no column of the table has had,
+/// and a column that is added again gets its old number back. Row blobs name columns by it. Numbers are assigned anew
+/// at every start, so logs and files carry a list of ids with names and types.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ColumnId(pub u16);
 
-/// What a column is in its table.
+/// The role of a column in its table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[expect(missing_docs, reason = "Cassandra's words")]
 pub enum ColumnKind {
@@ -54,53 +54,53 @@ impl ColumnKind {
     }
 }
 
-/// A column.
+/// A column of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Column {
-    /// Its number in row blobs (keys have one too, unused there).
+    /// Its number in row blobs. Key columns have one too, which row blobs do not use.
     pub id: ColumnId,
-    /// The name, case as stored.
+    /// Its name in the case that is stored.
     pub name: String,
-    /// Key or data.
+    /// Its role.
     pub kind: ColumnKind,
-    /// Place within the partition key or the clustering, 0-based; 0 for static and regular columns.
+    /// Its position within the partition key or the clustering, from 0; 0 for static and regular columns.
     pub position: u16,
-    /// The type; for a clustering column that descends the type without the reversal.
+    /// Its type; for a descending clustering column the type without the reversal.
     pub cql_type: CqlType,
     /// Whether a clustering column was declared with `CLUSTERING ORDER BY (c DESC)`.
     pub descending: bool,
 }
 
-/// A column that ALTER TABLE dropped: cells written until then must not come back when it is added again.
+/// A column that ALTER TABLE dropped. Cells written before that must not reappear when the column is added again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DroppedColumn {
-    /// The number it had, and will have again.
+    /// The number it had, and will get back if it is added again.
     pub id: ColumnId,
     /// Its name.
     pub name: String,
     /// Static or regular.
     pub kind: ColumnKind,
-    /// Its type; user types in it as tuples, because they may be gone, as in Cassandra.
+    /// Its type, with tuples in place of user types, because those may have been dropped; as in Cassandra.
     pub cql_type: CqlType,
-    /// Cells with a timestamp (microseconds) at or before it are gone.
+    /// Cells with a timestamp (microseconds) at or before this one are dropped.
     pub dropped_at: i64,
 }
 
-/// What a table's rows are made of.
+/// How a table's rows are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Layout {
-    /// Rows that exist by themselves, as CQL has them.
+    /// Rows with liveness and any number of columns, as in CQL.
     #[default]
     Plain,
-    /// WITH COMPACT STORAGE and without a clustering: the columns are stored as static ones beside a clustering column
-    /// and a column of values that clients do not see, and whose rows they do not see either.
+    /// WITH COMPACT STORAGE and no clustering. The columns are stored as static ones, beside a clustering column and a
+    /// value column; clients see neither those two nor their rows.
     StaticCompact,
-    /// WITH COMPACT STORAGE and a clustering, whose last values a row may lack: one column of values, without which
-    /// there is no row. It is of type [`CqlType::Empty`] and hidden where the table was made without one.
+    /// WITH COMPACT STORAGE and a clustering, whose last values a row may lack. A row exists only by its one value
+    /// column, which is hidden and of type [`CqlType::Empty`] if the table was created without one.
     DenseCompact,
 }
 
-/// A table: partition key, clustering, static and regular columns (the last two each sorted by name).
+/// A table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {
     /// Its id.
@@ -111,19 +111,19 @@ pub struct Table {
     pub name: String,
     /// All columns in `SELECT *` order: partition key, clustering, static by name, regular by name.
     pub columns: Vec<Column>,
-    /// How many of `columns` are the partition key; at least 1.
+    /// Number of partition key columns; at least 1.
     pub partition_key_len: usize,
-    /// How many of `columns` are the clustering.
+    /// Number of clustering columns.
     pub clustering_len: usize,
-    /// How many of `columns` are static.
+    /// Number of static columns.
     pub static_len: usize,
-    /// Columns that were dropped, also those that were added again since.
+    /// Columns that were dropped, including those that have been added again.
     pub dropped: Vec<DroppedColumn>,
-    /// What its rows are made of.
+    /// How its rows are stored.
     pub layout: Layout,
     /// Its secondary indexes, by name.
     pub indexes: Vec<Index>,
-    /// The options, every one with a value.
+    /// The table's options, each with a value.
     pub options: TableOptions,
 }
 
@@ -148,7 +148,7 @@ impl Table {
         &self.columns[self.partition_key_len..self.partition_key_len + self.clustering_len]
     }
 
-    /// How many of `columns` are the primary key.
+    /// Number of primary key columns.
     pub fn primary_key_len(&self) -> usize {
         self.partition_key_len + self.clustering_len
     }
@@ -168,7 +168,8 @@ impl Table {
         &self.columns[self.primary_key_len()..]
     }
 
-    /// Whether it holds counters: all columns beside its keys do, or did those that it has no longer.
+    /// Whether this is a counter table: all columns outside its primary key are counters, or, if it has none, were
+    /// before they were dropped.
     pub fn is_counter(&self) -> bool {
         match self.data_columns().last() {
             Some(column) => column.cql_type == CqlType::Counter,
@@ -176,12 +177,12 @@ impl Table {
         }
     }
 
-    /// Whether it was made WITH COMPACT STORAGE.
+    /// Whether it was created WITH COMPACT STORAGE.
     pub fn is_compact(&self) -> bool {
         self.layout != Layout::Plain
     }
 
-    /// Whether a column is of the storage alone: clients can neither name nor see it.
+    /// Whether clients can neither name nor see a column, which exists only in storage.
     pub fn is_hidden(&self, column: &Column) -> bool {
         match self.layout {
             Layout::Plain => false,
@@ -200,12 +201,12 @@ impl Table {
         if self.layout == Layout::StaticCompact { &[] } else { self.clustering() }
     }
 
-    /// The column of a name.
+    /// The column with this name.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// The column of an id. Of a table that was never altered an id is a place in `columns`.
+    /// The column with this id. In a table that was never altered an id is an index into `columns`.
     pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
         match self.columns.get(id.0 as usize) {
             Some(column) if column.id == id => Some(column),
@@ -213,7 +214,7 @@ impl Table {
         }
     }
 
-    /// The place in `columns` of an id.
+    /// The index in `columns` of the column with this id.
     pub fn index_of(&self, id: ColumnId) -> Option<usize> {
         match self.columns.get(id.0 as usize) {
             Some(column) if column.id == id => Some(id.0 as usize),
@@ -221,8 +222,8 @@ impl Table {
         }
     }
 
-    /// The number for a column that is added: that of a dropped column of the name, else the first that no column had.
-    /// `None` once all numbers were used.
+    /// The number for a column that is added: that of a dropped column with this name, else the first that no column
+    /// has had. `None` once all numbers are used.
     pub fn next_column_id(&self, name: &str) -> Option<ColumnId> {
         if let Some(dropped) = self.dropped.iter().find(|dropped| dropped.name == name) {
             return Some(dropped.id);
@@ -234,8 +235,8 @@ impl Table {
         }
     }
 
-    /// Numbers the columns by their places and dropped columns that are gone after them, for a table that no data in
-    /// memory refers to yet.
+    /// Numbers the columns by their positions, and after them the dropped columns that do not exist. For a table that
+    /// no data in memory refers to yet.
     pub fn number_columns(&mut self) {
         for (at, column) in self.columns.iter_mut().enumerate() {
             column.id = ColumnId(at as u16);
@@ -252,7 +253,7 @@ impl Table {
         }
     }
 
-    /// The indexes of a column, by their names.
+    /// The indexes on a column, by name.
     pub fn indexes_of<'t>(&'t self, column: &'t str) -> impl Iterator<Item = &'t Index> {
         self.indexes.iter().filter(move |index| index.column == column)
     }
@@ -263,7 +264,7 @@ impl Table {
     }
 }
 
-/// Table options with Cassandra's names and defaults. What storage does not use yet is stored and shown.
+/// Table options with Cassandra's names and defaults. Options that storage does not use are stored and shown.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(missing_docs, reason = "Cassandra's names; see its CREATE TABLE documentation")]
 pub struct TableOptions {
@@ -323,7 +324,7 @@ impl Default for TableOptions {
     }
 }
 
-/// A keyspace's replication, as stored: the `class` entry and its options.
+/// A keyspace's replication strategy and its options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Replication {
     /// The strategy's full class name.
@@ -337,7 +338,7 @@ pub struct Replication {
 pub struct Keyspace {
     /// Its name.
     pub name: String,
-    /// Where replicas go.
+    /// Its replication strategy.
     pub replication: Replication,
     /// Whether writes go to the commit log.
     pub durable_writes: bool,
@@ -348,12 +349,12 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
-    /// Whether its tables have no storage: their rows are made when they are read.
+    /// Whether its tables are virtual: they have no storage, and their rows are computed when they are read.
     pub fn is_virtual(&self) -> bool {
         VIRTUAL_KEYSPACES.contains(&self.name.as_str())
     }
 
-    /// The user types by name, but each after those that it holds.
+    /// The user types by name, except that each comes after the types that it contains.
     pub fn types_by_dependency(&self) -> Vec<&Arc<UserType>> {
         let mut found = Vec::with_capacity(self.types.len());
         let mut seen = BTreeSet::new();
@@ -364,50 +365,55 @@ impl Keyspace {
     fn visit<'k>(&'k self, definition: &UserType, seen: &mut BTreeSet<&'k str>, found: &mut Vec<&'k Arc<UserType>>) {
         let Some((name, own)) = self.types.get_key_value(&definition.name) else { return };
         if seen.insert(name) {
-            own.field_types().for_each(|cql_type| self.visit_held(cql_type, seen, found));
+            own.field_types().for_each(|cql_type| self.visit_contained(cql_type, seen, found));
             found.push(own);
         }
     }
 
-    fn visit_held<'k>(&'k self, cql_type: &CqlType, seen: &mut BTreeSet<&'k str>, found: &mut Vec<&'k Arc<UserType>>) {
+    fn visit_contained<'k>(
+        &'k self,
+        cql_type: &CqlType,
+        seen: &mut BTreeSet<&'k str>,
+        found: &mut Vec<&'k Arc<UserType>>,
+    ) {
         match cql_type {
             CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => {
-                self.visit_held(element, seen, found);
+                self.visit_contained(element, seen, found);
             }
             CqlType::Map { key, value, .. } => {
-                self.visit_held(key, seen, found);
-                self.visit_held(value, seen, found);
+                self.visit_contained(key, seen, found);
+                self.visit_contained(value, seen, found);
             }
-            CqlType::Tuple(elements) => elements.iter().for_each(|part| self.visit_held(part, seen, found)),
+            CqlType::Tuple(elements) => elements.iter().for_each(|part| self.visit_contained(part, seen, found)),
             CqlType::User { definition, .. } => self.visit(definition, seen, found),
             _ => {}
         }
     }
 
-    /// Whether data of this keyspace stays on this node: `LocalStrategy`.
+    /// Whether data of this keyspace is not replicated: `LocalStrategy`.
     pub fn is_local(&self) -> bool {
         self.replication.class.ends_with("LocalStrategy")
     }
 
-    /// Whether a table of this keyspace lives whole on shard 0: local ones do, but `system.batches`, whose rows belong
-    /// to the shards that coordinate them, and `system.paxos`, whose rows belong to those of the partitions they are
-    /// of.
+    /// Whether a table of this keyspace is stored on shard 0 as a whole. Unreplicated tables are, except
+    /// `system.batches`, whose rows are stored on the shards that coordinate the batches, and `system.paxos`, whose
+    /// rows are stored on the shards of their partitions.
     pub fn lives_on_shard_0(&self, table: &str) -> bool {
         self.is_local() && !(self.name == "system" && matches!(table, "batches" | "paxos"))
     }
 }
 
-/// The names of keyspaces that clients may not change.
+/// The keyspaces that clients may not change.
 pub const SYSTEM_KEYSPACES: [&str; 5] =
     ["system", "system_schema", "system_auth", "system_distributed", "system_traces"];
 
-/// The system keyspaces whose tables have no storage.
+/// The system keyspaces whose tables are virtual.
 pub const VIRTUAL_KEYSPACES: [&str; 2] = ["system_views", "system_virtual_schema"];
 
-/// Everything that is defined, at one version.
+/// All keyspaces and tables, at one version.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Schema {
-    /// Changes with every effective DDL.
+    /// A new one after every schema change that has an effect.
     pub version: Uuid,
     /// Keyspaces by name.
     pub keyspaces: BTreeMap<String, Arc<Keyspace>>,
@@ -416,22 +422,22 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// A schema without anything.
+    /// An empty schema.
     pub fn empty() -> Schema {
         Schema { version: Uuid::nil(), keyspaces: BTreeMap::new(), tables: HashMap::default() }
     }
 
-    /// The keyspace of a name.
+    /// The keyspace with this name.
     pub fn keyspace(&self, name: &str) -> Option<&Arc<Keyspace>> {
         self.keyspaces.get(name)
     }
 
-    /// The table of a name.
+    /// The table with this name.
     pub fn table(&self, keyspace: &str, name: &str) -> Option<&Arc<Table>> {
         self.keyspaces.get(keyspace)?.tables.get(name)
     }
 
-    /// The table of an id.
+    /// The table with this id.
     pub fn table_by_id(&self, id: TableId) -> Option<&Arc<Table>> {
         self.tables.get(&id)
     }

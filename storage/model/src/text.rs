@@ -1,12 +1,12 @@
-//! Text of values, both ways: CQL literals for `DESCRIBE`, errors and the dump tools.
+//! Values as text, parsing and formatting: CQL literals for DESCRIBE, errors and the dump tools.
 //!
-//! Parsing follows the `fromString` of Cassandra's types, formatting their `toCQLLiteral`, errors included. Numbers are
-//! in `text/number.rs`, dates and times in `text/date.rs`, `text/time.rs` and `text/timestamp.rs`, the calendar in
-//! `text/calendar.rs`, moments in UTC in `text/instant.rs`, durations in `text/duration.rs`, addresses in
+//! Parsing follows `fromString` of Cassandra's types, formatting their `toCQLLiteral`, errors included. Numbers are in
+//! `text/number.rs`, dates and times in `text/date.rs`, `text/time.rs` and `text/timestamp.rs`, the calendar in
+//! `text/calendar.rs`, instants in UTC in `text/instant.rs`, durations in `text/duration.rs`, addresses in
 //! `text/inet.rs`.
 //!
-//! Not here: literals of collections, which the parser of CQL takes apart; what needs a clock or a name service
-//! (`'now'` for a timestamp, host names for an address), which is an error.
+//! What is not here: literals of collections, which the CQL parser takes apart; and what needs a clock or a name
+//! service (`'now'` for a timestamp, host names for an address), which is an error.
 
 pub mod calendar;
 mod date;
@@ -28,16 +28,16 @@ use std::fmt::Write;
 pub const NUMBER_DIGITS_MAX: usize = 100_000;
 
 /// The value as a CQL literal: `'it''s'`, `0xcafe`, `1.50`, `'2024-01-31'`, `{1, 2}`. An empty value of a type that is
-/// not text is `null`; bytes that are not of the type are shown as a blob.
+/// not text is `null`; bytes that are not of the type are written as a blob.
 pub fn to_literal(cql_type: &CqlType, bytes: &[u8]) -> String {
     let mut out = String::new();
     push_literal(cql_type, bytes, &mut out);
     out
 }
 
-/// The value of a quoted literal `'...'` (without quotes) for types written so: ascii, text, inet, date, time,
-/// timestamp (all of Cassandra's patterns), duration in ISO 8601, tuples as `1:abc`; collections and vectors by the hex
-/// of their bytes, as inside of such a tuple.
+/// The value of a quoted literal, given without its quotes, for types that are written so: ascii, text, inet, date,
+/// time, timestamp (all of Cassandra's patterns), ISO 8601 durations, tuples as `1:abc`; collections and vectors as the
+/// hex of their bytes, as inside such a tuple.
 pub fn from_quoted(cql_type: &CqlType, text: &str) -> Result<Vec<u8>, ValueError> {
     use CqlType::*;
     let fail = |text: String| Err(ValueError(text));
@@ -92,8 +92,8 @@ pub fn from_quoted(cql_type: &CqlType, text: &str) -> Result<Vec<u8>, ValueError
     }
 }
 
-/// The value of a tuple written as `1:abc`: `@` is null, `\:` and `\@` are the signs themselves; what is missing at the
-/// end stays missing.
+/// The value of a tuple written as `1:abc`: `@` is null, `\:` and `\@` are the characters themselves; missing trailing
+/// elements stay missing.
 fn parse_fields<'t>(
     cql_type: &CqlType,
     types: impl ExactSizeIterator<Item = &'t CqlType>,
@@ -123,7 +123,7 @@ fn parse_fields<'t>(
             field => {
                 let field = field.replace("\\:", ":").replace("\\@", "@");
                 let value = from_quoted(cql_type, &field)?;
-                // Cassandra stores an empty value of any type here.
+                // Cassandra would store an empty value of any type here.
                 value::validate(cql_type, &value)?;
                 push_element(&mut out, Some(&value));
             }
@@ -132,7 +132,7 @@ fn parse_fields<'t>(
     Ok(out)
 }
 
-/// The value of a number, duration, uuid, boolean or blob literal as written.
+/// The value of a number, duration, uuid, boolean or blob literal, as written.
 pub fn from_bare(cql_type: &CqlType, text: &str) -> Result<Vec<u8>, ValueError> {
     let text = match cql_type {
         CqlType::Blob => text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text),
@@ -152,7 +152,7 @@ fn push_literal(cql_type: &CqlType, bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Appends the literal, or nothing and `None` if the bytes are not of the type, or are a blob.
+/// Appends the literal; `None`, with nothing appended, for blobs and for bytes that are not of the type.
 fn push_typed(cql_type: &CqlType, bytes: &[u8], out: &mut String) -> Option<()> {
     use CqlType::*;
     match cql_type {
@@ -189,7 +189,7 @@ pub(crate) fn push_number(cql_type: &CqlType, bytes: &[u8], out: &mut String) ->
     push_typed(cql_type, bytes, out)
 }
 
-/// Appends what cannot fail: a `String` takes everything.
+/// Appends formatted text; writing to a `String` cannot fail.
 pub(crate) fn push(out: &mut String, item: impl std::fmt::Display) {
     let _ = write!(out, "{item}");
 }
@@ -205,7 +205,7 @@ fn push_quoted(text: &str, out: &mut String) {
     out.push('\'');
 }
 
-/// Appends a collection; `types` take turns.
+/// Appends a collection; `types` alternate (key and value of a map).
 fn push_elements(types: &[&CqlType], bytes: &[u8], [open, close]: [char; 2], out: &mut String) {
     out.push(open);
     for (i, element) in elements(bytes, types.len() == 2).enumerate() {
@@ -243,7 +243,7 @@ fn push_vector(element_type: &CqlType, dimension: u32, bytes: &[u8], out: &mut S
 
 fn push_user_type(definition: &UserType, bytes: &[u8], out: &mut String) {
     out.push('{');
-    // Fields that are missing at the end are left out.
+    // Missing trailing fields are left out.
     for (i, ((name, cql_type), value)) in definition.fields.iter().zip(TupleElements::new(bytes)).enumerate() {
         push(out, format_args!("{}{}: ", if i == 0 { "" } else { ", " }, identifier::quoted(name)));
         match value {
@@ -254,19 +254,19 @@ fn push_user_type(definition: &UserType, bytes: &[u8], out: &mut String) {
     out.push('}');
 }
 
-/// Of the form `8-4-4-4-12` only.
+/// Parses a uuid, in the form `8-4-4-4-12` only.
 fn parse_uuid(text: &str) -> Option<[u8; 16]> {
     let hyphenated = text.len() == 36;
     uuid::Uuid::try_parse(text).ok().filter(|_| hyphenated).map(uuid::Uuid::into_bytes)
 }
 
-/// A non-empty run of ASCII digits as a number.
+/// The number that a non-empty text of ASCII digits stands for.
 fn digits(text: &str) -> Option<u64> {
     let all = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| all)
 }
 
-/// Whether the text is an optional minus and digits: a raw number where a date or time is expected.
+/// Whether the text is an optional minus sign and digits: a raw number where a date or time is expected.
 fn is_raw_number(text: &str) -> bool {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     !unsigned.is_empty() && unsigned.bytes().all(|byte| byte.is_ascii_digit())

@@ -1,7 +1,7 @@
 //! CQL types. Their names are in `types/name.rs` (CQL) and `types/class.rs` (Cassandra's marshal classes).
 //!
-//! Invariants: a user type's definition has only frozen user types in it; `frozen` of a collection or user type says
-//! whether its cells carry paths, and nothing about the bytes of a value.
+//! Invariants: a user type's definition contains only frozen user types; `frozen` of a collection or user type says
+//! whether its elements are cells of their own, and changes nothing about the bytes of a value.
 
 mod class;
 mod name;
@@ -9,8 +9,8 @@ mod name;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A CQL type. Collections and user types carry whether they are frozen. A type inside a collection, tuple or user type
-/// is frozen in effect: only the outermost has cells of its own.
+/// A CQL type. Collections and user types record whether they are frozen. A type inside a collection, tuple or user
+/// type is frozen in effect: only the elements of the outermost type can be cells of their own.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the natives are named as in CQL")]
 pub enum CqlType {
@@ -23,7 +23,7 @@ pub enum CqlType {
     Decimal,
     Double,
     Duration,
-    /// The type that has one value, of no bytes: what dense compact tables without a column of values hold.
+    /// The type whose only value has no bytes: that of the hidden value column of dense compact tables.
     Empty,
     Float,
     Inet,
@@ -60,19 +60,19 @@ pub enum CqlType {
     },
 }
 
-/// A user type as CREATE TYPE defines it.
+/// A user type, as created by CREATE TYPE.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct UserType {
     /// Its keyspace.
     pub keyspace: String,
-    /// Its name, case as stored.
+    /// Its name in the case that is stored.
     pub name: String,
-    /// Names and types of its fields, in the order of their bytes; at most [`FIELDS_MAX`].
+    /// Names and types of its fields, in the order in which their values are serialised; at most [`FIELDS_MAX`].
     pub fields: Vec<(String, CqlType)>,
 }
 
 impl UserType {
-    /// The place of a field.
+    /// The index of the field with this name.
     pub fn field_index(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|(field, _)| field == name)
     }
@@ -88,20 +88,21 @@ impl UserType {
     }
 }
 
-/// Why bytes or a text are not a value of a type, or why a text names no type. The text is Cassandra's:
-/// `Expected 4 or 0 byte int (5)`.
+/// Why bytes or a text are not a value of a type, or a text is not a type. Cassandra's text: `Expected 4 or 0 byte int
+/// (5)`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ValueError(pub String);
 
-/// Deepest nesting of a type expression; the fields of a user type are one level below it.
+/// Deepest nesting of a type; the fields of a user type are one level below it.
 pub const TYPE_DEPTH_MAX: usize = 12;
-/// Most fields of a user type: cell paths number them by 16 bits, as Cassandra's do.
+/// Most fields of a user type, because cell paths number them with 16 bits, as in Cassandra.
 pub const FIELDS_MAX: usize = i16::MAX as usize;
 /// The largest dimension of a vector.
 pub const DIMENSION_MAX: u32 = i32::MAX as u32;
 
 impl CqlType {
-    /// Whether cells of a column of this type carry a path: a collection or user type that is not frozen.
+    /// Whether each element of a column of this type is a cell with a path: a collection or user type that is not
+    /// frozen.
     pub fn is_multicell(&self) -> bool {
         matches!(
             self,
@@ -122,8 +123,8 @@ impl CqlType {
         matches!(self, CqlType::User { .. })
     }
 
-    /// The length in bytes of every value, for types that Cassandra calls fixed: they are written without a length in
-    /// vectors and files. It says so of fewer types than there could be.
+    /// The length in bytes of every value, for types that Cassandra considers fixed: they are written without a length
+    /// in vectors and files. Cassandra does not consider all types fixed that could be.
     pub fn fixed_len(&self) -> Option<usize> {
         use CqlType::*;
         match self {
@@ -136,19 +137,19 @@ impl CqlType {
         }
     }
 
-    /// Whether an empty value (no bytes) is a value of the type.
+    /// Whether an empty value (no bytes) is valid.
     pub fn allows_empty(&self) -> bool {
         use CqlType::*;
         !(self.is_collection() || matches!(self, Date | Duration | Smallint | Time | Tinyint | Vector { .. }))
     }
 
-    /// Whether an empty value is legal but means nothing, as of an int: functions take it for null.
+    /// Whether an empty value is valid but meaningless, as for int: functions treat it as null.
     pub fn is_empty_meaningless(&self) -> bool {
         use CqlType::*;
         self.allows_empty() && !matches!(self, Ascii | Blob | Empty | Text | Tuple(_) | User { .. })
     }
 
-    /// Parts of the type one level below it; the fields of a user type.
+    /// The types directly inside this one: elements, keys and values, or fields.
     pub fn parts(&self) -> Vec<&CqlType> {
         use CqlType::*;
         match self {
@@ -160,7 +161,7 @@ impl CqlType {
         }
     }
 
-    /// The same type with `change` made to every part one level below it, fields of user types too.
+    /// The type with `change` applied to every type directly inside it, fields of user types included.
     fn map_parts(&self, change: &dyn Fn(&CqlType) -> CqlType) -> CqlType {
         use CqlType::*;
         match self {
@@ -182,12 +183,12 @@ impl CqlType {
         }
     }
 
-    /// How many levels of parts there are: 0 for a native type.
+    /// The depth of nesting: 0 for a native type.
     pub fn depth(&self) -> usize {
         self.parts().into_iter().map(|part| part.depth() + 1).max().unwrap_or(0)
     }
 
-    /// The type with everything frozen that can be, but for the fields of user types, whose definitions stay the same.
+    /// The type with everything frozen that can be, except the fields of user types, whose definitions stay unchanged.
     pub fn frozen(&self) -> CqlType {
         use CqlType::*;
         let mut changed = match self {
@@ -200,7 +201,7 @@ impl CqlType {
         changed
     }
 
-    /// Whether the user type of this name is this type or anywhere in it.
+    /// Whether this type is or contains the user type with this name.
     pub fn contains_user_type(&self, keyspace: &str, name: &str) -> bool {
         let here = match self {
             CqlType::User { definition, .. } => definition.keyspace == keyspace && definition.name == name,
@@ -209,7 +210,7 @@ impl CqlType {
         here || self.parts().into_iter().any(|part| part.contains_user_type(keyspace, name))
     }
 
-    /// The type with `definition` wherever a user type of its name is, also in the fields of other user types.
+    /// The type with `definition` in place of every user type with its name, also inside other user types.
     pub fn with_user_type(&self, definition: &Arc<UserType>) -> CqlType {
         if !self.contains_user_type(&definition.keyspace, &definition.name) {
             return self.clone();
@@ -224,7 +225,7 @@ impl CqlType {
         }
     }
 
-    /// The user types that this type is or has anywhere in it, once each, by keyspace and name.
+    /// The user types that this type is or contains, each once, by keyspace and name.
     pub fn references(&self) -> Vec<&Arc<UserType>> {
         let mut found = BTreeMap::new();
         self.collect_references(&mut found);

@@ -1,8 +1,8 @@
-//! Serialised values: validation, order, collections.
+//! Serialised values: validation, order, and the parts of collections, tuples and vectors.
 //!
-//! A value is its bytes as the native protocol (v3 and later) and Cassandra's files hold them; null is the absence of
-//! bytes. An empty value (no bytes) is legal for every type but tinyint, smallint, date, time, duration, the
-//! collections and vectors. A value of a user type is a tuple of its fields.
+//! A value is its bytes as in the native protocol (v3 and later) and in Cassandra's files; null is the absence of
+//! bytes. An empty value (no bytes) is valid for every type except tinyint, smallint, date, time, duration, collections
+//! and vectors. A value of a user type is a tuple of its fields.
 //!
 //! Validation is in `value/validate.rs`, the order in `value/order.rs`, durations in `value/duration.rs`, vectors in
 //! `value/vector.rs`.
@@ -20,18 +20,18 @@ pub(crate) use order::{empty_has_form, ordered_f32, ordered_f64, ordered_timeuui
 pub use validate::{validate, validate_bound};
 pub use vector::{VectorElements, push_vector_element};
 
-/// A value that came with a request, for one bind marker.
+/// A value that a request binds to a marker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BoundValue<'a> {
     /// Null.
     Null,
     /// Not set (v4 and later).
     Unset,
-    /// Bytes, not validated yet.
+    /// Bytes that have not been validated.
     Bytes(&'a [u8]),
 }
 
-/// Appends a collection's or tuple's element: `[int length][bytes]`, -1 for null.
+/// Appends an element of a collection or tuple: `[int length][bytes]`, with length -1 for null.
 pub fn push_element(out: &mut Vec<u8>, element: Option<&[u8]>) {
     match element {
         Some(bytes) => {
@@ -42,8 +42,8 @@ pub fn push_element(out: &mut Vec<u8>, element: Option<&[u8]>) {
     }
 }
 
-/// The elements of a serialised list, set or map (keys and values alternating for a map: `2 * count` elements).
-/// Ends early at the first malformed element; `validate` tells malformed bytes beforehand.
+/// The elements of a serialised list, set or map (for a map keys and values alternating, `2 * count` elements). Ends at
+/// the first malformed element; [`validate`] detects malformed bytes beforehand.
 pub fn elements(bytes: &[u8], map: bool) -> impl Iterator<Item = &[u8]> {
     let (count, mut rest) = match bytes.split_first_chunk() {
         Some((count, rest)) => (i32::from_be_bytes(*count), rest),
@@ -56,7 +56,7 @@ pub fn elements(bytes: &[u8], map: bool) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The next element: `Some(None)` is a null, `None` malformed.
+/// Reads the next element: `Some(None)` is a null, `None` is malformed.
 pub(crate) fn take_element<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     let (len, tail) = rest.split_first_chunk()?;
     let len = i32::from_be_bytes(*len);
@@ -65,14 +65,15 @@ pub(crate) fn take_element<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> 
     Some((len >= 0).then_some(element))
 }
 
-/// The elements of a serialised tuple, null for null; ends where the bytes end.
+/// The elements of a serialised tuple, `None` for null. Ends where the bytes end, which may be before the last
+/// component.
 #[derive(Clone, Debug)]
 pub struct TupleElements<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> TupleElements<'a> {
-    /// Over a valid tuple.
+    /// The elements of a valid tuple.
     pub fn new(bytes: &'a [u8]) -> TupleElements<'a> {
         TupleElements { rest: bytes }
     }

@@ -1,4 +1,4 @@
-//! Answers of real Cassandra 5.0.9 (its `AbstractType` classes), one line each in `tests/golden/*.tsv`; values in hex.
+//! Answers of Cassandra 5.0.9 (its `AbstractType` classes), one per line in `tests/golden/*.tsv`; values are in hex.
 
 use model::comparable::BoundSide;
 use model::json::Json;
@@ -15,7 +15,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The user types of keyspace `ks` that lines name.
+/// The user types of keyspace `ks` that occur in the lines.
 fn user_types() -> BTreeMap<String, Arc<UserType>> {
     let mut known: BTreeMap<String, Arc<UserType>> = BTreeMap::new();
     for (name, fields) in [
@@ -36,7 +36,7 @@ fn user_types() -> BTreeMap<String, Arc<UserType>> {
     known
 }
 
-/// Tabs, ends of lines and zeros are written as escapes.
+/// Undoes the escapes of tabs, line breaks and zeros.
 fn unescape(text: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars();
@@ -55,7 +55,7 @@ fn unescape(text: &str) -> String {
     out
 }
 
-/// Calls `check` with the type and the other fields of each line, and says which lines it is not content with.
+/// Calls `check` with the type and the other fields of each line, and fails with the lines for which it gives an error.
 fn each_line(file: &str, check: impl Fn(&CqlType, &[&str]) -> Result<(), String>) {
     let mut wrong = Vec::new();
     let user_types = user_types();
@@ -82,7 +82,7 @@ fn comparable_forms() {
     });
 }
 
-/// A table whose clustering columns are `+` or `-` (descending) and their types, separated by semicolons.
+/// A table with the clustering columns in `columns`: `+` or `-` (descending) and a type each, separated by semicolons.
 fn clustered_table(columns: &str) -> Table {
     let user_types = user_types();
     let column = |(at, (name, cql_type, descending)): (usize, (&str, CqlType, bool))| Column {

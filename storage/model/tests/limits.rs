@@ -1,4 +1,4 @@
-//! Every limit, at it and one past it; layouts byte by byte.
+//! Every limit of the crate, at it and one past it; the layouts byte by byte.
 
 use model::json::{JSON_DEPTH_MAX, JSON_NAME_MAX, JSON_NUMBER_MAX, Json};
 use model::key::KEY_BYTES_MAX;
@@ -10,7 +10,7 @@ use model::{ColumnId, CqlType, Mutation, MutationBuilder, TableId, Token, compar
 
 const TABLE: TableId = TableId([7; 16]);
 
-/// A mutation of `len` bytes with one value as long as needed.
+/// A mutation of `len` bytes, with one value as long as needed for that.
 fn mutation_of(len: usize) -> Vec<u8> {
     let mut value_len = 0;
     loop {
@@ -118,7 +118,7 @@ fn vector_dimension() {
     assert!(CqlType::parse(&name(u64::from(DIMENSION_MAX) + 1)).is_none());
     assert!(CqlType::parse(&name(0)).is_none());
     let largest = CqlType::parse(&name(DIMENSION_MAX.into())).expect("a type");
-    // Neither time nor memory depend on the dimension.
+    // Neither time nor memory depends on the dimension.
     assert!(value::validate(&largest, &[0; 16]).is_err());
     assert!(value::compare(&largest, &[0; 16], &[0; 12]).is_gt());
 }
@@ -153,7 +153,7 @@ fn the_longest_decimals_are_ordered() {
     let mut form = Vec::new();
     comparable::encode(&CqlType::Decimal, &longest, false, &mut form);
     assert!(form.len() > 70_000);
-    // Beyond what a key holds they sort after those within, by memcmp.
+    // Longer than a key can be, they sort after all others, by memcmp.
     let beyond = [&[0; 4][..], &[0x80; 70_000]].concat();
     assert!(value::compare(&CqlType::Decimal, &beyond, &longest).is_gt());
 }
@@ -215,16 +215,16 @@ fn malformed_rows_are_refused() {
         vec![4, 0, 0],
         // A deletion that deletes nothing.
         [vec![4], NO_TIMESTAMP.to_le_bytes().to_vec(), vec![0; 8]].concat(),
-        // Order.
+        // Cells out of order.
         row(&[plain.clone(), plain.clone()]),
         row(&[plain.clone(), column_deletion.clone()]),
         row(&[empty_path.clone(), plain.clone()]),
         row(&[cell(2, 0, &[0; 4]), plain.clone()]),
-        // Flags.
+        // Invalid flags.
         row(&[cell(1, 3, &[0; 40])]),
         row(&[cell(1, 12, &[0; 12])]),
         row(&[cell(1, 16, &[0; 8])]),
-        // Lengths.
+        // Invalid lengths.
         row(&[cell(1, 0, &[1, 0, 0, 0])]),
         row(&[cell(1, 0, &[0xff; 4])]),
         row(&[plain.clone(), vec![0]]),

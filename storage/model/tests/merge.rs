@@ -1,4 +1,4 @@
-//! Laws of merging rows.
+//! Laws of merging rows, for random rows.
 
 use model::arbitrary::{self, generator};
 use model::counter::global;
@@ -19,7 +19,7 @@ fn merge(a: &[u8], b: &[u8], deletion: Deletion) -> Vec<u8> {
     out
 }
 
-/// What remains; the blob of an empty row if nothing does.
+/// The row without what `deletion` shadows; the blob of an empty row if nothing remains.
 fn filter(row: &[u8], deletion: Deletion) -> Vec<u8> {
     let mut out = vec![7];
     let remains = filter_row(RowView::trusted(row), deletion, &mut out);
@@ -74,7 +74,7 @@ fn the_winner_is_cassandras() {
     let cell = |timestamp, content| Cell { column: ColumnId(0), timestamp, content, path: None };
     let expiring = |value, ttl, local_deletion_time| CellContent::Expiring { value, ttl, local_deletion_time };
     let deleted = |local_deletion_time| CellContent::Deleted { local_deletion_time };
-    // Each beats all before it.
+    // Each beats all cells before it.
     let ladder = [
         cell(1, deleted(9)),
         cell(2, CellContent::Live(b"a")),
@@ -121,7 +121,7 @@ fn counters_merge_by_shard_whatever_their_timestamps() {
         assert_eq!(left, merge(&deleted, &ab, live));
         let first = RowView::trusted(&left).cells().next().expect("a cell");
         assert!(matches!(first.content, CellContent::Deleted { .. }), "{first:?}");
-        // What a deletion shadows is in no sum.
+        // A counter that a deletion shadows is in no sum.
         let deletion = Deletion { timestamp: 1, local_deletion_time: 1 };
         let kept = merge(&filter(&a, deletion), &filter(&b, deletion), live);
         assert_eq!(merge(&a, &b, deletion), kept);
@@ -137,13 +137,13 @@ fn rows_with_broken_counters_are_not_rows() {
     assert!(RowView::parse(&bad).is_err());
 }
 
-/// A decimal by its digits and how many of them stand behind the point.
+/// A decimal from its digits and its scale.
 fn decimal(digits: i8, scale: i32) -> Vec<u8> {
     [&scale.to_be_bytes()[..], &digits.to_be_bytes()].concat()
 }
 
 #[test]
-fn of_keys_equal_by_type_one_cell_remains() {
+fn one_cell_remains_of_keys_equal_by_type() {
     let mut below = generator(4);
     let mut table = arbitrary::table("k", "t", &mut below);
     let decimals = CqlType::Set { element: Box::new(CqlType::Decimal), frozen: false };

@@ -1,4 +1,4 @@
-//! Merging many sources gives what one source with all the data would give, whatever lies where.
+//! Merging many sources gives what a single source with all the data would give, however the data is spread.
 
 use model::arbitrary::{self, generator};
 use model::comparable::{self, BoundSide};
@@ -10,7 +10,7 @@ use model::schema::DroppedColumn;
 use model::{ColumnKind, CqlType, Table, Token};
 use std::collections::BTreeMap;
 
-/// A fragment with its own bytes.
+/// A fragment that owns its bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Owned {
     Start(Token, Vec<u8>, Deletion),
@@ -50,7 +50,7 @@ impl Owned {
     }
 }
 
-/// Gives fragments, and asks for a block before some of them.
+/// A cursor over a list of fragments that asks for a block before some of them.
 struct Listed {
     fragments: Vec<Owned>,
     next: usize,
@@ -93,11 +93,11 @@ enum Write {
     Partition(Deletion),
     Static(Vec<u8>),
     Row(Vec<u8>, Vec<u8>),
-    /// From a bound to a bound, each with its values.
+    /// From one bound to another: comparable form and clustering values of each.
     Range([(Vec<u8>, Vec<u8>); 2], Deletion),
 }
 
-/// Clustering values, and the versions of the row if they are of one.
+/// Clustering values, and the versions of the row if there is one.
 type Versions<'a> = (Vec<u8>, Vec<&'a Vec<u8>>);
 
 type Writes = BTreeMap<(Token, Vec<u8>), Vec<Write>>;
@@ -124,7 +124,7 @@ fn writes(table: &Table, below: &mut impl FnMut(u64) -> u64) -> Writes {
     let mut writes = Writes::new();
     for _ in 0..below(30) {
         let key = vec![below(3) as u8];
-        // Tokens that several keys share.
+        // Several keys share a token.
         let token = Token(i64::from(key[0] / 2));
         let blob = |below: &mut _| {
             let mut out = Vec::new();
@@ -154,7 +154,7 @@ fn writes(table: &Table, below: &mut impl FnMut(u64) -> u64) -> Writes {
     writes
 }
 
-/// The fragments of a partition without merging: all versions of a row folded, then filtered.
+/// The fragments of a partition without [`Merge`]: all versions of a row are merged, then filtered.
 fn partition(table: &Table, token: Token, key: &[u8], writes: &[Write], reversed: bool) -> Vec<Owned> {
     let deletions = writes.iter().map(|write| match write {
         Write::Partition(deletion) => *deletion,
@@ -256,7 +256,7 @@ fn split(writes: &Writes, below: &mut impl FnMut(u64) -> u64) -> Vec<Writes> {
     let mut parts = vec![Writes::new(); 1 + below(4) as usize];
     for (key, writes) in writes {
         for write in writes {
-            // Some writes are in several.
+            // Some writes are in several sources.
             for _ in 0..1 + below(5) / 4 {
                 let part = below(parts.len() as u64) as usize;
                 parts[part].entry(key.clone()).or_default().push(write.clone());
@@ -285,7 +285,7 @@ fn sources_merge_as_if_they_were_one() {
     }
 }
 
-/// What a purge leaves of merged fragments, one by one.
+/// A straightforward [`Purge`] that works on merged fragments one by one.
 struct NaivePurge<'a> {
     now: i64,
     gc_before: i64,
@@ -362,7 +362,7 @@ impl NaivePurge<'_> {
 }
 
 #[test]
-fn purging_leaves_what_readers_miss() {
+fn purging_keeps_what_readers_need() {
     let table = table();
     let mut below = generator(6);
     let (mut asked, mut purged) = (0, 0);
@@ -399,7 +399,7 @@ fn purging_leaves_what_readers_miss() {
 }
 
 #[test]
-fn a_flush_keeps_tombstones_and_what_expired() {
+fn a_flush_keeps_tombstones_and_expired_cells() {
     let table = table();
     let mut below = generator(7);
     for _ in 0..500 {
@@ -413,7 +413,7 @@ fn a_flush_keeps_tombstones_and_what_expired() {
 }
 
 #[test]
-fn partitions_are_left_early() {
+fn the_rest_of_a_partition_can_be_skipped() {
     let table = table();
     let mut below = generator(8);
     for round in 0..2000 {

@@ -11,7 +11,7 @@ use model::row::{Deletion, RowBuilder};
 use model::{CqlType, Mutation, TableId, text, value};
 use std::cmp::Ordering;
 
-/// A type in some of whose values distinct bytes are equal, or whose text loses something.
+/// Whether different bytes of a type's values are always different values, and their text loses nothing.
 fn is_exact(cql_type: &CqlType) -> bool {
     !matches!(cql_type, CqlType::Decimal | CqlType::Varint | CqlType::Double | CqlType::Float)
 }
@@ -44,13 +44,13 @@ fn comparable_forms_sort_as_values() {
                         out
                     };
                     let (a_form, b_form) = (form(a), form(b));
-                    // What has no form sorts by its separator.
+                    // A value without a form sorts by its separator.
                     if a_form.is_empty() || b_form.is_empty() {
                         continue;
                     }
                     let expected = if reversed { order.reverse() } else { order };
                     assert_eq!(a_form == b_form, order.is_eq(), "{cql_type} {a_form:02x?} {b_form:02x?}");
-                    // Whatever separator or terminator follows.
+                    // The order must not depend on the separator or terminator that follows.
                     for (a_next, b_next) in [(0x20, 0x60), (0x60, 0x20), (0x38, 0x38)] {
                         let followed = [&a_form[..], &[a_next]].concat().cmp(&[&b_form[..], &[b_next]].concat());
                         assert!(order.is_eq() || followed == expected, "{cql_type} {a_form:02x?} {b_form:02x?}");
@@ -149,7 +149,7 @@ fn literals_read_back() {
             Some(inner) => text::from_quoted(&cql_type, &inner.replace("''", "'")),
             None => text::from_bare(&cql_type, &literal),
         };
-        // Not every year has a literal that is read, an IPv4-mapped address is read as IPv4.
+        // Not every year has a literal that can be read, and an IPv4-mapped address is read as IPv4.
         let lossy = matches!(cql_type, CqlType::Timestamp) && (literal.starts_with("'+") || value[0] >= 0x80)
             || matches!(cql_type, CqlType::Decimal) && value.starts_with(&i32::MIN.to_be_bytes());
         if lossy {
@@ -161,7 +161,7 @@ fn literals_read_back() {
     }
 }
 
-/// Whether JSON of the type's values loses nothing: no decimals, which pass through doubles, and no infinite numbers.
+/// Whether JSON loses nothing of the type's values: no decimals, which pass through doubles, and no infinite numbers.
 fn has_exact_json(cql_type: &CqlType) -> bool {
     use CqlType::*;
     match cql_type {
@@ -182,14 +182,14 @@ fn json_reads_back() {
         let cql_type = arbitrary::cql_type(&mut below);
         let value = arbitrary::value(&cql_type, &mut below);
         let shown = json::to_json(&cql_type, &value);
-        // Empty values are shown as the empty text, also where a type has none.
+        // Empty values are written as the empty text, even for types that have none.
         let empty = shown.replace('\\', "").contains("\"\"");
         assert!(Json::parse(&shown).is_ok(), "{cql_type} {shown}");
         let read = json::from_json(&cql_type, &shown);
         if let (Ok(Some(read)), false) = (&read, empty) {
             assert_eq!(value::validate(&cql_type, read), Ok(()), "{cql_type} {shown} {read:02x?}");
         }
-        // A tuple that is empty has nulls in JSON.
+        // An empty tuple has nulls in JSON.
         if has_exact_json(&cql_type) && !empty && !shown.contains("null") {
             exact += 1;
             let read = read.unwrap_or_else(|error| panic!("{cql_type} {shown}: {}", error.0)).expect("not null");
@@ -219,7 +219,7 @@ fn damaged_json_is_read_or_refused() {
             }
         }
         let damaged: String = damaged.into_iter().collect();
-        // Empty texts are empty values even of types that have none.
+        // Empty texts are empty values even for types that have none.
         let empty = damaged.replace('\\', "").contains("\"\"");
         if let (Ok(Some(read)), false) = (json::from_json(&cql_type, &damaged), empty) {
             assert_eq!(value::validate(&cql_type, &read), Ok(()), "{cql_type} {damaged} {read:02x?}");
@@ -269,7 +269,7 @@ fn type_names_read_back() {
         assert_eq!(CqlType::parse_in(&cql_type.to_string(), &user_type).as_ref(), Some(&cql_type));
         let (read, reversed) = CqlType::parse_class(&cql_type.class_name()).expect("a class");
         assert!(!reversed && read.class_name() == cql_type.class_name(), "{cql_type} {read}");
-        // Classes do not tell which fields of a frozen user type are frozen.
+        // Classes do not say which fields of a frozen user type are frozen.
         assert!(!user_types.is_empty() || read == cql_type, "{cql_type} {read}");
         let name: String =
             (0..below(30)).map(|_| *arbitrary::pick(&['<', '>', ',', ' ', 'a', 'é'], &mut below)).collect();
@@ -381,7 +381,7 @@ fn damaged_mutations_are_refused_or_read_without_panic() {
             refused += 1;
             continue;
         };
-        // Whatever was accepted is there to its last byte.
+        // What was accepted is complete to its last byte.
         let mut builder = model::MutationBuilder::new(mutation.key());
         for update in mutation.updates() {
             builder.table(update.table);

@@ -1,4 +1,4 @@
-//! Any text as a statement: parsed and prepared against the schema of the corpus, without a panic.
+//! Parses and prepares any text as a statement, against the schema of the corpora. It must not panic.
 //!
 //! `cargo +nightly fuzz run statement` in this folder's parent.
 

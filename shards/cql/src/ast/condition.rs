@@ -1,8 +1,8 @@
-//! IF of INSERT, UPDATE and DELETE as written.
+//! The IF clause of INSERT, UPDATE and DELETE as written.
 
 use super::{Operator, Term};
 
-/// What must hold for a modification to be made.
+/// The conditions of a modification.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum Conditions {
     /// No IF.
@@ -21,16 +21,16 @@ pub enum Conditions {
 pub struct Condition {
     /// The column.
     pub name: String,
-    /// What of it is looked at.
+    /// The part of the column that is tested.
     pub part: ConditionPart,
-    /// What it must be.
+    /// The test.
     pub test: ConditionTest,
 }
 
-/// What of a column a condition looks at.
+/// The part of a column that a condition tests.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ConditionPart {
-    /// All of it.
+    /// The whole column.
     Whole,
     /// `c[x]`.
     Element(Term),
@@ -38,7 +38,7 @@ pub enum ConditionPart {
     Field(String),
 }
 
-/// What a value must be.
+/// The test of a condition.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ConditionTest {
     /// `= x`, `!= x`, `< x`, ...

@@ -1,9 +1,9 @@
-//! Definitions as written: CREATE, ALTER and DROP.
+//! Schema changes as written: CREATE, ALTER and DROP.
 
 use super::{TableName, TypeName};
 use model::IndexedPart;
 
-/// One `name = value` of WITH.
+/// One `name = value` of a WITH clause.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Property {
     /// Its name, in lower case unless quoted.
@@ -12,7 +12,7 @@ pub struct Property {
     pub value: PropertyValue,
 }
 
-/// The value of a property: constants as their text, without quotes.
+/// The value of a property; constants are given as their text without quotes.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PropertyValue {
     /// A constant.
@@ -21,7 +21,7 @@ pub enum PropertyValue {
     Map(Vec<(String, String)>),
 }
 
-/// What a definition says.
+/// A statement that changes the schema.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(missing_docs, reason = "named as in CQL")]
 pub enum Definition {
@@ -41,29 +41,29 @@ pub enum Definition {
 /// CREATE KEYSPACE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CreateKeyspace {
-    /// Name.
+    /// The name.
     pub name: String,
     /// IF NOT EXISTS.
     pub if_not_exists: bool,
-    /// WITH.
+    /// The properties of WITH.
     pub properties: Vec<Property>,
 }
 
 /// ALTER KEYSPACE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AlterKeyspace {
-    /// Name.
+    /// The name.
     pub name: String,
     /// IF EXISTS.
     pub if_exists: bool,
-    /// WITH.
+    /// The properties of WITH.
     pub properties: Vec<Property>,
 }
 
 /// DROP KEYSPACE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DropKeyspace {
-    /// Name.
+    /// The name.
     pub name: String,
     /// IF EXISTS.
     pub if_exists: bool,
@@ -72,28 +72,28 @@ pub struct DropKeyspace {
 /// CREATE TABLE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CreateTable {
-    /// Name.
+    /// The name.
     pub table: TableName,
     /// IF NOT EXISTS.
     pub if_not_exists: bool,
-    /// Columns in order.
+    /// The columns in order.
     pub columns: Vec<ColumnDefinition>,
-    /// Every PRIMARY KEY clause (a column's own too): partition key and clustering columns.
+    /// Every PRIMARY KEY clause, also one on a column: names of the partition key and of the clustering columns.
     pub primary_keys: Vec<(Vec<String>, Vec<String>)>,
-    /// CLUSTERING ORDER BY: columns and whether they descend.
+    /// CLUSTERING ORDER BY: columns, and whether they descend.
     pub clustering_order: Vec<(String, bool)>,
     /// WITH COMPACT STORAGE.
     pub compact: bool,
-    /// The other properties.
+    /// The other properties of WITH.
     pub properties: Vec<Property>,
 }
 
 /// A column of CREATE TABLE or ALTER TABLE ADD.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ColumnDefinition {
-    /// Name.
+    /// The name.
     pub name: String,
-    /// Type.
+    /// The type.
     pub type_name: TypeName,
     /// STATIC.
     pub is_static: bool,
@@ -102,42 +102,42 @@ pub struct ColumnDefinition {
 /// ALTER TABLE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AlterTable {
-    /// Name.
+    /// The name.
     pub table: TableName,
-    /// IF EXISTS, of the table.
+    /// IF EXISTS, for the table.
     pub if_exists: bool,
-    /// What is altered.
+    /// The change.
     pub change: TableChange,
 }
 
-/// What ALTER TABLE alters.
+/// The change that ALTER TABLE makes.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TableChange {
     /// ADD.
     Add {
-        /// IF NOT EXISTS, of the columns.
+        /// IF NOT EXISTS, for the columns.
         if_not_exists: bool,
         /// The columns in order.
         columns: Vec<ColumnDefinition>,
     },
     /// DROP.
     Drop {
-        /// IF EXISTS, of the columns.
+        /// IF EXISTS, for the columns.
         if_exists: bool,
-        /// The columns' names.
+        /// The names of the columns.
         names: Vec<String>,
         /// USING TIMESTAMP, microseconds.
         timestamp: Option<i64>,
     },
-    /// RENAME: old and new names. IF EXISTS does not change anything, as in Cassandra.
+    /// RENAME: old and new names. IF EXISTS changes nothing, as in Cassandra.
     Rename(Vec<(String, String)>),
-    /// WITH.
+    /// The properties of WITH.
     Options(Vec<Property>),
-    /// ALTER column TYPE type, which is no longer possible.
+    /// ALTER column TYPE type, which is always refused.
     Type,
-    /// ALTER column DROP MASKED: no column has a mask.
+    /// ALTER column DROP MASKED. Columns never have a mask.
     Unmask {
-        /// IF EXISTS, of the column.
+        /// IF EXISTS, for the column.
         if_exists: bool,
         /// The column.
         column: String,
@@ -149,7 +149,7 @@ pub enum TableChange {
 /// DROP TABLE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DropTable {
-    /// Name.
+    /// The name.
     pub table: TableName,
     /// IF EXISTS.
     pub if_exists: bool,
@@ -158,26 +158,26 @@ pub struct DropTable {
 /// CREATE INDEX.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CreateIndex {
-    /// Name, if one is given.
+    /// The name, if one is given.
     pub name: Option<String>,
     /// IF NOT EXISTS.
     pub if_not_exists: bool,
     /// The table.
     pub table: TableName,
-    /// The columns and what of them.
+    /// The columns, and which part of each is indexed.
     pub targets: Vec<(String, IndexedPart)>,
-    /// CUSTOM.
+    /// Whether CUSTOM was given.
     pub custom: bool,
-    /// USING.
+    /// The class given with USING.
     pub class: Option<String>,
-    /// WITH.
+    /// The properties of WITH.
     pub properties: Vec<Property>,
 }
 
 /// DROP INDEX.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DropIndex {
-    /// Name.
+    /// The name.
     pub name: TableName,
     /// IF EXISTS.
     pub if_exists: bool,
@@ -186,31 +186,31 @@ pub struct DropIndex {
 /// CREATE TYPE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CreateType {
-    /// Name.
+    /// The name.
     pub name: TableName,
     /// IF NOT EXISTS.
     pub if_not_exists: bool,
-    /// Fields in order.
+    /// Names and types of the fields, in order.
     pub fields: Vec<(String, TypeName)>,
 }
 
 /// ALTER TYPE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AlterType {
-    /// Name.
+    /// The name.
     pub name: TableName,
-    /// IF EXISTS, of the type.
+    /// IF EXISTS, for the type.
     pub if_exists: bool,
-    /// What is altered.
+    /// The change.
     pub change: TypeChange,
 }
 
-/// What ALTER TYPE alters.
+/// The change that ALTER TYPE makes.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TypeChange {
     /// ADD.
     Add {
-        /// IF NOT EXISTS, of the field.
+        /// IF NOT EXISTS, for the field.
         if_not_exists: bool,
         /// Its name.
         field: String,
@@ -219,19 +219,19 @@ pub enum TypeChange {
     },
     /// RENAME.
     Rename {
-        /// IF EXISTS, of the fields.
+        /// IF EXISTS, for the fields.
         if_exists: bool,
         /// Old and new names.
         names: Vec<(String, String)>,
     },
-    /// ALTER field TYPE type, which is no longer possible.
+    /// ALTER field TYPE type, which is always refused.
     Type,
 }
 
 /// DROP TYPE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DropType {
-    /// Name.
+    /// The name.
     pub name: TableName,
     /// IF EXISTS.
     pub if_exists: bool,

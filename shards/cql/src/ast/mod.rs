@@ -1,9 +1,10 @@
-//! Statements as written: names in their stored case, values not yet typed.
+//! The syntax tree: statements as written, with names in the case that is stored and values not yet typed.
 //!
-//! Invariants: markers are numbered from 0 in the order of the text; nesting is at most [`crate::DEPTH_MAX`] deep.
+//! Invariants: markers are numbered from 0 in the order of the text; nesting is at most [`crate::DEPTH_MAX`] levels.
 //!
-//! What Helenus does not do yet never gets here: the parser names it and stops. What Cassandra itself refuses once it
-//! knows the columns (`CONTAINS` on an int, `v = v + 1`) is kept far enough to give Cassandra's text.
+//! Features that Helenus does not have never get here: the parser refuses them by name. What Cassandra refuses only
+//! once it knows the columns (`CONTAINS` on an int, `v = v + 1`) is represented, so that it is refused with Cassandra's
+//! text.
 
 mod condition;
 mod define;
@@ -24,13 +25,13 @@ use std::fmt;
 /// A statement as written.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Statement {
-    /// What it says.
+    /// Its content.
     pub body: Body,
-    /// The bind markers in order; a name if one was given (`:name`).
+    /// The bind markers in order, with their name if given (`:name`).
     pub markers: Vec<Option<String>>,
 }
 
-/// What a statement says.
+/// The content of a statement.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(missing_docs, reason = "named as in CQL")]
 pub enum Body {
@@ -43,12 +44,12 @@ pub enum Body {
     Describe { target: crate::plan::DescribeTarget, internals: bool },
 }
 
-/// A table's name, perhaps with its keyspace.
+/// The name of a table or other schema object, with an optional keyspace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableName {
-    /// Keyspace.
+    /// The keyspace, if given.
     pub keyspace: Option<String>,
-    /// Table.
+    /// The name within the keyspace.
     pub name: String,
 }
 
@@ -57,24 +58,24 @@ pub struct TableName {
 pub enum Term {
     /// `null`.
     Null,
-    /// A constant: its family and text (strings without quotes).
+    /// A constant: its kind and its text (strings without quotes).
     Constant(Constant, String),
     /// A bind marker.
     Marker(u16),
-    /// A call; the name is in lower case unless quoted.
+    /// A function call; the name is in lower case unless quoted.
     Function {
-        /// Keyspace.
+        /// The keyspace, if given.
         keyspace: Option<String>,
-        /// Name.
+        /// The name.
         name: String,
-        /// Arguments.
+        /// The arguments.
         arguments: Vec<Term>,
     },
     /// `(type)term`.
     Cast(TypeName, Box<Term>),
     /// `[a, b]`: a list or a vector.
     List(Vec<Term>),
-    /// `{a, b}`: a set. `{}` is an empty map as well.
+    /// `{a, b}`: a set. `{}` can also be an empty map.
     Set(Vec<Term>),
     /// `{a: b, c: d}`.
     Map(Vec<(Term, Term)>),
@@ -84,7 +85,7 @@ pub enum Term {
     Tuple(Vec<Term>),
 }
 
-/// Families of constants.
+/// Kinds of constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as in Cassandra's error texts")]
 pub enum Constant {
@@ -112,7 +113,8 @@ impl Constant {
     }
 }
 
-/// As names and error texts show terms: `'a'`, `-5`, `?`, `:name` as `?`, `now()` as it was written, `(int)1`.
+/// Formats terms as in column names and error texts: `'a'`, `-5`, `?`, `:name` as `?`, `now()` as it was written,
+/// `(int)1`.
 impl fmt::Display for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -141,9 +143,9 @@ impl fmt::Display for Term {
     }
 }
 
-/// Fields in the order in which Cassandra shows them.
+/// Fields in the order in which Cassandra shows them, which is that of a Java hash map.
 pub(crate) fn in_hash_order<T>(fields: &[(String, T)]) -> Vec<&(String, T)> {
-    // Of a field given twice the last counts, at the place of the first.
+    // Of a field given twice the last value counts, at the place of the first.
     let mut once: Vec<&(String, T)> = Vec::with_capacity(fields.len());
     for field in fields {
         match once.iter_mut().find(|(name, _)| *name == field.0) {
@@ -157,13 +159,13 @@ pub(crate) fn in_hash_order<T>(fields: &[(String, T)]) -> Vec<&(String, T)> {
 /// A type as written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TypeName {
-    /// What it is.
+    /// Its structure.
     pub kind: TypeKind,
     /// Its text as Cassandra shows it: `map<int, text>`.
     pub text: String,
 }
 
-/// What a type name denotes.
+/// The structure of a type name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as in CQL")]
 pub enum TypeKind {
@@ -179,13 +181,13 @@ pub enum TypeKind {
         keyspace: Option<String>,
         name: String,
     },
-    /// `'org.apache...'`.
+    /// A class name in quotes: `'org.apache...'`.
     Custom,
 }
 
 impl Term {
-    /// The term with the keyspace in which its types were found before the names of user types, as Cassandra shows it
-    /// then.
+    /// The term with `keyspace` before the names of user types that have none, as Cassandra shows it once it has
+    /// resolved the types.
     pub(crate) fn qualified(&self, keyspace: &str) -> Term {
         let all = |terms: &[Term]| terms.iter().map(|term| term.qualified(keyspace)).collect();
         match self {
@@ -210,7 +212,7 @@ impl Term {
 }
 
 impl TypeName {
-    /// The same with `keyspace` before the names of user types that have none.
+    /// The type name with `keyspace` before the names of user types that have none.
     pub(crate) fn qualified(&self, keyspace: &str) -> TypeName {
         match &self.kind {
             TypeKind::Frozen(inner) => inner.qualified(keyspace).frozen(),
@@ -224,7 +226,7 @@ impl TypeName {
         }
     }
 
-    /// The same, frozen with all in it, as Cassandra shows what stands in a frozen type or a tuple.
+    /// The type name, frozen with everything in it, as Cassandra shows the content of a frozen type or tuple.
     fn frozen(&self) -> TypeName {
         match self.kind {
             TypeKind::List(_) | TypeKind::Set(_) | TypeKind::Map(..) | TypeKind::User { .. } => {
@@ -235,7 +237,7 @@ impl TypeName {
         }
     }
 
-    /// The same with other types in it; one without is as it was.
+    /// The type name with `part` applied to the types directly inside it.
     fn with_parts(&self, part: impl Fn(&TypeName) -> TypeName) -> TypeName {
         let one = |inner: &TypeName| Box::new(part(inner));
         let (text, kind) = match &self.kind {
@@ -276,20 +278,20 @@ impl fmt::Display for TypeName {
     }
 }
 
-/// A function's name as texts show it: in quotes if it must be quoted in CQL.
+/// Formats a function's name as in texts: in quotes if CQL needs them.
 pub(crate) struct Quoted<'n>(pub(crate) &'n str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            // A reserved word that is a function's name.
+            // A reserved word that is also the name of a function.
             "token" => f.write_str(self.0),
             name => f.write_str(&model::identifier::quoted(name)),
         }
     }
 }
 
-/// Writes `items` between two brackets, with commas.
+/// Writes `items` between two brackets, separated by commas.
 fn write_list<T>(
     f: &mut fmt::Formatter<'_>,
     brackets: [&str; 2],

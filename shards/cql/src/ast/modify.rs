@@ -2,12 +2,12 @@
 
 use super::{Conditions, Relation, TableName, Term};
 
-/// INSERT, UPDATE, DELETE.
+/// An INSERT, UPDATE or DELETE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Modify {
-    /// Which.
+    /// The kind of modification, with its clauses.
     pub kind: ModifyBody,
-    /// Where.
+    /// The table.
     pub table: TableName,
     /// USING.
     pub using: Using,
@@ -15,21 +15,21 @@ pub struct Modify {
     pub conditions: Conditions,
 }
 
-/// What differs between INSERT, UPDATE and DELETE.
+/// The clauses in which INSERT, UPDATE and DELETE differ.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ModifyBody {
     /// INSERT INTO t (columns) VALUES (values).
     Insert {
-        /// Columns as written.
+        /// The columns as written.
         columns: Vec<String>,
-        /// Values as written; perhaps not as many.
+        /// The values as written; their number is not checked.
         values: Vec<Term>,
     },
     /// INSERT INTO t JSON '...' DEFAULT NULL.
     InsertJson {
-        /// A string or a marker.
+        /// The JSON text: a string or a marker.
         json: Term,
-        /// DEFAULT UNSET.
+        /// Whether DEFAULT UNSET was given.
         default_unset: bool,
     },
     /// UPDATE t SET ... WHERE.
@@ -41,17 +41,17 @@ pub enum ModifyBody {
     },
     /// DELETE columns FROM t WHERE.
     Delete {
-        /// Columns, and whether an element or field of them was meant.
+        /// The columns, and which part of each is deleted.
         columns: Vec<(String, DeletePart)>,
         /// WHERE.
         relations: Vec<Relation>,
     },
 }
 
-/// What DELETE removes of a column.
+/// The part of a column that DELETE removes.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DeletePart {
-    /// All of it.
+    /// The whole column.
     Whole,
     /// `c[x]`.
     Element(Term),
@@ -59,7 +59,7 @@ pub enum DeletePart {
     Field(String),
 }
 
-/// What SET does to a column.
+/// What SET assigns to a column.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Assignment {
     /// `c = x`.
@@ -77,20 +77,20 @@ pub enum Assignment {
 }
 
 impl Assignment {
-    /// As error texts show it on column `name`.
+    /// The assignment to column `name` as error texts show it.
     pub(crate) fn shown(&self, name: &str) -> String {
         match self {
             Assignment::Value(term) => format!("{name} = {term}"),
             Assignment::Add(term) => format!("{name} = {name} + {term}"),
             Assignment::Subtract(term) => format!("{name} = {name} - {term}"),
-            // Cassandra shows the sum as a difference.
+            // Cassandra shows this sum as a difference.
             Assignment::Prepend(term) => format!("{name} = {term} - {name}"),
             Assignment::Element(key, term) => format!("{name}[{key}] = {term}"),
             Assignment::Field(field, term) => format!("{name}.{field} = {term}"),
         }
     }
 
-    /// Whether both may be made to one column by one statement.
+    /// Whether one statement may make both assignments to one column.
     pub(crate) fn goes_with(&self, other: &Assignment) -> bool {
         match (self, other) {
             (Assignment::Value(_), _) | (_, Assignment::Value(_)) => false,
@@ -111,12 +111,12 @@ pub struct Using {
     pub timeout: Option<Term>,
 }
 
-/// BEGIN ... APPLY BATCH.
+/// A batch: BEGIN ... APPLY BATCH.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Batch {
-    /// How it was declared.
+    /// The kind of batch.
     pub kind: model::BatchKind,
-    /// USING of the whole.
+    /// USING of the batch itself.
     pub using: Using,
     /// The statements.
     pub statements: Vec<Modify>,

@@ -2,20 +2,20 @@
 
 use super::{SelectItem, Selector, TableName, Term};
 use std::fmt;
-/// SELECT.
+/// A SELECT.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Select {
     /// DISTINCT.
     pub distinct: bool,
     /// SELECT JSON.
     pub json: bool,
-    /// `None`: `*`.
+    /// The selected items; `None` for `*`.
     pub items: Option<Vec<SelectItem>>,
     /// FROM.
     pub table: TableName,
     /// WHERE.
     pub relations: Vec<Relation>,
-    /// GROUP BY: columns, and calls of `floor` on them.
+    /// GROUP BY: columns, and calls of `floor` on columns.
     pub group: Vec<Selector>,
     /// ORDER BY.
     pub order: Vec<Ordering>,
@@ -29,18 +29,18 @@ pub struct Select {
     pub timeout: Option<Term>,
 }
 
-/// One part of ORDER BY.
+/// One column of ORDER BY.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ordering {
     /// The column.
     pub name: String,
-    /// `ANN OF` this value.
+    /// The value of `ANN OF`, if given.
     pub near: Option<Term>,
     /// DESC.
     pub descending: bool,
 }
 
-/// Comparisons.
+/// Comparison operators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as in CQL")]
 pub enum Operator {
@@ -53,7 +53,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// As written.
+    /// The operator as written.
     pub fn symbol(self) -> &'static str {
         match self {
             Operator::Equal => "=",
@@ -66,7 +66,7 @@ impl Operator {
     }
 }
 
-/// One condition of a WHERE clause.
+/// One relation of a WHERE clause.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Relation {
     /// `c = x`, `c < x`, ...
@@ -95,7 +95,7 @@ pub enum Relation {
     IsNotNull(String),
 }
 
-/// The value of a relation of several columns.
+/// The value of a relation on several columns.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TupleValue {
     /// `(x, y)`.
@@ -104,7 +104,7 @@ pub enum TupleValue {
     Marker(u16),
 }
 
-/// As error texts show it.
+/// Formats the value as in error texts.
 impl fmt::Display for TupleValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,18 +1,18 @@
-//! What a SELECT asks for, as written.
+//! The items of a SELECT as written.
 
 use super::{Quoted, Term, TypeName, write_list};
 use std::fmt;
 
-/// One selector with its alias.
+/// A selector with its alias.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SelectItem {
-    /// What.
+    /// The selector.
     pub selector: Selector,
-    /// AS.
+    /// The alias given with AS.
     pub alias: Option<String>,
 }
 
-/// What a SELECT asks for.
+/// An expression of a SELECT.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Selector {
     /// A column.
@@ -21,7 +21,7 @@ pub enum Selector {
     CellAttribute(CellAttribute, Box<Selector>),
     /// `count(*)` and `count(1)`.
     CountRows,
-    /// A call.
+    /// A function call.
     Function {
         /// Keyspace.
         keyspace: Option<String>,
@@ -32,13 +32,13 @@ pub enum Selector {
     },
     /// `CAST(x AS type)`.
     Cast(Box<Selector>, TypeName),
-    /// `(type)x` of something with columns.
+    /// `(type)x`, where `x` contains columns.
     TypeHint(TypeName, Box<Selector>),
     /// `x.field`.
     Field(Box<Selector>, String),
     /// `x[key]`.
     Element(Box<Selector>, Term),
-    /// `x[from..to]`, each end perhaps open.
+    /// `x[from..to]`, where each end may be left out.
     Slice(Box<Selector>, Option<Term>, Option<Term>),
     /// `[a, b]`.
     List(Vec<Selector>),
@@ -54,12 +54,12 @@ pub enum Selector {
     Term(Term),
 }
 
-/// The keyspace of everything that is built in.
+/// The keyspace of all built-in functions.
 pub(crate) const SYSTEM: &str = "system";
-/// The function that a sign is.
+/// The name of the function behind a negative sign.
 pub(crate) const NEGATION: &str = "_negate";
 
-/// Arithmetic operators. Each is a function by another name.
+/// Arithmetic operators. Each is another notation for a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as what they do")]
 pub enum Arithmetic {
@@ -71,7 +71,7 @@ pub enum Arithmetic {
 }
 
 impl Arithmetic {
-    /// All of them.
+    /// All operators.
     pub(crate) const ALL: [Arithmetic; 5] =
         [Arithmetic::Add, Arithmetic::Subtract, Arithmetic::Multiply, Arithmetic::Divide, Arithmetic::Modulo];
 
@@ -86,12 +86,12 @@ impl Arithmetic {
         }
     }
 
-    /// The operator of a function's name.
+    /// The operator whose function has this name.
     pub(crate) fn of_function(name: &str) -> Option<Arithmetic> {
         Arithmetic::ALL.into_iter().find(|operator| operator.function_name() == name)
     }
 
-    /// As written.
+    /// The operator as written.
     pub(crate) fn symbol(self) -> char {
         match self {
             Arithmetic::Add => '+',
@@ -103,7 +103,7 @@ impl Arithmetic {
     }
 }
 
-/// Facts about a cell beside its value.
+/// Attributes of a cell other than its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as in CQL")]
 pub enum CellAttribute {
@@ -113,7 +113,7 @@ pub enum CellAttribute {
 }
 
 impl CellAttribute {
-    /// As written.
+    /// Its function as written.
     pub fn name(self) -> &'static str {
         match self {
             CellAttribute::WriteTime => "writetime",
@@ -124,7 +124,7 @@ impl CellAttribute {
 }
 
 impl Selector {
-    /// Adds the names of the columns that it is made of, in their order.
+    /// Appends the names of the columns in the selector, in their order.
     pub(crate) fn names<'s>(&'s self, out: &mut Vec<&'s str>) {
         match self {
             Selector::Column(name) => out.push(name),
@@ -147,7 +147,7 @@ impl Selector {
         }
     }
 
-    /// The selector with the keyspace in which its types were found before the names of user types.
+    /// The selector with `keyspace` before the names of user types that have none.
     pub(crate) fn qualified(&self, keyspace: &str) -> Selector {
         let one = |of: &Selector| Box::new(of.qualified(keyspace));
         let all = |parts: &[Selector]| parts.iter().map(|part| part.qualified(keyspace)).collect::<Vec<_>>();
@@ -177,7 +177,7 @@ impl Selector {
         }
     }
 
-    /// The selector as a term, if it names no column.
+    /// The selector as a term, if it contains no column.
     pub(crate) fn as_term(&self) -> Option<Term> {
         let all = |selectors: &[Selector]| selectors.iter().map(Selector::as_term).collect::<Option<Vec<_>>>();
         Some(match self {
@@ -203,12 +203,12 @@ impl Selector {
 }
 
 impl Selector {
-    /// The selector as a term, if it is made of nothing but literals.
+    /// The selector as a term, if it consists of literals only.
     pub(crate) fn as_literal(&self) -> Option<Term> {
         if self.calls() { None } else { self.as_term() }
     }
 
-    /// Whether a function is called in it.
+    /// Whether it contains a function call.
     fn calls(&self) -> bool {
         match self {
             Selector::Function { .. } => true,
@@ -221,7 +221,7 @@ impl Selector {
     }
 }
 
-/// As error texts and result columns show selectors.
+/// Formats selectors as in error texts and names of result columns.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |f: &mut fmt::Formatter<'_>, selector: &Selector| selector.fmt(f);
@@ -230,7 +230,7 @@ impl fmt::Display for Selector {
             Selector::CellAttribute(fact, of) => write!(f, "{}({of})", fact.name()),
             Selector::CountRows => f.write_str("count"),
             Selector::Function { keyspace, name, arguments } => {
-                // Built-in functions are shown with the keyspace they live in, operators as they are written.
+                // Built-in functions are shown with their keyspace, operators as written.
                 let keyspace = keyspace.as_deref().unwrap_or(SYSTEM);
                 match arguments.as_slice() {
                     [left, right] if let (SYSTEM, Some(operator)) = (keyspace, Arithmetic::of_function(name)) => {

@@ -1,10 +1,10 @@
-//! Whether a value meets a condition.
+//! Evaluates conditions.
 //!
-//! As in Cassandra: null equals null alone and has no order; a column without a value differs from every value and is
-//! neither above nor below any; a collection that is not frozen and has no elements is both null and empty, and nothing is
-//! compared with an empty one but for equality.
+//! As in Cassandra, null equals only null and has no order. A column without a value differs from every value, and is
+//! neither less nor greater than any. A collection that is not frozen and has no elements is both null and empty, and
+//! can be compared with an empty one only for equality.
 //!
-//! Invariants: only values are looked at, never when they were written.
+//! Invariants: the outcome depends on values alone, never on timestamps.
 
 use crate::ast::Operator;
 use crate::plan::{Condition, ConditionPart, ConditionTest, EvaluationContext, Term, Value};
@@ -15,10 +15,10 @@ use std::cmp::Ordering;
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// A condition with its values.
+/// A condition with the values of one request.
 #[derive(Debug)]
 pub struct BoundCondition<'c> {
-    /// The whole column's type.
+    /// The type of the whole column.
     cql_type: &'c CqlType,
     part: Part<'c>,
     test: Test<'c>,
@@ -40,7 +40,7 @@ enum Test<'c> {
 }
 
 impl Condition {
-    /// The condition with the values of one request, one per marker. `table` is the one it was prepared for.
+    /// Binds a condition to the values of one request, one per marker. `table` is the one that it was prepared for.
     pub fn bind<'c>(
         &'c self,
         table: &'c Table,
@@ -121,10 +121,10 @@ fn unset() -> Failure {
 }
 
 impl BoundCondition<'_> {
-    /// Whether a column with this value, as results show it, meets the condition. `None`: it has none, or there is no
-    /// row. Fails with Cassandra's texts for values that cannot be compared.
+    /// Whether a column with this value, encoded as in results, meets the condition. `None` means that it has no value,
+    /// or that there is no row. Fails with Cassandra's texts for values that cannot be compared.
     pub fn holds(&self, value: Option<&[u8]>) -> Result<bool> {
-        // A collection of cells has a value while it has elements.
+        // A multi-cell collection has a value as long as it has elements.
         let multicell = self.cql_type.is_multicell() && self.cql_type.is_collection();
         let (value, cql_type, multicell) = match &self.part {
             Part::Whole => (value, self.cql_type, multicell),
@@ -142,21 +142,21 @@ impl BoundCondition<'_> {
             Test::Compare(operator, expected) => compares(*operator, cql_type, multicell, expected, value),
             Test::In(candidates) => {
                 for candidate in candidates {
-                    // What is not set is no candidate.
+                    // Unset values are not candidates.
                     if *candidate != Value::Unset && compares(Operator::Equal, cql_type, multicell, candidate, value)? {
                         return Ok(true);
                     }
                 }
                 Ok(false)
             }
-            // A collection of cells contains nothing that is not set.
+            // A multi-cell collection contains no unset value.
             Test::Contains(Value::Unset) | Test::ContainsKey(Value::Unset) if !multicell => Err(unset()),
             Test::Contains(expected) => contains(cql_type, expected, value, false),
             Test::ContainsKey(expected) => contains(cql_type, expected, value, true),
         }
     }
 
-    /// The element of a list or map at a place, and its type.
+    /// The element of a list or map at an index or key, and its type.
     fn element<'v>(&self, value: Option<&'v [u8]>, place: &Value<'_>) -> Result<(Option<&'v [u8]>, &CqlType)> {
         match self.cql_type {
             CqlType::List { element, .. } => {
@@ -168,7 +168,7 @@ impl BoundCondition<'_> {
                 let Some(index) = index else {
                     return Err(Failure::invalid("Invalid null value for list element access"));
                 };
-                // Of a frozen list that is not there the index is not looked at.
+                // The index is not checked for a frozen list that is null.
                 if value.is_none() && !self.cql_type.is_multicell() {
                     return Ok((None, element));
                 }

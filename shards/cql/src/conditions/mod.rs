@@ -1,10 +1,10 @@
-//! IF: names to columns and markers to types, and whether a row meets what it asks for.
+//! Conditions of IF clauses: preparing and evaluating them.
 //!
 //! 1. `prepare` resolves the conditions of one statement.
-//! 2. [`Condition::bind`](crate::plan::Condition) gives each of them the values of one request.
-//! 3. [`BoundCondition::holds`] is asked with a column's value as results show it.
+//! 2. [`Condition::bind`](crate::plan::Condition) binds each of them to the values of one request.
+//! 3. [`BoundCondition::holds`] evaluates a condition for a column's value, encoded as in results.
 //!
-//! Invariants: what holds depends on the value alone, so that every replica and every try comes to the same answer.
+//! Invariants: the outcome depends on values alone, so that every replica and every retry decides alike.
 
 mod evaluate;
 
@@ -18,7 +18,7 @@ use model::{Column, ColumnKind, CqlType, Failure};
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// Resolves an IF.
+/// Prepares an IF clause.
 pub(crate) fn prepare(conditions: &ast::Conditions, scope: &Scope, markers: &mut Markers<'_>) -> Result<Conditions> {
     Ok(match conditions {
         ast::Conditions::None => Conditions::None,
@@ -48,7 +48,7 @@ fn prepare_one(condition: &ast::Condition, scope: &Scope, markers: &mut Markers<
     Ok(Condition { column: column.id, is_static: column.kind == ColumnKind::Static, part: place.part, test })
 }
 
-/// What a condition looks at, with what markers for its value are called.
+/// The tested part of a column, with the name and type of markers for its value.
 struct Place<'c> {
     part: ConditionPart,
     name: String,
@@ -66,7 +66,7 @@ impl<'c> Place<'c> {
         let not_a_collection =
             || Failure::invalid(format!("Invalid element access syntax for non-collection column {name}"));
         Ok(match (part, &column.cql_type) {
-            // In the type of such a column Cassandra sees no collection.
+            // Cassandra does not recognise the type of such a column as a collection.
             (ast::ConditionPart::Element(_), _) if column.descending => return Err(not_a_collection()),
             (ast::ConditionPart::Whole, cql_type) => Place { part: ConditionPart::Whole, name: name.clone(), cql_type },
             (ast::ConditionPart::Element(index), CqlType::List { element, .. }) => {
@@ -97,7 +97,7 @@ impl<'c> Place<'c> {
     }
 }
 
-/// What a condition sees of a column's type: of one that descends no collection.
+/// A column's type as a condition sees it; a descending column is never a collection.
 fn seen<'c>(column: &Column, cql_type: &'c CqlType) -> &'c CqlType {
     if column.descending { &CqlType::Blob } else { cql_type }
 }
@@ -147,7 +147,7 @@ fn prepare_test(
     })
 }
 
-/// Durations have no order.
+/// Refuses order comparisons of durations, which have no order.
 fn refuse_durations(cql_type: &CqlType, operator: Operator) -> Result<()> {
     if !crate::restrictions::has_duration(cql_type) {
         return Ok(());

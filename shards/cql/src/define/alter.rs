@@ -1,4 +1,4 @@
-//! ALTER TABLE: which table, and what of it.
+//! ALTER TABLE: finds the table and applies the change.
 
 use super::{Applied, ChangeKind, ChangeTarget, DefinitionContext, Result, changed, columns, compact, refuse_system};
 use crate::ast::{AlterTable, TableChange};
@@ -15,7 +15,7 @@ pub(super) fn alter(
     let name = &alter.table.name;
     refuse_system(keyspace, "ALTER", || format!("table {keyspace}.{name}"))?;
     if let TableChange::Options(properties) = &alter.change {
-        // Cassandra reads the options before it looks for the table.
+        // Cassandra checks the options before it looks for the table.
         table_options::parse(properties, None, site.memtables)?;
     }
     let found = schema.keyspace(keyspace).and_then(|keyspace| Some((keyspace, keyspace.tables.get(name)?)));
@@ -35,7 +35,8 @@ pub(super) fn alter(
         }
         TableChange::Rename(names) => columns::rename(&mut altered, names)?,
         TableChange::Options(properties) => {
-            // What does not suit the defaults is refused, whatever the table has, as in Cassandra.
+            // As in Cassandra, options that do not suit the defaults are refused, whatever the table's other options
+            // are.
             table_options::parse(properties, None, site.memtables)?.finish()?;
             let options = table_options::parse(properties, Some(&table.options), site.memtables)?;
             if let Some(id) = &options.id {

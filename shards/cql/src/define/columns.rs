@@ -1,7 +1,7 @@
 //! Columns of tables: their types, and ALTER TABLE ADD, DROP and RENAME.
 //!
-//! Invariants: a column that is added again must read what was written before it was dropped, so its type must suit the
-//! old one and its kind must be the same; column ids stay.
+//! Invariants: a column that is added again must be able to read what was written before it was dropped, so its type
+//! must be compatible with the old one and its kind the same; column ids never change.
 
 use super::{DefinitionContext, Result, TYPE_PARTS_MAX, quoted_full_name};
 use crate::ast::{ColumnDefinition, TypeName};
@@ -11,14 +11,14 @@ use model::schema::DroppedColumn;
 use model::types::TYPE_DEPTH_MAX;
 use model::{Column, ColumnKind, CqlType, Failure, Schema, Table};
 
-/// The type of a column, as big as a type may be.
+/// Resolves the type of a column and checks its size.
 pub(super) fn column_type(written: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> {
     let cql_type = types::resolve(written, keyspace, schema)?;
     check_size(&cql_type)?;
     Ok(cql_type)
 }
 
-/// Refuses types of which user types make too much.
+/// Refuses types that are too large once the user types in them are expanded.
 pub(super) fn check_size(cql_type: &CqlType) -> Result<()> {
     let mut parts_left = TYPE_PARTS_MAX;
     if count(cql_type, 0, &mut parts_left) {
@@ -30,7 +30,7 @@ pub(super) fn check_size(cql_type: &CqlType) -> Result<()> {
     )))
 }
 
-/// Whether a type at `depth` is within the limits; its parts are taken off `parts_left`.
+/// Whether a type at `depth` is within the limits. Subtracts the number of its parts from `parts_left`.
 fn count(cql_type: &CqlType, depth: usize, parts_left: &mut usize) -> bool {
     if depth > TYPE_DEPTH_MAX || *parts_left == 0 {
         return false;
@@ -48,7 +48,7 @@ fn count(cql_type: &CqlType, depth: usize, parts_left: &mut usize) -> bool {
     }
 }
 
-/// More columns than a table takes.
+/// Fails if a table would have too many columns.
 pub(super) fn check_count(columns: usize) -> Result<()> {
     if columns > COLUMNS_MAX {
         return Err(Failure::invalid(format!("A table takes at most {COLUMNS_MAX} columns")));
@@ -56,8 +56,8 @@ pub(super) fn check_count(columns: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a user type with cells of its own and collections with cells of their own in it. `added` is the column of an
-/// ALTER TABLE.
+/// Refuses a user type that is not frozen and contains collections that are not frozen. `added` is the column's name in
+/// an ALTER TABLE.
 pub(super) fn refuse_nested_collections(cql_type: &CqlType, added: Option<&str>) -> Result<()> {
     match cql_type {
         CqlType::User { definition, frozen: false } if definition.field_types().any(CqlType::is_multicell) => {
@@ -71,7 +71,7 @@ pub(super) fn refuse_nested_collections(cql_type: &CqlType, added: Option<&str>)
     }
 }
 
-/// ADD.
+/// ALTER TABLE ADD.
 pub(super) fn add(
     table: &mut Table,
     if_not_exists: bool,
@@ -149,7 +149,7 @@ fn kind_name(kind: ColumnKind) -> &'static str {
     if kind == ColumnKind::Static { "STATIC" } else { "REGULAR" }
 }
 
-/// DROP. `timestamp` is that of USING.
+/// ALTER TABLE DROP. `timestamp` is that of USING TIMESTAMP.
 pub(super) fn drop(
     table: &mut Table,
     if_exists: bool,
@@ -173,7 +173,7 @@ pub(super) fn drop(
             return Err(Failure::invalid(format!("Cannot drop PRIMARY KEY column {name}")));
         }
         if table.is_compact() && column.kind == ColumnKind::Regular {
-            // Cassandra fails at this with an exception of its own.
+            // Cassandra fails here with an internal exception.
             return Err(Failure::invalid(format!("Cannot drop column {name} of a COMPACT STORAGE table")));
         }
         if column.cql_type.is_user_type() && column.cql_type.is_multicell() {
@@ -189,7 +189,7 @@ pub(super) fn drop(
         }
         let column = table.columns.remove(at);
         table.static_len -= usize::from(column.kind == ColumnKind::Static);
-        // What was hidden stays hidden.
+        // Hidden data stays hidden.
         let before =
             table.dropped.iter().find(|dropped| dropped.name == *name).map_or(i64::MIN, |dropped| dropped.dropped_at);
         table.dropped.retain(|dropped| dropped.name != *name);
@@ -205,7 +205,7 @@ pub(super) fn drop(
     Ok(())
 }
 
-/// RENAME. Every name is looked up in the table as it is before.
+/// ALTER TABLE RENAME. All names are looked up in the table before the change.
 pub(super) fn rename(table: &mut Table, names: &[(String, String)]) -> Result<()> {
     let full_name = quoted_full_name(&table.keyspace, &table.name);
     let mut renamed: Vec<(usize, &String)> = Vec::new();
@@ -231,12 +231,12 @@ pub(super) fn rename(table: &mut Table, names: &[(String, String)]) -> Result<()
                 indexes.join(", ")
             )));
         }
-        // Of two new names the last counts.
+        // Of two new names for a column the last counts.
         renamed.retain(|(other, _)| *other != at);
         renamed.push((at, new));
     }
     for (at, new) in renamed {
-        // Cells that a dropped column of this name left behind would be hidden from it no longer.
+        // Cells of a dropped column with this name would become visible.
         if table.dropped.iter().any(|dropped| dropped.name == *new) {
             return Err(unsupported("renaming a column to the name of a dropped one"));
         }
@@ -245,7 +245,7 @@ pub(super) fn rename(table: &mut Table, names: &[(String, String)]) -> Result<()
     Ok(())
 }
 
-/// The type with tuples in the place of user types, which may be gone when it is read.
+/// The type with tuples in place of user types, which may have been dropped when it is read.
 fn with_tuples(cql_type: &CqlType) -> CqlType {
     let inner = |part: &CqlType| Box::new(with_tuples(part));
     match cql_type {
@@ -261,8 +261,8 @@ fn with_tuples(cql_type: &CqlType) -> CqlType {
     }
 }
 
-/// Whether a column of type `new` can read the cells of one of type `old`: what Cassandra calls compatible in
-/// serialization. Values of both have the same length if one of them has a fixed length.
+/// Whether a column of type `new` can read the cells of a column of type `old`: Cassandra's serialization
+/// compatibility. If one of them has cells of a fixed length, the other must have the same.
 fn reads_cells_of(new: &CqlType, old: &CqlType) -> bool {
     let parts = match (new, old) {
         (CqlType::List { element: new, .. }, CqlType::List { element: old, .. }) => reads_cells_of(new, old),
@@ -295,7 +295,7 @@ fn reads_values_of(new: &CqlType, old: &CqlType) -> bool {
     }
 }
 
-/// Whether values of type `old` are values of type `new` and come in the same order.
+/// Whether values of type `old` are values of type `new` in the same order.
 fn sorts_like(new: &CqlType, old: &CqlType) -> bool {
     use CqlType::*;
     match (new, old) {
@@ -308,7 +308,7 @@ fn sorts_like(new: &CqlType, old: &CqlType) -> bool {
         (Tuple(new), Tuple(old)) => {
             new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| sorts_like(new, old))
         }
-        // As which dropped columns keep user types.
+        // Dropped columns keep user types as tuples.
         (User { definition, .. }, Tuple(old)) => {
             let fields = definition.field_types();
             definition.fields.len() >= old.len() && fields.zip(old).all(|(new, old)| sorts_like(new, old))
@@ -317,8 +317,8 @@ fn sorts_like(new: &CqlType, old: &CqlType) -> bool {
     }
 }
 
-/// The length of every cell's value in Cassandra's files, where all have one. The short numbers, dates and times have
-/// none there.
+/// The length of every cell's value in Cassandra's files, if it is fixed. Short integers, dates and times have no fixed
+/// length there.
 fn cell_len(cql_type: &CqlType) -> Option<usize> {
     use CqlType::*;
     match cql_type {

@@ -1,10 +1,10 @@
-//! COMPACT STORAGE: what a table of it may have, the columns that it has besides, and DROP COMPACT STORAGE.
+//! COMPACT STORAGE: restrictions on such a table, its hidden columns, and DROP COMPACT STORAGE.
 //!
-//! * Without a clustering: the columns become static ones, beside a clustering column of texts and a column of values,
-//!   both hidden and named `column1` and `value`, or with the next number that is free.
-//! * With one: at most one column of values; without it a hidden one, `value`, of the empty type.
+//! * Without clustering columns: the columns become static, beside a text clustering column and a value column, both
+//!   hidden and named `column1` and `value`, or with the next free number.
+//! * With clustering columns: at most one value column; without one there is a hidden column `value` of the empty type.
 //!
-//! Invariants: DROP COMPACT STORAGE changes no data and no column, and hides none any longer.
+//! Invariants: DROP COMPACT STORAGE changes neither data nor columns, and makes all columns visible.
 
 use super::Result;
 use crate::ast::CreateTable;
@@ -12,7 +12,7 @@ use model::schema::Layout;
 use model::{Column, ColumnId, ColumnKind, CqlType, Failure, Table};
 use std::collections::BTreeMap;
 
-/// Refuses what COMPACT STORAGE does not take. `others` are the columns outside of the primary key.
+/// Refuses what a table WITH COMPACT STORAGE cannot have. `others` are the columns outside the primary key.
 pub(super) fn check(create: &CreateTable, clustering: &[String], others: &BTreeMap<&str, CqlType>) -> Result<()> {
     if others.values().any(CqlType::is_multicell) {
         return Err(Failure::invalid("Non-frozen collections and UDTs are not supported with COMPACT STORAGE"));
@@ -34,7 +34,7 @@ pub(super) fn check(create: &CreateTable, clustering: &[String], others: &BTreeM
     Ok(())
 }
 
-/// Makes a table with its keys and regular columns one of COMPACT STORAGE.
+/// Turns a table with keys and regular columns into one WITH COMPACT STORAGE.
 pub(super) fn make(table: &mut Table) {
     if table.clustering_len > 0 {
         table.layout = Layout::DenseCompact;
@@ -62,15 +62,15 @@ fn push(table: &mut Table, at: usize, name: &str, kind: ColumnKind, cql_type: Cq
     table.columns.insert(at, Column { id: ColumnId(0), name, kind, position: 0, cql_type, descending: false });
 }
 
-/// The first name that no column has, of a word and numbers from `first` on; 0 is not written.
+/// The first free column name consisting of a word and a number from `first` on; 0 is not written.
 fn free_name(table: &Table, word: &str, first: usize) -> String {
     let name = |number: usize| if number == 0 { word.to_owned() } else { format!("{word}{number}") };
-    // One more than there are columns is free.
+    // One of that many names must be free.
     let mut names = (first..=first + table.columns.len()).map(name);
     names.find(|name| table.column(name).is_none()).unwrap_or_else(|| word.to_owned())
 }
 
-/// DROP COMPACT STORAGE.
+/// ALTER TABLE DROP COMPACT STORAGE.
 pub(super) fn drop(table: &mut Table, enabled: bool) -> Result<()> {
     if !enabled {
         return Err(Failure::invalid("DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use."));

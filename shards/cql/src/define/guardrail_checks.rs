@@ -1,10 +1,10 @@
-//! Guardrails of definitions.
+//! Guardrails of schema changes.
 //!
-//! 1. Before a definition is applied: what it asks for, and how many of its kind there are. Table properties that are
-//!    ignored are taken out of it.
-//! 2. After it: what it would make.
+//! 1. Before a change is applied: checks what the statement asks for and how many objects of its kind there are.
+//!    Removes ignored table properties from the statement.
+//! 2. After it is applied: checks the resulting object.
 //!
-//! Invariants: a guardrail is asked about what a definition adds, never about what was there before.
+//! Invariants: a guardrail is checked against what a statement adds, never against what already exists.
 
 use super::{Applied, DefinitionContext, Result};
 use crate::ast::{Definition, Property, PropertyValue, TableChange};
@@ -13,13 +13,13 @@ use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::{CqlType, Keyspace, Schema, Table};
 use std::borrow::Cow;
 
-/// What a guardrail says of tables whose rows are to expire together and do not expire.
+/// The warning about tables whose compaction is made for expiring rows but whose rows do not expire.
 const ZERO_TTL: &str = "It is suspicious to use default_time_to_live set to 0 with such compaction strategy. Please keep in \
     mind that data will not start to automatically expire after they are older than a respective compaction window unit of \
     a certain size. Please set TTL for your INSERT or UPDATE statements if you expect data to be expired as table settings \
     will not do it. ";
 
-/// What is told of a definition, and the definition without what is ignored.
+/// The warnings about a statement, and the statement without ignored properties.
 pub(super) fn before<'d>(
     guardrails: &Guardrails,
     definition: &'d Definition,
@@ -89,10 +89,10 @@ pub(super) fn before<'d>(
     Ok((told, kept))
 }
 
-/// DROP TABLE and TRUNCATE.
+/// Checks whether DROP TABLE and TRUNCATE are allowed.
 ///
 /// # Errors
-/// They are switched off.
+/// They are disabled.
 pub(crate) fn drop_or_truncate(guardrails: &Guardrails) -> Result<()> {
     ensure(guardrails.drop_truncate_table, "drop_truncate_table_enabled", "DROP and TRUNCATE TABLE functionality")
 }
@@ -127,7 +127,7 @@ fn is_ignored(guardrails: &Guardrails, property: &Property) -> bool {
     guardrails.table_properties.ignored.contains(property.name.as_str())
 }
 
-/// What is told of what a definition makes.
+/// The warnings about the object that a statement creates or changes.
 pub(super) fn after(
     guardrails: &Guardrails,
     definition: &Definition,

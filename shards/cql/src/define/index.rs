@@ -1,7 +1,7 @@
-//! CREATE and DROP INDEX.
+//! CREATE INDEX and DROP INDEX.
 //!
-//! Invariants: names of indexes are unique within a keyspace; a table's indexes are sorted by name, and no two of them
-//! are of the same part of the same column.
+//! Invariants: index names are unique within a keyspace; a table's indexes are sorted by name, and no two index the
+//! same part of the same column.
 
 use super::{
     Applied, ChangeKind, ChangeTarget, Result, changed, is_plain, no_keyspace, quoted_full_name, refuse_system,
@@ -14,7 +14,7 @@ use model::schema::Layout;
 use model::{Column, ColumnKind, CqlType, Failure, Index, IndexedPart, Keyspace, Schema, Table};
 use std::sync::Arc;
 
-/// The name of the indexes of this kind, and of none other.
+/// The index class name of this kind of index, the only one there is.
 const LOCAL: &str = "legacy_local_table";
 
 /// Most indexes of a table.
@@ -98,7 +98,7 @@ pub(super) fn drop(drop: &DropIndex, keyspace_name: &str, schema: &Schema) -> Re
         if drop.if_exists {
             return Ok(Applied::nothing());
         }
-        // The last sign is Cassandra's.
+        // The stray quote at the end is Cassandra's.
         return Err(Failure::invalid(format!("Index '{keyspace_name}.{name}' doesn't exist'")));
     };
     refuse_system(keyspace_name, "ALTER", || format!("table {}", table.full_name()))?;
@@ -114,12 +114,13 @@ fn updated(before: &Keyspace, table: Table) -> Applied {
     changed(ChangeKind::Updated, ChangeTarget::Table, &name, after)
 }
 
-/// The table that has an index of a name.
+/// The table that has the index with this name.
 fn find<'k>(keyspace: &'k Keyspace, name: &str) -> Option<&'k Arc<Table>> {
     keyspace.tables.values().find(|table| table.indexes.iter().any(|index| index.name == name))
 }
 
-/// Of a name without what no index's name may have, `base_idx`, or the first of `base_idx_1`, ... that is free.
+/// A free name for an index: `base` without invalid characters and with `_idx`, or the first free one of `base_idx_1`,
+/// ...
 fn available_name(keyspace: &Keyspace, base: &str) -> String {
     let plain: String = base.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
     let name = format!("{plain}_idx");
@@ -139,7 +140,7 @@ fn target<'t>(table: &'t Table, name: &str, part: IndexedPart) -> Result<(&'t Co
     Ok((column, if is_whole { IndexedPart::Values } else { part }))
 }
 
-/// Cassandra's conditions on what is indexed.
+/// Checks Cassandra's conditions on the indexed column.
 fn check_target(table: &Table, column: &Column, part: IndexedPart) -> Result<()> {
     let Column { name, cql_type, kind, .. } = column;
     if has_duration(cql_type) {
@@ -169,7 +170,7 @@ fn check_target(table: &Table, column: &Column, part: IndexedPart) -> Result<()>
     let word = part.word();
     if frozen && part != IndexedPart::Full {
         let quoted = quoted(name);
-        // In the type of a column that descends Cassandra sees no collection, of which the values would be meant.
+        // Cassandra does not recognise the type of a descending column as a collection, whose values would be indexed.
         let word = if part == IndexedPart::Simple { "" } else { word };
         return Err(Failure::invalid(format!(
             "Cannot create {word}() index on frozen column {name}. Frozen collections are immutable and must be fully \
@@ -194,7 +195,7 @@ fn check_target(table: &Table, column: &Column, part: IndexedPart) -> Result<()>
     Ok(())
 }
 
-/// Why there is no index of a class.
+/// The failure for an index with a custom class.
 fn custom(class: Option<&str>) -> Failure {
     let class = class.unwrap_or(LOCAL);
     match class.rsplit('.').next().map(str::to_ascii_lowercase).as_deref() {

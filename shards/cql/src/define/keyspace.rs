@@ -12,10 +12,10 @@ use model::schema::Replication;
 use model::{Failure, Keyspace, Schema};
 use std::collections::BTreeMap;
 
-/// Longest name of a keyspace, characters.
+/// Longest name of a keyspace, in characters.
 pub(super) const KEYSPACE_NAME_MAX: usize = 48;
 
-/// What WITH says of a keyspace.
+/// The properties of a keyspace.
 struct Properties<'a> {
     replication: Option<&'a table_options::Map>,
     durable_writes: Option<bool>,
@@ -118,17 +118,17 @@ pub(super) fn drop(drop: &DropKeyspace, schema: &Schema) -> Result<Applied> {
     Ok(Applied { change: Some(change), warnings: Vec::new() })
 }
 
-/// The factor of one entry of a replication map.
+/// The replication factor in an entry of a replication map.
 fn factor(text: &str) -> u64 {
     text.split('/').next().and_then(|full| full.trim().parse().ok()).unwrap_or(0)
 }
 
-/// How many replicas there are, over all data centres.
+/// The number of replicas in all data centres together.
 fn replicas(replication: &Replication) -> u64 {
     replication.options.values().map(|text| factor(text)).sum()
 }
 
-/// What the client of a keyspace with more replicas than nodes is told.
+/// The warning about a keyspace with more replicas than nodes.
 fn too_few_nodes(keyspace: &Keyspace, data_center: &str) -> Option<String> {
     let options = &keyspace.replication.options;
     let (found, place) = if keyspace.replication.class.ends_with("NetworkTopologyStrategy") {

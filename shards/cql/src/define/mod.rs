@@ -1,13 +1,13 @@
-//! Definitions applied to a schema: CREATE, ALTER and DROP of keyspaces, tables, user types and indexes.
+//! Schema changes: CREATE, ALTER and DROP of keyspaces, tables, user types and indexes.
 //!
-//! 1. `prepare` finds the keyspace and what Cassandra refuses without looking at the schema.
-//! 2. [`apply`] gives the keyspace as it is afterwards, or Cassandra's error. Nothing else changes: every definition is
-//!    about one keyspace.
+//! 1. `prepare` finds the keyspace and checks what Cassandra refuses without looking at the schema.
+//! 2. [`apply`] gives the keyspace as it is after the change, or Cassandra's error. Nothing else changes, because every
+//!    statement concerns one keyspace.
 //!
-//! Invariants: pure: time, ids and the place of the node come in as [`DefinitionContext`]; what does not change anything gives no
-//! [`Change`]; column ids of an altered table stay.
+//! Invariants: no clock, ids or configuration of its own, which come in as [`DefinitionContext`]; a statement without
+//! effect gives no [`Change`]; the column ids of an altered table never change.
 //!
-//! What is not here: making a change durable and known to every core (crate `shard`).
+//! What is not here: making a change durable and announcing it to all cores (crate `shard`).
 
 mod alter;
 mod columns;
@@ -32,38 +32,38 @@ pub(crate) use table::table_id;
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// Most keyspaces, those of the system too.
+/// Most keyspaces, including those of the system.
 pub const KEYSPACES_MAX: usize = 1_000;
-/// Most tables, those of the system too.
+/// Most tables, including those of the system.
 pub const TABLES_MAX: usize = 10_000;
 /// Most user types.
 pub const USER_TYPES_MAX: usize = 10_000;
-/// Most types that stand in one type, with everything that its user types hold.
+/// Most types in one type, with all user types in it expanded.
 pub const TYPE_PARTS_MAX: usize = 65_536;
 
-/// The node that applies a definition.
+/// What applying a statement needs to know besides the schema: time, ids and the node's configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct DefinitionContext<'a> {
-    /// Its data centre, the only one there is.
+    /// The node's data centre, the only one there is.
     pub data_center: &'a str,
     /// The time of the change, microseconds since 1970.
     pub now_micros: i64,
-    /// For a table made without an id.
+    /// The id for a table that is created without WITH ID.
     pub new_id: TableId,
-    /// The memtables that tables may name.
+    /// The memtable configurations that tables may name.
     pub memtables: &'a MemtableConfigurations,
-    /// Whether ALTER TABLE DROP COMPACT STORAGE is switched on.
+    /// Whether ALTER TABLE DROP COMPACT STORAGE is enabled.
     pub drop_compact_storage: bool,
-    /// What the user is held to; `None`: nothing.
+    /// The guardrails that apply to the user; `None` if none do.
     pub guardrails: Option<&'a Guardrails>,
 }
 
-/// What a definition does.
+/// The effect of a statement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Applied {
-    /// `None`: nothing changes.
+    /// The change; `None` if nothing changes.
     pub change: Option<Change>,
-    /// What the client is told besides.
+    /// Warnings for the client.
     pub warnings: Vec<String>,
 }
 
@@ -72,19 +72,19 @@ pub struct Applied {
 pub struct Change {
     /// Created, updated or dropped.
     pub kind: ChangeKind,
-    /// What kind of thing.
+    /// The kind of object that changes.
     pub target: ChangeTarget,
     /// Its keyspace.
     pub keyspace: String,
-    /// Its name; empty for a keyspace.
+    /// The object's name; empty for a keyspace.
     pub name: String,
-    /// The keyspace afterwards; `None`: dropped.
+    /// The keyspace after the change; `None` if it is dropped.
     pub after: Option<Keyspace>,
-    /// The id that a new table was given by WITH ID.
+    /// The id that WITH ID gave to a new table.
     pub given_id: Option<TableId>,
 }
 
-/// See [`Change`].
+/// The kind of a [`Change`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the protocol's words")]
 pub enum ChangeKind {
@@ -93,7 +93,7 @@ pub enum ChangeKind {
     Dropped,
 }
 
-/// See [`Change`].
+/// The kind of object that a [`Change`] is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the protocol's words")]
 pub enum ChangeTarget {
@@ -108,14 +108,14 @@ impl Applied {
     }
 }
 
-/// A change of something in a keyspace, or of the keyspace itself (`name` is empty).
+/// A change of an object in a keyspace, or of the keyspace itself if `name` is empty.
 fn changed(kind: ChangeKind, target: ChangeTarget, name: &str, after: Keyspace) -> Applied {
     let (keyspace, name) = (after.name.clone(), name.to_owned());
     let change = Change { kind, target, keyspace, name, after: Some(after), given_id: None };
     Applied { change: Some(change), warnings: Vec::new() }
 }
 
-/// Finds the keyspace of a definition and checks what needs no schema.
+/// Finds the keyspace of a statement and checks what needs no schema.
 pub(crate) fn prepare(definition: &Arc<Definition>, resolver: &Resolver<'_>) -> Result<Define> {
     let keyspace = match &**definition {
         Definition::CreateKeyspace(create) => &create.name,
@@ -137,8 +137,8 @@ pub(crate) fn prepare(definition: &Arc<Definition>, resolver: &Resolver<'_>) -> 
     Ok(Define { keyspace: keyspace.to_owned(), definition: definition.clone() })
 }
 
-/// What `define` does to `schema`. Fails with Cassandra's codes and texts; what Helenus does not do yet fails with
-/// [`ErrorCode::Invalid`] and names the feature.
+/// Applies `define` to `schema`. Fails with Cassandra's codes and texts, or, for a feature that Helenus does not have,
+/// with [`ErrorCode::Invalid`] and the feature's name.
 pub fn apply(define: &Define, schema: &Schema, site: &DefinitionContext<'_>) -> Result<Applied> {
     let Some(guardrails) = site.guardrails else {
         return apply_to(&define.definition, &define.keyspace, schema, site);
@@ -167,13 +167,13 @@ fn apply_to(definition: &Definition, keyspace: &str, schema: &Schema, site: &Def
     applied.map_err(crate::shortened)
 }
 
-/// Whether no statement may change a keyspace. The other system keyspaces can be altered, but not given or robbed of
-/// tables.
+/// Whether no statement may change a keyspace. The other system keyspaces can be altered, but tables can be neither
+/// created nor dropped in them.
 fn is_fixed(keyspace: &str) -> bool {
     matches!(keyspace, "system" | "system_schema") || VIRTUAL_KEYSPACES.contains(&keyspace)
 }
 
-/// Refuses `verb` on a system keyspace: a fixed one as such, the others by what is asked.
+/// Refuses `verb` on a system keyspace: any change of a fixed one, and creating or dropping `resource` in the others.
 fn refuse_system(keyspace: &str, verb: &str, resource: impl FnOnce() -> String) -> Result<()> {
     if is_fixed(keyspace) {
         return Err(not_modifiable(keyspace));
@@ -184,7 +184,7 @@ fn refuse_system(keyspace: &str, verb: &str, resource: impl FnOnce() -> String) 
     Ok(())
 }
 
-/// Whether a name is of letters, digits and underscores.
+/// Whether a name consists of letters, digits and underscores.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }

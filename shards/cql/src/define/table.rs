@@ -1,4 +1,4 @@
-//! CREATE and DROP TABLE.
+//! CREATE TABLE and DROP TABLE.
 
 use super::columns::{check_count, column_type, refuse_nested_collections};
 use super::compact;
@@ -12,10 +12,10 @@ use model::{Column, ColumnId, ColumnKind, CqlType, Failure, Keyspace, Schema, Ta
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Longest name of a table, characters: a directory's name holds it, a dash and an id.
+/// Longest name of a table in characters: the name of its directory also has a dash and an id.
 pub(super) const TABLE_NAME_MAX: usize = 222;
 
-/// A name as it was written, which is what some errors show.
+/// A table's name as written, for errors that show it so.
 fn shown(table: &TableName) -> String {
     match &table.keyspace {
         Some(keyspace) => format!("{keyspace}.{}", table.name),
@@ -23,8 +23,8 @@ fn shown(table: &TableName) -> String {
     }
 }
 
-/// Checks that columns are named once, that there is one primary key, and that CLUSTERING ORDER BY orders clustering
-/// columns.
+/// Checks that columns have different names, that there is one primary key, and that CLUSTERING ORDER BY names
+/// clustering columns.
 pub(super) fn check_names(create: &CreateTable) -> Result<()> {
     let table = shown(&create.table);
     check_count(create.columns.len())?;
@@ -143,14 +143,14 @@ pub(super) fn drop(drop: &DropTable, keyspace: &str, schema: &Schema) -> Result<
     Ok(changed(ChangeKind::Dropped, ChangeTarget::Table, name, after))
 }
 
-/// Puts the columns into `table`, in `SELECT *` order.
+/// Adds the columns to `table`, in `SELECT *` order.
 fn add_columns(table: &mut Table, create: &CreateTable, schema: &Schema) -> Result<()> {
     let keyspace = table.keyspace.clone();
     let name = &create.table.name;
     let Some((partition, clustering)) = create.primary_keys.first() else {
         return Err(Failure::invalid(format!("No PRIMARY KEY specifed for table '{name}' (exactly one required)")));
     };
-    // Types that do not exist come before everything about keys, by the columns' names, as in Cassandra.
+    // As in Cassandra, unknown types are reported before errors about keys, in the order of the columns' names.
     let definitions: BTreeMap<&str, &ColumnDefinition> =
         create.columns.iter().map(|definition| (definition.name.as_str(), definition)).collect();
     let mut types: BTreeMap<&str, CqlType> = BTreeMap::new();
@@ -213,7 +213,7 @@ fn check_key_type(cql_type: &CqlType, column: &str) -> Result<()> {
     if let CqlType::User { definition, frozen: false } = cql_type {
         return Err(Failure::invalid(format!(
             "Invalid non-frozen user-defined type {} for PRIMARY KEY column '{column}'",
-            // Cassandra quotes the two names as one.
+            // Cassandra quotes the qualified name as one.
             model::identifier::quoted(&definition.full_name())
         )));
     }
@@ -231,7 +231,7 @@ fn check_key_type(cql_type: &CqlType, column: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a duration is anywhere in a type. Cassandra does not look into vectors.
+/// Whether a type contains a duration. As in Cassandra, vectors are not searched.
 fn has_duration(cql_type: &CqlType) -> bool {
     match cql_type {
         CqlType::Duration => true,
@@ -260,8 +260,8 @@ fn check_clustering_order(create: &CreateTable, clustering: &[String]) -> Result
     Ok(())
 }
 
-/// Checks the columns outside of the primary key: name, type, and whether it was given as a class, which makes no counter
-/// table, as in Cassandra.
+/// Checks that the columns outside the primary key (name, type, and whether the type was given as a class) are all
+/// counters or none. A counter given as a class does not make a counter table, as in Cassandra.
 fn check_counters<'t>(
     table: &Table,
     columns: impl ExactSizeIterator<Item = (&'t str, &'t CqlType, bool)> + Clone,
@@ -283,12 +283,12 @@ fn check_counters<'t>(
     }
 }
 
-/// `default_time_to_live` of a counter table.
+/// The failure for `default_time_to_live` on a counter table.
 pub(super) fn no_time_to_live() -> Failure {
     Failure::invalid("Cannot set default_time_to_live on a table with counters")
 }
 
-/// The id of `WITH ID`: a uuid, quoted or not.
+/// Parses the id of `WITH ID`: a uuid, quoted or not.
 pub(crate) fn table_id(text: &str) -> Result<TableId> {
     let bytes = model::text::from_bare(&CqlType::Uuid, text).ok();
     let bytes = bytes.and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());

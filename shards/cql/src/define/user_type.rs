@@ -1,7 +1,7 @@
 //! CREATE, ALTER and DROP TYPE.
 //!
-//! Invariants: user types do not hold themselves, however deep; what holds an altered type (other types, tables) holds
-//! the new definition afterwards.
+//! Invariants: a user type never contains itself, however deep; everything that contains an altered type (other types,
+//! tables) gets the new definition.
 
 use super::columns::check_size;
 use super::{
@@ -25,7 +25,7 @@ pub(super) fn create(create: &CreateType, keyspace: &str, schema: &Schema) -> Re
         return Err(Failure::invalid(format!("A user type with name '{name}' already exists")));
     }
     if CqlType::native(name).is_some_and(|_| name.bytes().all(|byte| !byte.is_ascii_uppercase())) {
-        // Where a type's name is kept without quotes it would be the native type: a trap in Cassandra.
+        // Stored without quotes, the name would mean the native type. Cassandra accepts such names.
         return Err(Failure::invalid(format!("'{name}' is the name of a native type")));
     }
     check_fields(create.fields.len())?;
@@ -56,7 +56,7 @@ fn check_fields(count: usize) -> Result<()> {
     Ok(())
 }
 
-/// What a field cannot be, as written.
+/// Checks that a field can have a type, as written.
 fn check_field_type(written: &TypeName) -> Result<()> {
     match &written.kind {
         TypeKind::Native(CqlType::Counter) => Err(Failure::invalid("A user type cannot contain counters")),
@@ -138,7 +138,7 @@ fn add_field(
     Ok(())
 }
 
-/// A type as written, its user types with their keyspace.
+/// A type as written, with the keyspace before its user types.
 fn in_keyspace(written: &TypeName, keyspace: &str) -> String {
     let inner = |part: &TypeName| in_keyspace(part, keyspace);
     match &written.kind {
@@ -158,7 +158,7 @@ fn in_keyspace(written: &TypeName, keyspace: &str) -> String {
 
 fn rename_fields(altered: &mut UserType, if_exists: bool, names: &[(String, String)]) -> Result<()> {
     let shown = quoted_full_name(&altered.keyspace, &altered.name);
-    // Names are those before; of two new names the last counts.
+    // Old names are those before the statement; of two new names for a field the last counts.
     let mut renamed: BTreeMap<usize, &String> = BTreeMap::new();
     for (old, new) in names {
         match altered.field_index(old) {
@@ -175,17 +175,17 @@ fn rename_fields(altered: &mut UserType, if_exists: bool, names: &[(String, Stri
     let mut sorted: Vec<&String> = altered.fields.iter().map(|(name, _)| name).collect();
     sorted.sort_unstable();
     if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        // Cassandra names the keyspace where it means the type.
+        // Cassandra's text shows the keyspace in place of the type's name.
         return Err(Failure::invalid(format!("Duplicate field name {} in type {}", twice[0], altered.keyspace)));
     }
     Ok(())
 }
 
-/// The keyspace with `definition`, and with it in everything that holds it.
+/// The keyspace with `definition` added or replaced, also in everything that contains it.
 fn with_type(before: &Keyspace, definition: Arc<UserType>) -> Keyspace {
     let mut after = before.clone();
     after.types.insert(definition.name.clone(), definition);
-    // What a type holds comes before it.
+    // Types come after the types that they contain.
     for name in before.types_by_dependency().into_iter().map(|definition| &definition.name) {
         let Some(old) = after.types.get(name) else { continue };
         let fields = old.fields.iter().map(|(field, cql_type)| (field.clone(), renewed(cql_type, &after.types)));
@@ -211,7 +211,7 @@ fn with_type(before: &Keyspace, definition: Arc<UserType>) -> Keyspace {
     after
 }
 
-/// The type with every user type as `types` has it.
+/// The type with its user types replaced by those in `types`.
 fn renewed(cql_type: &CqlType, types: &BTreeMap<String, Arc<UserType>>) -> CqlType {
     let inner = |part: &CqlType| Box::new(renewed(part, types));
     match cql_type {

@@ -1,7 +1,7 @@
-//! Aggregates: what is kept while rows go by, and what it gives at the end.
+//! Aggregate functions: their state while rows are added, and their result.
 //!
-//! As in Cassandra: sums of integers wrap in their own type, averages of integers are cut to whole numbers, sums of
-//! floats are compensated (Kahan), null inputs are skipped.
+//! As in Cassandra, sums of integers wrap around in their own type, averages of integers are truncated, sums of floats
+//! are compensated (Kahan), and null inputs are skipped.
 
 use super::numbers::{Decimal, Number};
 use super::{Aggregate, Candidate};
@@ -13,9 +13,9 @@ use std::cmp::Ordering;
 /// One overload of an aggregate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AggregateFunction {
-    /// As errors show it: `system.sum`.
+    /// Its name in errors: `system.sum`.
     pub name: String,
-    /// What it does.
+    /// The aggregate that it computes.
     pub aggregate: Aggregate,
     /// The type of its argument.
     pub argument: [CqlType; 1],
@@ -37,7 +37,7 @@ impl Candidate for AggregateFunction {
     }
 }
 
-/// What an aggregate has seen so far.
+/// The state of an aggregate.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
     Count(u64),
@@ -46,22 +46,22 @@ pub(crate) enum State {
     Avg { avg: Avg, count: i64 },
 }
 
-/// A sum under way.
+/// The state of a sum.
 #[derive(Clone, Debug)]
 pub(crate) enum Sum {
-    /// Of integers of fixed size: exact.
+    /// Integers of fixed size: an exact sum.
     Integers(i128),
     Big(BigInt),
     Decimal(Decimal),
     Floats(Floats),
 }
 
-/// What an average has seen.
+/// The state of an average.
 #[derive(Clone, Debug)]
 pub(crate) enum Avg {
-    /// Divided at the end.
+    /// A sum that is divided at the end.
     Sum(Sum),
-    /// Corrected by every input, each time rounded to the scale so far, as Cassandra does with decimals.
+    /// A running average, rounded after each input to the scale so far, as Cassandra computes it for decimals.
     Running(Decimal),
 }
 
@@ -83,7 +83,7 @@ impl Floats {
     }
 
     fn total(&self) -> f64 {
-        // Infinities of one sign would compensate to NaN.
+        // Compensating a sum of equal infinities would give NaN.
         let total = self.sum + self.compensation;
         if total.is_nan() && self.simple.is_infinite() { self.simple } else { total }
     }
@@ -128,7 +128,7 @@ impl State {
         }
     }
 
-    /// Takes the argument's value in one row; `None` is null.
+    /// Adds the argument's value in one row; `None` is null.
     pub(crate) fn add(&mut self, function: &AggregateFunction, input: Option<&[u8]>) -> Result<(), Failure> {
         let [argument] = &function.argument;
         if let (State::Count(count), Aggregate::CountRows) = (&mut *self, function.aggregate) {
@@ -170,7 +170,7 @@ impl State {
             State::Count(count) => return Ok(Some(count.to_be_bytes().to_vec())),
             State::Extreme { value, .. } => return Ok(value.clone()),
             State::Sum { sum } => match sum {
-                // The low bits are what wrapping in the type itself would leave.
+                // The low bits are those of a sum that wraps in the type itself.
                 Sum::Integers(sum) => Number::Long(*sum as i64),
                 Sum::Big(sum) => Number::Big(sum.clone()),
                 Sum::Decimal(sum) => Number::Decimal(sum.clone()),
@@ -211,7 +211,7 @@ mod tests {
         state.finish(&function).unwrap().map_or("null".to_owned(), |value| to_literal(&cql_type, &value))
     }
 
-    /// What Cassandra gives for the same inputs.
+    /// Expected results are Cassandra's for the same inputs.
     #[test]
     fn results_are_cassandras() {
         use Aggregate::*;

@@ -1,6 +1,6 @@
-//! The built-in functions of Cassandra 5.0 by name, with their overloads.
+//! The built-in functions of Cassandra 5.0, by name, with their overloads.
 //!
-//! Names are in lower case; most have two (`todate`, `to_date`), and results show the one that was written.
+//! Names are in lower case. Most functions have two (`todate`, `to_date`), and results show the one that was written.
 
 use super::factories::factory;
 use super::operators;
@@ -12,17 +12,17 @@ use std::sync::Arc;
 /// One overload of a scalar function.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Function {
-    /// As errors and result columns show it: `system.todate`.
+    /// Its name in errors and result columns: `system.todate`.
     pub name: Arc<str>,
-    /// Types of the arguments.
+    /// The types of the arguments.
     pub arguments: Vec<CqlType>,
-    /// Type of the result.
+    /// The type of the result.
     pub result: CqlType,
-    /// What it does.
+    /// The function that it computes.
     pub body: Scalar,
 }
 
-/// What a scalar function does.
+/// The scalar functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as in CQL")]
 pub enum Scalar {
@@ -51,18 +51,18 @@ pub enum Scalar {
     Mask(Mask),
 }
 
-/// How near vectors are to each other.
+/// Measures of the similarity of vectors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Similarity {
-    /// By the angle between them.
+    /// The angle between them.
     Cosine,
-    /// By their distance.
+    /// Their distance.
     Euclidean,
-    /// By their dot product.
+    /// Their dot product.
     DotProduct,
 }
 
-/// What an aggregate does.
+/// The aggregates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as in CQL")]
 pub enum Aggregate {
@@ -74,7 +74,7 @@ pub enum Aggregate {
     Avg,
 }
 
-/// The types that numbers come in.
+/// The numeric types.
 const NUMBERS: [CqlType; 8] = [
     CqlType::Tinyint,
     CqlType::Smallint,
@@ -86,7 +86,7 @@ const NUMBERS: [CqlType; 8] = [
     CqlType::Double,
 ];
 
-/// The types of which `<name>_as_blob` and `blob_as_<name>` exist.
+/// The types for which `<name>_as_blob` and `blob_as_<name>` exist.
 const BLOB_TYPES: [(&str, CqlType); 20] = [
     ("ascii", CqlType::Ascii),
     ("bigint", CqlType::Bigint),
@@ -114,8 +114,8 @@ pub(super) fn function(name: &str, arguments: Vec<CqlType>, result: CqlType, bod
     Function { name: format!("system.{name}").into(), arguments, result, body }
 }
 
-/// The overloads of a name. `key` are the types of the partition key (for `token`), `first` the type of the first argument
-/// if it is known (for functions of any type), `wanted` that of the place (for `from_json`).
+/// The overloads of the functions with this name. `key` are the types of the partition key (for `token`), `first` is
+/// the type of the first argument if known (for functions of any type), `wanted` that of the place (for `from_json`).
 pub(crate) fn scalars(name: &str, key: &[CqlType], first: Option<&CqlType>, wanted: Option<&CqlType>) -> Vec<Function> {
     use CqlType::*;
     let one = |arguments: Vec<CqlType>, result: CqlType, body| vec![function(name, arguments, result, body)];
@@ -151,7 +151,7 @@ pub(crate) fn scalars(name: &str, key: &[CqlType], first: Option<&CqlType>, want
             })
             .collect(),
         "to_json" | "tojson" => match first {
-            // One function with two names.
+            // The function has two names.
             Some(argument) => vec![function("to_json", vec![argument.clone()], Text, Scalar::ToJson)],
             None => Vec::new(),
         },
@@ -172,7 +172,7 @@ pub(crate) fn scalars(name: &str, key: &[CqlType], first: Option<&CqlType>, want
     }
 }
 
-/// `int_as_blob`, `intasblob`, `blob_as_int`, `blobasint`.
+/// The function for a name like `int_as_blob`, `intasblob`, `blob_as_int` or `blobasint`.
 fn blob_functions(name: &str) -> Option<Function> {
     let of = |short: &str| BLOB_TYPES.iter().find(|(known, _)| *known == short).map(|(_, cql_type)| cql_type.clone());
     if let Some(cql_type) = name.strip_suffix("_as_blob").or_else(|| name.strip_suffix("asblob")).and_then(of) {
@@ -182,15 +182,14 @@ fn blob_functions(name: &str) -> Option<Function> {
     Some(function(name, vec![CqlType::Blob], cql_type, Scalar::FromBlob))
 }
 
-/// Whether there is a scalar function of this name for some types.
+/// Whether there is a scalar function with this name, for any types.
 pub(crate) fn is_known(name: &str) -> bool {
     matches!(name, "to_json" | "tojson" | "from_json" | "fromjson")
         || factory(name).is_some()
         || !scalars(name, &[], None, None).is_empty()
 }
 
-/// The native types that values may be cast between, by `from`: every number to every number and to text; times to each
-/// other.
+/// The native types that can be cast to `to`: every number to every number and to text; dates and times to each other.
 fn cast_sources(to: &CqlType) -> Vec<CqlType> {
     use CqlType::*;
     let numbers = || NUMBERS.into_iter().chain([Counter]);
@@ -207,7 +206,7 @@ fn cast_sources(to: &CqlType) -> Vec<CqlType> {
     }
 }
 
-/// The type of `cast_as_<name>`; `varchar` has none.
+/// The type of `cast_as_<name>`; there is none for `varchar`.
 fn cast_target(name: &str) -> Option<CqlType> {
     BLOB_TYPES.iter().find(|(known, _)| *known == name && name != "varchar").map(|(_, cql_type)| cql_type.clone())
 }
@@ -223,7 +222,7 @@ pub(crate) fn is_aggregate_name(name: &str) -> bool {
     matches!(name, "count" | "min" | "max" | "sum" | "avg")
 }
 
-/// The overloads of an aggregate for an argument of a known type.
+/// The overloads of an aggregate for an argument of this type.
 pub(crate) fn aggregates(name: &str, argument: &CqlType) -> Vec<AggregateFunction> {
     let of = |aggregate, argument: CqlType, result: CqlType| AggregateFunction {
         name: format!("system.{name}"),

@@ -1,4 +1,4 @@
-//! Functions of one collection: its keys, values and size, and what aggregates make of its elements.
+//! Functions of one collection: its keys, its values, its size, and aggregates over its elements.
 
 use super::{Aggregate, AggregateFunction, AggregateState, Function};
 use crate::plan::encode_composite;
@@ -6,21 +6,21 @@ use model::value::elements;
 use model::{CqlType, Failure};
 use std::borrow::Cow;
 
-/// What is made of a collection.
+/// The functions of a collection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CollectionFunction {
     /// The set of a map's keys.
     Keys,
     /// The list of a map's values.
     Values,
-    /// How many elements or entries there are.
+    /// The number of elements or entries.
     Count,
-    /// What an aggregate gives for the elements.
+    /// An aggregate over the elements.
     Aggregate(Aggregate),
 }
 
 impl CollectionFunction {
-    /// The type of the result for a collection of a type that suits.
+    /// The result type for a collection of a suitable type.
     pub(super) fn result(self, of: &CqlType) -> CqlType {
         match (self, of) {
             (CollectionFunction::Keys, CqlType::Map { key, .. }) => CqlType::Set { element: key.clone(), frozen: true },
@@ -35,7 +35,7 @@ impl CollectionFunction {
     }
 }
 
-/// The value for a collection.
+/// Evaluates a function of a collection.
 pub(super) fn evaluate(
     function: &Function,
     what: CollectionFunction,

@@ -1,4 +1,4 @@
-//! CAST.
+//! CAST between native types.
 
 use super::Function;
 use super::numbers::Number;
@@ -6,7 +6,7 @@ use super::times;
 use model::text::to_literal;
 use model::{CqlType, Failure};
 
-/// The argument as the result's type; an empty value is null.
+/// Converts the argument to the result type; an empty value becomes null.
 pub(super) fn cast(function: &Function, arguments: &[&[u8]]) -> Result<Option<Vec<u8>>, Failure> {
     let (Some(bytes), Some(from)) = (arguments.first(), function.arguments.first()) else { return Ok(None) };
     match &function.result {

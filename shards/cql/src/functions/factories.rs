@@ -1,10 +1,9 @@
-//! Functions that exist for whatever types they are called with: what their parameters take, and the overload that is made
-//! for a call.
+//! Generic functions: what their parameters accept, and the overload that is built for a call.
 //!
-//! 1. The type of each argument is what the argument tells, or else what its parameter takes from the place of the call or
-//!    from another argument; a second round sees what the first found.
+//! 1. The type of each argument is its own or, if it has none, is inferred by its parameter from the type of the call's
+//!    place or from another argument. A second round uses what the first one found.
 //! 2. Each type is checked against its parameter.
-//! 3. The types make the overload; the arguments are then checked like those of any other function.
+//! 3. The types determine the overload. The arguments are then checked like those of any other function.
 
 use super::catalogue::{Scalar, Similarity};
 use super::resolve::{Argument, Fit};
@@ -14,14 +13,14 @@ use model::{CqlType, Failure};
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// What a parameter takes.
+/// What a parameter of a generic function accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Parameter {
-    /// A vector of floats; of an unknown type that of the other argument at this place.
+    /// A vector of floats; an unknown type is that of the argument at index `like`.
     FloatVector { like: usize },
-    /// Anything whose type is known.
+    /// Any known type.
     Any,
-    /// Anything; of an unknown type that of the place of the call.
+    /// Any type; an unknown type is that of the call's place.
     AnyOfPlace,
     /// The type of the first argument.
     LikeFirst,
@@ -29,7 +28,7 @@ pub(crate) enum Parameter {
     String,
     /// A number.
     Int,
-    /// A text that may be left out.
+    /// A text; the argument may be left out.
     OptionalText,
     /// A map.
     Map,
@@ -41,7 +40,7 @@ pub(crate) enum Parameter {
     NumericSetOrList,
 }
 
-/// What is made for the types of a call.
+/// The overload that is built for a call.
 #[derive(Clone, Copy, Debug)]
 enum Product {
     Similarity(Similarity),
@@ -49,9 +48,9 @@ enum Product {
     Mask(Mask),
 }
 
-/// A function for whatever types it is called with.
+/// A generic function.
 pub(crate) struct Factory {
-    /// In lower case.
+    /// Its name in lower case.
     name: &'static str,
     parameters: &'static [Parameter],
     product: Product,
@@ -91,7 +90,7 @@ const FACTORIES: [Factory; 16] = [
     mask("mask_hash", &[Parameter::Any, Parameter::OptionalText], Mask::Hash),
 ];
 
-/// The factory of a name.
+/// The generic function with this name.
 pub(crate) fn factory(name: &str) -> Option<&'static Factory> {
     FACTORIES.iter().find(|factory| factory.name == name)
 }
@@ -110,7 +109,7 @@ impl Parameter {
         }
     }
 
-    /// The type of an argument, perhaps from its place or from what is known of other arguments.
+    /// The type of an argument: its own, or inferred from its place or other arguments.
     fn infer(
         self,
         argument: &impl Argument,
@@ -139,7 +138,7 @@ impl Parameter {
         }
     }
 
-    /// Fails if an argument's type is not what the parameter takes.
+    /// Fails if the parameter does not accept an argument's type.
     fn check(self, name: &str, argument: &impl Argument, given: &CqlType) -> Result<()> {
         let (fits, wanted) = match self {
             Parameter::FloatVector { .. } => {
@@ -176,13 +175,13 @@ impl Parameter {
 }
 
 impl Factory {
-    /// `system.name(parameters)`
+    /// The signature as in errors: `system.name(parameters)`.
     fn shown(&self) -> String {
         let parameters: Vec<&str> = self.parameters.iter().map(|parameter| parameter.shown()).collect();
         format!("system.{}({})", self.name, parameters.join(", "))
     }
 
-    /// The overload for a call's arguments. `place` is the type of the place of the call, if it has one.
+    /// The overload for a call's arguments. `place` is the type of the call's place, if known.
     pub(crate) fn build(
         &self,
         arguments: &[impl Argument],
@@ -225,7 +224,7 @@ impl Factory {
                 (types.first().map_or(CqlType::Int, |of| what.result(of)), Scalar::CollectionFunction(what))
             }
             Product::Mask(mask) => {
-                // What says how to mask has types of its own.
+                // The arguments that control the masking have types of their own.
                 for (given, parameter) in types.iter_mut().zip(self.parameters).skip(1) {
                     match parameter {
                         Parameter::Int => *given = CqlType::Int,

@@ -5,7 +5,7 @@ use model::failure::Detail;
 use model::json::Json;
 use model::{CqlType, ErrorCode, Failure, json};
 
-/// The JSON text of a value; null is `null`, and so is an empty value that means nothing.
+/// The JSON text of a value; null and meaningless empty values give `null`.
 pub(super) fn to_json(function: &Function, value: Option<&[u8]>) -> Vec<u8> {
     match (value, function.arguments.first()) {
         (Some([]), Some(cql_type)) if cql_type.is_empty_meaningless() => b"null".to_vec(),
@@ -14,11 +14,11 @@ pub(super) fn to_json(function: &Function, value: Option<&[u8]>) -> Vec<u8> {
     }
 }
 
-/// The value that a JSON text is of the result's type.
+/// The value of the result type that a JSON text stands for.
 pub(super) fn from_json(function: &Function, arguments: &[&[u8]]) -> Result<Option<Vec<u8>>, Failure> {
     let Some(text) = arguments.first() else { return Ok(None) };
     let text = String::from_utf8_lossy(text);
-    // A text that is no JSON fails the function; one that is of another type is told by the type.
+    // A text that is not JSON fails the function. One with the wrong type fails with the type's error.
     let parsed = Json::parse(&text).map_err(|error| {
         let name = &function.name;
         failed(
@@ -36,7 +36,7 @@ pub(super) fn from_json(function: &Function, arguments: &[&[u8]]) -> Result<Opti
     })
 }
 
-/// Cassandra refuses durations at once, whatever asks for one: nothing is put before the text.
+/// Whether this is Cassandra's error for durations, which it reports directly, with nothing before the text.
 pub(crate) fn is_duration_error(text: &str) -> bool {
     text.starts_with("Unable to convert '") && text.ends_with("' to a duration") || text.starts_with("Invalid duration")
 }

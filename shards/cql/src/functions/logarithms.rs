@@ -1,17 +1,17 @@
-//! Powers of e and logarithms of decimals, to a number of digits.
+//! Exponential function and logarithms of decimals, to a given number of digits.
 //!
-//! 1. Numbers are integers in units of `10^-places`, with some places more than are asked for.
-//! 2. `exp`: powers of ten are taken out, the rest is halved until its series is short, and the sum is squared back.
-//! 3. `ln`: powers of ten are taken out, the rest is found by inverting `exp` (Halley), from a double.
+//! 1. Numbers are integers in units of `10^-places`, with some more places than asked for.
+//! 2. `exp`: factors of ten are removed, the rest is halved until its series is short, and the sum is squared back.
+//! 3. `ln`: factors of ten are removed, and for the rest `exp` is inverted by Halley's method, starting from a double.
 
 use super::numbers::{Decimal, decimal_digits};
 use num_bigint::BigInt;
 
-/// Places beyond those that are asked for.
+/// Number of additional places.
 const GUARD: i64 = 12;
-/// Digits that the logarithm of a double has at least.
+/// Number of digits that the logarithm of a double has at least.
 const DOUBLE_DIGITS: i64 = 14;
-/// Most digits before the point that `exp` takes: more give a power of ten that no decimal has.
+/// Most digits before the point that `exp` accepts: more give a power of ten that no decimal can have.
 const POWER_DIGITS_MAX: i64 = 10;
 
 fn power_of_ten(exponent: i64) -> BigInt {
@@ -23,7 +23,7 @@ fn fixed(number: &Decimal, places: i64) -> BigInt {
     let shift = places - i64::from(number.scale);
     match shift {
         0.. => &number.unscaled * power_of_ten(shift),
-        // Nothing is left of a number that is smaller than the unit.
+        // A number smaller than the unit becomes 0.
         _ if -shift > decimal_digits(&number.unscaled) => BigInt::ZERO,
         _ => &number.unscaled / power_of_ten(-shift),
     }
@@ -52,7 +52,7 @@ fn ln_ten(places: i64) -> BigInt {
     sum / power_of_ten(GUARD)
 }
 
-/// e to a number that is small beside 10.
+/// e to the power of a number that is small compared with 10.
 fn exp_fixed(number: &BigInt, places: i64) -> BigInt {
     let halvings = (places as f64).sqrt() as u32 + 4;
     // Each squaring doubles the error.
@@ -73,7 +73,7 @@ fn exp_fixed(number: &BigInt, places: i64) -> BigInt {
     sum / power_of_ten(more)
 }
 
-/// e to a decimal, to `digits` digits; `None` if no decimal is that large or small.
+/// e to the power of a decimal, to `digits` digits; `None` if no decimal is that large or small.
 pub(super) fn exp(number: &Decimal, digits: i64) -> Option<Decimal> {
     if number.is_zero() {
         return Some(Decimal { unscaled: BigInt::from(1), scale: 0 });
@@ -95,13 +95,13 @@ pub(super) fn exp(number: &Decimal, digits: i64) -> Option<Decimal> {
     Some(Decimal { unscaled: exp_fixed(&rest, places), scale }.rounded(digits))
 }
 
-/// The natural logarithm of a decimal above zero, to `digits` digits.
+/// The natural logarithm of a positive decimal, to `digits` digits.
 pub(super) fn ln(number: &Decimal, digits: i64) -> Decimal {
     let one = Decimal { unscaled: BigInt::from(1), scale: 0 };
     let tens = decimal_digits(&number.unscaled) - 1 - i64::from(number.scale);
     let mut lost = 0;
     if (-1..=0).contains(&tens) {
-        // Near one the first digits of the logarithm are zeros.
+        // Near 1 the first digits of the logarithm are zeros.
         let scale = i64::from(number.scale).max(0);
         let distance = fixed(number, scale) - fixed(&one, scale);
         if distance == BigInt::ZERO {
@@ -127,8 +127,8 @@ pub(super) fn ln(number: &Decimal, digits: i64) -> Decimal {
     Decimal { unscaled, scale: places as i32 }.rounded(digits)
 }
 
-/// The decimal logarithm of a decimal above zero: the quotient of two natural ones, as Cassandra computes it, which
-/// shows in the last digits of powers of ten.
+/// The decimal logarithm of a positive decimal. It is the quotient of two natural logarithms, as Cassandra computes it,
+/// which is visible in the last digits for powers of ten.
 pub(super) fn log_ten(number: &Decimal, digits: i64) -> Decimal {
     let more = digits + 2;
     let ten = Decimal { unscaled: ln_ten(more + GUARD), scale: (more + GUARD) as i32 }.rounded(more);
@@ -161,7 +161,7 @@ mod tests {
         to_literal(&CqlType::Decimal, &decimal.to_bytes())
     }
 
-    /// What Cassandra gives.
+    /// Expected results are Cassandra's.
     #[test]
     fn digits_are_cassandras() {
         let exps = [

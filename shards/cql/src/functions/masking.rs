@@ -1,35 +1,35 @@
-//! Masks: what is shown in place of a value.
+//! Masking functions: what is shown in place of a value.
 
 use super::Function;
 use md5::Digest;
 use model::{CqlType, Failure};
 
-/// What takes the place of every character of a text that no other one was given for.
+/// The padding character, unless another one is given.
 const PADDING: u16 = b'*' as u16;
-/// What is hashed with if nothing else was named.
+/// The hash algorithm, unless another one is named.
 const ALGORITHM: &str = "SHA-256";
-/// The smallest timeuuid of 1970.
+/// The smallest timeuuid of the first instant of 1970.
 const TIMEUUID: [u8; 16] =
     [0x13, 0x81, 0x40, 0x00, 0x1d, 0xd2, 0x11, 0xb2, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80];
 
-/// Kinds of masks.
+/// The masking functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mask {
-    /// Nothing.
+    /// Null.
     Null,
-    /// A value that every value of the type has.
+    /// A fixed default value of the type.
     Default,
-    /// Another value.
+    /// A given value.
     Replace,
-    /// Padding but for the first and last characters.
+    /// Padding in place of all but the first and last characters.
     Inner,
-    /// Padding for the first and last characters.
+    /// Padding in place of the first and last characters.
     Outer,
-    /// A hash.
+    /// A hash of the value.
     Hash,
 }
 
-/// The mask of the first argument; null for null but for those that do not look at it.
+/// Masks the first argument. Null stays null, except for masks that ignore the value.
 pub(super) fn evaluate(
     function: &Function,
     mask: Mask,
@@ -60,7 +60,7 @@ pub(super) fn evaluate(
     }
 }
 
-/// The value that a type shows for all of its values.
+/// The default mask of a type.
 fn default_of(cql_type: &CqlType) -> Vec<u8> {
     let parts = |types: &mut dyn Iterator<Item = &CqlType>| {
         let mut out = Vec::new();
@@ -72,11 +72,11 @@ fn default_of(cql_type: &CqlType) -> Vec<u8> {
         CqlType::Smallint => vec![0; 2],
         CqlType::Int | CqlType::Float | CqlType::Inet => vec![0; 4],
         CqlType::Bigint | CqlType::Counter | CqlType::Double | CqlType::Time | CqlType::Timestamp => vec![0; 8],
-        // No places, and no digits but 0.
+        // Scale 0 and the number 0.
         CqlType::Decimal => vec![0; 5],
         CqlType::Ascii | CqlType::Text => b"****".to_vec(),
         CqlType::Date => vec![0x80, 0, 0, 0],
-        // No months, days and nanoseconds.
+        // 0 months, days and nanoseconds.
         CqlType::Duration => vec![0; 3],
         CqlType::Uuid => vec![0; 16],
         CqlType::Timeuuid => TIMEUUID.to_vec(),
@@ -105,7 +105,7 @@ fn padding_of(function: &Function, text: &str) -> Result<u16, Failure> {
     }
 }
 
-/// Characters are those of UTF-16, as in Java; what is left of one that takes two is a question mark.
+/// Characters are UTF-16 units, as in Java; half of a surrogate pair becomes a question mark.
 fn padded(text: &str, mask: Mask, first: i32, last: i32, padding: u16) -> String {
     let units: Vec<u16> = text.encode_utf16().collect();
     let end = (units.len() as i32 - 1).wrapping_sub(last);
@@ -116,7 +116,7 @@ fn padded(text: &str, mask: Mask, first: i32, last: i32, padding: u16) -> String
     char::decode_utf16(masked).map(|unit| unit.unwrap_or('?')).collect()
 }
 
-/// A hash by the name that Java knows it by.
+/// The hash of a value by Java's name of the algorithm.
 fn hash_of(algorithm: &str, value: &[u8]) -> Option<Vec<u8>> {
     Some(match algorithm.to_ascii_uppercase().as_str() {
         "MD5" => md5::Md5::digest(value).to_vec(),

@@ -1,18 +1,18 @@
-//! `abs`, `exp`, `log`, `log10` and `round` of every number.
+//! `abs`, `exp`, `log`, `log10` and `round` for all numeric types.
 //!
-//! Integers of fixed size go by way of a double and are cut; a varint goes by way of a decimal.
+//! Integers of fixed size are computed as doubles and truncated; varints as decimals.
 
 use super::Function;
 use super::logarithms::{exp, ln, log_ten};
 use super::numbers::{Decimal, Number, decimal_digits};
 use model::{CqlType, Failure};
 
-/// Digits that a power or logarithm of a decimal has at least.
+/// Fewest digits of an exponential or logarithm of a decimal.
 const DIGITS_MIN: i64 = 32;
-/// Most digits of a decimal whose power or logarithm is computed.
+/// Most digits of a decimal whose exponential or logarithm is computed.
 pub(crate) const DIGITS_MAX: i64 = 1000;
 
-/// What is made of a number.
+/// The mathematical functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as in CQL")]
 pub enum Math {
@@ -24,7 +24,7 @@ pub enum Math {
 }
 
 impl Math {
-    /// The function of a name.
+    /// The function with this name.
     pub(super) fn of_name(name: &str) -> Option<Math> {
         Some(match name {
             "abs" => Math::Abs,
@@ -37,7 +37,7 @@ impl Math {
     }
 }
 
-/// The value of a function of a number; null for an empty one.
+/// Evaluates a function of a number; null for an empty value.
 pub(super) fn evaluate(function: &Function, math: Math, arguments: &[&[u8]]) -> Result<Option<Vec<u8>>, Failure> {
     let ([of], [of_type]) = (arguments, function.arguments.as_slice()) else { return Ok(None) };
     let Some(number) = Number::read(of_type, of) else { return Ok(None) };
@@ -59,12 +59,12 @@ pub(super) fn evaluate(function: &Function, math: Math, arguments: &[&[u8]]) -> 
         (Math::Log, number) => Number::Double(number.to_double().ln()),
         (Math::Log10, number) => Number::Double(number.to_double().log10()),
     };
-    // Only tinyint and smallint are cut from an int.
+    // Only tinyint and smallint are truncated from an int.
     debug_assert!(function.result == *of_type || *of_type == CqlType::Counter, "a number of its own type");
     result.write(&function.result).map(Some)
 }
 
-/// The nearest whole number, halves up.
+/// The nearest whole number, with halves rounded up.
 fn nearest(number: f64) -> f64 {
     let floor = number.floor();
     if number - floor >= 0.5 { floor + 1.0 } else { floor }
@@ -77,7 +77,7 @@ fn of_decimal(math: Math, number: &Decimal) -> Result<Decimal, Failure> {
             "A decimal with more than {DIGITS_MAX} digits has no power or logarithm here"
         )));
     }
-    // Cassandra lets these errors through as they are.
+    // Cassandra reports these Java exceptions unchanged.
     let failed = |text: &str| Failure::server(format!("java.lang.ArithmeticException: {text}"));
     let positive = number.unscaled > num_bigint::BigInt::ZERO;
     match math {

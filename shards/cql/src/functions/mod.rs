@@ -1,7 +1,7 @@
-//! Functions: what there is, which of several overloads a call means, and what a call gives.
+//! Built-in functions: which there are, which overload a call means, and evaluating calls.
 //!
-//! A [`Function`] is one overload with its types. Its body works on encoded values; every function but `to_json` and masks gives
-//! null when an argument is null.
+//! A [`Function`] is one overload with its types. Its body works on encoded values; every function except `to_json` and
+//! masks gives null if an argument is null.
 
 mod aggregates;
 mod blobs;
@@ -35,24 +35,24 @@ use model::value::BoundValue;
 use model::{CqlType, Failure};
 use std::borrow::Cow;
 
-/// The sum of two values of a type that is one of the type, if there is one.
+/// The function that adds two values of a type and gives the same type, if there is one.
 pub(crate) fn sum_of(cql_type: &CqlType) -> Option<Function> {
     let all = operators::overloads(Arithmetic::Add).into_iter();
     let mut fitting = all.filter(|sum| sum.result == *cql_type && sum.arguments.iter().all(|one| one == cql_type));
     fitting.next().filter(|_| *cql_type != CqlType::Counter)
 }
 
-/// A function with the terms of its arguments.
+/// A function call with the terms of its arguments.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Call {
     /// The overload.
     pub function: Function,
-    /// The arguments with the types they are taken as.
+    /// The arguments, with the types as which they are evaluated.
     pub arguments: Vec<(Term, CqlType)>,
 }
 
 impl Call {
-    /// The call's value; `None` is null.
+    /// Evaluates the call; `None` is null.
     pub(crate) fn evaluate(
         &self,
         values: &[BoundValue<'_>],
@@ -71,18 +71,19 @@ impl Call {
 }
 
 impl Function {
-    /// What a call says of an argument that is unset.
+    /// The failure for an unset argument.
     pub(crate) fn unset_argument(&self) -> Failure {
         let name = self.name.strip_prefix("system.").unwrap_or(&self.name);
         Failure::invalid(format!("Invalid unset value for argument in call to function {name}"))
     }
 
-    /// Whether larger arguments never give smaller values: rows that are sorted by the argument are sorted by the value too.
+    /// Whether larger arguments never give smaller values, so that rows sorted by the argument are also sorted by the
+    /// value.
     pub(crate) fn is_monotonic(&self) -> bool {
         matches!(self.body, Scalar::ToDate | Scalar::ToTimestamp | Scalar::ToUnixTimestamp | Scalar::Floor)
     }
 
-    /// The function's value for encoded arguments of its types; `None` is null.
+    /// Evaluates the function for encoded arguments of its types; `None` is null.
     pub fn evaluate(
         &self,
         arguments: &[Option<Cow<'_, [u8]>>],

@@ -1,12 +1,13 @@
-//! Numbers of every numeric type, with Java's conversions between them.
+//! Numbers of all numeric types, with Java's conversions between them.
 //!
-//! To an integer of fixed size: integers and decimals wrap, floats saturate (to tinyint and smallint by way of an int).
+//! Converting to an integer of fixed size, integers and decimals wrap around and floats saturate (for tinyint and
+//! smallint after conversion to int).
 
 use model::text::{NUMBER_DIGITS_MAX, from_bare, to_literal};
 use model::{CqlType, Failure};
 use num_bigint::BigInt;
 
-/// `unscaled * 10^-scale`, as Java's BigDecimal.
+/// `unscaled * 10^-scale`, like Java's BigDecimal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Decimal {
     pub(crate) unscaled: BigInt,
@@ -14,7 +15,7 @@ pub(crate) struct Decimal {
 }
 
 impl Decimal {
-    /// One, without places.
+    /// The number 1 with scale 0.
     pub(crate) fn one() -> Decimal {
         Decimal { unscaled: BigInt::from(1), scale: 0 }
     }
@@ -30,19 +31,20 @@ impl Decimal {
         out
     }
 
-    /// The sum, with the larger scale. Fails if it would take more than [`NUMBER_DIGITS_MAX`] digits to line them up.
+    /// The exact sum, with the larger scale. Fails if aligning the numbers takes more than [`NUMBER_DIGITS_MAX`]
+    /// digits.
     pub(crate) fn add(&self, other: &Decimal) -> Result<Decimal, Failure> {
         let scale = self.scale.max(other.scale);
         let unscaled = self.unscaled_at(scale)? + other.unscaled_at(scale)?;
         Ok(Decimal { unscaled, scale })
     }
 
-    /// The same below zero.
+    /// The number with the opposite sign.
     pub(crate) fn negated(&self) -> Decimal {
         Decimal { unscaled: -&self.unscaled, scale: self.scale }
     }
 
-    /// The unscaled integer for a scale that is not smaller than its own.
+    /// The unscaled integer at a scale that is at least its own.
     fn unscaled_at(&self, scale: i32) -> Result<BigInt, Failure> {
         let more = i64::from(scale) - i64::from(self.scale);
         Ok(&self.unscaled * power_of_ten(more)?)
@@ -64,13 +66,14 @@ impl Decimal {
         self.unscaled == BigInt::ZERO
     }
 
-    /// The sum, rounded to `digits` digits (halves up). Numbers too far apart to change each other are not lined up.
+    /// The sum, rounded to `digits` digits (halves away from zero). Numbers too far apart to affect each other are not
+    /// aligned.
     pub(crate) fn sum(&self, other: &Decimal, digits: i64) -> Result<Decimal, Failure> {
         let (big, small) = if self.scale <= other.scale { (self, other) } else { (other, self) };
         if self.is_zero() || other.is_zero() {
             return Decimal::sum_with_zero(self, other, digits);
         }
-        // The place of the last digit that counts, and of the smaller number's first.
+        // The scale of the last significant digit, and of the smaller number's first digit.
         let last = i64::from(big.scale) - decimal_digits(&big.unscaled) + digits;
         let first = i64::from(small.scale) - decimal_digits(&small.unscaled) + 1;
         if first > i64::from(big.scale) + 2 && first > last + 2 {
@@ -81,7 +84,7 @@ impl Decimal {
         Ok(self.add(other)?.rounded(digits))
     }
 
-    /// The same if one of the two is zero: the other, with the larger scale if its digits allow that.
+    /// [`Decimal::sum`] if one of the numbers is zero: the other one, with the larger scale if its digits allow that.
     fn sum_with_zero(&self, other: &Decimal, digits: i64) -> Result<Decimal, Failure> {
         let scale = self.scale.max(other.scale);
         let kept = if self.is_zero() { other } else { self };
@@ -99,7 +102,7 @@ impl Decimal {
         self.unscaled.sign() == num_bigint::Sign::Minus
     }
 
-    /// With at most `digits` digits, halves away from zero.
+    /// The number rounded to at most `digits` digits, halves away from zero.
     pub(crate) fn rounded(&self, digits: i64) -> Decimal {
         let surplus = decimal_digits(&self.unscaled) - digits;
         if surplus <= 0 {
@@ -107,11 +110,11 @@ impl Decimal {
         }
         let unscaled = divide_half_up(&self.unscaled, &BigInt::from(10).pow(surplus as u32));
         let rounded = Decimal { unscaled, scale: saturated(i64::from(self.scale) - surplus) };
-        // 99.9 becomes 100, which has one digit more.
+        // 99.9 becomes 100, which has one more digit.
         if decimal_digits(&rounded.unscaled) > digits { rounded.rounded(digits) } else { rounded }
     }
 
-    /// The product, rounded to `digits` digits; `None` if its scale is none.
+    /// The product, rounded to `digits` digits; `None` if its scale is out of range.
     pub(crate) fn product(&self, other: &Decimal, digits: i64) -> Option<Decimal> {
         let unscaled = &self.unscaled * &other.unscaled;
         let scale = i64::from(self.scale) + i64::from(other.scale);
@@ -119,7 +122,7 @@ impl Decimal {
         Some(Decimal { unscaled, scale }.rounded(digits))
     }
 
-    /// The quotient with `scale` places, halves away from zero. The divisor is not zero.
+    /// The quotient at scale `scale`, with halves rounded away from zero. The divisor must not be zero.
     pub(crate) fn quotient(&self, by: &Decimal, scale: i32) -> Result<Decimal, Failure> {
         let shift = i64::from(scale) - i64::from(self.scale) + i64::from(by.scale);
         let unscaled = match shift {
@@ -130,14 +133,14 @@ impl Decimal {
         Ok(Decimal { unscaled, scale })
     }
 
-    /// What is left after the divisor was taken away as often as it goes, with the sign of the dividend. The divisor is
-    /// not zero.
+    /// The remainder of the division, with the sign of the dividend. The divisor must not be zero.
     pub(crate) fn remainder(&self, by: &Decimal) -> Result<Decimal, Failure> {
         let scale = self.scale.max(by.scale);
         let (number, divisor) = (self.unscaled_at(scale)?, by.unscaled_at(scale)?);
         let times = &number / &divisor;
         let rest = Decimal { unscaled: number % divisor, scale };
-        // The scale is the dividend's, but for a divisor with more places, which the zeros of the quotient make up for.
+        // The scale is the dividend's, except for a divisor with a larger scale, which trailing zeros of the quotient
+        // compensate for.
         let wanted = match times == BigInt::ZERO {
             true => i64::from(self.scale),
             false => i64::from(self.scale).max(i64::from(by.scale) - trailing_zeros(&times)),
@@ -145,7 +148,7 @@ impl Decimal {
         Ok(rest.with_fewer_places(saturated(wanted)))
     }
 
-    /// The same number with `scale` places, of those that it has more as many as are zeros taken away.
+    /// The number with trailing zeros removed until its scale is `scale`, as far as it has such zeros.
     pub(super) fn with_fewer_places(mut self, scale: i32) -> Decimal {
         if self.is_zero() {
             return Decimal { unscaled: BigInt::ZERO, scale };
@@ -155,7 +158,7 @@ impl Decimal {
         Decimal { scale: saturated(i64::from(self.scale) - zeros), ..self }
     }
 
-    /// Without zeros at its end; zero has no places.
+    /// The number without trailing zeros; zero gets scale 0.
     pub(crate) fn without_zeros(self) -> Decimal {
         if self.is_zero() {
             return Decimal { unscaled: BigInt::ZERO, scale: 0 };
@@ -163,7 +166,7 @@ impl Decimal {
         self.with_fewer_places(i32::MIN)
     }
 
-    /// Divided by a count, at its own scale, halves to the even neighbour.
+    /// The number divided by a count, at its own scale, with halves rounded to even.
     pub(crate) fn divided(&self, count: i64) -> Decimal {
         Decimal { unscaled: divide_half_even(&self.unscaled, &BigInt::from(count)), scale: self.scale }
     }
@@ -178,14 +181,14 @@ fn power_of_ten(exponent: i64) -> Result<BigInt, Failure> {
     }
 }
 
-/// How many decimal digits a number has; zero has one.
+/// The number of decimal digits; zero has one.
 pub(crate) fn decimal_digits(number: &BigInt) -> i64 {
     let bits = number.bits();
     if bits <= 63 {
         let magnitude = number.magnitude().iter_u64_digits().next().unwrap_or(0);
         return magnitude.checked_ilog10().map_or(1, |log| i64::from(log) + 1);
     }
-    // 10^n has n * log2(10) bits: one comparison settles which of two counts it is.
+    // 10^n has n * log2(10) bits, so that one comparison decides between two counts.
     let least = ((bits - 1) as f64 * std::f64::consts::LOG10_2).floor() as u32;
     let magnitude = number.magnitude();
     let mut power = num_bigint::BigUint::from(10u8).pow(least);
@@ -197,12 +200,12 @@ pub(crate) fn decimal_digits(number: &BigInt) -> i64 {
     digits
 }
 
-/// The zeros at a number's end; zero has none.
+/// The number of trailing decimal zeros; zero has none.
 fn trailing_zeros(number: &BigInt) -> i64 {
     if *number == BigInt::ZERO {
         return 0;
     }
-    // Each is a factor of 2 as well, so an odd number ends the search at once.
+    // Each trailing zero is also a factor of 2, so that there are none in an odd number.
     let most = number.trailing_zeros().unwrap_or(0) as i64;
     let (mut zeros, mut rest) = (0, number.clone());
     let mut step = 1i64;
@@ -249,7 +252,7 @@ fn divide_half_even(number: &BigInt, by: &BigInt) -> BigInt {
     }
 }
 
-/// A number.
+/// A number of any numeric type.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Number {
     /// Tinyint to bigint, counter.
@@ -265,7 +268,8 @@ pub(crate) enum Number {
 }
 
 impl Number {
-    /// Of an encoded value; `None` for an empty one, for bytes that are not of the type and for other types.
+    /// Reads an encoded value; `None` for an empty one, for bytes that are not of the type and for types that are not
+    /// numeric.
     pub(crate) fn read(cql_type: &CqlType, bytes: &[u8]) -> Option<Number> {
         use CqlType::*;
         Some(match cql_type {
@@ -281,7 +285,7 @@ impl Number {
         })
     }
 
-    /// The value as `cql_type`, a numeric type.
+    /// Encodes the number as `cql_type`, a numeric type.
     pub(crate) fn write(&self, cql_type: &CqlType) -> Result<Vec<u8>, Failure> {
         use CqlType::*;
         Ok(match cql_type {
@@ -289,7 +293,7 @@ impl Number {
             Smallint => (self.to_int()? as i16).to_be_bytes().to_vec(),
             Int => self.to_int()?.to_be_bytes().to_vec(),
             Bigint | Counter => self.to_long()?.to_be_bytes().to_vec(),
-            // Java casts a decimal by way of a long.
+            // Java converts a decimal to long first.
             Varint if matches!(self, Number::Decimal(_)) => BigInt::from(self.to_long()?).to_signed_bytes_be(),
             Varint => self.to_big()?.to_signed_bytes_be(),
             Decimal => self.to_decimal()?.to_bytes(),
@@ -307,12 +311,12 @@ impl Number {
         })
     }
 
-    /// The low 64 bits, or the nearest of a float.
+    /// The number as a long: its low 64 bits, or the nearest long to a float.
     pub(crate) fn to_long(&self) -> Result<i64, Failure> {
         Ok(match self {
             Number::Long(number) => *number,
             Number::Big(number) => low_bits(number),
-            // Multiples of 10^64 have 64 zero bits at their end.
+            // Multiples of 10^64 end in 64 zero bits.
             Number::Decimal(decimal) if decimal.scale <= -64 => 0,
             Number::Decimal(decimal) => low_bits(&decimal.truncated()?),
             Number::Float(number) => *number as i64,
@@ -328,7 +332,7 @@ impl Number {
         })
     }
 
-    /// A float becomes the decimal that its shortest text is.
+    /// The number as a decimal; a float becomes the decimal of its shortest text.
     pub(crate) fn to_decimal(&self) -> Result<Decimal, Failure> {
         let of_text = |cql_type: CqlType, bytes: &[u8]| {
             let text = to_literal(&cql_type, bytes);
@@ -343,7 +347,8 @@ impl Number {
         })
     }
 
-    /// The value as an operand of decimals: integers of fixed size go by way of a double, as in Cassandra.
+    /// The number as an operand of decimal arithmetic. Integers of fixed size are converted to double first, as in
+    /// Cassandra.
     pub(crate) fn to_operand(&self) -> Result<Decimal, &'static str> {
         match self {
             Number::Decimal(decimal) => Ok(decimal.clone()),
@@ -361,7 +366,7 @@ impl Number {
             Number::Long(number) => *number as f32,
             Number::Float(number) => *number,
             Number::Double(number) => *number as f32,
-            // Texts of numbers are read to the nearest float.
+            // Parsing the text gives the nearest float.
             Number::Big(number) => number.to_string().parse().unwrap_or(f32::NAN),
             Number::Decimal(decimal) => scientific(decimal).parse().unwrap_or(f32::NAN),
         }
@@ -404,7 +409,7 @@ mod tests {
         to_literal(&to, &cast.unwrap())
     }
 
-    /// What Cassandra's CAST gives.
+    /// Expected results are those of Cassandra's CAST.
     #[test]
     fn casts_are_javas() {
         use CqlType::*;

@@ -1,11 +1,11 @@
-//! Arithmetic: which operators there are for which types, and what they give.
+//! Arithmetic operators: their overloads and their evaluation.
 //!
-//! 1. Of two numbers the result has the size of the larger; it is a floating point number if one of them is.
-//! 2. Both are taken as numbers of the result's type. Integers of fixed size wrap; floats follow IEEE 754; decimals keep
+//! 1. The result of two numbers has the size of the larger; it is a floating-point number if one of them is.
+//! 2. Both are converted to the result type. Integers of fixed size wrap around; floats follow IEEE 754; decimals keep
 //!    up to [`PRECISION_MAX`] digits, and their quotients at least [`QUOTIENT_DIGITS_MIN`].
-//! 3. Dates and timestamps take durations; texts are joined.
+//! 3. Durations can be added to and subtracted from dates and timestamps; `+` concatenates texts.
 //!
-//! What fails is a failure of the operator's function, with Java's words.
+//! An error is a failure of the operator's function, with Java's text.
 
 use super::Function;
 use super::catalogue::{Scalar, function};
@@ -16,14 +16,14 @@ use model::failure::Detail;
 use model::{CqlType, ErrorCode, Failure};
 use num_bigint::BigInt;
 
-/// Most digits of a decimal that an operator gives.
+/// Most digits of a decimal result.
 const PRECISION_MAX: i64 = 10_000;
-/// Significant digits that a quotient of decimals has at least, and places as well.
+/// Fewest significant digits of a decimal quotient, and fewest places.
 const QUOTIENT_DIGITS_MIN: i64 = 32;
-/// Most places of a quotient of decimals.
+/// Largest scale of a decimal quotient.
 const QUOTIENT_SCALE_MAX: i64 = 1000;
 
-/// What operators take.
+/// The numeric types of operands.
 const NUMBERS: [CqlType; 9] = [
     CqlType::Tinyint,
     CqlType::Smallint,
@@ -36,7 +36,7 @@ const NUMBERS: [CqlType; 9] = [
     CqlType::Counter,
 ];
 
-/// Every type that an operand may have.
+/// All types that an operand may have.
 pub(super) const OPERANDS: [CqlType; 14] = [
     CqlType::Tinyint,
     CqlType::Smallint,
@@ -54,7 +54,7 @@ pub(super) const OPERANDS: [CqlType; 14] = [
     CqlType::Duration,
 ];
 
-/// Bytes of a number; the largest for those without a bound.
+/// The size of a number in bytes; the maximum for types without a bound.
 fn size(cql_type: &CqlType) -> u32 {
     match cql_type {
         CqlType::Tinyint => 1,
@@ -65,7 +65,7 @@ fn size(cql_type: &CqlType) -> u32 {
     }
 }
 
-/// The type of what an operator gives for two numbers.
+/// The result type of an operator for two numbers.
 fn result_type(left: &CqlType, right: &CqlType) -> CqlType {
     let floats = |cql_type: &CqlType| matches!(cql_type, CqlType::Float | CqlType::Double | CqlType::Decimal);
     let size = size(left).max(size(right));
@@ -103,17 +103,17 @@ pub(super) fn overloads(operator: Arithmetic) -> Vec<Function> {
     all
 }
 
-/// The overloads of the sign.
+/// The overloads of the negative sign.
 pub(super) fn negations() -> Vec<Function> {
     NUMBERS.iter().map(|of| function(NEGATION, vec![of.clone()], of.clone(), Scalar::Negation)).collect()
 }
 
-/// The operator of an overload's name as errors show it: `system._add`.
+/// The operator of an overload, from its name as errors show it: `system._add`.
 pub(super) fn operator_of(shown: &str) -> Option<Arithmetic> {
     shown.strip_prefix("system.").and_then(Arithmetic::of_function)
 }
 
-/// `left operator right`; null for an empty number.
+/// Evaluates `left operator right`; null if a number is empty.
 pub(super) fn evaluate(
     function: &Function,
     operator: Arithmetic,
@@ -193,8 +193,8 @@ where
     }
 }
 
-/// A quotient of decimals: with as many places as it takes for the digits that count, halves away from zero, without zeros
-/// at its end.
+/// The quotient of two decimals, with as many places as the required digits take, halves rounded away from zero,
+/// without trailing zeros.
 fn quotient(left: &Decimal, right: &Decimal, wrong: &dyn Fn(&str) -> Failure) -> Result<Decimal, Failure> {
     if right.is_zero() {
         return Err(wrong("BigInteger divide by zero"));
@@ -206,7 +206,7 @@ fn quotient(left: &Decimal, right: &Decimal, wrong: &dyn Fn(&str) -> Failure) ->
     left.quotient(right, scale as i32).map(Decimal::without_zeros)
 }
 
-/// `-number`; null for an empty one.
+/// Evaluates `-number`; null if it is empty.
 pub(super) fn negate(function: &Function, arguments: &[&[u8]]) -> Result<Option<Vec<u8>>, Failure> {
     let ([of], [of_type]) = (arguments, function.arguments.as_slice()) else { return Ok(None) };
     let Some(number) = Number::read(of_type, of) else { return Ok(None) };
@@ -261,7 +261,7 @@ mod tests {
         }
     }
 
-    /// What Cassandra gives for the same operands.
+    /// Expected results are Cassandra's for the same operands.
     #[test]
     fn results_are_cassandras() {
         use Arithmetic::*;

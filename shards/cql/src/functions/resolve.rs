@@ -1,5 +1,5 @@
-//! Which overload a call means, as Cassandra chooses: the only one there is, checked; or the first that fits exactly;
-//! or the only one that fits at all.
+//! Overload resolution as in Cassandra: a single overload is taken and checked; otherwise the first that fits exactly;
+//! otherwise the only one that fits at all.
 
 use super::factories::factory;
 use super::operators::{OPERANDS, operator_of};
@@ -15,24 +15,24 @@ use std::fmt::Display;
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// How well something fits a type.
+/// How well a value fits a type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Fit {
     /// Not at all.
     No,
-    /// Its bytes mean the same, or its form tells nothing.
+    /// Its bytes mean the same, or its form does not say.
     Weak,
     /// It is of this type.
     Exact,
 }
 
 impl Fit {
-    /// The worst of several.
+    /// The worst of several fits.
     pub(crate) fn all(fits: impl Iterator<Item = Result<Fit>>) -> Result<Fit> {
         let mut worst = Fit::Exact;
         for fit in fits {
             worst = worst.min(fit?);
-            // What comes after a part that does not fit is not looked at.
+            // Parts after one that does not fit are not checked.
             if worst == Fit::No {
                 break;
             }
@@ -40,7 +40,7 @@ impl Fit {
         Ok(worst)
     }
 
-    /// How a value of type `given` fits `wanted`.
+    /// How well a value of type `given` fits `wanted`.
     pub(crate) fn of(wanted: &CqlType, given: &CqlType) -> Fit {
         if wanted == given {
             Fit::Exact
@@ -52,13 +52,13 @@ impl Fit {
     }
 }
 
-/// An overload of something that is called: a scalar function or an aggregate.
+/// An overload of a scalar function or an aggregate.
 pub(crate) trait Candidate {
-    /// `system.todate`.
+    /// Its full name: `system.todate`.
     fn name(&self) -> &str;
-    /// Types of its arguments.
+    /// The types of its arguments.
     fn arguments(&self) -> &[CqlType];
-    /// Type of its result.
+    /// The type of its result.
     fn result(&self) -> &CqlType;
 }
 
@@ -76,21 +76,22 @@ impl Candidate for Function {
     }
 }
 
-/// An argument as far as choosing an overload needs it.
+/// What choosing an overload needs to know of an argument.
 pub(crate) trait Argument: Display {
-    /// How it fits a type.
+    /// How well it fits a type.
     fn fit(&self, wanted: &CqlType, scope: &Scope) -> Result<Fit>;
     /// Whether it is a bind marker.
     fn is_marker(&self) -> bool;
-    /// The type that it has without a place.
+    /// The type that it has by itself, if any.
     fn known_type(&self, scope: &Scope) -> Result<Option<CqlType>>;
-    /// How many elements it has, if it is `[...]` in a selection.
+    /// The number of its elements, if it is a `[...]` in a selection.
     fn list_len(&self) -> Option<usize>;
-    /// How errors show it once its types were found.
+    /// Its text in errors that are reported after its types were resolved.
     fn words(&self, _scope: &Scope) -> String {
         self.to_string()
     }
-    /// Whether it is a clustering column that descends, whose type is one of its own: no collection and no vector.
+    /// Whether it is a descending clustering column, whose type Cassandra recognises neither as a collection nor as a
+    /// vector.
     fn descends(&self) -> bool {
         false
     }
@@ -118,10 +119,10 @@ impl Argument for ast::Term {
     }
 }
 
-/// A term whose fit to every type that an operand may have is known.
+/// A term with its fit to every type that an operand may have.
 struct Operand<'t> {
     term: &'t ast::Term,
-    /// One for each of [`OPERANDS`].
+    /// The fit to each of [`OPERANDS`].
     fits: Vec<Result<Fit>>,
 }
 
@@ -153,8 +154,8 @@ impl Argument for Operand<'_> {
 }
 
 impl<'t> Operand<'t> {
-    /// Asks a term once for each type, those of an operation from below: asking it for one type after the other would
-    /// ask its operands again each time.
+    /// Computes the fits of a term once, for an operation from those of its operands. Computing them for one type at a
+    /// time would take exponential time in nested operations.
     fn of(term: &'t ast::Term, scope: &Scope) -> Operand<'t> {
         let fits = match term {
             ast::Term::Tuple(terms) if terms.len() == 1 => Operand::of(&terms[0], scope).fits,
@@ -173,13 +174,13 @@ impl<'t> Operand<'t> {
     }
 }
 
-/// Whether a function is an operator or the sign.
+/// Whether a function is an operator or the negative sign.
 fn is_operation(keyspace: Option<&str>, name: &str) -> bool {
     keyspace.is_none_or(|keyspace| keyspace == SYSTEM) && (name == NEGATION || Arithmetic::of_function(name).is_some())
 }
 
-/// Chooses among overloads (at least one). `shown` is the name as it was written; `wanted` the type of the place, if
-/// the place has one.
+/// Chooses one of at least one overloads. `shown` is the name as written; `wanted` is the type of the call's place, if
+/// it has one.
 pub(crate) fn pick<C: Candidate>(
     shown: &str,
     mut candidates: Vec<C>,
@@ -191,7 +192,7 @@ pub(crate) fn pick<C: Candidate>(
     Ok(candidates.swap_remove(at))
 }
 
-/// The place of the overload that is meant.
+/// The index of the chosen overload.
 fn pick_place<C: Candidate>(
     shown: &str,
     candidates: &[C],
@@ -232,7 +233,7 @@ fn pick_place<C: Candidate>(
             signatures(&candidates.iter().collect::<Vec<_>>())
         ))),
         (several, Some(symbol), [left, right]) => {
-            // What goes to a place is computed in the place's own type.
+            // Prefer the overload whose result has the type of the call's place.
             let of_place = several.iter().find(|at| {
                 let of_place = |of: &CqlType| wanted.is_some_and(|wanted| of == wanted);
                 candidates[**at].arguments().iter().all(of_place)
@@ -254,12 +255,12 @@ fn pick_place<C: Candidate>(
     }
 }
 
-/// `system.todate : (timeuuid) -> date`
+/// The signature as errors show it: `system.todate : (timeuuid) -> date`.
 fn signature(candidate: &impl Candidate) -> String {
     signature_of(candidate, |_| false)
 }
 
-/// The same; an argument that is a constant says so.
+/// The signature with constant arguments marked as such.
 pub(crate) fn signature_of(candidate: &impl Candidate, is_constant: impl Fn(usize) -> bool) -> String {
     let constant = |at| if is_constant(at) { "(constant)" } else { "" };
     let arguments = candidate.arguments().iter().enumerate();
@@ -288,14 +289,14 @@ fn check_arguments(candidate: &impl Candidate, arguments: &[impl Argument], scop
     Ok(())
 }
 
-/// How a term may stand where `wanted` is, as far as its form tells.
+/// How well a term fits `wanted`, as far as its form says.
 pub(crate) fn term_fit(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Result<Fit> {
     let parts =
         |terms: &[ast::Term], wanted: &CqlType| Fit::all(terms.iter().map(|term| term_fit(term, wanted, scope)));
     Ok(match term {
         ast::Term::Null if *wanted == CqlType::Counter => Fit::No,
         ast::Term::Null | ast::Term::Marker(_) => Fit::Weak,
-        // A text may be a whole tuple.
+        // A text may stand for a whole tuple.
         ast::Term::Constant(..) if matches!(wanted, CqlType::Tuple(_)) => Fit::Weak,
         ast::Term::Constant(family, text) => match suits(*family, wanted) {
             true if preferred_type(*family, text) == *wanted => Fit::Exact,
@@ -305,11 +306,11 @@ pub(crate) fn term_fit(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Res
         ast::Term::Cast(type_name, _) => Fit::of(wanted, &scope.resolve(type_name)?),
         ast::Term::Function { keyspace, name, arguments } => {
             if is_unknown(keyspace.as_deref(), name) {
-                // What is wrong with it is told when it is prepared.
+                // Errors are reported when it is prepared.
                 return Ok(Fit::Weak);
             }
             match choose(keyspace.as_deref(), name, arguments, Some(wanted), scope) {
-                // What is made for its arguments says nothing about its place.
+                // A generic function does not depend on its place.
                 Ok(_) if factory(name).is_some() => Fit::Weak,
                 Ok(function) => Fit::of(wanted, &function.result),
                 Err(_) => Fit::Weak,
@@ -365,7 +366,7 @@ fn vector_fit(terms: &[ast::Term], wanted: &CqlType, scope: &Scope) -> Result<Fi
     }
 }
 
-/// What is known of a term's type without its place.
+/// The type that a term has by itself, if any.
 fn known_type(term: &ast::Term, scope: &Scope) -> Result<Option<CqlType>> {
     Ok(match term {
         ast::Term::Cast(type_name, _) => Some(scope.resolve(type_name)?),
@@ -377,12 +378,12 @@ fn known_type(term: &ast::Term, scope: &Scope) -> Result<Option<CqlType>> {
     })
 }
 
-/// Whether there is no function of the name.
+/// Whether there is no function with this name.
 fn is_unknown(keyspace: Option<&str>, name: &str) -> bool {
     keyspace.is_some_and(|keyspace| keyspace != "system") || !is_known(name) && name != "token"
 }
 
-/// The overload that a call of terms means.
+/// The overload that a call with these terms means.
 fn choose(
     keyspace: Option<&str>,
     name: &str,
@@ -430,8 +431,8 @@ fn choose(
     pick(&shown, candidates, arguments, wanted, scope)
 }
 
-/// A call as a term for a place. Markers among its arguments are called `argN(system.name)`, or what `marker_name`
-/// says.
+/// Prepares a call as a term for a place. Markers among its arguments are named `argN(system.name)`, or by
+/// `marker_name`.
 pub(crate) fn call(
     keyspace: Option<&str>,
     name: &str,

@@ -1,13 +1,13 @@
-//! `similarity_cosine` and its like: how near two vectors of floats are, from 0 (far; a dot product knows no bounds) to
-//! 1.
+//! `similarity_cosine` and the like: the similarity of two vectors of floats, from 0 to 1; unbounded for the dot
+//! product.
 //!
-//! Sums are taken in the order in which Cassandra takes them, so that the last bit is the same.
+//! Sums are computed in the same order as in Cassandra, so that the last bit is the same.
 
 use super::Function;
 use super::catalogue::Similarity;
 use model::Failure;
 
-/// How many products are added up before they join the sum.
+/// Number of products that are added up before they join the sum.
 const STEP: usize = 8;
 
 /// The similarity of two vectors of the same dimension.
@@ -50,7 +50,7 @@ fn cosine(left: &[f32], right: &[f32]) -> f32 {
 }
 
 fn dot_product(left: &[f32], right: &[f32]) -> f32 {
-    // What does not fill a step comes first.
+    // The incomplete step comes first.
     let first = left.len() % STEP;
     let (left, left_steps) = left.split_at(first);
     let (right, right_steps) = right.split_at(first.min(right.len()));

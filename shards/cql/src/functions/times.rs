@@ -1,7 +1,7 @@
-//! Dates and times: the current ones, conversions, bounds of timeuuids, `floor`.
+//! Functions of dates and times: the current ones, conversions, bounds of timeuuids, `floor`.
 //!
-//! Dates are days with 1970-01-01 at 2^31, times nanoseconds of a day, timestamps milliseconds since 1970, timeuuids
-//! hold 100 ns since 1582-10-15. All in UTC.
+//! Dates are days with 1970-01-01 as 2^31, times nanoseconds since midnight, timestamps milliseconds since 1970;
+//! timeuuids hold units of 100 ns since 1582-10-15. All are in UTC.
 
 use super::{Function, Scalar};
 use model::text::calendar;
@@ -12,12 +12,12 @@ use model::{CqlType, Failure};
 const MILLIS_PER_DAY: i64 = 86_400_000;
 const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 const NANOS_PER_MILLI: i64 = 1_000_000;
-/// 100 ns from 1582-10-15 to 1970.
+/// Units of 100 ns from 1582-10-15 to 1970-01-01.
 const UUID_EPOCH: i64 = 0x01b2_1dd2_1381_4000;
 /// 1970-01-01 as a date.
 const EPOCH_DAY: i64 = 1 << 31;
 
-/// `current_date()` and its like at `now`, microseconds since 1970.
+/// The value of `current_date()` and the like at `now`, microseconds since 1970.
 pub(super) fn current(what: Scalar, now: i64) -> Vec<u8> {
     match what {
         Scalar::CurrentDate => date_of(now.div_euclid(1000)),
@@ -26,12 +26,12 @@ pub(super) fn current(what: Scalar, now: i64) -> Vec<u8> {
     }
 }
 
-/// Java cuts towards zero: the day before 1970 is 1970-01-01 until its first moment.
+/// The date of a timestamp. Java rounds towards zero: everything within the day before 1970 becomes 1970-01-01.
 fn date_of(millis: i64) -> Vec<u8> {
     ((millis / MILLIS_PER_DAY + EPOCH_DAY) as u32).to_be_bytes().to_vec()
 }
 
-/// Milliseconds since 1970 of a timeuuid, timestamp or date; `None` for an empty value.
+/// The milliseconds since 1970 of a timeuuid, timestamp or date; `None` for an empty value.
 fn millis_of(cql_type: &CqlType, bytes: &[u8]) -> Option<i64> {
     match cql_type {
         CqlType::Timeuuid => {
@@ -49,7 +49,7 @@ fn millis_of(cql_type: &CqlType, bytes: &[u8]) -> Option<i64> {
     }
 }
 
-/// `to_date`, `to_timestamp`, `to_unix_timestamp`.
+/// Evaluates `to_date`, `to_timestamp` and `to_unix_timestamp`.
 pub(super) fn convert(function: &Function, arguments: &[&[u8]]) -> Result<Option<Vec<u8>>, Failure> {
     match (arguments.first(), function.arguments.first()) {
         (Some(bytes), Some(from)) => convert_to(from, &function.result, bytes),
@@ -57,7 +57,7 @@ pub(super) fn convert(function: &Function, arguments: &[&[u8]]) -> Result<Option
     }
 }
 
-/// A timeuuid, timestamp or date as a date, timestamp or bigint.
+/// Converts a timeuuid, timestamp or date to a date, timestamp or bigint.
 pub(super) fn convert_to(from: &CqlType, to: &CqlType, bytes: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
     let millis = millis_of(from, bytes);
     Ok(millis.map(|millis| match to {
@@ -79,7 +79,7 @@ pub(super) fn bound_timeuuid(which: Scalar, arguments: &[&[u8]]) -> Result<Optio
     Ok(Some(uuid))
 }
 
-/// `floor(time, duration [, start])`: the last `start + n * duration` that is not after the time.
+/// Evaluates `floor(time, duration [, start])`: the last `start + n * duration` that is not after the time.
 pub(super) fn floor(function: &Function, arguments: &[&[u8]]) -> Result<Option<Vec<u8>>, Failure> {
     let (Some(time), Some(duration_bytes), Some(time_type)) =
         (arguments.first(), arguments.get(1), function.arguments.first())
@@ -146,7 +146,7 @@ fn floor_millis(millis: i64, duration: &Duration, start: i64) -> Result<i64, Fai
     let mut times = (month(millis) - month(start)) / i64::from(duration.months);
     loop {
         let floor = plus_months(start, times * i64::from(duration.months)).saturating_add(times.saturating_mul(fixed));
-        // A duration of months alone is not corrected, as in Cassandra.
+        // As in Cassandra, a duration of only months is not corrected.
         if fixed == 0 || floor <= millis || times == 0 {
             return Ok(floor);
         }
@@ -154,7 +154,7 @@ fn floor_millis(millis: i64, duration: &Duration, start: i64) -> Result<i64, Fai
     }
 }
 
-/// The same time of day on the same day of a later month, or on its last day.
+/// The same day and time of day some months later, or the last day of that month.
 fn plus_months(millis: i64, months: i64) -> i64 {
     let (day, time) = (millis.div_euclid(MILLIS_PER_DAY), millis.rem_euclid(MILLIS_PER_DAY));
     let (year, month, day_of_month) = calendar::date(day);
@@ -164,8 +164,8 @@ fn plus_months(millis: i64, months: i64) -> i64 {
     calendar::day_number(year, month, day_of_month) * MILLIS_PER_DAY + time
 }
 
-/// A date or timestamp `duration` later, or earlier with `back`; null for an empty one. Fails with a text if the
-/// duration has what the type has not.
+/// A date or timestamp moved by `duration`, or by its negative with `back`; null for an empty one. Fails with a text if
+/// the type cannot represent a component of the duration.
 pub(super) fn shifted(
     cql_type: &CqlType,
     time: &[u8],

@@ -1,5 +1,4 @@
-//! Sums and products, of terms and of selectors alike: products bind tighter, operators of one kind go from left to
-//! right.
+//! Sums and products of terms and of selectors: products bind tighter, operators of equal rank associate to the left.
 
 use super::Parser;
 use crate::ast::{Arithmetic, SYSTEM, Selector, Term};
@@ -8,7 +7,7 @@ use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// What arithmetic makes an operation of: the call of a function of the system keyspace.
+/// What arithmetic expressions consist of. An operation becomes the call of a function of the system keyspace.
 pub(super) trait Operand: Sized {
     fn call(name: &str, arguments: Vec<Self>) -> Self;
 }
@@ -26,7 +25,7 @@ impl Operand for Selector {
 }
 
 impl Parser<'_> {
-    /// An expression of what `operand` reads. `ends` tells whether it ends before a `+`.
+    /// Parses an expression whose operands `operand` reads. `ends` says whether the expression ends before a `+`.
     pub(super) fn arithmetic<T: Operand>(
         &mut self,
         operand: fn(&mut Self) -> Result<T>,

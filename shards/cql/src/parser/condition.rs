@@ -1,4 +1,4 @@
-//! IF of UPDATE and DELETE.
+//! Parses the IF clause of UPDATE and DELETE.
 
 use super::Parser;
 use crate::RELATIONS_MAX;
@@ -9,14 +9,14 @@ use model::Failure;
 type Result<T> = std::result::Result<T, Failure>;
 
 impl Parser<'_> {
-    /// `IF EXISTS` or `IF c = 1 AND ...`, if one is there.
+    /// Parses `IF EXISTS` or `IF c = 1 AND ...`, if the clause is there.
     pub(crate) fn conditions(&mut self) -> Result<Conditions> {
         if !self.accept_word("if")? {
             return Ok(Conditions::None);
         }
         if self.token.is("exists") && !self.at_column_condition()? {
             self.advance()?;
-            // Read as a column's name, which needs an operator.
+            // `exists` is read as a column's name here, which needs an operator.
             return if self.token.is("and") { Err(self.no_viable()) } else { Ok(Conditions::Exists) };
         }
         let mut conditions = vec![self.condition()?];
@@ -29,7 +29,7 @@ impl Parser<'_> {
         Ok(Conditions::Columns(conditions))
     }
 
-    /// Whether what follows the current name makes it that of a column.
+    /// Whether the current name is followed by what makes it a column's name.
     fn at_column_condition(&self) -> Result<bool> {
         let next = self.peek()?;
         Ok(match next.kind {
@@ -69,7 +69,7 @@ impl Parser<'_> {
         Ok(Condition { name, part, test })
     }
 
-    /// What follows IN: a marker, or terms in parentheses.
+    /// Parses what follows IN: a marker, or terms in parentheses.
     fn condition_values(&mut self) -> Result<ConditionTest> {
         if let Some(marker) = self.marker()? {
             return Ok(ConditionTest::InMarker(marker));

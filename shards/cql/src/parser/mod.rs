@@ -1,12 +1,12 @@
-//! Tokens to a statement, by recursive descent: what every statement shares. one file per kind of statement
-//! beside this one.
+//! The parser: tokens to a statement, by recursive descent. This file has what all statements share; the files beside
+//! it have one kind of statement each.
 //!
-//! 1. One token is current; the few places that must look further copy the lexer, which is two words.
-//! 2. Names fold to lower case unless quoted; a reserved word is no name.
-//! 3. Markers get their numbers here, in the order of the text.
+//! 1. One token is current. The few places that must look further ahead copy the lexer, which is two words.
+//! 2. Names become lower case unless quoted; a reserved word is not a name.
+//! 3. Markers are numbered here, in the order of the text.
 //!
-//! Invariants: the stack is bounded by [`DEPTH_MAX`]; a real mistake is 0x2000 at the offending token; what is good CQL
-//! but not in Helenus yet is 0x2200 and named.
+//! Invariants: the depth of recursion is bounded by [`DEPTH_MAX`]; a syntax error (0x2000) names the offending token;
+//! valid CQL that Helenus does not have is 0x2200 and names the feature.
 
 mod arithmetic;
 mod condition;
@@ -42,12 +42,12 @@ pub(crate) fn parse(text: &str) -> Result<Statement> {
     Ok(Statement { body, markers: parser.markers })
 }
 
-/// 0x2200: `Helenus does not support ... yet`.
+/// The failure for a missing feature, 0x2200: `Helenus does not support ... yet`.
 pub(crate) fn unsupported(feature: &str) -> Failure {
     Failure::invalid(format!("Helenus does not support {feature} yet"))
 }
 
-/// 0x2100, for every statement about roles: nobody can be logged in.
+/// The failure (0x2100) for statements about roles, because no client is logged in.
 pub(crate) fn anonymous() -> Failure {
     Failure::new(ErrorCode::Unauthorized, "You have to be logged in and not anonymous to perform this request")
 }
@@ -58,7 +58,7 @@ pub(crate) struct Parser<'a> {
     pub(crate) token: Token<'a>,
     markers: Vec<Option<String>>,
     depth: usize,
-    /// Arithmetic operators of the outermost expression that is being read.
+    /// Number of arithmetic operators so far in the outermost expression being read.
     operators: usize,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Parser<'a> {
 
     // Tokens.
 
-    /// Makes the next token current and returns the one that was.
+    /// Makes the next token current and returns the previous one.
     pub(crate) fn advance(&mut self) -> Result<Token<'a>> {
         let next = self.lexer.next()?;
         Ok(std::mem::replace(&mut self.token, next))
@@ -96,7 +96,7 @@ impl<'a> Parser<'a> {
         lexer.next()
     }
 
-    /// Whether the current token is of a kind; steps over it if so.
+    /// Skips the current token if it is of this kind; returns whether it was.
     pub(crate) fn accept(&mut self, kind: Kind) -> Result<bool> {
         let there = self.token.kind == kind;
         if there {
@@ -105,7 +105,7 @@ impl<'a> Parser<'a> {
         Ok(there)
     }
 
-    /// The same for a keyword, given in lower case.
+    /// Skips the current token if it is this keyword, given in lower case; returns whether it was.
     pub(crate) fn accept_word(&mut self, keyword: &str) -> Result<bool> {
         let there = self.token.is(keyword);
         if there {
@@ -125,7 +125,7 @@ impl<'a> Parser<'a> {
         Err(self.mismatched(&format!("K_{}", keyword.to_ascii_uppercase())))
     }
 
-    /// Steps over `IF NOT EXISTS`.
+    /// Skips `IF NOT EXISTS`; returns whether it was there.
     pub(crate) fn if_not_exists(&mut self) -> Result<bool> {
         let there = self.accept_word("if")?;
         if there {
@@ -135,7 +135,7 @@ impl<'a> Parser<'a> {
         Ok(there)
     }
 
-    /// Steps over `IF EXISTS`.
+    /// Skips `IF EXISTS`; returns whether it was there.
     pub(crate) fn if_exists(&mut self) -> Result<bool> {
         let there = self.accept_word("if")?;
         if there {
@@ -155,14 +155,14 @@ impl<'a> Parser<'a> {
     }
 
     fn error_at(&self, token: Token<'_>, what: &str, tail: &str) -> Failure {
-        // Cassandra gives the end of the text this place.
+        // Cassandra reports the end of the text at this position.
         if token.kind == Kind::End {
             return syntax(format!("line 0:-1 {what} '<EOF>'{tail}"));
         }
         syntax(format!("{} {what} '{}'{tail}", self.lexer.position(token.start), token.text))
     }
 
-    /// Runs `inner` one level deeper, unless that is too deep.
+    /// Runs `inner` one level deeper; fails if that is too deep.
     pub(crate) fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth == DEPTH_MAX {
             return Err(Failure::invalid(format!("Expressions and types nest at most {DEPTH_MAX} levels deep")));
@@ -173,14 +173,14 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Begins an expression: the operators of an outermost one are counted anew.
+    /// Starts an expression. The operators of an outermost one are counted from 0.
     pub(crate) fn begin_expression(&mut self) {
         if self.depth == 0 {
             self.operators = 0;
         }
     }
 
-    /// Steps over an operator, unless the expression has too many.
+    /// Skips an operator; fails if the expression has too many.
     pub(crate) fn pass_operator(&mut self) -> Result<()> {
         if self.operators == OPERATORS_MAX {
             return Err(Failure::invalid(format!("An expression takes at most {OPERATORS_MAX} arithmetic operators")));
@@ -191,7 +191,7 @@ impl<'a> Parser<'a> {
 
     // Names.
 
-    /// A name: a word that is not reserved, in lower case, or a quoted name.
+    /// Reads a name: a word that is not reserved, in lower case, or a quoted name.
     pub(crate) fn name(&mut self) -> Result<String> {
         let name = match self.token.kind {
             Kind::Word if !is_reserved(self.token.text) => self.token.text.to_ascii_lowercase(),
@@ -211,7 +211,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `keyspace.table` or `table`.
+    /// Reads `keyspace.table` or `table`.
     pub(crate) fn table_name(&mut self) -> Result<TableName> {
         if self.token.kind == Kind::QuestionMark && self.peek()?.kind == Kind::Dot {
             return Err(bound_name("keyspace"));
@@ -223,7 +223,7 @@ impl<'a> Parser<'a> {
         Ok(TableName { keyspace: None, name: first })
     }
 
-    /// The name of a keyspace or table, for which Cassandra has a word of its own when it is a marker.
+    /// Reads the name of a keyspace or table; Cassandra has an error of its own for a marker here.
     pub(crate) fn name_of(&mut self, what: &str) -> Result<String> {
         match self.token.kind {
             Kind::QuestionMark => Err(bound_name(what)),
@@ -231,7 +231,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `item, item, ...`: at least one.
+    /// Reads `item, item, ...`, at least one.
     pub(crate) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut items = vec![item(self)?];
         while self.accept(Kind::Comma)? {
@@ -242,7 +242,7 @@ impl<'a> Parser<'a> {
 
     // Terms.
 
-    /// `?` or `:name`, if one is there.
+    /// Reads `?` or `:name`, if one is there, and returns its number.
     pub(crate) fn marker(&mut self) -> Result<Option<u16>> {
         let name = match self.token.kind {
             Kind::QuestionMark => {
@@ -263,7 +263,7 @@ impl<'a> Parser<'a> {
         Ok(Some(number as u16))
     }
 
-    /// A constant, if one is there: strings, numbers, booleans, `NaN`, `-Infinity`, blobs, uuids, durations.
+    /// Reads a constant, if one is there: strings, numbers, booleans, `NaN`, `-Infinity`, blobs, uuids, durations.
     pub(crate) fn constant(&mut self) -> Result<Option<(Constant, String)>> {
         let token = self.token;
         let constant = match token.kind {
@@ -284,7 +284,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `-NaN` and `-Infinity` as Cassandra shows them, whatever the case they were written in.
+/// `-NaN` and `-Infinity` as Cassandra shows them, whatever case they were written in.
 fn canonical_float(text: &str) -> String {
     match text.as_bytes() {
         [b'-', b'n' | b'N', ..] => "-NaN".to_owned(),
@@ -293,19 +293,19 @@ fn canonical_float(text: &str) -> String {
     }
 }
 
-/// A marker in the place of a name.
+/// The failure for a marker in place of a name.
 fn bound_name(what: &str) -> Failure {
     syntax(format!("Bind variables cannot be used for {what} names"))
 }
 
-/// The text of a quoted token with its doubled quotes undone.
+/// The text of a quoted token with its doubled quotes unescaped.
 fn unquote(text: &str, doubled: &str, single: &str) -> String {
     if text.contains(doubled) { text.replace(doubled, single) } else { text.to_owned() }
 }
 
 pub(crate) use model::identifier::is_reserved;
 
-/// The native type of a name in lower case.
+/// The native type with this name, which is in lower case.
 pub(crate) fn native(name: &str) -> Option<CqlType> {
     Some(match name {
         "ascii" => CqlType::Ascii,

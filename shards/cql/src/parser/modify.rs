@@ -1,4 +1,4 @@
-//! INSERT, UPDATE, DELETE and BATCH.
+//! Parses INSERT, UPDATE, DELETE and BATCH.
 
 use super::{Parser, is_reserved};
 use crate::ast::{Assignment, Batch, Body, Conditions, DeletePart, Modify, ModifyBody, TableName, Term, Using};
@@ -39,7 +39,7 @@ impl Parser<'_> {
         Ok(Modify { kind: ModifyBody::Insert { columns, values }, table, using, conditions })
     }
 
-    /// What follows `INSERT INTO t JSON`.
+    /// Parses what follows `INSERT INTO t JSON`.
     fn insert_json(&mut self, table: TableName) -> Result<Modify> {
         let json = match self.marker()? {
             Some(marker) => Term::Marker(marker),
@@ -87,7 +87,7 @@ impl Parser<'_> {
                     if left != name {
                         return Err(syntax("Only expressions of the form X = X +<value> are supported.".to_owned()));
                     }
-                    // A number takes its sign along: `v -1` is `v + -1`.
+                    // The lexer reads a sign as part of the number: `v -1` is `v + -1`.
                     let minus = self.accept(Kind::Minus)?;
                     self.accept(Kind::Plus)?;
                     let amount = self.term()?;
@@ -131,14 +131,14 @@ impl Parser<'_> {
         Ok((name, assignment))
     }
 
-    /// Whether a sign follows the current name.
+    /// Whether a `+` or `-` follows the current name.
     fn at_sum(&self) -> Result<bool> {
         let next = self.peek()?;
         Ok(matches!(next.kind, Kind::Plus | Kind::Minus)
             || (matches!(next.kind, Kind::Integer | Kind::Float | Kind::Duration) && next.text.starts_with('-')))
     }
 
-    /// Whether a name, not a call, follows the current token.
+    /// Whether a name that is not a function call follows the current token.
     pub(super) fn at_name_after(&self) -> Result<bool> {
         let mut lexer = self.lexer;
         let next = lexer.next()?;
@@ -185,7 +185,7 @@ impl Parser<'_> {
                 } else {
                     return Err(self.mismatched("K_TIMESTAMP"));
                 }
-                // What follows AND cannot be TTL; Cassandra names the AND.
+                // TTL may not follow AND here; Cassandra's error names the AND.
                 if !self.token.is("and") || !(self.peek()?.is("timeout") || self.peek()?.is("timestamp")) {
                     break;
                 }
@@ -198,12 +198,12 @@ impl Parser<'_> {
         Ok(Modify { kind: ModifyBody::Delete { columns, relations }, table, using, conditions })
     }
 
-    /// What an INSERT may ask for.
+    /// Parses the IF clause of an INSERT.
     fn insert_conditions(&mut self) -> Result<Conditions> {
         Ok(if self.if_not_exists()? { Conditions::NotExists } else { Conditions::None })
     }
 
-    /// `USING TIMESTAMP x AND TTL y AND TIMEOUT z`, in any order; of what is given twice the last counts, as in
+    /// Parses `USING TIMESTAMP x AND TTL y AND TIMEOUT z`, in any order; of one given twice the last counts, as in
     /// Cassandra.
     fn using(&mut self) -> Result<Using> {
         let mut using = Using::default();

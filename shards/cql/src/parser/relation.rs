@@ -1,4 +1,4 @@
-//! WHERE.
+//! Parses WHERE clauses.
 
 use super::Parser;
 use crate::RELATIONS_MAX;
@@ -75,7 +75,7 @@ impl Parser<'_> {
         Ok(Relation::In(name, terms))
     }
 
-    /// `(a, b) > (1, 2)` or a relation in parentheses.
+    /// Parses `(a, b) > (1, 2)`, or a relation in parentheses.
     fn parenthesised_relation(&mut self) -> Result<Relation> {
         self.advance()?;
         if self.at_name() && matches!(self.peek()?.kind, Kind::Comma | Kind::ParenClose) {
@@ -96,7 +96,7 @@ impl Parser<'_> {
         Ok(relation)
     }
 
-    /// What follows `(a, b) IN`: a marker, or literals or markers in parentheses.
+    /// Parses what follows `(a, b) IN`: a marker, or literals or markers in parentheses.
     fn tuple_in(&mut self, names: Vec<String>) -> Result<Relation> {
         if let Some(marker) = self.marker()? {
             return Ok(Relation::TupleInMarker(names, marker));

@@ -1,4 +1,4 @@
-//! SELECT.
+//! Parses SELECT.
 
 use super::Parser;
 use crate::ast::{Body, Ordering, Select, Selector, Term};
@@ -10,10 +10,10 @@ type Result<T> = std::result::Result<T, Failure>;
 impl Parser<'_> {
     pub(crate) fn select(&mut self) -> Result<Body> {
         self.expect_word("select")?;
-        // Both words are also names: `SELECT json FROM t`.
+        // `distinct` and `json` are also names: `SELECT json FROM t`.
         let json = self.accept_clause("json")?;
         let distinct = self.accept_clause("distinct")?;
-        // The clauses have one order; Cassandra's parser trips over the word itself.
+        // DISTINCT may not precede JSON; Cassandra's parser fails at the word itself.
         if distinct && self.token.is("json") && self.at_clause()? {
             return Err(self.no_viable());
         }
@@ -62,7 +62,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// Takes a word that begins what is selected, unless it is itself a column or an alias's column.
+    /// Skips a word (DISTINCT or JSON) before the selected items, unless it is itself a selected column.
     fn accept_clause(&mut self, word: &str) -> Result<bool> {
         if !self.token.is(word) || !self.at_clause()? {
             return Ok(false);
@@ -71,21 +71,21 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    /// Whether what follows the current word may be selected: the word is no name then.
+    /// Whether a selected item follows the current word, so that the word is not a name.
     fn at_clause(&self) -> Result<bool> {
         let next = self.peek()?;
         let is_name = next.is("from") || next.is("as") || matches!(next.kind, Kind::Comma | Kind::Dot | Kind::End);
         Ok(!is_name)
     }
 
-    /// A column of GROUP BY, or a call on one.
+    /// Parses a column of GROUP BY, or a function call on one.
     fn grouping(&mut self) -> Result<Selector> {
         self.selector()
     }
 
-    /// `USING TIMEOUT 5s`, where nothing else may be given.
+    /// Parses `USING TIMEOUT 5s`, where nothing else may be given.
     pub(crate) fn using_timeout(&mut self) -> Result<Option<Term>> {
-        // Anything else after USING is wrong, and so is the word itself, as Cassandra says.
+        // With anything else after USING, Cassandra's error names USING itself.
         if !self.token.is("using") || !self.peek()?.is("timeout") {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! What a SELECT asks for: columns and parts of them, calls, casts, literals, and arithmetic on them.
+//! Parses the items of a SELECT: columns and parts of them, function calls, casts, literals, and arithmetic.
 
 use super::Parser;
 use super::arithmetic::Operand;
@@ -15,12 +15,12 @@ impl Parser<'_> {
         Ok(SelectItem { selector, alias })
     }
 
-    /// A selector, perhaps an arithmetic expression.
+    /// Parses a selector, which may be an arithmetic expression.
     pub(crate) fn selector(&mut self) -> Result<Selector> {
         self.arithmetic(Self::signed_selector, |_| Ok(false))
     }
 
-    /// A selector with its parts, perhaps after signs.
+    /// Parses a selector with its parts, after any number of signs.
     fn signed_selector(&mut self) -> Result<Selector> {
         if self.token.kind == Kind::Minus {
             self.pass_operator()?;
@@ -31,7 +31,7 @@ impl Parser<'_> {
         self.selector_parts(plain)
     }
 
-    /// `.field`, `[key]` and `[from..to]` after a selector.
+    /// Parses `.field`, `[key]` and `[from..to]` after a selector.
     fn selector_parts(&mut self, mut selector: Selector) -> Result<Selector> {
         for _ in 0..=crate::DEPTH_MAX {
             if self.accept(Kind::Dot)? {
@@ -135,7 +135,7 @@ impl Parser<'_> {
         ["true", "false", "nan", "infinity"].iter().any(|word| self.token.is(word))
     }
 
-    /// What stands in `{...}`: a set, a map, or a user type's fields.
+    /// Parses `{...}`: a set, a map, or the fields of a user type.
     fn selectors_in_braces(&mut self) -> Result<Selector> {
         if self.token.kind == Kind::BraceClose {
             return Ok(Selector::Set(Vec::new()));
@@ -155,7 +155,7 @@ impl Parser<'_> {
                 parts.push(self.argument()?);
             }
         }
-        // Names before the colons: a user type's fields.
+        // Names before all colons make it a user type.
         let names = entries.iter().map(|(key, value)| match key {
             Selector::Column(name) => Some((name.clone(), value.clone())),
             _ => None,
@@ -166,7 +166,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `count(*)`, `count(1)` or `count(c)`.
+    /// Parses `count(*)`, `count(1)` or `count(c)`.
     fn count(&mut self) -> Result<Selector> {
         self.advance()?;
         self.advance()?;
@@ -181,7 +181,7 @@ impl Parser<'_> {
         self.arguments(None, "count".to_owned())
     }
 
-    /// A column or a function.
+    /// Parses a column or a function call.
     fn named_selector(&mut self) -> Result<Selector> {
         if self.token.is("token") {
             self.advance()?;
@@ -212,7 +212,7 @@ impl Parser<'_> {
         Ok(argument)
     }
 
-    /// Arguments up to the closing parenthesis; the opening one is passed.
+    /// Parses arguments up to the closing parenthesis, after the opening one.
     fn arguments(&mut self, keyspace: Option<String>, name: String) -> Result<Selector> {
         let arguments = match self.token.kind {
             Kind::ParenClose => Vec::new(),

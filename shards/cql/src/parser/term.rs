@@ -1,4 +1,4 @@
-//! Values: constants, markers, calls, collections, tuples, user types, type hints, and arithmetic on them.
+//! Parses values: constants, markers, function calls, collections, tuples, user types, type hints, and arithmetic.
 
 use super::arithmetic::Operand;
 use super::{Parser, is_reserved};
@@ -9,19 +9,19 @@ use model::Failure;
 type Result<T> = std::result::Result<T, Failure>;
 
 impl Parser<'_> {
-    /// A value, perhaps an arithmetic expression.
+    /// Parses a value, which may be an arithmetic expression.
     pub(crate) fn term(&mut self) -> Result<Term> {
         let term = self.sum(false)?;
         self.refuse_constant()?;
         Ok(term)
     }
 
-    /// The same before what may be `+ column`: with `before_name` the sum ends there.
+    /// Parses a value that `+ column` may follow; with `before_name` the sum ends there.
     pub(crate) fn sum(&mut self, before_name: bool) -> Result<Term> {
         self.arithmetic(Self::signed_term, |parser| Ok(before_name && parser.at_name_after()?))
     }
 
-    /// A term, perhaps after one sign.
+    /// Parses a term, after at most one sign.
     fn signed_term(&mut self) -> Result<Term> {
         if self.token.kind != Kind::Minus {
             return self.simple_term();
@@ -31,7 +31,7 @@ impl Parser<'_> {
         Ok(Term::call(NEGATION, vec![of]))
     }
 
-    /// Fails at a constant that follows an expression: `3 -2` has no operator.
+    /// Fails at a constant right after an expression: `3 -2` has no operator.
     pub(crate) fn refuse_constant(&self) -> Result<()> {
         let constant = matches!(
             self.token.kind,
@@ -40,7 +40,7 @@ impl Parser<'_> {
         if constant { Err(self.no_viable()) } else { Ok(()) }
     }
 
-    /// A value that is no arithmetic expression.
+    /// Parses a value that is not an arithmetic expression.
     pub(crate) fn simple_term(&mut self) -> Result<Term> {
         if let Some(marker) = self.marker()? {
             return Ok(Term::Marker(marker));
@@ -85,7 +85,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What stands in `{...}`: a set, a map, or a user type's fields.
+    /// Parses `{...}`: a set, a map, or the fields of a user type.
     fn braces(&mut self) -> Result<Term> {
         if self.token.kind == Kind::BraceClose {
             return Ok(Term::Set(Vec::new()));
@@ -116,7 +116,7 @@ impl Parser<'_> {
         Ok(Term::Map(entries))
     }
 
-    /// `cast(x AS type)`: the function that makes the type.
+    /// Parses `cast(x AS type)`, a call of the type's conversion function.
     fn cast_term(&mut self) -> Result<Term> {
         self.advance()?;
         self.advance()?;
@@ -145,7 +145,7 @@ impl Parser<'_> {
         Ok(Term::Function { keyspace, name, arguments })
     }
 
-    /// `name` or `keyspace.name`; `token` is a function although the word is reserved.
+    /// Reads `name` or `keyspace.name`; `token` is a function although the word is reserved.
     pub(crate) fn function_name(&mut self) -> Result<(Option<String>, String)> {
         if self.accept_word("token")? {
             return Ok((None, "token".to_owned()));
@@ -160,8 +160,8 @@ impl Parser<'_> {
         Ok((Some(first), self.name()?))
     }
 
-    /// Whether `(type)` begins here: a parenthesis, a type's name, and then what only a type has. A name alone in
-    /// parentheses is a type only before the value that it hints at.
+    /// Whether `(type)` begins here: a parenthesis, the name of a type, and then what only a type can have. A lone name
+    /// in parentheses is a type only if a value follows.
     pub(crate) fn at_type_hint(&self) -> Result<bool> {
         let mut lexer = self.lexer;
         let mut word = lexer.next()?;
@@ -198,7 +198,7 @@ impl Parser<'_> {
         Ok(type_name)
     }
 
-    /// `INTEGER` or a marker: what LIMIT, TIMESTAMP and TTL take.
+    /// Parses an integer or a marker, for LIMIT, TIMESTAMP and TTL.
     pub(crate) fn integer_or_marker(&mut self) -> Result<Term> {
         if let Some(marker) = self.marker()? {
             return Ok(Term::Marker(marker));
@@ -209,7 +209,7 @@ impl Parser<'_> {
         Ok(Term::Constant(Constant::Integer, self.advance()?.text.to_owned()))
     }
 
-    /// A duration or a marker: what TIMEOUT takes.
+    /// Parses a duration or a marker, for TIMEOUT.
     pub(crate) fn duration_or_marker(&mut self) -> Result<Term> {
         if let Some(marker) = self.marker()? {
             return Ok(Term::Marker(marker));

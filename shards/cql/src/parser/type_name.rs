@@ -1,4 +1,4 @@
-//! Types as written.
+//! Parses the names of types.
 
 use super::{Parser, native, unquote};
 use crate::ast::{TypeKind, TypeName};
@@ -15,7 +15,7 @@ impl Parser<'_> {
             return Ok(TypeName { kind: TypeKind::Custom, text });
         }
         let quoted = self.token.kind == Kind::QuotedName;
-        // `set` is reserved, and a type all the same.
+        // `set` is a reserved word and nevertheless a type.
         let name = if self.accept_word("set")? { "set".to_owned() } else { self.name()? };
         if quoted {
             return self.user_type(name);
@@ -74,7 +74,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `<type, type>`: exactly `N` types.
+    /// Parses `<type, type>`, exactly `N` types.
     fn parameters<const N: usize>(&mut self) -> Result<[TypeName; N]> {
         self.expect(Kind::Less, "'<'")?;
         let mut types = Vec::with_capacity(N);

@@ -1,9 +1,9 @@
-//! Write times and remaining lives of parts of columns: which of a column's cells a part is made of.
+//! Write times and times to live of columns and of parts of them.
 //!
-//! 1. A column of one cell has one fact; one of several cells has a list of them, in the order of its value's elements,
-//!    entries or fields.
-//! 2. A slice keeps the facts of the elements that it keeps; an element or field keeps its own.
-//! 3. What is not there has no facts.
+//! 1. A column of one cell has one such attribute; a column of several cells has a list of them, in the order of its
+//!    elements, entries or fields.
+//! 2. A slice keeps the attributes of the elements that it keeps, an element or field its own.
+//! 3. Missing elements and fields have none.
 
 use super::EvaluationContext;
 use super::composite::part_type;
@@ -13,22 +13,22 @@ use model::value::{self, TupleElements};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// The facts of a value.
+/// The attributes of a value's cells.
 enum Facts<'r> {
-    /// Of its one cell.
+    /// The attribute of its only cell.
     One(Option<&'r [u8]>),
-    /// Of each of its cells, null where a field has none.
+    /// The attribute of each cell, null for a field without one.
     Each(Vec<Option<&'r [u8]>>),
 }
 
-/// A part of a column and its facts.
+/// A part of a column with its attributes.
 struct Part<'r> {
     value: MaybeValue<'r>,
     facts: Facts<'r>,
 }
 
-/// What a SELECT gives for a fact of `of`. `facts` is what was fetched for the column; of one that is `multicell` it is a list.
-/// With `several` the result is a list too, else the greatest.
+/// The value of an attribute of `of` in a SELECT. `facts` is the fetched attribute of the column, a list if the column
+/// is `multicell`. With `several` the result is a list too, else the greatest attribute.
 pub(super) fn evaluate<'r>(
     of: &'r Expression,
     facts: Option<&'r [u8]>,

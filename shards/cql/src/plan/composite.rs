@@ -1,7 +1,7 @@
-//! Values with parts: collections, tuples, user types and vectors, made of the terms of their parts.
+//! Values with parts (collections, tuples, user types and vectors) and how Cassandra normalises them.
 //!
-//! Invariants: sets and maps come out in the order of their type, each element or key once (of a key given twice the last
-//! value counts).
+//! Invariants: sets and maps are written in the order of their type, each element or key once (of a key given twice the
+//! last value counts).
 
 use super::{EvaluationContext, Term, Value};
 use model::value::{self, BoundValue, TupleElements, VectorElements, push_element, push_vector_element};
@@ -14,14 +14,15 @@ use std::collections::btree_map::Entry;
 /// A tuple, user type, vector or collection with the terms of its parts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Composite {
-    /// What it is.
+    /// The type of the value.
     pub cql_type: CqlType,
-    /// Its elements; of a map keys and values in turn; of a tuple the first components, of a user type all fields.
+    /// The terms of its elements; for a map keys and values alternating; for a tuple at least the first components; for
+    /// a user type all fields.
     pub parts: Vec<Term>,
 }
 
 impl Composite {
-    /// The encoded value.
+    /// Evaluates the parts and encodes the value.
     pub(super) fn evaluate(
         &self,
         values: &[BoundValue<'_>],
@@ -40,8 +41,8 @@ impl Composite {
     }
 }
 
-/// The type of part `at`, parts counted as in [`Composite::parts`]; `None` beyond the last of a tuple or user type, and
-/// for a type without parts.
+/// The type of part `at`, counted as in [`Composite::parts`]; `None` beyond the last part of a tuple or user type, and
+/// for types without parts.
 pub fn part_type(cql_type: &CqlType, at: usize) -> Option<&CqlType> {
     match cql_type {
         CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => Some(element),
@@ -67,7 +68,7 @@ fn unset_part(cql_type: &CqlType, at: usize) -> Failure {
     }
 }
 
-/// The bytes of a value of valid parts. Only tuples and user types take nulls.
+/// Encodes a value of valid parts. Only tuples and user types may have null parts.
 pub fn encode(cql_type: &CqlType, parts: Vec<Option<Cow<'_, [u8]>>>) -> Result<Vec<u8>, Failure> {
     let mut out = Vec::with_capacity(4 + parts.iter().flatten().map(|part| 4 + part.len()).sum::<usize>());
     match cql_type {
@@ -100,7 +101,7 @@ fn push_parts<'p>(cql_type: &CqlType, parts: impl Iterator<Item = &'p [u8]>, len
     }
 }
 
-/// Puts the elements of a set and the entries of a map in order, each once. Lists stay as they are.
+/// Sorts the elements of a set or the entries of a map, and removes duplicates. Lists stay as they are.
 fn sort_parts<P: AsRef<[u8]>>(cql_type: &CqlType, parts: &mut Vec<P>) {
     match cql_type {
         CqlType::Set { element, .. } => {
@@ -113,7 +114,7 @@ fn sort_parts<P: AsRef<[u8]>>(cql_type: &CqlType, parts: &mut Vec<P>) {
             while let (Some(key), Some(value)) = (flat.next(), flat.next()) {
                 entries.push((key, value));
             }
-            // Stable, so that of equal keys the last is the last.
+            // The sort is stable, so that the last of equal keys stays the last.
             entries.sort_by(|a, b| value::compare(key, a.0.as_ref(), b.0.as_ref()));
             entries.dedup_by(|next, before| {
                 let same = value::compare(key, next.0.as_ref(), before.0.as_ref()) == Ordering::Equal;
@@ -128,8 +129,8 @@ fn sort_parts<P: AsRef<[u8]>>(cql_type: &CqlType, parts: &mut Vec<P>) {
     }
 }
 
-/// A valid value as Cassandra keeps what a marker gives: [`reserialized`], and of elements or keys of a set or map that are
-/// equal in its order one.
+/// A valid bound value as Cassandra stores it: [`reserialized`], with one of the elements or keys of a set or map that
+/// are equal by type.
 pub(super) fn in_order<'a>(cql_type: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     let (order_type, step) = match cql_type {
         CqlType::List { .. } => return reserialized(cql_type, bytes),
@@ -148,16 +149,16 @@ pub(super) fn in_order<'a>(cql_type: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]>
     Cow::Owned(out)
 }
 
-/// Whether the elements of a set (`step` 1) or keys of a map (2) ascend, so that none is there twice.
+/// Whether the elements of a set (`step` 1) or the keys of a map (`step` 2) are strictly ascending.
 fn is_ordered(order_type: &CqlType, step: usize, bytes: &[u8]) -> bool {
     let keys = value::elements(bytes, step == 2).step_by(step);
     keys.is_sorted_by(|a, b| value::compare(order_type, a, b) == Ordering::Less)
 }
 
-/// A valid value as Cassandra writes it again after it has read it, as it does with bound collections and all that is
-/// within them: sets and maps in order, each element or key once (of a key given twice the last value counts), numbers as
-/// short as they can be. Equal in the order is not the same here: a set may hold both 1.0 and 1.00. Tuples and user types
-/// stay as they are, and so does a value that is written as it came.
+/// A valid value as Cassandra serialises it again after reading it, as it does with bound collections and everything in
+/// them: sets and maps in order with each element or key once (of a key given twice the last value counts), numbers in
+/// as few bytes as possible. Only identical elements count as duplicates here: a set may hold both 1.0 and 1.00. Tuples
+/// and user types are unchanged. Borrows if nothing changes.
 pub fn reserialized<'a>(cql_type: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     match cql_type {
         CqlType::List { element, .. } | CqlType::Vector { element, .. } if is_written_as_read(element) => {
@@ -175,7 +176,7 @@ pub fn reserialized<'a>(cql_type: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
             [2..=0xff] => Cow::Borrowed(&[1]),
             _ => Cow::Borrowed(bytes),
         },
-        // An IPv4 address in the form of IPv6.
+        // An IPv4-mapped IPv6 address.
         CqlType::Inet => match bytes.strip_prefix(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]) {
             Some(short) => Cow::Borrowed(short),
             None => Cow::Borrowed(bytes),
@@ -194,13 +195,13 @@ pub fn reserialized<'a>(cql_type: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     }
 }
 
-/// Whether [`reserialized`] leaves every value of the type as it is.
+/// Whether [`reserialized`] leaves every value of the type unchanged.
 fn is_written_as_read(cql_type: &CqlType) -> bool {
     use CqlType::*;
     !matches!(cql_type, Varint | Decimal | Boolean | Inet | List { .. } | Set { .. } | Map { .. } | Vector { .. })
 }
 
-/// An integer without the bytes that only repeat its sign.
+/// An integer without redundant sign bytes.
 fn shortest_integer(mut bytes: &[u8]) -> &[u8] {
     while let [0, 0..=0x7f, ..] | [0xff, 0x80..=0xff, ..] = bytes {
         bytes = &bytes[1..];
@@ -208,7 +209,7 @@ fn shortest_integer(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// A list keeps its order, and nulls.
+/// Reserialises a list, which keeps its order and its nulls.
 fn rewritten_list<'a>(element: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     let Some((count, rest)) = bytes.split_first_chunk::<4>() else { return Cow::Borrowed(bytes) };
     let parts: Vec<Option<Cow<'_, [u8]>>> =
@@ -219,7 +220,7 @@ fn rewritten_list<'a>(element: &CqlType, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     if out == bytes { Cow::Borrowed(bytes) } else { Cow::Owned(out) }
 }
 
-/// A set or map, `types` taking turns.
+/// Reserialises a set or map; `types` alternate (key and value of a map).
 fn rewritten_parts<'a>(cql_type: &CqlType, types: &[&CqlType], bytes: &'a [u8]) -> Cow<'a, [u8]> {
     let step = types.len();
     if types.iter().all(|part_type| is_written_as_read(part_type)) && is_ordered(types[0], step, bytes) {
@@ -228,7 +229,7 @@ fn rewritten_parts<'a>(cql_type: &CqlType, types: &[&CqlType], bytes: &'a [u8]) 
     let parts = value::elements(bytes, step == 2).zip(types.iter().cycle());
     let parts: Vec<Cow<'_, [u8]>> = parts.map(|(part, part_type)| reserialized(part_type, part)).collect();
     let mut entries: Vec<&[Cow<'_, [u8]>]> = Vec::with_capacity(parts.len() / step);
-    // Of the same key the first place and the last value: entries are replaced where the key stands first.
+    // Of identical keys the first position and the last value count: an entry is replaced where its key stands first.
     let mut places: BTreeMap<&[u8], usize> = BTreeMap::new();
     for entry in parts.chunks_exact(step) {
         match places.entry(&entry[0]) {
@@ -239,7 +240,7 @@ fn rewritten_parts<'a>(cql_type: &CqlType, types: &[&CqlType], bytes: &'a [u8]) 
             }
         }
     }
-    // Stable: what is equal in the order stays in the order of the request.
+    // The sort is stable: keys that are equal by type stay in the order of the request.
     entries.sort_by(|a, b| value::compare(types[0], &a[0], &b[0]));
     let mut out = Vec::with_capacity(bytes.len());
     push_parts(

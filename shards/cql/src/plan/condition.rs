@@ -1,10 +1,10 @@
-//! Plans of IF. Whether a row meets them is told by [`crate::conditions`].
+//! Plans of IF clauses. [`crate::conditions`] evaluates them.
 
 use super::Term;
 use crate::ast::Operator;
 use model::{ColumnId, Table};
 
-/// What must hold for a modification to be made.
+/// The conditions of a modification.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum Conditions {
     /// No IF.
@@ -14,7 +14,7 @@ pub enum Conditions {
     Exists,
     /// IF NOT EXISTS.
     NotExists,
-    /// IF c = x AND ...: those on regular columns first, then those on static ones, each as written.
+    /// IF c = x AND ...: conditions on regular columns first, then those on static ones, each group as written.
     Columns(Vec<Condition>),
 }
 
@@ -23,26 +23,26 @@ pub enum Conditions {
 pub struct Condition {
     /// The column.
     pub column: ColumnId,
-    /// Whether it is static: what its partition has, not its row.
+    /// Whether it is static, so that its partition's static row is tested.
     pub is_static: bool,
-    /// What of the column is looked at.
+    /// The part of the column that is tested.
     pub part: ConditionPart,
-    /// What that must be.
+    /// The test.
     pub test: ConditionTest,
 }
 
-/// What of a column a condition looks at.
+/// The part of a column that a condition tests.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ConditionPart {
-    /// All of it.
+    /// The whole column.
     Whole,
     /// `c[k]` of a map or `c[i]` of a list.
     Element(Term),
-    /// `c.f`: the field's number.
+    /// `c.f`, by the field's index.
     Field(u16),
 }
 
-/// What a value must be.
+/// The test of a condition.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ConditionTest {
     /// `= x`, `!= x`, `< x`, ...
@@ -66,12 +66,12 @@ impl Conditions {
         }
     }
 
-    /// Whether they ask for a row as such.
+    /// Whether this is IF EXISTS or IF NOT EXISTS.
     pub fn test_existence(&self) -> bool {
         matches!(self, Conditions::Exists | Conditions::NotExists)
     }
 
-    /// The columns looked at, each once, in the order in which results show them.
+    /// The columns of the conditions, each once, in the order in which results show them.
     pub fn shown(&self, table: &Table) -> Vec<ColumnId> {
         let mut shown = Vec::new();
         for condition in self.columns() {

@@ -1,13 +1,13 @@
-//! What statements on counter tables may not say.
+//! Restrictions on statements for counter tables.
 
 use super::{Batch, Modify};
 use model::{BatchKind, Failure};
 
 impl Modify {
-    /// Refuses what a counter's change cannot have.
+    /// Refuses clauses that a change of a counter table cannot have.
     ///
     /// # Errors
-    /// Cassandra's texts for TIMESTAMP and TTL.
+    /// TIMESTAMP or TTL was given, with Cassandra's text.
     pub(crate) fn check_counters(&self) -> Result<(), Failure> {
         if !self.table.is_counter() {
             return Ok(());
@@ -22,27 +22,27 @@ impl Modify {
     }
 }
 
-/// INSERT into a counter table.
+/// The failure for an INSERT into a counter table.
 pub(crate) fn no_insert() -> Failure {
     Failure::invalid("INSERT statements are not allowed on counter tables, use UPDATE instead")
 }
 
 impl Batch {
-    /// Refuses statements that do not go together.
+    /// Refuses statements that may not be in one batch.
     ///
     /// # Errors
-    /// As [`check_kinds`].
+    /// Those of [`check_kinds`].
     pub(crate) fn check_counters(&self) -> Result<(), Failure> {
         check_kinds(self.kind, self.timestamp.is_some(), self.statements.iter())?;
         self.statements.iter().try_for_each(Modify::check_counters)
     }
 }
 
-/// Refuses counters in logged batches and beside other changes, and anything else in counter batches. `timestamp`: whether
-/// the batch has one of its own.
+/// Refuses counter changes in logged batches and beside other changes, and other changes in counter batches.
+/// `timestamp` says whether the batch itself has a timestamp.
 ///
 /// # Errors
-/// Cassandra's texts.
+/// The batch mixes kinds of changes, with Cassandra's text.
 pub fn check_kinds<'m>(
     kind: BatchKind,
     timestamp: bool,

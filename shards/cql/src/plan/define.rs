@@ -1,30 +1,30 @@
-//! Plans of definitions and of DESCRIBE.
+//! Plans of schema changes and of DESCRIBE.
 
 use crate::ast::Definition;
 use std::sync::Arc;
 
-/// A definition with the keyspace that it is about. Checked against the schema when it runs; see
+/// A schema change with the keyspace that it changes. It is checked against the schema when it runs, by
 /// [`crate::define::apply`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Define {
-    /// The keyspace that it changes or makes.
+    /// The keyspace that it changes or creates.
     pub keyspace: String,
-    /// What it says.
+    /// The statement.
     pub definition: Arc<Definition>,
 }
 
-/// DESCRIBE.
+/// A DESCRIBE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Describe {
-    /// What.
+    /// The described object.
     pub target: DescribeTarget,
-    /// WITH INTERNALS.
+    /// Whether WITH INTERNALS was given.
     pub internals: bool,
     /// The session's keyspace.
     pub session_keyspace: Option<String>,
 }
 
-/// What DESCRIBE describes. Names are checked when it runs.
+/// The object of a DESCRIBE. Names are checked when it runs.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(missing_docs, reason = "as in CQL")]
 pub enum DescribeTarget {

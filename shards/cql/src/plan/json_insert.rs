@@ -5,27 +5,27 @@ use crate::java_order::{bytes_hash, in_hash_order};
 use model::json::{Json, from_parsed, unquote_names};
 use model::{CqlType, Failure, Table};
 
-/// INSERT JSON of a marker.
+/// An INSERT JSON whose text is bound to a marker.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JsonInsert {
     /// The marker of the text.
     pub marker: u16,
-    /// DEFAULT UNSET: columns that the text does not name are not touched.
+    /// Whether DEFAULT UNSET was given: columns that the text does not name are left alone.
     pub default_unset: bool,
 }
 
-/// A column's value in a JSON text.
+/// The value of a column in a JSON text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum JsonValue {
-    /// Not named, with DEFAULT UNSET.
+    /// The column is not named, with DEFAULT UNSET.
     Unset,
-    /// Null, or not named.
+    /// Null, or the column is not named.
     Null,
     /// A value of the column's type.
     Bytes(Vec<u8>),
 }
 
-/// The values of a table's columns in a JSON text, in their order. The errors are Cassandra's.
+/// The values of all columns of a table in a JSON text, in the order of the columns. The errors are Cassandra's.
 pub fn json_values(table: &Table, text: &str, default_unset: bool) -> Result<Vec<JsonValue>, Failure> {
     let parsed = Json::parse(text).map_err(|error| {
         Failure::invalid(format!("Could not decode JSON string as a map: {}. (String was: {text})", error.thrown()))
@@ -42,7 +42,7 @@ pub fn json_values(table: &Table, text: &str, default_unset: bool) -> Result<Vec
     };
     let absent = if default_unset { JsonValue::Unset } else { JsonValue::Null };
     let mut values = vec![absent; table.columns.len()];
-    // Of several values that are wrong Cassandra names the one that it meets first.
+    // Of several invalid values Cassandra names the first one it meets.
     let columns = table.columns.iter().zip(&mut values);
     for (column, value) in in_hash_order(columns, |(column, _)| bytes_hash(column.name.as_bytes())) {
         if let Some(at) = members.iter().position(|(name, _)| *name == column.name) {

@@ -1,4 +1,4 @@
-//! What a statement means once its names are resolved: everything but the values.
+//! Plans: statements with all names resolved, which need only the values of their markers.
 
 mod cell_facts;
 mod composite;
@@ -29,31 +29,31 @@ use model::{ColumnSpec, Failure, Table};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A statement that needs only values.
+/// A prepared statement: a plan, and the description of its markers and results.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Prepared {
-    /// What to do.
+    /// The plan.
     pub plan: Plan,
     /// The bind markers in order of appearance.
     pub markers: Vec<ColumnSpec>,
-    /// For each partition key column of the table the marker that alone gives its value, if every one has such a
-    /// marker; else empty. Drivers route by it. Of a batch on one table: the last such markers.
+    /// The marker that alone gives the value of each partition key column, if every column has one; else empty. Drivers
+    /// route by these. In a batch on one table the last such markers count.
     pub partition_key_markers: Vec<u16>,
-    /// The result's columns, for statements that return rows.
+    /// The columns of the result, for statements that return rows.
     pub result: Option<Arc<[ColumnSpec]>>,
-    /// Whether every table was named with its keyspace: the id of the prepared statement then leaves the session's
-    /// keyspace out.
+    /// Whether every table was named with its keyspace. The id of the prepared statement then does not depend on the
+    /// session's keyspace.
     pub fully_qualified: bool,
-    /// Client warnings that belong to the text.
+    /// Warnings for the client that depend on the text alone.
     pub warnings: Vec<String>,
-    /// `USING TIMEOUT`.
+    /// The duration of `USING TIMEOUT`, if given.
     pub timeout: Option<Term>,
 }
 
-/// Alias used by callers.
+/// A statement as written, under the name that callers use.
 pub type Statement = crate::ast::Statement;
 
-/// What to do.
+/// The plan of a statement.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -62,7 +62,7 @@ pub type Statement = crate::ast::Statement;
 pub enum Plan {
     /// SELECT.
     Select(Select),
-    /// INSERT, UPDATE, DELETE.
+    /// INSERT, UPDATE or DELETE.
     Modify(Modify),
     /// BEGIN ... APPLY BATCH.
     Batch(Batch),
@@ -70,19 +70,20 @@ pub enum Plan {
     Truncate(Arc<Table>),
     /// USE; the keyspace exists.
     Use(String),
-    /// CREATE and DROP.
+    /// CREATE, ALTER or DROP.
     Define(Define),
     /// DESCRIBE.
     Describe(Describe),
 }
 
-/// Longest time to live, seconds: 20 years.
+/// Longest time to live in seconds: 20 years.
 pub const TTL_SECONDS_MAX: i32 = 630_720_000;
 
-/// A `USING TTL` value: the bytes of an int, empty or at least 0 and at most [`TTL_SECONDS_MAX`].
+/// The seconds of a `USING TTL` value, which is the bytes of an int, empty for 0. Fails if it is negative or more than
+/// [`TTL_SECONDS_MAX`].
 pub fn ttl_of(bytes: &[u8]) -> Result<i32, Failure> {
     let seconds = match <[u8; 4]>::try_from(bytes) {
-        // An empty int is no time to live.
+        // An empty int means no time to live.
         Err(_) if bytes.is_empty() => 0,
         Ok(bytes) => i32::from_be_bytes(bytes),
         Err(_) => return Err(Failure::invalid("Invalid TTL value")),
@@ -96,8 +97,8 @@ pub fn ttl_of(bytes: &[u8]) -> Result<i32, Failure> {
     Ok(seconds)
 }
 
-/// A `USING TIMEOUT` duration value: the bytes of a CQL duration. Months and days, negative values and parts of a
-/// millisecond are refused.
+/// The duration of a `USING TIMEOUT` value, which is the bytes of a CQL duration. Fails for months, days, negative
+/// durations and fractions of a millisecond.
 pub fn timeout_of(duration_bytes: &[u8]) -> Result<Duration, Failure> {
     const NANOS_PER_MILLI: i64 = 1_000_000;
     let mut rest = duration_bytes;
@@ -117,7 +118,8 @@ pub fn timeout_of(duration_bytes: &[u8]) -> Result<Duration, Failure> {
     Ok(Duration::from_nanos(nanos as u64))
 }
 
-/// A zigzag variable-length integer as durations hold it: the leading ones of the first byte count the bytes after it.
+/// Reads a signed variable-length integer of a duration: the leading 1 bits of the first byte count the bytes after it,
+/// and the number is zigzag-encoded.
 fn vint(rest: &mut &[u8]) -> Option<i64> {
     let (first, tail) = rest.split_first()?;
     let extra = first.leading_ones() as usize;
@@ -130,7 +132,7 @@ fn vint(rest: &mut &[u8]) -> Option<i64> {
     Some((value >> 1) as i64 ^ -((value & 1) as i64))
 }
 
-/// The token of evaluated partition key components.
+/// The token of a partition key with these components.
 pub fn token_of(components: &[&[u8]]) -> Token {
     match components {
         [component] => Token::of(component),
@@ -148,7 +150,7 @@ mod tests {
     use model::CqlType;
     use model::value::BoundValue;
 
-    /// A clock and ids that count.
+    /// A clock and ids that count upwards.
     struct Counting(u8);
 
     impl EvaluationContext for Counting {

@@ -5,71 +5,71 @@ use crate::functions::Function;
 use model::{BatchKind, ColumnId, Table};
 use std::sync::Arc;
 
-/// What a modification does to rows.
+/// The kinds of modifications.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ModifyKind {
     /// Writes cells and row liveness.
     Insert,
     /// Writes cells.
     Update,
-    /// Deletes cells (with `columns`), rows, a range of rows or partitions.
+    /// Deletes cells, rows, ranges of rows or whole partitions.
     Delete,
 }
 
-/// INSERT, UPDATE, DELETE.
+/// The plan of an INSERT, UPDATE or DELETE.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Modify {
-    /// Which.
+    /// The kind of modification.
     pub kind: ModifyKind,
-    /// Where.
+    /// The table.
     pub table: Arc<Table>,
     /// One choice per partition key column.
     pub keys: Vec<Choice>,
-    /// Which rows. INSERT, UPDATE and DELETE of columns: choices for all clustering columns.
+    /// The rows. INSERT, UPDATE and DELETE of columns have choices for all clustering columns.
     pub clustering: ClusteringRestriction,
-    /// What is done to regular columns. A DELETE without operations deletes whole rows.
+    /// The operations on regular columns. A DELETE without operations deletes whole rows.
     pub operations: Vec<Operation>,
-    /// What is done to static columns.
+    /// The operations on static columns.
     pub statics: Vec<Operation>,
-    /// Whether rows are written or deleted, not static columns alone.
+    /// Whether rows are written or deleted, not only static columns.
     pub rows: bool,
-    /// USING TIMESTAMP.
+    /// The timestamp of USING TIMESTAMP.
     pub timestamp: Option<Term>,
-    /// USING TTL.
+    /// The seconds of USING TTL.
     pub ttl: Option<Term>,
-    /// INSERT JSON of a marker: keys and operations name markers that follow the statement's own, one per column of the
-    /// table, whose values come out of the text.
+    /// For INSERT JSON of a marker: keys and operations then refer to additional markers, one per column of the table
+    /// after the statement's own, whose values come from the text.
     pub json: Option<JsonInsert>,
-    /// IF.
+    /// The conditions of IF.
     pub conditions: Conditions,
-    /// Whether the table has no storage: few of those take changes.
+    /// Whether the table is virtual. Few virtual tables can be modified.
     pub is_virtual: bool,
 }
 
-/// What is done to one column.
+/// An operation on one column.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Operation {
     /// The column.
     pub column: ColumnId,
-    /// What.
+    /// The change of the column.
     pub change: ColumnChange,
-    /// Its place among the operations as they were written.
+    /// Its position among the operations as written.
     pub written: u16,
 }
 
-/// What is done to a column's value. Counters have the last two and `Delete`, collections and user types that are not
-/// frozen the others, and all else the first two.
+/// The change of a column's value. Counters have the last two and `Delete`; collections and user types that are not
+/// frozen have the others; all other columns the first two.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ColumnChange {
     /// A new value; null deletes.
     Set(Term),
     /// `DELETE c`.
     Delete,
-    /// Elements for a set, entries for a map, elements at the end of a list.
+    /// Adds elements to a set, entries to a map, or elements at the end of a list.
     Add(Term),
-    /// Elements at the beginning of a list.
+    /// Adds elements at the beginning of a list.
     Prepend(Term),
-    /// Takes elements out of a set, or entries with these keys (a set) out of a map.
+    /// Removes elements from a set, or the entries with the keys in a set from a map.
     Remove(Term),
     /// `c[k] = v` of a map.
     SetEntry {
@@ -80,26 +80,26 @@ pub enum ColumnChange {
     },
     /// `DELETE c[k]` of a map or set.
     DeleteEntry(Term),
-    /// `c.f = v`: the field's number.
+    /// `c.f = v`, by the field's index.
     SetField(u16, Term),
-    /// `DELETE c.f`.
+    /// `DELETE c.f`, by the field's index.
     DeleteField(u16),
-    /// `c[i] = v` of a list: reads first.
+    /// `c[i] = v` of a list, which must be read first.
     SetIndex {
-        /// The place.
+        /// The index.
         index: Term,
         /// The value; null deletes.
         value: Term,
     },
-    /// `DELETE c[i]` of a list: reads first.
+    /// `DELETE c[i]` of a list, which must be read first.
     DeleteIndex(Term),
-    /// `c = c - [..]` of a list: reads first.
+    /// `c = c - [..]` of a list, which must be read first.
     RemoveValues(Term),
-    /// `c = c + x` of a number or a text, in a conditional change, which knows what there is: null stays null.
+    /// `c = c + x` of a number or text in a conditional statement, which knows the current value: null stays null.
     Increase {
-        /// The sum of two values of the column's type.
+        /// The function that adds two values of the column's type.
         sum: Function,
-        /// What is added.
+        /// The term that is added.
         by: Term,
     },
     /// `c = c + n` of a counter.
@@ -109,12 +109,12 @@ pub enum ColumnChange {
 }
 
 impl Operation {
-    /// Whether it adds to a number or a text.
+    /// Whether this is [`ColumnChange::Increase`].
     pub fn increases(&self) -> bool {
         matches!(self.change, ColumnChange::Increase { .. })
     }
 
-    /// Whether what it writes depends on what is there.
+    /// Whether the change depends on the current value.
     pub fn reads(&self) -> bool {
         matches!(
             self.change,
@@ -124,26 +124,26 @@ impl Operation {
 }
 
 impl Modify {
-    /// Whether it has an IF.
+    /// Whether the statement has an IF.
     pub fn is_conditional(&self) -> bool {
         !matches!(self.conditions, Conditions::None)
     }
 
-    /// Whether an operation reads before it writes.
+    /// Whether an operation depends on a current value.
     pub fn reads(&self) -> bool {
         self.operations.iter().chain(&self.statics).any(Operation::reads)
     }
 }
 
-/// BEGIN ... APPLY BATCH.
+/// The plan of a batch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Batch {
-    /// How.
+    /// The kind of batch.
     pub kind: BatchKind,
     /// The statements.
     pub statements: Vec<Modify>,
     /// Whether one of them has an IF.
     pub conditional: bool,
-    /// USING TIMESTAMP of the whole.
+    /// The timestamp of the batch itself.
     pub timestamp: Option<Term>,
 }

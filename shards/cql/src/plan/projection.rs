@@ -1,9 +1,9 @@
-//! What the coordinating core makes of the values that the owning cores give of each row: functions, parts of values,
-//! aggregates, groups, JSON.
+//! The projection of a SELECT: what the coordinating core computes from the values that the owning cores return per
+//! row. Functions, parts of values, aggregates, groups, JSON.
 //!
 //! 1. [`Projection::row`] turns one fetched row into one result row.
-//! 2. With aggregates or GROUP BY, a [`Group`] takes the fetched rows of one group; what is not aggregated is its first
-//!    row's.
+//! 2. With aggregates or GROUP BY, a [`Group`] takes the fetched rows of one group. Values that are not aggregated are
+//!    those of its first row.
 
 use super::composite::{encode, part_type};
 use super::{EvaluationContext, Term, Value, cell_facts};
@@ -13,68 +13,68 @@ use model::{CqlType, Failure, json};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// What is made of fetched rows.
+/// How fetched rows become result rows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Projection {
-    /// The result's columns.
+    /// The expressions of the result columns.
     pub outputs: Vec<Expression>,
-    /// Types of `outputs`.
+    /// The types of `outputs`.
     pub types: Vec<CqlType>,
-    /// The aggregates that `outputs` name, with their arguments; `count(*)` has none.
+    /// The aggregates that `outputs` refer to, with their arguments; `count(*)` has none.
     pub aggregates: Vec<(AggregateFunction, Option<Expression>)>,
-    /// Whether rows are gathered into groups: there are aggregates, or GROUP BY.
+    /// Whether rows are grouped: there are aggregates or a GROUP BY.
     pub grouped: bool,
-    /// GROUP BY. Without it all rows are one group, which is there even without rows.
+    /// The expressions of GROUP BY. Without them all rows are one group, which exists even if there are no rows.
     pub group_by: Vec<Grouping>,
-    /// With GROUP BY: where the primary key's columns are among the fetched values, in order.
+    /// With GROUP BY: the indexes of the primary key's columns among the fetched values, in order.
     pub key_places: Vec<usize>,
-    /// SELECT JSON: the names of `outputs` as JSON texts show them, quotes included; the result is one text column.
+    /// For SELECT JSON: the names of `outputs` as in the JSON text, with quotes; the result is then one text column.
     pub json: Option<Vec<String>>,
 }
 
-/// What tells groups apart.
+/// One expression of GROUP BY.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Grouping {
-    /// The value, made of fetched ones.
+    /// The value by which rows are grouped.
     pub expression: Expression,
 }
 
-/// A value of a result row.
+/// An expression for a value of a result row.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Expression {
-    /// What the owning core gave, by its place.
+    /// A value that the owning core returned, by its index.
     Fetched(usize),
-    /// A term.
+    /// A term, and its type.
     Term(Term, CqlType),
     /// A function of other values.
     Call(Function, Vec<Expression>),
     /// A collection, tuple, user type or vector of other values.
     Composite(CqlType, Vec<Expression>),
-    /// A field of a user type's value.
+    /// A field of a user type's value, by its index.
     Field(Box<Expression>, usize),
-    /// The element of a set or the value of a map (of this type) at a key.
+    /// The element of a set, or the value in a map, at a key; with the type of the set or map.
     Element(Box<Expression>, CqlType, Term),
-    /// The part of a set or map between two keys, both inclusive.
+    /// The part of a set or map between two keys, both inclusive; with the type of the set or map.
     Slice(Box<Expression>, CqlType, Option<Term>, Option<Term>),
-    /// A write time or remaining life of a part of a column.
+    /// The write time or time to live of a column or of a part of one.
     CellAttribute {
         /// The column or a part of it.
         of: Box<Expression>,
-        /// Where the column's facts were fetched to.
+        /// The index of the column's attributes among the fetched values.
         facts: usize,
-        /// Whether the column has several cells: its facts are then a list.
+        /// Whether the column has several cells, so that its attributes are a list.
         multicell: bool,
-        /// Whether the result is a list, not the greatest or only one.
+        /// Whether the result is a list instead of the greatest or only attribute.
         several: bool,
     },
-    /// The result of an aggregate, by its place.
+    /// The result of an aggregate, by its index.
     Aggregate(usize),
 }
 
 pub(super) type Result<T> = std::result::Result<T, Failure>;
 pub(super) type MaybeValue<'a> = Option<Cow<'a, [u8]>>;
 
-/// What expressions are evaluated against.
+/// The values against which expressions are evaluated.
 pub(super) struct Row<'r, 'v> {
     fetched: &'r [Option<&'r [u8]>],
     aggregated: &'r [Option<Vec<u8>>],
@@ -144,7 +144,7 @@ impl Expression {
                 };
                 let (from, to) = (bound(from)?, bound(to)?);
                 let part = slice(cql_type, &bytes, from.as_deref(), to.as_deref())?;
-                // Nothing of a collection that is not frozen is null.
+                // An empty part of a collection that is not frozen is null.
                 let nothing = value::elements(&part, false).next().is_none();
                 (!nothing || !cql_type.is_multicell()).then_some(Cow::Owned(part))
             }
@@ -158,7 +158,7 @@ pub(super) fn term_value<'r>(
     row: &Row<'r, '_>,
     context: &mut dyn EvaluationContext,
 ) -> Result<MaybeValue<'r>> {
-    // The values of markers live as long as the request, the row does not: what is bound is copied.
+    // Bound values live as long as the request, which is longer than the row: they are copied.
     Ok(match term.evaluate(cql_type, row.values, context)? {
         Value::Bytes(bytes) => Some(Cow::Owned(bytes.into_owned())),
         Value::Null | Value::Unset => None,
@@ -178,7 +178,7 @@ pub(super) fn element<'b>(cql_type: &CqlType, bytes: &'b [u8], key: &[u8]) -> Op
     None
 }
 
-/// The place of the element of a set or the entry of a map.
+/// The index of the element of a set or the entry of a map with this key.
 pub(super) fn element_place(cql_type: &CqlType, bytes: &[u8], key: &[u8]) -> Option<usize> {
     let is_map = matches!(cql_type, CqlType::Map { .. });
     let key_type = part_type(cql_type, 0)?;
@@ -205,7 +205,7 @@ pub(super) fn slice(cql_type: &CqlType, bytes: &[u8], from: Option<&[u8]>, to: O
 }
 
 impl Projection {
-    /// Appends the result row of one fetched row to `out`, in the protocol's form.
+    /// Appends the result row of one fetched row to `out`, encoded as in the protocol.
     pub fn row(
         &self,
         fetched: &[Option<&[u8]>],
@@ -240,7 +240,7 @@ impl Projection {
         Ok(())
     }
 
-    /// What tells the group of a fetched row: two rows belong together if this is the same.
+    /// The values that identify the group of a fetched row.
     pub fn group_key(
         &self,
         fetched: &[Option<&[u8]>],
@@ -256,11 +256,11 @@ impl Projection {
     }
 }
 
-/// The rows of one group so far.
+/// A group under construction: the state of its aggregates.
 #[derive(Default, Debug)]
 pub struct Group {
     states: Vec<AggregateState>,
-    /// The first row's fetched values, in the protocol's form.
+    /// The first row's fetched values, encoded as in the protocol.
     first: Option<Vec<u8>>,
 }
 
@@ -271,12 +271,12 @@ impl Group {
         Group { states, first: None }
     }
 
-    /// Whether no row came yet.
+    /// Whether no row has been added.
     pub fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
-    /// Takes one fetched row.
+    /// Adds one fetched row.
     pub fn add(
         &mut self,
         projection: &Projection,
@@ -300,13 +300,13 @@ impl Group {
         Ok(())
     }
 
-    /// The first row's fetched values from `at` on.
+    /// The first row's fetched values from index `at` on.
     pub fn first_values(&self, at: usize) -> Vec<Option<Vec<u8>>> {
         let first = self.first.as_deref().unwrap_or_default();
         TupleElements::new(first).skip(at).map(|value| value.map(<[u8]>::to_vec)).collect()
     }
 
-    /// Appends the group's result row to `out` and begins anew.
+    /// Appends the group's result row to `out` and starts a new group.
     pub fn finish(
         &mut self,
         projection: &Projection,

@@ -1,10 +1,10 @@
-//! Plans of SELECT, and the restrictions that UPDATE and DELETE share with it.
+//! Plans of SELECT, and the restrictions of partitions and rows that UPDATE and DELETE share with it.
 
 use super::{Projection, Term};
 use model::{ColumnId, IndexedPart, Table};
 use std::sync::Arc;
 
-/// The values that a column, or several together, may have.
+/// The values that a column, or several columns together, are restricted to.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Choice {
     /// `=`.
@@ -15,14 +15,14 @@ pub enum Choice {
     Marker(u16),
     /// `(a, b) = (x, y)` and `(a, b) IN ((x, y), (z, w))`.
     Tuples {
-        /// How many columns.
+        /// The number of columns.
         columns: usize,
-        /// Their values, as written.
+        /// The tuples of their values, as written.
         tuples: Vec<Tuple>,
     },
     /// `(a, b) IN ?`: a list of tuples of the columns' types.
     TuplesMarker {
-        /// How many columns.
+        /// The number of columns.
         columns: usize,
         /// The marker.
         marker: u16,
@@ -30,7 +30,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// How many columns this is a choice for.
+    /// The number of columns that this restricts.
     pub fn columns(&self) -> usize {
         match self {
             Choice::One(_) | Choice::Many(_) | Choice::Marker(_) => 1,
@@ -39,7 +39,7 @@ impl Choice {
     }
 }
 
-/// Values of columns that follow each other.
+/// The values of consecutive columns.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Tuple {
     /// `(x, y)`, or `x` alone.
@@ -48,7 +48,7 @@ pub enum Tuple {
     Marker {
         /// The marker.
         marker: u16,
-        /// How many columns.
+        /// The number of columns.
         columns: usize,
     },
 }
@@ -56,18 +56,18 @@ pub enum Tuple {
 /// A bound of a token range.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TokenBound {
-    /// The value.
+    /// The term of the token.
     pub term: Term,
-    /// `<=` and `>=`.
+    /// Whether the bound itself is included (`<=` and `>=`).
     pub inclusive: bool,
 }
 
-/// A bound of a slice, on one clustering column or on several that follow each other.
+/// A bound of a slice, on one clustering column or on several consecutive ones.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SliceBound {
-    /// The values, at least one.
+    /// The values of the columns, at least one.
     pub values: Tuple,
-    /// `<=` and `>=`.
+    /// Whether the bound itself is included (`<=` and `>=`).
     pub inclusive: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct TokenBounds {
     pub upper: Option<TokenBound>,
 }
 
-/// Which partitions.
+/// The partitions that a statement reads or writes.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PartitionRestriction {
     /// One choice per partition key column.
@@ -92,25 +92,26 @@ pub enum PartitionRestriction {
         /// Upper bound.
         upper: Option<TokenBound>,
     },
-    /// All.
+    /// All partitions.
     Scan,
 }
 
-/// Which rows of a partition: choices for the first columns, then perhaps a slice of the next.
+/// The rows of a partition that a statement reads or writes: choices for the first clustering columns, then an optional
+/// slice of the next ones.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ClusteringRestriction {
     /// `=` and IN for the first clustering columns, in their order.
     pub choices: Vec<Choice>,
-    /// Lower bound of the columns after them, in the order of their values (not the table's, which may descend).
+    /// Lower bound of the columns after them, in the order of their values, not in the table's clustering order.
     pub lower: Option<SliceBound>,
     /// Upper bound of the columns after them.
     pub upper: Option<SliceBound>,
-    /// Whether the bounds were, at least in part, written as tuples: they then take no null.
+    /// Whether any of the bounds was written as a tuple. They then accept no null.
     pub tuples: bool,
 }
 
 impl ClusteringRestriction {
-    /// Whether every row is meant.
+    /// Whether there is no restriction.
     pub fn is_empty(&self) -> bool {
         self.choices.is_empty() && !self.is_slice()
     }
@@ -120,13 +121,13 @@ impl ClusteringRestriction {
         self.lower.is_some() || self.upper.is_some()
     }
 
-    /// How many columns have a choice.
+    /// The number of columns that have a choice.
     pub fn chosen(&self) -> usize {
         self.choices.iter().map(Choice::columns).sum()
     }
 }
 
-/// How a condition compares.
+/// The comparisons of filters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as in CQL")]
 pub enum Comparison {
@@ -137,16 +138,16 @@ pub enum Comparison {
     GreaterEqual,
 }
 
-/// A condition that every row is asked for (ALLOW FILTERING). A column without a value meets none.
+/// A condition that is checked on every row (ALLOW FILTERING). A column without a value meets none.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Filter {
     /// `c = x`, `c < x`, ...
     Compare {
         /// The column.
         column: ColumnId,
-        /// How.
+        /// The comparison.
         comparison: Comparison,
-        /// With what.
+        /// The term to compare with.
         term: Term,
     },
     /// `c IN (x, y)` or `c IN ?`.
@@ -160,7 +161,7 @@ pub enum Filter {
     Contains {
         /// The column.
         column: ColumnId,
-        /// The element, or the value of a map.
+        /// The element, or value of a map.
         term: Term,
     },
     /// `c CONTAINS KEY x`.
@@ -186,12 +187,12 @@ pub enum Filter {
         /// A tuple of their types.
         marker: u16,
     },
-    /// What no row can be asked for: the error of running the statement.
+    /// A condition that cannot be checked, with the error of running the statement.
     Refused(&'static str),
 }
 
 impl Filter {
-    /// The columns that it looks at.
+    /// The columns that it checks.
     pub fn columns(&self) -> &[ColumnId] {
         match self {
             Filter::Compare { column, .. }
@@ -205,75 +206,77 @@ impl Filter {
     }
 }
 
-/// An index that a SELECT uses.
+/// The index that a SELECT uses.
 #[derive(Clone, PartialEq, Debug)]
 pub struct IndexUse {
     /// Its name.
     pub name: Arc<str>,
     /// The column.
     pub column: ColumnId,
-    /// What of the column's values.
+    /// The indexed part of the column's values.
     pub part: IndexedPart,
 }
 
-/// SELECT.
+/// The plan of a SELECT.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Select {
-    /// From where.
+    /// The table.
     pub table: Arc<Table>,
-    /// What the owning cores give of each row, in order. Without a `projection` these are the result's columns.
+    /// The values that the owning cores return per row, in order. Without a `projection` these are the result's
+    /// columns.
     pub selection: Vec<Selector>,
-    /// Whether all of `selection` is plain columns: rows can be encoded straight from cells.
+    /// Whether all of `selection` are plain columns, so that rows can be encoded directly from cells.
     pub plain: bool,
-    /// Whether the owning cores count (`count(*)`, `count(c)`) and give one row. What does not count is then the first
-    /// row's value, or null without rows.
+    /// Whether the owning cores count (`count(*)`, `count(c)`) and return one row. Other values are then those of the
+    /// first row, or null if there are no rows.
     pub aggregate: bool,
-    /// What the coordinating core makes of `selection`, if that is not the result itself.
+    /// What the coordinating core computes from `selection`, if that is not the result itself.
     pub projection: Option<Projection>,
-    /// Which partitions.
+    /// The partitions.
     pub partitions: PartitionRestriction,
-    /// With keys: only those whose token lies between these.
+    /// With keys: further restricts them to those whose token is within these bounds.
     pub key_tokens: Option<TokenBounds>,
-    /// Which rows.
+    /// The rows of each partition.
     pub clustering: ClusteringRestriction,
-    /// What every row is asked for.
+    /// The conditions that are checked on every row.
     pub filter: Vec<Filter>,
-    /// The index that leads to the rows; what it is asked for is in `filter`.
+    /// The index that finds the rows; its own condition is also in `filter`.
     pub index: Option<IndexUse>,
-    /// Whether a partition without rows, but with static content, counts as a row.
+    /// Whether a partition without rows but with static values gives a row.
     pub static_rows: bool,
-    /// DISTINCT: one row per partition, of its key and static columns.
+    /// DISTINCT: one row per partition, with its key and static columns.
     pub distinct: bool,
-    /// ORDER BY against the table's order.
+    /// Whether rows come in the reverse of the table's order.
     pub reversed: bool,
-    /// PER PARTITION LIMIT.
+    /// The PER PARTITION LIMIT.
     pub per_partition_limit: Option<Term>,
-    /// LIMIT.
+    /// The LIMIT.
     pub limit: Option<Term>,
-    /// The columns of ORDER BY in their order.
+    /// The columns of ORDER BY, in their order.
     pub order: Vec<ColumnId>,
 }
 
-/// What an owning core gives of a row.
+/// A value that an owning core returns per row.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Selector {
     /// A column.
     Column(ColumnId),
-    /// `writetime(c)`: bigint; of a column of several cells a list of them, in the order of the elements of its value, null
-    /// for fields that have none.
+    /// `writetime(c)`: a bigint; for a column of several cells a list of them in the order of the elements, null for
+    /// fields without one.
     WriteTime(ColumnId),
-    /// `ttl(c)`: int, the seconds left; of several cells a list like that of write times, null for cells that do not expire.
+    /// `ttl(c)`: an int, the seconds left; for a column of several cells a list like that of write times, null for
+    /// cells that do not expire.
     Ttl(ColumnId),
-    /// `count(*)` or `count(1)`: bigint.
+    /// `count(*)` or `count(1)`: a bigint.
     CountRows,
-    /// `count(c)`: rows in which the column is not null.
+    /// `count(c)`: the number of rows in which the column is not null.
     Count(ColumnId),
-    /// `token(pk...)`: bigint.
+    /// `token(pk...)`: a bigint.
     Token,
 }
 
 impl Selector {
-    /// The column that it is of.
+    /// The column that the value is computed from.
     pub fn column(&self) -> Option<ColumnId> {
         match self {
             Selector::Column(column)

@@ -1,4 +1,4 @@
-//! One value to come, and what it is for one set of bound values.
+//! Terms: values that are known once the markers are bound.
 
 use super::composite::Composite;
 use crate::functions::Call;
@@ -6,34 +6,34 @@ use model::value::{BoundValue, validate_bound};
 use model::{CqlType, Failure};
 use std::borrow::Cow;
 
-/// One value to come.
+/// A value that is known once the markers are bound.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Term {
     /// `null`.
     Null,
-    /// A column that the text of INSERT JSON DEFAULT UNSET leaves out.
+    /// A column that the text of INSERT JSON DEFAULT UNSET does not name.
     Unset,
-    /// A literal, encoded and validated for its place.
+    /// A literal, encoded and validated for the type of its place.
     Constant(Box<[u8]>),
     /// A bind marker.
     Marker(u16),
-    /// A tuple, user type, vector or collection with parts that are not known yet.
+    /// A tuple, user type, vector or collection with parts that depend on markers or functions.
     Composite(Box<Composite>),
-    /// A function of terms.
+    /// A function call.
     Call(Box<Call>),
 }
 
-/// What evaluating a term may need from outside: the clock and unique ids.
+/// What evaluating a term may need from outside: a clock and unique ids.
 pub trait EvaluationContext {
     /// Microseconds since 1970.
     fn wall_micros(&mut self) -> i64;
-    /// A new version 1 uuid; each differs.
+    /// A new, unique version 1 uuid.
     fn timeuuid(&mut self) -> [u8; 16];
-    /// A new version 4 uuid.
+    /// A new, unique version 4 uuid.
     fn uuid(&mut self) -> [u8; 16];
 }
 
-/// A term's value.
+/// The value of a term.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value<'a> {
     /// Null.
@@ -45,8 +45,8 @@ pub enum Value<'a> {
 }
 
 impl Term {
-    /// The term's bytes for `values` (one per marker, already checked in number). Bound bytes are validated against
-    /// `cql_type` with Cassandra's texts; bound sets and maps come out in order, each element once.
+    /// The term's value for `values`, of which there is one per marker. Bound bytes are validated against `cql_type`,
+    /// with Cassandra's texts; bound sets and maps are put in order, each element once.
     pub fn evaluate<'a>(
         &'a self,
         cql_type: &CqlType,
@@ -74,7 +74,7 @@ impl Term {
         }
     }
 
-    /// Whether the value depends on what is bound.
+    /// Whether the value depends on a marker.
     pub fn has_marker(&self) -> bool {
         match self {
             Term::Null | Term::Unset | Term::Constant(_) => false,

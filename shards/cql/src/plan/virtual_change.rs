@@ -1,13 +1,13 @@
-//! What statements that change tables without storage may not say.
+//! Restrictions on statements that modify virtual tables.
 
 use super::{Batch, Modify};
 use model::{BatchKind, Failure};
 
 impl Modify {
-    /// Refuses what no table without storage takes.
+    /// Refuses clauses that no virtual table accepts.
     ///
     /// # Errors
-    /// Cassandra's texts for TIMESTAMP, TTL and IF.
+    /// TIMESTAMP, TTL or IF was given, with Cassandra's text.
     pub(crate) fn check_virtual(&self) -> Result<(), Failure> {
         let text = match self {
             _ if !self.is_virtual => return Ok(()),
@@ -21,20 +21,20 @@ impl Modify {
 }
 
 impl Batch {
-    /// Refuses statements that do not go together.
+    /// Refuses statements that may not be in one batch.
     ///
     /// # Errors
-    /// As [`check_virtual`].
+    /// Those of [`check_virtual`].
     pub(crate) fn check_virtual(&self) -> Result<(), Failure> {
         check_virtual(self.kind, self.statements.iter())?;
         self.statements.iter().try_for_each(Modify::check_virtual)
     }
 }
 
-/// Refuses changes of tables without storage in logged and conditional batches and beside other changes.
+/// Refuses changes of virtual tables in logged and conditional batches and beside other changes.
 ///
 /// # Errors
-/// Cassandra's texts.
+/// The batch has such a change, with Cassandra's text.
 pub fn check_virtual<'m>(kind: BatchKind, statements: impl Iterator<Item = &'m Modify>) -> Result<(), Failure> {
     let (mut changes, mut others, mut conditional) = (false, false, false);
     for statement in statements {

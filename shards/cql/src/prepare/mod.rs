@@ -1,4 +1,4 @@
-//! Names to columns, markers to types: a statement as written to a plan that needs only values.
+//! Preparation: names to columns and markers to types, from a statement as written to its plan.
 
 mod modify;
 mod operation;
@@ -19,7 +19,7 @@ type Result<T> = std::result::Result<T, Failure>;
 
 const NO_KEYSPACE: &str = "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename";
 
-/// What names are resolved against.
+/// The schema and session against which names are resolved.
 #[derive(Clone, Copy)]
 pub(crate) struct Resolver<'s> {
     pub(crate) schema: &'s Schema,
@@ -27,7 +27,7 @@ pub(crate) struct Resolver<'s> {
 }
 
 impl<'s> Resolver<'s> {
-    /// The keyspace of a name: its own, or the session's.
+    /// The keyspace of a name: its own or the session's.
     pub(crate) fn keyspace_name<'n>(&self, name: &'n TableName) -> Result<&'n str>
     where
         's: 'n,
@@ -43,17 +43,17 @@ impl<'s> Resolver<'s> {
         table.ok_or_else(|| Failure::invalid(format!("table {} does not exist", name.name)))
     }
 
-    /// The scope of a statement on a table.
+    /// The scope for a statement on the table with this name.
     pub(crate) fn scope(&self, name: &TableName) -> Result<Scope> {
         Ok(self.scope_of(self.table(name)?))
     }
 
-    /// The same for a table that is at hand.
+    /// The scope for a statement on this table.
     pub(crate) fn scope_of(&self, table: &Arc<Table>) -> Scope {
         Scope::new(table.clone(), self.schema.keyspace(&table.keyspace).cloned())
     }
 
-    /// The same for a table that clients may change, or that has no storage and says itself what it takes.
+    /// The table with this name, if clients may modify it or it is virtual and decides by itself.
     fn writable_table(&self, name: &TableName) -> Result<&'s Arc<Table>> {
         let table = self.table(name)?;
         let keyspace = table.keyspace.as_str();
@@ -64,7 +64,7 @@ impl<'s> Resolver<'s> {
     }
 }
 
-/// 0x2100 for changes of a system keyspace.
+/// The failure (0x2100) for a change of a system keyspace.
 pub(crate) fn not_modifiable(keyspace: &str) -> Failure {
     Failure::new(ErrorCode::Unauthorized, format!("{keyspace} keyspace is not user-modifiable."))
 }
@@ -109,7 +109,7 @@ pub(crate) fn prepare(statement: &ast::Statement, session: Option<&str>, schema:
     Ok(prepared)
 }
 
-/// A plan without anything around it.
+/// A prepared statement without markers or results.
 fn bare(plan: Plan) -> Prepared {
     Prepared {
         plan,
@@ -122,7 +122,7 @@ fn bare(plan: Plan) -> Prepared {
     }
 }
 
-/// A term that is not a column's: `[limit]` and its like.
+/// Prepares a term that does not belong to a column: `[limit]` and the like.
 fn special(
     term: Option<&ast::Term>,
     name: &str,
@@ -155,7 +155,7 @@ fn prepare_ttl(term: Option<&ast::Term>, scope: &Scope, markers: &mut Markers<'_
     special(term, "[ttl]", &CqlType::Int, scope, markers)
 }
 
-/// The result columns of DESCRIBE, of a table `system.describe` that does not exist.
+/// The result columns of DESCRIBE; their table `system.describe` does not exist.
 fn describe_columns(target: &DescribeTarget, in_keyspace: bool) -> Arc<[ColumnSpec]> {
     let text = |name: &'static str| (name, CqlType::Text);
     let mut columns = vec![text("keyspace_name"), text("type"), text("name")];

@@ -1,4 +1,4 @@
-//! INSERT, UPDATE, DELETE and BATCH to their plans.
+//! Prepares INSERT, UPDATE, DELETE and BATCH.
 
 use super::{Resolver, bare, operation, prepare_timeout, prepare_timestamp, prepare_ttl};
 use crate::ast::{self, ModifyBody, Using};
@@ -19,7 +19,7 @@ type Result<T> = std::result::Result<T, Failure>;
 
 const CONDITIONAL_TIMESTAMP: &str = "Cannot provide custom timestamp for conditional updates";
 
-/// A conditional batch is decided in one partition of one table.
+/// A conditional batch must be about one partition of one table.
 const SEVERAL_TABLES: &str = "Batch with conditions cannot span multiple tables";
 
 pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut Markers<'_>) -> Result<Modify> {
@@ -35,7 +35,7 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
     if table.is_counter() && matches!(modify.kind, ModifyBody::Insert { .. } | ModifyBody::InsertJson { .. }) {
         return Err(no_insert());
     }
-    // A condition on a row needs the row's name, even if nothing of it is changed.
+    // A condition on a row needs the row's whole clustering, even if nothing of the row changes.
     let asks_rows = conditions.columns().iter().any(|condition| !condition.is_static);
     let mut json = None;
     let built = match &modify.kind {
@@ -116,7 +116,7 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
     })
 }
 
-/// What a statement with IF may not have, told after what is wrong with the statement itself.
+/// Refuses clauses that a statement with IF may not have. Reported after errors of the statement itself.
 fn check_conditional(conditional: bool, modify: &ast::Modify, table: &Table) -> Result<()> {
     if conditional && table.is_counter() {
         return Err(Failure::invalid("Conditional updates are not supported on counter tables"));
@@ -127,13 +127,13 @@ fn check_conditional(conditional: bool, modify: &ast::Modify, table: &Table) -> 
     Ok(())
 }
 
-/// The column that a row of a dense compact table consists of: to delete the row is to delete it, which of a counter takes
-/// with it what was counted later.
+/// The value column of a dense compact table, without which a row does not exist: deleting the row means deleting this
+/// column. For a counter that also deletes what is counted later.
 fn only_value(table: &Table) -> Option<&model::Column> {
     table.regular().first().filter(|_| table.layout == Layout::DenseCompact)
 }
 
-/// Whether every clustering column has a choice.
+/// Whether every clustering column has a single value.
 fn names_one_row(clustering: &ClusteringRestriction, table: &Table) -> bool {
     !clustering.is_slice() && clustering.chosen() == table.clustering_len
 }
@@ -148,7 +148,7 @@ struct Built {
     rows: bool,
 }
 
-/// The operations on static columns and those on others, each in the order of the columns' numbers.
+/// Splits operations into those on static columns and those on others, each in the order of column ids.
 fn by_kind(mut operations: Vec<Operation>, table: &Table) -> (Vec<Operation>, Vec<Operation>) {
     let is_static = |operation: &Operation| {
         table.column_by_id(operation.column).is_some_and(|column| column.kind == ColumnKind::Static)
@@ -162,7 +162,8 @@ fn by_kind(mut operations: Vec<Operation>, table: &Table) -> (Vec<Operation>, Ve
     (statics, others)
 }
 
-/// INSERT JSON: all columns of the table, from the text or from markers that stand for what the text will say.
+/// Prepares INSERT JSON: all columns of the table, with values from the text or from markers that stand for the text's
+/// values.
 fn prepare_insert_json(
     text: &ast::Term,
     default_unset: bool,
@@ -189,7 +190,7 @@ fn prepare_insert_json(
         _ => return Err(Failure::invalid("Got null for INSERT JSON values")),
     };
     if let (Layout::StaticCompact, Some(column)) = (table.layout, table.clustering().first()) {
-        // Cassandra asks for the column that it hides: there is no such INSERT.
+        // Cassandra requires the hidden column, so that there is no such INSERT.
         return Err(undefined(table, &column.name));
     }
     let mut keys = Vec::with_capacity(table.primary_key_len());
@@ -197,7 +198,7 @@ fn prepare_insert_json(
     for (column, term) in table.columns.iter().zip(terms) {
         match (column.kind.is_key(), term) {
             (true, term) => keys.push(Choice::One(term)),
-            // What is not set is named all the same.
+            // Columns that are not set are named nevertheless.
             (false, term) => {
                 operations.push(Operation { column: column.id, change: ColumnChange::Set(term), written: 0 })
             }
@@ -230,7 +231,7 @@ fn prepare_insert(columns: &[String], values: &[ast::Term], scope: &Scope, marke
         let term = prepare_term(value, &Receiver { scope, name, cql_type: &column.cql_type }, markers)?;
         operations.push(Operation { column: column.id, change: ColumnChange::Set(term), written: 0 });
     }
-    // Cassandra makes a WHERE clause of the key, and looks at that last.
+    // Cassandra treats the key as a WHERE clause, which it checks last.
     for (column, value) in of_key {
         let receiver = Receiver { scope, name: &column.name, cql_type: &column.cql_type };
         let term = prepare_term(value, &receiver, markers)?;
@@ -270,7 +271,7 @@ fn prepare_insert(columns: &[String], values: &[ast::Term], scope: &Scope, marke
     Ok(Built { kind: ModifyKind::Insert, keys: choices(keys), clustering, operations, statics, rows })
 }
 
-/// Refuses values of clustering columns behind one that has none: only the last may be left out.
+/// Refuses a value for a clustering column after one without a value: only the last ones may be left out.
 fn refuse_gap(clustering: &[Option<Term>], table: &Table) -> Result<()> {
     let free = clustering.iter().position(Option::is_none).unwrap_or(clustering.len());
     match clustering.iter().skip(free).position(Option::is_some) {
@@ -279,14 +280,14 @@ fn refuse_gap(clustering: &[Option<Term>], table: &Table) -> Result<()> {
     }
 }
 
-/// A dense table without a column of values has a hidden one, which says that a row is there.
+/// The operation on the hidden value column of a dense table, which records that the row exists.
 fn hidden_value(table: &Table) -> Option<Operation> {
     let column = only_value(table)?;
     let empty = Term::Constant(Vec::new().into());
     table.is_hidden(column).then_some(Operation { column: column.id, change: ColumnChange::Set(empty), written: 0 })
 }
 
-/// What a batch of statements that are right by themselves may not have.
+/// Refuses batches whose statements are valid by themselves but not together.
 fn check_batch(batch: &ast::Batch, conditional: bool) -> Result<()> {
     if batch.using.ttl.is_some() {
         return Err(Failure::invalid("Global TTL on the BATCH statement is not supported."));
@@ -339,7 +340,7 @@ pub(crate) fn prepare_batch(
     }
     let scope = Scope::of_batch();
     let timestamp = prepare_timestamp(batch.using.timestamp.as_ref(), &scope, markers)?;
-    // A marker of the batch itself counts as one of another table.
+    // A marker of the batch itself counts as a marker of another table.
     if matches!(timestamp, Some(Term::Marker(_))) {
         markers.keys.clear();
     }

@@ -1,4 +1,4 @@
-//! What SET and DELETE do to one column.
+//! Prepares the operations of SET and DELETE on one column.
 
 use crate::ast::{Assignment, DeletePart, Term as Written};
 use crate::functions;
@@ -8,7 +8,7 @@ use model::{Column, CqlType, Failure};
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// The operation of one assignment. `conditional`: of a statement with IF.
+/// The operation of an assignment; `conditional` if the statement has an IF.
 pub(crate) fn assign(
     column: &Column,
     assignment: &Assignment,
@@ -57,7 +57,7 @@ pub(crate) fn assign(
                 _ => refused("non counter"),
             };
         }
-        // A value before the column is looked at first.
+        // A value before the column is checked first.
         Assignment::Prepend(term) if !cql_type.is_multicell() || !matches!(cql_type, CqlType::List { .. }) => {
             prepare_term(term, &own, markers)?;
             return refused(if matches!(cql_type, CqlType::List { .. }) { "frozen list" } else { "non list" });
@@ -111,7 +111,7 @@ pub(crate) fn assign(
     Ok(Operation { column: column.id, change, written: 0 })
 }
 
-/// The operation of one column of a DELETE.
+/// The operation for one column of a DELETE.
 pub(crate) fn delete(
     column: &Column,
     part_of: &DeletePart,
@@ -142,7 +142,7 @@ pub(crate) fn delete(
     Ok(Operation { column: column.id, change, written: 0 })
 }
 
-/// A key, index or value of a collection: markers are called `key(c)` and the like.
+/// Prepares a key, index or value of a collection; its markers are named `key(c)` and the like.
 fn part(term: &Written, word: &str, cql_type: &CqlType, own: &Receiver<'_>, markers: &mut Markers<'_>) -> Result<Term> {
     let name = format!("{word}({})", own.name);
     prepare_term(term, &Receiver { scope: own.scope, name: &name, cql_type }, markers)

@@ -1,4 +1,4 @@
-//! SELECT to its plan.
+//! Prepares SELECT.
 
 use super::{Resolver, bare, prepare_timeout, special};
 use crate::ast;
@@ -20,7 +20,7 @@ pub(crate) fn prepare_select(
     let scope = resolver.scope(&select.table)?;
     let table = &scope.table;
     if has_statics(table) {
-        // Cassandra asks first whether only static columns are selected, where there are any.
+        // Cassandra first checks whether only static columns are selected, if there are any.
         selection::check(select, &scope)?;
     }
     let order = order_columns(&select.order, &scope)?;
@@ -79,7 +79,7 @@ pub(crate) fn prepare_select(
         index: rows.index,
         static_rows: rows.static_rows,
         distinct: select.distinct,
-        // DISTINCT looks at the first row only, whatever the order.
+        // DISTINCT reads only the first row, whatever the order.
         reversed: reversed && !select.distinct,
         per_partition_limit,
         limit,
@@ -89,7 +89,7 @@ pub(crate) fn prepare_select(
     Ok(Prepared { result: Some(selected.result.into()), fully_qualified, warnings, timeout, ..bare(plan) })
 }
 
-/// LIMIT or PER PARTITION LIMIT.
+/// Prepares LIMIT or PER PARTITION LIMIT.
 fn prepare_limit(
     limit: Option<&ast::Term>,
     name: &str,
@@ -99,19 +99,19 @@ fn prepare_limit(
     special(limit, name, &CqlType::Int, scope, markers)
 }
 
-/// The columns that a SELECT with a list of selectors names, in their order; names of no column are left out.
+/// The columns that the selectors of a SELECT name, in their order; unknown names are left out.
 fn named_columns<'s>(select: &ast::Select, scope: &'s Scope) -> Vec<&'s Column> {
     let mut names = Vec::new();
     select.items.iter().flatten().for_each(|item| item.selector.names(&mut names));
     names.into_iter().filter_map(|name| column(scope, name).ok()).collect()
 }
 
-/// Whether a table has static columns as clients see it: those of a compact one are its only ones.
+/// Whether a table has static columns that clients see as such. In a compact table they are its ordinary columns.
 fn has_statics(table: &Table) -> bool {
     table.static_len > 0 && table.layout != Layout::StaticCompact
 }
 
-/// Whether static columns are selected, and no others but the partition key's.
+/// Whether static columns are selected, and apart from them only partition key columns.
 fn selects_only_statics(select: &ast::Select, scope: &Scope) -> bool {
     if !has_statics(&scope.table) || select.items.is_none() {
         return false;
@@ -123,7 +123,7 @@ fn selects_only_statics(select: &ast::Select, scope: &Scope) -> bool {
         && !columns.iter().any(is(ColumnKind::Clustering))
 }
 
-/// Cassandra's conditions on SELECT DISTINCT.
+/// Checks Cassandra's conditions on SELECT DISTINCT.
 fn check_distinct(select: &ast::Select, scope: &Scope, order: &[(&Column, bool)], rows: &SelectedRows) -> Result<()> {
     if !rows.static_rows {
         return Err(Failure::invalid(
@@ -135,7 +135,7 @@ fn check_distinct(select: &ast::Select, scope: &Scope, order: &[(&Column, bool)]
         Some(_) => named_columns(select, scope),
     };
     if rows.key_in {
-        // Several partitions are sorted by columns that are read for it.
+        // Rows of several partitions are sorted by these columns, which must then be read.
         columns.extend(order.iter().map(|(column, _)| *column));
     }
     if let Some(column) =
@@ -158,7 +158,7 @@ fn check_distinct(select: &ast::Select, scope: &Scope, order: &[(&Column, bool)]
     Ok(())
 }
 
-/// The columns of ORDER BY and whether they descend; of a column named twice the last counts, as in Cassandra.
+/// The columns of ORDER BY, and whether they descend; of a column named twice the last one counts, as in Cassandra.
 fn order_columns<'s>(order: &[ast::Ordering], scope: &'s Scope) -> Result<Vec<(&'s Column, bool)>> {
     let mut columns: Vec<(&Column, bool)> = Vec::new();
     let mut seen = vec![None; if order.is_empty() { 0 } else { scope.table.columns.len() }];
@@ -177,7 +177,7 @@ fn order_columns<'s>(order: &[ast::Ordering], scope: &'s Scope) -> Result<Vec<(&
     Ok(columns)
 }
 
-/// The column of `ORDER BY c ANN OF v`, if there is one, with its value found good.
+/// The column of `ORDER BY c ANN OF v`, if there is one. Checks the value.
 fn prepare_near<'s>(
     order: &[ast::Ordering],
     scope: &'s Scope,
@@ -194,7 +194,7 @@ fn prepare_near<'s>(
     Ok(found)
 }
 
-/// Why rows cannot be ordered by their distance: that needs a storage-attached index of the column, which no table has.
+/// The failure for ordering rows by distance, which needs a storage-attached index on the column; no table has one.
 fn refuse_near(order: &[ast::Ordering], column: &Column, is_indexed: bool, restrictions: &Restrictions<'_>) -> Failure {
     let is_float_vector = matches!(&column.cql_type, CqlType::Vector { element, .. } if **element == CqlType::Float);
     Failure::invalid(if order.iter().filter(|ordering| ordering.near.is_some()).count() > 1 {
@@ -214,7 +214,8 @@ fn refuse_near(order: &[ast::Ordering], column: &Column, is_indexed: bool, restr
     })
 }
 
-/// Whether ORDER BY asks for the reverse of the table's order. `equal` tells the clustering columns with one value.
+/// Whether ORDER BY asks for the reverse of the table's order. `equal` says which clustering columns are restricted to
+/// one value.
 fn is_reversed(columns: &[(&Column, bool)], equal: &[bool], rows: &SelectedRows) -> Result<bool> {
     if rows.uses_index {
         return Err(Failure::invalid("ORDER BY with 2ndary indexes is not supported, except for ANN queries."));

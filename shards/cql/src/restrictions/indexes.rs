@@ -1,15 +1,15 @@
-//! Which rules an index can answer, and which index leads a SELECT.
+//! Secondary indexes: which rules an index can answer, and which index a SELECT uses.
 
 use super::rule::{Element, Entry, Rule};
 use crate::plan::IndexUse;
 use model::{Column, CqlType, Index, IndexedPart, Table};
 
-/// The indexes of a table that can answer a rule, at least in part.
+/// The indexes of a table that can answer a rule, at least partly.
 pub(super) fn serving<'t>(table: &'t Table, entry: &'t Entry) -> impl Iterator<Item = &'t Index> {
     table.indexes.iter().filter(move |index| answers(table, entry, index))
 }
 
-/// Whether an index alone answers all rules, so that no row has to be asked for more.
+/// Whether an index alone answers all rules, so that rows need not be filtered.
 pub(super) fn is_enough(table: &Table, entries: &[&Entry], index: &Index) -> bool {
     let one = |entry: &Entry| match &entry.rule {
         Rule::Contains(elements) => elements.len() == 1,
@@ -18,7 +18,7 @@ pub(super) fn is_enough(table: &Table, entries: &[&Entry], index: &Index) -> boo
     entries.iter().all(|entry| answers(table, entry, index) && one(entry))
 }
 
-/// The index that leads to the rows of some rules: that of the first that has one.
+/// The index to use for these rules: the first index of the first rule that has one.
 pub(super) fn leading(table: &Table, entries: &[&Entry]) -> Option<IndexUse> {
     entries.iter().find_map(|entry| {
         let index = serving(table, entry).next()?;

@@ -1,12 +1,12 @@
-//! WHERE to a choice of partitions and rows.
+//! Restrictions: from a WHERE clause to the partitions and rows that a statement reads or writes.
 //!
-//! 1. `relation.rs` turns a relation into a rule for its columns, or says with Cassandra's text why that cannot be.
-//! 2. Rules of one column, or of columns in common, are merged in the order of the relations (`rule.rs`).
-//! 3. [`Restrictions::select`] (`select.rs`) or [`Restrictions::modify`] (`modify.rs`) turns what was found into keys,
-//!    ranges and, with ALLOW FILTERING or an index (`indexes.rs`), conditions that every row is asked for.
+//! 1. `relation.rs` turns a relation into a rule for its columns, or fails with Cassandra's text.
+//! 2. Rules for the same columns are merged, in the order of the relations (`rule.rs`).
+//! 3. [`Restrictions::select`] (`select.rs`) or [`Restrictions::modify`] (`modify.rs`) turns the rules into keys,
+//!    ranges and, with ALLOW FILTERING or an index (`indexes.rs`), conditions that are checked on every row.
 //!
-//! Invariants: at most [`crate::RELATIONS_MAX`] relations, so that looking for a column's rule may be linear; rules of one
-//! kind of columns share no column and come in the order of their first columns.
+//! Invariants: there are at most [`crate::RELATIONS_MAX`] relations, so that a linear search for a column's rule is
+//! fine; the rules for one kind of columns have no column in common and are sorted by their first column.
 
 mod indexes;
 mod modify;
@@ -25,7 +25,7 @@ use rule::{Entry, Rule};
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// Cassandra's refusal of what would read more than it returns.
+/// Cassandra's refusal of a statement that would read more rows than it returns.
 pub(crate) const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may \
     have unpredictable performance. If you want to execute this query despite the performance unpredictability, use \
     ALLOW FILTERING";
@@ -35,7 +35,7 @@ pub(crate) const NEEDS_FILTERING: &str = "Cannot execute this query as it might 
 pub(crate) enum Purpose {
     /// SELECT.
     Select {
-        /// ALLOW FILTERING.
+        /// Whether ALLOW FILTERING was given.
         allow_filtering: bool,
     },
     /// UPDATE.
@@ -59,28 +59,28 @@ impl Purpose {
     }
 }
 
-/// What the token is restricted to.
+/// The restriction of the token.
 #[derive(Default)]
 struct TokenRule {
-    /// `token(pk) = x`; then both bounds are that.
+    /// Whether it is `token(pk) = x`; both bounds are then `x`.
     equal: bool,
     lower: Option<TokenBound>,
     upper: Option<TokenBound>,
 }
 
-/// What a WHERE clause says.
+/// The rules of a WHERE clause.
 pub(crate) struct Restrictions<'s> {
     scope: &'s Scope,
     purpose: Purpose,
     partition: Vec<Entry>,
     clustering: Vec<Entry>,
-    /// Of static and regular columns.
+    /// Rules for static and regular columns.
     data: Vec<Entry>,
     token: Option<TokenRule>,
 }
 
 impl<'s> Restrictions<'s> {
-    /// Reads the relations.
+    /// Turns relations into rules.
     pub(crate) fn read(
         purpose: Purpose,
         relations: &[Relation],
@@ -109,7 +109,7 @@ impl<'s> Restrictions<'s> {
         &self.table().columns[place]
     }
 
-    /// Adds a rule for columns of one kind.
+    /// Adds a rule to those for its kind of columns.
     fn add_entry(&mut self, entry: Entry) -> Result<()> {
         let table = self.table();
         match table.columns[entry.first()].kind {
@@ -119,12 +119,12 @@ impl<'s> Restrictions<'s> {
         }
     }
 
-    /// Adds a rule for clustering columns. Without filtering nothing may follow a slice.
+    /// Adds a rule for clustering columns. Without filtering no rule may follow a slice.
     fn add_clustering(&mut self, entry: Entry) -> Result<()> {
         let table = self.table();
         let first = entry.first();
         let is_slice = entry.rule.is_slice();
-        // An index may lead to it.
+        // An index may find the rows.
         let is_indexed = matches!(self.purpose, Purpose::Select { .. }) && self.has_index(&entry);
         let last = self.clustering.last().map(|last| (last.first(), last.rule.is_slice()));
         let next = self.clustering.iter().flat_map(|entry| &entry.columns).find(|&&place| place > first).copied();
@@ -154,7 +154,7 @@ impl<'s> Restrictions<'s> {
         Ok(())
     }
 
-    /// Whether an index may lead to what a rule asks for.
+    /// Whether an index may answer a rule.
     fn has_index(&self, entry: &Entry) -> bool {
         indexes::serving(self.table(), entry).next().is_some()
     }
@@ -170,7 +170,7 @@ impl<'s> Restrictions<'s> {
         entries.iter().any(|entry| matches!(entry.rule, Rule::Equal(_)) && entry.restricts(place))
     }
 
-    /// The columns of `all` (places in the table) that no entry restricts.
+    /// The columns with an index in `all` that no entry restricts.
     fn unrestricted(&self, entries: &[Entry], all: std::ops::Range<usize>) -> Vec<&'s Column> {
         let free = all.filter(|place| !entries.iter().any(|entry| entry.restricts(*place)));
         free.map(|place| self.column(place)).collect()
@@ -184,7 +184,7 @@ impl<'s> Restrictions<'s> {
         self.table().partition_key_len..self.table().primary_key_len()
     }
 
-    /// The first clustering column that follows one without a rule, as Cassandra says it.
+    /// Fails for the first restricted clustering column that follows an unrestricted one, with Cassandra's text.
     fn refuse_gap(&self) -> Result<()> {
         let restricted = self.clustering.iter().flat_map(|entry| entry.columns.iter().copied());
         for (column, restricted) in self.clustering_places().zip(restricted) {
@@ -196,7 +196,7 @@ impl<'s> Restrictions<'s> {
     }
 }
 
-/// What is said of a clustering column that has a value while one before it has none.
+/// The failure for a restricted clustering column after an unrestricted one.
 pub(crate) fn gap(restricted: &Column, free: &Column) -> Failure {
     Failure::invalid(format!(
         "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{}\" is not restricted",
@@ -204,7 +204,7 @@ pub(crate) fn gap(restricted: &Column, free: &Column) -> Failure {
     ))
 }
 
-/// A column's place in its table.
+/// The index of a column in its table.
 fn place(table: &Table, column: &Column) -> usize {
     match column.kind {
         ColumnKind::PartitionKey => column.position as usize,
@@ -215,13 +215,13 @@ fn place(table: &Table, column: &Column) -> usize {
     }
 }
 
-/// Names with commas between.
+/// The columns' names, separated by commas.
 pub(crate) fn join<'c>(columns: impl Iterator<Item = &'c Column>) -> String {
     let names: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
     names.join(", ")
 }
 
-/// Notes a marker that is a value of a partition key column; of several the last counts, as in Cassandra.
+/// Records a marker that alone gives a partition key column; of several the last counts, as in Cassandra.
 pub(crate) fn note_key(column: &Column, table: &Table, term: &Term, markers: &mut Markers<'_>) {
     if column.kind == ColumnKind::PartitionKey {
         markers.key(column.position as usize, table.partition_key_len, term);

@@ -1,4 +1,4 @@
-//! What an UPDATE or DELETE changes: named partitions, named rows or slices of them.
+//! The restrictions of UPDATE and DELETE: partitions, and single rows or slices of them.
 
 use super::rule::{Entry, Rule};
 use super::{Purpose, Restrictions, Result, join};
@@ -7,8 +7,8 @@ use model::Failure;
 use model::schema::Layout;
 
 impl Restrictions<'_> {
-    /// The partitions and rows of an UPDATE or DELETE. `only_statics`: only static columns are written, and rows cannot
-    /// be named.
+    /// The partitions and rows of an UPDATE or DELETE. With `only_statics` only static columns are written, and rows
+    /// must not be restricted.
     pub(crate) fn modify(mut self, only_statics: bool) -> Result<(Vec<Choice>, ClusteringRestriction)> {
         let table = self.scope.table.clone();
         let statement = self.purpose.name();
@@ -45,7 +45,7 @@ impl Restrictions<'_> {
                     "Slice restrictions are not supported on the clustering columns in UPDATE statements",
                 ));
             }
-            // The last values of a row of a dense table may be left out.
+            // The last clustering values of a dense table may be left out.
             if table.layout == Layout::DenseCompact && !self.clustering.is_empty() {
                 if self.clustering_needs_filtering() {
                     self.refuse_gap()?;

@@ -1,4 +1,4 @@
-//! One relation to a rule: columns found, the form of the relation held against their types, terms prepared.
+//! Turns one relation into a rule: finds the columns, checks the relation against their types, and prepares the terms.
 
 use super::rule::{Element, Entry, Rule};
 use super::{Purpose, Restrictions, Result, TokenRule, join, note_key, place};
@@ -8,7 +8,7 @@ use crate::names::{column, shown};
 use crate::plan::{Choice, Term, TokenBound, Tuple};
 use model::{Column, ColumnKind, CqlType, Failure};
 
-/// The place of a token's value in markers and errors.
+/// The name of a token's value in markers and errors.
 const TOKEN: &str = "partition key token";
 
 impl<'s> Restrictions<'s> {
@@ -59,7 +59,7 @@ impl<'s> Restrictions<'s> {
                 let mut values =
                     terms.iter().map(|term| prepare(term, column, scope, markers)).collect::<Result<Vec<_>>>()?;
                 values.iter().for_each(|value| note_key(column, &scope.table, value, markers));
-                // One value in parentheses is as good as `=`.
+                // IN with a single value means `=`.
                 let rule = match values.pop() {
                     Some(value) if values.is_empty() => Rule::Equal(Choice::One(value)),
                     last => {
@@ -79,7 +79,7 @@ impl<'s> Restrictions<'s> {
             Relation::Contains(name, term) => {
                 let column = column(scope, name)?;
                 let no_collection = || Failure::invalid(format!("Cannot use CONTAINS on non-collection column {name}"));
-                // The type of a column that descends is none in Cassandra's eyes.
+                // Cassandra does not recognise the type of a descending column as a collection.
                 if column.descending {
                     return Err(no_collection());
                 }
@@ -180,7 +180,7 @@ impl<'s> Restrictions<'s> {
         self.add_entry(Entry::single(place(&scope.table, column), Rule::Contains(vec![Element::Entry(key, value)])))
     }
 
-    /// The columns of a relation of several: clustering columns that follow each other.
+    /// The columns of a relation on several columns, which must be consecutive clustering columns.
     fn tuple_columns(&self, names: &[String], relation: &Relation) -> Result<Vec<&'s Column>> {
         let mut columns: Vec<&Column> = Vec::with_capacity(names.len().min(self.table().clustering_len));
         for name in names {
@@ -190,7 +190,7 @@ impl<'s> Restrictions<'s> {
                     "Multi-column relations can only be applied to clustering columns but was applied to: {name}"
                 )));
             }
-            // Columns so far ascend.
+            // The columns so far are ascending.
             let again = columns.last().is_some_and(|last| last.position >= column.position)
                 && columns.iter().any(|before| before.id == column.id);
             if again {
@@ -296,7 +296,7 @@ fn prepare_tuple(value: &TupleValue, columns: &[&Column], scope: &Scope, markers
     }
 }
 
-/// `(a,b)`
+/// The name of a tuple of columns: `(a,b)`.
 fn tuple_name(columns: &[&Column]) -> String {
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     format!("({})", names.join(","))
@@ -306,7 +306,7 @@ fn tuple_type(columns: &[&Column]) -> CqlType {
     CqlType::Tuple(columns.iter().map(|column| column.cql_type.clone()).collect())
 }
 
-/// Refuses relations of whole values with columns of many cells.
+/// Refuses relations that compare the whole value of a multi-cell column.
 fn check_form(column: &Column, operator: &str) -> Result<()> {
     let Column { name, cql_type, .. } = column;
     if !cql_type.is_multicell() {
@@ -319,7 +319,7 @@ fn check_form(column: &Column, operator: &str) -> Result<()> {
     }))
 }
 
-/// Durations have no order.
+/// Refuses order comparisons of durations, which have no order.
 fn refuse_durations(cql_type: &CqlType) -> Result<()> {
     if !has_duration(cql_type) {
         return Ok(());
@@ -340,7 +340,7 @@ pub(crate) fn has_duration(cql_type: &CqlType) -> bool {
         || !matches!(cql_type, CqlType::Vector { .. }) && cql_type.parts().into_iter().any(has_duration)
 }
 
-/// A relation as error texts show it.
+/// Formats a relation as in error texts.
 fn text(relation: &Relation) -> String {
     fn list<T: std::fmt::Display>(items: impl Iterator<Item = T>) -> String {
         let items: Vec<String> = items.map(|item| item.to_string()).collect();

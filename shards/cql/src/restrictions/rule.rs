@@ -1,4 +1,4 @@
-//! Rules: what the relations of one column, or of several together, come to.
+//! Rules: the merged relations on one column, or on several columns together.
 
 use super::Result;
 use crate::ast::Operator;
@@ -7,27 +7,27 @@ use model::{Failure, Table};
 
 /// A rule and its columns.
 pub(super) struct Entry {
-    /// Places in the table, ascending.
+    /// Indexes of the columns in the table, ascending.
     pub(super) columns: Vec<usize>,
-    /// Whether it was, at least in part, written as `(a, b)`.
+    /// Whether any part of it was written as a tuple, `(a, b)`.
     pub(super) is_tuple: bool,
     /// The rule.
     pub(super) rule: Rule,
 }
 
-/// What columns are restricted to.
+/// The restriction of some columns.
 pub(super) enum Rule {
-    /// `=`: one choice.
+    /// `=`: a single value.
     Equal(Choice),
-    /// `IN`: several.
+    /// `IN`: several values.
     In(Choice),
     /// `<`, `<=`, `>`, `>=`.
     Slice { lower: Option<SliceBound>, upper: Option<SliceBound> },
-    /// `CONTAINS`, `CONTAINS KEY`, `m[k] = v`: all of these.
+    /// `CONTAINS`, `CONTAINS KEY` and `m[k] = v`; all must hold.
     Contains(Vec<Element>),
 }
 
-/// What a collection must hold.
+/// An element that a collection must contain.
 pub(super) enum Element {
     /// `CONTAINS x`.
     Value(Term),
@@ -38,7 +38,7 @@ pub(super) enum Element {
 }
 
 impl Entry {
-    /// Of one column.
+    /// A rule for a single column.
     pub(super) fn single(column: usize, rule: Rule) -> Entry {
         Entry { columns: vec![column], is_tuple: false, rule }
     }
@@ -53,7 +53,7 @@ impl Entry {
         self.columns.last().copied().unwrap_or_default()
     }
 
-    /// Whether this is a rule for the column at a place. Columns of one rule follow each other.
+    /// Whether this is a rule for the column with this index. The columns of a rule are consecutive.
     pub(super) fn restricts(&self, place: usize) -> bool {
         self.first() <= place && place <= self.last()
     }
@@ -65,7 +65,7 @@ impl Entry {
 }
 
 impl Rule {
-    /// The slice of a comparison that is not `=`.
+    /// The slice of a comparison other than `=`.
     pub(super) fn slice(operator: Operator, values: Tuple) -> Rule {
         let inclusive = matches!(operator, Operator::LessEqual | Operator::GreaterEqual);
         let limit = Some(SliceBound { values, inclusive });
@@ -84,10 +84,10 @@ impl Rule {
     }
 }
 
-/// Adds a rule to those of columns of the same kind, merging it with the rules of its columns.
+/// Adds a rule to those for columns of the same kind, and merges it with existing rules for its columns.
 pub(super) fn add(entries: &mut Vec<Entry>, mut new: Entry, table: &Table) -> Result<()> {
-    // Merging fails unless both are slices from the same column or conditions on the elements of one collection, so
-    // that all rules that are met here end up as one.
+    // Merging fails unless both rules are slices from the same column or conditions on the elements of one collection.
+    // All rules met here therefore become one.
     while let Some(at) = entries.iter().position(|old| old.first() <= new.last() && new.first() <= old.last()) {
         let old = entries.remove(at);
         new = merge(old, new, table)?;

@@ -1,4 +1,5 @@
-//! What a SELECT reads: keys or a range of tokens, slices of each partition, and conditions that rows are asked for.
+//! The restrictions of SELECT: keys or a range of tokens, slices of each partition, and conditions that are checked on
+//! rows.
 
 use super::rule::{Element, Entry, Rule};
 use super::{NEEDS_FILTERING, Restrictions, Result, TokenRule, indexes};
@@ -7,24 +8,24 @@ use crate::plan::{
 };
 use model::{Column, ColumnId, ColumnKind, CqlType, Failure};
 
-/// Keyspaces whose tables are made up as they are read: filtering them needs no ALLOW FILTERING.
+/// The virtual keyspaces: filtering their tables needs no ALLOW FILTERING.
 const VIRTUAL_KEYSPACES: [&str; 2] = ["system_views", "system_virtual_schema"];
 
-/// What a SELECT reads.
+/// The partitions and rows that a SELECT reads.
 pub(crate) struct SelectedRows {
-    /// Which partitions.
+    /// The partitions.
     pub(crate) partitions: PartitionRestriction,
-    /// Which of the named keys, by their tokens.
+    /// Bounds of the tokens of named keys.
     pub(crate) key_tokens: Option<TokenBounds>,
-    /// Which rows of each.
+    /// The rows of each partition.
     pub(crate) clustering: ClusteringRestriction,
-    /// What every row is asked for.
+    /// The conditions that are checked on every row.
     pub(crate) filter: Vec<Filter>,
-    /// The index that leads to the rows.
+    /// The index that finds the rows.
     pub(crate) index: Option<IndexUse>,
-    /// Whether it counts as one through an index, even if none leads to its rows.
+    /// Whether the SELECT counts as using an index, even if none finds its rows.
     pub(crate) uses_index: bool,
-    /// Whether a partition without rows, but with static content, counts as a row.
+    /// Whether a partition without rows but with static values gives a row.
     pub(crate) static_rows: bool,
     /// Whether a range of partitions is read.
     pub(crate) key_range: bool,
@@ -32,13 +33,13 @@ pub(crate) struct SelectedRows {
     pub(crate) key_restricted: bool,
     /// Whether the partition key is restricted by IN.
     pub(crate) key_in: bool,
-    /// Whether ALLOW FILTERING is missing, to be said after what ORDER BY has to say.
+    /// Whether ALLOW FILTERING is missing. Reported after errors of ORDER BY.
     pub(crate) lacks_filtering: bool,
 }
 
 impl Restrictions<'_> {
-    /// The partitions and rows of a SELECT. `only_statics`: it selects static columns and no others but the partition
-    /// key's.
+    /// The partitions and rows of a SELECT. `only_statics`: apart from partition key columns it selects only static
+    /// columns.
     pub(crate) fn select(mut self, only_statics: bool) -> Result<SelectedRows> {
         let table = self.scope.table.clone();
         let allowed = self.purpose.allows_filtering() || VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str());
@@ -68,7 +69,7 @@ impl Restrictions<'_> {
                 self.refuse_gap()?;
             }
         }
-        // As in Cassandra only the first vector is looked at.
+        // As in Cassandra only the first restricted vector column is checked.
         let restricted = self.data.iter().map(|entry| self.column(entry.first()));
         let vectors = restricted.filter(|column| matches!(column.cql_type, CqlType::Vector { .. }));
         let first = vectors.min_by_key(|column| (column.kind == ColumnKind::Static, column.name.as_str()));
@@ -80,8 +81,8 @@ impl Restrictions<'_> {
         }
         let is_regular = |entry: &Entry| self.column(entry.first()).kind == ColumnKind::Regular;
         let static_rows = self.clustering.is_empty() && !self.data.iter().any(is_regular);
-        // The rules that an index answers, or rows are asked for: of the key if it does not say which partitions, of the
-        // clustering if it says more than which rows of a partition.
+        // The rules that an index answers or that rows are filtered by: on the key, unless it gives the partitions; on
+        // the clustering, if it is more than a slice of a partition.
         let no_key = self.partition.is_empty() && self.token.is_none();
         let with_key = has_index && (key_filtered || no_key);
         let with_clustering = with_key
@@ -127,7 +128,7 @@ impl Restrictions<'_> {
         let mut next = table.partition_key_len;
         let mut led = false;
         for entry in std::mem::take(&mut self.clustering) {
-            // Behind a column whose value comes from an index Cassandra takes every condition for a filter.
+            // After a column whose value comes from an index, Cassandra treats every condition as a filter.
             let filters = led && entry.is_tuple && entry.rule.is_slice();
             if filters || entry.rule.is_contains() || entry.first() != next {
                 push_filters(entry, &table.columns, &mut filter);
@@ -138,7 +139,7 @@ impl Restrictions<'_> {
                 .is_some_and(|index| entry.columns.iter().any(|&place| table.columns[place].id == index.column));
             led |= leads;
             if leads && let Rule::Equal(choice) = &entry.rule {
-                // The index's value is taken from a condition.
+                // The value to look up in the index is taken from a condition.
                 let columns = entry.columns.clone();
                 let rule = Rule::Equal(choice.clone());
                 push_filters(Entry { columns, is_tuple: entry.is_tuple, rule }, &table.columns, &mut filter);
@@ -194,7 +195,7 @@ fn choice(entry: Entry) -> Option<Choice> {
     }
 }
 
-/// The conditions of a rule that rows are asked for.
+/// Appends the conditions by which rows are filtered for a rule.
 fn push_filters(entry: Entry, columns: &[Column], out: &mut Vec<Filter>) {
     let id = columns[entry.first()].id;
     let equal = |column, term| Filter::Compare { column, comparison: Comparison::Equal, term };
@@ -225,7 +226,7 @@ fn push_filters(entry: Entry, columns: &[Column], out: &mut Vec<Filter>) {
                 }
             }
         }
-        // `(a) IN ((x), (y))`
+        // `(a) IN ((x), (y))`.
         Rule::In(Choice::Tuples { columns: 1, tuples })
             if tuples.iter().all(|tuple| matches!(tuple, Tuple::Terms(_))) =>
         {
@@ -240,7 +241,7 @@ fn push_filters(entry: Entry, columns: &[Column], out: &mut Vec<Filter>) {
         }
         Rule::Equal(choice) | Rule::In(choice) => out.push(Filter::In { column: id, choice }),
         Rule::Contains(mut elements) => {
-            // In Cassandra's order: values, keys, entries.
+            // Cassandra's order: values, keys, entries.
             elements.sort_by_key(|element| match element {
                 Element::Value(_) => 0,
                 Element::Key(_) => 1,

@@ -1,5 +1,5 @@
-//! Calls of a selection: which function or aggregate a name and its arguments mean, and the types of selectors that have none
-//! from their place.
+//! Function calls of a selection: the function or aggregate that a call means, and the types of selectors without a
+//! wanted type.
 
 use super::{Result, Selecting, wrong_arguments};
 use crate::ast;
@@ -13,14 +13,14 @@ use crate::plan::{Expression, Selector};
 use model::{ColumnKind, CqlType, Failure};
 use std::fmt;
 
-/// A selector as an argument whose fit is asked.
+/// A selector as an argument in overload resolution.
 pub(super) struct Asked<'a> {
     pub(super) selector: &'a ast::Selector,
-    /// Its type, if it has one by itself.
+    /// The type that it has by itself, if any.
     pub(super) cql_type: Option<CqlType>,
     /// See [`Argument::descends`].
     pub(super) descends: bool,
-    /// What is in its parentheses.
+    /// The arguments in its parentheses, for literals.
     pub(super) parts: Option<Vec<Asked<'a>>>,
 }
 
@@ -42,7 +42,7 @@ impl Argument for Asked<'_> {
         match (&self.cql_type, self.selector.as_literal()) {
             (_, Some(term)) => term_fit(&term, wanted, scope),
             (Some(cql_type), None) => Ok(Fit::of(wanted, cql_type)),
-            // A field that is not there.
+            // The field does not exist.
             (None, None) if matches!(self.selector, ast::Selector::Field(..)) => Ok(Fit::No),
             (None, None) => Ok(Fit::Weak),
         }
@@ -102,7 +102,7 @@ impl Selecting<'_, '_, '_> {
                 "{name}() cannot be used in the selection clause of a SELECT statement"
             )));
         }
-        // An overload is chosen by its arguments alone, whatever the place.
+        // The overload is chosen by the arguments alone, whatever the place.
         let function = self.choose(keyspace, name, arguments)?;
         if name == "token" && self.is_key(arguments) {
             return Ok((Expression::Fetched(self.fetch(Selector::Token)), CqlType::Bigint));
@@ -115,7 +115,7 @@ impl Selecting<'_, '_, '_> {
         Ok((Expression::Call(function, expressions), result))
     }
 
-    /// Whether the arguments are the partition key's columns in their order.
+    /// Whether the arguments are the partition key's columns, in their order.
     pub(super) fn is_key(&self, arguments: &[ast::Selector]) -> bool {
         let key = self.scope.table.partition_key();
         arguments.len() == key.len()
@@ -156,7 +156,7 @@ impl Selecting<'_, '_, '_> {
         Ok((self.aggregate(function, Some(expression?.0)), result))
     }
 
-    /// The overload of an aggregate of one argument.
+    /// The overload of an aggregate with one argument.
     pub(super) fn choose_aggregate(
         &mut self,
         keyspace: Option<&str>,
@@ -179,7 +179,7 @@ impl Selecting<'_, '_, '_> {
         pick(&format!("{qualifier}{name}"), aggregates(name, &argument_type), &asked, None, self.scope)
     }
 
-    /// Whether a selector has a column of a kind; those up to the first one are checked.
+    /// Whether any selector contains a column of a wanted kind; selectors up to the first such one are checked.
     pub(super) fn selects(&mut self, select: &ast::Select, wanted: &dyn Fn(ColumnKind) -> bool) -> Result<bool> {
         for item in select.items.iter().flatten() {
             let mut names = Vec::new();
@@ -196,7 +196,7 @@ impl Selecting<'_, '_, '_> {
         Ok(false)
     }
 
-    /// Refuses names of no column and calls that fit no function.
+    /// Refuses unknown columns and calls that fit no function.
     fn check_argument(&mut self, argument: &ast::Selector) -> Result<()> {
         let mut names = Vec::new();
         argument.names(&mut names);
@@ -204,7 +204,7 @@ impl Selecting<'_, '_, '_> {
         self.check_functions(argument)
     }
 
-    /// Finds the functions of a selector, those of arguments first.
+    /// Resolves the functions of a selector, those of arguments first.
     fn check_functions(&mut self, selector: &ast::Selector) -> Result<()> {
         match selector {
             ast::Selector::Function { keyspace, name, arguments } => {
@@ -264,7 +264,7 @@ impl Selecting<'_, '_, '_> {
         pick(&format!("{qualifier}{name}"), candidates, &asked, None, self.scope)
     }
 
-    /// A selector with what is known of it.
+    /// A selector with its type, as an argument in overload resolution.
     pub(super) fn asked<'a>(&mut self, selector: &'a ast::Selector) -> Result<Asked<'a>> {
         let parts = match selector {
             ast::Selector::Tuple(parts) if parts.len() == 1 => {
@@ -273,14 +273,15 @@ impl Selecting<'_, '_, '_> {
             _ => None,
         };
         let cql_type = match selector {
-            // A field of a key that descends is known only where it is selected by itself.
+            // The type of a descending key column's field is known only where it is selected by itself.
             ast::Selector::Field(of, _) if self.descends(of) => None,
             _ => self.type_of(selector)?,
         };
         Ok(Asked { selector, cql_type, descends: self.descends(selector), parts })
     }
 
-    /// The type of a literal with columns: what the first part that has a type tells of lists and sets, all of them of tuples.
+    /// The type of a literal with columns: lists and sets have that of the first part with a type, tuples need the
+    /// types of all parts.
     pub(super) fn exact_type(&mut self, selector: &ast::Selector) -> Result<Option<CqlType>> {
         let boxed = |element: CqlType| Box::new(element);
         Ok(match selector {
@@ -306,7 +307,7 @@ impl Selecting<'_, '_, '_> {
         })
     }
 
-    /// A selector's type without a place; `None` for terms that have none.
+    /// A selector's type by itself; `None` for terms without one.
     pub(super) fn type_of(&mut self, selector: &ast::Selector) -> Result<Option<CqlType>> {
         let of_all = |parts: &[ast::Selector], selecting: &mut Self| -> Result<Option<Vec<CqlType>>> {
             let types = parts.iter().map(|part| selecting.type_of(part)).collect::<Result<Vec<_>>>()?;
@@ -339,7 +340,7 @@ impl Selecting<'_, '_, '_> {
             ast::Selector::Element(of, _) => match self.type_of(of)? {
                 Some(CqlType::Map { value, .. }) => Some(*value),
                 Some(CqlType::Set { element, .. }) => Some(*element),
-                // No element of a list is ever given.
+                // Elements of lists cannot be selected, so that any type will do.
                 Some(CqlType::List { .. }) => Some(CqlType::Timeuuid),
                 _ => None,
             },
@@ -352,7 +353,7 @@ impl Selecting<'_, '_, '_> {
                 let element = of_all(parts, self)?.and_then(|types| types.into_iter().next());
                 element.map(|element| CqlType::Set { element: Box::new(element), frozen: false })
             }
-            // It may be a tuple of one or something in parentheses.
+            // It may be a tuple of one value or something in parentheses.
             ast::Selector::Tuple(parts) if parts.len() == 1 => None,
             ast::Selector::Tuple(parts) => of_all(parts, self)?.map(CqlType::Tuple),
         })

@@ -6,7 +6,7 @@ use crate::names::column;
 use crate::plan::{Expression, Selector};
 use model::{Column, CqlType, Failure};
 
-/// The column of which something is a part.
+/// The column that a selector is a part of.
 fn root(of: &ast::Selector) -> Option<&str> {
     match of {
         ast::Selector::Column(name) => Some(name),
@@ -15,7 +15,7 @@ fn root(of: &ast::Selector) -> Option<&str> {
     }
 }
 
-/// Whether something is a column or a run of its cells, not one of them.
+/// Whether a selector is a column or a slice of its cells, not a single cell.
 fn is_run(of: &ast::Selector) -> bool {
     match of {
         ast::Selector::Slice(of, ..) => is_run(of),
@@ -24,7 +24,7 @@ fn is_run(of: &ast::Selector) -> bool {
 }
 
 impl Selecting<'_, '_, '_> {
-    /// The type of a fact: one for each cell of several, but the greatest write time is one.
+    /// The type of an attribute: a list if there are several cells, except for the greatest write time.
     pub(super) fn fact_type(&self, fact: CellAttribute, of: &ast::Selector) -> Result<CqlType> {
         let one = match fact {
             CellAttribute::WriteTime | CellAttribute::MaxWriteTime => CqlType::Bigint,

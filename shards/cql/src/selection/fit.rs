@@ -1,7 +1,7 @@
-//! Whether what stands behind a type hint of a selection fits the type.
+//! Whether a selector after a type hint fits the type.
 //!
-//! Literals of a selection are looked at part by part. Fields that a user type has not are told at once, in the order
-//! in which they were written; where a tuple is wanted they are one more part that does not fit.
+//! Literals are checked part by part. Unknown fields of a user type are reported at once, in the order in which they
+//! were written; where a tuple is wanted they count as a part that does not fit.
 
 use super::{Result, Selecting};
 use crate::ast::Selector;
@@ -26,7 +26,7 @@ impl Selecting<'_, '_, '_> {
             (Selector::Map(entries), CqlType::Map { key: of_key, value: of_value, .. }) => {
                 Fit::all(entries.iter().map(|(key, value)| Ok(self.fit(key, of_key)?.min(self.fit(value, of_value)?))))
             }
-            // Names before the colons are columns where a map is wanted.
+            // Where a map is wanted, names before the colons are columns.
             (Selector::UserType(fields), CqlType::Map { key, value: of_value, .. }) => {
                 Fit::all(fields.iter().map(|(name, value)| {
                     let column = Selector::Column(name.clone());

@@ -1,4 +1,4 @@
-//! GROUP BY of a selection.
+//! The GROUP BY of a selection.
 
 use super::{Result, Selecting};
 use crate::ast;
@@ -10,7 +10,7 @@ use model::{Column, ColumnKind, Failure};
 const GROUP_ORDER: &str =
     "Group by currently only support groups of columns following their declared order in the PRIMARY KEY";
 
-/// The argument of a grouping function that is no constant.
+/// The only argument of a grouping function that is not a constant.
 fn grouped_argument(arguments: &[ast::Selector]) -> Result<&ast::Selector> {
     let mut named: Vec<&ast::Selector> = Vec::new();
     for argument in arguments.iter().filter(|argument| argument.as_term().is_none()) {
@@ -31,7 +31,7 @@ fn grouped_argument(arguments: &[ast::Selector]) -> Result<&ast::Selector> {
     }
 }
 
-/// The innermost function that does not keep its argument's order, as errors show it.
+/// The innermost function that is not monotonic, as errors show it.
 fn not_monotonic(expression: &Expression) -> Option<String> {
     let Expression::Call(function, arguments) = expression else { return None };
     arguments.iter().find_map(not_monotonic).or_else(|| {
@@ -41,7 +41,7 @@ fn not_monotonic(expression: &Expression) -> Option<String> {
 }
 
 impl Selecting<'_, '_, '_> {
-    /// GROUP BY: a prefix of the primary key; the last may be a function of its column.
+    /// Resolves GROUP BY: a prefix of the primary key, whose last column may be the argument of a function.
     pub(super) fn group_by(
         &mut self,
         group: &[ast::Selector],
@@ -73,7 +73,7 @@ impl Selecting<'_, '_, '_> {
                 ));
             }
             on_function = is_function;
-            // A call is checked before its column.
+            // The call is checked before its column.
             let expression = self.expression(selector, None)?.0;
             if is_function && column.kind != ColumnKind::Clustering {
                 return Err(Failure::invalid(format!(
@@ -90,7 +90,7 @@ impl Selecting<'_, '_, '_> {
                     "Only monotonic functions are supported in the GROUP BY clause. Got: {signature} "
                 )));
             }
-            // Columns may be left out only where they have one value.
+            // Columns may be left out only if they are restricted to one value.
             let place = self.scope.table.index_of(column.id).unwrap_or(usize::MAX);
             if key.get(next..place).is_none_or(|skipped| !skipped.iter().all(is_equal)) {
                 return Err(Failure::invalid(GROUP_ORDER));

@@ -1,6 +1,6 @@
-//! JSON texts to [`Json`], with the limits and errors of Jackson 2.19.
+//! Parses JSON texts to [`Json`], with the limits and errors of Jackson 2.19.
 //!
-//! Steps: one loop over tokens with a stack of open lists and objects, so that depth costs no stack of ours.
+//! One loop over tokens keeps a stack of open lists and objects, so that deep nesting takes no stack of the process.
 
 use super::{Json, JsonError};
 use crate::HashMap;
@@ -12,15 +12,15 @@ pub const JSON_NUMBER_MAX: usize = 1000;
 /// Longest member name, in characters.
 pub const JSON_NAME_MAX: usize = 50_000;
 
-/// What Jackson shows for where a text came from.
+/// Jackson's placeholder for the source of a text.
 const SOURCE: &str = "[Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); line: ";
-/// What a value can be.
+/// Jackson's words for what a value can be.
 const EXPECTED: &str = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')";
 
-/// Why a value that is no object cannot be read as one, as Java prints the exception.
+/// Why a value that is not an object cannot be read as one: the exception as Java prints it.
 pub(super) fn not_a_map(value: &Json, text: &str) -> String {
     let blank = text.len() - text.trim_start_matches([' ', '\t', '\r', '\n']).len();
-    let (line, column) = Reader { text, at: blank }.place(blank);
+    let (line, column) = JsonReader { text, at: blank }.place(blank);
     const MAP: &str = "java.util.LinkedHashMap";
     let class = match value {
         Json::String(text) if text.is_empty() => "InvalidFormatException",
@@ -54,7 +54,7 @@ pub(super) fn not_a_map(value: &Json, text: &str) -> String {
 }
 
 pub(super) fn parse(text: &str) -> Result<Json> {
-    Reader { text, at: 0 }.document()
+    JsonReader { text, at: 0 }.document()
 }
 
 type Result<T> = std::result::Result<T, JsonError>;
@@ -106,17 +106,17 @@ impl Open {
     }
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     fn document(mut self) -> Result<Json> {
         let mut stack: Vec<Open> = Vec::new();
         self.skip_blank()?;
         if self.peek().is_none() {
-            // Only the line is known here.
+            // Jackson gives only the line here.
             let (line, _) = self.place(self.at);
             return Err(JsonError(format!("No content to map due to end-of-input\n at {SOURCE}{line}]")));
         }
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
                     None => return Ok(value),
                 }
             }
-            // Ends of lists and objects; then the way to the next value.
+            // Ends of lists and objects, then the way to the next value.
             loop {
                 let Some(open) = stack.last_mut() else { return Err(self.error("no value".into(), self.at)) };
                 self.skip_blank()?;
@@ -199,7 +199,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A name, the colon behind it and the space before the value.
+    /// Reads a member's name, the colon after it and the space before the value.
     fn member_name(&mut self) -> Result<String> {
         let end = "Unexpected end-of-input within/between Object entries";
         match self.peek() {
@@ -258,7 +258,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether there is only space before.
+    /// Whether only space has been read.
     fn at_start(&self) -> bool {
         self.text[..self.at].trim().is_empty()
     }
@@ -354,7 +354,7 @@ impl<'a> Reader<'a> {
         Ok(match is_integer {
             true if text == "-0" => Json::Integer("0".into()),
             true => Json::Integer(text.into()),
-            // Whatever has the form of a number is one.
+            // The form of a number has been checked.
             false => Json::Double(text.parse().unwrap_or(f64::NAN)),
         })
     }
@@ -366,7 +366,7 @@ impl<'a> Reader<'a> {
         digits
     }
 
-    /// A string from its opening to its closing quote; `what` is what an error calls it.
+    /// Reads a string from its opening to its closing quote; `what` is what errors call it.
     fn string(&mut self, what: &str) -> Result<String> {
         self.at += 1;
         let mut out = String::new();
@@ -410,7 +410,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The UTF-16 unit of an escape, behind its backslash.
+    /// Reads the UTF-16 unit of an escape, after its backslash.
     fn escape(&mut self) -> Result<u32> {
         let end = || "Unexpected end-of-input in character escape sequence".to_owned();
         let Some(c) = self.peek() else { return Err(self.error(end(), self.at)) };
@@ -472,7 +472,7 @@ impl<'a> Reader<'a> {
         JsonError(format!("{text}\n at {SOURCE}{line}, column: {column}]"))
     }
 
-    /// Line and column of a byte, from 1; a column is a UTF-16 unit.
+    /// Line and column of a byte, both from 1; columns are UTF-16 units.
     fn place(&self, at: usize) -> (usize, usize) {
         let before = self.text.get(..at).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -498,14 +498,14 @@ fn push_unit(unit: u32, high: &mut Option<u32>, out: &mut String) {
     }
 }
 
-/// A half of a pair becomes a question mark, as when Java writes it as UTF-8.
+/// Half of a surrogate pair becomes a question mark, as when Java writes it as UTF-8.
 fn flush(high: &mut Option<u32>, out: &mut String) {
     if high.take().is_some() {
         out.push('?');
     }
 }
 
-/// What Java lets an identifier have: letters, digits, underscores, currency signs.
+/// Whether Java allows a character in an identifier: letters, digits, underscores, currency signs.
 fn is_word(c: char) -> bool {
     c < '\u{10000}' && c.is_alphanumeric() || matches!(c, '_' | '$' | '¢'..='¥' | '\u{20a0}'..='\u{20cf}')
 }

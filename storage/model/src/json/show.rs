@@ -1,4 +1,4 @@
-//! Values to JSON texts.
+//! Writes values as JSON texts.
 
 use crate::text::{self};
 use crate::text::{floating, inet, timestamp};
@@ -6,7 +6,7 @@ use crate::types::{CqlType, UserType};
 use crate::value::{TupleElements, VectorElements, elements};
 
 /// The JSON text of a valid value: `1.5`, `"0xcafe"`, `{"a": [1, 2]}`. An empty value of a type that is not text is an
-/// empty string; numbers that JSON does not know are null. Bytes that are not of the type are shown as a blob.
+/// empty string; numbers that JSON cannot express are null. Bytes that are not of the type are written as a blob.
 pub fn to_json(cql_type: &CqlType, bytes: &[u8]) -> String {
     let mut out = String::new();
     push_json(cql_type, bytes, &mut out);
@@ -51,7 +51,7 @@ fn push_blob(bytes: &[u8], out: &mut String) {
     out.push('"');
 }
 
-/// Appends the text, or nothing and `None` if the bytes are not of the type, or are a blob.
+/// Appends the text; `None`, with nothing appended, for blobs and for bytes that are not of the type.
 fn push_typed(cql_type: &CqlType, bytes: &[u8], out: &mut String) -> Option<()> {
     use CqlType::*;
     let nested = cql_type.is_collection() || matches!(cql_type, Blob | Tuple(_) | User { .. } | Vector { .. });
@@ -104,7 +104,7 @@ fn push_items<T>(items: impl Iterator<Item = T>, push_item: impl Fn(T, &mut Stri
     out.push(']');
 }
 
-/// Keys that are not strings become strings of their text.
+/// Appends a map. Keys that are not strings become strings of their JSON text.
 fn push_map(key_type: &CqlType, value_type: &CqlType, bytes: &[u8], out: &mut String) {
     out.push('{');
     let mut entries = elements(bytes, true);
@@ -124,7 +124,7 @@ fn push_map(key_type: &CqlType, value_type: &CqlType, bytes: &[u8], out: &mut St
     out.push('}');
 }
 
-/// Elements that are missing at the end are null.
+/// Appends a tuple. Missing trailing elements are null.
 fn push_tuple(types: &[CqlType], bytes: &[u8], out: &mut String) {
     let values = TupleElements::new(bytes).chain(std::iter::repeat(None));
     let push_item = |(cql_type, value): (&CqlType, Option<&[u8]>), out: &mut String| match value {
@@ -134,7 +134,7 @@ fn push_tuple(types: &[CqlType], bytes: &[u8], out: &mut String) {
     push_items(types.iter().zip(values), push_item, out);
 }
 
-/// Names that are not in lower case stand in quotes of their own.
+/// Appends a user type. Names that are not in lower case are in double quotes of their own.
 fn push_user_type(definition: &UserType, bytes: &[u8], out: &mut String) {
     out.push('{');
     let values = TupleElements::new(bytes).chain(std::iter::repeat(None));
@@ -150,7 +150,7 @@ fn push_user_type(definition: &UserType, bytes: &[u8], out: &mut String) {
     out.push('}');
 }
 
-/// Appends the name of a column or field as a member's name: `"a"`, `"\"A b\""`.
+/// Appends the name of a column or field as the name of a JSON member: `"a"`, `"\"A b\""`.
 pub fn push_name(name: &str, out: &mut String) {
     if name == name.to_lowercase() { push_string(name, out) } else { push_string(&format!("\"{name}\""), out) }
 }

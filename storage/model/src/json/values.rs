@@ -1,7 +1,7 @@
-//! JSON texts to values.
+//! Reads values from JSON texts.
 //!
-//! Numbers may be strings; strings stand for all that JSON has no kind of; where a list or map is expected a string is
-//! parsed once more, which is how map keys of such types are written.
+//! Numbers may be strings, and types for which JSON has nothing are strings. Where a list or map is expected, a string
+//! is parsed as JSON once more, because map keys of such types are written that way.
 
 use super::{Json, meant_names};
 use crate::HashMap;
@@ -9,13 +9,13 @@ use crate::text;
 use crate::types::{CqlType, UserType};
 use crate::value::{self, ValueError, push_element, push_vector_element};
 
-/// The value of a JSON text, `None` for `null`. The errors are Cassandra's. An empty string is an empty value even of
-/// types that have none: whoever stores the value validates it.
+/// The value of a JSON text; `None` for `null`. The errors are Cassandra's. An empty string is an empty value even for
+/// types that have none: whoever stores the value must validate it.
 pub fn from_json(cql_type: &CqlType, json: &str) -> Result<Option<Vec<u8>>, ValueError> {
     from_parsed(cql_type, &decode(json)?)
 }
 
-/// The same of a parsed text.
+/// [`from_json`] for a parsed text.
 pub fn from_parsed(cql_type: &CqlType, json: &Json) -> Result<Option<Vec<u8>>, ValueError> {
     match json {
         Json::Null => Ok(None),
@@ -73,7 +73,7 @@ fn value_of(cql_type: &CqlType, json: &Json) -> Result<Vec<u8>, ValueError> {
         Uuid => from_string(cql_type, json, "a string representation of a uuid"),
         Timeuuid => from_string(cql_type, json, "a string representation of a timeuuid"),
         Timestamp => match json {
-            // Numbers that fit Java's int are refused.
+            // Cassandra refuses numbers that fit Java's int.
             Json::Integer(text) if json.java_class() == "Long" => text::from_quoted(cql_type, text),
             json => from_string(cql_type, json, "a long or a datestring representation of a timestamp value"),
         },
@@ -90,7 +90,7 @@ fn expected(wanted: &str, json: &Json) -> ValueError {
     ValueError(format!("Expected {wanted}, but got a {}: {json}", json.java_class()))
 }
 
-/// Of a string what [`text::from_quoted`] makes of it.
+/// The value of a string, read by [`text::from_quoted`].
 fn from_string(cql_type: &CqlType, json: &Json, wanted: &str) -> Result<Vec<u8>, ValueError> {
     match json {
         Json::String(text) => text::from_quoted(cql_type, text),
@@ -98,7 +98,7 @@ fn from_string(cql_type: &CqlType, json: &Json, wanted: &str) -> Result<Vec<u8>,
     }
 }
 
-/// Of a number the value of its text.
+/// The value of a number's text.
 fn number_text(cql_type: &CqlType, json: &Json, wanted: &str) -> Result<Vec<u8>, ValueError> {
     match json {
         Json::Integer(_) | Json::Double(_) => text::from_quoted(cql_type, &json.to_string()),
@@ -106,7 +106,7 @@ fn number_text(cql_type: &CqlType, json: &Json, wanted: &str) -> Result<Vec<u8>,
     }
 }
 
-/// Of anything the value of its text.
+/// The value of the text of any kind of JSON value.
 fn any_text(cql_type: &CqlType, json: &Json, name: &str) -> Result<Vec<u8>, ValueError> {
     let text = json.to_string();
     text::from_quoted(cql_type, &text)
@@ -135,7 +135,7 @@ fn blob(json: &Json) -> Result<Vec<u8>, ValueError> {
     found.map_err(|error| ValueError(format!("Value '{json}' is not a valid blob representation: {error}")))
 }
 
-/// Parses a string where a list or map is expected.
+/// Reads a list or map, which may be given as a string.
 fn nested(json: &Json, read: impl Fn(&Json) -> Result<Vec<u8>, ValueError>) -> Result<Vec<u8>, ValueError> {
     match json {
         Json::String(text) => read(&decode(text)?),
@@ -143,7 +143,7 @@ fn nested(json: &Json, read: impl Fn(&Json) -> Result<Vec<u8>, ValueError>) -> R
     }
 }
 
-/// An element, which must not be null.
+/// Reads an element, which must not be null.
 fn element_of(cql_type: &CqlType, json: &Json, kind: &str) -> Result<Vec<u8>, ValueError> {
     match json {
         Json::Null => Err(ValueError(format!("Invalid null {kind}"))),
@@ -181,7 +181,7 @@ fn map(key_type: &CqlType, value_type: &CqlType, json: &Json) -> Result<Vec<u8>,
         let key = value_of(key_type, &Json::String(name.clone()))?;
         entries.push((key, value_of(value_type, value)?));
     }
-    // Of equal keys the first stays, with the last value.
+    // Of equal keys the first one remains, with the last value.
     entries.sort_by(|(a, _), (b, _)| value::compare(key_type, a, b));
     entries.dedup_by(|later, first| {
         let same = value::compare(key_type, &later.0, &first.0).is_eq();

@@ -1,12 +1,12 @@
-//! Keys of a collection that are equal though their bytes differ: decimals 1.0 and 1.00, tuples with and without their
-//! last nulls. The cells of a row stand in the order of their bytes, so a merge keeps both: here one remains.
+//! Keys of a collection that are equal although their bytes differ: decimals 1.0 and 1.00, tuples with and without
+//! trailing nulls. Cells of a row are ordered by bytes, so a merge keeps both; this module then keeps only one of them.
 //!
-//! 1. [`EqualKeys::of`] finds the columns of a table where this can happen; in most tables there is none.
-//! 2. [`EqualKeys::unify`] leaves of such cells the one that [`reconcile`] prefers, with the key that it was written
-//!    with, as Cassandra does, which compares keys by their type. Of cells that are equal in all but the key the first
-//!    by bytes remains.
+//! 1. [`EqualKeys::of`] finds the columns of a table where this can happen. Most tables have none.
+//! 2. [`EqualKeys::unify`] keeps of such cells the one that [`reconcile`] prefers, with the key that it was written
+//!    with, as does Cassandra, which compares keys by their type. Of cells that differ only in their key's bytes it
+//!    keeps the first.
 //!
-//! Invariants: what a row gives does not depend on the order in which its versions were merged.
+//! Invariants: the resulting row does not depend on the order in which its versions were merged.
 
 use super::row::reconcile;
 use crate::row::{Cell, RowBuilder, RowView};
@@ -22,7 +22,7 @@ pub struct EqualKeys {
 }
 
 impl EqualKeys {
-    /// Those of `table`.
+    /// The columns of `table` whose keys can be equal with different bytes.
     pub fn of(table: &Table) -> EqualKeys {
         let keys = table.data_columns().iter().filter_map(|column| match &column.cql_type {
             CqlType::Set { element: key, frozen: false } | CqlType::Map { key, frozen: false, .. } => {
@@ -38,14 +38,14 @@ impl EqualKeys {
         self.columns.is_empty()
     }
 
-    /// `row` with one cell per key, which is in `room` if it differs.
+    /// `row` with one cell per key; if this is another row than `row`, it is stored in `room`.
     #[inline]
     pub fn one_per_key<'r>(&self, row: RowView<'r>, room: &'r mut Vec<u8>) -> RowView<'r> {
         if !self.is_empty() && self.unify(row, room) { RowView::trusted(room) } else { row }
     }
 
-    /// Puts a row with one cell per key into `out`, which may be an empty row; false, with `out` as it was, if `row` is
-    /// one already.
+    /// Writes `row` with one cell per key to `out`; the result may be an empty row. Returns false and leaves `out`
+    /// unchanged if `row` already has one cell per key.
     pub fn unify(&self, row: RowView<'_>, out: &mut Vec<u8>) -> bool {
         let mut losers: Vec<(ColumnId, &[u8])> = Vec::new();
         for (column, key_type) in &self.columns {
@@ -70,7 +70,7 @@ impl EqualKeys {
     }
 }
 
-/// Whether values of a type can be equal with other bytes.
+/// Whether two values of a type can be equal with different bytes.
 fn differ_in_bytes(cql_type: &CqlType) -> bool {
     match cql_type {
         CqlType::Decimal | CqlType::Varint | CqlType::Tuple(_) | CqlType::User { .. } => true,

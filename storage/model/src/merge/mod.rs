@@ -1,8 +1,8 @@
-//! Last write wins: rows of many sources as those of one.
+//! Merging rows of several sources: the last write wins.
 //!
-//! [`merge_rows`] puts two versions of a row together, [`Merge`] any number of cursors, and [`Purge`] leaves out of
-//! what a merge gives what no reader will miss. [`EqualKeys`] keeps one cell of a collection's keys that are equal by
-//! type alone.
+//! [`merge_rows`] merges two versions of a row, and [`Merge`] any number of cursors. [`Purge`] drops from a merge what
+//! no reader will miss. [`EqualKeys`] keeps one cell of a collection's keys that are equal by type although their bytes
+//! differ.
 
 mod keys;
 mod purge;

@@ -1,36 +1,35 @@
-//! What a compaction leaves out: tombstones that shadow nothing any more, and cells of columns dropped since.
+//! Purging in compactions: drops tombstones that shadow nothing any more, and cells of dropped columns.
 //!
-//! A tombstone goes when its local deletion time is before `gc_before` and its timestamp is below that of everything in
-//! the same partition that the merge does not see. A cell that has expired goes by the same rule, and otherwise becomes
-//! the tombstone of the second it was written at, without its value; a liveness that has expired goes or stays as it
-//! is.
+//! A tombstone is dropped when its local deletion time is before `gc_before` and its timestamp is below that of
+//! everything in the same partition that the merge does not see. An expired cell is dropped by the same rule; otherwise
+//! it becomes a tombstone, without its value, of the second at which it was written. An expired liveness is dropped or
+//! kept unchanged.
 //!
 //! Source: Cassandra 5's `PurgeFunction`, `DeletionPurger` and `AbstractCell.purge`.
 //!
-//! Invariants: what is live at `now_in_seconds` stays, but for dropped columns; rows that nothing changes are not
+//! Invariants: what is live at `now_in_seconds` stays, except in dropped columns; rows that do not change are not
 //! copied.
 
 use crate::key::Token;
 use crate::row::{Cell, CellContent, Deletion, Liveness, RowBuilder, RowView};
 use crate::schema::DroppedColumn;
 
-/// The largest timestamp of a partition below which a tombstone may go.
+/// Gives the timestamp below which a tombstone of this partition may be dropped.
 type MaxPurgeable = Box<dyn FnMut(Token, &[u8]) -> i64>;
 
-/// See the module.
+/// Decides what a compaction drops; see the module's documentation.
 pub struct Purge {
     now_in_seconds: i64,
     gc_before: i64,
     dropped: Vec<DroppedColumn>,
     max_purgeable: MaxPurgeable,
-    /// What `max_purgeable` said of the current partition.
+    /// The answer of `max_purgeable` for the current partition, once asked.
     limit: Option<i64>,
 }
 
 impl Purge {
-    /// Purges tombstones from before the second `gc_before` of which `max_purgeable` allows it: it gives, for a
-    /// partition, the timestamp that a tombstone must be below, and is asked at most once for each. Expiry is judged at
-    /// `now_in_seconds`.
+    /// Drops tombstones older than the second `gc_before` if `max_purgeable` allows it: called at most once per
+    /// partition, it gives the timestamp that a tombstone must be below. Expiry is judged at `now_in_seconds`.
     pub fn new(
         now_in_seconds: i64,
         gc_before: i64,
@@ -41,23 +40,24 @@ impl Purge {
         Purge { now_in_seconds, gc_before, dropped, max_purgeable, limit: None }
     }
 
-    /// Leaves out cells of dropped columns, and keeps all tombstones and expired cells: what a flush does.
+    /// Drops cells of dropped columns only, and keeps all tombstones and expired cells: for flushes.
     pub fn dropped_columns(dropped: &[DroppedColumn]) -> Purge {
         Purge::new(i64::MIN, i64::MIN, dropped, |_, _| i64::MIN)
     }
 
-    /// Another partition begins.
+    /// Starts a partition.
     pub(super) fn new_partition(&mut self) {
         self.limit = None;
     }
 
-    /// What is left of a deletion.
+    /// The deletion, or [`Deletion::LIVE`] if it is dropped.
     pub(super) fn deletion(&mut self, token: Token, key: &[u8], deletion: Deletion) -> Deletion {
-        let goes = !deletion.is_live() && self.goes(token, key, deletion.timestamp, deletion.local_deletion_time);
-        if goes { Deletion::LIVE } else { deletion }
+        let purged =
+            !deletion.is_live() && self.is_purgeable(token, key, deletion.timestamp, deletion.local_deletion_time);
+        if purged { Deletion::LIVE } else { deletion }
     }
 
-    fn goes(&mut self, token: Token, key: &[u8], timestamp: i64, local_deletion_time: i64) -> bool {
+    fn is_purgeable(&mut self, token: Token, key: &[u8], timestamp: i64, local_deletion_time: i64) -> bool {
         if local_deletion_time >= self.gc_before {
             return false;
         }
@@ -73,8 +73,8 @@ impl Purge {
         self.dropped.iter().any(gone)
     }
 
-    /// Whether a row may lose or change anything.
-    fn touches(&self, row: RowView<'_>) -> bool {
+    /// Whether purging may change a row.
+    fn may_change(&self, row: RowView<'_>) -> bool {
         let expired = |liveness: Liveness| liveness.expiry.is_some_and(|(_, end)| end <= self.now_in_seconds);
         row.deletion().local_deletion_time < self.gc_before
             || row.liveness().is_some_and(expired)
@@ -89,15 +89,14 @@ impl Purge {
             })
     }
 
-    /// Puts what is left of a row into `out`, which may be an empty row; false, with `out` as it was, if that is all of
-    /// it.
+    /// Writes the purged row to `out`; it may be empty. Returns false and leaves `out` unchanged if nothing changes.
     pub(super) fn row(&mut self, token: Token, key: &[u8], row: RowView<'_>, out: &mut Vec<u8>) -> bool {
-        if !self.touches(row) {
+        if !self.may_change(row) {
             return false;
         }
         let now = self.now_in_seconds;
         let liveness = row.liveness().filter(|liveness| match liveness.expiry {
-            Some((_, end)) if end <= now => !self.goes(token, key, liveness.timestamp, end),
+            Some((_, end)) if end <= now => !self.is_purgeable(token, key, liveness.timestamp, end),
             _ => true,
         });
         let deletion = self.deletion(token, key, row.deletion());
@@ -118,7 +117,7 @@ impl Purge {
         if let CellContent::Expiring { ttl, local_deletion_time, .. } = cell.content
             && local_deletion_time <= self.now_in_seconds
         {
-            if self.goes(token, key, cell.timestamp, local_deletion_time) {
+            if self.is_purgeable(token, key, cell.timestamp, local_deletion_time) {
                 return None;
             }
             let written = local_deletion_time.saturating_sub(ttl.into());
@@ -126,7 +125,7 @@ impl Purge {
         }
         match cell.content {
             CellContent::Deleted { local_deletion_time } | CellContent::ColumnDeletion { local_deletion_time }
-                if self.goes(token, key, cell.timestamp, local_deletion_time) =>
+                if self.is_purgeable(token, key, cell.timestamp, local_deletion_time) =>
             {
                 None
             }

@@ -1,16 +1,16 @@
-//! Last write wins.
+//! Merging two versions of a row: the last write wins.
 //!
-//! Two versions of a row merge cell by cell: the larger timestamp wins; on a tie a deletion wins over a value, an
-//! expiring cell over a live one, then the larger local deletion time, then the larger value (memcmp), as Cassandra 5's
-//! `Cells.reconcile`; what it leaves open (equal expiring cells with different times to live) goes to the smaller time
-//! to live, the later write.
+//! Two versions of a row merge cell by cell: the larger timestamp wins; on a tie a deletion beats a value and an
+//! expiring cell a live one, then the larger local deletion time wins, then the larger value (memcmp), as in Cassandra
+//! 5's `Cells.reconcile`. Of equal expiring cells with different times to live, which Cassandra leaves open, the
+//! smaller time to live wins, because it was written later.
 //!
-//! Counters do not replace each other: of two that nothing shadows the contexts merge and the timestamp is the larger,
-//! and a deleted cell wins whatever the timestamps, as Cassandra 5's `Cells.resolveCounter`.
+//! Counters do not replace each other: the contexts of two counters that no deletion shadows merge, with the larger
+//! timestamp, and a deleted cell wins whatever the timestamps, as in Cassandra 5's `Cells.resolveCounter`.
 //!
-//! Invariants: merging is commutative, associative and idempotent, but for counters: local shards of one node add up,
-//! and a deletion of the row must be known before counters merge, or what it deletes stays in their sum. Who merges
-//! more than two rows begins with the one of the newest deletion. Nothing is allocated but the output.
+//! Invariants: merging is commutative, associative and idempotent, except for counters: local shards of one node add
+//! up, and a deletion of the row must be known before counters merge, or what it deletes stays in their sum. Whoever
+//! merges more than two rows starts with the one with the newest deletion. Nothing is allocated but the output.
 
 use crate::counter;
 use crate::row::{Cell, CellContent, Cells, Deletion, Liveness, RowBuilder, RowView};
@@ -18,7 +18,7 @@ use crate::schema::ColumnId;
 use std::cmp::{Ordering, Reverse};
 use std::ops::Range;
 
-/// The winner of two cells of the same column and path, neither of them a counter's.
+/// The winner of two cells of the same column and path, neither of which is a counter.
 pub fn reconcile<'a>(a: Cell<'a>, b: Cell<'a>) -> Cell<'a> {
     if wins(&b, &a) { b } else { a }
 }
@@ -28,7 +28,8 @@ fn wins(a: &Cell<'_>, b: &Cell<'_>) -> bool {
     a.timestamp.cmp(&b.timestamp).then_with(|| strength(&a.content).cmp(&strength(&b.content))) == Ordering::Greater
 }
 
-/// What decides between cells of one timestamp, the stronger is larger: kind, local deletion time, value, time to live.
+/// The sort key of cells with equal timestamps, the largest of which wins: kind, local deletion time, value, time to
+/// live.
 fn strength<'a>(content: &CellContent<'a>) -> (u8, i64, &'a [u8], Reverse<i32>) {
     match *content {
         CellContent::Live(value) | CellContent::Counter(value) => (0, 0, value, Reverse(0)),
@@ -38,7 +39,7 @@ fn strength<'a>(content: &CellContent<'a>) -> (u8, i64, &'a [u8], Reverse<i32>) 
     }
 }
 
-/// The liveness that wins: later timestamp, expiring before not, later end, smaller time to live.
+/// The winning liveness: the later timestamp, expiring before not expiring, the later end, the smaller time to live.
 fn reconcile_liveness(a: Option<Liveness>, b: Option<Liveness>) -> Option<Liveness> {
     let (Some(x), Some(y)) = (a, b) else {
         return a.or(b);
@@ -47,12 +48,12 @@ fn reconcile_liveness(a: Option<Liveness>, b: Option<Liveness>) -> Option<Livene
     Some(if strength(&y) > strength(&x) { y } else { x })
 }
 
-/// The cells of a row that is read, with their places in its blob.
+/// Reads the cells of a row together with their positions in its blob.
 struct Source<'a> {
     blob: &'a [u8],
     cells: Cells<'a>,
     next: Option<Cell<'a>>,
-    /// Where the bytes of `next` begin; they end where the rest of `cells` begins.
+    /// Offset of the bytes of `next`, which end where the rest of `cells` begins.
     start: usize,
 }
 
@@ -74,21 +75,22 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Copies the cells that no deletion shadows, in the order they are given; neighbours of one blob in one piece.
+/// Copies the cells that no deletion shadows, in the order in which they come. Adjacent cells of one blob are copied in
+/// one piece.
 struct Filter<'o, 'a> {
     out: RowBuilder<'o>,
-    /// What shadows the whole row.
+    /// The deletion that applies to the whole row.
     row: Deletion,
-    /// What shadows the cells of `column`.
+    /// The deletion that applies to the cells of `column`.
     shadow: Deletion,
     column: Option<ColumnId>,
-    /// Where the part `pending` is still to be copied from.
+    /// The blob whose range `pending` has yet to be copied.
     blob: &'a [u8],
     pending: Range<usize>,
 }
 
 impl<'o, 'a> Filter<'o, 'a> {
-    /// Starts the output row: `outer` is the deletion of the partition or a range, `own` the row's.
+    /// Starts the output row. `outer` is the deletion of the partition or a range, `own` that of the row.
     fn new(out: &'o mut Vec<u8>, liveness: Option<Liveness>, own: Deletion, outer: Deletion) -> Filter<'o, 'a> {
         let row = outer.max(own);
         let own = if row == outer { Deletion::LIVE } else { own };
@@ -96,7 +98,7 @@ impl<'o, 'a> Filter<'o, 'a> {
         Filter { out: RowBuilder::new(out, liveness, own), row, shadow: row, column: None, blob: &[], pending: 0..0 }
     }
 
-    /// Takes the next cell of a source, of which there is one. The caller advances the source.
+    /// Takes the next cell of a source, which must have one. The caller advances the source.
     #[inline]
     fn take(&mut self, source: &Source<'a>) {
         if source.next.as_ref().is_some_and(|cell| self.keeps(cell)) {
@@ -123,7 +125,7 @@ impl<'o, 'a> Filter<'o, 'a> {
         !self.shadow.deletes(cell.timestamp)
     }
 
-    /// Takes the next cells of two sources that are of one place, one of them a counter's.
+    /// Takes the next cells of two sources, which have the same column and path and at least one of which is a counter.
     #[cold]
     fn take_counter(&mut self, a: &Source<'a>, b: &Source<'a>) {
         let (Some(left), Some(right)) = (a.next, b.next) else { return };
@@ -140,7 +142,7 @@ impl<'o, 'a> Filter<'o, 'a> {
                 }
                 (CellContent::Counter(_), CellContent::Deleted { .. }) => self.take(b),
                 (CellContent::Deleted { .. }, CellContent::Counter(_)) => self.take(a),
-                // Of a column that was of another type in one of the sources.
+                // The column had another type when one of the sources was written.
                 _ => self.take(if wins(&right, &left) { b } else { a }),
             },
         }
@@ -151,8 +153,8 @@ impl<'o, 'a> Filter<'o, 'a> {
     }
 }
 
-/// Appends the merge of two versions of one row to `out`, without what `deletion` (of the partition or a range),
-/// either row's own deletion and column deletions shadow. The result may be empty ([`RowView::is_empty`]).
+/// Appends the merge of two versions of a row to `out`, without the cells that `deletion` (of the partition or a
+/// range), either row's own deletion, or column deletions shadow. The result may be empty ([`RowView::is_empty`]).
 pub fn merge_rows(a: RowView<'_>, b: RowView<'_>, deletion: Deletion, out: &mut Vec<u8>) {
     out.reserve(a.blob().len() + b.blob().len());
     let liveness = reconcile_liveness(a.liveness(), b.liveness());
@@ -163,7 +165,7 @@ pub fn merge_rows(a: RowView<'_>, b: RowView<'_>, deletion: Deletion, out: &mut 
             (None, None) => break,
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
-            (Some(a), Some(b)) => a.place().cmp(&b.place()),
+            (Some(a), Some(b)) => a.sort_key().cmp(&b.sort_key()),
         };
         match order {
             Ordering::Less => filter.take(&a),
@@ -186,8 +188,8 @@ pub fn merge_rows(a: RowView<'_>, b: RowView<'_>, deletion: Deletion, out: &mut 
     filter.flush();
 }
 
-/// Appends `row` without what `deletion` and its own deletions shadow. Returns false, having appended nothing, if
-/// nothing remains (no liveness, deletion or cell).
+/// Appends `row` without what `deletion` and its own deletions shadow. Returns false, with nothing appended, if neither
+/// liveness, deletion nor cells remain.
 pub fn filter_row(row: RowView<'_>, deletion: Deletion, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let mut filter = Filter::new(out, row.liveness(), row.deletion(), deletion);

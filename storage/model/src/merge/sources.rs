@@ -1,17 +1,19 @@
-//! Many cursors as one.
+//! Merging any number of cursors into one.
 //!
-//! 1. All sources stand at a partition's start. The first by token and key is the partition; those that have it are
-//!    active, its deletion is the newest of theirs.
-//! 2. Of the active sources' fragments the first in order is next. Static rows and rows of one place are merged, and lose
-//!    what the partition's deletion and the range deletions in force shadow. A range marker is given when the newest
-//!    deletion in force changes by it, [`Deletion::LIVE`] standing for one that the partition's deletion supersedes.
-//! 3. With [`EqualKeys`] a merged row keeps one cell per key of a collection. With a [`Purge`] a partition is given only if something of it is left.
+//! 1. All sources are at the start of a partition. The first one by token and key is the current partition. The sources
+//!    that have it are active, and its deletion is the newest of theirs.
+//! 2. The first in order of the active sources' fragments is next. Static rows and rows with the same clustering are
+//!    merged, without what the partition's deletion and the open range deletions shadow. A range marker is returned
+//!    when it changes the newest open deletion; one that the partition's deletion supersedes counts as
+//!    [`Deletion::LIVE`].
+//! 3. With [`EqualKeys`] a merged row keeps one cell per key of a collection. With a [`Purge`] a partition is returned
+//!    only if something of it remains.
 //!
-//! A source that needs a block is named, the others that need one too in [`Merge::needs`]; the step is repeated once the
-//! blocks are there.
+//! When sources need blocks, the step returns the first of them and [`Merge::needs`] lists all. The step is repeated
+//! once the blocks are there.
 //!
-//! Invariants: a row that one source alone has and nothing shadows is not copied; merged rows go to buffers that are used
-//! again; the result does not depend on the order of the sources.
+//! Invariants: a row that is in only one source and not shadowed is not copied; merged rows go to buffers that are
+//! reused; the result does not depend on the order of the sources.
 
 use super::keys::EqualKeys;
 use super::purge::Purge;
@@ -21,70 +23,70 @@ use crate::key::Token;
 use crate::row::{Deletion, NO_TIMESTAMP, RowView};
 use std::cmp::Ordering;
 
-/// See the module.
+/// Merges cursors; see the module's documentation.
 pub struct Merge<C> {
     sources: Vec<Source<C>>,
     reversed: bool,
     keys: EqualKeys,
     purge: Option<Purge>,
-    /// Sources to step before anything else.
-    behind: Vec<usize>,
+    /// Sources that must advance before anything else happens.
+    to_advance: Vec<usize>,
     needs: Vec<BlockRef>,
     failed: Option<usize>,
-    /// Sources that have the current partition; none between partitions.
+    /// Sources that have the current partition; empty between partitions.
     active: Vec<usize>,
-    /// Those of them whose fragments are the current one.
+    /// The active sources whose fragments make up the current one.
     equal: Vec<usize>,
     token: Token,
     key: Vec<u8>,
     deletion: Deletion,
-    /// The partition's deletion as it is given.
-    kept: Deletion,
-    /// Whether the partition's start was given.
-    started: bool,
-    /// The range deletion in force as it was given.
-    told: Deletion,
-    current: Option<Current>,
-    /// What comes after a start that was given late.
-    queued: Option<Current>,
-    /// The merged row, and room for the next step of merging.
+    /// The partition's deletion that is returned, which purging may have removed.
+    deletion_returned: Deletion,
+    /// Whether the start of the partition has been returned.
+    start_returned: bool,
+    /// The open range deletion as it was last returned.
+    open_returned: Deletion,
+    current: Option<CurrentFragment>,
+    /// The fragment that follows a partition's start that was returned late.
+    queued: Option<CurrentFragment>,
+    /// The merged row, and a buffer for the next step of merging.
     row: Vec<u8>,
     spare: Vec<u8>,
 }
 
 struct Source<C> {
     cursor: C,
-    /// Its range deletion in force.
+    /// Its open range deletion.
     open: Deletion,
     ended: bool,
 }
 
-/// The fragment that a step came to.
+/// The fragment that a step reached.
 #[derive(Clone, Copy)]
-enum Current {
+enum CurrentFragment {
     Start,
-    Static(Place),
-    Row(Place),
-    /// At the place of this source's fragment.
+    Static(MergedRow),
+    Row(MergedRow),
+    /// A range marker with the clustering of this source's fragment.
     Marker(usize, Deletion),
     End,
 }
 
-/// Where a row is: it has the place of this source's fragment.
+/// A row, with the clustering of this source's fragment.
 #[derive(Clone, Copy)]
-struct Place {
+struct MergedRow {
     source: usize,
-    /// Whether its data is in [`Merge::row`].
+    /// Whether its data is in [`Merge::row`] instead of in the source.
     merged: bool,
 }
 
 impl<C: Cursor> Merge<C> {
-    /// Merges sources that all give their rows forwards, or all `reversed`, of the same slices.
+    /// Merges sources that read the same slices, all of them forwards or all `reversed`.
     pub fn new(sources: Vec<C>, reversed: bool) -> Merge<C> {
         let sources: Vec<_> =
             sources.into_iter().map(|cursor| Source { cursor, open: Deletion::LIVE, ended: false }).collect();
         Merge {
-            behind: (0..sources.len()).collect(),
+            to_advance: (0..sources.len()).collect(),
             sources,
             reversed,
             keys: EqualKeys::default(),
@@ -96,9 +98,9 @@ impl<C: Cursor> Merge<C> {
             token: Token::MIN,
             key: Vec::new(),
             deletion: Deletion::LIVE,
-            kept: Deletion::LIVE,
-            started: false,
-            told: Deletion::LIVE,
+            deletion_returned: Deletion::LIVE,
+            start_returned: false,
+            open_returned: Deletion::LIVE,
             current: None,
             queued: None,
             row: Vec::new(),
@@ -106,12 +108,12 @@ impl<C: Cursor> Merge<C> {
         }
     }
 
-    /// Leaves out what `purge` says.
+    /// Drops what `purge` decides.
     pub fn with_purge(self, purge: Purge) -> Merge<C> {
         Merge { purge: Some(purge), ..self }
     }
 
-    /// Compares keys of collections by their types where `keys` says so.
+    /// Compares keys of the collections in `keys` by their types.
     pub fn with_keys(self, keys: EqualKeys) -> Merge<C> {
         Merge { keys, ..self }
     }
@@ -121,17 +123,17 @@ impl<C: Cursor> Merge<C> {
         self.sources.iter().map(|source| &source.cursor)
     }
 
-    /// A source, to bring a block to.
+    /// A source, for providing it with a block.
     pub fn source_mut(&mut self, number: usize) -> Option<&mut C> {
         self.sources.get_mut(number).map(|source| &mut source.cursor)
     }
 
-    /// Every block that the last step needs, the one that it named first.
+    /// All blocks that the last step needs, beginning with the one that it returned.
     pub fn needs(&self) -> &[BlockRef] {
         &self.needs
     }
 
-    /// The number of the source whose error the last step gave.
+    /// The number of the source whose error the last step returned.
     pub fn failed(&self) -> Option<usize> {
         self.failed
     }
@@ -146,10 +148,10 @@ impl<C: Cursor> Merge<C> {
         self.active.len()
     }
 
-    /// Goes on to the next fragment.
+    /// Moves to the next fragment.
     ///
     /// # Errors
-    /// A source's: [`Merge::failed`] says which.
+    /// The error of a source; [`Merge::failed`] says which.
     pub fn advance(&mut self) -> Result<FragmentStep, C::Error> {
         if let Some(queued) = self.queued.take() {
             self.current = Some(queued);
@@ -157,15 +159,15 @@ impl<C: Cursor> Merge<C> {
         }
         self.current = None;
         loop {
-            self.catch_up()?;
+            self.advance_sources()?;
             if let Some(need) = self.needs.first() {
                 return Ok(FragmentStep::Need(*need));
             }
-            if self.active.is_empty() && !self.begin() {
+            if self.active.is_empty() && !self.choose_partition() {
                 return Ok(FragmentStep::End);
             }
-            if self.behind.is_empty() {
-                self.next();
+            if self.to_advance.is_empty() {
+                self.choose_fragment();
             }
             if self.current.is_some() {
                 return Ok(FragmentStep::Fragment);
@@ -173,37 +175,39 @@ impl<C: Cursor> Merge<C> {
         }
     }
 
-    /// Leaves the rest of the current partition out, its end included; without one it does nothing.
+    /// Skips the rest of the current partition, its end included. Does nothing between partitions.
     pub fn skip_partition(&mut self) {
         for number in self.active.drain(..) {
             let Some(source) = self.sources.get_mut(number).filter(|source| !source.ended) else { continue };
             if !matches!(source.cursor.fragment(), Some(Fragment::PartitionEnd)) {
                 source.cursor.skip_partition();
             }
-            if !self.behind.contains(&number) {
-                self.behind.push(number);
+            if !self.to_advance.contains(&number) {
+                self.to_advance.push(number);
             }
         }
-        (self.current, self.queued, self.started) = (None, None, false);
+        (self.current, self.queued, self.start_returned) = (None, None, false);
     }
 
-    /// The fragment that [`Merge::advance`] came to.
+    /// The fragment that [`Merge::advance`] reached.
     pub fn fragment(&self) -> Option<Fragment<'_>> {
         let of = |source: usize| self.sources.get(source)?.cursor.fragment();
         match self.current? {
-            Current::Start => Some(Fragment::PartitionStart { token: self.token, key: &self.key, deletion: self.kept }),
-            Current::End => Some(Fragment::PartitionEnd),
-            Current::Static(place) => match of(place.source)? {
+            CurrentFragment::Start => {
+                Some(Fragment::PartitionStart { token: self.token, key: &self.key, deletion: self.deletion_returned })
+            }
+            CurrentFragment::End => Some(Fragment::PartitionEnd),
+            CurrentFragment::Static(place) => match of(place.source)? {
                 Fragment::StaticRow { row } => Some(Fragment::StaticRow { row: self.data(place, row) }),
                 _ => None,
             },
-            Current::Row(place) => match of(place.source)? {
+            CurrentFragment::Row(place) => match of(place.source)? {
                 Fragment::Row { clustering, comparable, row } => {
                     Some(Fragment::Row { clustering, comparable, row: self.data(place, row) })
                 }
                 _ => None,
             },
-            Current::Marker(source, deletion) => match of(source)? {
+            CurrentFragment::Marker(source, deletion) => match of(source)? {
                 Fragment::RangeMarker { clustering, comparable, .. } => {
                     Some(Fragment::RangeMarker { clustering, comparable, deletion })
                 }
@@ -212,16 +216,16 @@ impl<C: Cursor> Merge<C> {
         }
     }
 
-    fn data<'a>(&'a self, place: Place, own: RowView<'a>) -> RowView<'a> {
+    fn data<'a>(&'a self, place: MergedRow, own: RowView<'a>) -> RowView<'a> {
         if place.merged { RowView::trusted(&self.row) } else { own }
     }
 
-    /// Steps the sources whose fragments are used up; [`Merge::needs`] holds what some of them miss.
-    fn catch_up(&mut self) -> Result<(), C::Error> {
-        let Merge { sources, behind, needs, failed, .. } = self;
+    /// Advances the sources whose fragments are used up. Fills [`Merge::needs`] with the blocks that they lack.
+    fn advance_sources(&mut self) -> Result<(), C::Error> {
+        let Merge { sources, to_advance, needs, failed, .. } = self;
         needs.clear();
         let mut error = None;
-        behind.retain(|&number| {
+        to_advance.retain(|&number| {
             let Some(source) = sources.get_mut(number) else { return false };
             match source.cursor.advance() {
                 Ok(FragmentStep::Fragment) => false,
@@ -243,8 +247,8 @@ impl<C: Cursor> Merge<C> {
         error.map_or(Ok(()), Err)
     }
 
-    /// Chooses the next partition; false if no source has one.
-    fn begin(&mut self) -> bool {
+    /// Chooses the next partition; false if there is none.
+    fn choose_partition(&mut self) -> bool {
         let Merge { sources, active, token, key, deletion, .. } = self;
         let starts =
             sources.iter().enumerate().filter(|(_, source)| !source.ended).filter_map(|(number, source)| match source
@@ -276,28 +280,28 @@ impl<C: Cursor> Merge<C> {
                 source.open = Deletion::LIVE;
             }
         }
-        self.behind.extend_from_slice(&self.active);
-        self.told = Deletion::LIVE;
-        self.started = false;
-        self.kept = self.deletion;
+        self.to_advance.extend_from_slice(&self.active);
+        self.open_returned = Deletion::LIVE;
+        self.start_returned = false;
+        self.deletion_returned = self.deletion;
         if let Some(purge) = &mut self.purge {
             purge.new_partition();
-            self.kept = purge.deletion(self.token, &self.key, self.deletion);
+            self.deletion_returned = purge.deletion(self.token, &self.key, self.deletion);
         }
-        if self.purge.is_none() || !self.kept.is_live() {
-            self.started = true;
-            self.current = Some(Current::Start);
+        if self.purge.is_none() || !self.deletion_returned.is_live() {
+            self.start_returned = true;
+            self.current = Some(CurrentFragment::Start);
         }
         true
     }
 
-    /// Takes the next fragment of the partition.
-    fn next(&mut self) {
+    /// Chooses the next fragment of the partition.
+    fn choose_fragment(&mut self) {
         let Merge { sources, active, equal, reversed, .. } = self;
         equal.clear();
         let mut first: Option<Fragment<'_>> = None;
         for &number in active.iter() {
-            // A source that ends within a partition has nothing more of it.
+            // A source that ends within a partition counts as having reached its end.
             let found = sources.get(number).filter(|source| !source.ended).and_then(|source| source.cursor.fragment());
             let found = found.unwrap_or(Fragment::PartitionEnd);
             let order = first.map_or(Ordering::Less, |first| order(&found, &first, *reversed));
@@ -310,61 +314,64 @@ impl<C: Cursor> Merge<C> {
             }
         }
         let found = match first {
-            Some(Fragment::StaticRow { .. }) => self.merge(self.deletion).map(Current::Static),
-            Some(Fragment::Row { .. }) => self.merge(self.deletion.max(self.open())).map(Current::Row),
-            Some(Fragment::RangeMarker { .. }) => self.marker(),
+            Some(Fragment::StaticRow { .. }) => self.merge_equal_rows(self.deletion).map(CurrentFragment::Static),
+            Some(Fragment::Row { .. }) => {
+                self.merge_equal_rows(self.deletion.max(self.newest_open())).map(CurrentFragment::Row)
+            }
+            Some(Fragment::RangeMarker { .. }) => self.merge_markers(),
             _ => {
-                let started = std::mem::take(&mut self.started);
-                self.behind.extend(
+                let start_returned = std::mem::take(&mut self.start_returned);
+                self.to_advance.extend(
                     self.active
                         .drain(..)
                         .filter(|number| self.sources.get(*number).is_some_and(|source| !source.ended)),
                 );
-                if started {
-                    self.current = Some(Current::End);
+                if start_returned {
+                    self.current = Some(CurrentFragment::End);
                 }
                 return;
             }
         };
-        self.behind.extend_from_slice(&self.equal);
+        self.to_advance.extend_from_slice(&self.equal);
         if let Some(found) = found {
-            let late = !std::mem::replace(&mut self.started, true);
-            (self.current, self.queued) = if late { (Some(Current::Start), Some(found)) } else { (Some(found), None) };
+            let late = !std::mem::replace(&mut self.start_returned, true);
+            (self.current, self.queued) =
+                if late { (Some(CurrentFragment::Start), Some(found)) } else { (Some(found), None) };
         }
     }
 
-    /// The newest range deletion in force.
-    fn open(&self) -> Deletion {
+    /// The newest open range deletion.
+    fn newest_open(&self) -> Deletion {
         let open = self.active.iter().filter_map(|number| self.sources.get(*number)).map(|source| source.open);
         open.fold(Deletion::LIVE, Deletion::max)
     }
 
-    fn marker(&mut self) -> Option<Current> {
-        // A marker that was cut off has no values; one that was not says more.
-        let mut shown = None;
+    fn merge_markers(&mut self) -> Option<CurrentFragment> {
+        // A marker at a slice's bound has no clustering values; prefer one that has.
+        let mut marked = None;
         for number in &self.equal {
             let Some(source) = self.sources.get_mut(*number) else { continue };
             if let Some(Fragment::RangeMarker { deletion, clustering, .. }) = source.cursor.fragment() {
-                if shown.is_none() || !clustering.0.is_empty() {
-                    shown = Some(*number);
+                if marked.is_none() || !clustering.0.is_empty() {
+                    marked = Some(*number);
                 }
                 source.open = deletion;
             }
         }
-        let newest = self.open();
+        let newest = self.newest_open();
         let mut deletion = if self.deletion.max(newest) == newest { newest } else { Deletion::LIVE };
         if let Some(purge) = &mut self.purge {
             deletion = purge.deletion(self.token, &self.key, deletion);
         }
-        if deletion == self.told {
+        if deletion == self.open_returned {
             return None;
         }
-        self.told = deletion;
-        shown.map(|source| Current::Marker(source, deletion))
+        self.open_returned = deletion;
+        marked.map(|source| CurrentFragment::Marker(source, deletion))
     }
 
-    /// Merges the rows of the sources that are at one place; `None` if nothing is left.
-    fn merge(&mut self, deletion: Deletion) -> Option<Place> {
+    /// Merges the rows of the sources in `equal`; `None` if nothing remains.
+    fn merge_equal_rows(&mut self, deletion: Deletion) -> Option<MergedRow> {
         let Merge { sources, equal, row: out, spare, keys, purge, token, key, .. } = self;
         if equal.len() > 2 {
             newest_deletion_first(sources, equal);
@@ -402,11 +409,12 @@ impl<C: Cursor> Merge<C> {
             merged = true;
         }
         let left = if merged { RowView::trusted(out) } else { first };
-        (!left.is_empty()).then_some(Place { source, merged })
+        (!left.is_empty()).then_some(MergedRow { source, merged })
     }
 }
 
-/// Puts the source whose row has the newest deletion first: counters must not merge before it is known.
+/// Moves the source whose row has the newest deletion to the front, because counters must not merge before that
+/// deletion is known.
 fn newest_deletion_first<C: Cursor>(sources: &[Source<C>], equal: &mut [usize]) {
     let deleted_at = |number: &usize| match sources.get(*number).and_then(|source| source.cursor.fragment()) {
         Some(Fragment::Row { row, .. }) => row.deletion().timestamp,
@@ -416,7 +424,7 @@ fn newest_deletion_first<C: Cursor>(sources: &[Source<C>], equal: &mut [usize]) 
     equal.swap(0, newest);
 }
 
-/// Which of two fragments of a partition comes first.
+/// The order of two fragments of a partition.
 fn order(a: &Fragment<'_>, b: &Fragment<'_>, reversed: bool) -> Ordering {
     fn place<'a>(fragment: &Fragment<'a>) -> (u8, &'a [u8], bool) {
         match *fragment {

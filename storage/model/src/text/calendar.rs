@@ -1,14 +1,14 @@
-//! The proleptic Gregorian calendar: days since 1970-01-01 and year, month, day.
+//! The proleptic Gregorian calendar: conversion between days since 1970-01-01 and year, month, day.
 //!
 //! Source: Howard Hinnant, "chrono-compatible low-level date algorithms". Years are counted from March, so that the
 //! leap day is the last of its year; 400 such years are one era of 146097 days.
 
-/// Days of 400 years.
+/// Days in an era of 400 years.
 const ERA_DAYS: i64 = 146_097;
 /// Days from 0000-03-01 to 1970-01-01.
 const EPOCH_DAYS: i64 = 719_468;
 
-/// Days since 1970-01-01 of a date; `month` 1-12, `day` from 1.
+/// Days since 1970-01-01 of a date; `month` is 1-12, `day` is from 1.
 pub fn day_number(year: i64, month: u32, day: u32) -> i64 {
     let year = year - i64::from(month <= 2);
     let era = year.div_euclid(400);
@@ -31,7 +31,7 @@ pub fn date(day_number: i64) -> (i64, u32, u32) {
     (year_of_era + era * 400 + i64::from(month <= 2), month as u32, day as u32)
 }
 
-/// The days of a month; `month` 1-12.
+/// Number of days of a month; `month` is 1-12.
 pub fn days_of_month(year: i64, month: u32) -> u32 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
@@ -41,8 +41,8 @@ pub fn days_of_month(year: i64, month: u32) -> u32 {
     }
 }
 
-/// Reads `yyyy-MM-dd` to the end of the text as ISO 8601 has it: a year of four digits, or with a sign up to ten. The
-/// day may be up to 31 in every month.
+/// Parses `yyyy-MM-dd`, the whole text, as in ISO 8601: a year of four digits, or up to ten with a sign. Days up to 31
+/// are accepted in every month.
 pub fn parse_date(text: &str) -> Option<(i64, u32, u32)> {
     let (signed, minus) = (text.starts_with(['+', '-']), text.starts_with('-'));
     let mut parts = text.get(usize::from(signed)..)?.split('-');
@@ -61,7 +61,7 @@ pub fn parse_date(text: &str) -> Option<(i64, u32, u32)> {
     in_range.then_some((if minus { -year } else { year }, month, day))
 }
 
-/// Writes a date as ISO 8601 has it.
+/// Formats a date as in ISO 8601.
 pub fn format_date(year: i64, month: u32, day: u32) -> String {
     let sign = match year {
         ..0 => "-",

@@ -1,4 +1,4 @@
-//! Dates: `yyyy-MM-dd`, or the day's number with 2^31 for 1970-01-01.
+//! Dates as text: `yyyy-MM-dd`, or the day's number with 2^31 for 1970-01-01.
 
 use super::calendar;
 use crate::value::ValueError;
@@ -6,7 +6,7 @@ use crate::value::ValueError;
 /// The number of 1970-01-01.
 const EPOCH: i64 = 1 << 31;
 
-/// Beyond it Cassandra's milliseconds overflow.
+/// The last year; beyond it Cassandra's milliseconds overflow.
 const YEAR_MAX: i64 = 292_278_994;
 
 pub(super) fn parse(text: &str) -> Result<u32, ValueError> {

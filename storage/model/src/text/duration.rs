@@ -1,21 +1,21 @@
-//! Durations: `1y2mo3w4d5h6m7s8ms9us10ns`, ISO 8601 `P1Y2M3DT4H5M6S` or `P2W`, and `P0001-02-03T04:05:06`, each after
-//! an optional minus.
+//! Durations as text: `1y2mo3w4d5h6m7s8ms9us10ns`, ISO 8601 `P1Y2M3DT4H5M6S` or `P2W`, and `P0001-02-03T04:05:06`, each
+//! after an optional minus sign.
 
 use crate::value::{Duration, ValueError};
 
 const SECOND: i64 = 1_000_000_000;
 
-/// A part of a duration: months, days or nanoseconds.
+/// A component of a duration: months, days or nanoseconds.
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+enum Component {
     Months,
     Days,
     Nanoseconds,
 }
-use Part::{Days, Months, Nanoseconds};
+use Component::{Days, Months, Nanoseconds};
 
-/// Units of the plain form in their order: symbol, plural, part, how many of the part.
-const UNITS: [(&str, &str, Part, i64); 11] = [
+/// Units of the plain form in their order: symbol, plural, component, how many of the component.
+const UNITS: [(&str, &str, Component, i64); 11] = [
     ("y", "years", Months, 12),
     ("mo", "months", Months, 1),
     ("w", "weeks", Days, 7),
@@ -38,7 +38,7 @@ struct Total {
 }
 
 impl Total {
-    fn add(&mut self, count: &str, part: Part, factor: i64) -> Result<(), ValueError> {
+    fn add(&mut self, count: &str, part: Component, factor: i64) -> Result<(), ValueError> {
         let (name, before, max) = match part {
             Months => ("months", i64::from(self.months), i64::from(i32::MAX)),
             Days => ("days", i64::from(self.days), i64::from(i32::MAX)),
@@ -77,7 +77,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, ValueError> {
     })
 }
 
-/// Splits the next number and what follows it up to the next digit; `None` at the end or without a number.
+/// Splits off the next number and the text up to the number after it; `None` at the end or without a number.
 fn next_count(text: &str) -> Option<(&str, &str, &str)> {
     let digits_end = text.find(|c: char| !c.is_ascii_digit())?;
     let (count, rest) = text.split_at(digits_end);
@@ -86,7 +86,7 @@ fn next_count(text: &str) -> Option<(&str, &str, &str)> {
     (!count.is_empty()).then_some((count, unit, rest))
 }
 
-/// The outer `None` everywhere: not of the form at all.
+/// The result of parsing one form; the outer `None` says that the text does not have the form.
 type Parsed = Option<Result<(), ValueError>>;
 
 fn parse_units(text: &str, total: &mut Total) -> Parsed {
@@ -126,10 +126,10 @@ fn parse_units(text: &str, total: &mut Total) -> Parsed {
     Some(Ok(()))
 }
 
-/// After the `P`: `nW`, or `[nY][nM][nD][T[nH][nM][nS]]`.
+/// Parses what follows the `P`: `nW`, or `[nY][nM][nD][T[nH][nM][nS]]`.
 fn parse_iso(text: &str, total: &mut Total) -> Parsed {
-    const DATE: [(&str, Part, i64); 3] = [("Y", Months, 12), ("M", Months, 1), ("D", Days, 1)];
-    const TIME: [(&str, Part, i64); 3] =
+    const DATE: [(&str, Component, i64); 3] = [("Y", Months, 12), ("M", Months, 1), ("D", Days, 1)];
+    const TIME: [(&str, Component, i64); 3] =
         [("H", Nanoseconds, 3600 * SECOND), ("M", Nanoseconds, 60 * SECOND), ("S", Nanoseconds, SECOND)];
     if let Some(weeks) = text.strip_suffix('W') {
         let digits = !weeks.is_empty() && weeks.bytes().all(|byte| byte.is_ascii_digit());
@@ -149,9 +149,9 @@ fn parse_iso(text: &str, total: &mut Total) -> Parsed {
     Some(found.into_iter().try_for_each(|(count, part, factor)| total.add(count, part, factor)))
 }
 
-/// After the `P`: `yyyy-MM-ddThh:mm:ss`, without limits on the parts.
+/// Parses what follows the `P`: `yyyy-MM-ddThh:mm:ss`, without limits on the parts.
 fn parse_alternative(text: &str, total: &mut Total) -> Parsed {
-    const PARTS: [(usize, &str, Part, i64); 6] = [
+    const PARTS: [(usize, &str, Component, i64); 6] = [
         (4, "-", Months, 12),
         (2, "-", Months, 1),
         (2, "T", Days, 1),
@@ -171,7 +171,7 @@ fn parse_alternative(text: &str, total: &mut Total) -> Parsed {
     rest.is_empty().then_some(Ok(()))
 }
 
-/// Appends the plain form without weeks; nothing for a duration of nothing.
+/// Appends the plain form without weeks; nothing for a zero duration.
 pub(super) fn push(duration: &Duration, out: &mut String) {
     let Duration { months, days, nanoseconds } = *duration;
     if months < 0 || days < 0 || nanoseconds < 0 {

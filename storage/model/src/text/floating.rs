@@ -1,15 +1,15 @@
-//! Floating-point numbers as Java 17 shows them: mostly the shortest digits that read back as the number, but for some
-//! numbers one digit more, or another last digit.
+//! Floating-point numbers as Java 17 prints them: mostly the shortest digits that read back as the number, but for some
+//! numbers one digit more or another last digit.
 //!
 //! Steps (of the free-format algorithm of Steele and White, with the stopping rules of Java's `FloatingDecimal`)
-//! 1. A number without digits after the binary point that fits 63 bits is an integer, whose digits beyond the precision
-//!    are rounded away.
-//! 2. Else the number is `b / s * 10^exponent`, and `m` half of the distance to the next number on the scale of `b`.
-//!    Digits are quotients of `b` by `s`, until what is left is within `m` of a digit below or above.
+//! 1. A number that has no binary digits after the point and fits 63 bits is an integer, whose digits beyond the
+//!    precision are rounded away.
+//! 2. Otherwise the number is `b / s * 10^exponent`, and `m` is half of the distance to the next number on the scale of
+//!    `b`. Digits are quotients of `b` by `s`, until the rest is within `m` of a digit below or above.
 //! 3. Outside of 10^-3..10^7 there are at least two digits, and an exponent.
 //!
-//! Invariants: what fits 31 or 63 bits is computed in 32 or 64 bits with wrapping, as Java does, because where that
-//! overflows decides on digits.
+//! Invariants: what fits 31 or 63 bits is computed in wrapping 32 or 64 bits, as Java does, because overflows there
+//! decide about digits.
 
 use num_bigint::BigUint;
 
@@ -32,7 +32,7 @@ pub(crate) fn push_float(number: f32, out: &mut String) {
     push(Parts::new(bits >> 31 == 1, exponent, fraction, FLOAT_MANTISSA_BITS, 0xff), out);
 }
 
-/// A number as its bits tell it.
+/// A floating-point number taken apart.
 enum Parts {
     NotANumber,
     Infinite {
@@ -41,8 +41,8 @@ enum Parts {
     Zero {
         negative: bool,
     },
-    /// `fraction` with its highest bit at 2^52, so that the number is `fraction / 2^52 * 2^exponent`; `significant`
-    /// bits of it count.
+    /// `fraction` has its highest bit at 2^52, so that the number is `fraction / 2^52 * 2^exponent`; its `significant`
+    /// highest bits count.
     Finite {
         negative: bool,
         exponent: i32,
@@ -167,7 +167,7 @@ struct Scaled {
     m2: i32,
 }
 
-/// Bits of a power of five, roughly where it is large.
+/// Number of bits of a power of five; approximate for large powers.
 fn five_bits(power: i32) -> i32 {
     match power {
         0 => 0,
@@ -176,7 +176,7 @@ fn five_bits(power: i32) -> i32 {
     }
 }
 
-/// Decimal digits of a power of two that do not count.
+/// How many decimal digits of a power of two are not significant.
 fn insignificant_digits(power: i32) -> u32 {
     match power {
         2..64 => (1u64 << power).ilog10(),
@@ -208,7 +208,7 @@ fn estimate_exponent(fraction: u64, exponent: i32) -> i32 {
     estimate.floor() as i32
 }
 
-/// The wrapping numbers of Java in which small cases are computed.
+/// Java's wrapping integers, in which small cases are computed.
 trait Wrapping: Copy + Ord + Default {
     fn of(number: u64) -> Self;
     fn times(self, factor: Self) -> Self;
@@ -246,7 +246,7 @@ macro_rules! wrapping {
 wrapping!(i32);
 wrapping!(i64);
 
-/// Digits, the exponent of the first, and whether the last is to be rounded up.
+/// The digits, the exponent of the first one, and whether the last one must be rounded up.
 fn small_digits<N: Wrapping>(scaled: &Scaled, mut decimal: i32) -> (Vec<u8>, i32, bool) {
     let five = |power: i32| N::of(5u64.wrapping_pow(power as u32));
     let ten = N::of(10);
@@ -308,7 +308,7 @@ fn big_digits(scaled: &Scaled, mut decimal: i32) -> (Vec<u8>, i32, bool) {
     }
 }
 
-/// `rest` compares what is left with half of the last digit.
+/// Whether to round up; `rest` compares the remainder with half of the last digit.
 fn rounds_up(digits: &[u8], low: bool, high: bool, rest: std::cmp::Ordering) -> bool {
     let odd = digits.last().is_some_and(|digit| digit % 2 == 1);
     high && (!low || rest.is_gt() || rest.is_eq() && odd)

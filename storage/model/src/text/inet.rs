@@ -1,5 +1,5 @@
-//! Addresses: IPv4 with one to four parts (the last fills what is left), IPv6 with a scope or in brackets. An
-//! IPv4-mapped IPv6 address is an IPv4 address, as in Java.
+//! Addresses as text: IPv4 with one to four parts (the last one fills the remaining bytes), IPv6 with a scope or in
+//! brackets. An IPv4-mapped IPv6 address is an IPv4 address, as in Java.
 
 use crate::value::ValueError;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -34,7 +34,7 @@ fn parse_v6(text: &str) -> Option<Ipv6Addr> {
     address.parse().ok().filter(|_| !scope.is_empty())
 }
 
-/// `None` for another number of bytes than 4 or 16.
+/// Formats an address; `None` if it has neither 4 nor 16 bytes.
 pub(crate) fn format(bytes: &[u8]) -> Option<String> {
     if let Ok(octets) = <[u8; 4]>::try_from(bytes) {
         return Some(Ipv4Addr::from(octets).to_string());

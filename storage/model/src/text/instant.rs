@@ -1,10 +1,10 @@
-//! Moments as Java's `Instant` writes and reads them, in UTC: `2022-12-03T10:15:30.250Z`.
+//! Instants in UTC as Java's `Instant` formats and parses them: `2022-12-03T10:15:30.250Z`.
 
 use super::calendar;
 
 const DAY_MILLIS: i64 = 86_400_000;
 
-/// A moment in milliseconds since 1970: without a fraction if it is a whole second, else with three decimals.
+/// Formats milliseconds since 1970: without a fraction for a whole second, else with three decimals.
 pub fn format(millis: i64) -> String {
     let (day, of_day) = (millis.div_euclid(DAY_MILLIS), millis.rem_euclid(DAY_MILLIS));
     let (year, month, day) = calendar::date(day);
@@ -14,8 +14,8 @@ pub fn format(millis: i64) -> String {
     format!("{}T{hours:02}:{minutes:02}:{seconds:02}{fraction}Z", calendar::format_date(year, month, day))
 }
 
-/// Milliseconds since 1970 of such a text, with up to nine decimals, of which what is below a millisecond is cut off;
-/// `None` for anything else.
+/// Parses such a text to milliseconds since 1970. Up to nine decimals are accepted, and those below a millisecond cut
+/// off; `None` for anything else.
 pub fn parse(text: &str) -> Option<i64> {
     let (date, time) = text.strip_suffix(['Z', 'z'])?.split_once(['T', 't'])?;
     let (year, month, day) = calendar::parse_date(date)?;

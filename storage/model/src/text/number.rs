@@ -1,4 +1,4 @@
-//! Numbers and blobs; how floating-point numbers are shown is in `text/floating.rs`.
+//! Numbers and blobs as text. Formatting floating-point numbers is in `text/floating.rs`.
 
 use super::NUMBER_DIGITS_MAX;
 use crate::decimal;
@@ -17,7 +17,7 @@ pub(super) fn parse_hex(text: &str) -> Result<Vec<u8>, ValueError> {
     parsed.filter(|_| rest.is_empty()).ok_or_else(|| ValueError(format!("cannot parse '{text}' as hex bytes")))
 }
 
-/// Sign and digits, at most [`NUMBER_DIGITS_MAX`].
+/// Parses an optional sign and at most [`NUMBER_DIGITS_MAX`] digits.
 fn parse_integer(text: &str) -> Option<BigInt> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let digits = !unsigned.is_empty() && unsigned.bytes().all(|byte| byte.is_ascii_digit());
@@ -55,7 +55,7 @@ pub(super) fn parse_float(text: &str) -> Result<f32, ValueError> {
     parse_floating(text, f32::NAN).ok_or_else(|| ValueError(format!("Unable to make float from '{text}'")))
 }
 
-/// As Java reads it: with space around and a letter of the type behind; but for hexadecimal numbers.
+/// Parses a number as Java does: with space around it and a type letter after it, but without hexadecimal numbers.
 fn parse_floating<N: FromStr>(text: &str, nan: N) -> Option<N> {
     let text = text.trim_matches(|c| c <= ' ');
     let text = match text.strip_suffix(['d', 'D', 'f', 'F']) {
@@ -73,7 +73,7 @@ fn parse_floating<N: FromStr>(text: &str, nan: N) -> Option<N> {
     }
 }
 
-/// `None`, as for decimals, if the digits would be too many to compute.
+/// Appends a varint; `None`, as for decimals, if it has too many digits to compute.
 pub(super) fn push_varint(bytes: &[u8], out: &mut String) -> Option<()> {
     if bytes.len() > NUMBER_DIGITS_MAX {
         return None;
@@ -82,8 +82,8 @@ pub(super) fn push_varint(bytes: &[u8], out: &mut String) -> Option<()> {
     Some(())
 }
 
-/// As Java's `BigDecimal.toString`: with an exponent if the scale is negative or there are more than five zeros after
-/// the point.
+/// Appends a decimal as Java's `BigDecimal.toString`: with an exponent if the scale is negative or more than five zeros
+/// follow the point.
 pub(super) fn push_decimal(bytes: &[u8], out: &mut String) -> Option<()> {
     let (scale, unscaled) = decimal::split(bytes)?;
     if unscaled.len() > NUMBER_DIGITS_MAX {

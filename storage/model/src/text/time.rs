@@ -1,4 +1,4 @@
-//! Times of day: `hh:mm:ss[.fffffffff]`, or nanoseconds since midnight.
+//! Times of day as text: `hh:mm:ss[.fffffffff]`, or nanoseconds since midnight.
 
 use crate::value::ValueError;
 
@@ -26,14 +26,14 @@ fn parse_clock(text: &str) -> Option<i64> {
     Some(seconds * 1_000_000_000 + fraction)
 }
 
-/// Nanoseconds of the digits after the point, 0 to 9 of them.
+/// Nanoseconds of the digits after the point, of which there are 0 to 9.
 pub(super) fn parse_fraction(text: &str) -> Option<i64> {
     let known = if text.is_empty() { 0 } else { super::digits(text)? as i64 };
     let missing = 9usize.checked_sub(text.len())?;
     Some(known * 10i64.pow(missing as u32))
 }
 
-/// Of a number beyond a day, which Cassandra stores too, the time within its day.
+/// Formats a time of day. Of a number beyond a day, which Cassandra stores too, it shows the time within that day.
 pub(super) fn format(nanoseconds: i64) -> String {
     let nanoseconds = nanoseconds.rem_euclid(DAY);
     let seconds = nanoseconds / 1_000_000_000;

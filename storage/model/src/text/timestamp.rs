@@ -1,10 +1,10 @@
-//! Timestamps: milliseconds since 1970, or one of
+//! Timestamps as text: milliseconds since 1970, or one of
 //! ```text
 //! yyyy-MM-dd[zone]
 //! y-M-d('T'|' ')H:m[:s[.fraction]][zone]
 //! ```
-//! Zones are in `text/zone.rs`. A day beyond the end of its month is the month's last day; `24:00` is the next
-//! midnight; without a zone UTC counts; digits beyond milliseconds are dropped.
+//! Zones are in `text/zone.rs`. A day beyond the end of its month is the last day of the month; `24:00` is the next
+//! midnight; without a zone the time is in UTC; digits below milliseconds are dropped.
 
 use super::calendar;
 use super::zone::Zone;
@@ -25,8 +25,7 @@ pub(super) fn parse(text: &str) -> Result<i64, ValueError> {
 }
 
 fn parse_date(text: &str) -> Option<i64> {
-    // The zone starts at the first character, after the sign of the year, that a date does not have; a minus is one if
-    // it is the third.
+    // The zone starts at the first character after the year's sign that a date cannot have, or at the third minus.
     let third_minus = text.get(1..)?.match_indices('-').nth(2).map(|(at, _)| at + 1);
     let other = text.get(1..)?.find(|c: char| !c.is_ascii_digit() && c != '-').map(|at| at + 1);
     let end = third_minus.into_iter().chain(other).min().unwrap_or(text.len());
@@ -76,13 +75,13 @@ fn assemble(year: i64, month: u32, day: u32, milliseconds: i64, zone: &Zone) -> 
     local.checked_sub(zone.offset_seconds(local)? * 1000)
 }
 
-/// As Cassandra shows it: years before 1 without their sign, counted backwards from 1.
+/// Formats a timestamp as Cassandra does: years before 1 without a sign, counted backwards from 1.
 pub(super) fn format(milliseconds: i64) -> String {
     let (date, time) = format_parts(milliseconds);
     format!("{date}T{time}Z")
 }
 
-/// The same as JSON shows it.
+/// Formats a timestamp as Cassandra does in JSON.
 pub(crate) fn format_json(milliseconds: i64) -> String {
     let (date, time) = format_parts(milliseconds);
     format!("{date} {time}Z")

@@ -2,12 +2,12 @@
 //! ```text
 //! zone: nothing | [' ']('Z' | ±HH | ±HHMM | ±HH:MM) | ' '('UTC' | 'GMT' | 'UT')[±HH:MM] | ' ' name
 //! ```
-//! A name is that of a region (`Europe/Paris`, with its capitals), or one that Java 17 knows for a region in English:
-//! `CET`, `Pacific Standard Time`. What looks like winter or summer time by name is the region's time of the day;
-//! regions of the form `Etc/GMT+1` are not read, as in Cassandra.
+//! A name is that of a region (`Europe/Paris`, case-sensitive) or one that Java 17 knows for a region in English:
+//! `CET`, `Pacific Standard Time`. A name that says winter or summer time still means the region's own time on that
+//! day. Regions of the form `Etc/GMT+1` are not accepted, as in Cassandra.
 //!
-//! Of a local time that a change of offset skips or repeats the offset before the change counts. The rules are those of
-//! the time zone database that is compiled in; nothing is read from the machine.
+//! For a local time that a change of offset skips or repeats, the offset before the change counts. The rules are those
+//! of the time zone database that is compiled in; nothing is read from the machine.
 
 use super::calendar;
 use jiff::civil;
@@ -19,19 +19,19 @@ const OFFSET_MINUTES_MAX: i64 = 18 * 60;
 const DAY: i64 = 86_400_000;
 /// The first and last year for which rules are computed.
 const YEARS: std::ops::RangeInclusive<i64> = -9998..=9998;
-/// Names and their regions, sorted.
+/// Names and their regions, sorted by name.
 const NAMES: &str = include_str!("zones.tsv");
 
-/// A zone.
+/// A time zone.
 pub(super) enum Zone {
-    /// Minutes before UTC.
+    /// A fixed offset: minutes ahead of UTC.
     Fixed(i64),
-    /// With the changes of offset of a region.
+    /// The zone of a region, with its changes of offset.
     Region(TimeZone),
 }
 
 impl Zone {
-    /// Reads what stands behind a date or time.
+    /// Parses what follows a date or time.
     pub(super) fn parse(text: &str) -> Option<Zone> {
         if text.is_empty() {
             return Some(Zone::Fixed(0));
@@ -47,14 +47,14 @@ impl Zone {
         parse_offset(named).or_else(|| region(named))
     }
 
-    /// Seconds before UTC at a local time in milliseconds.
+    /// The offset, in seconds ahead of UTC, at a local time in milliseconds.
     pub(super) fn offset_seconds(&self, local: i64) -> Option<i64> {
         let zone = match self {
             Zone::Fixed(minutes) => return Some(minutes * 60),
             Zone::Region(zone) => zone,
         };
         let (year, month, day) = calendar::date(local.div_euclid(DAY));
-        // Before the first known rule all years are alike, after the last one those that are 400 years apart.
+        // Before the first known rule all years are alike; after the last one years repeat every 400 years.
         let year = match year {
             year if year < *YEARS.start() => *YEARS.start(),
             year if year > *YEARS.end() => 9200 + year.rem_euclid(400),
@@ -77,7 +77,7 @@ impl Zone {
     }
 }
 
-/// `Z`, `±HH`, `±HHMM`, `±HH:MM`.
+/// Parses an offset: `Z`, `±HH`, `±HHMM` or `±HH:MM`.
 fn parse_offset(text: &str) -> Option<Zone> {
     if text == "Z" {
         return Some(Zone::Fixed(0));

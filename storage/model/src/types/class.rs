@@ -1,7 +1,7 @@
-//! Marshal classes: Cassandra's Java names of types, both ways.
+//! Marshal classes, Cassandra's Java names of types: parsing and formatting.
 //!
-//! They are in result metadata ids, in custom types of the protocol and in the headers of its files, and CREATE TABLE
-//! takes them. Of a user type the name and the field names are hex: `UserType(ks,61,62:Int32Type)`.
+//! They occur in result metadata ids, in custom types of the protocol and in file headers, and CREATE TABLE accepts
+//! them. The name of a user type and its field names are in hex: `UserType(ks,61,62:Int32Type)`.
 
 use super::{CqlType, DIMENSION_MAX, FIELDS_MAX, TYPE_DEPTH_MAX, UserType, ValueError};
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use std::fmt::Write;
 /// The package of Cassandra's type classes.
 const MARSHAL: &str = "org.apache.cassandra.db.marshal.";
 
-/// The native types by class.
+/// The native types and their classes.
 const NATIVES: [(&str, CqlType); 22] = [
     ("AsciiType", CqlType::Ascii),
     ("LongType", CqlType::Bigint),
@@ -28,7 +28,7 @@ const NATIVES: [(&str, CqlType); 22] = [
     ("UTF8Type", CqlType::Text),
     ("TimeType", CqlType::Time),
     ("TimestampType", CqlType::Timestamp),
-    // What timestamps were before; it is stored as one.
+    // The older class of timestamps; a column of it is stored as a timestamp.
     ("DateType", CqlType::Timestamp),
     ("TimeUUIDType", CqlType::Timeuuid),
     ("ByteType", CqlType::Tinyint),
@@ -36,12 +36,12 @@ const NATIVES: [(&str, CqlType); 22] = [
     ("IntegerType", CqlType::Varint),
 ];
 
-/// Classes that Cassandra knows and that no CQL type stands for.
+/// Classes that Cassandra knows but that no CQL type stands for.
 const UNSUPPORTED: [&str; 4] = ["CompositeType", "DynamicCompositeType", "LexicalUUIDType", "PartitionerDefinedOrder"];
 
 impl CqlType {
-    /// The fully qualified marshal class, as result metadata ids hash it and DESCRIBE tools expect it:
-    /// `org.apache.cassandra.db.marshal.Int32Type`.
+    /// The fully qualified marshal class, `org.apache.cassandra.db.marshal.Int32Type`, as result metadata ids hash it
+    /// and as tools show it.
     pub fn class_name(&self) -> String {
         let mut out = String::new();
         self.push_class_name(&mut out, false);
@@ -89,11 +89,11 @@ impl CqlType {
         }
     }
 
-    /// The type of a marshal class, in full or by its last part, and whether a `ReversedType` stood around it. The
-    /// errors are Cassandra's, but for classes that no CQL type stands for. What is left over behind a class is
-    /// ignored, as Cassandra does.
+    /// Parses a marshal class, given in full or without its package: the type, and whether it was wrapped in
+    /// `ReversedType`. The errors are Cassandra's, except for classes that no CQL type stands for. Text after the class
+    /// is ignored, as in Cassandra.
     pub fn parse_class(class: &str) -> Result<(CqlType, bool), ValueError> {
-        let (found, reversed) = Parser { text: class, at: 0 }.parse_type(0)?;
+        let (found, reversed) = ClassParser { text: class, at: 0 }.parse_type(0)?;
         if found.depth() > TYPE_DEPTH_MAX {
             return Err(too_deep());
         }
@@ -129,15 +129,15 @@ fn from_hex(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|_| rest.is_empty())
 }
 
-struct Parser<'a> {
+struct ClassParser<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Parser<'a> {
-    /// A class with its parameters, and whether it is reversed.
+impl<'a> ClassParser<'a> {
+    /// Parses a class with its parameters; also gives whether it is reversed.
     fn parse_type(&mut self, depth: usize) -> Result<(CqlType, bool), ValueError> {
-        // Every level may have a `FrozenType` around it.
+        // Each level may be wrapped in a `FrozenType`.
         if depth > 2 * TYPE_DEPTH_MAX + 1 {
             return Err(too_deep());
         }
@@ -172,7 +172,7 @@ impl<'a> Parser<'a> {
         Ok(found)
     }
 
-    /// The parameters of a class that has some; `None` if they do not suit it.
+    /// Parses the parameters of a class; `None` if they do not suit it.
     fn parameters(&mut self, class: &str, open: bool, depth: usize) -> Result<Option<(CqlType, bool)>, ValueError> {
         if class == "UserType" {
             return Ok(if open { self.user_type(depth)?.map(|found| (found, false)) } else { None });
@@ -221,7 +221,7 @@ impl<'a> Parser<'a> {
         Ok(found.map(|found| (found, false)))
     }
 
-    /// Keyspace, name and fields, up to the closing parenthesis.
+    /// Parses the keyspace, name and fields of a user type, up to the closing parenthesis.
     fn user_type(&mut self, depth: usize) -> Result<Option<CqlType>, ValueError> {
         self.skip_blank();
         let keyspace = self.word().to_owned();
@@ -244,14 +244,14 @@ impl<'a> Parser<'a> {
                 return Ok(None);
             }
             let (cql_type, _) = self.parse_type(depth + 1)?;
-            // Only frozen user types may be fields; the word is left out inside of a frozen type.
+            // A user type inside another is always frozen, but a class does not repeat the word inside a frozen type.
             fields.push((field, if cql_type.is_user_type() { cql_type.frozen() } else { cql_type }));
         }
         self.at += 1;
         Ok(Some(CqlType::User { definition: UserType { keyspace, name, fields }.into(), frozen: false }))
     }
 
-    /// Steps over parameters that nobody reads.
+    /// Skips parameters that have no meaning.
     fn skip_parameters(&mut self, open: bool) -> Result<(), ValueError> {
         if !open {
             return Ok(());
@@ -284,7 +284,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The characters of names and numbers from here on.
+    /// The longest run of name characters from here on.
     fn word(&mut self) -> &'a str {
         let rest = &self.text[self.at..];
         let word = &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())];
@@ -293,7 +293,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What Cassandra takes for part of a name.
+/// Whether Cassandra takes a character as part of a name or number.
 fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.' | '_' | '&')
 }

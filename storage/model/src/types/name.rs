@@ -1,18 +1,18 @@
-//! CQL names of types, both ways: `system_schema`, DESCRIBE, errors.
+//! CQL names of types, parsing and formatting: for `system_schema`, DESCRIBE and errors.
 //!
 //! ```text
 //! type: native | user | 'frozen' '<' type '>' | ('list' | 'set') '<' type '>' | 'map' '<' type ',' type '>'
 //!     | 'tuple' '<' type (',' type)* '>' | 'vector' '<' type ',' digits '>'
 //! user: word | '"' (character | '""')* '"'
 //! ```
-//! A vector's element is frozen only by a word of its own, even inside of a frozen collection, as Cassandra has it.
+//! A vector's element is frozen only if it says so itself, even inside a frozen collection, as in Cassandra.
 
 use super::{CqlType, DIMENSION_MAX, TYPE_DEPTH_MAX, UserType};
 use crate::identifier;
 use std::fmt;
 use std::sync::Arc;
 
-/// The native types by name; `varchar` after `text`, so that `text` is what is written.
+/// The native types by name. `text` comes before `varchar`, so that it is the one that is written.
 const NATIVES: [(&str, CqlType); 22] = [
     ("ascii", CqlType::Ascii),
     ("bigint", CqlType::Bigint),
@@ -39,33 +39,33 @@ const NATIVES: [(&str, CqlType); 22] = [
 ];
 
 impl CqlType {
-    /// Reads a type as `system_schema.columns.type` holds it: `frozen<map<text, int>>`; `varchar` is `text`.
-    /// `None` for anything else, also for user types and for nesting beyond [`TYPE_DEPTH_MAX`].
+    /// Parses a type as `system_schema.columns.type` holds it: `frozen<map<text, int>>`; `varchar` is `text`. `None`
+    /// for anything else, including user types and nesting beyond [`TYPE_DEPTH_MAX`].
     pub fn parse(name: &str) -> Option<CqlType> {
         CqlType::parse_in(name, &|_| None)
     }
 
-    /// The same where names may be user types of the type's keyspace, which `user_type` knows by their stored names.
+    /// [`CqlType::parse`], but names may also be user types, which `user_type` looks up by their stored names.
     pub fn parse_in(name: &str, user_type: &dyn Fn(&str) -> Option<Arc<UserType>>) -> Option<CqlType> {
-        let mut parser = Parser { rest: name, user_type };
+        let mut parser = NameParser { rest: name, user_type };
         let found = parser.parse_type(0, false)?;
         (parser.rest.trim_start().is_empty() && found.depth() <= TYPE_DEPTH_MAX).then_some(found)
     }
 
-    /// The native type of a CQL name, in any case.
+    /// The native type with this CQL name, in any case.
     pub fn native(name: &str) -> Option<CqlType> {
         let found = NATIVES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, native)| native.clone())
     }
 }
 
-struct Parser<'a> {
+struct NameParser<'a> {
     rest: &'a str,
     user_type: &'a dyn Fn(&str) -> Option<Arc<UserType>>,
 }
 
-impl<'a> Parser<'a> {
-    /// `frozen` says that a `frozen<>` stands around it, directly or further out.
+impl<'a> NameParser<'a> {
+    /// Parses a type; `frozen` says that it is inside a `frozen<>`, directly or not.
     fn parse_type(&mut self, depth: usize, frozen: bool) -> Option<CqlType> {
         if depth > TYPE_DEPTH_MAX {
             return None;
@@ -82,7 +82,7 @@ impl<'a> Parser<'a> {
         }
         let found = match word.to_ascii_lowercase().as_str() {
             "frozen" => {
-                // `frozen` itself is no level of nesting, but twice in a row is not a type.
+                // `frozen` is not a level of nesting, but it may not be repeated.
                 let twice = self.rest.trim_start().get(..6).is_some_and(|word| word.eq_ignore_ascii_case("frozen"));
                 if twice {
                     return None;
@@ -99,7 +99,7 @@ impl<'a> Parser<'a> {
                 CqlType::Map { key, value: self.element(depth, frozen)?.into(), frozen }
             }
             "tuple" => {
-                // A tuple freezes what is in it.
+                // Everything in a tuple is frozen.
                 let mut elements = vec![self.parse_type(depth + 1, true)?];
                 while self.takes(',') {
                     elements.push(self.parse_type(depth + 1, true)?);
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         self.takes('>').then_some(found)
     }
 
-    /// An element must be frozen by its own word unless the collection around it is.
+    /// An element must say itself that it is frozen, unless the collection around it is.
     fn element(&mut self, depth: usize, frozen: bool) -> Option<CqlType> {
         self.parse_type(depth + 1, frozen).filter(|element| !element.is_multicell())
     }
@@ -129,7 +129,7 @@ impl<'a> Parser<'a> {
         Some(CqlType::User { definition: (self.user_type)(name)?, frozen })
     }
 
-    /// The letters, digits and underscores from here on.
+    /// The longest run of letters, digits and underscores from here on.
     fn word(&mut self) -> &'a str {
         let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
@@ -137,7 +137,7 @@ impl<'a> Parser<'a> {
         word
     }
 
-    /// A name up to its closing quote.
+    /// Reads a quoted name up to its closing quote.
     fn quoted(&mut self) -> Option<String> {
         let mut name = String::new();
         loop {
@@ -154,7 +154,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Steps over `sign` and the space before it, if it comes next.
+    /// Skips `sign`, with the space before it, if it comes next.
     fn takes(&mut self, sign: char) -> bool {
         match self.rest.trim_start().strip_prefix(sign) {
             Some(rest) => {

@@ -1,8 +1,8 @@
-//! Durations: months, days and nanoseconds, each a signed vint.
+//! Durations as values: months, days and nanoseconds, each a signed vint.
 
 use super::vint::{push_signed, read_signed};
 
-/// A duration. Its parts are never of different signs.
+/// A duration. Its parts never have different signs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Duration {
     /// Months.
@@ -14,13 +14,13 @@ pub struct Duration {
 }
 
 impl Duration {
-    /// Of a serialised duration; `None` if it is malformed or a part is out of its range.
+    /// Reads a serialised duration; `None` if it is malformed or a part is out of range.
     pub fn read(bytes: &[u8]) -> Option<Duration> {
         let (months, days, nanoseconds) = Duration::read_parts(bytes)?;
         Some(Duration { months: months.try_into().ok()?, days: days.try_into().ok()?, nanoseconds })
     }
 
-    /// Months, days and nanoseconds as they are written, out of range or not.
+    /// Reads months, days and nanoseconds as written, in range or not.
     pub(crate) fn read_parts(mut bytes: &[u8]) -> Option<(i64, i64, i64)> {
         Some((read_signed(&mut bytes)?, read_signed(&mut bytes)?, read_signed(&mut bytes)?))
     }

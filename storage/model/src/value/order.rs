@@ -1,20 +1,20 @@
-//! The order of values.
+//! The order of serialised values.
 
 use crate::decimal::Scientific;
 use crate::types::CqlType;
 use crate::value::{TupleElements, VectorElements, elements};
 use std::cmp::Ordering;
 
-/// Cassandra's order of two valid values of one type (not reversed). Empty sorts first. Bytes that
-/// are not of the type sort after those that are, by memcmp, so that the order is total for all bytes.
+/// Cassandra's order of two valid values of one type, not reversed. Empty values sort first. Invalid bytes sort after
+/// valid values, by memcmp, so that the order is total for all bytes.
 pub fn compare(cql_type: &CqlType, a: &[u8], b: &[u8]) -> Ordering {
     use CqlType::*;
     if a.is_empty() || b.is_empty() {
         return a.len().cmp(&b.len());
     }
-    // `None`: neither is a valid value, or the type's order is memcmp.
+    // `None` if neither is a valid value, or the type's order is memcmp.
     let order = match cql_type {
-        // Dates and times are unsigned, or never negative.
+        // Dates are unsigned, times never negative.
         Ascii | Blob | Text | Date | Time | Duration | Empty | Inet => None,
         Bigint | Counter | Timestamp => fixed(a, b, i64::from_be_bytes),
         Boolean => fixed(a, b, |[byte]: [u8; 1]| byte != 0),
@@ -36,13 +36,13 @@ pub fn compare(cql_type: &CqlType, a: &[u8], b: &[u8]) -> Ordering {
     order.unwrap_or_else(|| a.cmp(b))
 }
 
-/// Compares two values of `N` bytes by what `key` makes of them.
+/// Compares two values of `N` bytes by their sort key; see [`valid_first`] for other lengths.
 fn fixed<const N: usize, K: Ord>(a: &[u8], b: &[u8], key: impl Fn([u8; N]) -> K) -> Option<Ordering> {
     let read = |bytes: &[u8]| bytes.try_into().ok().map(&key);
     valid_first(read(a), read(b))
 }
 
-/// The order of two values that were read or found invalid: the valid one first, `None` if neither is valid.
+/// The order of two parsed values, a valid one before an invalid one; `None` if both are invalid.
 fn valid_first<K: Ord>(a: Option<K>, b: Option<K>) -> Option<Ordering> {
     match (a, b) {
         (None, None) => None,
@@ -51,7 +51,7 @@ fn valid_first<K: Ord>(a: Option<K>, b: Option<K>) -> Option<Ordering> {
     }
 }
 
-/// An unsigned integer that sorts as the number does: -0 before 0, every NaN the same and last, as in Java.
+/// An unsigned integer that sorts like the number: -0 before 0; every NaN equal and last, as in Java.
 pub(crate) fn ordered_f64(number: f64) -> u64 {
     let bits = if number.is_nan() { 0x7ff8_0000_0000_0000 } else { number.to_bits() };
     if bits >> 63 == 1 { !bits } else { bits ^ (1 << 63) }
@@ -63,7 +63,7 @@ pub(crate) fn ordered_f32(number: f32) -> u32 {
     if bits >> 31 == 1 { !bits } else { bits ^ (1 << 31) }
 }
 
-/// The version and timestamp of a version 1 uuid, most significant part first.
+/// Reorders the first half of a version 1 uuid: version and timestamp, most significant part first.
 fn reorder_timestamp(high: u64) -> u64 {
     (high << 48) | ((high << 16) & 0xffff_0000_0000) | (high >> 32)
 }
@@ -73,13 +73,13 @@ fn halves(uuid: [u8; 16]) -> (u64, u64) {
     ((uuid >> 64) as u64, uuid as u64)
 }
 
-/// An unsigned integer that sorts as timeuuids do: by time, then by the rest as signed bytes.
+/// An unsigned integer that sorts like timeuuids: by time, then by the remaining bytes as signed numbers.
 pub(crate) fn ordered_timeuuid(uuid: [u8; 16]) -> u128 {
     let (high, low) = halves(uuid);
     (u128::from(reorder_timestamp(high)) << 64) | u128::from(low ^ 0x8080_8080_8080_8080)
 }
 
-/// An unsigned integer that sorts as uuids do: by version, version 1 by time, then by the bytes.
+/// An unsigned integer that sorts like uuids: by version; version 1 by time; then by the bytes.
 pub(crate) fn ordered_uuid(uuid: [u8; 16]) -> u128 {
     let (high, low) = halves(uuid);
     let version = (high >> 12) & 0xf;
@@ -91,8 +91,8 @@ pub(crate) fn ordered_uuid(uuid: [u8; 16]) -> u128 {
     (u128::from(high) << 64) | u128::from(low)
 }
 
-/// The bytes of a two's complement number without those that only repeat its sign, and that sign byte. At least one
-/// byte stays, and it may disagree with the sign (`00ff` gives `ff` and `00`).
+/// Splits a two's complement number into its sign byte and its bytes without redundant sign bytes. At least one byte
+/// remains, whose own sign bit may disagree with the sign (`00ff` gives `00` and `ff`).
 pub(crate) fn strip_sign(bytes: &[u8]) -> (u8, &[u8]) {
     let sign = if bytes.first().is_some_and(|first| first >> 7 == 1) { 0xff } else { 0 };
     let repeated = bytes.iter().take_while(|&&byte| byte == sign).count();
@@ -108,7 +108,7 @@ fn compare_varints(a: &[u8], b: &[u8]) -> Ordering {
     longer.then_with(|| a.cmp(b))
 }
 
-/// Element by element (`types` take turns), then by count.
+/// Compares collections element by element (`types` alternate), then by count.
 fn compare_elements(types: &[&CqlType], a: &[u8], b: &[u8]) -> Ordering {
     let map = types.len() == 2;
     let (mut a, mut b) = (elements(a, map), elements(b, map));
@@ -124,8 +124,8 @@ fn compare_elements(types: &[&CqlType], a: &[u8], b: &[u8]) -> Ordering {
     Ordering::Equal
 }
 
-/// Element by element; nulls at the end count as missing, others as an empty value without a form, where there is one
-/// (as in Cassandra's tries, so that equal means equal there too).
+/// Compares tuples element by element. Trailing nulls count as missing. Other nulls count as an empty value, except
+/// where an empty value has a comparable form, as in Cassandra's tries.
 fn compare_tuples<'t>(types: impl ExactSizeIterator<Item = &'t CqlType>, a: &[u8], b: &[u8]) -> Ordering {
     let count = types.len();
     let present = |bytes| TupleElements::new(bytes).take(count).enumerate().filter(|(_, e)| e.is_some());
@@ -144,7 +144,7 @@ fn compare_tuples<'t>(types: impl ExactSizeIterator<Item = &'t CqlType>, a: &[u8
     a_len.cmp(&b_len)
 }
 
-/// Element by element, then by count, which differs in malformed values only.
+/// Compares vectors element by element, then by count, which can differ only in malformed values.
 fn compare_vectors(element: &CqlType, dimension: u32, a: &[u8], b: &[u8]) -> Ordering {
     let (mut a, mut b) = (VectorElements::new(element, dimension, a), VectorElements::new(element, dimension, b));
     loop {
@@ -159,7 +159,7 @@ fn compare_vectors(element: &CqlType, dimension: u32, a: &[u8], b: &[u8]) -> Ord
     }
 }
 
-/// Whether an empty value of the type has a byte-comparable form of its own, and so differs from null inside a tuple.
+/// Whether an empty value of the type has a byte-comparable form, and so differs from null inside a tuple.
 pub(crate) fn empty_has_form(cql_type: &CqlType) -> bool {
     use CqlType::*;
     matches!(cql_type, Ascii | Text | Blob | Inet | Duration)

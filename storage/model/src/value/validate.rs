@@ -1,9 +1,9 @@
-//! Whether bytes are a value of a type, with Cassandra's error texts.
+//! Validation of serialised values.
 
 use crate::types::{CqlType, UserType};
 use crate::value::{Duration, ValueError, VectorElements, take_element};
 
-/// Checks `bytes` against `cql_type`, with Cassandra's error texts.
+/// Checks that `bytes` are a value of `cql_type`. The errors are Cassandra's texts.
 pub fn validate(cql_type: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
     use CqlType::*;
     let len = bytes.len();
@@ -33,7 +33,7 @@ pub fn validate(cql_type: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
         Timestamp if len != 8 && len != 0 => fail(format!("Expected 8 or 0 byte long for date ({len})")),
         Uuid | Timeuuid if len != 16 && len != 0 => fail(format!("UUID should be 16 or 0 bytes ({len})")),
         Timeuuid if len == 16 && bytes[6] >> 4 != 1 => {
-            // Cassandra shows the first digit of the uuid, not its version.
+            // Cassandra shows the uuid's first digit instead of its version.
             fail(format!("Invalid version for TimeUUID type: 0x{:x}", bytes[0] >> 4))
         }
         Tinyint if len != 1 => fail(format!("Expected 1 byte for a tinyint ({len})")),
@@ -47,8 +47,8 @@ pub fn validate(cql_type: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
     }
 }
 
-/// The same for what a client sent as a whole value: Cassandra reads a collection before it looks at its elements, and
-/// finds other errors where it has a negative count, or a list nulls.
+/// [`validate`] for a value that a client sent. Cassandra reads a whole collection before it checks the elements, and
+/// so reports other errors for a negative count and for nulls in a list.
 pub fn validate_bound(cql_type: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
     let name = match cql_type {
         CqlType::List { .. } => "list",
@@ -66,7 +66,7 @@ pub fn validate_bound(cql_type: &CqlType, bytes: &[u8]) -> Result<(), ValueError
     }
 }
 
-/// Reads a list that may have nulls.
+/// Checks a list whose elements may be null.
 fn read_list(element: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
     let short = || ValueError("Not enough bytes to read a list".into());
     let (count, mut rest) = bytes.split_first_chunk().ok_or_else(short)?;
@@ -78,9 +78,9 @@ fn read_list(element: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
     if rest.is_empty() { Ok(()) } else { Err(ValueError("Unexpected extraneous bytes after list value".into())) }
 }
 
-/// Whether Cassandra takes the bytes for text. It is more tolerant than Unicode: `c0 80` for a zero, surrogates, code
-/// points beyond the last one and most second bytes after `e0` and `f0` pass. Who needs a `str` converts with
-/// replacement.
+/// Whether Cassandra accepts bytes as text. It is more tolerant than Unicode: `c0 80` for a zero, surrogates, code
+/// points beyond the last one and most second bytes after `e0` and `f0` pass. Code that needs a `str` converts with
+/// replacement characters.
 fn is_text(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok() || is_tolerated_text(bytes)
 }
@@ -131,7 +131,7 @@ fn validate_duration(bytes: &[u8]) -> Result<(), ValueError> {
     Ok(())
 }
 
-/// Checks a list, set or map; `types` take turns.
+/// Checks a list, set or map; `types` alternate (key and value of a map).
 fn validate_elements(name: &str, types: &[&CqlType], bytes: &[u8]) -> Result<(), ValueError> {
     let short = || ValueError(format!("Not enough bytes to read a {name}"));
     let (count, mut rest) = bytes.split_first_chunk().ok_or_else(short)?;
@@ -147,7 +147,7 @@ fn validate_elements(name: &str, types: &[&CqlType], bytes: &[u8]) -> Result<(),
     Ok(())
 }
 
-/// Checks the elements of a tuple. `part` tells what errors call the element of an index.
+/// Checks the elements of a tuple. `part` names the element with this index in errors.
 fn validate_tuple_elements<'t>(
     types: impl Iterator<Item = &'t CqlType>,
     kind: &str,
@@ -157,7 +157,7 @@ fn validate_tuple_elements<'t>(
 ) -> Result<(), ValueError> {
     let mut rest = bytes;
     for (i, cql_type) in types.enumerate() {
-        // Elements may be missing at the end.
+        // Trailing elements may be missing.
         if rest.is_empty() {
             return Ok(());
         }
@@ -229,7 +229,7 @@ mod tests {
             for count in [-1, i32::MIN] {
                 let refused = format!("The data cannot be deserialized as a {name}");
                 assert_eq!(text(validate_bound(&cql_type, &count.to_be_bytes())), refused);
-                // Within other values Cassandra takes it for empty.
+                // Inside other values Cassandra treats such a collection as empty.
                 assert_eq!(text(validate(&cql_type, &count.to_be_bytes())), "ok");
             }
             assert_eq!(text(validate_bound(&cql_type, &[0; 4])), "ok");

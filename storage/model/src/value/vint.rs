@@ -1,4 +1,5 @@
-//! Variable-length integers: the first byte has one leading 1 bit per byte that follows; signed ones are zigzag.
+//! Variable-length integers: the first byte has one leading 1 bit per byte that follows; signed numbers are
+//! zigzag-encoded.
 
 pub(super) fn read_unsigned(bytes: &mut &[u8]) -> Option<u64> {
     let (&first, rest) = bytes.split_first()?;

@@ -1,4 +1,4 @@
-//! DESCRIBE.
+//! Parses DESCRIBE.
 
 use crate::ast::{Body, TableName};
 use crate::lexer::Kind;
@@ -47,7 +47,7 @@ impl Parser<'_> {
             let TableName { keyspace, name } = self.table_name()?;
             return Ok(DescribeTarget::MaterializedView { keyspace, name });
         }
-        // The words below are also names: `DESCRIBE types` lists types, `DESCRIBE type.t` shows a table.
+        // The keywords below are also names: `DESCRIBE types` lists types, `DESCRIBE type.t` shows a table.
         let next = self.peek()?;
         let last = next.kind == Kind::End || next.kind == Kind::Semicolon || next.is("with");
         for (word, target) in [

@@ -1,4 +1,4 @@
-//! CREATE INDEX.
+//! Parses CREATE INDEX.
 
 use super::define;
 use crate::ast::{Body, CreateIndex, Definition};
@@ -8,7 +8,7 @@ use model::{Failure, IndexedPart};
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// What of a column's values, as written around its name.
+/// The indexed part of a column's values, as written around its name.
 const PARTS: [(&str, IndexedPart); 4] = [
     ("values", IndexedPart::Values),
     ("keys", IndexedPart::Keys),
@@ -17,7 +17,7 @@ const PARTS: [(&str, IndexedPart); 4] = [
 ];
 
 impl Parser<'_> {
-    /// What follows `CREATE [CUSTOM] INDEX`.
+    /// Parses what follows `CREATE [CUSTOM] INDEX`.
     pub(super) fn create_index(&mut self, custom: bool) -> Result<Body> {
         let if_not_exists = self.if_not_exists()?;
         let name = match self.token.is("on") {

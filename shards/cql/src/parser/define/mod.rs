@@ -1,5 +1,5 @@
-//! CREATE, ALTER, DROP, USE, TRUNCATE, and the statements about roles: what kind of statement it is, keyspaces and
-//! properties. Tables, types, indexes and DESCRIBE beside this file.
+//! Parses CREATE, ALTER, DROP, USE, TRUNCATE and the statements about roles: the kind of statement, keyspaces and
+//! properties. Tables, types, indexes and DESCRIBE are in the files beside this one.
 
 mod describe;
 mod index;
@@ -16,11 +16,11 @@ use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// What can be created, altered and dropped but is not in Helenus yet: the keyword and the feature's name.
+/// Kinds of schema objects that Helenus does not have: the keyword and the feature's name.
 const KINDS: [(&str, &str); 3] =
     [("function", "user-defined functions"), ("aggregate", "user-defined aggregates"), ("trigger", "triggers")];
 
-/// What can be granted.
+/// The permissions that can be granted.
 const PERMISSIONS: [&str; 11] = [
     "all",
     "create",
@@ -36,7 +36,7 @@ const PERMISSIONS: [&str; 11] = [
 ];
 
 impl Parser<'_> {
-    /// Any statement that does not begin with SELECT, INSERT, UPDATE, DELETE or BEGIN.
+    /// Parses any statement that does not begin with SELECT, INSERT, UPDATE, DELETE or BEGIN.
     pub(crate) fn definition(&mut self) -> Result<Body> {
         let first = self.token;
         if first.kind != Kind::Word {
@@ -155,7 +155,7 @@ impl Parser<'_> {
         self.other_kind(true)
     }
 
-    /// Names what can be created, altered or dropped but is not there yet.
+    /// Refuses a kind of schema object that Helenus does not have, by name.
     fn other_kind(&mut self, existing: bool) -> Result<Body> {
         for (word, feature) in KINDS {
             if self.accept_word(word)? {
@@ -186,14 +186,14 @@ impl Parser<'_> {
         Err(self.no_viable())
     }
 
-    /// Steps over TABLE or COLUMNFAMILY.
+    /// Skips TABLE or COLUMNFAMILY; returns whether it was there.
     fn accept_table(&mut self) -> Result<bool> {
         Ok(self.accept_word("table")? || self.accept_word("columnfamily")?)
     }
 
     // Properties.
 
-    /// `WITH property AND property ...`.
+    /// Parses `WITH property AND property ...`.
     fn properties(&mut self) -> Result<Vec<Property>> {
         self.expect_word("with")?;
         let mut properties = vec![self.property()?];
@@ -233,7 +233,7 @@ impl Parser<'_> {
         match self.constant()? {
             Some((_, text)) => Ok(text),
             None => {
-                // A name could be a user type's field up to here.
+                // Up to here a name could have been the field of a user type.
                 if self.at_name() {
                     self.advance()?;
                 }

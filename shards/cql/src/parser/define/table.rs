@@ -1,4 +1,4 @@
-//! CREATE TABLE and ALTER TABLE.
+//! Parses CREATE TABLE and ALTER TABLE.
 
 use super::define;
 use crate::ast::{AlterTable, Body, ColumnDefinition, CreateTable, Definition, TableChange};
@@ -24,7 +24,7 @@ impl Parser<'_> {
         self.expect(Kind::ParenOpen, "'('")?;
         self.table_column(&mut create)?;
         while self.accept(Kind::Comma)? {
-            // Cassandra lets a comma stand before the end.
+            // Cassandra accepts a trailing comma.
             if self.token.kind != Kind::Comma && self.token.kind != Kind::ParenClose {
                 self.table_column(&mut create)?;
             }
@@ -68,7 +68,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `name type [STATIC]`.
+    /// Parses `name type [STATIC]`.
     fn column_definition(&mut self) -> Result<ColumnDefinition> {
         let name = self.name()?;
         let type_name = self.type_name()?;
@@ -79,8 +79,8 @@ impl Parser<'_> {
         Ok(ColumnDefinition { name, type_name, is_static })
     }
 
-    /// `MASKED WITH DEFAULT` or `MASKED WITH function(arguments)`, and what a server says on which masks of columns are
-    /// switched off, as they are in Cassandra unless its configuration says otherwise.
+    /// Parses `MASKED WITH DEFAULT` or `MASKED WITH function(arguments)`. Returns the failure of a server on which
+    /// column masks are disabled, which is Cassandra's default.
     fn mask(&mut self) -> Result<Failure> {
         self.expect_word("masked")?;
         self.expect_word("with")?;
@@ -191,7 +191,7 @@ impl Parser<'_> {
         Ok(TableChange::Drop { if_exists, names, timestamp })
     }
 
-    /// `item` or `(item, item, ...)`.
+    /// Parses `item` or `(item, item, ...)`.
     fn one_or_list<T>(&mut self, item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut item = item;
         if !self.accept(Kind::ParenOpen)? {
@@ -202,7 +202,7 @@ impl Parser<'_> {
         Ok(items)
     }
 
-    /// `old TO new AND old TO new ...`.
+    /// Parses `old TO new AND old TO new ...`.
     pub(super) fn renamings(&mut self) -> Result<Vec<(String, String)>> {
         let mut names = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! CREATE TYPE and ALTER TYPE.
+//! Parses CREATE TYPE and ALTER TYPE.
 
 use super::define;
 use crate::ast::{AlterType, Body, CreateType, Definition, TableName, TypeChange, TypeName};
@@ -8,9 +8,9 @@ use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// Words that name no user type unless quoted: kept for native types to come.
+/// Words that can name a user type only if quoted, because Cassandra reserves them for future native types.
 const RESERVED_TYPES: [&str; 8] = ["bitstring", "byte", "complex", "date", "enum", "interval", "macaddr", "smallint"];
-/// Words that are names elsewhere but not of user types.
+/// Words that are valid names, but not of user types.
 const NOT_TYPES: [&str; 7] = ["cast", "count", "distinct", "json", "maxwritetime", "ttl", "writetime"];
 
 impl Parser<'_> {
@@ -20,7 +20,7 @@ impl Parser<'_> {
         self.expect(Kind::ParenOpen, "'('")?;
         let mut fields = vec![self.field()?];
         while self.accept(Kind::Comma)? {
-            // Cassandra lets a comma stand before the end.
+            // Cassandra accepts a trailing comma.
             if self.token.kind != Kind::Comma && self.token.kind != Kind::ParenClose {
                 fields.push(self.field()?);
             }
@@ -54,7 +54,7 @@ impl Parser<'_> {
         Ok((self.name()?, self.type_name()?))
     }
 
-    /// A user type's name, perhaps with its keyspace.
+    /// Reads the name of a user type, with an optional keyspace.
     pub(super) fn user_type_name(&mut self) -> Result<TableName> {
         let first = self.token;
         let name = self.name()?;
