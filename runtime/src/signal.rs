@@ -1,26 +1,24 @@
 //! Orderly termination.
 
 use crate::context::{self, BackendContext};
+use crate::sim;
+use crate::sync::Latch;
 
 /// Completes when the process is asked to stop (SIGTERM or SIGINT); in simulation when the run stops the node.
 /// One task of one shard per node waits here.
 pub async fn terminated() {
-    enum Backend {
-        Uring(crate::uring::signal::Terminated),
-        #[cfg(feature = "glommio")]
-        Glommio(crate::glommio::signal::Terminated),
-        Sim(crate::sim::Terminated),
+    enum Stop {
+        Signal(Latch),
+        Simulated(sim::Terminated),
     }
-    let wait = context::with(|c| match &c.backend {
-        BackendContext::Uring(r) => Backend::Uring(r.terminated()),
+    let stop = context::with(|c| match &c.backend {
+        BackendContext::Uring(r) => Stop::Signal(r.terminated()),
         #[cfg(feature = "glommio")]
-        BackendContext::Glommio(r) => Backend::Glommio(r.terminated()),
-        BackendContext::Sim(s) => Backend::Sim(s.terminated()),
+        BackendContext::Glommio(r) => Stop::Signal(r.terminated()),
+        BackendContext::Sim(s) => Stop::Simulated(s.terminated()),
     });
-    match wait {
-        Backend::Uring(wait) => wait.await,
-        #[cfg(feature = "glommio")]
-        Backend::Glommio(wait) => wait.await,
-        Backend::Sim(wait) => wait.await,
+    match stop {
+        Stop::Signal(latch) => latch.wait().await,
+        Stop::Simulated(terminated) => terminated.await,
     }
 }

@@ -4,6 +4,7 @@
 use crate::context::{Backend, backend};
 #[cfg(feature = "glommio")]
 use crate::glommio;
+use crate::system::accept_queue;
 use crate::{sim, uring};
 use std::io;
 use std::net::SocketAddr;
@@ -70,9 +71,9 @@ impl Listener {
 pub struct Accepted(AcceptedInner);
 
 enum AcceptedInner {
-    Uring(uring::socket::Accepted),
+    Uring(accept_queue::Accepted),
     #[cfg(feature = "glommio")]
-    Glommio(glommio::socket::Accepted),
+    Glommio(accept_queue::Accepted),
     Sim(sim::network::Accepted),
 }
 
@@ -90,9 +91,9 @@ impl Accepted {
     /// Binds the connection to the current shard's ring and starts receiving.
     pub fn attach(self) -> io::Result<Stream> {
         Ok(Stream(match self.0 {
-            AcceptedInner::Uring(a) => StreamInner::Uring(a.attach()?),
+            AcceptedInner::Uring(a) => StreamInner::Uring(uring::socket::attach(a)),
             #[cfg(feature = "glommio")]
-            AcceptedInner::Glommio(a) => StreamInner::Glommio(a.attach()?),
+            AcceptedInner::Glommio(a) => StreamInner::Glommio(glommio::socket::attach(a)),
             AcceptedInner::Sim(a) => StreamInner::Sim(a.attach()?),
         }))
     }

@@ -2,12 +2,14 @@
 
 use super::Reactor;
 use super::bell::DriverBell;
-use super::signal::{SignalState, Terminated};
+use super::signal::StopSignal;
 use super::stream::{Connection, READ_BYTES};
 use crate::context::{self, BackendContext};
 use crate::mesh::ShardId;
+use crate::sync::Latch;
 use crate::system::Shard;
 use crate::system::node::{Bell, Node, monotonic};
+use crate::system::send_queue::DirtyList;
 use crate::time::Instant;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +22,11 @@ pub(super) struct Core {
     pub(super) system: Shard,
     pub(super) node: Arc<Node<DriverBell>>,
     pub(super) shard: ShardId,
-    pub(super) signal: Rc<SignalState>,
+    pub(super) signal: StopSignal,
     /// The driver, and whether it is being polled.
     driver: RefCell<Option<Waker>>,
     pub(super) in_turn: Cell<bool>,
-    dirty: RefCell<Vec<Rc<Connection>>>,
+    pub(super) dirty: DirtyList<Connection>,
     /// Connections that wait for the peer to take what they send, by number.
     pub(super) senders: RefCell<BTreeMap<u64, Rc<Connection>>>,
     pub(super) next_sender: Cell<u64>,
@@ -66,8 +68,9 @@ impl Reactor {
         self.core.under_way.get()
     }
 
-    pub(crate) fn terminated(&self) -> Terminated {
-        Terminated::new(&self.core)
+    /// What is set when a stop signal arrives.
+    pub(crate) fn terminated(&self) -> Latch {
+        self.core.signal.listen(&self.core)
     }
 }
 
@@ -77,10 +80,10 @@ impl Core {
             system: Shard::new(node.helpers.clone())?,
             node,
             shard,
-            signal: Rc::default(),
+            signal: StopSignal::default(),
             driver: RefCell::default(),
             in_turn: Cell::new(false),
-            dirty: RefCell::default(),
+            dirty: DirtyList::default(),
             senders: RefCell::default(),
             next_sender: Cell::new(0),
             scratch: RefCell::new(vec![0; READ_BYTES].into()),
@@ -112,28 +115,9 @@ impl Core {
         }
     }
 
-    /// Remembers a connection that has bytes to send, for the flush of this turn.
-    pub(super) fn mark_dirty(&self, connection: Rc<Connection>) {
-        self.dirty.borrow_mut().push(connection);
-    }
-
-    pub(super) fn is_dirty(&self) -> bool {
-        !self.dirty.borrow().is_empty()
-    }
-
     /// Sends what is queued on dirty connections.
     pub(super) fn flush(&self) {
-        if self.dirty.borrow().is_empty() {
-            return;
-        }
-        let mut dirty = std::mem::take(&mut *self.dirty.borrow_mut());
-        for connection in dirty.drain(..) {
-            connection.flush();
-        }
-        let mut now = self.dirty.borrow_mut();
-        if now.is_empty() {
-            *now = dirty;
-        }
+        self.dirty.flush(|connection| connection.flush());
     }
 
     /// Shows the other shards what was queued for them and wakes those that sleep.

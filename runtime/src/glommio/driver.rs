@@ -100,7 +100,7 @@ pub(super) async fn run(core: &Rc<Core>, executor: &Executor) {
 }
 
 fn has_work(core: &Core, executor: &Executor) -> bool {
-    executor.has_ready() || core.is_dirty()
+    executor.has_ready() || !core.dirty.is_empty()
 }
 
 /// Whether anything of other threads waits for a turn. Reads memory only.

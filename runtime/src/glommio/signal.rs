@@ -1,30 +1,35 @@
-//! SIGTERM and SIGINT as a future: both are read from a descriptor through the ring, as if it were a file.
+//! SIGTERM and SIGINT: both are read from a descriptor through the ring, as if it were a file.
 
 use super::core::Core;
 use super::error;
-use crate::sync::Waiters;
+use crate::sync::Latch;
 use crate::system::signal;
 use ::glommio::io::BufferedFile;
-use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{FromRawFd, IntoRawFd};
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
 
 /// Bytes of a `signalfd_siginfo`.
 const INFO_BYTES: usize = 128;
 
-/// Whether a stop signal has come to this shard, and who waits for it.
+/// Whether a stop signal has come to this shard, and the task of glommio that waits for one.
 #[derive(Default)]
-pub(super) struct SignalState {
-    received: Cell<bool>,
+pub(super) struct StopSignal {
+    received: Latch,
     reading: RefCell<Option<::glommio::Task<()>>>,
-    waiters: Waiters,
 }
 
-impl SignalState {
+impl StopSignal {
+    /// Returns what is set when a signal arrives, and waits for one.
+    pub(super) fn listen(&self, core: &Rc<Core>) -> Latch {
+        if !core.stopping.get() && self.reading.borrow().is_none() {
+            let reading = ::glommio::spawn_local(read(core.clone()));
+            *self.reading.borrow_mut() = Some(reading);
+        }
+        self.received.clone()
+    }
+
     /// Stops reading.
     pub(super) fn stop(&self) {
         let reading = self.reading.borrow_mut().take();
@@ -36,9 +41,8 @@ impl SignalState {
 async fn read(core: Rc<Core>) {
     match read_one().await {
         Ok(()) => {
-            core.signal.received.set(true);
-            let waiters = core.signal.waiters.take();
-            core.wake(waiters);
+            core.signal.received.set();
+            core.wake_driver();
         }
         Err(e) => tracing::error!("stop signals cannot be received: {e}"),
     }
@@ -56,32 +60,5 @@ async fn read_one() -> io::Result<()> {
             Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
             Err(e) => return Err(e),
         }
-    }
-}
-
-pub(crate) struct Terminated {
-    state: Rc<SignalState>,
-}
-
-impl Terminated {
-    pub(super) fn new(core: &Rc<Core>) -> Terminated {
-        let state = core.signal.clone();
-        if !core.stopping.get() && state.reading.borrow().is_none() {
-            let reading = ::glommio::spawn_local(read(core.clone()));
-            *state.reading.borrow_mut() = Some(reading);
-        }
-        Terminated { state }
-    }
-}
-
-impl Future for Terminated {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.state.received.get() {
-            return Poll::Ready(());
-        }
-        self.state.waiters.add(cx);
-        Poll::Pending
     }
 }

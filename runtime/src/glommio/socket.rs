@@ -4,32 +4,22 @@ use super::core::{self, Core};
 use super::error;
 pub(crate) use super::stream::{RecvBuf, Stream};
 use super::work::UnderWay;
-use crate::sync::Waiters;
-use crate::system::address::{NOWHERE, SocketAddress, address_of, connecting, listening, shut_down};
-use crate::system::{helper, local};
+use crate::system::accept_queue::{AcceptQueue, Accepted, SocketName};
+use crate::system::address::{SocketAddress, connecting, shut_down};
 use ::glommio::net::{TcpListener, TcpStream};
 use futures_io::AsyncWrite;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
-
-/// Accepted connections that wait for a task; beyond this the system's queue holds them.
-const ACCEPTED_MAX: usize = 1024;
-/// How long an `accept` that failed takes.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 pub(crate) struct Listener {
     state: Rc<ListenerState>,
-    address: SocketAddr,
-    /// Of a socket with a path.
-    path: Option<PathBuf>,
+    name: SocketName,
 }
 
 /// What the accepting task of glommio and the tasks that wait for connections share.
@@ -37,10 +27,7 @@ struct ListenerState {
     core: Rc<Core>,
     listener: TcpListener,
     raw: RawFd,
-    /// Whether it has a path instead of an address.
-    local: bool,
-    ready: RefCell<VecDeque<io::Result<Accepted>>>,
-    waiters: Waiters,
+    queue: AcceptQueue,
     /// The accepting task while it waits for room or for the next `accept` after an error.
     held: RefCell<Option<Waker>>,
     failed: Cell<bool>,
@@ -49,50 +36,27 @@ struct ListenerState {
 
 impl Listener {
     pub(crate) async fn bind(address: SocketAddr) -> io::Result<Listener> {
-        let socket = listening(address)?;
-        let address = address_of(&socket, libc::getsockname)?;
-        Ok(Listener { state: ListenerState::listen(socket, false), address, path: None })
+        let (socket, name) = SocketName::bind(address)?;
+        Ok(Listener { state: ListenerState::listen(socket, name.is_local()), name })
     }
 
     pub(crate) async fn bind_local(path: &Path) -> io::Result<Listener> {
-        let own = path.to_path_buf();
-        let socket = helper::run(move || local::bind(&own)).await?;
-        Ok(Listener { state: ListenerState::listen(socket, true), address: NOWHERE, path: Some(path.into()) })
+        let (socket, name) = SocketName::bind_local(path).await?;
+        Ok(Listener { state: ListenerState::listen(socket, name.is_local()), name })
     }
 
     pub(crate) fn local_address(&self) -> SocketAddr {
-        self.address
+        self.name.address
     }
 
     pub(crate) async fn accept(&self) -> io::Result<Accepted> {
-        let state = &self.state;
-        let accepted = std::future::poll_fn(|cx| {
-            let next = state.ready.borrow_mut().pop_front();
-            if !matches!(next, Some(Err(_))) && state.ready.borrow().len() < ACCEPTED_MAX / 2 {
-                state.go_on();
-            }
-            if let Some(next) = next {
-                return Poll::Ready(next);
-            }
-            state.waiters.add(cx);
-            Poll::Pending
-        })
-        .await;
-        if accepted.is_err() {
-            // No descriptors or no memory: the connection stays in the system's queue, and asking again at once would
-            // find the same.
-            crate::time::sleep(ACCEPT_PAUSE).await;
-        }
-        accepted
+        self.state.queue.next(|| self.state.go_on()).await
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            // A path that stays is recognised as left behind by the next to bind it.
-            let _ = std::fs::remove_file(path);
-        }
+        self.name.remove();
         self.state.closed.set(true);
         // Frees the port at once and ends the accept; the descriptor is closed when it has ended.
         shut_down(self.state.raw);
@@ -110,9 +74,7 @@ impl ListenerState {
             // SAFETY: the descriptor is open and given away.
             listener: unsafe { TcpListener::from_raw_fd(socket.into_raw_fd()) },
             raw,
-            local,
-            ready: RefCell::default(),
-            waiters: Waiters::default(),
+            queue: AcceptQueue::new(local),
             held: RefCell::default(),
             failed: Cell::new(false),
             closed: Cell::new(false),
@@ -140,7 +102,7 @@ impl ListenerState {
                 if self.closed.get() {
                     return Poll::Ready(false);
                 }
-                if !self.failed.get() && self.ready.borrow().len() < ACCEPTED_MAX {
+                if !self.failed.get() && !self.queue.is_full() {
                     return Poll::Ready(true);
                 }
                 *self.held.borrow_mut() = Some(cx.waker().clone());
@@ -162,25 +124,15 @@ impl ListenerState {
 
     fn accepted(&self, accepted: io::Result<OwnedFd>) {
         match accepted {
-            Ok(descriptor) => {
-                let peer = match self.local {
-                    true => local::is_friend(&descriptor).then_some(NOWHERE),
-                    // A peer that has left already has no address any more, and is of no interest.
-                    false => address_of(&descriptor, libc::getpeername).ok(),
-                };
-                if let Some(peer) = peer {
-                    self.ready.borrow_mut().push_back(Ok(Accepted { descriptor, peer }));
-                }
-            }
+            Ok(descriptor) => self.queue.push(descriptor),
             Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNABORTED | libc::EINTR | libc::EAGAIN)) => {}
             Err(e) => {
                 // Goes on with the next `accept`, so that a lack of descriptors does not spin here.
                 self.failed.set(true);
-                self.ready.borrow_mut().push_back(Err(e));
+                self.queue.fail(e);
             }
         }
-        let waiters = self.waiters.take();
-        self.core.wake(waiters);
+        self.core.wake(self.queue.take_waiters());
     }
 }
 
@@ -191,19 +143,9 @@ fn own(stream: TcpStream) -> io::Result<OwnedFd> {
     unsafe { BorrowedFd::borrow_raw(stream.as_raw_fd()) }.try_clone_to_owned()
 }
 
-pub(crate) struct Accepted {
-    descriptor: OwnedFd,
-    peer: SocketAddr,
-}
-
-impl Accepted {
-    pub(crate) fn peer(&self) -> SocketAddr {
-        self.peer
-    }
-
-    pub(crate) fn attach(self) -> io::Result<Stream> {
-        Ok(Stream::new(core::current(), stream_of(self.descriptor), self.peer))
-    }
+/// Makes a connection one of the current shard.
+pub(crate) fn attach(accepted: Accepted) -> Stream {
+    Stream::new(core::current(), stream_of(accepted.descriptor), accepted.peer)
 }
 
 #[expect(unsafe_code, reason = "glommio takes a descriptor by number")]

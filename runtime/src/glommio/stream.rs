@@ -11,12 +11,12 @@
 use super::core::Core;
 use super::socket;
 use super::work::UnderWay;
-use crate::sync::Waiters;
 use crate::system::address::{limit_linger, shut_down};
+use crate::system::receive_queue::ReceiveQueue;
+use crate::system::send_queue::SendQueue;
 use ::glommio::net::TcpStream;
 use futures_io::{AsyncRead, AsyncWrite};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -31,8 +31,6 @@ pub(super) const READ_BYTES: usize = 32 << 10;
 const RECEIVED_MAX: usize = 8;
 /// Received bytes of a shard that wait for tasks before connections are held to one piece each.
 const UNREAD_BYTES_MAX: usize = 16 << 20;
-/// Send buffers keep at most this capacity between turns.
-const KEPT_BYTES: usize = 64 << 10;
 
 pub(crate) struct Stream {
     connection: Rc<Connection>,
@@ -44,28 +42,15 @@ pub(super) struct Connection {
     raw: RawFd,
     peer: SocketAddr,
 
-    received: RefCell<VecDeque<Box<[u8]>>>,
-    /// How receiving ended: 0 at the end of the stream, or an errno.
-    end: Cell<Option<i32>>,
-    paused: Cell<bool>,
-    reader: RefCell<Option<Waker>>,
+    received: ReceiveQueue<Box<[u8]>>,
     /// The receiving task, and whether it waits for room instead of for the peer.
     receiver: RefCell<Option<Waker>>,
     held: Cell<bool>,
 
-    out: RefCell<Vec<u8>>,
-    sending: RefCell<Vec<u8>>,
-    sent: Cell<usize>,
-    dirty: Cell<bool>,
+    queue: SendQueue,
+    /// Whether there is a sending task, and how to wake it while it waits.
     send_under_way: Cell<bool>,
-    /// The sending task while it waits.
     sender: RefCell<Option<Waker>>,
-    /// The errno with which sending ended.
-    broken: Cell<Option<i32>>,
-    drainers: Waiters,
-
-    /// The stream was dropped.
-    closed: Cell<bool>,
 }
 
 impl Stream {
@@ -75,21 +60,12 @@ impl Stream {
             raw: stream.as_raw_fd(),
             stream: RefCell::new(stream),
             peer,
-            received: RefCell::default(),
-            end: Cell::new(None),
-            paused: Cell::new(false),
-            reader: RefCell::default(),
+            received: ReceiveQueue::default(),
             receiver: RefCell::default(),
             held: Cell::new(false),
-            out: RefCell::default(),
-            sending: RefCell::default(),
-            sent: Cell::new(0),
-            dirty: Cell::new(false),
+            queue: SendQueue::default(),
             send_under_way: Cell::new(false),
             sender: RefCell::default(),
-            broken: Cell::new(None),
-            drainers: Waiters::default(),
-            closed: Cell::new(false),
         });
         let (receiving, under_way) = (connection.clone(), UnderWay::new(&connection.core));
         let task = ::glommio::spawn_local(async move {
@@ -109,60 +85,29 @@ impl Stream {
     }
 
     pub(crate) async fn recv(&self) -> io::Result<Option<RecvBuf>> {
-        let connection = &self.connection;
-        std::future::poll_fn(|cx| {
-            if let Some(bytes) = connection.take() {
-                return Poll::Ready(Ok(Some(RecvBuf(bytes))));
-            }
-            match connection.end.get() {
-                Some(0) => Poll::Ready(Ok(None)),
-                Some(e) => Poll::Ready(Err(io::Error::from_raw_os_error(e))),
-                None => {
-                    *connection.reader.borrow_mut() = Some(cx.waker().clone());
-                    Poll::Pending
-                }
-            }
-        })
-        .await
+        let next = self.connection.received.next(|| self.connection.take()).await?;
+        Ok(next.map(RecvBuf))
     }
 
     pub(crate) fn write<R>(&self, f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let connection = &self.connection;
-        let mut out = connection.out.borrow_mut();
-        let result = f(&mut out);
-        if connection.broken.get().is_some() {
-            out.clear();
-        } else if !out.is_empty() && !connection.dirty.replace(true) {
-            connection.core.mark_dirty(connection.clone());
-        }
-        result
+        connection.queue.write(f, || connection.core.dirty.push(connection.clone()))
     }
 
     pub(crate) fn queued(&self) -> usize {
-        self.connection.queued()
+        self.connection.queue.len()
     }
 
     pub(crate) async fn drained_to(&self, bytes: usize) -> io::Result<()> {
-        let connection = &self.connection;
-        std::future::poll_fn(|cx| {
-            if let Some(e) = connection.broken.get() {
-                return Poll::Ready(Err(io::Error::from_raw_os_error(e)));
-            }
-            if connection.queued() <= bytes {
-                return Poll::Ready(Ok(()));
-            }
-            connection.drainers.add(cx);
-            Poll::Pending
-        })
-        .await
+        self.connection.queue.drained_to(bytes).await
     }
 
     pub(crate) fn pause(&self) {
-        self.connection.paused.set(true);
+        self.connection.received.set_paused(true);
     }
 
     pub(crate) fn resume(&self) {
-        self.connection.paused.set(false);
+        self.connection.received.set_paused(false);
         if self.connection.held.get() {
             self.connection.wake_receiver();
         }
@@ -178,28 +123,22 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let connection = &self.connection;
-        connection.closed.set(true);
+        connection.received.close();
         while connection.take().is_some() {}
         connection.wake_receiver();
-        if connection.queued() > 0 {
+        if connection.queue.len() > 0 {
             limit_linger(&*connection.stream.borrow());
         }
     }
 }
 
 impl Connection {
-    fn queued(&self) -> usize {
-        // While a task appends, `out` is borrowed; what is there then is counted with the next look.
-        let out = self.out.try_borrow().map_or(0, |out| out.len());
-        out + self.sending.borrow().len() - self.sent.get()
-    }
-
     /// The next received piece; makes room for more.
     fn take(&self) -> Option<Box<[u8]>> {
-        let bytes = self.received.borrow_mut().pop_front()?;
+        let bytes = self.received.pop()?;
         let unread = &self.core.unread_bytes;
         unread.set(unread.get() - bytes.len());
-        if self.held.get() && self.received.borrow().len() <= RECEIVED_MAX / 2 {
+        if self.held.get() && self.received.len() <= RECEIVED_MAX / 2 {
             self.wake_receiver();
         }
         Some(bytes)
@@ -207,7 +146,7 @@ impl Connection {
 
     fn may_receive(&self) -> bool {
         let scarce = self.core.unread_bytes.get() > UNREAD_BYTES_MAX;
-        !self.paused.get() && self.received.borrow().len() < if scarce { 1 } else { RECEIVED_MAX }
+        !self.received.is_paused() && self.received.len() < if scarce { 1 } else { RECEIVED_MAX }
     }
 
     /// Lets the receiving task look at what has changed.
@@ -219,7 +158,7 @@ impl Connection {
 
     /// Receives what is there.
     fn receive(&self, cx: &mut Context<'_>) -> Poll<()> {
-        while !self.closed.get() && self.end.get().is_none() {
+        while self.received.is_open() {
             let held = !self.may_receive();
             self.held.set(held);
             if held {
@@ -236,7 +175,7 @@ impl Connection {
                 Poll::Ready(Ok(n)) => {
                     let unread = &self.core.unread_bytes;
                     unread.set(unread.get() + n);
-                    self.received.borrow_mut().push_back(scratch[..n].into());
+                    self.received.push(scratch[..n].into());
                     self.wake_reader();
                 }
                 Poll::Ready(Err(e)) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -255,15 +194,14 @@ impl Connection {
     }
 
     fn end_receiving(&self, e: i32) {
-        if self.end.get().is_none() {
-            self.end.set(Some(e));
+        if self.received.end(e) {
             self.wake_reader();
             self.wake_receiver();
         }
     }
 
     fn wake_reader(&self) {
-        let reader = self.reader.borrow_mut().take();
+        let reader = self.received.take_reader();
         if reader.is_some() {
             self.core.wake(reader);
         }
@@ -271,8 +209,7 @@ impl Connection {
 
     /// Sends everything queued, unless a task does.
     pub(super) fn flush(self: &Rc<Connection>) {
-        self.dirty.set(false);
-        if self.send_under_way.get() || self.broken.get().is_some() {
+        if !self.queue.begin_flush() || self.send_under_way.get() {
             return;
         }
         if self.send(&mut Context::from_waker(Waker::noop())).is_pending() {
@@ -305,23 +242,18 @@ impl Connection {
     /// Sends until nothing is queued, the system takes no more, or the connection is broken.
     fn send(&self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            if self.sent.get() == self.sending.borrow().len() {
-                recycle(&mut self.sending.borrow_mut());
-                self.sent.set(0);
-                if self.out.borrow().is_empty() {
+            if self.queue.unsent().is_empty() {
+                self.queue.recycle();
+                if !self.queue.take_appended() {
                     self.wake_drainers();
                     return Poll::Ready(());
                 }
-                std::mem::swap(&mut *self.out.borrow_mut(), &mut *self.sending.borrow_mut());
             }
-            let result = {
-                let sending = self.sending.borrow();
-                Pin::new(&mut *self.stream.borrow_mut()).poll_write(cx, &sending[self.sent.get()..])
-            };
+            let result = Pin::new(&mut *self.stream.borrow_mut()).poll_write(cx, &self.queue.unsent());
             match result {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0)) => self.break_off(libc::EPIPE),
-                Poll::Ready(Ok(n)) => self.sent.set(self.sent.get() + n),
+                Poll::Ready(Ok(n)) => _ = self.queue.advance(n),
                 Poll::Ready(Err(e)) if e.kind() == io::ErrorKind::Interrupted => {}
                 Poll::Ready(Err(e)) => self.break_off(errno(&e)),
             }
@@ -335,20 +267,15 @@ impl Connection {
 
     /// Ends sending: what is queued is dropped.
     fn break_off(&self, e: i32) {
-        if self.broken.get().is_none() {
-            self.broken.set(Some(e));
-        }
-        self.out.borrow_mut().clear();
-        recycle(&mut self.sending.borrow_mut());
-        self.sent.set(0);
+        self.queue.break_off(e);
         let sender = self.sender.borrow_mut().take();
         sender.into_iter().for_each(Waker::wake);
         self.wake_drainers();
     }
 
     fn wake_drainers(&self) {
-        if !self.drainers.is_empty() {
-            let drainers = self.drainers.take();
+        let drainers = self.queue.take_drainers();
+        if !drainers.is_empty() {
             self.core.wake(drainers);
         }
     }
@@ -356,14 +283,6 @@ impl Connection {
 
 fn errno(e: &io::Error) -> i32 {
     e.raw_os_error().unwrap_or(libc::EIO)
-}
-
-/// Empties a buffer for the next turn; one that had to hold a lot gives its memory back.
-fn recycle(buffer: &mut Vec<u8>) {
-    buffer.clear();
-    if buffer.capacity() > KEPT_BYTES {
-        *buffer = Vec::new();
-    }
 }
 
 /// Received bytes, of their own.

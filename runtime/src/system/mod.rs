@@ -3,8 +3,10 @@
 //! * `thread.rs`: a thread per shard; `node.rs`: what they share, asleep and awake; `slice.rs`: running tasks.
 //! * `mesh.rs`, `spsc.rs`: queues between shards.
 //! * `helper.rs`, `names.rs`: blocking calls on helper threads; `direct.rs`, `admission.rs`: rules of direct I/O.
-//! * `address.rs`, `local.rs`: sockets; `signal.rs`: the stop signals; `waiters.rs`: tasks that wait.
+//! * `address.rs`, `local.rs`: sockets; `accept_queue.rs`, `receive_queue.rs`, `send_queue.rs`: what waits on them.
+//! * `signal.rs`: the stop signals.
 
+pub(crate) mod accept_queue;
 pub(crate) mod address;
 pub(crate) mod admission;
 pub(crate) mod direct;
@@ -13,6 +15,8 @@ pub(crate) mod local;
 pub(crate) mod mesh;
 pub(crate) mod names;
 pub(crate) mod node;
+pub(crate) mod receive_queue;
+pub(crate) mod send_queue;
 pub(crate) mod signal;
 pub(crate) mod slice;
 mod spsc;

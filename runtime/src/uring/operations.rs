@@ -3,7 +3,7 @@
 //! Invariants: a slot is freed by the completion without the MORE flag and by nothing else; the generation in an
 //! operation's word makes a late cancel of a freed slot find nothing.
 
-use super::signal::SignalState;
+use super::signal::StopSignal;
 use super::socket::ListenerState;
 use super::stream::Connection;
 use std::cell::{Cell, RefCell};
@@ -27,7 +27,7 @@ pub(super) enum Operation {
     /// The read of the event descriptor by which other threads rouse this shard.
     Rouse,
     /// The read of the signal descriptor.
-    Signal(Rc<SignalState>),
+    Signal(Rc<StopSignal>),
     /// Nobody waits: close, cancel.
     Silent,
 }

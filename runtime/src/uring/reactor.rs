@@ -7,14 +7,16 @@ use super::doorbell::Doorbell;
 use super::lent::LentBuffers;
 use super::operations::{Complete, Operation, OperationId, Operations, Payload, Running, Single};
 use super::ring::{Completion, Ring};
-use super::signal::{SignalState, Terminated};
+use super::signal::StopSignal;
 use super::spin::Spin;
 use super::stream::Connection;
 use crate::context::{self, BackendContext};
 use crate::executor::Executor;
 use crate::mesh::ShardId;
+use crate::sync::Latch;
 use crate::system::Shard;
 use crate::system::node::{Bell, Node, monotonic};
+use crate::system::send_queue::DirtyList;
 use crate::system::slice::run_slice;
 use crate::time::Instant;
 use io_uring::{cqueue, opcode, squeue, types};
@@ -47,12 +49,12 @@ pub(super) struct Core {
     ring: Ring,
     pub(super) buffers: LentBuffers,
     operations: RefCell<Operations>,
-    dirty: RefCell<Vec<Rc<Connection>>>,
+    pub(super) dirty: DirtyList<Connection>,
     pub(super) system: Shard,
     node: Arc<Node<Doorbell>>,
     spin: Spin,
     shard: ShardId,
-    signal: Rc<SignalState>,
+    signal: Rc<StopSignal>,
     /// Where the kernel writes the event counter.
     event_count: UnsafeCell<u64>,
     completions: Cell<Vec<Completion>>,
@@ -80,7 +82,7 @@ impl Reactor {
             ring,
             buffers,
             operations: RefCell::default(),
-            dirty: RefCell::default(),
+            dirty: DirtyList::default(),
             system: Shard::new(node.helpers.clone())?,
             spin: Spin::new(node.spin),
             node,
@@ -113,8 +115,9 @@ impl Reactor {
         self.core.operations.borrow().len()
     }
 
-    pub(crate) fn terminated(&self) -> Terminated {
-        Terminated::new(&self.core, self.core.signal.clone())
+    /// What is set when a stop signal arrives.
+    pub(crate) fn terminated(&self) -> Latch {
+        self.core.signal.listen(&self.core)
     }
 
     /// Turns the loop until the mains of all shards have returned. The caller has entered the shard.
@@ -222,11 +225,6 @@ impl Core {
         self.cutting.get()
     }
 
-    /// Remembers a connection that has bytes to send, for the flush of this turn.
-    pub(super) fn mark_dirty(&self, connection: Rc<Connection>) {
-        self.dirty.borrow_mut().push(connection);
-    }
-
     fn reap(self: &Rc<Core>) {
         let mut completions = self.completions.take();
         self.ring.reap(&mut completions);
@@ -270,17 +268,7 @@ impl Core {
     }
 
     fn flush(&self) {
-        if self.dirty.borrow().is_empty() {
-            return;
-        }
-        let mut dirty = std::mem::take(&mut *self.dirty.borrow_mut());
-        for connection in dirty.drain(..) {
-            connection.flush();
-        }
-        let mut now = self.dirty.borrow_mut();
-        if now.is_empty() {
-            *now = dirty;
-        }
+        self.dirty.flush(|connection| connection.flush());
     }
 
     /// Shows the other shards what was queued for them and wakes those that sleep.
@@ -304,7 +292,7 @@ impl Core {
 
     /// Submits; if there is nothing to do, spins and then sleeps until there is.
     fn wait(&self, executor: &Executor) {
-        if executor.has_ready() || !self.dirty.borrow().is_empty() {
+        if executor.has_ready() || !self.dirty.is_empty() {
             return self.ring.submit();
         }
         let deadline = executor.next_deadline().unwrap_or(Instant(u64::MAX));

@@ -3,24 +3,16 @@
 use super::operations::{Operation, OperationId, Payload};
 use super::reactor::{self, Core};
 pub(crate) use super::stream::{RecvBuf, Stream};
-use crate::sync::Waiters;
-use crate::system::address::{NOWHERE, SocketAddress, address_of, connecting, listening, shut_down};
-use crate::system::{helper, local};
+use crate::system::accept_queue::{AcceptQueue, Accepted, SocketName};
+use crate::system::address::{SocketAddress, connecting, shut_down};
 use io_uring::{opcode, types};
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
-use std::time::Duration;
-
-/// Accepted connections that wait for a task; beyond this the system's queue holds them.
-pub(super) const ACCEPTED_MAX: usize = 1024;
-/// How long an `accept` that failed takes.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+use std::task::Waker;
 
 /// A descriptor that is used in the ring of a shard and closed through it, after whatever was started with it.
 pub(super) struct Descriptor {
@@ -54,74 +46,46 @@ impl Drop for Descriptor {
 
 pub(crate) struct Listener {
     state: Rc<ListenerState>,
-    address: SocketAddr,
-    /// Of a socket with a path.
-    path: Option<PathBuf>,
+    name: SocketName,
 }
 
 /// What the multishot accept and the tasks that wait for connections share.
 pub(super) struct ListenerState {
     descriptor: Descriptor,
-    /// Whether it has a path instead of an address.
-    local: bool,
-    ready: RefCell<VecDeque<io::Result<Accepted>>>,
-    waiters: Waiters,
+    queue: AcceptQueue,
     armed: Cell<Option<OperationId>>,
     closed: Cell<bool>,
 }
 
 impl Listener {
     pub(crate) async fn bind(address: SocketAddr) -> io::Result<Listener> {
-        let socket = listening(address)?;
-        let address = address_of(&socket, libc::getsockname)?;
-        Ok(Listener { state: ListenerState::listen(socket, false), address, path: None })
+        let (socket, name) = SocketName::bind(address)?;
+        Ok(Listener { state: ListenerState::listen(socket, name.is_local()), name })
     }
 
     pub(crate) async fn bind_local(path: &Path) -> io::Result<Listener> {
-        let own = path.to_path_buf();
-        let socket = helper::run(move || local::bind(&own)).await?;
-        Ok(Listener { state: ListenerState::listen(socket, true), address: NOWHERE, path: Some(path.into()) })
+        let (socket, name) = SocketName::bind_local(path).await?;
+        Ok(Listener { state: ListenerState::listen(socket, name.is_local()), name })
     }
 
     pub(crate) fn local_address(&self) -> SocketAddr {
-        self.address
+        self.name.address
     }
 
     /// Connections that wait for `accept`.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        self.state.ready.borrow().len()
+        self.state.queue.len()
     }
 
     pub(crate) async fn accept(&self) -> io::Result<Accepted> {
-        let state = &self.state;
-        let accepted = std::future::poll_fn(|cx| {
-            let next = state.ready.borrow_mut().pop_front();
-            if !matches!(next, Some(Err(_))) && state.ready.borrow().len() < ACCEPTED_MAX / 2 {
-                state.arm();
-            }
-            if let Some(next) = next {
-                return Poll::Ready(next);
-            }
-            state.waiters.add(cx);
-            Poll::Pending
-        })
-        .await;
-        if accepted.is_err() {
-            // No descriptors or no memory: the connection stays in the system's queue, and asking again at once would
-            // find the same.
-            crate::time::sleep(ACCEPT_PAUSE).await;
-        }
-        accepted
+        self.state.queue.next(|| self.state.arm()).await
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            // A path that stays is recognised as left behind by the next to bind it.
-            let _ = std::fs::remove_file(path);
-        }
+        self.name.remove();
         self.state.closed.set(true);
         if let Some(id) = self.state.armed.get() {
             self.state.descriptor.core().cancel(id);
@@ -135,9 +99,7 @@ impl ListenerState {
     fn listen(socket: OwnedFd, local: bool) -> Rc<ListenerState> {
         let state = Rc::new(ListenerState {
             descriptor: Descriptor::new(socket, reactor::current()),
-            local,
-            ready: RefCell::default(),
-            waiters: Waiters::default(),
+            queue: AcceptQueue::new(local),
             armed: Cell::new(None),
             closed: Cell::new(false),
         });
@@ -166,44 +128,25 @@ impl ListenerState {
         if result >= 0 {
             // SAFETY: the kernel just made this descriptor for us, and nobody else has the number.
             let descriptor = unsafe { OwnedFd::from_raw_fd(result) };
-            let peer = match self.local {
-                true => local::is_friend(&descriptor).then_some(NOWHERE),
-                // A peer that has left already has no address any more, and is of no interest.
-                false => address_of(&descriptor, libc::getpeername).ok(),
-            };
-            if let Some(peer) = peer {
-                self.ready.borrow_mut().push_back(Ok(Accepted { descriptor, peer }));
-            }
+            self.queue.push(descriptor);
         } else if !matches!(-result, libc::ECANCELED | libc::ECONNABORTED | libc::EINTR | libc::EAGAIN) {
             // Armed again by the next `accept`, so that a lack of descriptors does not spin here.
-            self.ready.borrow_mut().push_back(Err(io::Error::from_raw_os_error(-result)));
+            self.queue.fail(io::Error::from_raw_os_error(-result));
         }
-        let full = self.ready.borrow().len() >= ACCEPTED_MAX;
+        let full = self.queue.is_full();
         match self.armed.get() {
             Some(id) if full && !self.closed.get() => core.cancel(id),
             None if !full && result >= 0 => self.arm(),
             None if matches!(-result, libc::ECONNABORTED | libc::EINTR | libc::EAGAIN) => self.arm(),
             _ => {}
         }
-        let waiters = self.waiters.take();
-        waiters.into_iter().for_each(Waker::wake);
+        self.queue.take_waiters().into_iter().for_each(Waker::wake);
     }
 }
 
-pub(crate) struct Accepted {
-    descriptor: OwnedFd,
-    peer: SocketAddr,
-}
-
-impl Accepted {
-    pub(crate) fn peer(&self) -> SocketAddr {
-        self.peer
-    }
-
-    pub(crate) fn attach(self) -> io::Result<Stream> {
-        let core = reactor::current();
-        Ok(Stream::new(Descriptor::new(self.descriptor, core), self.peer))
-    }
+/// Makes a connection one of the current shard.
+pub(crate) fn attach(accepted: Accepted) -> Stream {
+    Stream::new(Descriptor::new(accepted.descriptor, reactor::current()), accepted.peer)
 }
 
 struct Connecting {

@@ -12,23 +12,21 @@ use super::lent::{self, Received};
 use super::operations::{Operation, OperationId};
 use super::reactor::Core;
 use super::socket::{self, Descriptor};
-use crate::sync::Waiters;
 use crate::system::address::{limit_linger, shut_down};
+use crate::system::receive_queue::ReceiveQueue;
+use crate::system::send_queue::SendQueue;
 use io_uring::{cqueue, opcode, squeue};
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
 /// Received pieces (of at most one buffer each) that wait for the task; beyond this receiving stops until half of them
 /// are taken, so that the peer's window fills.
 const RECEIVED_MAX: usize = 32;
-/// Send buffers keep at most this capacity between turns.
-const KEPT_BYTES: usize = 64 << 10;
 /// Bytes of one send; what is left follows in the next.
 const SEND_BYTES_MAX: usize = 1 << 30;
 
@@ -39,26 +37,10 @@ pub(crate) struct Stream {
 pub(super) struct Connection {
     descriptor: Descriptor,
     peer: SocketAddr,
-
-    received: RefCell<VecDeque<Received>>,
-    /// How receiving ended: 0 at the end of the stream, or an errno.
-    end: Cell<Option<i32>>,
+    received: ReceiveQueue<Received>,
     receiving: Cell<Option<OperationId>>,
     cancelling: Cell<bool>,
-    paused: Cell<bool>,
-    reader: RefCell<Option<Waker>>,
-
-    out: RefCell<Vec<u8>>,
-    sending: RefCell<Vec<u8>>,
-    sent: Cell<usize>,
-    send_under_way: Cell<bool>,
-    dirty: Cell<bool>,
-    /// The errno with which sending ended.
-    broken: Cell<Option<i32>>,
-    drainers: Waiters,
-
-    /// The stream was dropped.
-    closed: Cell<bool>,
+    queue: SendQueue,
 }
 
 impl Stream {
@@ -66,20 +48,10 @@ impl Stream {
         let connection = Rc::new(Connection {
             descriptor,
             peer,
-            received: RefCell::default(),
-            end: Cell::new(None),
+            received: ReceiveQueue::default(),
             receiving: Cell::new(None),
             cancelling: Cell::new(false),
-            paused: Cell::new(false),
-            reader: RefCell::default(),
-            out: RefCell::default(),
-            sending: RefCell::default(),
-            sent: Cell::new(0),
-            send_under_way: Cell::new(false),
-            dirty: Cell::new(false),
-            broken: Cell::new(None),
-            drainers: Waiters::default(),
-            closed: Cell::new(false),
+            queue: SendQueue::default(),
         });
         connection.arm();
         Stream { connection }
@@ -95,67 +67,29 @@ impl Stream {
 
     pub(crate) async fn recv(&self) -> io::Result<Option<RecvBuf>> {
         let connection = &self.connection;
-        std::future::poll_fn(|cx| {
-            let (next, left) = {
-                let mut received = connection.received.borrow_mut();
-                (received.pop_front(), received.len())
-            };
-            if let Some(received) = next {
-                if left <= connection.pieces_max() / 2 {
-                    connection.arm();
-                }
-                return Poll::Ready(Ok(Some(RecvBuf { core: connection.core().clone(), received })));
-            }
-            match connection.end.get() {
-                Some(0) => Poll::Ready(Ok(None)),
-                Some(e) => Poll::Ready(Err(io::Error::from_raw_os_error(e))),
-                None => {
-                    *connection.reader.borrow_mut() = Some(cx.waker().clone());
-                    Poll::Pending
-                }
-            }
-        })
-        .await
+        let next = connection.received.next(|| connection.take()).await?;
+        Ok(next.map(|received| RecvBuf { core: connection.core().clone(), received }))
     }
 
     pub(crate) fn write<R>(&self, f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        let connection = &self.connection;
-        let mut out = connection.out.borrow_mut();
-        let result = f(&mut out);
-        if connection.broken.get().is_some() {
-            out.clear();
-        } else if !out.is_empty() {
-            connection.mark_dirty();
-        }
-        result
+        self.connection.queue.write(f, || self.connection.mark_dirty())
     }
 
     pub(crate) fn queued(&self) -> usize {
-        self.connection.queued()
+        self.connection.queue.len()
     }
 
     pub(crate) async fn drained_to(&self, bytes: usize) -> io::Result<()> {
-        let connection = &self.connection;
-        std::future::poll_fn(|cx| {
-            if let Some(e) = connection.broken.get() {
-                return Poll::Ready(Err(io::Error::from_raw_os_error(e)));
-            }
-            if connection.queued() <= bytes {
-                return Poll::Ready(Ok(()));
-            }
-            connection.drainers.add(cx);
-            Poll::Pending
-        })
-        .await
+        self.connection.queue.drained_to(bytes).await
     }
 
     pub(crate) fn pause(&self) {
-        self.connection.paused.set(true);
+        self.connection.received.set_paused(true);
         self.connection.disarm();
     }
 
     pub(crate) fn resume(&self) {
-        self.connection.paused.set(false);
+        self.connection.received.set_paused(false);
         self.connection.arm();
     }
 
@@ -171,10 +105,10 @@ impl Drop for Stream {
     #[expect(unsafe_code, reason = "a descriptor that lives elsewhere is borrowed")]
     fn drop(&mut self) {
         let connection = &self.connection;
-        connection.closed.set(true);
+        connection.received.close();
         connection.disarm();
         connection.discard_received();
-        if connection.queued() > 0 {
+        if connection.queue.len() > 0 {
             // SAFETY: the connection keeps the descriptor open.
             let socket = unsafe { BorrowedFd::borrow_raw(connection.descriptor.raw()) };
             limit_linger(&socket);
@@ -187,10 +121,13 @@ impl Connection {
         self.descriptor.core()
     }
 
-    fn queued(&self) -> usize {
-        // While a task appends, `out` is borrowed; what is there then is counted with the next look.
-        let out = self.out.try_borrow().map_or(0, |out| out.len());
-        out + self.sending.borrow().len() - self.sent.get()
+    /// The next received piece; receives more once half of the waiting pieces are taken.
+    fn take(self: &Rc<Connection>) -> Option<Received> {
+        let received = self.received.pop()?;
+        if self.received.len() <= self.pieces_max() / 2 {
+            self.arm();
+        }
+        Some(received)
     }
 
     /// How many received pieces may wait for the task.
@@ -201,10 +138,9 @@ impl Connection {
     /// Starts receiving unless it is under way or not wanted.
     #[expect(unsafe_code, reason = "see Core::start")]
     fn arm(self: &Rc<Connection>) {
-        let wanted = !self.paused.get()
-            && !self.closed.get()
-            && self.end.get().is_none()
-            && self.received.borrow().len() < self.pieces_max()
+        let wanted = !self.received.is_paused()
+            && self.received.is_open()
+            && self.received.len() < self.pieces_max()
             && !self.core().is_stopping();
         if !wanted || self.receiving.get().is_some() {
             return;
@@ -237,10 +173,9 @@ impl Connection {
             self.receiving.set(None);
         }
         match cqueue::buffer_select(flags) {
-            Some(id) if result > 0 && !self.closed.get() && self.end.get().is_none() => {
-                let received = self.core().buffers.take(id, result as usize);
-                self.received.borrow_mut().push_back(received);
-                if self.received.borrow().len() >= self.pieces_max() {
+            Some(id) if result > 0 && self.received.is_open() => {
+                self.received.push(self.core().buffers.take(id, result as usize));
+                if self.received.len() >= self.pieces_max() {
                     self.disarm();
                 }
                 self.wake_reader();
@@ -258,106 +193,78 @@ impl Connection {
     }
 
     fn end_receiving(&self, e: i32) {
-        if self.end.get().is_none() {
-            self.end.set(Some(e));
+        if self.received.end(e) {
             self.wake_reader();
         }
     }
 
     fn wake_reader(&self) {
-        let reader = self.reader.borrow_mut().take();
-        if let Some(reader) = reader {
+        if let Some(reader) = self.received.take_reader() {
             reader.wake();
         }
     }
 
     fn discard_received(&self) {
-        let mut received = std::mem::take(&mut *self.received.borrow_mut());
-        received.iter_mut().for_each(|received| self.core().buffers.give_back(received));
+        while let Some(mut received) = self.received.pop() {
+            self.core().buffers.give_back(&mut received);
+        }
     }
 
     fn mark_dirty(self: &Rc<Connection>) {
-        if !self.dirty.replace(true) {
-            self.core().mark_dirty(self.clone());
-        }
+        self.core().dirty.push(self.clone());
     }
 
     /// Starts the send of everything queued, unless one is under way.
     pub(super) fn flush(self: &Rc<Connection>) {
-        self.dirty.set(false);
-        if self.send_under_way.get() || self.broken.get().is_some() || self.out.borrow().is_empty() {
-            return;
+        if self.queue.begin_flush() && self.queue.take_appended() {
+            self.send();
         }
-        std::mem::swap(&mut *self.out.borrow_mut(), &mut *self.sending.borrow_mut());
-        self.sent.set(0);
-        self.send();
     }
 
     #[expect(unsafe_code, reason = "see Core::start")]
     fn send(self: &Rc<Connection>) {
         let entry = {
-            let sending = self.sending.borrow();
-            let rest = &sending[self.sent.get()..];
+            let rest = self.queue.unsent();
             let len = rest.len().min(SEND_BYTES_MAX) as u32;
             let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
             opcode::Send::new(self.descriptor.target(), rest.as_ptr(), len).flags(flags).build()
         };
-        self.send_under_way.set(true);
-        // SAFETY: the operation keeps the connection, and `sending` is left alone until it has completed.
+        self.queue.set_under_way(true);
+        // SAFETY: the operation keeps the connection, whose bytes to send stay where they are until it has completed.
         unsafe { self.core().start(Operation::Send(self.clone()), entry) };
     }
 
     /// The result of the send under way.
     pub(super) fn sent(self: &Rc<Connection>, result: i32) {
-        self.send_under_way.set(false);
+        self.queue.set_under_way(false);
         if self.core().is_cutting() {
             // A cancelled send that got somewhere tells how far instead of that it was cancelled.
             self.break_off(libc::ECANCELED);
         }
         match -result {
             ..0 => {
-                let sent = self.sent.get() + result as usize;
-                self.sent.set(sent);
-                if sent < self.sending.borrow().len() && self.broken.get().is_none() {
+                let all = self.queue.advance(result as usize);
+                if !all && !self.queue.is_broken() {
                     return self.send();
                 }
             }
-            libc::EINTR | libc::EAGAIN if self.broken.get().is_none() => return self.send(),
+            libc::EINTR | libc::EAGAIN if !self.queue.is_broken() => return self.send(),
             0 => self.break_off(libc::EPIPE),
             e => self.break_off(e),
         }
-        recycle(&mut self.sending.borrow_mut());
-        self.sent.set(0);
-        if !self.out.borrow().is_empty() {
-            self.mark_dirty();
-        }
+        self.queue.recycle();
+        self.queue.mark_rest(|| self.mark_dirty());
         self.wake_drainers();
     }
 
     /// Ends sending: what is queued is dropped.
     fn break_off(&self, e: i32) {
-        if self.broken.get().is_none() {
-            self.broken.set(Some(e));
-        }
-        self.out.borrow_mut().clear();
-        if !self.send_under_way.get() {
-            recycle(&mut self.sending.borrow_mut());
-            self.sent.set(0);
-        }
+        self.queue.break_off(e);
         self.wake_drainers();
     }
 
     fn wake_drainers(&self) {
-        let drainers = self.drainers.take();
-        drainers.into_iter().for_each(Waker::wake);
-    }
-}
-
-/// Empties a buffer for the next turn; one that had to hold a lot gives its memory back.
-fn recycle(buffer: &mut Vec<u8>) {
-    buffer.clear();
-    if buffer.capacity() > KEPT_BYTES {
-        *buffer = Vec::new();
+        self.queue.take_drainers().into_iter().for_each(Waker::wake);
     }
 }
 

@@ -2,11 +2,11 @@
 //! `tests/backend`.
 
 use super::operations::Payload;
-use super::socket::ACCEPTED_MAX;
 use super::{Options, reactor, run};
 use crate::buffer::{ALIGNMENT, AlignedBuf};
 use crate::file::OpenOptions;
 use crate::socket::{Listener, Stream};
+use crate::system::accept_queue::ACCEPTED_MAX;
 use crate::{File, sleep, spawn, timeout};
 use io_uring::opcode;
 use std::io::ErrorKind;
