@@ -3,8 +3,8 @@
 use crate::executor::Executor;
 #[cfg(feature = "glommio")]
 use crate::glommio;
+use crate::instant::Instant;
 use crate::system;
-use crate::time::Instant;
 use crate::{sim, uring};
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -7,11 +7,12 @@
 //!
 //! Invariants: a slot is in a ready queue at most once; a task is never polled re-entrantly.
 
+use crate::class::{CLASSES, Class};
 use crate::context;
-use crate::mesh::{NodeId, ShardId};
-use crate::metrics::Counts;
+use crate::counts::Counts;
+use crate::ids::{NodeId, ShardId};
+use crate::instant::Instant;
 use crate::shares::Shares;
-use crate::time::Instant;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -21,31 +22,6 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
-
-/// Share of the CPU that a task gets against tasks of other classes when the core is busy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Class {
-    /// Client requests and everything they wait for: 1000 shares.
-    #[default]
-    Foreground,
-    /// Commit log: 500 shares.
-    Log,
-    /// Flush: 500 shares, more when memory runs out.
-    Flush,
-    /// Streaming: 200 shares.
-    Streaming,
-    /// Compaction and other maintenance: 100 shares, more when it lags behind.
-    Background,
-}
-
-impl Class {
-    /// Every class, in order.
-    pub const ALL: [Class; CLASSES] =
-        [Class::Foreground, Class::Log, Class::Flush, Class::Streaming, Class::Background];
-}
-
-/// How many classes there are.
-pub(crate) const CLASSES: usize = 5;
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -588,7 +564,7 @@ mod tests {
         run(&executor, 1_000, &cost, |_| {});
         let counted = |class: Class| {
             let counts = executor.counts.of(class);
-            [&counts.nanos, &counts.polls, &counts.begun, &counts.completed].map(crate::metrics::Counter::get)
+            [&counts.nanos, &counts.polls, &counts.begun, &counts.completed].map(crate::counts::Counter::get)
         };
         assert_eq!(counted(Class::Foreground), [requests.get(), requests.get() / 5_000, 1, 0]);
         assert_eq!(counted(Class::Background), [compaction.get(), compaction.get() / 500_000, 1, 0]);

@@ -6,23 +6,13 @@
 
 use crate::buffer::AlignedBuf;
 use crate::context::{Backend, backend};
+pub use crate::file_types::{OpenOptions, Space};
 #[cfg(feature = "glommio")]
 use crate::glommio;
 use crate::metrics::{DiskKind, DiskOperation};
 use crate::{sim, system, uring};
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// How [`File::open`] opens.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OpenOptions {
-    /// Open for writing too.
-    pub write: bool,
-    /// Create the file if it does not exist.
-    pub create: bool,
-    /// Fail if the file exists (with `create`).
-    pub exclusive: bool,
-}
 
 /// An open file; closed on drop.
 pub struct File(FileInner);
@@ -187,15 +177,6 @@ pub async fn sync_dir(path: &Path) -> io::Result<()> {
 /// The paths of a directory's entries, sorted.
 pub async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
     on_names!(list_dir(path))
-}
-
-/// Bytes under a directory, and bytes that its disk has room for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Space {
-    /// The lengths of all files below the directory together; a file of several names counts once for each.
-    pub used: u64,
-    /// Bytes that may still be written.
-    pub free: u64,
 }
 
 /// How much a directory and what is below it takes; what vanishes meanwhile is left out. `NotFound` if there is none.

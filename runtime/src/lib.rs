@@ -25,14 +25,20 @@
 
 pub mod blocking;
 pub mod buffer;
+mod class;
 mod context;
+mod counts;
 mod executor;
 pub mod fault;
 pub mod file;
+mod file_types;
 pub mod gate;
+mod generator;
 #[cfg(feature = "glommio")]
 mod glommio;
 mod hash;
+mod ids;
+mod instant;
 pub mod local;
 pub mod machine;
 pub mod mesh;
@@ -50,11 +56,14 @@ pub mod time;
 pub mod uring;
 
 pub use buffer::AlignedBuf;
-pub use executor::{Class, JoinHandle, set_shares, shares_of, spawn, spawn_in, yield_if_needed, yield_now};
+pub use class::Class;
+pub use executor::{JoinHandle, set_shares, shares_of, spawn, spawn_in, yield_if_needed, yield_now};
 pub use file::File;
 pub use hash::{HashMap, HashSet, hash64};
-pub use mesh::{Endpoint, Mesh, NodeId, ShardId, current_node, current_shard, shard_count};
+pub use ids::{NodeId, ShardId};
+pub use instant::Instant;
+pub use mesh::{Endpoint, Mesh, current_node, current_shard, shard_count};
 pub use prefetch::prefetch;
 pub use socket::{Accepted, Listener, RecvBuf, Stream};
 pub use start::{Backend, Options, start};
-pub use time::{Instant, now, sleep, sleep_until, timeout, wall_micros};
+pub use time::{now, sleep, sleep_until, timeout, wall_micros};

@@ -7,22 +7,8 @@
 //! On a real machine: an SPSC ring per pair with cached indices, published once per loop turn; a sleeping peer is woken
 //! (by `MSG_RING` on `uring`), an awake one never. `sim`: delivery events with seeded delays.
 
+pub use crate::ids::{NodeId, ShardId};
 use crate::{context, sim, system};
-use std::fmt;
-
-/// A node of a (simulated) cluster. A real process is one node, number 0.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct NodeId(pub u32);
-
-/// A core of a node: `0..shard_count()`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct ShardId(pub u16);
-
-impl fmt::Display for ShardId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
 
 /// The shard whose task is being polled.
 pub fn current_shard() -> ShardId {

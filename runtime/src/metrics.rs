@@ -8,79 +8,11 @@
 //! Invariants: only the shard's own thread changes its counts, so that counting is a load and a store. In simulation
 //! polls take no time.
 
+use crate::class::{CLASSES, Class};
 use crate::context;
-use crate::executor::{CLASSES, Class};
-use std::cell::Cell;
+use crate::counts::DISK_KINDS;
+pub use crate::counts::{Counter, DiskKind};
 use std::time::Duration;
-
-/// A count that only its shard changes.
-#[derive(Default, Debug)]
-pub struct Counter(Cell<u64>);
-
-impl Counter {
-    /// Adds one.
-    pub fn increment(&self) {
-        self.add(1);
-    }
-
-    /// Adds `n`.
-    pub fn add(&self, n: u64) {
-        self.0.set(self.0.get().wrapping_add(n));
-    }
-
-    /// The value.
-    pub fn get(&self) -> u64 {
-        self.0.get()
-    }
-}
-
-/// What the runtime counts on a shard.
-#[derive(Default)]
-pub(crate) struct Counts {
-    classes: [ClassCounts; CLASSES],
-    disk: [DiskCounts; DISK_KINDS],
-}
-
-/// See [`ClassFigures`].
-#[derive(Default)]
-pub(crate) struct ClassCounts {
-    pub(crate) nanos: Counter,
-    pub(crate) polls: Counter,
-    pub(crate) begun: Counter,
-    pub(crate) completed: Counter,
-    /// Operations on files asked for and not answered.
-    disk: Cell<u64>,
-}
-
-#[derive(Default)]
-struct DiskCounts {
-    completed: Counter,
-    bytes: Counter,
-}
-
-impl Counts {
-    pub(crate) fn of(&self, class: Class) -> &ClassCounts {
-        &self.classes[class as usize]
-    }
-}
-
-/// What is asked of a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DiskKind {
-    /// Reading bytes.
-    Read,
-    /// Writing bytes, durably or not.
-    Write,
-    /// Making writes durable.
-    Sync,
-}
-
-const DISK_KINDS: usize = 3;
-
-impl DiskKind {
-    /// Every kind, in order.
-    pub const ALL: [DiskKind; DISK_KINDS] = [DiskKind::Read, DiskKind::Write, DiskKind::Sync];
-}
 
 /// An operation on a file that its caller waits for; counted as under way until it is dropped.
 pub(crate) struct DiskOperation {

@@ -9,7 +9,7 @@
 //! Invariants: over any stretch in which two classes always have ready tasks they get time as their shares are, but for
 //! the head start and one poll.
 
-use crate::executor::{CLASSES, Class};
+use crate::class::{CLASSES, Class};
 use std::cell::Cell;
 
 /// Shares of each class, in the order of [`Class`].

@@ -5,11 +5,16 @@ use crate::context::{Backend, backend};
 #[cfg(feature = "glommio")]
 use crate::glommio;
 use crate::system::accept_queue;
+use crate::time::sleep;
 use crate::{sim, uring};
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::Path;
+use std::time::Duration;
+
+/// How long an `accept` that failed takes.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// A listening socket. An address is bound once (`SO_REUSEPORT` is not used): shards share one socket only by
 /// accepting on one shard and moving [`Accepted`] to another.
@@ -58,12 +63,18 @@ impl Listener {
 
     /// The next connection. It is not attached to any shard yet.
     pub async fn accept(&self) -> io::Result<Accepted> {
-        Ok(Accepted(match &self.0 {
-            ListenerInner::Uring(l) => AcceptedInner::Uring(l.accept().await?),
+        let accepted = match &self.0 {
+            ListenerInner::Uring(l) => l.accept().await.map(AcceptedInner::Uring),
             #[cfg(feature = "glommio")]
-            ListenerInner::Glommio(l) => AcceptedInner::Glommio(l.accept().await?),
-            ListenerInner::Sim(l) => AcceptedInner::Sim(l.accept().await?),
-        }))
+            ListenerInner::Glommio(l) => l.accept().await.map(AcceptedInner::Glommio),
+            ListenerInner::Sim(l) => return l.accept().await.map(|accepted| Accepted(AcceptedInner::Sim(accepted))),
+        };
+        if accepted.is_err() {
+            // No descriptors or no memory: the connection stays in the system's queue, and asking again at once would
+            // find the same.
+            sleep(ACCEPT_PAUSE).await;
+        }
+        accepted.map(Accepted)
     }
 }
 

@@ -4,26 +4,11 @@
 //! process.
 
 use crate::context;
+use crate::instant::Instant;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
-
-/// Nanoseconds on the monotonic clock of this node, from an arbitrary origin.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Instant(pub u64);
-
-impl Instant {
-    /// This instant plus `d`, saturating.
-    pub fn after(self, d: Duration) -> Instant {
-        Instant(self.0.saturating_add(d.as_nanos().min(u64::MAX as u128) as u64))
-    }
-
-    /// Time from `earlier` to this instant; zero if `earlier` is later.
-    pub fn since(self, earlier: Instant) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
-    }
-}
 
 /// The monotonic clock.
 pub fn now() -> Instant {

@@ -10,7 +10,7 @@ use super::core::{self, Core};
 pub(crate) use super::directory::{create_dir_all, link, remove, remove_dir, rename, sync_dir};
 use super::error;
 use crate::buffer::{ALIGNMENT, AlignedBuf};
-use crate::file;
+use crate::file_types;
 use crate::system::admission::permit;
 use crate::system::direct;
 use crate::system::names::name;
@@ -36,7 +36,7 @@ struct FileState {
 }
 
 impl File {
-    pub(crate) async fn open(path: &Path, options: file::OpenOptions) -> io::Result<File> {
+    pub(crate) async fn open(path: &Path, options: file_types::OpenOptions) -> io::Result<File> {
         name(path)?;
         let path = path.to_path_buf();
         let core = core::current();

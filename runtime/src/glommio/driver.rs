@@ -14,9 +14,9 @@
 
 use super::core::Core;
 use crate::executor::Executor;
+use crate::instant::Instant;
 use crate::system::node::monotonic;
 use crate::system::slice::run_slice;
-use crate::time::Instant;
 use ::glommio::timer::{Timer, sleep};
 use std::future::Future;
 use std::pin::Pin;

@@ -32,7 +32,7 @@ mod work;
 use self::core::Core;
 use crate::context::{self, BackendContext, ShardContext};
 use crate::executor::{self, Executor};
-use crate::mesh::{NodeId, ShardId};
+use crate::ids::{NodeId, ShardId};
 use crate::system::Options;
 use crate::system::node::Node;
 use crate::system::thread::{self, abort};

@@ -13,7 +13,7 @@ use super::node::Node;
 use super::scheduler::Event;
 use super::world::{End, World};
 use crate::hash::hash64;
-use crate::mesh::NodeId;
+use crate::ids::NodeId;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;

@@ -10,7 +10,7 @@ use super::inode::{Loss, PAGE, pages_of};
 use super::node::Here;
 use super::world::World;
 use crate::buffer::{ALIGNMENT, AlignedBuf};
-use crate::file::{OpenOptions, Space};
+use crate::file_types::{OpenOptions, Space};
 use crate::hash::hash64;
 use std::cell::{Cell, RefCell};
 use std::io;

@@ -9,8 +9,8 @@
 //! Invariants: after a crash both name spaces are equal and nothing is pending or in flight.
 
 use super::inode::{Inode, Loss, Page};
+use crate::generator::Rng;
 use crate::hash::hash64;
-use crate::rng::Rng;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;

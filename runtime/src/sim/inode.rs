@@ -7,7 +7,7 @@
 //!
 //! Invariants: a page without older versions is durable; pages lie below the length.
 
-use crate::rng::Rng;
+use crate::generator::Rng;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -5,7 +5,7 @@
 //! 3. A place is free for the sender, who is told by an event, when the message has been taken.
 
 use super::node::Here;
-use crate::mesh::ShardId;
+use crate::ids::ShardId;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 #[expect(clippy::disallowed_types, reason = "the queues are made before the node starts and captured by its main")]
@@ -60,13 +60,13 @@ impl<M: Send + 'static> Mesh<M> {
     }
 
     pub(crate) fn attach(&self) -> Endpoint<M> {
-        let shard = crate::mesh::current_shard();
+        let shard = crate::context::with(|c| c.executor.shard());
         let mut state = self.state();
         let mailbox = &mut state.mailboxes[usize::from(shard.0)];
         let before = std::mem::replace(&mut mailbox.attached, true);
         drop(state);
         assert!(!before, "shard {shard} is attached already");
-        Endpoint { mesh: self.clone(), here: Here::current(), shard, sent: crate::metrics::Counter::default() }
+        Endpoint { mesh: self.clone(), here: Here::current(), shard, sent: crate::counts::Counter::default() }
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Endpoint<M> {
     mesh: Mesh<M>,
     here: Here,
     shard: ShardId,
-    sent: crate::metrics::Counter,
+    sent: crate::counts::Counter,
 }
 
 impl<M: Send + 'static> Endpoint<M> {

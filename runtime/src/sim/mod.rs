@@ -16,9 +16,9 @@ mod world;
 
 pub(crate) use node::{Shard, Terminated};
 
-use crate::mesh::{NodeId, ShardId};
-use crate::rng::Rng;
-use crate::time::Instant;
+use crate::generator::Rng;
+use crate::ids::{NodeId, ShardId};
+use crate::instant::Instant;
 use files::{Entry, Name};
 use std::collections::BTreeSet;
 use std::future::Future;

@@ -10,7 +10,7 @@ use super::node::{Here, Node, Operation, OperationState};
 use super::world::World;
 use crate::context;
 use crate::executor::yield_now;
-use crate::mesh::NodeId;
+use crate::ids::NodeId;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;

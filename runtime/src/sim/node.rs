@@ -3,10 +3,10 @@
 use super::connection::Connection;
 use super::world::World;
 use crate::context::{self, BackendContext};
+use crate::generator::Rng;
 use crate::hash::hash64;
-use crate::mesh::NodeId;
-use crate::rng::Rng;
-use crate::time::Instant;
+use crate::ids::NodeId;
+use crate::instant::Instant;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::future::Future;

@@ -10,7 +10,7 @@
 use super::connection::Connection;
 use super::node::Node;
 use super::world::World;
-use crate::rng::Rng;
+use crate::generator::Rng;
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

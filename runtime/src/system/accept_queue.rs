@@ -16,12 +16,9 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 /// Accepted connections that wait for a task.
 pub(crate) const ACCEPTED_MAX: usize = 1024;
-/// How long an `accept` that failed takes.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Under what a socket listens.
 pub(crate) struct SocketName {
@@ -85,7 +82,7 @@ impl AcceptQueue {
 
     /// Waits for the next connection. Calls `go_on` if more may be accepted.
     pub(crate) async fn next(&self, go_on: impl Fn()) -> io::Result<Accepted> {
-        let accepted = poll_fn(|cx| {
+        poll_fn(|cx| {
             let next = self.ready.borrow_mut().pop_front();
             if !matches!(next, Some(Err(_))) && self.len() < ACCEPTED_MAX / 2 {
                 go_on();
@@ -96,13 +93,7 @@ impl AcceptQueue {
             self.waiters.add(cx);
             Poll::Pending
         })
-        .await;
-        if accepted.is_err() {
-            // No descriptors or no memory: the connection stays in the system's queue, and asking again at once would
-            // find the same.
-            crate::time::sleep(ACCEPT_PAUSE).await;
-        }
-        accepted
+        .await
     }
 
     /// Takes a connection that the system accepted, unless its peer is gone or may not connect.

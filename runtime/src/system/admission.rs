@@ -1,7 +1,7 @@
 //! The line per class that reads, writes and syncs wait in, so that background work cannot fill the device's queue.
 
+use crate::class::{CLASSES, Class};
 use crate::context;
-use crate::executor::{CLASSES, Class};
 use crate::gate::{Permit, Semaphore};
 
 /// Operations under way at once per shard and class (foreground, log, flush, streaming, background).

@@ -10,7 +10,7 @@
 
 use super::spsc::Queue;
 use crate::context;
-use crate::mesh::ShardId;
+use crate::ids::ShardId;
 use crate::sync::Waiters;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

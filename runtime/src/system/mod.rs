@@ -24,7 +24,7 @@ mod spsc;
 mod tests;
 pub(crate) mod thread;
 
-use crate::rng::Rng;
+use crate::generator::Rng;
 use std::cell::RefCell;
 use std::io;
 pub use thread::Options;

@@ -1,7 +1,7 @@
 //! Names, directories, small files and locks by blocking calls on helper threads.
 
 use super::helper;
-use crate::file::Space;
+use crate::file_types::Space;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::AsRawFd;

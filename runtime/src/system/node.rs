@@ -5,8 +5,8 @@
 
 use super::helper::JobQueue;
 use super::thread::Options;
-use crate::mesh::ShardId;
-use crate::time::Instant;
+use crate::ids::ShardId;
+use crate::instant::Instant;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Barrier, Condvar, Mutex};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use super::helper;
 use super::node::{Bell, Node};
 use super::signal::Blocked;
-use crate::mesh::ShardId;
+use crate::ids::ShardId;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

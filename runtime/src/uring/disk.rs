@@ -7,7 +7,7 @@ use super::operations::Payload;
 use super::reactor;
 use super::socket::Descriptor;
 use crate::buffer::{ALIGNMENT, AlignedBuf};
-use crate::file::OpenOptions;
+use crate::file_types::OpenOptions;
 use crate::gate::Permit;
 use crate::system::admission::permit;
 use crate::system::names::name;

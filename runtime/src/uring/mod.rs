@@ -28,7 +28,7 @@ mod tests;
 
 use crate::context::{self, BackendContext, ShardContext};
 use crate::executor::{self, Executor};
-use crate::mesh::{NodeId, ShardId};
+use crate::ids::{NodeId, ShardId};
 pub use crate::system::Options;
 use crate::system::node::Node;
 use crate::system::thread::{self, abort, pin};

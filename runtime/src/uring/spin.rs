@@ -5,7 +5,7 @@
 //! it, so that a shard that waits for disks or for rare requests does not burn the time of every wait; who was taken
 //! off its core while spinning does not spin for [`REST`].
 
-use crate::time::Instant;
+use crate::instant::Instant;
 use std::cell::Cell;
 use std::time::Duration;
 
