@@ -1,4 +1,4 @@
-//! Files and directories for programs that run without shards: plain calls that block. Never for a shard.
+//! Blocking calls on files and directories for command line tools. A shard uses [`crate::file`] instead.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the seam itself")]
 
@@ -7,10 +7,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Most bytes that [`read`] reads of one file.
+/// The longest file that [`read`] accepts, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// A file open for reading at any place.
+/// A file open for reading at any offset.
 #[derive(Debug)]
 pub struct BlockingFile(File);
 
@@ -20,17 +20,17 @@ impl BlockingFile {
         File::open(path).map(BlockingFile)
     }
 
-    /// Its length in bytes.
+    /// The file's length in bytes.
     pub fn len(&self) -> io::Result<u64> {
         self.0.metadata().map(|metadata| metadata.len())
     }
 
-    /// Whether it is empty.
+    /// Whether the file is empty.
     pub fn is_empty(&self) -> io::Result<bool> {
         self.len().map(|len| len == 0)
     }
 
-    /// Exactly `len` bytes from a place on; `UnexpectedEof` if there are fewer.
+    /// Reads exactly `len` bytes from `offset`; `UnexpectedEof` if there are fewer.
     pub fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; len];
         self.0.read_exact_at(&mut bytes, offset)?;
@@ -38,7 +38,7 @@ impl BlockingFile {
     }
 }
 
-/// All bytes of a file; `InvalidData` if there are more than [`FILE_BYTES_MAX`].
+/// Reads a whole file; `InvalidData` if it is longer than [`FILE_BYTES_MAX`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)? as u64 > FILE_BYTES_MAX {
@@ -47,7 +47,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is in a directory, sorted by name: paths, and whether each is a directory itself.
+/// Lists a directory, sorted by name: each entry's path, and whether it is a directory.
 pub fn list(directory: &Path) -> io::Result<Vec<(PathBuf, bool)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory)? {
@@ -58,12 +58,12 @@ pub fn list(directory: &Path) -> io::Result<Vec<(PathBuf, bool)>> {
     Ok(found)
 }
 
-/// Whether there is a file or directory.
+/// Whether a file or directory exists.
 pub fn exists(path: &Path) -> bool {
     path.exists()
 }
 
-/// The path without links and relative parts.
+/// The absolute path without symbolic links, `.` and `..`.
 pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     std::fs::canonicalize(path)
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_read_at_any_place() {
+    fn files_are_read_at_any_offset() {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
         let all = read(&manifest).expect("readable");
         let file = BlockingFile::open(&manifest).expect("opens");

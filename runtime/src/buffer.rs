@@ -31,12 +31,12 @@ impl AlignedBuf {
         AlignedBuf { pointer, capacity, len: capacity }
     }
 
-    /// Bytes allocated.
+    /// The allocated bytes.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Sets the length that derefs show; at most the capacity.
+    /// Sets the length of the slice that the buffer derefs to. Panics if it is above the capacity.
     pub fn set_len(&mut self, len: usize) {
         assert!(len <= self.capacity);
         self.len = len;

@@ -1,6 +1,7 @@
-//! Classes of tasks, which share the CPU of a core.
+//! Classes of tasks.
 
-/// Share of the CPU that a task gets against tasks of other classes when the core is busy.
+/// The class of a task decides how much of a busy core's time it gets, see `shares.rs`. The shares named here are those
+/// of a new shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Class {
     /// Client requests and everything they wait for: 1000 shares.
@@ -8,19 +9,19 @@ pub enum Class {
     Foreground,
     /// Commit log: 500 shares.
     Log,
-    /// Flush: 500 shares, more when memory runs out.
+    /// Flush: 500 shares; the engine gives it more when memory runs out.
     Flush,
     /// Streaming: 200 shares.
     Streaming,
-    /// Compaction and other maintenance: 100 shares, more when it lags behind.
+    /// Compaction and other maintenance: 100 shares; the engine gives it more when it lags behind.
     Background,
 }
 
 impl Class {
-    /// Every class, in order.
+    /// All classes, in order.
     pub const ALL: [Class; CLASSES] =
         [Class::Foreground, Class::Log, Class::Flush, Class::Streaming, Class::Background];
 }
 
-/// How many classes there are.
+/// The number of classes.
 pub(crate) const CLASSES: usize = 5;

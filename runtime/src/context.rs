@@ -1,4 +1,5 @@
-//! The ambient shard: set by a backend around every poll, read by every free function of this crate.
+//! The current shard, in a thread-local variable: a backend sets it while it polls tasks, and every free function of
+//! this crate reads it.
 
 use crate::executor::Executor;
 #[cfg(feature = "glommio")]
@@ -9,7 +10,7 @@ use crate::{sim, uring};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// One shard as its tasks see it.
+/// A shard, as its tasks reach it.
 pub(crate) struct ShardContext {
     pub(crate) executor: Executor,
     pub(crate) backend: BackendContext,
@@ -32,7 +33,7 @@ pub(crate) enum Backend {
 }
 
 impl ShardContext {
-    /// What the shard has if it is one of a real machine. Panics in simulation: the caller has mixed the two up.
+    /// The parts that shards of a real machine have. Panics in simulation.
     pub(crate) fn system(&self) -> &system::Shard {
         match &self.backend {
             BackendContext::Uring(r) => r.system(),
@@ -46,7 +47,7 @@ impl ShardContext {
         matches!(self.backend, BackendContext::Sim(_))
     }
 
-    /// Operations that the kernel or glommio has not ended.
+    /// The number of operations that the kernel or glommio has not completed.
     #[cfg(test)]
     pub(crate) fn operations_under_way(&self) -> usize {
         match &self.backend {
@@ -90,17 +91,18 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<ShardContext>>> = const { RefCell::new(None) };
 }
 
-/// Runs `f` with the current shard. Panics outside a shard: that is a bug of the caller.
+/// Runs `f` with the current shard. Panics outside a shard.
 pub(crate) fn with<R>(f: impl FnOnce(&ShardContext) -> R) -> R {
     try_with(f).expect("runtime function called outside a shard")
 }
 
-/// Runs `f` with the current shard if there is one (there is none while a crashed node's tasks are dropped).
+/// Runs `f` with the current shard, if there is one. There is none while the tasks of a stopped or crashed node are
+/// dropped.
 pub(crate) fn try_with<R>(f: impl FnOnce(&ShardContext) -> R) -> Option<R> {
     CURRENT.try_with(|current| current.try_borrow().ok()?.as_deref().map(f)).ok().flatten()
 }
 
-/// Makes `context` the current shard until the guard is dropped, which brings back the one before.
+/// Makes `context` the current shard until the returned guard is dropped, which restores the previous one.
 pub(crate) fn enter(context: Option<Rc<ShardContext>>) -> Entered {
     Entered { before: CURRENT.with(|current| current.replace(context)) }
 }

@@ -6,7 +6,7 @@
 use crate::class::{CLASSES, Class};
 use std::cell::Cell;
 
-/// A count that only its shard changes.
+/// A counter that only its own shard changes.
 #[derive(Default, Debug)]
 pub struct Counter(Cell<u64>);
 
@@ -21,27 +21,27 @@ impl Counter {
         self.0.set(self.0.get().wrapping_add(n));
     }
 
-    /// The value.
+    /// The current value.
     pub fn get(&self) -> u64 {
         self.0.get()
     }
 }
 
-/// What the runtime counts on a shard.
+/// The counters of a shard's runtime.
 #[derive(Default)]
 pub(crate) struct Counts {
     classes: [ClassCounts; CLASSES],
     pub(crate) disk: [DiskCounts; DISK_KINDS],
 }
 
-/// What the tasks of one class have done.
+/// Counters of one class of tasks.
 #[derive(Default)]
 pub(crate) struct ClassCounts {
     pub(crate) nanos: Counter,
     pub(crate) polls: Counter,
     pub(crate) begun: Counter,
     pub(crate) completed: Counter,
-    /// Operations on files asked for and not answered.
+    /// File operations that have not completed.
     pub(crate) disk: Cell<u64>,
 }
 
@@ -57,20 +57,20 @@ impl Counts {
     }
 }
 
-/// What is asked of a file.
+/// A kind of file operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskKind {
-    /// Reading bytes.
+    /// Reads.
     Read,
-    /// Writing bytes, durably or not.
+    /// Writes, durable or not.
     Write,
-    /// Making writes durable.
+    /// Syncs.
     Sync,
 }
 
 pub(crate) const DISK_KINDS: usize = 3;
 
 impl DiskKind {
-    /// Every kind, in order.
+    /// All kinds, in order.
     pub const ALL: [DiskKind; DISK_KINDS] = [DiskKind::Read, DiskKind::Write, DiskKind::Sync];
 }

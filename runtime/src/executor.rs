@@ -1,9 +1,9 @@
-//! Tasks of one shard: a slab of futures, a ready queue per class, timers. Both backends drive the same executor.
+//! The tasks of one shard: a slab of futures, a ready queue per class, and timers. All backends use this executor.
 //!
-//! 1. A waker is one 64-bit word (executor, slot, generation): cloning it is a copy, a stale one is ignored.
-//! 2. Waking from the task's own shard pushes its slot on the ready queue of its class; waking from a helper thread
-//!    goes through the executor's inbox, which rouses a sleeping reactor.
-//! 3. A backend calls `fire_timers`, then `poll_ready` until the queue is empty or the slice is over.
+//! 1. A waker is one 64-bit word (executor, slot, generation): cloning it is a copy, and a stale one is ignored.
+//! 2. Waking a task on its own shard pushes its slot on the ready queue of its class; waking it from another thread
+//!    goes through the executor's inbox, which wakes a sleeping shard.
+//! 3. A backend calls `fire_timers` and `drain_inbox`, then `poll_one` until no task is ready or the slice is over.
 //!
 //! Invariants: a slot is in a ready queue at most once; a task is never polled re-entrantly.
 
@@ -33,16 +33,16 @@ struct Slot {
     live: bool,
 }
 
-/// Bits of a waker word: 20 executor, 22 slot, 22 generation.
+/// A waker word has 20 bits for the executor, 22 for the slot and 22 for the generation.
 const EXECUTOR_BITS: u32 = 20;
 const SLOT_BITS: u32 = 22;
 const GENERATION_BITS: u32 = 22;
 const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
 const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
-/// Tasks alive at once on one shard.
+/// The most tasks that one shard can have.
 pub(crate) const TASKS_MAX: usize = 1 << SLOT_BITS;
 
-/// Where other threads leave wake-ups for an executor.
+/// Wake-ups from other threads for one executor.
 pub(crate) struct Inbox {
     words: Mutex<Vec<u64>>,
     filled: AtomicBool,
@@ -71,7 +71,7 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    /// `rouse` is called from other threads after they left a wake-up in the inbox.
+    /// Creates an executor. Other threads call `rouse` after they have left a wake-up in the inbox.
     pub(crate) fn new(
         node: NodeId,
         shard: ShardId,
@@ -80,7 +80,7 @@ impl Executor {
     ) -> Executor {
         let inbox = Arc::new(Inbox { words: Mutex::default(), filled: AtomicBool::new(false), rouse: Box::new(rouse) });
         let mut inboxes = INBOXES.write().expect("no panic while registering");
-        // Numbers are not used again soon: a stale waker must find nobody, or runs in simulation would not repeat.
+        // Numbers are not reused soon: if a stale waker found a task, a simulation would not be repeatable.
         let first = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let mut ids = (0..1 << EXECUTOR_BITS).map(|n| first.wrapping_add(n) & ((1 << EXECUTOR_BITS) - 1));
         let id = ids.find(|id| !inboxes.contains_key(id)).expect("fewer than 2^20 executors at once");
@@ -166,7 +166,7 @@ impl Executor {
         }
     }
 
-    /// Whether another thread has left a wake-up: asked by a spinning or falling-asleep reactor.
+    /// Whether another thread has left a wake-up. Reads memory only, for a loop that spins or is about to sleep.
     pub(crate) fn inbox_filled(&self) -> bool {
         self.inbox.filled.load(Ordering::Acquire)
     }
@@ -175,18 +175,18 @@ impl Executor {
         self.ready.borrow().iter().any(|queue| !queue.is_empty())
     }
 
-    /// How many tasks are ready: the simulator picks one of them at random with [`Executor::poll_nth`].
+    /// The number of ready tasks, of which the simulator picks one with [`Executor::poll_nth`].
     pub(crate) fn ready_len(&self) -> usize {
         self.ready.borrow().iter().map(VecDeque::len).sum()
     }
 
-    /// How many tasks of a class are ready.
+    /// The number of ready tasks of a class.
     pub(crate) fn ready_in(&self, class: Class) -> usize {
         self.ready.borrow()[class as usize].len()
     }
 
-    /// Polls the next ready task, weighted by class; false when none is ready. The caller has entered this shard, and
-    /// says with [`Executor::charge`] how long it took.
+    /// Polls the next ready task, of the class whose turn it is; false if none is ready. The caller has entered this
+    /// shard, and afterwards charges the time with [`Executor::charge`].
     pub(crate) fn poll_one(&self) -> bool {
         let index = {
             let mut ready = self.ready.borrow_mut();
@@ -200,14 +200,14 @@ impl Executor {
         true
     }
 
-    /// The task polled last took so long: its class has had that much of its share.
+    /// Charges the time of the last poll to the class of its task.
     pub(crate) fn charge(&self, nanos: u64) {
         let class = self.polled.get().class;
         self.counts.of(class).nanos.add(nanos);
         self.shares.charge(class, nanos);
     }
 
-    /// Polls the `n`th ready task over all classes.
+    /// Polls the `n`th of all ready tasks.
     pub(crate) fn poll_nth(&self, n: usize) {
         let index = {
             let mut ready = self.ready.borrow_mut();
@@ -243,7 +243,7 @@ impl Executor {
         };
         let waker = waker(word(self.id, index, generation));
         let done = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
-        // A finished future is dropped before the slab is borrowed: its fields may wake or spawn.
+        // A finished future is dropped before the slab is borrowed, because its fields may wake or spawn tasks.
         let pending = if done {
             drop(future);
             None
@@ -259,7 +259,7 @@ impl Executor {
             if !slot.queued {
                 self.free.borrow_mut().push(index);
             } else {
-                // Woken by its own last poll: poll_slot finds no future and the slot is free from then on.
+                // Its own last poll has woken it.
                 slot.queued = false;
                 self.ready.borrow_mut()[slot.class as usize].retain(|queued| *queued != index);
                 self.free.borrow_mut().push(index);
@@ -293,7 +293,7 @@ impl Executor {
         self.timers.borrow().first_key_value().map(|((deadline, _), _)| *deadline)
     }
 
-    /// Wakes every timer that is due at `now`.
+    /// Wakes the tasks whose timers are due at `now`.
     pub(crate) fn fire_timers(&self, now: Instant) {
         loop {
             let waker = {
@@ -307,19 +307,19 @@ impl Executor {
         }
     }
 
-    /// The task polled last, for logs.
+    /// The task that is being polled or was polled last.
     pub(crate) fn last_polled(&self) -> Polled {
         self.polled.get()
     }
 
-    /// Tasks that have not finished.
+    /// The number of tasks that have not finished.
     pub(crate) fn live_tasks(&self) -> usize {
         self.slots.borrow().iter().filter(|slot| slot.live).count()
     }
 
-    /// Drops every task. The caller has left the shard, so that `Drop` code reaches no runtime.
+    /// Drops all tasks and timers. The caller has left the shard, so that destructors cannot reach the runtime.
     pub(crate) fn drop_tasks(&self) {
-        // One at a time and outside the borrow: what a future drops may wake other tasks.
+        // One at a time and outside the borrow: dropping a future may wake other tasks.
         for index in 0.. {
             let future = match self.slots.borrow_mut().get_mut(index) {
                 Some(slot) => {
@@ -347,7 +347,7 @@ impl Drop for Executor {
     }
 }
 
-/// A task as logs name it.
+/// The last polled task, as logs name it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Polled {
     slot: u32,
@@ -390,8 +390,9 @@ fn waker(word: u64) -> Waker {
         |data| wake_word(data as usize as u64),
         |_| {},
     );
-    // SAFETY: the data pointer is never dereferenced, it is the word itself; clone copies it, drop does nothing, and
-    // waking takes any thread: a word is looked up in the registry of executors, where a stale one finds nothing.
+    // SAFETY: the data pointer is the word itself and never dereferenced; clone copies it, drop does nothing, and
+    // waking works on any thread, because it looks the word up in the registry of executors, where a stale one finds
+    // nothing.
     unsafe { Waker::from_raw(RawWaker::new(word as usize as *const (), &VTABLE)) }
 }
 
@@ -416,7 +417,7 @@ fn wake_word(word: u64) {
     }
 }
 
-/// Gives a class other shares of the current core's time, from [`SHARES_MIN`] to [`SHARES_MAX`].
+/// Sets a class's shares of the current core's time, from [`SHARES_MIN`] to [`SHARES_MAX`].
 ///
 /// [`SHARES_MIN`]: crate::shares::SHARES_MIN
 /// [`SHARES_MAX`]: crate::shares::SHARES_MAX
@@ -424,17 +425,17 @@ pub fn set_shares(class: Class, shares: u32) {
     context::with(|c| c.executor.shares.set(class, shares));
 }
 
-/// The shares that a class has of the current core's time.
+/// A class's shares of the current core's time.
 pub fn shares_of(class: Class) -> u32 {
     context::with(|c| c.executor.shares.get(class))
 }
 
-/// Starts `future` on the current shard as foreground work. Dropping the handle lets it run on.
+/// Starts `future` on the current shard as a foreground task. The task goes on if the handle is dropped.
 pub fn spawn<T: 'static>(future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
     spawn_in(Class::Foreground, future)
 }
 
-/// Starts `future` on the current shard in `class`.
+/// Starts `future` on the current shard as a task of `class`, see [`spawn`].
 pub fn spawn_in<T: 'static>(class: Class, future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
     let state = Rc::new(JoinState { value: RefCell::new(None), waiter: RefCell::new(None) });
     let shared = state.clone();
@@ -455,7 +456,7 @@ struct JoinState<T> {
     waiter: RefCell<Option<Waker>>,
 }
 
-/// Waits for the result of a spawned task.
+/// A future that returns the result of a spawned task.
 pub struct JoinHandle<T> {
     state: Rc<JoinState<T>>,
 }
@@ -486,7 +487,7 @@ pub async fn yield_now() {
     .await;
 }
 
-/// Yields when the current slice (0.5 ms) is over. Long loops ask every 64 KiB or 128 rows.
+/// Yields if the current slice (0.5 ms) is over. Long loops call this every 64 KiB or 128 rows.
 pub async fn yield_if_needed() {
     if context::with(|c| c.monotonic() >= c.executor.slice_end.get()) {
         yield_now().await;
@@ -497,8 +498,8 @@ pub async fn yield_if_needed() {
 mod tests {
     use super::*;
 
-    /// Runs an executor for so many milliseconds of a clock of its own, in slices of half of one; each poll says in
-    /// `cost` how many nanoseconds it took. `at_turn` is called before every slice with the time.
+    /// Runs an executor for `millis` milliseconds of virtual time, in slices of half a millisecond. Each poll sets
+    /// `cost` to the nanoseconds that it takes. `at_turn` is called with the time before every slice.
     fn run(executor: &Executor, millis: u64, cost: &Cell<u64>, mut at_turn: impl FnMut(u64)) {
         let mut now = 0;
         while now < millis * 1_000_000 {
@@ -519,7 +520,7 @@ mod tests {
         }
     }
 
-    /// A task that always has something to do and takes `nanos` per poll; what it got is counted.
+    /// Starts a task that is always ready and takes `nanos` per poll; returns the time that it has had.
     fn busy(executor: &Executor, class: Class, nanos: u64, cost: &Rc<Cell<u64>>) -> Rc<Cell<u64>> {
         let (counted, cost) = (Rc::new(Cell::new(0)), cost.clone());
         let shared = counted.clone();

@@ -1,9 +1,9 @@
-//! Rare branches made common in simulation. Outside it every call is a branch on a flag that is never set.
+//! Makes rare branches common in simulation. On a real machine each call is one branch that is never taken.
 
 use crate::context::{self, BackendContext};
 
-/// True now and then in simulation (a quarter of the sites is enabled per run, and fires a quarter of the time), never
-/// outside. `site` names the place.
+/// Whether to take a rare branch: at random in simulation, never on a real machine. `site` names the branch; a quarter
+/// of the sites is enabled per run, and an enabled site fires a quarter of the time.
 pub fn buggify(site: &'static str) -> bool {
     context::try_with(|c| match &c.backend {
         BackendContext::Sim(s) => s.buggify(site),
@@ -12,7 +12,7 @@ pub fn buggify(site: &'static str) -> bool {
     .unwrap_or(false)
 }
 
-/// Records that a place worth reaching was reached, for the run's coverage report.
+/// Records in simulation that the run has reached `site`, for its coverage report.
 pub fn reached(site: &'static str) {
     context::try_with(|c| {
         if let BackendContext::Sim(s) = &c.backend {
@@ -21,7 +21,7 @@ pub fn reached(site: &'static str) {
     });
 }
 
-/// Whether the current shard runs in the simulator: what production survives, a run must fail on.
+/// Whether the current shard runs in the simulator, where a fault that production survives must fail the run.
 pub fn is_simulated() -> bool {
     context::with(|c| matches!(c.backend, BackendContext::Sim(_)))
 }

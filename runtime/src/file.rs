@@ -1,8 +1,12 @@
 //! Files and directories. Direct I/O: buffers, offsets and lengths are multiples of [`crate::buffer::ALIGNMENT`].
 //!
-//! A call takes an owned buffer and gives it back with the result. A write that is *durable* (`write_durable`) or is
-//! followed by a successful `sync` survives a crash; any other write may be lost, kept or torn at 512 bytes. The name
-//! of a new file is durable after `sync_dir` of its directory. A failed sync poisons the file: every later call fails.
+//! A call takes an owned buffer and returns it with the result. What survives a crash:
+//!
+//! * A write that is durable (`write_durable`) or followed by a successful `sync`. Any other write may be lost, kept,
+//!   or torn between sectors of 512 bytes.
+//! * The name of a new file, once `sync_dir` of its directory has succeeded.
+//!
+//! Invariants: a failed sync poisons the file, so that every later call on it fails.
 
 use crate::buffer::AlignedBuf;
 use crate::context::{Backend, backend};
@@ -24,7 +28,7 @@ enum FileInner {
     Sim(sim::disk::File),
 }
 
-/// Calls a function of the current backend's `disk` and awaits it.
+/// Awaits a function of the current backend's module `disk`.
 macro_rules! on_disk {
     ($name:ident($($argument:expr),*)) => {
         match backend() {
@@ -36,7 +40,7 @@ macro_rules! on_disk {
     };
 }
 
-/// The same where all backends on a real machine do it alike.
+/// Awaits a function that all backends on a real machine share, or the simulator's.
 macro_rules! on_names {
     ($name:ident($($argument:expr),*)) => {
         match backend() {
@@ -47,7 +51,7 @@ macro_rules! on_names {
 }
 
 impl File {
-    /// Opens `path`.
+    /// Opens the file `path`; `NotFound` if it does not exist and is not to be created.
     pub async fn open(path: &Path, options: OpenOptions) -> io::Result<File> {
         Ok(File(match backend() {
             Backend::Uring => FileInner::Uring(uring::disk::File::open(path, options).await?),
@@ -105,9 +109,9 @@ impl File {
         done
     }
 
-    /// Sees to it that there is room for the first `len` bytes, a multiple of [`crate::buffer::ALIGNMENT`]: the file is
-    /// at least as long then, and what was never written reads as zeros. Durable after [`File::sync`]. `Unsupported`
-    /// where the file system cannot tell.
+    /// Reserves disk space for the first `len` bytes, a multiple of [`crate::buffer::ALIGNMENT`]. The file becomes at
+    /// least that long, and bytes that were never written read as zeros. Durable after [`File::sync`]. `Unsupported` if
+    /// the file system cannot reserve space.
     pub async fn allocate(&self, len: u64) -> io::Result<()> {
         match &self.0 {
             FileInner::Uring(f) => f.allocate(len).await,
@@ -117,8 +121,8 @@ impl File {
         }
     }
 
-    /// Cuts off what filled up the last page: `len` lies less than [`crate::buffer::ALIGNMENT`] below the length.
-    /// Durable after [`File::sync`].
+    /// Shortens the file to `len` bytes, which cuts the padding of its last page: `len` is less than
+    /// [`crate::buffer::ALIGNMENT`] below the length. Durable after [`File::sync`].
     pub async fn trim(&self, len: u64) -> io::Result<()> {
         match &self.0 {
             FileInner::Uring(f) => f.trim(len).await,
@@ -149,7 +153,8 @@ pub async fn canonical(path: &Path) -> io::Result<PathBuf> {
     on_names!(canonical(path))
 }
 
-/// Gives a file a second name, of which there is none yet; durable after [`sync_dir`] of the new one's directory.
+/// Makes `to` a hard link to the file `from`; `AlreadyExists` if there is a file `to`. Durable after [`sync_dir`] of
+/// the new name's directory.
 pub async fn link(from: &Path, to: &Path) -> io::Result<()> {
     on_disk!(link(from, to))
 }
@@ -174,28 +179,29 @@ pub async fn sync_dir(path: &Path) -> io::Result<()> {
     on_disk!(sync_dir(path))
 }
 
-/// The paths of a directory's entries, sorted.
+/// Lists the paths of a directory's entries, sorted.
 pub async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
     on_names!(list_dir(path))
 }
 
-/// How much a directory and what is below it takes; what vanishes meanwhile is left out. `NotFound` if there is none.
+/// Measures a directory with everything below it; entries that vanish meanwhile are left out. `NotFound` if the
+/// directory does not exist.
 pub async fn space(path: &Path) -> io::Result<Space> {
     on_names!(space(path))
 }
 
-/// The whole of a small file (at most `limit` bytes, else `InvalidData`); `NotFound` if there is none.
+/// Reads a small file; `InvalidData` if it is longer than `limit` bytes, `NotFound` if it does not exist.
 pub async fn read_small(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     on_names!(read_small(path, limit))
 }
 
-/// Replaces a small file durably and atomically: writes `path` with `.tmp` added, syncs, renames, syncs the directory.
+/// Replaces a small file durably and atomically: writes `path.tmp`, syncs it, renames it, and syncs the directory.
 pub async fn replace_small(path: &Path, contents: &[u8]) -> io::Result<()> {
     on_names!(replace_small(path, contents))
 }
 
-/// Takes the exclusive lock (`flock`) of a file, created if missing; `WouldBlock` when another process (in simulation
-/// another live node) holds it.
+/// Takes the exclusive lock (`flock`) of a file, which is created if missing; `WouldBlock` if another process (in
+/// simulation another live node) holds it.
 pub async fn lock(path: &Path) -> io::Result<Lock> {
     Ok(Lock {
         _held: match backend() {
@@ -205,7 +211,7 @@ pub async fn lock(path: &Path) -> io::Result<Lock> {
     })
 }
 
-/// A held [`lock`]; released on drop.
+/// The lock that [`lock`] took, released on drop.
 pub struct Lock {
     _held: LockInner,
 }

@@ -1,21 +1,21 @@
-//! Plain types of calls on files, which all backends share.
+//! Arguments and results of calls on files, which all backends share.
 
-/// How [`crate::File::open`] opens.
+/// How [`crate::File::open`] opens a file; always for reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenOptions {
-    /// Open for writing too.
+    /// Open the file for writing as well.
     pub write: bool,
     /// Create the file if it does not exist.
     pub create: bool,
-    /// Fail if the file exists (with `create`).
+    /// With `create`: fail with `AlreadyExists` if the file exists.
     pub exclusive: bool,
 }
 
-/// Bytes under a directory, and bytes that its disk has room for.
+/// Space that a directory takes, and space that is left on its disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Space {
-    /// The lengths of all files below the directory together; a file of several names counts once for each.
+    /// The sum of the lengths of all files below the directory; a file counts once for each of its names.
     pub used: u64,
-    /// Bytes that may still be written.
+    /// Bytes that can still be written to the disk.
     pub free: u64,
 }

@@ -1,11 +1,11 @@
-//! A gate for orderly stop and a weighted semaphore for admission.
+//! A gate, which lets a stop wait for work under way, and a weighted semaphore for admission.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// Counts work under way so that a stop can wait for it. Cloning shares the gate.
+/// Counts work under way, so that a stop can wait for it. Cloning shares the gate.
 #[derive(Clone, Default)]
 pub struct Gate(Rc<GateState>);
 
@@ -17,12 +17,12 @@ struct GateState {
 }
 
 impl Gate {
-    /// An open gate.
+    /// Creates an open gate.
     pub fn new() -> Gate {
         Gate::default()
     }
 
-    /// A pass that counts until it is dropped; `None` once the gate is closed.
+    /// Returns a pass, which counts as work under way until it is dropped; `None` once the gate is closed.
     pub fn enter(&self) -> Option<Pass> {
         if self.0.closed.get() {
             return None;
@@ -31,22 +31,22 @@ impl Gate {
         Some(Pass(self.0.clone()))
     }
 
-    /// Passes handed out and not yet dropped.
+    /// The number of passes that have not been dropped.
     pub fn passes(&self) -> usize {
         self.0.passes.get()
     }
 
-    /// Lets nobody in any more, without waiting.
+    /// Closes the gate without waiting for passes.
     pub fn shut(&self) {
         self.0.closed.set(true);
     }
 
-    /// Whether the gate lets nobody in.
+    /// Whether the gate is closed.
     pub fn is_closed(&self) -> bool {
         self.0.closed.get()
     }
 
-    /// Lets nobody in any more and waits until every pass is dropped.
+    /// Closes the gate and waits until every pass is dropped.
     pub async fn close(&self) {
         self.shut();
         std::future::poll_fn(|cx| {
@@ -60,7 +60,7 @@ impl Gate {
     }
 }
 
-/// See [`Gate::enter`].
+/// Permission to work that a [`Gate`] gave, until dropped.
 pub struct Pass(Rc<GateState>);
 
 impl Drop for Pass {
@@ -89,22 +89,22 @@ struct Waiter {
 }
 
 impl Semaphore {
-    /// A semaphore of `units`.
+    /// Creates a semaphore of `units`.
     pub fn new(units: u64) -> Semaphore {
         Semaphore(Rc::new(SemaphoreState { free: Cell::new(units), queue: RefCell::default() }))
     }
 
-    /// Units not taken.
+    /// The units that are free.
     pub fn free(&self) -> u64 {
         self.0.free.get()
     }
 
-    /// How many wait in line.
+    /// The number of tasks that wait in line.
     pub fn waiting(&self) -> usize {
         self.0.queue.borrow().len()
     }
 
-    /// Takes `units` at once, or nothing if fewer are free or others wait.
+    /// Takes `units` without waiting; `None` if fewer are free or if others wait.
     pub fn try_acquire(&self, units: u64) -> Option<Permit> {
         if !self.0.queue.borrow().is_empty() || self.0.free.get() < units {
             return None;
@@ -113,7 +113,7 @@ impl Semaphore {
         Some(Permit { state: self.0.clone(), units })
     }
 
-    /// Takes `units`, waiting in line. More units than the semaphore has wait for ever: callers check first.
+    /// Takes `units`, waiting in line. Never returns if the semaphore has fewer units in all: callers check first.
     pub async fn acquire(&self, units: u64) -> Permit {
         if let Some(permit) = self.try_acquire(units) {
             return permit;
@@ -134,7 +134,8 @@ impl Semaphore {
     }
 }
 
-/// A place in the line: leaves it, or gives back what was granted, when its future is dropped.
+/// A place in the line of a [`Semaphore`]. If the waiting future is dropped, it leaves the line, or releases the units
+/// that it was granted meanwhile.
 struct Queued {
     state: Rc<SemaphoreState>,
     waiter: Rc<Waiter>,
@@ -177,7 +178,7 @@ impl SemaphoreState {
     }
 }
 
-/// Units of a [`Semaphore`], given back on drop.
+/// Units of a [`Semaphore`], released on drop.
 pub struct Permit {
     state: Rc<SemaphoreState>,
     units: u64,

@@ -1,11 +1,11 @@
-//! The generator of pseudo-random numbers.
+//! A pseudo-random generator.
 
 /// A small, fast, seedable generator (xoshiro256++ by Blackman and Vigna) for backends, tests and workloads.
 #[derive(Clone, Debug)]
 pub struct Rng([u64; 4]);
 
 impl Rng {
-    /// The generator of `seed`; its state is spread by splitmix64.
+    /// A generator whose state is derived from `seed` by splitmix64.
     pub fn new(seed: u64) -> Rng {
         let mut x = seed;
         Rng(std::array::from_fn(|_| {
@@ -17,7 +17,7 @@ impl Rng {
         }))
     }
 
-    /// The next word.
+    /// The next random number.
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.0;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
@@ -31,7 +31,7 @@ impl Rng {
         result
     }
 
-    /// Uniform in `0..n`; `n` must not be 0.
+    /// A random number below `n`, uniformly distributed; `n` must not be 0.
     pub fn below(&mut self, n: u64) -> u64 {
         ((self.next_u64() as u128 * n as u128) >> 64) as u64
     }

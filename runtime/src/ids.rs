@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-/// A node of a (simulated) cluster. A real process is one node, number 0.
+/// The number of a node in a simulated cluster; 0 on a real machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct NodeId(pub u32);
 
-/// A core of a node: `0..shard_count()`.
+/// The number of a shard within its node, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ShardId(pub u16);
 

@@ -6,16 +6,19 @@
 //!
 //! * `uring`: one thread and one io_uring per shard (production);
 //! * `glommio`: one thread and one executor of the crate glommio per shard, if the feature `glommio` is on (a second,
-//!   independent implementation to hold the first against);
+//!   independent implementation to compare the first with);
 //! * `sim`: many nodes and shards on one thread, virtual time, seeded scheduler, faulty disk and network.
 //!
 //! Invariants:
 //! * The executor sets the current shard before each poll; all ambient functions panic outside a shard.
-//! * Dropping an I/O future never cancels the operation: its slot owns the buffer until completion, so a dropped write
-//!   is *unknown*.
+//! * Dropping an I/O future never cancels the operation: its slot owns the buffer until completion, so whether a
+//!   dropped write took effect is unknown.
 //! * In simulation every I/O completes at a later event, never at first poll. A crash marks the node dead first and
 //!   then drops its tasks, so calls from `Drop` do nothing.
-//! * This crate knows no database.
+//! * This crate knows nothing of databases.
+//!
+//! Start at [`start`] and at the context, `context.rs`: it is what every free function here reads. The loop of a real
+//! shard is in `uring/reactor.rs`, tasks and wakers are in `executor.rs`.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,6 +1,7 @@
-//! Talking to a node of this machine through a socket with a path: where it is, and the other side's one exchange.
+//! Talking to a node of this machine through a Unix socket.
 //!
-//! The node listens with [`crate::Listener::bind_local`]. A program that is no node asks with [`exchange`].
+//! The node listens with [`crate::Listener::bind_local`] in one of the [`directories`]; a command line tool sends it a
+//! request with [`exchange`].
 
 use crate::system::local;
 use std::io::{self, Read, Write};
@@ -9,8 +10,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The directories in which the sockets of this user's programs may be, the one to use first: `$XDG_RUNTIME_DIR/NAME`
-/// where the session has such a directory, and `/tmp/NAME-UID`.
+/// The directories that may hold sockets of the current user, the preferred one first: `$XDG_RUNTIME_DIR/NAME` if the
+/// session has such a directory, then `/tmp/NAME-UID`.
 pub fn directories(name: &str) -> Vec<PathBuf> {
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let session = session.filter(|path| path.is_absolute() && path.is_dir()).map(|path| path.join(name));
@@ -18,9 +19,9 @@ pub fn directories(name: &str) -> Vec<PathBuf> {
     session.into_iter().chain([fallback]).collect()
 }
 
-/// Sends `request` to the process that listens at `path` and reads its answer to the end. Blocks: for programs that run
-/// no shard. `PermissionDenied` if directory or listener are not this user's, `InvalidData` if the answer is longer
-/// than `answer_bytes_max`.
+/// Sends `request` to the process that listens at `path` and reads its answer to the end. Blocks, so it is not for
+/// shards. `PermissionDenied` if the directory or the listener is not the current user's, `InvalidData` if the answer
+/// is longer than `answer_bytes_max`.
 pub fn exchange(path: &Path, request: &[u8], answer_bytes_max: u64) -> io::Result<Vec<u8>> {
     if let Some(directory) = path.parent() {
         local::check(directory)?;
@@ -43,5 +44,5 @@ pub fn exchange(path: &Path, request: &[u8], answer_bytes_max: u64) -> io::Resul
     Ok(answer)
 }
 
-/// How long sending a request may take; the answer may take as long as the work.
+/// How long sending a request may take. The answer may take as long as the work that it reports.
 const SEND_MAX: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! What the machine offers, asked before a node starts, and what processes have used of it.
+//! Cores and memory of the machine, and what processes have used of them.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,7 +9,7 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Bytes of memory that can be had without swapping (`MemAvailable`), if the system tells.
+/// Bytes of memory that can be allocated without swapping (`MemAvailable`); `None` if the system does not tell.
 pub fn available_memory_bytes() -> Option<u64> {
     let text = read_text(Path::new("/proc/meminfo"), 64 << 10).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -17,7 +17,7 @@ pub fn available_memory_bytes() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// Bytes of memory that this process holds, if the system tells.
+/// Bytes of memory that this process holds; `None` if the system does not tell.
 pub fn resident_memory_bytes() -> Option<u64> {
     let text = read_text(Path::new("/proc/self/status"), 64 << 10).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -25,14 +25,14 @@ pub fn resident_memory_bytes() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// Clock ticks of `/proc/PID/stat` in a second: the same on every architecture that Linux still runs on.
+/// Clock ticks per second in `/proc/PID/stat`, the same on every architecture that Linux supports.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// CPU time, user and system, that all threads of process `pid` have used, in steps of 10 ms; `None` if there is no
-/// such process. From `/proc/PID/stat`, fields 14 and 15 (proc(5)).
+/// User and system CPU time of all threads of process `pid`, in steps of 10 ms; `None` if there is no such process.
+/// From `/proc/PID/stat`, fields 14 and 15 (proc(5)).
 pub fn process_cpu(pid: u32) -> Option<Duration> {
     let text = read_text(Path::new(&format!("/proc/{pid}/stat")), 64 << 10).ok()?;
-    // The command's name may hold spaces and brackets: fields are counted from its last bracket.
+    // The command's name may contain spaces and brackets: fields are counted from the last bracket.
     let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();
     let ticks = ticks()? + ticks()?;
@@ -47,8 +47,8 @@ pub fn thread_cpu() -> Option<(Duration, Duration)> {
     Some((fields.next()??, fields.next()??))
 }
 
-/// The text of a file of at most `bytes_max` bytes, for what is read before any shard runs. `InvalidData` if it is
-/// longer or not UTF-8.
+/// Reads a text file with a blocking call, for use before any shard runs. `InvalidData` if it is longer than
+/// `bytes_max` bytes or not UTF-8.
 pub fn read_text(path: &Path, bytes_max: u64) -> std::io::Result<String> {
     let mut text = String::new();
     let read = std::fs::File::open(path)?.take(bytes_max + 1).read_to_string(&mut text)?;

@@ -1,31 +1,33 @@
-//! Shards of one node and the bounded mailboxes between them.
+//! The shards of a node, and the bounded queues between them.
 //!
-//! A [`Mesh`] is made once per node, before its shards start, and cloned into each; every shard calls
-//! [`Mesh::attach`] once and holds the [`Endpoint`]. One queue per (from, to) pair keeps messages of a pair in order;
-//! order between pairs is not defined (and is shuffled in simulation). Messages are never lost while both shards live.
+//! 1. A [`Mesh`] is created once per node, before its shards start, and cloned into each.
+//! 2. Every shard calls [`Mesh::attach`] once and keeps the [`Endpoint`], with which it sends and receives.
 //!
-//! On a real machine: an SPSC ring per pair with cached indices, published once per loop turn; a sleeping peer is woken
-//! (by `MSG_RING` on `uring`), an awake one never. `sim`: delivery events with seeded delays.
+//! Invariants: one queue per pair of shards keeps the messages of a pair in order; the order between pairs is
+//! undefined, and shuffled in simulation. No message is lost while both shards live.
+//!
+//! On a real machine a queue is a ring buffer with one producer and one consumer, published once per turn of the loop;
+//! a sleeping receiver is woken (see `system/mesh.rs`). In simulation messages are events with random delays.
 
 pub use crate::ids::{NodeId, ShardId};
 use crate::{context, sim, system};
 
-/// The shard whose task is being polled.
+/// The current shard's number.
 pub fn current_shard() -> ShardId {
     context::with(|c| c.executor.shard())
 }
 
-/// The node whose task is being polled.
+/// The current node's number.
 pub fn current_node() -> NodeId {
     context::with(|c| c.executor.node())
 }
 
-/// How many shards the current node has, at least 1.
+/// The number of shards of the current node, at least 1.
 pub fn shard_count() -> usize {
     context::with(|c| c.executor.shard_count())
 }
 
-/// The queues between all pairs of shards of one node.
+/// The queues between all pairs of shards of a node.
 pub struct Mesh<M>(MeshInner<M>);
 
 enum MeshInner<M> {
@@ -43,17 +45,18 @@ impl<M> Clone for Mesh<M> {
 }
 
 impl<M: Send + 'static> Mesh<M> {
-    /// Queues of `capacity` messages (rounded up to a power of two) for the `shards` shards of a real node.
+    /// Creates the queues of a node with `shards` shards on a real machine, each for `capacity` messages, rounded up to
+    /// a power of two.
     pub fn new(shards: usize, capacity: usize) -> Self {
         Mesh(MeshInner::Real(system::mesh::Mesh::new(shards, capacity)))
     }
 
-    /// The same for the simulator.
+    /// Creates the queues of a simulated node, see [`Mesh::new`].
     pub fn simulated(shards: usize, capacity: usize) -> Self {
         Mesh(MeshInner::Sim(sim::mesh::Mesh::new(shards, capacity)))
     }
 
-    /// The current shard's end. Panics when called twice on one shard.
+    /// Returns the current shard's end. Panics if the shard has attached before.
     pub fn attach(&self) -> Endpoint<M> {
         Endpoint(match &self.0 {
             MeshInner::Real(m) => EndpointInner::Real(m.attach()),
@@ -71,7 +74,7 @@ enum EndpointInner<M> {
 }
 
 impl<M: Send + 'static> Endpoint<M> {
-    /// Queues `message` for `to`, or gives it back when that queue is full. `to` may not be the current shard.
+    /// Queues `message` for `to`, or returns it if the queue is full. Panics if `to` is the current shard.
     pub fn try_send(&self, to: ShardId, message: M) -> Result<(), M> {
         match &self.0 {
             EndpointInner::Real(e) => e.try_send(to, message),
@@ -79,7 +82,7 @@ impl<M: Send + 'static> Endpoint<M> {
         }
     }
 
-    /// Queues `message` for `to`, waiting for space.
+    /// Queues `message` for `to`, waiting for space. Panics if `to` is the current shard.
     pub async fn send(&self, to: ShardId, message: M) {
         match &self.0 {
             EndpointInner::Real(e) => e.send(to, message).await,
@@ -87,7 +90,7 @@ impl<M: Send + 'static> Endpoint<M> {
         }
     }
 
-    /// The next message from any shard. Only one task of the shard may wait here.
+    /// Waits for the next message from any shard. Only one task of the shard may wait here.
     pub async fn recv(&self) -> (ShardId, M) {
         match &self.0 {
             EndpointInner::Real(e) => e.recv().await,
@@ -95,7 +98,8 @@ impl<M: Send + 'static> Endpoint<M> {
         }
     }
 
-    /// The next message if one has arrived already: the receiving task drains with this before it waits again.
+    /// Returns the next message if one has arrived. The receiving task empties the queues with this before it waits
+    /// again.
     pub fn try_recv(&self) -> Option<(ShardId, M)> {
         match &self.0 {
             EndpointInner::Real(e) => e.try_recv(),
@@ -103,7 +107,7 @@ impl<M: Send + 'static> Endpoint<M> {
         }
     }
 
-    /// Messages sent to `to` that it has not taken; 0 for the current shard.
+    /// The number of messages to `to` that it has not taken; 0 for the current shard.
     pub fn queued(&self, to: ShardId) -> usize {
         match &self.0 {
             EndpointInner::Real(e) => e.queued(to),
@@ -111,7 +115,7 @@ impl<M: Send + 'static> Endpoint<M> {
         }
     }
 
-    /// Messages this end has sent since it was attached.
+    /// The number of messages sent since the shard attached.
     pub fn sent(&self) -> u64 {
         match &self.0 {
             EndpointInner::Real(e) => e.sent(),

@@ -1,12 +1,10 @@
-//! Figures of one shard: counters for the layers above, and what the runtime itself counts. Exporting them is the
-//! business of the layer that has a port.
+//! Metrics of the current shard's tasks and file operations. Publishing them is left to the layers above.
 //!
-//! 1. The executor counts by class: tasks begun and ended, polls, and the time of polls, which it takes anyway to share
-//!    the core among the classes ([`crate::shares`]).
+//! 1. The executor counts by class: tasks started and completed, polls, and the time of polls, which it measures anyway
+//!    to share the core among the classes ([`crate::shares`]).
 //! 2. [`crate::File`] counts operations by kind and class.
 //!
-//! Invariants: only the shard's own thread changes its counts, so that counting is a load and a store. In simulation
-//! polls take no time.
+//! In simulation polls take no time. The counters themselves are in `counts.rs`.
 
 use crate::class::{CLASSES, Class};
 use crate::context;
@@ -14,13 +12,13 @@ use crate::counts::DISK_KINDS;
 pub use crate::counts::{Counter, DiskKind};
 use std::time::Duration;
 
-/// An operation on a file that its caller waits for; counted as under way until it is dropped.
+/// An operation on a file; it counts as under way until this is dropped.
 pub(crate) struct DiskOperation {
     class: Class,
 }
 
 impl DiskOperation {
-    /// Of the class of the task that is being polled.
+    /// Counts an operation for the class of the task that is being polled.
     pub(crate) fn begin() -> DiskOperation {
         context::with(|c| {
             let class = c.executor.last_polled().class();
@@ -30,7 +28,7 @@ impl DiskOperation {
         })
     }
 
-    /// It was answered, with this many bytes read or written.
+    /// Counts the operation as completed, with the bytes that it read or wrote.
     pub(crate) fn completed(self, kind: DiskKind, bytes: usize) {
         context::with(|c| {
             let counts = &c.executor.counts.disk[kind as usize];
@@ -42,7 +40,7 @@ impl DiskOperation {
 
 impl Drop for DiskOperation {
     fn drop(&mut self) {
-        // Of a node that has crashed nobody asks.
+        // A node that has crashed has no metrics.
         context::try_with(|c| {
             let under_way = &c.executor.counts.of(self.class).disk;
             under_way.set(under_way.get().saturating_sub(1));
@@ -50,41 +48,41 @@ impl Drop for DiskOperation {
     }
 }
 
-/// What the tasks of one class have done on a shard since its start, and what they wait for.
+/// Work of the tasks of one class since the shard's start, and what waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClassFigures {
     /// The class.
     pub class: Class,
-    /// Its shares of the core's time.
+    /// The class's shares of the core's time.
     pub shares: u32,
-    /// What its polls took.
+    /// The time that its polls took.
     pub busy: Duration,
-    /// How often its tasks were polled.
+    /// The number of polls of its tasks.
     pub polls: u64,
-    /// Tasks begun.
+    /// Tasks started.
     pub begun: u64,
-    /// Tasks ended.
+    /// Tasks completed.
     pub completed: u64,
-    /// Tasks that wait for the core.
+    /// Tasks that are ready to run.
     pub ready: u64,
-    /// Operations on files that were asked for and not answered, those in line too.
+    /// File operations that have not completed, including those that wait for admission.
     pub disk_under_way: u64,
-    /// Those of them that stand in line for their class; none do in simulation.
+    /// File operations that wait for admission; always 0 in simulation.
     pub disk_waiting: u64,
 }
 
-/// Operations on files of one kind that were answered on a shard since its start.
+/// File operations of one kind that have completed since the shard's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiskFigures {
-    /// The kind.
+    /// The kind of operation.
     pub kind: DiskKind,
-    /// How many.
+    /// The number of operations.
     pub completed: u64,
     /// Bytes read or written.
     pub bytes: u64,
 }
 
-/// The current shard's classes of tasks.
+/// Metrics of each class of the current shard, in the order of [`Class::ALL`].
 pub fn classes() -> [ClassFigures; CLASSES] {
     context::with(|c| {
         Class::ALL.map(|class| {
@@ -104,7 +102,7 @@ pub fn classes() -> [ClassFigures; CLASSES] {
     })
 }
 
-/// The current shard's operations on files.
+/// Metrics of each kind of file operation of the current shard, in the order of [`DiskKind::ALL`].
 pub fn disk() -> [DiskFigures; DISK_KINDS] {
     context::with(|c| {
         DiskKind::ALL.map(|kind| {
@@ -114,7 +112,7 @@ pub fn disk() -> [DiskFigures; DISK_KINDS] {
     })
 }
 
-/// What the current shard's thread has had of the CPUs, as [`crate::machine::thread_cpu`] tells; `None` in simulation.
+/// CPU time of the current shard's thread, see [`crate::machine::thread_cpu`]; `None` in simulation.
 pub fn thread_cpu() -> Option<(Duration, Duration)> {
     if context::with(context::ShardContext::is_simulated) { None } else { crate::machine::thread_cpu() }
 }

@@ -1,6 +1,6 @@
-//! Asking memory for what will be read soon.
+//! Prefetching memory into the CPU's caches.
 
-/// Bytes of a cache line, of those processors that know [`prefetch`].
+/// Bytes of a cache line.
 #[cfg(target_arch = "x86_64")]
 const LINE_BYTES: usize = 64;
 

@@ -1,9 +1,10 @@
-//! The only randomness, seeded per shard: from the operating system, from the run's seed in simulation.
+//! The current shard's random numbers, the only source of randomness: seeded by the operating system, and by the run's
+//! seed in simulation.
 
 use crate::context::{self, BackendContext};
 pub use crate::generator::Rng;
 
-/// A uniformly random word.
+/// A uniformly distributed random number.
 pub fn u64() -> u64 {
     context::with(|c| match &c.backend {
         BackendContext::Sim(s) => s.random(),
@@ -11,12 +12,12 @@ pub fn u64() -> u64 {
     })
 }
 
-/// Uniform in `0..n`; `n` must not be 0.
+/// A random number below `n`, uniformly distributed; `n` must not be 0.
 pub fn below(n: u64) -> u64 {
     ((u64() as u128 * n as u128) >> 64) as u64
 }
 
-/// 16 random bytes, for identifiers.
+/// Sixteen random bytes, for identifiers.
 pub fn bytes16() -> [u8; 16] {
     let mut out = [0; 16];
     out[..8].copy_from_slice(&u64().to_le_bytes());

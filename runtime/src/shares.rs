@@ -1,12 +1,13 @@
-//! Which class of tasks runs next on a busy core: weighted fair shares of its time.
+//! Weighted fair sharing of a core's time among the classes of tasks.
 //!
-//! 1. Every class has spent a virtual time: what its polls took, divided by its shares.
-//! 2. The class with ready tasks that has spent least runs next; of equals the one that comes first in [`Class`].
-//!    Requests go first until they are `HEAD_START` ahead of all others: only who keeps the core busy waits.
-//! 3. A class that had nothing to do is not owed the time: it goes on from the least that a class with ready tasks had
-//!    spent when one was picked last.
+//! 1. Each class has a virtual time: the time that its polls took, divided by its shares.
+//! 2. The class with ready tasks and the least virtual time runs next; of equals the one that comes first in [`Class`].
+//!    Foreground tasks run first until they are `HEAD_START` ahead of all other classes, so that requests wait only
+//!    when requests keep the core busy.
+//! 3. A class that was idle is owed nothing for it: its virtual time continues from the least of the classes that had
+//!    ready tasks at the last pick.
 //!
-//! Invariants: over any stretch in which two classes always have ready tasks they get time as their shares are, but for
+//! Invariants: while two classes both always have ready tasks, they get time in proportion to their shares, apart from
 //! the head start and one poll.
 
 use crate::class::{CLASSES, Class};
@@ -14,22 +15,22 @@ use std::cell::Cell;
 
 /// Shares of each class, in the order of [`Class`].
 const SHARES: [u32; CLASSES] = [1000, 500, 500, 200, SHARES_MIN];
-/// Least shares of a class.
+/// The fewest shares that a class can have.
 pub const SHARES_MIN: u32 = 100;
-/// Most shares of a class.
+/// The most shares that a class can have.
 pub const SHARES_MAX: u32 = 1000;
-/// Virtual time per nanosecond of a class with one share.
+/// Virtual time per nanosecond of a class with a single share.
 const UNIT: u64 = 1 << 20;
-/// Virtual time that requests may have spent more than others: 5 ms of their own.
+/// How far the virtual time of foreground tasks may be ahead of the others: 5 ms of their polls.
 const HEAD_START: u64 = 5_000_000 * (UNIT / SHARES_MAX as u64);
 
-/// See the module.
+/// Shares and virtual time of all classes of a shard.
 pub(crate) struct Shares {
     shares: Cell<[u32; CLASSES]>,
     /// Virtual time per nanosecond.
     weights: Cell<[u64; CLASSES]>,
     spent: [Cell<u64>; CLASSES],
-    /// The least that a class with ready tasks had spent when one was picked last.
+    /// The least virtual time of the classes that had ready tasks at the last pick.
     clock: Cell<u64>,
 }
 
@@ -50,7 +51,7 @@ impl Shares {
         self.shares.get()[class as usize]
     }
 
-    /// Changes the shares of a class; what it has spent stays.
+    /// Changes the shares of a class, within [`SHARES_MIN`] and [`SHARES_MAX`]; its virtual time stays.
     pub(crate) fn set(&self, class: Class, shares: u32) {
         let shares = shares.clamp(SHARES_MIN, SHARES_MAX);
         let (mut all, mut weights) = (self.shares.get(), self.weights.get());
@@ -60,13 +61,13 @@ impl Shares {
         self.weights.set(weights);
     }
 
-    /// A class that had no ready task has one.
+    /// Notes that a class that had no ready task has one.
     pub(crate) fn roused(&self, class: usize) {
         let spent = &self.spent[class];
         spent.set(spent.get().max(self.clock.get()));
     }
 
-    /// The class to run next, of those with ready tasks.
+    /// Picks the class to run next; `None` if none has ready tasks.
     pub(crate) fn pick(&self, is_ready: impl Fn(usize) -> bool) -> Option<usize> {
         let (mut best, mut least) = (None, u64::MAX);
         let mut best_spent = u64::MAX;
@@ -84,7 +85,7 @@ impl Shares {
         Some(class)
     }
 
-    /// A poll of a class took so long.
+    /// Charges a class for a poll.
     pub(crate) fn charge(&self, class: Class, nanos: u64) {
         let spent = &self.spent[class as usize];
         spent.set(spent.get().saturating_add(nanos.saturating_mul(self.weights.get()[class as usize])));
@@ -98,7 +99,8 @@ mod tests {
     const FOREGROUND: usize = Class::Foreground as usize;
     const BACKGROUND: usize = Class::Background as usize;
 
-    /// Nanoseconds that each class gets of a second if `busy` ones always have tasks whose polls take so long.
+    /// The nanoseconds of a second that each class gets if the `busy` ones always have ready tasks, whose polls take
+    /// the given time.
     fn second(shares: &Shares, busy: [Option<u64>; CLASSES]) -> [u64; CLASSES] {
         const CLASS: [Class; CLASSES] =
             [Class::Foreground, Class::Log, Class::Flush, Class::Streaming, Class::Background];
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_idle_comes_first_and_is_owed_nothing() {
+    fn a_class_that_was_idle_comes_first_and_is_owed_nothing() {
         let shares = Shares::default();
         shares.set(Class::Background, SHARES_MAX);
         let mut ready = [false, false, false, false, true];

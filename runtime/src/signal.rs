@@ -1,11 +1,11 @@
-//! Orderly termination.
+//! Waiting for the signals that ask a process to stop.
 
 use crate::context::{self, BackendContext};
 use crate::sim;
 use crate::sync::Latch;
 
-/// Completes when the process is asked to stop (SIGTERM or SIGINT); in simulation when the run stops the node.
-/// One task of one shard per node waits here.
+/// Waits until the process is asked to stop, by SIGTERM or SIGINT or, in simulation, by the run. One shard of a node
+/// waits here.
 pub async fn terminated() {
     enum Stop {
         Signal(Latch),

@@ -1,5 +1,5 @@
-//! TCP. Received bytes come in buffers lent by the runtime; sent bytes gather in one queue per connection that is
-//! flushed once per loop turn.
+//! TCP and Unix sockets. Received bytes arrive in buffers that belong to the runtime; bytes to send gather in a queue
+//! per connection, which is flushed once per turn of the loop.
 
 use crate::context::{Backend, backend};
 #[cfg(feature = "glommio")]
@@ -13,11 +13,11 @@ use std::ops::Deref;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long an `accept` that failed takes.
+/// How long a failed `accept` takes.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// A listening socket. An address is bound once (`SO_REUSEPORT` is not used): shards share one socket only by
-/// accepting on one shard and moving [`Accepted`] to another.
+/// A listening socket. `SO_REUSEPORT` is not used: to share a socket among shards, one shard accepts and moves
+/// [`Accepted`] to the others.
 pub struct Listener(ListenerInner);
 
 enum ListenerInner {
@@ -28,7 +28,8 @@ enum ListenerInner {
 }
 
 impl Listener {
-    /// Binds and listens on `address` (port 0: any free port). `AddrInUse` and the like as the system gives them.
+    /// Binds and listens on `address`; port 0 stands for any free port. Fails with the system's errors, for instance
+    /// `AddrInUse`.
     pub async fn bind(address: SocketAddr) -> io::Result<Listener> {
         Ok(Listener(match backend() {
             Backend::Uring => ListenerInner::Uring(uring::socket::Listener::bind(address).await?),
@@ -38,10 +39,9 @@ impl Listener {
         }))
     }
 
-    /// Listens at a path, for programs of this user on this machine; see [`crate::local`]. The peers' addresses mean
-    /// nothing, and peers of other users but root are turned away. The path goes when the listener is dropped.
-    /// `AddrInUse` if another process listens there, `PermissionDenied` if the path's directory is not the user's
-    /// alone, `Unsupported` in simulation.
+    /// Listens on a Unix socket at `path`, for programs of the same user or root; see [`crate::local`]. Peers have no
+    /// meaningful address. The path is removed when the listener is dropped. `AddrInUse` if another process listens
+    /// there, `PermissionDenied` if others may access the path's directory, `Unsupported` in simulation.
     pub async fn bind_local(path: &Path) -> io::Result<Listener> {
         Ok(Listener(match backend() {
             Backend::Uring => ListenerInner::Uring(uring::socket::Listener::bind_local(path).await?),
@@ -51,7 +51,7 @@ impl Listener {
         }))
     }
 
-    /// The address bound.
+    /// The address that the socket is bound to.
     pub fn local_address(&self) -> SocketAddr {
         match &self.0 {
             ListenerInner::Uring(l) => l.local_address(),
@@ -61,7 +61,7 @@ impl Listener {
         }
     }
 
-    /// The next connection. It is not attached to any shard yet.
+    /// Waits for the next connection, which belongs to no shard until it is attached.
     pub async fn accept(&self) -> io::Result<Accepted> {
         let accepted = match &self.0 {
             ListenerInner::Uring(l) => l.accept().await.map(AcceptedInner::Uring),
@@ -89,7 +89,7 @@ enum AcceptedInner {
 }
 
 impl Accepted {
-    /// The peer's address; its port names the shard on the shard-aware port.
+    /// The peer's address.
     pub fn peer(&self) -> SocketAddr {
         match &self.0 {
             AcceptedInner::Uring(a) => a.peer(),
@@ -99,7 +99,7 @@ impl Accepted {
         }
     }
 
-    /// Binds the connection to the current shard's ring and starts receiving.
+    /// Makes the connection one of the current shard and starts receiving.
     pub fn attach(self) -> io::Result<Stream> {
         Ok(Stream(match self.0 {
             AcceptedInner::Uring(a) => StreamInner::Uring(uring::socket::attach(a)),
@@ -110,7 +110,8 @@ impl Accepted {
     }
 }
 
-/// A connection of the current shard; closed on drop after queued bytes have been handed to the system.
+/// A connection of the current shard. When it is dropped, the bytes in its send queue are still sent, then it is
+/// closed.
 pub struct Stream(StreamInner);
 
 enum StreamInner {
@@ -141,7 +142,7 @@ impl Stream {
         }
     }
 
-    /// The next received bytes; `None` at the end of the stream. One task at a time.
+    /// Waits for the next received bytes; `None` at the end of the stream. Only one task may wait here.
     pub async fn recv(&self) -> io::Result<Option<RecvBuf>> {
         Ok(match &self.0 {
             StreamInner::Uring(s) => s.recv().await?.map(RecvInner::Uring),
@@ -152,7 +153,7 @@ impl Stream {
         .map(RecvBuf))
     }
 
-    /// Lets `f` append to the send queue. What it appended leaves with this loop turn's flush.
+    /// Lets `f` append to the send queue, which is flushed at the end of this turn of the loop.
     pub fn write<R>(&self, f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         match &self.0 {
             StreamInner::Uring(s) => s.write(f),
@@ -162,7 +163,7 @@ impl Stream {
         }
     }
 
-    /// Bytes queued and not yet taken by the system.
+    /// The bytes in the send queue that the system has not taken.
     pub fn queued(&self) -> usize {
         match &self.0 {
             StreamInner::Uring(s) => s.queued(),
@@ -172,7 +173,7 @@ impl Stream {
         }
     }
 
-    /// Waits until at most `bytes` are queued; an error if the connection broke.
+    /// Waits until at most `bytes` are in the send queue; fails if the connection is broken.
     pub async fn drained_to(&self, bytes: usize) -> io::Result<()> {
         match &self.0 {
             StreamInner::Uring(s) => s.drained_to(bytes).await,
@@ -182,7 +183,7 @@ impl Stream {
         }
     }
 
-    /// Stops receiving, so that the peer's window fills: back-pressure.
+    /// Stops receiving, so that the peer's window fills and the peer stops sending: backpressure.
     pub fn pause(&self) {
         match &self.0 {
             StreamInner::Uring(s) => s.pause(),
@@ -192,7 +193,7 @@ impl Stream {
         }
     }
 
-    /// Receives again after [`Stream::pause`].
+    /// Starts receiving again after [`Stream::pause`].
     pub fn resume(&self) {
         match &self.0 {
             StreamInner::Uring(s) => s.resume(),
@@ -202,7 +203,7 @@ impl Stream {
         }
     }
 
-    /// Ends both directions at once; a waiting `recv` returns `None` or an error.
+    /// Closes both directions at once and drops what is queued; a waiting `recv` returns `None` or an error.
     pub fn shutdown(&self) {
         match &self.0 {
             StreamInner::Uring(s) => s.shutdown(),
@@ -213,7 +214,7 @@ impl Stream {
     }
 }
 
-/// Received bytes, lent by the runtime and given back on drop: copy what must stay.
+/// Received bytes in a buffer of the runtime, which gets it back on drop. Bytes that must stay have to be copied.
 pub struct RecvBuf(RecvInner);
 
 enum RecvInner {

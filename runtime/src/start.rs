@@ -1,22 +1,22 @@
-//! Starting the node of a real process on the backend that the caller names.
+//! Starting a node on a real machine.
 
 pub use crate::system::Options;
 use crate::{ShardId, uring};
 use std::future::Future;
 use std::io;
 
-/// What the shards of a real process run on.
+/// What the shards of a real machine run on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Backend {
-    /// A ring per shard.
+    /// One io_uring per shard.
     #[default]
     Uring,
-    /// An executor of the crate glommio per shard.
+    /// One executor of the crate glommio per shard.
     Glommio,
 }
 
 impl Backend {
-    /// Whether this build has it: `Glommio` only with the feature `glommio`.
+    /// Whether this build includes the backend: `Glommio` needs the feature `glommio`.
     pub const fn is_built(self) -> bool {
         match self {
             Backend::Uring => true,
@@ -25,13 +25,14 @@ impl Backend {
     }
 }
 
-/// Runs `main` on every shard and returns when all of them have returned; tasks they leave behind are dropped.
-/// `Unsupported` if this build lacks the backend. Otherwise an error if a ring or a thread cannot be made, or if
-/// `options` do not fit (no shard, too few CPUs named, a CPU that does not exist). A panic on any shard aborts the
-/// process after naming shard and task.
+/// Runs `main` on every shard and returns the results, in the order of the shards, once all have returned. Tasks that
+/// are still running are dropped. A panic on any shard aborts the process after naming shard and task.
+///
+/// Fails with `Unsupported` if this build lacks the backend, with `InvalidInput` if the options are wrong (no shard,
+/// too few CPUs, a CPU that does not exist), and if a ring or a thread cannot be created.
 ///
 /// SIGTERM and SIGINT are blocked on all threads that this starts; [`crate::signal::terminated`] receives them. Threads
-/// that the caller started earlier should block them too. The soft limit of open files is raised to the hard one.
+/// that the caller has started before should block them too. The soft limit of open files is raised to the hard one.
 pub fn start<F, Fut, T>(backend: Backend, options: Options, main: F) -> io::Result<Vec<T>>
 where
     F: Fn(ShardId) -> Fut + Send + Sync + 'static,

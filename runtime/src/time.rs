@@ -1,7 +1,6 @@
-//! Clocks and timers. Virtual in simulation.
+//! Clocks and timers, virtual in simulation.
 //!
-//! The node-wide wall clock is an offset taken at start plus the monotonic clock: it never goes backwards within a
-//! process.
+//! A node's wall clock is its monotonic clock plus an offset taken at the start, so it never goes backwards.
 
 use crate::context;
 use crate::instant::Instant;
@@ -10,27 +9,27 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The monotonic clock.
+/// The time on the monotonic clock.
 pub fn now() -> Instant {
     context::with(|c| c.monotonic())
 }
 
-/// Microseconds since 1970 on this node's wall clock.
+/// The time on the node's wall clock, in microseconds since 1970.
 pub fn wall_micros() -> i64 {
     context::with(|c| c.wall_micros())
 }
 
-/// Completes `d` from now.
+/// Waits for `d`.
 pub fn sleep(d: Duration) -> Sleep {
     sleep_until(now().after(d))
 }
 
-/// Completes at `deadline`, at once (after one turn of the loop) if it has passed.
+/// Waits until `deadline`; for one turn of the loop if it has passed.
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep { deadline, timer: None }
 }
 
-/// Runs `future` for at most `d`; `None` when the time is up (the future is dropped).
+/// Runs `future` for at most `d`. Returns `None` if the time is up; the future is dropped then.
 pub async fn timeout<F: Future>(d: Duration, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut sleep = pin!(sleep(d));
@@ -43,7 +42,7 @@ pub async fn timeout<F: Future>(d: Duration, future: F) -> Option<F::Output> {
     .await
 }
 
-/// See [`sleep`].
+/// The future that [`sleep`] and [`sleep_until`] return.
 pub struct Sleep {
     deadline: Instant,
     timer: Option<u64>,

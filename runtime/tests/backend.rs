@@ -1,4 +1,4 @@
-//! The conformance suite: one list of bodies, each run on every backend: `uring`, `glommio` and the simulator.
+//! The conformance suite: one list of test bodies, each run on `uring`, on `glommio` and in the simulator.
 //!
 //! A body runs on every shard of one node (most have one shard). What it may use is in its [`World`]: a directory, an
 //! IP address, queues between the shards, a board to leave numbers on. It must not use the system directly.
@@ -113,7 +113,7 @@ conformance! {
     }
 }
 
-/// The simulator panics instead: such a call is a bug.
+/// Misaligned direct I/O, for which the simulator panics instead of failing.
 #[test]
 fn unaligned_calls_are_refused() {
     on_uring(1, files::unaligned_calls_are_refused);

@@ -1,4 +1,4 @@
-//! The simulator keeps its promises: equal runs, faulty disks, cut networks, crashes between any two steps.
+//! Tests of the simulator: repeatable runs, faulty disks, cut networks, crashes between any two steps.
 
 #[path = "simulation/disk.rs"]
 mod disk;
@@ -30,14 +30,14 @@ pub(crate) fn at(node: NodeId, port: u16) -> SocketAddr {
     SocketAddr::new(Sim::address_of(node), port)
 }
 
-/// Runs one `main` on one shard of node 1 until it returns.
+/// Runs `main` on the only shard of node 1 until it returns.
 pub(crate) fn run<Fut: Future<Output = ()> + 'static>(sim: &mut Sim, main: impl Fn(ShardId) -> Fut + 'static) {
     sim.start_node(ONE, 1, main);
     let stop = sim.run_until(LONG, || false);
     assert!(!sim.is_running(ONE), "seed {}: {stop:?}", sim.seed());
 }
 
-/// Sends what it receives back, on every connection.
+/// Runs a server that sends back what it receives, on every connection.
 pub(crate) async fn echo(port: u16) {
     let listener = Listener::bind(at(runtime::current_node(), port)).await.expect("the port is free");
     loop {

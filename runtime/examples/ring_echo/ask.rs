@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const CONNECTIONS: u64 = 8;
 const WARMUP: Duration = Duration::from_secs(1);
 
-/// See the head of `main.rs`.
+/// The client's arguments, see `main.rs`.
 #[derive(Clone)]
 pub(crate) struct Load {
     pub(crate) address: SocketAddr,
@@ -21,7 +21,7 @@ pub(crate) struct Load {
     pub(crate) keys: u64,
 }
 
-/// Seconds of CPU that the threads of a process took.
+/// The CPU time of a process, in seconds.
 fn cpu_seconds(pid: u32) -> Result<f64, String> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|error| format!("process {pid}: {error}"))?;
     let nanoseconds = threads.filter_map(|thread| {
@@ -31,7 +31,7 @@ fn cpu_seconds(pid: u32) -> Result<f64, String> {
     Ok(nanoseconds.sum::<u64>() as f64 / 1e9)
 }
 
-/// Waits for `len` bytes, or with 0 for any.
+/// Waits for `len` bytes, or for any number if `len` is 0.
 async fn receive(stream: &Stream, len: usize) -> Result<(), String> {
     let mut missing = len.max(1);
     while missing > 0 {
@@ -44,7 +44,7 @@ async fn receive(stream: &Stream, len: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// One connection, until `ended`.
+/// Runs one connection until `ended`.
 async fn connection(load: Load, first: u64, answered: Rc<Cell<u64>>, ended: Rc<Cell<bool>>) -> Result<(), String> {
     let stream = Stream::connect(load.address, None).await.map_err(|error| error.to_string())?;
     if !load.preface.is_empty() {
@@ -55,7 +55,7 @@ async fn connection(load: Load, first: u64, answered: Rc<Cell<u64>>, ended: Rc<C
     let last = request.len() - size_of::<u64>();
     let mut number = first;
     while !ended.get() {
-        // A step without a factor in common with the usual numbers of keys: neighbours are not asked for in turn.
+        // A step that is coprime with the usual numbers of keys, so that neighbouring keys are not requested in turn.
         number = (number + 7_919) % load.keys;
         request[last..].copy_from_slice(&number.to_be_bytes());
         stream.write(|out| out.extend_from_slice(&request));
@@ -83,7 +83,7 @@ async fn measure(load: Load) -> Result<(f64, f64), String> {
     Ok((requests as f64 / took.as_secs_f64(), requests as f64 / cpu))
 }
 
-/// Asks and prints requests per second and per second of the server's CPU.
+/// Runs the client and prints requests per second, and per second of the server's CPU time.
 pub(crate) fn ask(load: Load) -> Result<(), String> {
     let ran =
         uring::run(uring::Options::default(), move |_| measure(load.clone())).map_err(|error| error.to_string())?;

@@ -1,14 +1,14 @@
-//! What a bare ring costs: a server that answers requests of one length with one answer, and a client that asks such a
-//! server, or any other, over connections that each have one request under way.
+//! The cost of a bare io_uring: a server that answers requests of a fixed length with a fixed answer, and a client that
+//! sends such requests to it, or to any server, over connections with one request under way each.
 //!
-//! `ring_echo serve ADDRESS REQUEST-BYTES ANSWER-BYTES` answers until it is ended.
+//! `ring_echo serve ADDRESS REQUEST-BYTES ANSWER-BYTES` answers requests until it is killed.
 //!
 //! `ring_echo ask ADDRESS SECONDS PID PREFACE REQUEST ANSWER-BYTES KEYS`, bytes in hexadecimal digits:
 //! 1. Each of eight connections sends PREFACE, if it is not empty, and waits for an answer of any length to it.
 //! 2. It sends REQUEST, waits for ANSWER-BYTES, and sends the next. The last eight bytes of REQUEST become a
 //!    number below KEYS, big-endian, another one each time.
-//! 3. After a second it begins to count; after SECONDS more it prints the requests per second, and per second of CPU
-//!    that process PID took meanwhile.
+//! 3. After one second it starts to count; after SECONDS more it prints the requests per second, and per second of CPU
+//!    time of process PID.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -4,8 +4,8 @@
 //! 2. Each request's worth of received bytes is answered with one send of as many answers as there are requests.
 //! 3. When nothing has completed, the thread watches the completion queue for 50 us before it sleeps in the kernel.
 //!
-//! The ring's flags, its multishot operations, the buffers' length, the flags of the send and the time before sleep are
-//! those of the backend `uring`, so that what a server on that costs beside this one is its own work.
+//! Flags of the ring and of sends, multishot operations, lengths of buffers and the time before sleep are those of the
+//! backend `uring`, so that the difference between a server on `uring` and this one is the server's own work.
 //!
 //! Invariants: a buffer is in the ring or in a completion that is not handled yet; what the kernel reads or writes
 //! lives until the process ends.
@@ -26,17 +26,17 @@ const BUFFERS: u16 = 256;
 const BUFFER_BYTES: usize = 4096;
 const GROUP: u16 = 0;
 const SPIN: Duration = Duration::from_micros(50);
-/// Looks at memory between two looks at the clock while spinning.
+/// How often the spinning server looks at memory between two readings of the clock.
 const SPINS_PER_CLOCK: u32 = 16;
-/// Requests that may arrive in one piece.
+/// The most requests that arrive in one piece.
 const BATCH_MAX: usize = 64;
 
-/// What a completion belongs to: a kind above the descriptor.
+/// The kinds of completions, in the bits above the descriptor.
 const ACCEPT: u64 = 0;
 const RECEIVE: u64 = 1 << 32;
 const SEND: u64 = 2 << 32;
 
-/// The buffers from which the kernel picks; only their lengths are of interest here.
+/// The buffers from which the kernel picks. Only the lengths of what it receives matter here.
 struct Buffers {
     entries: *mut BufRingEntry,
     memory: *mut u8,
@@ -157,7 +157,7 @@ impl Server {
         }
     }
 
-    /// Whether something has completed, or would when the kernel is entered. Reads memory only.
+    /// Whether something has completed, or would if the kernel were entered. Reads memory only.
     fn has_events(&self) -> bool {
         !self.completions().is_empty() || self.submissions().taskrun()
     }

@@ -1,4 +1,4 @@
-//! What ends the sleep of a shard: the waker of its driver, which glommio lets other threads use.
+//! Wakes a sleeping shard, by the waker of its driver, which glommio lets other threads use.
 
 use crate::system::node::Bell;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ pub(super) struct DriverBell {
 }
 
 impl DriverBell {
-    /// Whom to wake from now on. Called by the shard's own thread.
+    /// Sets the driver to wake. The shard's own thread calls this.
     pub(super) fn hang(&self, driver: Option<Waker>) {
         *self.driver.lock().expect("nothing panics here") = driver;
     }

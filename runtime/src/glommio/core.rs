@@ -1,4 +1,4 @@
-//! What a shard of this backend has, and what its tasks reach through the ambient context.
+//! The state of a shard of this backend, and the parts of it that tasks reach through the context.
 
 use super::Reactor;
 use super::bell::DriverBell;
@@ -23,22 +23,23 @@ pub(super) struct Core {
     pub(super) node: Arc<Node<DriverBell>>,
     pub(super) shard: ShardId,
     pub(super) signal: StopSignal,
-    /// The driver, and whether it is being polled.
+    /// The driver's waker.
     driver: RefCell<Option<Waker>>,
+    /// Whether the driver is being polled.
     pub(super) in_turn: Cell<bool>,
     pub(super) dirty: DirtyList<Connection>,
-    /// Connections that wait for the peer to take what they send, by number.
+    /// Connections that wait for the peer to take their bytes, by number.
     pub(super) senders: RefCell<BTreeMap<u64, Rc<Connection>>>,
     pub(super) next_sender: Cell<u64>,
-    /// Where all connections receive before the bytes are copied.
+    /// The buffer that all connections receive into before the bytes are copied.
     pub(super) scratch: RefCell<Box<[u8]>>,
-    /// Devices of which glommio knows how to wait for them, see `disk.rs`.
+    /// Devices that glommio has probed, see `disk.rs`.
     pub(super) probed: RefCell<BTreeSet<u64>>,
-    /// Bytes received that no task has taken.
+    /// Received bytes that wait for tasks.
     pub(super) unread_bytes: Cell<usize>,
-    /// Tasks of glommio that have not ended.
+    /// Operations that have not ended.
     pub(super) under_way: Cell<usize>,
-    /// Set when nothing may be started any more.
+    /// The shard is stopping: nothing is started again.
     pub(super) stopping: Cell<bool>,
 }
 
@@ -68,7 +69,7 @@ impl Reactor {
         self.core.under_way.get()
     }
 
-    /// What is set when a stop signal arrives.
+    /// The latch that a stop signal sets.
     pub(crate) fn terminated(&self) -> Latch {
         self.core.signal.listen(&self.core)
     }
@@ -94,19 +95,19 @@ impl Core {
         }))
     }
 
-    /// Makes `driver` the one that other tasks and threads rouse.
+    /// Sets the driver that other tasks and threads wake.
     pub(super) fn set_driver(&self, driver: Option<Waker>) {
         self.node.bell(self.shard).hang(driver.clone());
         *self.driver.borrow_mut() = driver;
     }
 
-    /// Wakes tasks of the shard, and the driver to poll them. From tasks of glommio.
+    /// Wakes tasks of the shard, and the driver to poll them. For tasks of glommio.
     pub(super) fn wake(&self, wakers: impl IntoIterator<Item = Waker>) {
         wakers.into_iter().for_each(Waker::wake);
         self.wake_driver();
     }
 
-    /// Has the driver poll the tasks that a task of glommio has woken. In a turn it is at that already.
+    /// Wakes the driver, unless it is being polled, to poll the tasks that a task of glommio has woken.
     pub(super) fn wake_driver(&self) {
         if !self.in_turn.get()
             && let Some(driver) = &*self.driver.borrow()
@@ -115,12 +116,12 @@ impl Core {
         }
     }
 
-    /// Sends what is queued on dirty connections.
+    /// Sends the queued bytes of dirty connections.
     pub(super) fn flush(&self) {
         self.dirty.flush(|connection| connection.flush());
     }
 
-    /// Shows the other shards what was queued for them and wakes those that sleep.
+    /// Publishes the queues to other shards and wakes those that sleep.
     pub(super) fn publish(&self) {
         self.system.hooks.publish(|shard| {
             if self.node.must_wake(shard) {

@@ -1,4 +1,5 @@
-//! Names and directories: what glommio has by its own thread for blocking calls, the rest by those of the node.
+//! Names and directories: by glommio's thread for blocking calls where glommio has the call, else by the node's
+//! helpers.
 
 use super::core;
 use super::error;
@@ -39,13 +40,13 @@ pub(crate) async fn create_dir_all(path: &Path) -> io::Result<()> {
     helper::run(move || create(&path)).await
 }
 
-/// glommio syncs a directory with `fdatasync`, which need not cover its names.
+/// Syncs a directory with `fsync`; glommio would use `fdatasync`, which need not cover the names in it.
 pub(crate) async fn sync_dir(path: &Path) -> io::Result<()> {
     let path = path.to_path_buf();
     helper::run(move || sync(&path)).await
 }
 
-/// Creates a directory and its missing parents, durably; no error if it is there already.
+/// Creates a directory and its missing parents durably; succeeds if it exists.
 fn create(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let mut made = std::fs::DirBuilder::new().mode(DIRECTORY_MODE).create(path);

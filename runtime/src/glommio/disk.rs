@@ -1,10 +1,10 @@
-//! Files through glommio: O_DIRECT reads and writes, durable writes, syncs.
+//! Files through glommio, with direct I/O.
 //!
-//! glommio does I/O only with buffers of its own, so that every transfer copies. It has no `RWF_DSYNC`: a durable write
-//! is a write and a sync.
+//! glommio transfers only to and from its own buffers, so every transfer copies. It has no `RWF_DSYNC`, so a durable
+//! write is a write and a sync.
 //!
-//! Invariants: buffer and file of an operation live in its task until it completes; after a failed sync or a failed
-//! durable write every call on that file fails.
+//! Invariants: the task of an operation owns its buffer and keeps the file open until it completes; after a failed sync
+//! or durable write every call on that file fails.
 
 use super::core::{self, Core};
 pub(crate) use super::directory::{create_dir_all, link, remove, remove_dir, rename, sync_dir};
@@ -23,7 +23,7 @@ use std::rc::Rc;
 
 /// Permission bits of new files, before the umask.
 const FILE_MODE: libc::mode_t = 0o644;
-/// Bytes of one read or write, which is what a buffer of glommio takes; what is left follows in the next.
+/// The most bytes of one read or write, the size of a glommio buffer; the rest follows in the next.
 const TRANSFER_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) struct File {
@@ -45,8 +45,8 @@ impl File {
             how.read(true).write(options.write).mode(FILE_MODE);
             how.create(options.create).create_new(options.create && options.exclusive);
             let named = how.buffered_open(&path).await.map_err(error)?;
-            // To open for direct I/O glommio looks at the name again, and panics if the file is not there any more.
-            // This one is, whatever becomes of the other.
+            // To open a file for direct I/O glommio looks it up by name again, and panics if it is gone. The name of
+            // the open descriptor stays.
             probe(&core, &named, &path).await?;
             let mut how = OpenOptions::new();
             let file = how.read(true).write(options.write).dma_open(own_name(&named)).await.map_err(error);
@@ -132,7 +132,7 @@ impl File {
 
     pub(crate) async fn len(&self) -> io::Result<u64> {
         self.usable()?;
-        // glommio would ask by name, and names change.
+        // glommio would look the file up by name, and names change.
         direct::len(self.state.file.as_raw_fd())
     }
 
@@ -156,7 +156,7 @@ impl FileState {
             let n = read.len().min(len);
             buffer[at..at + n].copy_from_slice(&read[..n]);
             at += n;
-            // A piece that is not a whole number of blocks ends at the end of the file.
+            // A read that is not a whole number of blocks has reached the end of the file.
             if n == 0 || at == wanted || !n.is_multiple_of(ALIGNMENT) {
                 return Ok(at);
             }
@@ -183,22 +183,22 @@ impl FileState {
     async fn sync(&self) -> io::Result<()> {
         let synced = self.file.fdatasync().await.map_err(error);
         if synced.is_err() {
-            // The system may have dropped what it could not write: trying again would succeed and mean nothing.
+            // The system may have dropped what it could not write, so a second sync would succeed without meaning.
             self.poisoned.set(true);
         }
         synced
     }
 }
 
-/// A name by which an open file is found whatever becomes of the others.
+/// A path to an open file that stays valid when the file is renamed or removed.
 fn own_name(file: &BufferedFile) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// Has glommio find out whether the device of `file` can be polled for completions, once per device.
+/// Lets glommio find out, once per device, whether the device of `file` can be polled for completions.
 ///
-/// It would read from the first file that is opened, and take it for a yes if the read succeeds. That of an empty file
-/// or of a hole does without asking the device, and later ones fail. So it gets a file with contents.
+/// glommio reads from the first file that is opened on a device, and if that succeeds it polls. The read of an empty
+/// file or a hole succeeds without reaching the device, and later reads would fail. So it gets a file with contents.
 async fn probe(core: &Core, file: &BufferedFile, path: &Path) -> io::Result<()> {
     let device = direct::device(file.as_raw_fd())?;
     if !core.probed.borrow().contains(&device) {
@@ -221,7 +221,7 @@ async fn probe_in(directory: &Path) -> io::Result<()> {
     file.close().await.map_err(error)
 }
 
-/// Repeats a call that says no more than "again".
+/// Repeats a call while its error only asks to try again.
 async fn again<T>(call: impl AsyncFn() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call().await {

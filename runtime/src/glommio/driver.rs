@@ -1,16 +1,15 @@
-//! The driver: the one task of glommio that polls the shard's tasks.
+//! The driver: the glommio task that polls the shard's tasks.
 //!
-//! A turn: fire timers, take wake-ups and messages of others, run tasks for one slice, flush dirty connections, publish
-//! cross-core queues. What follows depends on what is left:
+//! A turn: fire timers, take wake-ups and messages of other threads, run tasks for one slice, flush dirty connections,
+//! publish the queues to other shards. Then:
 //!
-//! 1. More to do: the driver waits for a timer that is due at once. glommio would poll a task that wakes itself again
-//!    and again without looking at its rings; a timer it finds after such a look.
-//! 2. Nothing: the driver sets the sleeping flag, looks at everything that could have arrived once more, and waits for
-//!    the next timer of a task, for an operation of the shard, or for the bell.
+//! 1. If there is more to do, the driver waits for a timer that is due at once, so that glommio looks at its rings. If
+//!    the driver woke itself, glommio would poll it again without looking.
+//! 2. If there is nothing to do, the driver sets the sleep flag, looks once more at everything that could have arrived,
+//!    and waits for the next timer of a task, for an operation of the shard, or for the bell.
 //!
-//! glommio 0.9.0 may park although a task is runnable: if preemption is due when it begins to run tasks, it takes that
-//! for having none. Hence the watch, a timer that is always armed beside the others: it ends such a sleep within
-//! [`WATCH`], and the chance to meet the fault twice in a row is that of one turn, squared.
+//! glommio 0.9.0 may park although a task is runnable: if preemption is due when it starts to run tasks, it believes
+//! that there are none. A second timer, the watch, is therefore always armed and ends such a sleep within [`WATCH`].
 
 use super::core::Core;
 use crate::executor::Executor;
@@ -24,18 +23,18 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The longest that a shard sleeps.
+/// The longest sleep of a shard.
 const WATCH: Duration = Duration::from_millis(50);
-/// When a timer is due that stands for a look at the rings: later than now, or it would not be waited for.
+/// The delay of a timer that makes glommio look at its rings; without a delay it would not wait for the timer.
 const AT_ONCE: Duration = Duration::from_nanos(500);
-/// How long a stop waits for sends before it cuts them off.
+/// How long a stop waits for sends before it cancels them.
 const DRAIN_SENDS: Duration = Duration::from_secs(1);
-/// How long a stop waits for operations to end before it leaks them.
+/// How long a stop waits for operations before it leaks their memory.
 const DRAIN_ALL: Duration = Duration::from_secs(10);
-/// How often a stop looks whether operations have ended.
+/// How often a stop checks whether operations have ended.
 const DRAIN_STEP: Duration = Duration::from_millis(1);
 
-/// A timer of glommio, armed again and again.
+/// A glommio timer that is armed again and again.
 struct Alarm {
     timer: Timer,
     due: Instant,
@@ -59,7 +58,7 @@ impl Alarm {
     }
 }
 
-/// Turns until the mains of all shards have returned. The caller has entered the shard.
+/// Runs until the `main` of every shard has returned. The caller has entered the shard.
 pub(super) async fn run(core: &Rc<Core>, executor: &Executor) {
     let (mut alarm, mut watch) = (Alarm::new(), Alarm::new());
     std::future::poll_fn(|cx| {
@@ -103,12 +102,12 @@ fn has_work(core: &Core, executor: &Executor) -> bool {
     executor.has_ready() || !core.dirty.is_empty()
 }
 
-/// Whether anything of other threads waits for a turn. Reads memory only.
+/// Whether other threads have left anything for the next turn. Reads memory only.
 fn has_news(core: &Core, executor: &Executor) -> bool {
     executor.inbox_filled() || core.system.hooks.has_news() || core.node.all_returned()
 }
 
-/// Ends every operation; false if some do not end. The caller has dropped all tasks.
+/// Waits for all operations to end; false if some do not. The caller has dropped all tasks.
 pub(super) async fn drain(core: &Rc<Core>, executor: &Executor) -> bool {
     core.publish();
     core.system.hooks.clear();
@@ -131,7 +130,7 @@ pub(super) async fn drain(core: &Rc<Core>, executor: &Executor) -> bool {
         sleep(DRAIN_STEP).await;
         core.flush();
     }
-    // What the last ones closed and cancelled reaches the kernel with the next look at the rings.
+    // What the last operations closed and cancelled reaches the kernel with the next look at the rings.
     sleep(DRAIN_STEP).await;
     executor.drain_inbox();
     core.set_driver(None);

@@ -3,21 +3,20 @@
 //! 1. The driver polls the shard's own tasks for a slice, flushes dirty connections, publishes the queues to other
 //!    shards, and gives the thread back to glommio: for one look at the rings if there is more to do, else until
 //!    something rouses it.
-//! 2. Everything that waits for the kernel is a task of glommio of its own, which does what a slot of a ring does in
-//!    `uring`: it owns what the kernel may touch until the operation has ended, whoever drops the future that waits.
-//! 3. What such a task completes wakes a task of the shard and then the driver.
+//! 2. Everything that waits for the kernel is a glommio task of its own, which has the role of a slot of the ring in
+//!    `uring`: it owns what the kernel may touch until the operation has ended, even if the waiting future is dropped.
+//! 3. When such a task ends, it wakes a task of the shard, and then the driver.
 //!
-//! * `core.rs`: what a shard has; `driver.rs`: the driver; `work.rs`: operations; `bell.rs`: the end of a shard's
-//!   sleep.
+//! * `core.rs`: the state of a shard; `driver.rs`: the driver; `work.rs`: operations; `bell.rs`: waking a shard.
 //! * `socket.rs`, `stream.rs`: listeners and connections. `disk.rs`, `directory.rs`: files and names.
-//! * `signal.rs`: orderly termination.
+//! * `signal.rs`: stop signals.
 //!
-//! Threads, queues between shards and blocking calls are those of `system/`. Differences to `uring`, which stays the
-//! one for production: received bytes are copied, buffers of files are copied, a durable write is a write and a sync,
+//! Threads, queues between shards and blocking calls are in `system/`. Differences to `uring`, which is the backend for
+//! production: received bytes are copied, buffers of files are copied, a durable write is a write and a sync,
 //! an idle shard spins only if it is pinned, and a file system without direct I/O is an error.
 //!
-//! Invariants: everything of a shard is touched by its thread alone, except `Node`, the queues between shards and the
-//! executor's inbox. Signals: `SIGPIPE` is ignored (as Rust programs do), glommio sends without `MSG_NOSIGNAL`.
+//! Invariants: a shard's state is touched by its own thread only, except `Node`, the queues between shards and the
+//! executor's inbox. `SIGPIPE` must be ignored, as Rust programs do, because glommio sends without `MSG_NOSIGNAL`.
 
 mod bell;
 mod core;
@@ -45,13 +44,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes of buffers for files that are registered with each of an executor's three rings. They count as locked memory;
-/// what is larger or too much for them is allocated.
+/// Bytes of file buffers registered with each of an executor's three rings. They count as locked memory; a transfer
+/// that does not fit gets an allocated buffer.
 const IO_MEMORY_BYTES: usize = 1 << 20;
 /// Entries of each of the three rings.
 const RING_DEPTH: usize = 256;
 
-/// The shard's handle on its core; cheap to clone.
+/// The context's handle on a shard's core; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Reactor {
     core: Rc<Core>,
@@ -67,7 +66,7 @@ where
     thread::run(options, || Ok(DriverBell::default()), move |node, shard, cpu| run_shard(node, shard, cpu, &main))
 }
 
-/// The life of one shard; `None` if another shard could not start.
+/// Runs one shard from start to end; `None` if another shard could not start.
 fn run_shard<F, Fut, T>(
     node: Arc<Node<DriverBell>>,
     shard: ShardId,
@@ -109,7 +108,7 @@ where
         drop(entered);
         context.executor.drop_tasks();
         let ended = driver::drain(&core, &context.executor).await;
-        // No shard sends wake-ups any more once all have come here, so that the executors may go.
+        // Once all shards are here none sends wake-ups, so the executors can be dropped.
         node.stopped.wait();
         node.bell(shard).hang(None);
         ended
@@ -119,7 +118,7 @@ where
         Err(panic) => abort(&format!("shard {shard}, {}", context.executor.last_polled()), &*panic),
     };
     if !ended {
-        // The kernel may still write into what the operations own.
+        // The kernel may still write to memory that the operations own.
         std::mem::forget((core, glommio));
     }
     let result = result.borrow_mut().take();
@@ -131,7 +130,7 @@ fn make_executor(node: &Node<DriverBell>, cpu: Option<usize>) -> io::Result<Loca
     LocalExecutorBuilder::new(placement)
         .io_memory(IO_MEMORY_BYTES)
         .ring_depth(RING_DEPTH)
-        // Not where the shard is pinned, which is the default.
+        // By default the pool runs on the CPU that the shard is pinned to.
         .blocking_thread_pool_placement(PoolPlacement::Unbound(1))
         .spin_before_park(node.spin)
         .make()
@@ -141,7 +140,7 @@ fn make_executor(node: &Node<DriverBell>, cpu: Option<usize>) -> io::Result<Loca
         })
 }
 
-/// An error as the system gave it, if it did.
+/// The system's error behind an error of glommio, if there is one.
 fn error(e: GlommioError<()>) -> io::Error {
     e.raw_os_error().map_or_else(|| e.into(), io::Error::from_raw_os_error)
 }

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: both are read from a descriptor through the ring, as if it were a file.
+//! Receiving SIGTERM and SIGINT, by reading their descriptor as if it were a file.
 
 use super::core::Core;
 use super::error;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 /// Bytes of a `signalfd_siginfo`.
 const INFO_BYTES: usize = 128;
 
-/// Whether a stop signal has come to this shard, and the task of glommio that waits for one.
+/// The stop signal of a shard, and the glommio task that waits for it.
 #[derive(Default)]
 pub(super) struct StopSignal {
     received: Latch,
@@ -21,7 +21,7 @@ pub(super) struct StopSignal {
 }
 
 impl StopSignal {
-    /// Returns what is set when a signal arrives, and waits for one.
+    /// Starts to wait for a signal, and returns the latch that it sets.
     pub(super) fn listen(&self, core: &Rc<Core>) -> Latch {
         if !core.stopping.get() && self.reading.borrow().is_none() {
             let reading = ::glommio::spawn_local(read(core.clone()));
@@ -37,7 +37,7 @@ impl StopSignal {
     }
 }
 
-/// Reads until a signal has come.
+/// Waits for a signal and sets the latch.
 async fn read(core: Rc<Core>) {
     match read_one().await {
         Ok(()) => {

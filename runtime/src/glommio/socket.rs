@@ -22,13 +22,13 @@ pub(crate) struct Listener {
     name: SocketName,
 }
 
-/// What the accepting task of glommio and the tasks that wait for connections share.
+/// State that the accepting glommio task shares with the tasks that wait for connections.
 struct ListenerState {
     core: Rc<Core>,
     listener: TcpListener,
     raw: RawFd,
     queue: AcceptQueue,
-    /// The accepting task while it waits for room or for the next `accept` after an error.
+    /// The accepting task, while it waits for room or, after an error, for the next `accept`.
     held: RefCell<Option<Waker>>,
     failed: Cell<bool>,
     closed: Cell<bool>,
@@ -58,14 +58,14 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.name.remove();
         self.state.closed.set(true);
-        // Frees the port at once and ends the accept; the descriptor is closed when it has ended.
+        // This frees the port at once and ends the accept; then the descriptor is closed.
         shut_down(self.state.raw);
         self.state.go_on();
     }
 }
 
 impl ListenerState {
-    /// glommio accepts for sockets with a path as for any other.
+    /// Starts to accept connections, also for a Unix socket, which glommio treats like any other.
     #[expect(unsafe_code, reason = "glommio takes a descriptor by number")]
     fn listen(socket: OwnedFd, local: bool) -> Rc<ListenerState> {
         let raw = socket.as_raw_fd();
@@ -89,7 +89,7 @@ impl ListenerState {
         state
     }
 
-    /// Lets the accepting task go on.
+    /// Lets the accepting task continue.
     fn go_on(&self) {
         self.failed.set(false);
         let held = self.held.borrow_mut().take();
@@ -127,7 +127,7 @@ impl ListenerState {
             Ok(descriptor) => self.queue.push(descriptor),
             Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNABORTED | libc::EINTR | libc::EAGAIN)) => {}
             Err(e) => {
-                // Goes on with the next `accept`, so that a lack of descriptors does not spin here.
+                // The next `accept` continues, so that a lack of descriptors does not make this spin.
                 self.failed.set(true);
                 self.queue.fail(e);
             }
@@ -136,14 +136,14 @@ impl ListenerState {
     }
 }
 
-/// A descriptor of our own for a connection: one that glommio accepted belongs to nobody or to one of its executors.
+/// Duplicates the descriptor of an accepted connection, because glommio binds its own to an executor.
 #[expect(unsafe_code, reason = "glommio lends a descriptor by number")]
 fn own(stream: TcpStream) -> io::Result<OwnedFd> {
     // SAFETY: the stream keeps the descriptor open during the call.
     unsafe { BorrowedFd::borrow_raw(stream.as_raw_fd()) }.try_clone_to_owned()
 }
 
-/// Makes a connection one of the current shard.
+/// Makes an accepted connection one of the current shard.
 pub(crate) fn attach(accepted: Accepted) -> Stream {
     Stream::new(core::current(), stream_of(accepted.descriptor), accepted.peer)
 }
@@ -154,14 +154,14 @@ fn stream_of(socket: OwnedFd) -> TcpStream {
     unsafe { TcpStream::from_raw_fd(socket.into_raw_fd()) }
 }
 
-/// An outgoing connection, bound to `source` if given. glommio's own `connect` binds to nothing.
+/// Connects to `address`, from `source` if given, which glommio's own `connect` cannot do.
 pub(super) async fn connect(address: SocketAddr, source: Option<SocketAddr>) -> io::Result<Stream> {
     let core = core::current();
     let socket = connecting(address, source)?;
     begin_to_connect(&socket, address)?;
     let connected = core.attempt(async move {
         let mut stream = stream_of(socket);
-        // Sending nothing waits for the connection to be there, and tells why it is not.
+        // Sending nothing waits until the connection is established or has failed, and returns the error.
         std::future::poll_fn(|cx| send_nothing(&mut stream, cx)).await?;
         Ok::<_, io::Error>(stream)
     });

@@ -1,12 +1,12 @@
-//! One connection: a task of glommio that receives, and one send per loop turn.
+//! A connection: a glommio task that receives, and one send per turn of the loop.
 //!
-//! 1. What tasks append during a turn gathers in `out`; the flush at the end of the turn swaps it with `sending` and
-//!    sends at once what the system takes. A task of glommio sends the rest, and what was appended meanwhile.
-//! 2. The receiving task stops while the connection is paused or its task has not taken what came before.
+//! 1. The flush at the end of a turn sends what the system takes at once. A glommio task sends the rest, and what is
+//!    queued meanwhile.
+//! 2. The receiving task pauses while the connection is paused or too many pieces wait for its task.
 //! 3. A dropped stream sends what is queued, then closes.
 //!
-//! Invariants: while a task sends, the flush leaves `sending` alone; the descriptor is closed when neither a task of
-//! the shard nor one of glommio has the connection.
+//! Invariants: while a glommio task sends, the flush does nothing; the descriptor is closed when neither a task of the
+//! shard nor one of glommio has the connection. The queues are in `system/`.
 
 use super::core::Core;
 use super::socket;
@@ -25,11 +25,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Bytes of one receive.
+/// The most bytes of one receive.
 pub(super) const READ_BYTES: usize = 32 << 10;
-/// Received pieces that wait for the task; beyond this receiving stops, so that the peer's window fills.
+/// The most received pieces that wait for the task; then receiving stops, so that the peer's window fills.
 const RECEIVED_MAX: usize = 8;
-/// Received bytes of a shard that wait for tasks before connections are held to one piece each.
+/// Received bytes of a shard that wait for tasks, beyond which each connection receives one piece at a time.
 const UNREAD_BYTES_MAX: usize = 16 << 20;
 
 pub(crate) struct Stream {
@@ -133,7 +133,7 @@ impl Drop for Stream {
 }
 
 impl Connection {
-    /// The next received piece; makes room for more.
+    /// The next received piece; continues receiving once half of the waiting pieces are taken.
     fn take(&self) -> Option<Box<[u8]>> {
         let bytes = self.received.pop()?;
         let unread = &self.core.unread_bytes;
@@ -149,14 +149,14 @@ impl Connection {
         !self.received.is_paused() && self.received.len() < if scarce { 1 } else { RECEIVED_MAX }
     }
 
-    /// Lets the receiving task look at what has changed.
+    /// Wakes the receiving task, to look at what has changed.
     fn wake_receiver(&self) {
         self.held.set(false);
         let receiver = self.receiver.borrow_mut().take();
         receiver.into_iter().for_each(Waker::wake);
     }
 
-    /// Receives what is there.
+    /// Receives until nothing more is there or wanted.
     fn receive(&self, cx: &mut Context<'_>) -> Poll<()> {
         while self.received.is_open() {
             let held = !self.may_receive();
@@ -207,7 +207,7 @@ impl Connection {
         }
     }
 
-    /// Sends everything queued, unless a task does.
+    /// Sends everything queued, unless a glommio task does.
     pub(super) fn flush(self: &Rc<Connection>) {
         if !self.queue.begin_flush() || self.send_under_way.get() {
             return;
@@ -217,7 +217,7 @@ impl Connection {
         }
     }
 
-    /// A task that goes on until nothing is queued.
+    /// Starts a glommio task that sends until nothing is queued.
     fn send_the_rest(self: &Rc<Connection>) {
         self.send_under_way.set(true);
         let id = self.core.next_sender.get();
@@ -260,12 +260,12 @@ impl Connection {
         }
     }
 
-    /// Gives up what is left to send: the shard stops.
+    /// Drops what is left to send, because the shard stops.
     pub(super) fn cut(&self) {
         self.break_off(libc::ECANCELED);
     }
 
-    /// Ends sending: what is queued is dropped.
+    /// Ends sending and drops what is queued.
     fn break_off(&self, e: i32) {
         self.queue.break_off(e);
         let sender = self.sender.borrow_mut().take();
@@ -285,7 +285,7 @@ fn errno(e: &io::Error) -> i32 {
     e.raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// Received bytes, of their own.
+/// Received bytes.
 pub(crate) struct RecvBuf(Box<[u8]>);
 
 impl Deref for RecvBuf {

@@ -1,6 +1,6 @@
-//! Operations: tasks of glommio that end when the kernel has done what they asked for.
+//! Operations under way: tasks of glommio that end when the kernel has done what they asked for.
 //!
-//! Invariants: a future that waits may be dropped, the operation goes on; `Core::under_way` counts the operations.
+//! Invariants: an operation goes on if the waiting future is dropped; `Core::under_way` counts the operations.
 
 use super::core::Core;
 use std::cell::RefCell;
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Counts one operation while it lives.
+/// Counts one operation as under way until it is dropped.
 pub(super) struct UnderWay(Rc<Core>);
 
 impl UnderWay {
@@ -30,21 +30,22 @@ struct State<T> {
     waiter: RefCell<Option<Waker>>,
 }
 
-/// Waits for an operation. Dropping it leaves the operation under way, unless it came from [`Core::attempt`].
+/// A future that waits for an operation. Dropping it does not cancel the operation, unless [`Core::attempt`] started
+/// it.
 pub(super) struct Running<T> {
     state: Rc<State<T>>,
     _task: Option<::glommio::Task<()>>,
 }
 
 impl Core {
-    /// Starts an operation, which runs to its end.
+    /// Starts an operation that runs to its end.
     pub(super) fn carry_out<T: 'static>(self: &Rc<Core>, operation: impl Future<Output = T> + 'static) -> Running<T> {
         let (state, task) = self.task(operation);
         drop(task.detach());
         Running { state, _task: None }
     }
 
-    /// Starts an operation that ends early if the future that waits for it is dropped.
+    /// Starts an operation that is cancelled if the waiting future is dropped.
     pub(super) fn attempt<T: 'static>(self: &Rc<Core>, operation: impl Future<Output = T> + 'static) -> Running<T> {
         let (state, task) = self.task(operation);
         Running { state, _task: Some(task) }

@@ -1,11 +1,11 @@
-//! One simulated connection: two sides, bytes in flight between them, windows, and how it ends.
+//! A simulated connection: two sides, bytes in flight between them, windows, and how it ends.
 //!
-//! 1. Written bytes wait in the side's send queue until the turn ends. Then the system takes as many as the peer's
-//!    window has room for, cuts them into segments of random size and sends each with a latency of its own.
-//! 2. Segments of one side arrive in order. A cut network holds the first one up, and so all behind it.
-//! 3. What the peer takes from its receive buffer opens the window again, one latency later.
-//! 4. A side that closes sends an end; one that closes with bytes unread, or gets bytes after it closed, a reset. A
-//!    crashed node sends nothing: its peers notice after a time of the seed's choice.
+//! 1. Written bytes wait in the side's send queue until the end of the turn. Then the system takes as many as the
+//!    peer's window has room for, cuts them into segments of random size, and sends each with its own latency.
+//! 2. Segments of one side arrive in order. While the network is cut, the first one waits, and all behind it.
+//! 3. When the peer takes bytes from its receive buffer, the window opens again, one latency later.
+//! 4. A side that closes sends a FIN, or a reset if it has unread bytes or receives bytes after it has closed. A
+//!    crashed node sends nothing; its peers notice after a random time.
 //!
 //! Invariants: bytes in flight and received together never exceed the window; at most one delivery event per side.
 
@@ -21,13 +21,13 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Waker;
 
-/// Bytes that may be on their way to a reader or wait for it.
+/// The most bytes in flight to a reader or waiting for it.
 pub(crate) const WINDOW_BYTES_MAX: usize = 128 << 10;
-/// Bytes of a segment, except for one in [`TINY_SEGMENTS`].
+/// The most bytes of a segment; one in [`TINY_SEGMENTS`] is tiny.
 const SEGMENT_BYTES_MAX: u64 = 16 << 10;
 const TINY_SEGMENT_BYTES_MAX: u64 = 16;
 const TINY_SEGMENTS: u64 = 8;
-/// The longest until a peer notices that a node has crashed.
+/// The longest time until a peer notices that a node has crashed.
 const HALF_OPEN_NANOS_MAX: u64 = 10_000_000_000;
 
 pub(crate) enum Segment {
@@ -36,7 +36,7 @@ pub(crate) enum Segment {
     Reset,
 }
 
-/// How the peer's bytes end.
+/// Whether and how the peer's bytes have ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Incoming {
     Open,
@@ -46,7 +46,7 @@ pub(crate) enum Incoming {
 
 pub(crate) struct Side {
     pub(crate) node: Rc<Node>,
-    /// The shard that holds the stream; none between `accept` and `attach`.
+    /// The shard of the stream; none between `accept` and `attach`.
     pub(crate) shard: Option<u32>,
     pub(crate) address: SocketAddr,
     pub(crate) out: Vec<u8>,
@@ -54,17 +54,17 @@ pub(crate) struct Side {
     pub(crate) received: VecDeque<Vec<u8>>,
     pub(crate) received_bytes: usize,
     pub(crate) incoming: Incoming,
-    /// Nobody reads or writes here any more.
+    /// The stream was closed or dropped.
     pub(crate) closed: bool,
     pub(crate) paused: bool,
     pub(crate) receiver: Option<Waker>,
     pub(crate) drainers: Vec<Waker>,
-    /// Closed with bytes queued: the end follows them.
+    /// Closed with bytes queued, which are still sent before the FIN.
     lingering: bool,
     flight: VecDeque<(u64, Segment)>,
     flight_bytes: usize,
     arrives_last: u64,
-    /// A delivery event exists, or is held up by a cut.
+    /// A delivery event exists, or waits for a cut to heal.
     delivering: bool,
     stalled: bool,
     window_scheduled: bool,
@@ -99,7 +99,7 @@ impl Side {
         self.closed || !self.node.alive.get()
     }
 
-    /// Why nothing more can be sent, if so.
+    /// The error of sending; `None` while bytes can be sent.
     pub(crate) fn send_error(&self) -> Option<io::ErrorKind> {
         match self.incoming {
             _ if self.closed => Some(io::ErrorKind::BrokenPipe),
@@ -126,9 +126,9 @@ impl Side {
 pub(crate) struct Connection {
     pub(crate) id: u64,
     sides: RefCell<[Side; 2]>,
-    /// Names the pair of nodes for cuts.
+    /// The nodes of both sides, for cuts of the network.
     pub(crate) nodes: [NodeId; 2],
-    /// Whether the network has forgotten it.
+    /// Whether the connection was removed from the network.
     pub(crate) forgotten: Cell<bool>,
 }
 
@@ -142,7 +142,7 @@ impl Connection {
         Connection { id, sides: RefCell::new(sides), nodes, forgotten: Cell::new(false) }
     }
 
-    /// Looks at a side. No user code may run in `f`.
+    /// Calls `f` with a side. `f` must not run user code.
     pub(crate) fn with<R>(&self, side: usize, f: impl FnOnce(&mut Side) -> R) -> R {
         f(&mut self.sides.borrow_mut()[side])
     }
@@ -155,7 +155,7 @@ impl Connection {
         world.network.borrow().is_cut(self.nodes[from], self.nodes[1 - from])
     }
 
-    /// Puts a segment behind those in flight from `side`.
+    /// Sends a segment, behind those in flight from `side`.
     fn send(self: &Rc<Connection>, world: &World, side: &mut Side, number: usize, segment: Segment) {
         let at = side.arrives_last.max(world.scheduler.now() + Connection::latency(world));
         side.arrives_last = at;
@@ -169,13 +169,13 @@ impl Connection {
         }
     }
 
-    /// The turn in which the side was written to is over.
+    /// Sends queued bytes at the end of the turn in which they were written.
     pub(crate) fn turn_ended(self: &Rc<Connection>, world: &World, number: usize) {
         self.with(number, |side| side.dirty = false);
         self.flush(world, number);
     }
 
-    /// Takes what fits from the send queue.
+    /// Sends as many queued bytes as fit into the window.
     fn flush(self: &Rc<Connection>, world: &World, number: usize) {
         let mut sides = self.sides.borrow_mut();
         let received = sides[1 - number].received_bytes;
@@ -207,7 +207,7 @@ impl Connection {
         }
     }
 
-    /// The first segment in flight from side `from` arrives.
+    /// Delivers the first segment in flight from side `from`.
     pub(crate) fn deliver(self: &Rc<Connection>, world: &World, from: usize) {
         let cut = self.is_cut(world, from);
         let mut sides = self.sides.borrow_mut();
@@ -257,17 +257,17 @@ impl Connection {
         wake_all(world, wakers);
     }
 
-    /// The window of `number`'s peer has opened.
+    /// Sends more, after the window of `number`'s peer has opened.
     pub(crate) fn window(self: &Rc<Connection>, world: &World, number: usize) {
         self.with(number, |side| side.window_scheduled = false);
         if self.is_cut(world, 1 - number) {
-            // Asked for again when the cut heals.
+            // Repeated when the cut heals.
             return;
         }
         self.flush(world, number);
     }
 
-    /// The reader of side `number` has taken bytes.
+    /// Opens the window of side `number`, whose reader has taken bytes.
     pub(crate) fn taken(self: &Rc<Connection>, world: &World, number: usize, now: u64) {
         let mut sides = self.sides.borrow_mut();
         let sender = &mut sides[1 - number];
@@ -279,7 +279,7 @@ impl Connection {
         world.scheduler.push(now + Connection::latency(world), Event::Window(self.clone(), 1 - number));
     }
 
-    /// The network between the two nodes works again.
+    /// Continues after a cut of the network has healed.
     pub(crate) fn healed(self: &Rc<Connection>, world: &World) {
         for number in 0..2 {
             if self.is_cut(world, number) {
@@ -294,8 +294,8 @@ impl Connection {
         }
     }
 
-    /// Closes a side, by `shutdown` (what is queued is dropped) or, with `linger`, by dropping the stream (what is
-    /// queued is still sent).
+    /// Closes a side. With `linger`, when the stream was dropped, queued bytes are still sent; without, in `shutdown`,
+    /// they are dropped.
     pub(crate) fn close(self: &Rc<Connection>, world: &World, number: usize, linger: bool) {
         let mut sides = self.sides.borrow_mut();
         let side = &mut sides[number];
@@ -321,14 +321,14 @@ impl Connection {
         if over {
             world.network.borrow_mut().forget(self);
         }
-        // Tasks of the caller's own shard: woken where they are.
+        // These are tasks of the caller's own shard, so no other shard has to be entered.
         wakers.into_iter().for_each(|(_, waker)| waker.wake());
         if linger {
             self.flush(world, number);
         }
     }
 
-    /// The node of a side is dead.
+    /// Handles the end of a side's node.
     fn died(self: &Rc<Connection>, world: &Rc<World>, number: usize, end: End) {
         let mut sides = self.sides.borrow_mut();
         let over = sides[1 - number].is_gone();
@@ -347,7 +347,7 @@ impl Connection {
             }
             End::Exit => {}
             End::Crash => {
-                // What had not left the machine never arrives.
+                // Segments that had not left the machine never arrive.
                 let left = world.scheduler.below(side.flight.len() as u64 + 1) as usize;
                 side.flight.truncate(left);
                 let bytes = |(_, segment): &(u64, Segment)| if let Segment::Data(b) = segment { b.len() } else { 0 };

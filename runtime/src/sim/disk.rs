@@ -1,8 +1,8 @@
-//! Calls on the simulated disk: each completes at a later event, sees the disk as it is then, and may fail.
+//! Calls on a simulated disk. Each completes at a later event, sees the disk as it is then, and may fail.
 //!
 //! Invariants:
-//! * A call that has begun has its effect whether or not somebody waits for it, unless the node crashes first.
-//! * Buffers, offsets and lengths are whole pages, as direct I/O wants; anything else is a bug and panics.
+//! * A call that has started has its effect even if nobody waits for it, unless the node crashes first.
+//! * Buffers, offsets and lengths are whole pages, as direct I/O requires; anything else panics.
 
 use super::DiskCall;
 use super::files::{Change, Disk, Entry, File as Content, InFlight, Name, normal};
@@ -37,7 +37,7 @@ impl Opened {
     }
 }
 
-/// A node's disk as one call sees it.
+/// One call on the disk of the current node.
 struct Call {
     here: Here,
     disk: Rc<RefCell<Disk>>,
@@ -50,14 +50,14 @@ impl Call {
         Call { here, disk }
     }
 
-    /// Completes `complete` after the disk's latency.
+    /// Calls `complete` after the disk's latency and returns its result.
     async fn run<T: 'static>(&self, complete: impl FnOnce(&World, &Rc<RefCell<Disk>>) -> T + 'static) -> T {
         let latency = self.here.world.scheduler.between(self.here.world.options.borrow().disk_latency);
         let disk = self.disk.clone();
         self.here.operate(latency, move |world| complete(world, &disk)).await
     }
 
-    /// A change of names that a crash may meet in flight, made if `check` agrees when it completes.
+    /// Changes names, if `check` allows the change when it completes. Until then a crash finds `in_flight`.
     async fn change(
         &self,
         call: DiskCall,
@@ -85,10 +85,10 @@ fn os_error(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
 }
 
-/// Whether the call fails, by the test's hook, an announced sync failure, or chance.
+/// Decides whether a call fails: by the test's function, an announced sync failure, or chance.
 fn fault(world: &World, disk: &Rc<RefCell<Disk>>, call: DiskCall, path: &Path) -> io::Result<()> {
     world.scheduler.fold(call as u64);
-    // The hook is taken out: it may look at the simulation.
+    // The function is taken out, because it may look at the simulation.
     let hook = disk.borrow_mut().fault.take();
     if let Some(mut hook) = hook {
         let error = hook(call, path);
@@ -124,7 +124,7 @@ impl File {
         let call = Call::new();
         let Some(name) = Name::of(path) else { return Err(os_error(libc::EISDIR)) };
         let path = normal(path);
-        // A crash may keep the name of a file whose creation it met in flight.
+        // A crash may keep the name of a file whose creation is in flight.
         let fresh = call.disk.borrow().new_file();
         let creating = options.create && call.disk.borrow().visible.get(&name).is_none();
         let number = creating.then(|| {
@@ -189,7 +189,7 @@ impl File {
         sync(&call, &self.opened).await
     }
 
-    /// Writes the zeros that a real disk only promises.
+    /// Reserves space by writing zeros.
     pub(crate) async fn allocate(&self, len: u64) -> io::Result<()> {
         check_alignment(len as usize, 0);
         let now = self.len().await?;
@@ -225,7 +225,7 @@ impl File {
     }
 }
 
-/// Writes `bytes` from `offset`, a multiple of the page size, on.
+/// Writes `bytes` at `offset`, a multiple of the page size.
 async fn write(call: &Call, opened: &Rc<Opened>, bytes: &[u8], offset: u64, durable: bool) -> io::Result<()> {
     let (pages, first) = (pages_of(bytes), offset / PAGE as u64);
     let end = offset + bytes.len() as u64;
@@ -240,7 +240,7 @@ async fn write(call: &Call, opened: &Rc<Opened>, bytes: &[u8], offset: u64, dura
         };
         let kind = if durable { DiskCall::WriteDurable } else { DiskCall::Write };
         if let Err(error) = fault(world, disk, kind, &opened.path) {
-            // Some of it may have been written all the same.
+            // A failed write may have written a part.
             let done = world.scheduler.below(pages.len() as u64 + 1) as usize;
             pages.truncate(done);
             if done > 0 {
@@ -264,7 +264,7 @@ async fn write(call: &Call, opened: &Rc<Opened>, bytes: &[u8], offset: u64, dura
     .await
 }
 
-/// Makes durable what had been written when this was called.
+/// Makes durable what was written before the call.
 async fn sync(call: &Call, opened: &Rc<Opened>) -> io::Result<()> {
     let written = opened.content.borrow().written();
     let opened = opened.clone();
@@ -275,7 +275,7 @@ async fn sync(call: &Call, opened: &Rc<Opened>) -> io::Result<()> {
         match &result {
             Ok(()) => content.sync(written),
             Err(_) => {
-                // The system drops what it could not write and calls it clean: a later sync proves nothing.
+                // The system drops what it could not write and marks it clean, so a later sync proves nothing.
                 opened.poisoned.set(true);
                 world.scheduler.with_rng(|rng| content.lose(Loss::pick(rng), rng));
             }
@@ -457,7 +457,7 @@ pub(crate) async fn replace_small(path: &Path, contents: &[u8]) -> io::Result<()
     let mut temporary = target.name.clone();
     temporary.push(".tmp");
     let temporary = target.directory.join(temporary);
-    // Truncating what an earlier try has left is the same as beginning a new file: nobody reads it.
+    // Removing what an earlier call left is equivalent to truncating it, because nobody reads it.
     match remove(&temporary).await {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -469,7 +469,7 @@ pub(crate) async fn replace_small(path: &Path, contents: &[u8]) -> io::Result<()
     sync_directory(&call, &target.directory).await
 }
 
-/// A path locked by the running node; free again when this is dropped or the node dies.
+/// The lock of a path by the running node, released when this is dropped or the node dies.
 pub(crate) struct Lock {
     here: Here,
     disk: Rc<RefCell<Disk>>,

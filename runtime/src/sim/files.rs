@@ -1,9 +1,9 @@
-//! The disk of a node: its names, what is in flight, and what a crash leaves. It outlives the node.
+//! The disk of a node: its names, operations in flight, and what a crash leaves. It outlives the node.
 //!
-//! 1. There are two name spaces: the visible one, and the durable one. A change of names is visible when its call
-//!    completes and durable when a later `sync_dir` of its directory completes, or when it is old.
-//! 2. A crash first lets every write in flight happen as an unsynced one and every change in flight as a pending one;
-//!    then keeps or loses, by the seed, each pending change (in order) and each sector that is not durable.
+//! 1. There are two name spaces, a visible and a durable one. A change of names is visible when its call completes; it
+//!    is durable when a later `sync_dir` of its directory completes, or after some time.
+//! 2. A crash treats every write in flight as unsynced and every change in flight as pending; then it keeps or loses,
+//!    by the seed, each pending change (in order) and each sector that is not durable.
 //! 3. Creating a directory is durable when the call completes.
 //!
 //! Invariants: after a crash both name spaces are equal and nothing is pending or in flight.
@@ -19,7 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
-/// A change of names is durable after this many nanoseconds even if nobody asked: file systems write their journal.
+/// A change of names becomes durable by itself after this many nanoseconds, as file systems write their journals.
 const NAMES_AGE_NANOS: u64 = 30_000_000_000;
 
 pub(crate) type File = Rc<RefCell<Inode>>;
@@ -37,7 +37,7 @@ pub(crate) struct Name {
     pub(crate) name: OsString,
 }
 
-/// `path` from the root, without `.` and `..`; relative paths begin at the root.
+/// The path without `.` and `..`; relative paths start at the root.
 pub(crate) fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::from("/");
     for component in path.components() {
@@ -53,7 +53,7 @@ pub(crate) fn normal(path: &Path) -> PathBuf {
 }
 
 impl Name {
-    /// `None` for the root.
+    /// The directory and name of a path; `None` for the root.
     pub(crate) fn of(path: &Path) -> Option<Name> {
         let path = normal(path);
         Some(Name { directory: path.parent()?.to_owned(), name: path.file_name()?.to_owned() })
@@ -125,7 +125,7 @@ impl Names {
         }
     }
 
-    /// Makes `change`, or what it still means after others were lost.
+    /// Applies a change, as far as it is possible if earlier changes were lost.
     pub(crate) fn apply(&mut self, change: &Change) {
         match change {
             Change::Link(name, file) => self.link(name, file),
@@ -157,16 +157,16 @@ impl Names {
     }
 }
 
-/// What an operation will have done when it completes, as far as a crash before that matters.
+/// An operation in flight, as far as a crash may leave traces of it.
 pub(crate) enum InFlight {
     Write { file: File, first: u64, pages: Vec<Page>, end: u64 },
     Change(Change),
 }
 
-/// Decides about a call on a disk: an error makes it fail without effect.
+/// A test's function that makes calls on a disk fail by returning an error.
 pub(crate) type Fault = Box<dyn FnMut(super::DiskCall, &Path) -> Option<io::Error>>;
 
-/// Bytes of a disk of which nothing was said.
+/// The default size of a disk, in bytes.
 const SIZE: u64 = 1 << 40;
 
 pub(crate) struct Disk {
@@ -181,7 +181,7 @@ pub(crate) struct Disk {
     pub(crate) locks: BTreeSet<PathBuf>,
     pub(crate) fault: Option<Fault>,
     pub(crate) failing_syncs: u32,
-    /// Bytes in all, as the system tells; writes beyond fail by [`Disk::fault`] alone.
+    /// The size that the system reports. Writes beyond it do not fail.
     pub(crate) size: u64,
 }
 
@@ -204,19 +204,19 @@ impl Default for Disk {
 }
 
 impl Disk {
-    /// An empty file that has no name yet.
+    /// Creates an empty file without a name.
     pub(crate) fn new_file(&self) -> File {
         Rc::new(RefCell::new(Inode::new(self.used.clone())))
     }
 
-    /// Notes an operation that a crash would meet in flight.
+    /// Notes an operation in flight and returns its number.
     pub(crate) fn begin(&mut self, operation: InFlight) -> u64 {
         self.operations += 1;
         self.in_flight.insert(self.operations, operation);
         self.operations
     }
 
-    /// The operation is no longer in flight. `None` if a crash has dealt with it.
+    /// Removes an operation from those in flight. `None` if a crash has removed it.
     pub(crate) fn finish(&mut self, number: u64) -> Option<InFlight> {
         self.in_flight.remove(&number)
     }
@@ -242,12 +242,12 @@ impl Disk {
         }
     }
 
-    /// Number of the latest change, for [`Disk::sync_directory`].
+    /// The number of the latest change, for [`Disk::sync_directory`].
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Makes durable the changes in a directory up to number `changes`.
+    /// Makes the changes in a directory durable, up to number `changes`.
     pub(crate) fn sync_directory(&mut self, directory: &Path, changes: u64) {
         let durable = &mut self.durable;
         self.pending.retain(|(_, number, change)| {
@@ -259,7 +259,7 @@ impl Disk {
         });
     }
 
-    /// Power is lost. Returns a hash of what is left.
+    /// Loses power. Returns a hash of what is left.
     pub(crate) fn crash(&mut self, now: u64, rng: &mut Rng) -> u64 {
         self.age(now);
         for (_, operation) in std::mem::take(&mut self.in_flight) {

@@ -1,9 +1,10 @@
-//! The content of one simulated file: what readers see, and what a crash may leave of it.
+//! The content of a simulated file: what readers see, and what a crash may leave of it.
 //!
-//! 1. Writes come in pages of 4096 bytes. A page that is not durable keeps every older version since the durable one.
-//! 2. A sync makes durable what was written before it was asked for; versions up to there are forgotten.
-//! 3. A crash picks, for each sector of 512 bytes of each page that is not durable, one of the versions; and one of
-//!    the lengths the file had.
+//! 1. Files are written in pages of 4096 bytes. A page that is not durable keeps its older versions from the durable
+//!    one on.
+//! 2. A sync makes durable what was written before it was called, and forgets the versions before.
+//! 3. A crash picks one version for each sector of 512 bytes of each page that is not durable, and one of the lengths
+//!    that the file has had since it was durable.
 //!
 //! Invariants: a page without older versions is durable; pages lie below the length.
 
@@ -13,22 +14,22 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 pub(crate) const PAGE: usize = 4096;
-/// What a disk writes whole or not at all.
+/// The bytes that a disk writes whole or not at all.
 pub(crate) const SECTOR: usize = 512;
 
-/// Versions kept beside the visible one. Of more, the durable one and the latest are kept.
+/// The most versions kept besides the visible one; the durable one and the latest are kept.
 const VERSIONS_MAX: usize = 16;
 
 pub(crate) type Page = Rc<[u8; PAGE]>;
 
-/// What a crash does to everything that is not durable.
+/// What a crash does to data that is not durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loss {
-    /// All of it is lost.
+    /// It is lost.
     All,
-    /// All of it is kept.
+    /// It is kept.
     None,
-    /// Each piece by a coin of its own.
+    /// Each piece is lost or kept at random.
     Some,
 }
 
@@ -41,7 +42,7 @@ impl Loss {
         }
     }
 
-    /// Whether one piece is kept.
+    /// Whether a piece is kept.
     pub(crate) fn keeps(self, rng: &mut Rng) -> bool {
         match self {
             Loss::All => false,
@@ -50,7 +51,7 @@ impl Loss {
         }
     }
 
-    /// One of `versions`, oldest first.
+    /// Picks one of `versions`, which are numbered from the oldest.
     fn version(self, versions: usize, rng: &mut Rng) -> usize {
         match self {
             Loss::All => 0,
@@ -60,15 +61,15 @@ impl Loss {
     }
 }
 
-/// Versions before the visible one, the durable one first, each with the number of its write.
+/// The versions before the visible one, the durable one first, each with the number of its write.
 struct Older<T> {
     versions: Vec<(u64, T)>,
-    /// Number of the write that made the visible version.
+    /// The number of the write that made the visible version.
     latest: u64,
 }
 
 impl<T> Older<T> {
-    /// `old` is no longer visible: write number `written` has replaced it.
+    /// Notes that write number `written` has replaced the version `old`.
     fn replaced(&mut self, old: T, written: u64) {
         self.versions.push((self.latest, old));
         self.latest = written;
@@ -77,7 +78,7 @@ impl<T> Older<T> {
         }
     }
 
-    /// Forgets what a sync of everything up to `written` makes impossible; true when nothing is left.
+    /// Forgets the versions that a sync of all writes up to `written` rules out; true if none is left.
     fn synced(&mut self, written: u64) -> bool {
         if self.latest <= written {
             return true;
@@ -89,14 +90,14 @@ impl<T> Older<T> {
     }
 }
 
-/// See the file's head.
+/// The content of a file.
 pub(crate) struct Inode {
     pages: BTreeMap<u64, Page>,
     len: u64,
     older_pages: BTreeMap<u64, Older<Option<Page>>>,
     older_lens: Option<Older<u64>>,
     written: u64,
-    /// Bytes used on the disk, shared by its files.
+    /// The bytes used on the disk, shared by its files.
     used: Rc<Cell<u64>>,
 }
 
@@ -109,17 +110,17 @@ impl Inode {
         self.len
     }
 
-    /// Number of the latest write, for [`Inode::sync`].
+    /// The number of the latest write, for [`Inode::sync`].
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Whether `page` takes no new space when written.
+    /// Whether the file has `page`, so that writing it takes no space.
     pub(crate) fn has(&self, page: u64) -> bool {
         self.pages.contains_key(&page)
     }
 
-    /// Fills `out` from `offset`; returns the bytes there are.
+    /// Fills `out` from `offset` and returns the number of bytes read.
     pub(crate) fn read(&self, out: &mut [u8], offset: u64) -> usize {
         let len = self.len.saturating_sub(offset).min(out.len() as u64) as usize;
         let mut done = 0;
@@ -143,7 +144,7 @@ impl Inode {
         out
     }
 
-    /// Puts `pages` from page `first` on, up to byte `end`; visible at once.
+    /// Writes `pages` from page `first` up to byte `end`, visible at once.
     pub(crate) fn write(&mut self, first: u64, pages: &[Page], end: u64, durable: bool) {
         self.written += 1;
         for (page, content) in (first..).zip(pages) {
@@ -159,7 +160,7 @@ impl Inode {
             }
         }
         if durable {
-            // Shorter lengths are out of the question now.
+            // A crash cannot leave a shorter length.
             if let Some(lens) = &mut self.older_lens {
                 lens.versions.iter_mut().for_each(|(_, len)| *len = (*len).max(end));
             }
@@ -175,7 +176,7 @@ impl Inode {
         }
     }
 
-    /// Cuts the length within the last page; a crash may bring back a longer one until a sync.
+    /// Shortens the file within its last page; until a sync a crash may restore a longer length.
     pub(crate) fn trim(&mut self, len: u64) {
         self.written += 1;
         let lens = self.older_lens.get_or_insert(Older { versions: Vec::new(), latest: 0 });
@@ -183,7 +184,7 @@ impl Inode {
         self.len = len;
     }
 
-    /// Makes durable what the writes up to number `written` left.
+    /// Makes the writes up to number `written` durable.
     pub(crate) fn sync(&mut self, written: u64) {
         self.older_pages.retain(|_, older| !older.synced(written));
         if self.older_lens.as_mut().is_some_and(|older| older.synced(written)) {
@@ -191,7 +192,7 @@ impl Inode {
         }
     }
 
-    /// Everything is durable, whatever `loss` and the seed leave of what was not.
+    /// Loses data that is not durable, by `loss` and the seed; what is left is durable.
     pub(crate) fn lose(&mut self, loss: Loss, rng: &mut Rng) {
         for (number, older) in std::mem::take(&mut self.older_pages) {
             let visible = self.pages.remove(&number);
@@ -246,7 +247,7 @@ impl Drop for Inode {
     }
 }
 
-/// A page of which each sector is of a version of its own.
+/// A page whose sectors come from random versions.
 fn torn(versions: &[Option<Page>], rng: &mut Rng) -> Option<Page> {
     let mut page = Rc::new([0; PAGE]);
     let bytes = Rc::make_mut(&mut page);
@@ -261,7 +262,7 @@ fn torn(versions: &[Option<Page>], rng: &mut Rng) -> Option<Page> {
     any.then_some(page)
 }
 
-/// `bytes` as pages, the last one filled up with zeros.
+/// Splits `bytes` into pages, the last one padded with zeros.
 pub(crate) fn pages_of(bytes: &[u8]) -> Vec<Page> {
     let page = |chunk: &[u8]| {
         if let Ok(page) = Rc::<[u8]>::from(chunk).try_into() {

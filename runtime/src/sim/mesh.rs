@@ -1,8 +1,8 @@
-//! Mailboxes between simulated shards: in order per pair, delayed and shuffled between pairs, never lost.
+//! The queues between simulated shards: in order per pair, shuffled between pairs, delayed, never lost.
 //!
-//! 1. A message takes its place in the queue of its pair when it is sent; an event later it has arrived.
-//! 2. The receiver takes the oldest message of a pair that the seed picks among those with arrived messages.
-//! 3. A place is free for the sender, who is told by an event, when the message has been taken.
+//! 1. A message enters the queue of its pair when it is sent, and arrives at a later event.
+//! 2. The receiver takes the oldest message of a random pair among those with arrived messages.
+//! 3. That frees a place in the queue; a later event wakes the senders that wait for one.
 
 use super::node::Here;
 use crate::ids::ShardId;
@@ -14,20 +14,20 @@ use std::task::{Poll, Waker};
 
 struct Pair<M> {
     queue: VecDeque<M>,
-    /// Tasks that wait for a place.
+    /// Tasks that wait for a place in the queue.
     senders: Vec<Waker>,
 }
 
 struct Mailbox {
     attached: bool,
-    /// The sender of each message that has arrived and was not taken.
+    /// The sender of each arrived message that was not taken.
     arrived: Vec<u16>,
     receiver: Option<Waker>,
 }
 
 struct State<M> {
     capacity: usize,
-    /// Index: from × shards + to.
+    /// The queue from `a` to `b` is at `a * shards + b`.
     pairs: Vec<Pair<M>>,
     mailboxes: Vec<Mailbox>,
 }

@@ -1,7 +1,7 @@
 //! The deterministic simulator: many nodes and shards on one thread, virtual time, one seed.
 //!
-//! A run is a queue of events ordered by virtual time; ties and ready tasks are picked by the seeded generator. Every
-//! event and every completed operation is folded into a trace hash: equal seeds give equal hashes.
+//! A run is a queue of events ordered by virtual time; the seeded generator breaks ties and picks among ready tasks.
+//! Every event and every completed operation goes into a trace hash: runs with equal seeds have equal hashes.
 #![doc = include_str!("../../docs/simulation.md")]
 
 mod connection;
@@ -29,7 +29,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use world::{End, World};
 
-/// What may go wrong in a run. Probabilities are per operation.
+/// Latencies and faults of a run. Probabilities are per operation.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Latency of a disk operation, uniform between the two.
@@ -40,13 +40,13 @@ pub struct Options {
     pub mesh_latency: (Duration, Duration),
     /// Chance that a read, write or sync fails with EIO.
     pub disk_error: f64,
-    /// Bytes of disk per node; a write beyond fails with ENOSPC.
+    /// Bytes of disk per node; writes beyond that fail with ENOSPC.
     pub disk_bytes: u64,
     /// Chance that a connection is reset at a segment.
     pub network_reset: f64,
     /// Whether `buggify` sites may fire.
     pub buggify: bool,
-    /// Most a node's wall clock is off true time, either way.
+    /// How far a node's wall clock may be off, either way.
     pub clock_skew: Duration,
 }
 
@@ -66,8 +66,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What may go wrong in the run of `seed`: a random subset, so that a sweep over seeds also meets calm disks under
-    /// a bad network and the other way round.
+    /// The options of the run of `seed`: a random subset of the faults, so that a sweep over seeds also combines good
+    /// disks with a bad network and the other way round.
     pub fn of_seed(seed: u64) -> Options {
         let mut rng = Rng::new(seed ^ 0x6f70_7469_6f6e_7321);
         let mut latency = |most_micros: u64| {
@@ -91,11 +91,11 @@ pub enum Stop {
     Condition,
     /// Virtual time reached the limit.
     Deadline,
-    /// Nothing is left to happen.
+    /// No event is left.
     Idle,
 }
 
-/// Spreads the numbers of images over all bits.
+/// Spreads the numbers of images over all bits of a seed.
 const IMAGE_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A kind of call on a disk, for [`Sim::set_disk_fault`].
@@ -121,32 +121,32 @@ pub enum DiskCall {
     SyncDir,
     /// Listing a directory.
     List,
-    /// A second name for a file; the path is the new one.
+    /// A hard link; the path is the new name.
     Link,
     /// The removal of a directory.
     RemoveDir,
 }
 
 impl DiskCall {
-    /// Whether the call changes what the disk holds, or makes it durable. An open that creates a file is not told from
-    /// others.
+    /// Whether the call changes what is on the disk, or makes it durable. Opening counts as no change, even if it
+    /// creates the file.
     pub fn writes(self) -> bool {
         !matches!(self, DiskCall::Open | DiskCall::Read | DiskCall::List)
     }
 }
 
-/// One simulated world. Not `Send`: a run lives on the thread that made it.
+/// A simulated world. It is not `Send`: a run stays on the thread that created it.
 pub struct Sim {
     world: Rc<World>,
 }
 
 impl Sim {
-    /// A world of `seed`.
+    /// Creates the world of `seed`.
     pub fn new(seed: u64, options: Options) -> Sim {
         Sim { world: World::new(seed, options) }
     }
 
-    /// The seed, for messages.
+    /// The seed of the run.
     pub fn seed(&self) -> u64 {
         self.world.seed
     }
@@ -175,19 +175,19 @@ impl Sim {
         self.world.end(id, End::Crash);
     }
 
-    /// [`Sim::crash`] that leaves another of the disks that it may leave, for each `image` another one.
+    /// Crashes a node like [`Sim::crash`]; each `image` leaves another of the disks that the crash may leave.
     pub fn crash_to(&mut self, id: NodeId, image: u64) {
         self.world.scheduler.with_rng(|rng| *rng = Rng::new(rng.next_u64() ^ image.wrapping_mul(IMAGE_STEP)));
         self.crash(id);
     }
 
-    /// Kills a node's process at once (`kill -9`): what it has written stays on the disk, though not durably, and what
-    /// the operating system has been asked for still happens.
+    /// Kills a node's process at once (`kill -9`): its writes stay on the disk, though they are not durable, and
+    /// operations in flight still complete.
     pub fn kill(&mut self, id: NodeId) {
         self.world.end(id, End::Exit);
     }
 
-    /// Asks a node to stop in order (`signal::terminated` completes there).
+    /// Asks a node to stop: [`crate::signal::terminated`] completes there.
     pub fn terminate(&mut self, id: NodeId) {
         self.world.terminate(id);
     }
@@ -197,18 +197,18 @@ impl Sim {
         self.world.is_running(id)
     }
 
-    /// Tasks of the node that have not finished, for tests that look for leaks.
+    /// The number of unfinished tasks of a node, for tests that look for leaks.
     pub fn tasks(&self, id: NodeId) -> usize {
         self.world.tasks(id)
     }
 
-    /// Messages that the node's shards have sent each other since it started, over all meshes; 0 if it does not run.
+    /// The number of messages that a node's shards have sent each other since it started; 0 if it does not run.
     pub fn messages(&self, id: NodeId) -> u64 {
         self.world.node(id).map_or(0, |node| node.messages.get())
     }
 
-    /// Runs until `done` is true (asked before the first and after every event), virtual time has advanced by `limit`,
-    /// or nothing is left.
+    /// Runs until `done` is true, virtual time has advanced by `limit`, or no event is left. `done` is asked before the
+    /// first and after every event.
     pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut() -> bool) -> Stop {
         let end = self.now().after(limit).0;
         loop {
@@ -226,8 +226,8 @@ impl Sim {
         }
     }
 
-    /// Runs exactly one event (a task poll, a completion, a delivery, a timer); false when nothing is left. For
-    /// crashing between any two steps.
+    /// Runs one event (a poll, a completion, a delivery, a timer), so that a test can crash between any two steps;
+    /// false if none is left.
     pub fn step(&mut self) -> bool {
         let any = self.world.next_at().is_some();
         if any {
@@ -236,12 +236,12 @@ impl Sim {
         any
     }
 
-    /// Events so far.
+    /// The number of events so far.
     pub fn steps(&self) -> u64 {
         self.world.scheduler.steps()
     }
 
-    /// Virtual time.
+    /// The virtual time.
     pub fn now(&self) -> Instant {
         Instant(self.world.scheduler.now())
     }
@@ -251,7 +251,8 @@ impl Sim {
         self.world.scheduler.trace()
     }
 
-    /// Cuts (true) or heals (false) the network between two nodes, both ways. Connections stay: their bytes wait.
+    /// Cuts (true) or heals (false) the network between two nodes, both ways. Connections stay open, but their bytes
+    /// wait.
     pub fn partition(&mut self, a: NodeId, b: NodeId, cut: bool) {
         self.partition_one_way(a, b, cut);
         self.partition_one_way(b, a, cut);
@@ -264,19 +265,19 @@ impl Sim {
         healed.into_iter().for_each(|connection| connection.healed(&self.world));
     }
 
-    /// Holds up every shard of a node for `d`: nothing is polled there, nothing else stops.
+    /// Pauses all shards of a node for `d`: no task is polled there, everything else goes on.
     pub fn pause(&mut self, id: NodeId, d: Duration) {
         self.world.pause(id, self.now().after(d));
     }
 
-    /// Moves a running node's wall clock by `micros`. What the node sees never goes back: it stands still instead.
+    /// Moves a running node's wall clock by `micros`. The node never sees it go back: it stands still instead.
     pub fn step_wall_clock(&mut self, id: NodeId, micros: i64) {
         if let Some(node) = self.world.node(id) {
             node.wall_offset_micros.set(node.wall_offset_micros.get().saturating_add(micros));
         }
     }
 
-    /// Changes what may go wrong from here on.
+    /// Changes the options for the rest of the run.
     pub fn set_options(&mut self, options: Options) {
         *self.world.options.borrow_mut() = options;
     }
@@ -292,23 +293,23 @@ impl Sim {
         self.world.reached.borrow().clone()
     }
 
-    /// Makes the next sync or durable write on a node's disk fail; asked twice, the next two.
+    /// Makes the next sync or durable write on a node's disk fail; each call adds one failure.
     pub fn fail_next_sync(&mut self, id: NodeId) {
         self.world.disk(id).borrow_mut().failing_syncs += 1;
     }
 
-    /// Lets `fault` decide about every call on a node's disk as it completes: an error makes it fail, a write possibly
-    /// after a part of it was written.
+    /// Calls `fault` for every call on a node's disk when it completes; if it returns an error, the call fails. A
+    /// failed write may have written a part.
     pub fn set_disk_fault(&mut self, id: NodeId, fault: impl FnMut(DiskCall, &Path) -> Option<io::Error> + 'static) {
         self.world.disk(id).borrow_mut().fault = Some(Box::new(fault));
     }
 
-    /// Ends what [`Sim::set_disk_fault`] began.
+    /// Removes the function that [`Sim::set_disk_fault`] set.
     pub fn clear_disk_fault(&mut self, id: NodeId) {
         self.world.disk(id).borrow_mut().fault = None;
     }
 
-    /// The files on a node's disk as a program would see them, with their lengths, sorted by path.
+    /// The files on a node's disk as programs see them, with their lengths, sorted by path.
     pub fn files(&self, id: NodeId) -> Vec<(PathBuf, u64)> {
         let disk = self.world.disk(id);
         let disk = disk.borrow();
@@ -317,12 +318,12 @@ impl Sim {
         files
     }
 
-    /// Bytes used on a node's disk. A removed file counts until its removal is durable and nobody has it open.
+    /// The bytes used on a node's disk. A removed file counts until its removal is durable and no handle is open.
     pub fn disk_used(&self, id: NodeId) -> u64 {
         self.world.disk(id).borrow().used.get()
     }
 
-    /// Sets how many bytes a node's disk has in all, as [`crate::file::space`] tells. Writes do not fail by it.
+    /// Sets the size of a node's disk that [`crate::file::space`] reports. Writes beyond it do not fail.
     pub fn set_disk_size(&mut self, id: NodeId, bytes: u64) {
         self.world.disk(id).borrow_mut().size = bytes;
     }
@@ -337,7 +338,7 @@ impl Sim {
         }
     }
 
-    /// Lets `f` change the content of a file, durably, as rot or an operator would; false if there is no such file.
+    /// Lets `f` change the content of a file durably, as bit rot or an operator would; false if there is no such file.
     pub fn mutate_file(&mut self, id: NodeId, path: &Path, f: impl FnOnce(&mut Vec<u8>)) -> bool {
         let Some(mut contents) = self.read_file(id, path) else { return false };
         f(&mut contents);
@@ -355,7 +356,7 @@ impl Drop for Sim {
     #[expect(clippy::print_stderr, reason = "a failed run names its seed, whoever runs it")]
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Tasks are not dropped: one that panics again would hide the first panic.
+            // Tasks are not dropped, because one that panics again would hide the first panic.
             eprintln!("simulation of seed {} failed at step {}, {} ns", self.seed(), self.steps(), self.now().0);
             return;
         }

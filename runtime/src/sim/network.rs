@@ -1,8 +1,8 @@
-//! TCP between simulated nodes: listeners, connecting, streams, and which nodes cannot reach each other.
+//! TCP between simulated nodes: listeners, connecting, streams, and cuts of the network.
 //!
-//! A node has the address [`super::Sim::address_of`] and, for itself alone, 127.0.0.1. A connection attempt is retried
-//! after 1, 2, 4 ... seconds while the network is cut, the listener's backlog is full or the other node lies crashed
-//! (then it may also be refused), until [`CONNECT_TRIES_MAX`].
+//! A node has the address [`super::Sim::address_of`] and, for itself only, 127.0.0.1. A connection attempt is retried
+//! after 1, 2, 4 ... seconds, up to [`CONNECT_TRIES_MAX`] times, while the network is cut, the listener's backlog is
+//! full or the other node is crashed. A crashed node may also refuse.
 
 use super::Sim;
 use super::connection::{Connection, Incoming, Side};
@@ -19,14 +19,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// Attempts of one connect, with doubling pauses.
+/// The most attempts of one connect; the pause between them doubles.
 const CONNECT_TRIES_MAX: u32 = 7;
 /// Connections that wait for `accept`.
 const BACKLOG_MAX: usize = 1024;
-/// The first port given to a socket that asks for any.
+/// The first port for sockets that are bound to any port.
 const EPHEMERAL_PORT_MIN: u16 = 32_768;
 
-/// The state of the network.
+/// All connections, listeners and cuts.
 #[derive(Default)]
 pub(crate) struct Network {
     connections: BTreeMap<u64, Rc<Connection>>,
@@ -50,7 +50,7 @@ impl Network {
         !self.cuts.is_empty() && self.cuts.contains(&(from, to))
     }
 
-    /// Cuts or heals one direction; returns the connections to tell when it healed.
+    /// Cuts or heals one direction; returns the connections between the nodes if it healed.
     pub(crate) fn cut(&mut self, from: NodeId, to: NodeId, cut: bool) -> Vec<Rc<Connection>> {
         if cut {
             self.cuts.insert((from, to));
@@ -63,7 +63,7 @@ impl Network {
         self.connections.values().filter(between).cloned().collect()
     }
 
-    /// Forgets a connection of which both sides are gone.
+    /// Removes a connection whose sides are both gone.
     pub(crate) fn forget(&mut self, connection: &Connection) {
         if connection.forgotten.replace(true) {
             return;
@@ -72,7 +72,7 @@ impl Network {
         self.bound.remove(&(connection.nodes[0], connection.with(0, |side| side.address)));
     }
 
-    /// Forgets a node's listeners and returns its connections.
+    /// Removes a node's listeners and returns its connections.
     pub(crate) fn leave(&mut self, node: NodeId) -> Vec<Rc<Connection>> {
         self.listeners.retain(|(owner, _), _| *owner != node);
         self.bound.retain(|(owner, _)| *owner != node);
@@ -84,7 +84,7 @@ impl Network {
         self.listeners.get(&(node, address)).or_else(|| self.listeners.get(&(node, any))).cloned()
     }
 
-    /// A free port of a node's address, or nothing if all are taken.
+    /// A free port of a node's address; `None` if all are taken.
     fn free_port(&mut self, node: NodeId, ip: IpAddr) -> Option<u16> {
         for _ in EPHEMERAL_PORT_MIN..=u16::MAX {
             let next = self.next_port.entry(node).or_insert(EPHEMERAL_PORT_MIN);
@@ -107,12 +107,12 @@ fn latency(world: &World) -> u64 {
     world.scheduler.between(world.options.borrow().network_latency)
 }
 
-/// Whether a socket of `node` may have the address.
+/// Whether a socket of `node` may be bound to the address.
 fn is_own(node: NodeId, ip: IpAddr) -> bool {
     ip == Sim::address_of(node) || ip == IpAddr::V4(Ipv4Addr::LOCALHOST) || ip == IpAddr::V4(Ipv4Addr::UNSPECIFIED)
 }
 
-/// The node that `own` reaches at `ip`.
+/// The node that node `own` reaches at `ip`.
 fn node_at(own: NodeId, ip: IpAddr) -> Option<NodeId> {
     match ip {
         IpAddr::V4(Ipv4Addr::LOCALHOST | Ipv4Addr::UNSPECIFIED) => Some(own),
@@ -201,7 +201,7 @@ impl Drop for Listener {
     }
 }
 
-/// Holds a number only: it may move to another shard.
+/// An accepted connection. It only has a number, so that it can move to another shard.
 pub(crate) struct Accepted {
     id: u64,
     peer: SocketAddr,
@@ -225,7 +225,7 @@ impl Accepted {
 
 impl Drop for Accepted {
     fn drop(&mut self) {
-        // Without a current shard the node is dead, and its connections with it.
+        // Without a current shard the node is dead, and so are its connections.
         if self.attached || context::try_with(|_| ()).is_none() {
             return;
         }
@@ -245,7 +245,7 @@ pub(crate) struct Stream {
     peer: SocketAddr,
 }
 
-/// A connect under way.
+/// An attempt to connect.
 struct Attempt {
     here: Here,
     state: Rc<OperationState<io::Result<Stream>>>,
@@ -256,7 +256,7 @@ struct Attempt {
 }
 
 impl Attempt {
-    /// Sends a request that arrives after `delay`.
+    /// Sends the request, which arrives after `delay`.
     fn send(self, world: &Rc<World>, delay: u64) {
         let node = self.here.node.clone();
         world.call(&node, world.scheduler.now() + delay, false, move |world| self.arrive(world));
@@ -281,7 +281,7 @@ impl Attempt {
         network.is_cut(own, self.target) || network.is_cut(self.target, own)
     }
 
-    /// The request is at the other node, if it can get there.
+    /// Handles the arrival of the request at the other node, unless the network is cut.
     fn arrive(self, world: &Rc<World>) {
         let crashed = world.node(self.target).is_some_and(|node| !node.powered.get());
         if self.is_cut(world) || crashed && world.scheduler.below(2) == 0 {
@@ -309,7 +309,7 @@ impl Attempt {
         world.call(&node, world.scheduler.now() + latency(world), false, move |world| self.answered(world, connection));
     }
 
-    /// The other node's answer is here, if it could get here.
+    /// Handles the arrival of the answer, unless the network is cut.
     fn answered(self, world: &Rc<World>, connection: Rc<Connection>) {
         if self.is_cut(world) {
             let node = self.here.node.clone();
@@ -377,7 +377,7 @@ impl Stream {
     }
 
     pub(crate) fn write<R>(&self, f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        // Taken out: `f` may call anything.
+        // The buffer is taken out, because `f` may call anything.
         let mut out = self.here(|side| std::mem::take(&mut side.out));
         let result = f(&mut out);
         let dirty = self.here(|side| {
@@ -437,7 +437,7 @@ impl Stream {
     }
 }
 
-/// The node behind `address` and the local address of a connection to it, which is taken.
+/// Finds the node at `address`, and takes a local address for a connection to it.
 fn prepare(
     world: &World,
     own: NodeId,

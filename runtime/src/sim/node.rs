@@ -1,4 +1,4 @@
-//! A node's life and one shard of it: clocks, randomness, termination, the ambient handle of operations.
+//! A simulated node from its start to its end, its shards, and the operations that they start.
 
 use super::connection::Connection;
 use super::world::World;
@@ -14,49 +14,48 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// What reading the clock costs: a loop that waits for it in one poll comes to its end.
+/// The virtual time of reading the clock, so that a loop that waits for the clock within a poll ends.
 const CLOCK_COST_NANOS: u64 = 20;
 
-/// One life of a node, from start to crash or stop.
+/// One life of a node, from its start to its crash or stop.
 pub(crate) struct Node {
     pub(crate) id: NodeId,
-    /// Number of this life, unique in the run.
+    /// The number of this life, unique in the run.
     pub(crate) life: u64,
-    /// Index of shard 0 among the shards of the world; the others follow.
+    /// The index of shard 0 among the shards of the world; the others follow.
     pub(crate) first_shard: u32,
-    /// False from the crash or stop on: nothing that its tasks call has an effect any more.
+    /// False after a crash or stop: calls of its tasks have no effect.
     pub(crate) alive: Cell<bool>,
-    /// False from a crash on: what the operating system had been asked for does not happen any more. Shared by the
-    /// lives between two crashes.
+    /// False after a crash: operations in flight do not complete. Shared by the lives between two crashes.
     pub(crate) powered: Rc<Cell<bool>>,
-    /// Shards whose `main` has not returned.
+    /// The number of shards whose `main` has not returned.
     pub(crate) mains: Cell<usize>,
     pub(crate) terminating: Cell<bool>,
     pub(crate) termination_waiters: RefCell<Vec<(u32, Waker)>>,
-    /// Microseconds to add to virtual time for the wall clock.
+    /// The offset of the wall clock from virtual time.
     pub(crate) wall_offset_micros: Cell<i64>,
-    /// Parts per million that the wall clock is too fast.
+    /// The drift of the wall clock, in parts per million.
     pub(crate) wall_drift_ppm: i64,
-    /// The latest the wall clock has shown: it never goes back within a life.
+    /// The latest time that the wall clock has shown, because it never goes back within a life.
     pub(crate) wall_shown_micros: Cell<i64>,
-    /// Messages that its shards have sent each other.
+    /// The number of messages that its shards have sent each other.
     pub(crate) messages: Cell<u64>,
 }
 
-/// What the context of a simulated shard holds.
+/// A simulated shard, in its context.
 pub(crate) struct Shard {
     pub(crate) world: Rc<World>,
     pub(crate) node: Rc<Node>,
-    /// Index among the shards of the world.
+    /// The index among the shards of the world.
     pub(crate) index: u32,
     pub(crate) rng: RefCell<Rng>,
-    /// Virtual time that the running poll has used so far.
+    /// The virtual time that the current poll has used.
     pub(crate) elapsed: Cell<u64>,
-    /// When the last poll is over: the next one begins then at the earliest.
+    /// When the last poll ends, which is the earliest time of the next.
     pub(crate) busy_until: Cell<u64>,
     pub(crate) run_scheduled: Cell<bool>,
     pub(crate) timers_scheduled: RefCell<BTreeSet<u64>>,
-    /// Sides of connections with bytes to be taken at the end of this turn.
+    /// Sides of connections with bytes to send at the end of this turn.
     pub(crate) dirty: RefCell<Vec<(Rc<Connection>, usize)>>,
 }
 
@@ -66,7 +65,7 @@ impl Shard {
         Instant(self.now())
     }
 
-    /// Virtual time as this shard has it, in nanoseconds.
+    /// The virtual time of this shard, in nanoseconds.
     pub(crate) fn now(&self) -> u64 {
         self.world.scheduler.now() + self.elapsed.get()
     }
@@ -98,18 +97,18 @@ impl Shard {
     }
 }
 
-/// The shard that is being polled, as operations remember it.
+/// The shard that started an operation, and when.
 #[derive(Clone)]
 pub(crate) struct Here {
     pub(crate) world: Rc<World>,
     pub(crate) node: Rc<Node>,
     pub(crate) shard: u32,
-    /// Virtual time in nanoseconds when the operation began.
+    /// The virtual time of the start, in nanoseconds.
     pub(crate) now: u64,
 }
 
 impl Here {
-    /// Panics outside a simulated shard: that is a bug of the caller.
+    /// The current shard. Panics outside a simulated shard.
     pub(crate) fn current() -> Here {
         context::with(|c| match &c.backend {
             BackendContext::Sim(s) => {
@@ -119,8 +118,8 @@ impl Here {
         })
     }
 
-    /// Runs `complete` after `delay` nanoseconds and gives what it returns to the task that waits, if it still does.
-    /// Happens also when the node has stopped by then, but not when it has crashed.
+    /// Starts an operation: after `delay` nanoseconds it calls `complete` and passes the result to the waiting task, if
+    /// there is one. The operation completes even if the node has stopped by then, but not if it has crashed.
     pub(crate) fn operate<T: 'static>(
         &self,
         delay: u64,
@@ -142,7 +141,7 @@ pub(crate) struct OperationState<T> {
 }
 
 impl<T> OperationState<T> {
-    /// An operation that somebody else finishes.
+    /// Creates an operation that the caller finishes.
     pub(crate) fn new() -> Rc<OperationState<T>> {
         Rc::new(OperationState { value: RefCell::new(None), waker: RefCell::new(None) })
     }
@@ -156,7 +155,7 @@ impl<T> OperationState<T> {
     }
 }
 
-/// Waits for an operation. Dropping it does not cancel the operation.
+/// A future that waits for an operation. Dropping it does not cancel the operation.
 pub(crate) struct Operation<T>(pub(crate) Rc<OperationState<T>>);
 
 impl<T> Future for Operation<T> {
@@ -171,7 +170,7 @@ impl<T> Future for Operation<T> {
     }
 }
 
-/// Completes once the run has asked the node to stop.
+/// A future that waits until the run asks the node to stop.
 pub(crate) struct Terminated {
     node: Rc<Node>,
     shard: u32,

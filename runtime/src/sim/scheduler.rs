@@ -1,9 +1,9 @@
-//! The queue of what will happen, virtual time, the run's generator and the trace hash.
+//! The queue of events, virtual time, the run's random generator and the trace hash.
 //!
-//! 1. An event is ordered by its virtual time; among equals by a number drawn from the seed, so that every order that
-//!    real machines could show is tried over seeds.
+//! 1. Events are ordered by virtual time, and events at the same time by a random number, so that a sweep over seeds
+//!    tries every order that real machines could show.
 //! 2. Virtual time is the time of the event that runs. It never goes back.
-//! 3. What happened is folded into the trace hash, event by event.
+//! 3. Every event goes into the trace hash.
 //!
 //! Invariants: all randomness of a run comes from its seed; no two events have the same key.
 
@@ -17,10 +17,10 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What is done when an operation completes.
+/// The function that is called when an operation completes.
 pub(crate) type Completion = Box<dyn FnOnce(&Rc<World>)>;
 
-/// What happens when its time has come.
+/// Something that happens at a point in virtual time.
 pub(crate) enum Event {
     /// A shard polls one of its ready tasks.
     Run(u32),
@@ -30,12 +30,12 @@ pub(crate) enum Event {
     Deliver(Rc<Connection>, usize),
     /// A side of a connection learns that its peer has taken bytes.
     Window(Rc<Connection>, usize),
-    /// An operation of a node completes. Void once the node is dead, or for `outlives` once it has lost power.
+    /// An operation of a node completes, unless the node is dead or, with `outlives`, has lost power.
     Call { node: Rc<Node>, outlives: bool, run: Completion },
 }
 
 impl Event {
-    /// A number per kind, for the trace.
+    /// A number for the trace hash that identifies the event.
     pub(crate) fn kind(&self) -> u64 {
         match self {
             Event::Run(shard) => 1 << 32 | u64::from(*shard),
@@ -68,13 +68,13 @@ impl PartialOrd for Entry {
 }
 
 impl Ord for Entry {
-    /// The earliest is the greatest: `BinaryHeap` gives the greatest first.
+    /// The earliest event is the greatest, because `BinaryHeap` returns the greatest first.
     fn cmp(&self, other: &Entry) -> Ordering {
         (other.at, other.tie).cmp(&(self.at, self.tie))
     }
 }
 
-/// See the file's head.
+/// The events of a run, in order.
 pub(crate) struct Scheduler {
     queue: RefCell<BinaryHeap<Entry>>,
     pushed: Cell<u32>,
@@ -104,17 +104,17 @@ impl Scheduler {
         self.queue.borrow_mut().push(Entry { at: at.max(self.now.get()), tie, event });
     }
 
-    /// Looks at the next event with `look`.
+    /// Calls `look` with the next event.
     pub(crate) fn peek<R>(&self, look: impl FnOnce(u64, &Event) -> R) -> Option<R> {
         self.queue.borrow().peek().map(|entry| look(entry.at, &entry.event))
     }
 
-    /// Takes the next event; virtual time stays.
+    /// Removes the next event without moving virtual time.
     pub(crate) fn pop(&self) -> Option<(u64, Event)> {
         self.queue.borrow_mut().pop().map(|entry| (entry.at, entry.event))
     }
 
-    /// Moves virtual time on and counts one event.
+    /// Moves virtual time to an event and counts it.
     pub(crate) fn begin(&self, at: u64, event: &Event) {
         self.advance(at);
         self.steps.set(self.steps.get() + 1);
@@ -135,7 +135,7 @@ impl Scheduler {
         self.steps.get()
     }
 
-    /// Folds a word into the trace.
+    /// Adds a word to the trace hash.
     pub(crate) fn fold(&self, word: u64) {
         let mixed = (self.trace.get().rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.trace.set(mixed ^ mixed >> 32);
@@ -149,7 +149,7 @@ impl Scheduler {
         self.rng.borrow_mut().next_u64()
     }
 
-    /// Uniform in `0..n`; `n` must not be 0.
+    /// A random number below `n`, uniformly distributed; `n` must not be 0.
     pub(crate) fn below(&self, n: u64) -> u64 {
         self.rng.borrow_mut().below(n)
     }
@@ -158,18 +158,18 @@ impl Scheduler {
         p > 0.0 && self.rng.borrow_mut().chance(p)
     }
 
-    /// Nanoseconds, uniform between the two.
+    /// A random duration between the two, in nanoseconds.
     pub(crate) fn between(&self, (low, high): (Duration, Duration)) -> u64 {
         let (low, high) = (low.as_nanos() as u64, high.as_nanos() as u64);
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// The generator itself, for a fault that draws many numbers.
+    /// Calls `f` with the run's generator.
     pub(crate) fn with_rng<R>(&self, f: impl FnOnce(&mut Rng) -> R) -> R {
         f(&mut self.rng.borrow_mut())
     }
 
-    /// Forgets everything that was to happen.
+    /// Removes all events.
     pub(crate) fn clear(&self) {
         let entries = std::mem::take(&mut *self.queue.borrow_mut());
         drop(entries);

@@ -1,7 +1,7 @@
-//! Everything of a run: nodes, shards, disks and the network, and how an event changes them.
+//! The state of a run: nodes, shards, disks and the network, and how an event changes them.
 //!
 //! Invariants:
-//! * A shard's context is entered for its polls and its wake-ups only.
+//! * A shard's context is entered only for its polls and wake-ups.
 //! * A node is marked dead before its tasks are dropped, and they are dropped with no context entered.
 //! * No user code runs while a field of the world is borrowed.
 
@@ -26,25 +26,25 @@ use std::task::Waker;
 
 /// Wall clock at the start of a run, in microseconds since 1970.
 const WALL_START_MICROS: i64 = 1_700_000_000_000_000;
-/// A poll costs this many nanoseconds and up to as many again.
+/// The least virtual time of a poll, in nanoseconds; at random it takes up to twice as long.
 const POLL_COST_NANOS: u64 = 500;
-/// One poll in this many is told at once that its slice is over.
+/// In one of this many polls the slice is over at once.
 const SHORT_SLICES: u64 = 4;
-/// The longest slice in nanoseconds of clock readings.
+/// The longest slice, in nanoseconds that pass while the clock is read.
 const SLICE_NANOS: u64 = 2_000;
-/// How far a wall clock may run too fast or too slow, in parts per million.
+/// The largest drift of a wall clock, in parts per million.
 const DRIFT_PPM: u64 = 100;
 
-/// How a node's life ends.
+/// How the life of a node ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Power is lost: the disk too loses what is not durable.
+    /// Power is lost: the disk loses what is not durable.
     Crash,
-    /// The process ends: the operating system goes on.
+    /// The process ends, while the operating system goes on.
     Exit,
 }
 
-/// Shards that another executor has left a wake-up for.
+/// Shards for which another executor has left a wake-up.
 #[derive(Default)]
 struct Roused {
     any: AtomicBool,
@@ -87,7 +87,7 @@ impl World {
         })
     }
 
-    /// The disk of a node, empty when first asked for.
+    /// The disk of a node; a new one is empty.
     pub(crate) fn disk(&self, id: NodeId) -> Rc<RefCell<Disk>> {
         self.disks.borrow_mut().entry(id).or_default().clone()
     }
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Ends a node's life. Nothing if it does not run, but a crash takes the disk's volatile state in any case.
+    /// Ends the life of a node, if it runs. A crash takes the disk's volatile state in any case.
     pub(crate) fn end(self: &Rc<World>, id: NodeId, end: End) {
         self.scheduler.fold((0x454e << 32 | u64::from(id.0)) << 1 | u64::from(end == End::Crash));
         let Some(node) = self.node(id) else { return };
@@ -198,7 +198,7 @@ impl World {
         drop(outside);
     }
 
-    /// Ends every life; the run is over.
+    /// Ends the run and the lives of all nodes.
     pub(crate) fn close(self: &Rc<World>) {
         let ids: Vec<NodeId> = self.nodes.borrow().keys().copied().collect();
         ids.into_iter().for_each(|id| self.end(id, End::Exit));
@@ -217,7 +217,7 @@ impl World {
         });
     }
 
-    /// Holds up every shard of a node until `until`.
+    /// Pauses all shards of a node until `until`.
     pub(crate) fn pause(&self, id: NodeId, until: Instant) {
         let Some(node) = self.node(id) else { return };
         for context in self.shards.borrow()[node.first_shard as usize..].iter().flatten() {
@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    /// Unfinished tasks of a node.
+    /// The number of unfinished tasks of a node.
     pub(crate) fn tasks(&self, id: NodeId) -> usize {
         let Some(node) = self.node(id) else { return 0 };
         let shards = self.shards.borrow();
@@ -236,12 +236,12 @@ impl World {
         own.map(|context| context.executor.live_tasks()).sum()
     }
 
-    /// Runs `run` at `at` unless the node is dead by then (or, with `outlives`, has lost power).
+    /// Calls `run` at `at`, unless the node is dead by then or, with `outlives`, has lost power.
     pub(crate) fn call(&self, node: &Rc<Node>, at: u64, outlives: bool, run: impl FnOnce(&Rc<World>) + 'static) {
         self.scheduler.push(at, Event::Call { node: node.clone(), outlives, run: Box::new(run) });
     }
 
-    /// Wakes a task of a shard from outside its polls. Nothing if the shard is dead.
+    /// Wakes a task of a shard from outside its polls. Does nothing if the shard is dead.
     pub(crate) fn wake(&self, shard: u32, waker: Waker) {
         let Some(context) = self.context(shard) else { return };
         let entered = context::enter(Some(context.clone()));
@@ -254,7 +254,7 @@ impl World {
         self.shards.borrow().get(shard as usize)?.clone()
     }
 
-    /// Sees to it that a shard's ready tasks and next timer have their events.
+    /// Schedules the events of a shard's ready tasks and next timer.
     fn settle(&self, context: &ShardContext) {
         let shard = shard_of(context);
         if !shard.run_scheduled.get() && context.executor.has_ready() {
@@ -269,7 +269,7 @@ impl World {
         }
     }
 
-    /// When the next event is due. Events that have become void are dropped on the way and take no time.
+    /// The time of the next event; drops events that have become void.
     pub(crate) fn next_at(self: &Rc<World>) -> Option<u64> {
         loop {
             let (at, valid) = self.scheduler.peek(|at, event| (at, self.is_valid(at, event)))?;
@@ -303,7 +303,7 @@ impl World {
         }
     }
 
-    /// Runs the event that `next_at` has found.
+    /// Runs the next event, after `next_at` has dropped void ones.
     pub(crate) fn run_next(self: &Rc<World>) {
         let Some((at, event)) = self.scheduler.pop() else { return };
         self.scheduler.begin(at, &event);
@@ -333,7 +333,7 @@ impl World {
         self.settle(&context);
     }
 
-    /// Polls one ready task of a shard, whichever the seed picks.
+    /// Polls one ready task of a shard, which the seed picks.
     fn run(self: &Rc<World>, index: u32) {
         let Some(context) = self.context(index) else { return };
         let shard = shard_of(&context);

@@ -20,7 +20,7 @@ use std::task::{Poll, Waker};
 /// Accepted connections that wait for a task.
 pub(crate) const ACCEPTED_MAX: usize = 1024;
 
-/// Under what a socket listens.
+/// The address or path that a socket listens on.
 pub(crate) struct SocketName {
     /// The address; [`NOWHERE`] for a socket with a path.
     pub(crate) address: SocketAddr,
@@ -28,14 +28,14 @@ pub(crate) struct SocketName {
 }
 
 impl SocketName {
-    /// A socket that listens on `address`, with its name.
+    /// Creates a socket that listens on `address`.
     pub(crate) fn bind(address: SocketAddr) -> io::Result<(OwnedFd, SocketName)> {
         let socket = listening(address)?;
         let address = address_of(&socket, libc::getsockname)?;
         Ok((socket, SocketName { address, path: None }))
     }
 
-    /// A socket that listens at `path`, with its name.
+    /// Creates a Unix socket that listens at `path`.
     pub(crate) async fn bind_local(path: &Path) -> io::Result<(OwnedFd, SocketName)> {
         let own = path.to_path_buf();
         let socket = helper::run(move || local::bind(&own)).await?;
@@ -46,11 +46,11 @@ impl SocketName {
         self.path.is_some()
     }
 
-    /// Removes the path. Called before the socket is shut down: a socket that does not answer is taken for one left
-    /// behind, and whoever binds the path next would lose it to this call.
+    /// Removes the path. Called before the socket is shut down: otherwise another process could take the path for one
+    /// left behind, bind it, and lose it to this call.
     pub(crate) fn remove(&self) {
         if let Some(path) = &self.path {
-            // A path that stays is recognised as left behind by the next to bind it.
+            // If this fails, the next process to bind the path finds that nobody answers.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -96,11 +96,11 @@ impl AcceptQueue {
         .await
     }
 
-    /// Takes a connection that the system accepted, unless its peer is gone or may not connect.
+    /// Adds a connection that the system accepted, unless its peer has left or may not connect.
     pub(crate) fn push(&self, descriptor: OwnedFd) {
         let peer = match self.local {
             true => local::is_friend(&descriptor).then_some(NOWHERE),
-            // A peer that has left already has no address any more, and is of no interest.
+            // A peer that has left has no address.
             false => address_of(&descriptor, libc::getpeername).ok(),
         };
         if let Some(peer) = peer {

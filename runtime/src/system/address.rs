@@ -1,18 +1,19 @@
-//! Sockets and their addresses, as the system wants them.
+//! Creating sockets, and addresses in the system's form.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Connections that the system queues before `accept` sees them (it caps this at `net.core.somaxconn`).
+/// Connections that the system queues until they are accepted; it caps this at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
-/// How long a closed connection may take to send what is queued, in milliseconds.
+/// How long a closed connection may take to send its queued bytes, in milliseconds.
 const LINGER_MILLIS: i32 = 10_000;
-/// The address of those that have none.
+/// The address of peers and sockets that have none.
 pub(crate) const NOWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 
-/// A TCP socket that listens on `address`. The connections it accepts have `TCP_NODELAY` and `SO_KEEPALIVE`.
+/// Creates a TCP socket that listens on `address`. The connections that it accepts have `TCP_NODELAY` and
+/// `SO_KEEPALIVE`.
 pub(crate) fn listening(address: SocketAddr) -> io::Result<OwnedFd> {
     let socket = socket_for(address)?;
     set_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
@@ -24,14 +25,14 @@ pub(crate) fn listening(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A TCP socket to connect to `address` with, bound to `source` if given.
+/// Creates a TCP socket for connecting to `address`, bound to `source` if given.
 pub(crate) fn connecting(address: SocketAddr, source: Option<SocketAddr>) -> io::Result<OwnedFd> {
     let socket = socket_for(address)?;
     set_option(&socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
     set_option(&socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
     if let Some(source) = source {
         if source.port() == 0 {
-            // The port is chosen when the peer is known: more connections fit than there are ports.
+            // The port is chosen once the peer is known, so that more connections fit than there are ports.
             set_option(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
         } else {
             set_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
@@ -41,14 +42,14 @@ pub(crate) fn connecting(address: SocketAddr, source: Option<SocketAddr>) -> io:
     Ok(socket)
 }
 
-/// Ends both directions of a socket; what it waits for ends too. A socket that is not connected stays as it is.
+/// Shuts both directions of a socket down, which ends what waits on it. Does nothing if the socket is not connected.
 #[expect(unsafe_code, reason = "shutdown has no safe wrapper here")]
 pub(crate) fn shut_down(socket: RawFd) {
     // SAFETY: the call takes numbers only.
     unsafe { libc::shutdown(socket, libc::SHUT_RDWR) };
 }
 
-/// Resets a connection that does not get rid of what is queued within [`LINGER_MILLIS`].
+/// Makes the system reset a connection that cannot send its queued bytes within [`LINGER_MILLIS`].
 pub(crate) fn limit_linger(socket: &impl AsRawFd) {
     if let Err(e) = set_option(socket, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, LINGER_MILLIS) {
         tracing::debug!("no limit on closing a connection: {e}");
@@ -154,7 +155,7 @@ fn listen(socket: &OwnedFd) -> io::Result<()> {
 
 pub(crate) type NameCall = unsafe extern "C" fn(i32, *mut libc::sockaddr, *mut libc::socklen_t) -> i32;
 
-/// The address that `call` (getsockname or getpeername) tells of `socket`.
+/// The address of `socket` that `call`, getsockname or getpeername, returns.
 #[expect(unsafe_code, reason = "getsockname and getpeername have no safe wrapper here")]
 pub(crate) fn address_of(socket: &OwnedFd, call: NameCall) -> io::Result<SocketAddr> {
     // SAFETY: a storage is plain bytes; the call writes at most `len` of them.

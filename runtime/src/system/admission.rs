@@ -1,10 +1,10 @@
-//! The line per class that reads, writes and syncs wait in, so that background work cannot fill the device's queue.
+//! Limits the file operations under way per class, so that background work cannot fill the device's queue.
 
 use crate::class::{CLASSES, Class};
 use crate::context;
 use crate::gate::{Permit, Semaphore};
 
-/// Operations under way at once per shard and class (foreground, log, flush, streaming, background).
+/// The most operations under way per shard, for each class in the order of [`Class::ALL`].
 const IN_FLIGHT_MAX: [u64; CLASSES] = [256, 64, 32, 32, 32];
 
 pub(crate) struct Admission([Semaphore; CLASSES]);
@@ -16,13 +16,13 @@ impl Default for Admission {
 }
 
 impl Admission {
-    /// Operations of a class that wait for a place.
+    /// The number of operations of a class that wait for admission.
     pub(crate) fn waiting(&self, class: Class) -> u64 {
         self.0[class as usize].waiting() as u64
     }
 }
 
-/// A place among the operations of the current task's class, to be held until the operation completes.
+/// Waits for admission of an operation of the current task's class. The permit is held until the operation completes.
 pub(crate) async fn permit() -> Permit {
     let line = context::with(|c| {
         let class = c.executor.last_polled().class();

@@ -1,4 +1,4 @@
-//! What direct I/O asks of its arguments, and what its errors mean.
+//! Rules of direct I/O: alignment of arguments, and the meaning of errors.
 
 use crate::buffer::{ALIGNMENT, AlignedBuf};
 use std::io;
@@ -13,7 +13,7 @@ pub(crate) fn check(buffer: &AlignedBuf, offset: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// `InvalidInput` unless a file of `now` bytes may be trimmed to `len`.
+/// `InvalidInput` unless trimming a file of `now` bytes to `len` cuts less than a page.
 pub(crate) fn check_trim(now: u64, len: u64) -> io::Result<()> {
     if len > now || now - len >= ALIGNMENT as u64 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a trim cuts less than a page"));
@@ -21,12 +21,12 @@ pub(crate) fn check_trim(now: u64, len: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The error of every call on a file whose sync has failed.
+/// The error of every call on a poisoned file: one whose sync or durable write has failed.
 pub(crate) fn poisoned() -> io::Error {
     io::Error::other("an earlier sync of this file failed")
 }
 
-/// Whether a failed durable write says that nothing was tried, rather than that the device failed.
+/// Whether the error of a durable write means that the system refused it, rather than that the device failed.
 pub(crate) fn is_refusal(e: i32) -> bool {
     matches!(
         e,

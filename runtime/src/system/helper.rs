@@ -1,6 +1,6 @@
-//! The bounded pool for calls that block: directory listings, small files, locks.
+//! A bounded pool of threads for calls that block: directory listings, small files, locks.
 //!
-//! A job runs on one of a few threads of the node and its result wakes the task through the executor's inbox.
+//! A job runs on one of the node's few helper threads; its result wakes the waiting task through the executor's inbox.
 
 use crate::context;
 use std::future::Future;
@@ -12,10 +12,10 @@ use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 
 type Job = Box<dyn FnOnce() + Send>;
-/// Where jobs wait; `None` ends one helper.
+/// The queue of jobs; `None` ends one helper.
 pub(crate) type JobQueue = flume::Sender<Option<Job>>;
 
-/// Jobs that may wait for a helper, per node; one more is refused.
+/// The most jobs that may wait for a helper of the node; one more is refused.
 const QUEUE_MAX: usize = 256;
 
 pub(super) struct Pool {
@@ -67,15 +67,14 @@ struct Shared<T> {
     waiter: Option<Waker>,
 }
 
-/// Runs a blocking call on a helper thread of the current node. `WouldBlock` if too many calls wait already. A dropped
-/// future lets the call go on.
+/// Runs a blocking call on a helper thread of the current node. `WouldBlock` if too many calls wait. The call goes on
+/// if the future is dropped.
 pub(crate) async fn run<T: Send + 'static>(blocking: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     let running = context::with(|c| call(&c.system().helpers, blocking));
     running.await
 }
 
-/// Queues `call` for a helper thread. `WouldBlock` if too many calls wait already. A dropped future lets the call go
-/// on.
+/// Queues `call` for a helper thread, see [`run`].
 fn call<T: Send + 'static>(queue: &JobQueue, call: impl FnOnce() -> io::Result<T> + Send + 'static) -> Call<T> {
     let shared = Arc::new(Mutex::new(Shared { value: None, waiter: None }));
     let result = shared.clone();
@@ -127,7 +126,7 @@ mod tests {
         let (started, running) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let queue = pool.queue();
-        // The only helper is held up, so that whatever follows stays in the queue.
+        // The only helper is busy, so that the jobs that follow stay in the queue.
         let held = call(&queue, move || {
             started.send(()).unwrap();
             released.recv().unwrap();

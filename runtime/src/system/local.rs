@@ -1,8 +1,8 @@
-//! Sockets that have a path instead of an address: only programs of this machine and this user get through.
+//! Unix sockets that only programs of the same user, or root, can use.
 //!
-//! 1. The directory belongs to the user, with mode 0700; it is made if it is missing, and refused if it is another's.
-//! 2. A socket that nobody answers on was left by a process that was killed: it gives way. One that answers stays.
-//! 3. The socket gets mode 0600; of every peer the system tells the user, and only the own one and root are let in.
+//! 1. The socket's directory belongs to the user and has mode 0700; it is created if missing and refused otherwise.
+//! 2. A socket that nobody answers on was left by a killed process and is replaced; one that answers is not.
+//! 3. The socket gets mode 0600, and only peers of the same user or root are accepted.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,8 +14,8 @@ use std::path::Path;
 const DIRECTORY_MODE: u32 = 0o700;
 const SOCKET_MODE: u32 = 0o600;
 
-/// A listening socket at `path`. `AddrInUse` if another process listens there; `PermissionDenied` if the directory is
-/// not the user's alone.
+/// Creates a listening socket at `path`. `AddrInUse` if another process listens there; `PermissionDenied` if the
+/// directory is not the user's, or open to others.
 pub(crate) fn bind(path: &Path) -> io::Result<OwnedFd> {
     let directory = path.parent().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     match std::fs::DirBuilder::new().mode(DIRECTORY_MODE).create(directory) {
@@ -34,7 +34,7 @@ pub(crate) fn bind(path: &Path) -> io::Result<OwnedFd> {
     Ok(listener.into())
 }
 
-/// Whether `directory` is one, of this user, and closed to all others.
+/// `PermissionDenied` unless `directory` is a directory of this user that is closed to all others.
 pub(crate) fn check(directory: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(directory)?;
     if !found.is_dir() || found.uid() != user() || found.mode() & 0o077 != 0 {
@@ -44,14 +44,14 @@ pub(crate) fn check(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The user that this process acts as.
+/// The effective user of this process.
 #[expect(unsafe_code, reason = "geteuid has no safe wrapper here")]
 pub(crate) fn user() -> u32 {
     // SAFETY: the call takes and changes nothing.
     unsafe { libc::geteuid() }
 }
 
-/// Whether the process at the other end is of this user or root.
+/// Whether the process at the other end runs as this user or root.
 #[expect(unsafe_code, reason = "getsockopt has no safe wrapper here")]
 pub(crate) fn is_friend(socket: &impl AsRawFd) -> bool {
     let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };

@@ -1,9 +1,10 @@
-//! The mailboxes between shards: a queue per (from, to) pair, published once per turn; a sleeping peer is woken.
+//! The queues between shards, one per pair of shards and direction.
 //!
-//! 1. Sending fills slots of the pair's queue; the backend's loop publishes the new tail at the end of the turn.
-//! 2. Receiving takes from the queues in turn; the loop publishes the new head at the end of the turn.
-//! 3. Before it polls tasks, the loop wakes the task that waits for messages if there are any, and the tasks that wait
-//!    for space in a queue if there is some.
+//! 1. Sending fills slots of a queue; the loop of the backend publishes the new tail at the end of the turn and wakes
+//!    the receiver if it sleeps.
+//! 2. Receiving takes from the queues in turn; the loop publishes the new heads at the end of the turn.
+//! 3. Before it polls tasks, the loop wakes the task that waits for messages, if there are any, and the tasks that wait
+//!    for space in a queue, if there is some.
 //!
 //! Invariants: see `spsc.rs`; each shard attaches once, which makes it the one producer and the one consumer of its
 //! queues.
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::{Poll, Waker};
 
-/// The most messages that a queue may be made for.
+/// The largest capacity of a queue, in messages.
 pub(crate) const CAPACITY_MAX: usize = 1 << 20;
 
 pub(crate) struct Mesh<M> {
@@ -27,7 +28,7 @@ pub(crate) struct Mesh<M> {
 
 struct Queues<M> {
     shards: usize,
-    /// From `a` to `b` at `a * shards + b`.
+    /// The queue from `a` to `b` is at `a * shards + b`.
     pairs: Vec<Queue<M>>,
     attached: Vec<AtomicBool>,
 }
@@ -89,12 +90,12 @@ impl Hooks {
         self.list.borrow().iter().for_each(|hook| hook.deliver());
     }
 
-    /// Whether [`Hooks::deliver`] would wake anybody. Reads memory only.
+    /// Whether [`Hooks::deliver`] would wake a task. Reads memory only.
     pub(crate) fn has_news(&self) -> bool {
         self.list.borrow().iter().any(|hook| hook.has_news())
     }
 
-    /// Shows the other shards what was queued for them, and calls `wake` for each that has to be woken if it sleeps.
+    /// Publishes the queues to the other shards, and calls `wake` for each shard that has to be woken if it sleeps.
     pub(crate) fn publish(&self, mut wake: impl FnMut(ShardId)) {
         let (mut published, mut detached) = (false, false);
         for hook in self.list.borrow().iter() {
@@ -113,23 +114,23 @@ impl Hooks {
         peers.drain(..).for_each(&mut wake);
     }
 
-    /// Lets all endpoints go.
+    /// Releases all endpoints.
     pub(crate) fn clear(&self) {
         self.list.borrow_mut().clear();
     }
 }
 
-/// What the loop asks of an endpoint of any message type.
+/// An endpoint as the loop sees it, whatever the type of its messages.
 trait Hook {
-    /// Shows the other shards what this one has sent and taken; true if there was anything.
+    /// Publishes what this shard has sent and taken; true if there was anything.
     fn publish(&self) -> bool;
-    /// After a publish and a fence: the shards that have to be woken if they sleep.
+    /// Adds the shards that have to be woken if they sleep. Called after a publish and a fence.
     fn peers_to_wake(&self, peers: &mut Vec<ShardId>);
     /// Wakes the tasks for which there are messages or space.
     fn deliver(&self);
-    /// Whether `deliver` would wake anybody. Reads memory only.
+    /// Whether `deliver` would wake a task. Reads memory only.
     fn has_news(&self) -> bool;
-    /// Whether the endpoint is gone: to be let go after one more publish.
+    /// Whether the endpoint was dropped, so that it can be released after one more publish.
     fn is_detached(&self) -> bool;
 }
 
@@ -139,7 +140,7 @@ struct State<M> {
     outgoing: Vec<Outgoing>,
     incoming: Vec<Incoming>,
     receiver: RefCell<Option<Waker>>,
-    /// The shard whose queue is looked at first.
+    /// The shard from whose queue the next message is taken first.
     next: Cell<usize>,
     sent: Cell<u64>,
     detached: Cell<bool>,
@@ -151,7 +152,7 @@ struct Outgoing {
     tail: Cell<usize>,
     published: Cell<usize>,
     head_seen: Cell<usize>,
-    /// Published, and the peer is not woken for it yet.
+    /// Something was published for which the peer has not been woken.
     fresh: Cell<bool>,
     waiters: Waiters,
 }
@@ -210,7 +211,7 @@ impl<M> State<M> {
 
 impl<M> Drop for State<M> {
     fn drop(&mut self) {
-        // The queues free what lies between the published indices.
+        // The queues drop the messages between the published indices.
         for peer in 0..self.queues.shards {
             self.publish_one(peer);
         }
@@ -266,7 +267,7 @@ impl<M: Send + 'static> Endpoint<M> {
         let (state, to) = (&self.state, to.0 as usize);
         assert!(to != state.me, "a shard calls itself, it does not send to itself");
         if !state.has_space(to) {
-            // Whoever tries again without letting the loop turn would otherwise never see space.
+            // Without this a caller that retries before the loop turns would never see space.
             state.publish_one(to);
             return Err(message);
         }
@@ -286,8 +287,8 @@ impl<M: Send + 'static> Endpoint<M> {
             message = Some(back);
             let peer = to.0 as usize;
             self.state.outgoing[peer].waiters.add(cx);
-            // Looked at by the peer after it has published its head; the loop looks at the head again before it
-            // sleeps, with a fence between.
+            // The peer reads this after it has published its head; the loop reads the head again before it sleeps, with
+            // a fence between.
             self.state.to(peer).waiting.store(true, Ordering::Relaxed);
             Poll::Pending
         })
@@ -339,7 +340,7 @@ impl<M: Send + 'static> Endpoint<M> {
 
 impl<M> Drop for Endpoint<M> {
     fn drop(&mut self) {
-        // The loop publishes once more, then lets go.
+        // The loop publishes once more, then releases the endpoint.
         self.state.detached.set(true);
     }
 }

@@ -1,6 +1,6 @@
-//! What the backends on a real machine share; how they wait and do I/O is their own.
+//! Parts that the backends on a real machine share. How they wait and do I/O is their own.
 //!
-//! * `thread.rs`: a thread per shard; `node.rs`: what they share, asleep and awake; `slice.rs`: running tasks.
+//! * `thread.rs`: a thread per shard; `node.rs`: what the threads share, and sleep; `slice.rs`: running tasks.
 //! * `mesh.rs`, `spsc.rs`: queues between shards.
 //! * `helper.rs`, `names.rs`: blocking calls on helper threads; `direct.rs`, `admission.rs`: rules of direct I/O.
 //! * `address.rs`, `local.rs`: sockets; `accept_queue.rs`, `receive_queue.rs`, `send_queue.rs`: what waits on them.
@@ -29,7 +29,7 @@ use std::cell::RefCell;
 use std::io;
 pub use thread::Options;
 
-/// What a shard of any of these backends has.
+/// The parts of a shard that do not depend on the backend.
 pub(crate) struct Shard {
     pub(crate) hooks: mesh::Hooks,
     pub(crate) admission: admission::Admission,
@@ -38,7 +38,7 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// Of the node whose helpers take jobs from `helpers`. An error if the system has no random bytes.
+    /// Creates the parts of a shard of the node whose helpers serve `helpers`. Fails if the system has no random bytes.
     pub(crate) fn new(helpers: helper::JobQueue) -> io::Result<Shard> {
         let random = RefCell::new(Rng::new(seed()?));
         Ok(Shard { hooks: mesh::Hooks::default(), admission: admission::Admission::default(), helpers, random })
@@ -49,7 +49,7 @@ impl Shard {
     }
 }
 
-/// A seed from the system.
+/// A random seed from the system.
 #[expect(unsafe_code, reason = "std has no stable source of random bytes")]
 fn seed() -> io::Result<u64> {
     let mut bytes = [0u8; 8];

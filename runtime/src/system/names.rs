@@ -1,4 +1,4 @@
-//! Names, directories, small files and locks by blocking calls on helper threads.
+//! Directories, small files and locks, by blocking calls on helper threads.
 
 use super::helper;
 use crate::file_types::Space;
@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A path in the system's form. `InvalidInput` if it has a NUL byte.
+/// Converts a path for the system. `InvalidInput` if it contains a NUL byte.
 pub(crate) fn name(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a path with a NUL byte"))
@@ -57,7 +57,7 @@ pub(crate) async fn space(path: &Path) -> io::Result<Space> {
     .await
 }
 
-/// Bytes that the disk of a directory has room for.
+/// The free bytes of the disk that a directory is on.
 #[expect(unsafe_code, reason = "statvfs(3) has no safe wrapper here")]
 fn free_bytes(path: &Path) -> io::Result<u64> {
     let path = name(path)?;

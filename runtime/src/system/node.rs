@@ -1,7 +1,10 @@
-//! What the shards of a process share: sleep flags, ways to rouse each other, start and stop.
+//! State that the shards of a process share: sleep flags, doorbells, start and stop.
 //!
-//! A shard that falls asleep sets its flag, fences, and looks once more at everything that could have arrived; whoever
-//! leaves something for it publishes, fences, and rouses it only if the flag is set. One of the two sees the other.
+//! 1. A shard that is about to sleep sets its flag, fences, and looks once more at everything that could have arrived.
+//! 2. A thread that has something for a shard publishes it, fences, and wakes the shard only if the flag is set.
+//!
+//! Invariants: one of the two sees what the other did, so no wake-up is lost; a shard that is awake is never woken,
+//! which would cost the sender an interrupt.
 
 use super::helper::JobQueue;
 use super::thread::Options;
@@ -11,9 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Barrier, Condvar, Mutex};
 use std::time::Duration;
 
-/// What ends the sleep of one shard.
+/// Wakes one shard from its sleep.
 pub(crate) trait Bell: Send + Sync + 'static {
-    /// Ends it. Any thread.
+    /// Wakes the shard. Any thread may call this.
     fn ring(&self);
 }
 
@@ -22,7 +25,7 @@ pub(crate) struct Node<B> {
     /// Shards whose main has not returned.
     running: AtomicUsize,
     pub(crate) start: Start,
-    /// Where every shard waits after its last operation.
+    /// The barrier that every shard reaches after its last operation.
     pub(crate) stopped: Barrier,
     pub(crate) spin: Duration,
     pub(crate) helpers: JobQueue,
@@ -30,7 +33,7 @@ pub(crate) struct Node<B> {
     wall_offset: i128,
 }
 
-/// One shard as the others see it. Padded, so that a shard that sets its flag disturbs no other.
+/// One shard as the others see it, padded to cache lines of its own, so that setting one flag does not slow the others.
 #[repr(align(128))]
 struct Peer<B> {
     sleeping: AtomicBool,
@@ -38,7 +41,7 @@ struct Peer<B> {
 }
 
 impl<B: Bell> Node<B> {
-    /// The node of one shard per bell.
+    /// Creates a node with one shard per bell.
     pub(crate) fn new(options: &Options, bells: Vec<B>, helpers: JobQueue) -> Node<B> {
         let shards = bells.len();
         Node {
@@ -60,7 +63,7 @@ impl<B: Bell> Node<B> {
         &self.peers[shard.0 as usize].bell
     }
 
-    /// Announces that `shard` is about to sleep; afterwards it looks at everything once more.
+    /// Sets the sleep flag of `shard`, which then looks once more at everything that could have arrived.
     pub(crate) fn fall_asleep(&self, shard: ShardId) {
         self.peers[shard.0 as usize].sleeping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -70,13 +73,14 @@ impl<B: Bell> Node<B> {
         self.peers[shard.0 as usize].sleeping.store(false, Ordering::Relaxed);
     }
 
-    /// Whether the caller, who has published something and fenced, has to wake `shard`. True for one caller per sleep.
+    /// Whether the caller has to wake `shard`, after it has published something and fenced. True for one caller per
+    /// sleep.
     pub(crate) fn must_wake(&self, shard: ShardId) -> bool {
         let sleeping = &self.peers[shard.0 as usize].sleeping;
         sleeping.load(Ordering::Relaxed) && sleeping.swap(false, Ordering::SeqCst)
     }
 
-    /// Wakes `shard` if it sleeps. Any thread.
+    /// Wakes `shard` if it sleeps. Any thread may call this.
     pub(crate) fn rouse(&self, shard: ShardId) {
         fence(Ordering::SeqCst);
         if self.must_wake(shard) {
@@ -84,7 +88,7 @@ impl<B: Bell> Node<B> {
         }
     }
 
-    /// Called once per shard.
+    /// Notes that the `main` of one more shard has returned; after the last one all shards are woken.
     pub(crate) fn main_returned(&self) {
         if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
             (0..self.peers.len()).for_each(|shard| self.rouse(ShardId(shard as u16)));
@@ -113,10 +117,10 @@ fn clock(id: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Lets every shard begin only when all are ready, and none if one failed.
+/// Lets the shards begin once all are ready, and none if one has failed.
 #[derive(Default)]
 pub(crate) struct Start {
-    /// Shards ready, and whether one failed.
+    /// The number of ready shards, and whether one has failed.
     state: Mutex<(usize, bool)>,
     changed: Condvar,
 }
@@ -127,7 +131,7 @@ impl Start {
         self.changed.notify_all();
     }
 
-    /// Waits until all `shards` are ready; false if one failed.
+    /// Waits until all `shards` are ready; false if one has failed.
     pub(crate) fn ready(&self, shards: usize) -> bool {
         let mut state = self.state.lock().expect("nothing panics here");
         state.0 += 1;

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT, blocked on all threads so that a descriptor can tell of them.
+//! SIGTERM and SIGINT, which are blocked on all threads and received through a descriptor.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -44,7 +44,7 @@ impl Drop for Blocked {
     }
 }
 
-/// A descriptor that gives a `signalfd_siginfo` of 128 bytes per stop signal of this process.
+/// Creates a descriptor from which a `signalfd_siginfo` of 128 bytes can be read per stop signal of this process.
 #[expect(unsafe_code, reason = "signalfd has no safe wrapper")]
 pub(crate) fn descriptor() -> io::Result<OwnedFd> {
     let set = stop_signals();

@@ -1,12 +1,12 @@
-//! How long the tasks of a shard run before its backend looks at the world again.
+//! The slice: how long tasks run before the loop of a shard looks for completions again.
 
 use super::node::monotonic;
 use crate::executor::Executor;
 use std::time::Duration;
 
-/// How long tasks run before connections are flushed and completions reaped again.
+/// The length of a slice.
 const SLICE: Duration = Duration::from_micros(500);
-/// A poll longer than this is logged: it delays everything else on the core.
+/// A poll that takes longer is logged, because it delays everything else on the core.
 const STALL: Duration = Duration::from_millis(1);
 
 /// Polls ready tasks until there are none or the slice is over.

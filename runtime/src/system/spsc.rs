@@ -1,7 +1,7 @@
-//! A bounded queue from one thread to one other: a power of two of slots, two published indices.
+//! A bounded queue with a single producer and a single consumer.
 //!
-//! The producer keeps its tail and the consumer its head to itself until it publishes them, and both remember the
-//! other's index as last seen, so that a message costs no shared cache line until a batch is over.
+//! The producer keeps its tail to itself and the consumer its head until they publish them, and both remember the
+//! other's index as last seen, so that messages touch no shared index until a batch is over.
 //!
 //! Invariants: published head <= head <= published tail <= tail <= published head + capacity (indices wrap); slots from
 //! head to tail hold messages; one thread at a time calls the producer's functions, one the consumer's.
@@ -10,7 +10,7 @@ use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// A value on cache lines of its own (two, because processors fetch them in pairs).
+/// A value on cache lines of its own: two, because processors fetch them in pairs.
 #[repr(align(128))]
 #[derive(Default)]
 struct Apart<T>(T);
@@ -18,7 +18,7 @@ struct Apart<T>(T);
 pub(super) struct Queue<M> {
     head: Apart<AtomicUsize>,
     tail: Apart<AtomicUsize>,
-    /// The producer waits for space.
+    /// Whether the producer waits for space.
     pub(super) waiting: AtomicBool,
     slots: Box<[UnsafeCell<MaybeUninit<M>>]>,
 }
@@ -31,7 +31,7 @@ unsafe impl<M: Send> Sync for Queue<M> {}
 unsafe impl<M: Send> Send for Queue<M> {}
 
 impl<M> Queue<M> {
-    /// Room for `capacity` messages, rounded up to a power of two.
+    /// Creates a queue for `capacity` messages, rounded up to a power of two.
     pub(super) fn new(capacity: usize) -> Queue<M> {
         let capacity = capacity.max(1).next_power_of_two();
         let slots = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();

@@ -1,5 +1,5 @@
-//! What no body of `tests/backend` can see: options, signals, teardown, panics. Each test runs on all backends of a
-//! real machine.
+//! Tests of options, signals, teardown and panics, which the conformance suite in `tests/backend` cannot see. Each runs
+//! on all backends of a real machine.
 
 use super::Options;
 use super::mesh::CAPACITY_MAX;
@@ -52,13 +52,13 @@ fn on_one_shard<T: Send + 'static>(backend: Backend, main: impl AsyncFn() -> T +
     start(backend, Options::default(), move |_| async move { main().await }).unwrap().pop().unwrap()
 }
 
-/// Descriptors of this process that are open on `path`.
+/// The number of this process's descriptors that are open on `path`.
 fn open_on(path: &Path) -> usize {
     let entries = std::fs::read_dir("/proc/self/fd").unwrap();
     entries.filter(|entry| std::fs::read_link(entry.as_ref().unwrap().path()).is_ok_and(|to| to == path)).count()
 }
 
-/// Waits for a condition; a test that waits too long has failed.
+/// Waits for a condition; panics after ten seconds.
 async fn until(condition: impl Fn() -> bool) {
     let patience = timeout(Duration::from_secs(10), async {
         while !condition() {
@@ -74,7 +74,7 @@ fn options_are_checked(backend: Backend) {
     assert_eq!(try_run(Options { shards: 1 << 16, ..Options::default() }), Some(ErrorKind::InvalidInput));
     assert_eq!(try_run(Options { shards: 2, cpus: vec![0], ..Options::default() }), Some(ErrorKind::InvalidInput));
     assert_eq!(try_run(Options { cpus: vec![1 << 20], ..Options::default() }), Some(ErrorKind::InvalidInput));
-    // The second shard cannot start, and the first is told so instead of waiting for it.
+    // The second shard cannot start, so the first must not wait for it.
     let absent = Options { shards: 2, cpus: vec![0, 1023], ..Options::default() };
     assert_eq!(try_run(absent), Some(ErrorKind::InvalidInput));
 }
@@ -97,7 +97,7 @@ fn a_stop_signal_ends_the_wait(backend: Backend) {
         // SAFETY: the thread is alive, and the signal is blocked on it.
         unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGTERM) };
         waiting.await;
-        // It stays so for whoever asks later.
+        // Later calls return at once.
         signal::terminated().await;
     });
 }
@@ -120,7 +120,7 @@ fn descriptors_are_closed_whoever_drops_what(backend: Backend) {
         async move {
             let idle = context::with(|c| c.operations_under_way());
             for _ in 0..20 {
-                // Polled once and dropped: the descriptor that the kernel makes afterwards belongs to nobody.
+                // Polled once and dropped: nobody takes the descriptor that the kernel creates afterwards.
                 timeout(Duration::ZERO, File::open(&path, WRITE)).await;
             }
             until(|| open_on(&path) == 0 && context::with(|c| c.operations_under_way()) == idle).await;
@@ -157,7 +157,7 @@ fn a_file_keeps_its_length_under_any_name(backend: Backend) {
 }
 
 fn a_stop_does_not_wait_for_what_never_ends(backend: Backend) {
-    // Connections to it are made by the system and read by nobody.
+    // The system accepts connections to it, but nobody reads from them.
     let deaf = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = deaf.local_addr().unwrap();
     let before = Instant::now();
@@ -174,7 +174,7 @@ fn a_stop_does_not_wait_for_what_never_ends(backend: Backend) {
         spawn(async move {
             let _ = a.recv().await;
         });
-        // A network for documentation: nobody answers.
+        // A network reserved for documentation, where nobody answers.
         spawn(Stream::connect(SocketAddr::from(([192, 0, 2, 1], 9)), None));
         spawn(signal::terminated());
         spawn(sleep(Duration::from_secs(3600)));
@@ -193,7 +193,7 @@ fn a_mesh_is_bounded() {
     assert!(std::panic::catch_unwind(|| Mesh::<u8>::new(2, 0)).is_err());
 }
 
-/// Says to the other process which backend it is to panic on.
+/// Tells the other process on which backend to panic.
 const PANIC_ON: &str = "RUNTIME_TEST_PANIC_ON";
 
 #[test]

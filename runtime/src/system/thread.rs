@@ -1,4 +1,4 @@
-//! The threads of a node: one per shard, and the helpers.
+//! The threads of a node: one per shard, and those of the helper pool.
 
 use super::helper;
 use super::node::{Bell, Node};
@@ -9,16 +9,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How the shards of a process run.
+/// How many shards a process has, and where they run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Shards, at least 1.
+    /// The number of shards, at least 1.
     pub shards: usize,
-    /// The CPU of each shard; empty: not pinned.
+    /// The CPU of each shard; empty if shards are not pinned.
     pub cpus: Vec<usize>,
-    /// How long an idle shard watches memory before it sleeps.
+    /// How long an idle shard spins before it sleeps.
     pub spin: Duration,
-    /// Threads of the bounded pool for blocking calls of the whole node.
+    /// Threads for blocking calls of the whole node; at least one is started.
     pub helpers: usize,
 }
 
@@ -28,12 +28,11 @@ impl Default for Options {
     }
 }
 
-/// Bytes of stack of a shard's thread (reserved, not touched).
+/// Bytes of stack of a shard's thread; they are reserved, not touched.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Runs `shard` on a thread per shard and returns what they gave, in order. `bell` makes what ends the sleep of one
-/// shard. The function of a shard calls [`Start::fail`] or [`Start::ready`] of the node once, and gives `None` if
-/// another shard could not start.
+/// Runs `shard` on a thread per shard and returns the results in order. `bell` creates a shard's doorbell. Each `shard`
+/// calls [`Start::fail`] or [`Start::ready`] of the node once, and returns `None` if another shard could not start.
 ///
 /// [`Start::fail`]: super::node::Start::fail
 /// [`Start::ready`]: super::node::Start::ready
@@ -90,7 +89,7 @@ pub(crate) fn run<B: Bell, T: Send + 'static>(
     }
 }
 
-/// Raises the soft limit of open files, often 1024, to the hard limit: connections and SSTables take one each.
+/// Raises the soft limit of open files, often 1024, to the hard limit, because connections and SSTables take many.
 #[expect(unsafe_code, reason = "resource limits have no safe wrapper")]
 fn raise_open_files_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -109,6 +108,7 @@ fn raise_open_files_limit() {
     }
 }
 
+/// Pins the current thread to a CPU, if one is given.
 #[expect(unsafe_code, reason = "affinity of a thread")]
 pub(crate) fn pin(cpu: Option<usize>) -> io::Result<()> {
     let Some(cpu) = cpu else { return Ok(()) };
@@ -128,7 +128,7 @@ pub(crate) fn pin(cpu: Option<usize>) -> io::Result<()> {
     Err(io::Error::new(e.kind(), format!("cannot run on CPU {cpu}: {e}")))
 }
 
-/// Ends the process: the state of a thread that panicked is torn.
+/// Names a panic and ends the process, because the state of a thread that has panicked is inconsistent.
 #[expect(unsafe_code, reason = "a last line to standard error, past every lock")]
 pub(crate) fn abort(what: &str, panic: &(dyn std::any::Any + Send)) -> ! {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));

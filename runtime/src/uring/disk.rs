@@ -1,7 +1,7 @@
-//! Files through the ring: O_DIRECT reads and writes, durable writes, syncs, names.
+//! Files and directories through the ring, with direct I/O.
 //!
-//! Invariants: buffer and descriptor of an operation live in its slot until it completes; after a failed sync or a
-//! failed durable write every call on that file fails.
+//! Invariants: the slot of an operation owns its buffer and keeps the descriptor open until it completes; after a
+//! failed sync or durable write every call on that file fails.
 
 use super::operations::Payload;
 use super::reactor;
@@ -23,8 +23,9 @@ use std::rc::Rc;
 /// Permission bits of new files and directories, before the umask.
 const FILE_MODE: libc::mode_t = 0o644;
 const DIRECTORY_MODE: libc::mode_t = 0o755;
-/// Bytes of one read or write; what is left follows in the next.
+/// The most bytes of one read or write; the rest follows in the next.
 const TRANSFER_BYTES_MAX: usize = 1 << 30;
+
 pub(crate) struct File {
     state: Rc<FileState>,
 }
@@ -37,7 +38,7 @@ struct FileState {
 struct Transfer {
     state: Rc<FileState>,
     buffer: AlignedBuf,
-    /// In the slot, so that a dropped future's operation counts until it completes.
+    /// Here, so that the operation counts until it completes, even if its future is dropped.
     _permit: Permit,
 }
 
@@ -60,7 +61,7 @@ impl File {
             flags |= libc::O_EXCL;
         }
         let opened = match open(path, flags | libc::O_DIRECT).await {
-            // This file system has no direct I/O. It says so after creating the file: the one that exists now is ours.
+            // The file system has no direct I/O, which it reports after creating the file, so an existing file is ours.
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => open(path, flags & !libc::O_EXCL).await?,
             other => other?,
         };
@@ -93,7 +94,7 @@ impl File {
                 e if e < 0 => return (Err(io::Error::from_raw_os_error(-e)), buffer),
                 n => {
                     at += n as usize;
-                    // A piece that is not a whole number of blocks ends at the end of the file.
+                    // A read that is not a whole number of blocks has reached the end of the file.
                     if n == 0 || at == wanted || !(n as usize).is_multiple_of(ALIGNMENT) {
                         return (Ok(at), buffer);
                     }
@@ -174,7 +175,7 @@ impl File {
         direct::check_trim(now, len)?;
         // SAFETY: the descriptor is open while `self` is.
         let descriptor = unsafe { BorrowedFd::borrow_raw(self.state.descriptor.raw()) };
-        // The helper has a descriptor of its own: it goes on if this future is dropped.
+        // The helper needs a descriptor of its own, because it goes on if this future is dropped.
         let file = std::fs::File::from(descriptor.try_clone_to_owned()?);
         helper::run(move || file.set_len(len)).await
     }
@@ -194,7 +195,7 @@ impl File {
     }
 }
 
-/// Whether a result says no more than "again".
+/// Whether a result only asks to try again.
 fn is_passing(result: i32) -> bool {
     result == -libc::EINTR || result == -libc::EAGAIN
 }
@@ -208,14 +209,14 @@ async fn sync(state: &Rc<FileState>, flags: types::FsyncFlags) -> io::Result<()>
         unsafe { core.single(payload, |p| opcode::Fsync::new(p.state.descriptor.target()).flags(flags).build()) };
     let done = syncing.await;
     if done.result < 0 {
-        // The system may have dropped what it could not write: trying again would succeed and mean nothing.
+        // The system may have dropped what it could not write, so a second sync would succeed without meaning.
         state.poisoned.set(true);
         return Err(io::Error::from_raw_os_error(-done.result));
     }
     Ok(())
 }
 
-/// One path, or two.
+/// The paths of an operation: one, or two.
 struct Names(CString, Option<CString>);
 
 impl Payload for Names {}
@@ -310,7 +311,7 @@ pub(crate) async fn create_dir_all(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates one directory, durably; no error if it is there already.
+/// Creates one directory durably; succeeds if it exists.
 async fn create_dir(path: &Path) -> io::Result<()> {
     let made = on_names(Names(name(path)?, None), |names| {
         opcode::MkDirAt::new(HERE, names.0.as_ptr()).mode(DIRECTORY_MODE).build()
@@ -318,7 +319,7 @@ async fn create_dir(path: &Path) -> io::Result<()> {
     .await;
     match made {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-            // An error if something else than a directory has the name.
+            // Fails if something other than a directory has the name.
             open(path, libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC).await.map(drop)
         }
         Ok(()) => match path.parent() {

@@ -1,5 +1,4 @@
-//! What ends the sleep of a shard: its ring as a target of `MSG_RING`, and an event descriptor for threads without a
-//! ring.
+//! Wakes a sleeping shard: other shards send `MSG_RING` to its ring, threads without a ring write to its eventfd.
 
 use crate::system::node::Bell;
 use std::io;
@@ -29,7 +28,7 @@ impl Doorbell {
         self.ring.store(ring, Ordering::Release);
     }
 
-    /// The shard's ring: a target of `MSG_RING`.
+    /// The shard's ring, the target of `MSG_RING`.
     pub(super) fn target(&self) -> RawFd {
         self.ring.load(Ordering::Acquire)
     }

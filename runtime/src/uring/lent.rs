@@ -1,8 +1,9 @@
-//! The provided-buffer ring of a shard: the kernel picks a buffer per receive, tasks borrow it and give it back.
+//! The provided-buffer ring of a shard: the kernel picks a buffer for each receive, a task borrows it and gives it
+//! back.
 //!
-//! Invariants: a buffer is either in the ring, in an unreaped completion, or lent; at most [`LENT_MAX`] are lent, what
-//! arrives beyond that is copied, so that tasks which sit on data never stop other connections from receiving. Once
-//! [`COPIED_BYTES_MAX`] are copied buffers are scarce, and a connection gets one piece at a time.
+//! Invariants: a buffer is in the ring, in an unreaped completion, or lent to a task. At most [`LENT_MAX`] buffers are
+//! lent; what arrives beyond that is copied, so that tasks that keep data do not stop other connections from receiving.
+//! Once [`COPIED_BYTES_MAX`] are copied, buffers are scarce, and each connection receives one piece at a time.
 
 use io_uring::types::BufRingEntry;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -15,13 +16,13 @@ use super::ring::Ring;
 
 /// Buffers per shard, a power of two.
 const BUFFERS: u16 = 1024;
-/// Bytes of one.
+/// Bytes of a buffer.
 const BUFFER_BYTES: usize = 4096;
-/// Buffers that tasks may hold at once; the rest is always there for the kernel.
+/// The most buffers that are lent to tasks; the rest is always available to the kernel.
 const LENT_MAX: usize = BUFFERS as usize * 3 / 4;
-/// Copied bytes that wait for tasks before connections are held to one piece each.
+/// Copied bytes that wait for tasks, beyond which each connection receives one piece at a time.
 const COPIED_BYTES_MAX: usize = 16 << 20;
-/// The one buffer group of a ring.
+/// The only buffer group of a ring.
 pub(super) const GROUP: u16 = 0;
 
 pub(super) struct LentBuffers {
@@ -62,7 +63,7 @@ impl LentBuffers {
         }
     }
 
-    /// Takes the `len` bytes received in buffer `id`: lent if not too many are already, else copied.
+    /// Takes the `len` bytes received in buffer `id`: the buffer itself, or a copy if too many are lent.
     pub(super) fn take(&self, id: u16, len: usize) -> Received {
         assert!(id < BUFFERS && len <= BUFFER_BYTES, "the kernel names a buffer of this group");
         if self.lent.get() < LENT_MAX {
@@ -75,7 +76,7 @@ impl LentBuffers {
         copy
     }
 
-    /// The bytes of what `take` returned.
+    /// The bytes of a received piece.
     pub(super) fn slice<'a>(&'a self, received: &'a Received) -> &'a [u8] {
         match received {
             Received::Lent { id, len } => self.bytes(*id, *len),
@@ -83,18 +84,18 @@ impl LentBuffers {
         }
     }
 
-    /// Whether connections must not receive ahead of their tasks.
+    /// Whether each connection may receive only one piece ahead of its task.
     pub(super) fn are_scarce(&self) -> bool {
         self.copied_bytes.get() > COPIED_BYTES_MAX
     }
 
-    /// Bytes copied and not yet taken back.
+    /// Copied bytes that have not been given back.
     #[cfg(test)]
     pub(super) fn copied_bytes(&self) -> usize {
         self.copied_bytes.get()
     }
 
-    /// Takes back what `take` returned.
+    /// Takes a received piece back from its task.
     pub(super) fn give_back(&self, received: &mut Received) {
         match received {
             Received::Lent { id, .. } => {
@@ -142,7 +143,7 @@ impl Drop for LentBuffers {
     }
 }
 
-/// Received bytes: in a buffer of the ring, or copied.
+/// A received piece: in a buffer of the ring, or copied.
 pub(super) enum Received {
     Lent { id: u16, len: usize },
     Copied(Box<[u8]>),

@@ -1,17 +1,18 @@
 //! The production backend: one thread and one io_uring per shard.
 //!
-//! Loop of a shard: fire timers, reap completions, take wake-ups and messages of others, run tasks for one slice, flush
-//! dirty connections, publish cross-core queues, submit and wait; before sleeping it watches memory (completion queue,
-//! `SQ_TASKRUN`, queue tails, inbox) for a while.
+//! A turn of a shard's loop: fire timers, reap completions, take wake-ups and messages of other threads, run tasks for
+//! one slice, flush dirty connections, publish the queues to other shards, submit, and wait. Before it sleeps, the
+//! shard spins on memory (completion queue, `SQ_TASKRUN`, queue tails, inbox) for a while.
 //!
-//! * `ring.rs`: the io_uring itself; `operations.rs`: what is under way in it; `reactor.rs`: the loop.
-//! * `socket.rs`, `stream.rs`, `lent.rs`: listeners, connections, buffers that the kernel fills.
-//! * `disk.rs`: files through the ring. `signal.rs`: orderly termination. `doorbell.rs`: the end of a shard's sleep.
+//! * `ring.rs`: the io_uring itself; `operations.rs`: operations under way in it; `reactor.rs`: the loop.
+//! * `socket.rs`, `stream.rs`, `lent.rs`: listeners, connections, and the buffers that the kernel fills.
+//! * `disk.rs`: files. `signal.rs`: stop signals. `spin.rs`, `doorbell.rs`: before and after a shard's sleep.
 //!
-//! Threads, queues between shards and blocking calls are those of `system/`.
+//! Threads, queues between shards and blocking calls are in `system/`.
 //!
-//! Invariants: everything of a shard is touched by its thread alone, except `Node`, the queues between shards
-//! and the executor's inbox; what the kernel may write outlives the operation, whoever drops the future.
+//! Invariants: a shard's state is touched by its own thread only, except `Node`, the queues between shards and the
+//! executor's inbox; memory that the kernel may write lives until the operation has completed, even if the future that
+//! waits is dropped.
 
 pub mod disk;
 mod doorbell;
@@ -51,7 +52,7 @@ where
     thread::run(options, Doorbell::new, move |node, shard, cpu| run_shard(node, shard, cpu, &main))
 }
 
-/// The life of one shard; `None` if another shard could not start.
+/// Runs one shard from start to end; `None` if another shard could not start.
 fn run_shard<F, Fut, T>(
     node: Arc<Node<Doorbell>>,
     shard: ShardId,
@@ -94,7 +95,7 @@ where
     drop(entered);
     context.executor.drop_tasks();
     reactor.drain(&context.executor);
-    // No shard sends wake-ups any more once all have come here, so that the rings may go.
+    // Once all shards are here none sends wake-ups, so the rings can be dropped.
     node.stopped.wait();
     drop(context);
     drop(reactor);

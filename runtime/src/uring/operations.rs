@@ -1,7 +1,7 @@
-//! Operations under way: a slab whose slots own everything the kernel may touch until the last completion.
+//! Operations under way, in a slab whose slots own everything that the kernel may touch until the last completion.
 //!
-//! Invariants: a slot is freed by the completion without the MORE flag and by nothing else; the generation in an
-//! operation's word makes a late cancel of a freed slot find nothing.
+//! Invariants: only the completion without the MORE flag frees a slot; the generation in an operation's id keeps a late
+//! cancellation from reaching a slot that was reused.
 
 use super::signal::StopSignal;
 use super::socket::ListenerState;
@@ -13,27 +13,27 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// What to do with a completion.
+/// An operation under way, which says what its completions are for.
 #[derive(Clone)]
 pub(super) enum Operation {
-    /// One result for one future.
+    /// An operation with one result, for which a future waits.
     Single(Rc<dyn Complete>),
     /// Multishot accept.
     Accept(Rc<ListenerState>),
     /// Multishot receive.
     Receive(Rc<Connection>),
-    /// The one send of a connection that is under way.
+    /// The send of a connection.
     Send(Rc<Connection>),
-    /// The read of the event descriptor by which other threads rouse this shard.
+    /// The read of the eventfd with which other threads wake this shard.
     Rouse,
     /// The read of the signal descriptor.
     Signal(Rc<StopSignal>),
-    /// Nobody waits: close, cancel.
+    /// A close or cancellation, for which nobody waits.
     Silent,
 }
 
 impl Operation {
-    /// Whether the operation ends only when something outside happens, so that a stop has to cancel it.
+    /// Whether the operation may wait for outside events for ever, so that a stop has to cancel it.
     pub(super) fn is_passive(&self) -> bool {
         match self {
             Operation::Single(single) => single.is_passive(),
@@ -43,7 +43,7 @@ impl Operation {
     }
 }
 
-/// Names an operation under way; also its `user_data`.
+/// The id of an operation under way, which is its `user_data`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct OperationId(pub(super) u64);
 
@@ -58,7 +58,7 @@ struct Slot {
     operation: Option<Operation>,
 }
 
-/// Generations stay below this, so that words with the top bit set are free for other uses.
+/// The number of generations; ids with the top bit set are left for other uses.
 const GENERATIONS: u32 = 1 << 31;
 
 impl Operations {
@@ -72,7 +72,7 @@ impl Operations {
         OperationId((slot.generation as u64) << 32 | index as u64)
     }
 
-    /// The operation of a completion; its slot is free afterwards unless `more` follow.
+    /// Returns the operation of a completion and frees its slot, unless `more` completions follow.
     pub(super) fn complete(&mut self, id: OperationId, more: bool) -> Option<Operation> {
         let index = id.0 as u32;
         let slot = self.slots.get_mut(index as usize).filter(|slot| slot.generation == (id.0 >> 32) as u32)?;
@@ -84,12 +84,12 @@ impl Operations {
         slot.operation.take()
     }
 
-    /// How many operations are under way.
+    /// The number of operations under way.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// The operations under way for which `which` is true.
+    /// Selects the operations for which `which` is true.
     pub(super) fn select(&self, which: impl Fn(&Operation) -> bool) -> Vec<OperationId> {
         let slots = self.slots.iter().enumerate();
         slots
@@ -99,15 +99,15 @@ impl Operations {
     }
 }
 
-/// What an operation with one result needs while it is under way: buffers, paths, addresses, open descriptors.
+/// What an operation with one result must own while it is under way: buffers, paths, addresses, descriptors.
 pub(super) trait Payload: 'static {
-    /// The result is a new descriptor: it is closed if nobody takes it.
+    /// Whether the result is a new descriptor, which is closed if nobody takes it.
     const RETURNS_DESCRIPTOR: bool = false;
-    /// See [`Operation::is_passive`].
+    /// Whether the operation is passive, see [`Operation::is_passive`].
     const PASSIVE: bool = false;
 }
 
-/// An operation with one result, shared by the slab and the future that waits.
+/// An operation with one result, shared by the slab and the waiting future.
 pub(super) struct Single<P> {
     result: Cell<Option<i32>>,
     descriptor: Cell<Option<OwnedFd>>,
@@ -150,10 +150,10 @@ impl<P: Payload> Complete for Single<P> {
     }
 }
 
-/// Waits for a [`Single`]. Dropping it leaves the operation under way.
+/// A future that waits for a [`Single`]. Dropping it does not cancel the operation.
 pub(super) struct Running<P>(pub(super) Rc<Single<P>>);
 
-/// How an operation ended.
+/// The result of an operation, with its payload.
 pub(super) struct Done<P> {
     pub(super) result: i32,
     pub(super) descriptor: Option<OwnedFd>,

@@ -1,7 +1,7 @@
-//! The loop of one shard, and what its tasks reach through the ambient context.
+//! The loop of one shard, and the parts of it that tasks reach through the context.
 //!
-//! Invariants: a sleeping flag is set only around the wait, and everything that could have arrived is looked at after
-//! setting it; `drain` ends only when no operation is under way.
+//! Invariants: the sleep flag is set only around the wait, and the loop looks at everything that could have arrived
+//! after setting it; `drain` returns only when no operation is under way, or when it leaks those that do not end.
 
 use super::doorbell::Doorbell;
 use super::lent::LentBuffers;
@@ -27,25 +27,25 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Words of completions that belong to no operation.
+/// The `user_data` of a wake-up, which belongs to no operation.
 const WOKEN: u64 = u64::MAX;
-/// Plus the shard that `MSG_RING` did not reach.
+/// The `user_data` of a failed `MSG_RING`, plus the number of the shard that it did not reach.
 const NOT_WOKEN: u64 = 1 << 63;
-/// Looks at memory between two looks at the clock while spinning.
+/// How often a spinning loop looks at memory between two readings of the clock.
 const SPINS_PER_CLOCK: u32 = 16;
-/// How long a stop waits for sends before it cuts them off.
+/// How long a stop waits for sends before it cancels them.
 const DRAIN_SENDS: Duration = Duration::from_secs(1);
-/// How long a stop waits for the kernel to end cancelled operations before it leaks them.
+/// How long a stop waits for cancelled operations before it leaks their memory.
 const DRAIN_ALL: Duration = Duration::from_secs(10);
 
-/// The shard's handle on its core; cheap to clone.
+/// The context's handle on a shard's core; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Reactor {
     pub(super) core: Rc<Core>,
 }
 
 pub(super) struct Core {
-    // Dropped first: the kernel writes into what follows.
+    // Dropped first, because the kernel writes to the fields that follow.
     ring: Ring,
     pub(super) buffers: LentBuffers,
     operations: RefCell<Operations>,
@@ -58,9 +58,9 @@ pub(super) struct Core {
     /// Where the kernel writes the event counter.
     event_count: UnsafeCell<u64>,
     completions: Cell<Vec<Completion>>,
-    /// Set when nothing may be armed any more.
+    /// The shard is stopping: nothing is armed again.
     stopping: Cell<bool>,
-    /// Set when what is left to send is not sent any more.
+    /// The stop has waited long enough: sends are cancelled.
     cutting: Cell<bool>,
 }
 
@@ -73,7 +73,7 @@ pub(super) fn current() -> Rc<Core> {
 }
 
 impl Reactor {
-    /// Makes the ring of the calling thread.
+    /// Creates the core and the ring of the calling thread's shard.
     pub(super) fn new(node: Arc<Node<Doorbell>>, shard: ShardId) -> io::Result<Reactor> {
         let ring = Ring::new()?;
         let buffers = LentBuffers::register(&ring)?;
@@ -109,18 +109,18 @@ impl Reactor {
         &self.core.system
     }
 
-    /// Operations under way; one is the wait for other threads.
+    /// The number of operations under way, one of which waits for other threads.
     #[cfg(test)]
     pub(crate) fn under_way(&self) -> usize {
         self.core.operations.borrow().len()
     }
 
-    /// What is set when a stop signal arrives.
+    /// The latch that a stop signal sets.
     pub(crate) fn terminated(&self) -> Latch {
         self.core.signal.listen(&self.core)
     }
 
-    /// Turns the loop until the mains of all shards have returned. The caller has entered the shard.
+    /// Runs the loop until the `main` of every shard has returned. The caller has entered the shard.
     pub(super) fn run(&self, executor: &Executor) {
         let core = &self.core;
         while !core.node.all_returned() {
@@ -139,7 +139,7 @@ impl Reactor {
         core.ring.submit();
     }
 
-    /// Ends every operation. The caller has dropped all tasks.
+    /// Waits for all operations to end. The caller has dropped all tasks.
     pub(super) fn drain(&self, executor: &Executor) {
         let core = &self.core;
         core.system.hooks.clear();
@@ -169,7 +169,7 @@ impl Core {
     /// Starts an operation.
     ///
     /// # Safety
-    /// What `entry` points to is owned by `operation`, or lives as long as the ring, and stays in place.
+    /// `operation` owns everything that `entry` points to, or it lives as long as the ring; and it does not move.
     #[expect(unsafe_code, reason = "the kernel reads and writes the memory that the entry names")]
     pub(super) unsafe fn start(&self, operation: Operation, entry: squeue::Entry) -> OperationId {
         let id = self.operations.borrow_mut().insert(operation);
@@ -178,10 +178,10 @@ impl Core {
         id
     }
 
-    /// Starts an operation with one result. `entry` is built from the payload in its final place.
+    /// Starts an operation with one result. `entry` builds its queue entry from the payload in its final place.
     ///
     /// # Safety
-    /// What the entry points to is owned by the payload.
+    /// The payload owns everything that the entry points to.
     #[expect(unsafe_code, reason = "see start")]
     pub(super) unsafe fn single<P: Payload>(
         &self,
@@ -191,12 +191,12 @@ impl Core {
         let single = Single::new(payload);
         let entry = single.payload.borrow_mut().as_mut().map(entry).expect("just put there");
         let operation: Rc<dyn Complete> = single.clone();
-        // SAFETY: the payload stays in its Rc until the result is there, and is the caller's promise otherwise.
+        // SAFETY: the payload stays in its Rc until the result is there; the rest is the caller's promise.
         unsafe { self.start(Operation::Single(operation), entry) };
         Running(single)
     }
 
-    /// Asks the kernel to end an operation; its completion still comes.
+    /// Asks the kernel to cancel an operation; its completion still arrives.
     #[expect(unsafe_code, reason = "see start")]
     pub(super) fn cancel(&self, id: OperationId) {
         // SAFETY: the entry points to nothing.
@@ -208,19 +208,19 @@ impl Core {
         selected.into_iter().for_each(|id| self.cancel(id));
     }
 
-    /// Closes a descriptor after all operations that were started before on this ring with it have been submitted.
+    /// Closes a descriptor, after the operations on it that were started before have been submitted.
     #[expect(unsafe_code, reason = "see start")]
     pub(super) fn close(&self, descriptor: RawFd) {
         // SAFETY: the entry points to nothing.
         unsafe { self.start(Operation::Silent, opcode::Close::new(types::Fd(descriptor)).build()) };
     }
 
-    /// Whether the shard is past its last task: nothing is armed again.
+    /// Whether the shard is stopping, so that nothing is armed again.
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.get()
     }
 
-    /// Whether a stop has waited long enough for sends.
+    /// Whether the stop has waited long enough, so that sends are cancelled.
     pub(super) fn is_cutting(&self) -> bool {
         self.cutting.get()
     }
@@ -271,7 +271,7 @@ impl Core {
         self.dirty.flush(|connection| connection.flush());
     }
 
-    /// Shows the other shards what was queued for them and wakes those that sleep.
+    /// Publishes the queues to other shards and wakes those that sleep.
     #[expect(unsafe_code, reason = "see Ring::push")]
     fn publish(&self) {
         self.system.hooks.publish(|shard| {
@@ -285,7 +285,7 @@ impl Core {
         });
     }
 
-    /// Whether anything waits for the loop to turn. Reads memory only.
+    /// Whether the next turn of the loop has anything to do for others. Reads memory only.
     fn has_news(&self, executor: &Executor) -> bool {
         self.ring.has_events() || executor.inbox_filled() || self.system.hooks.has_news() || self.node.all_returned()
     }

@@ -1,8 +1,8 @@
-//! One io_uring, owned by the thread that made it: building it with fallbacks, submitting, waiting, reaping.
+//! One io_uring, used by the thread that created it: submitting, waiting, reaping.
 //!
-//! 1. `SINGLE_ISSUER | DEFER_TASKRUN | TASKRUN_FLAG`: completions are produced only when this thread enters the kernel,
-//!    and the flag tells a spinning loop in memory that entering would produce some.
-//! 2. Entries that find the submission queue full even after a submit wait in a backlog and go first next time.
+//! 1. `SINGLE_ISSUER | DEFER_TASKRUN | TASKRUN_FLAG`: completions are posted only when this thread enters the kernel,
+//!    and the flag tells a spinning loop, in memory, that entering would post some.
+//! 2. Entries that find the submission queue full even after a submit wait in a backlog and go first the next time.
 //!
 //! Invariants: entries reach the kernel in the order in which they were pushed; every entry gets there.
 
@@ -13,8 +13,8 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-/// Submission and completion entries to try, largest first: a user's locked memory may be short (8 MiB by default, of
-/// which the first size takes 136 KiB per shard).
+/// Numbers of submission and completion entries to try, largest first, because locked memory may be short: a user has
+/// 8 MiB by default, of which the largest size takes 136 KiB per shard.
 const SIZES: [(u32, u32); 4] = [(1024, 4096), (256, 1024), (128, 512), (32, 128)];
 
 pub(super) struct Ring {
@@ -23,17 +23,17 @@ pub(super) struct Ring {
     backlog: RefCell<VecDeque<squeue::Entry>>,
 }
 
-/// What the kernel says about one operation.
+/// A completion queue entry.
 #[derive(Clone, Copy)]
 pub(super) struct Completion {
     pub(super) user_data: u64,
-    /// Bytes, a descriptor or 0; negative: an errno.
+    /// A number of bytes, a descriptor or 0; an errno if negative.
     pub(super) result: i32,
     pub(super) flags: u32,
 }
 
 impl Ring {
-    /// A ring for the calling thread; smaller than wanted (with a warning) when locked memory is short.
+    /// Creates a ring for the calling thread. If locked memory is short it logs a warning and makes the ring smaller.
     pub(super) fn new() -> io::Result<Ring> {
         let mut last = io::Error::from(io::ErrorKind::OutOfMemory);
         for (attempt, (submissions, completions)) in SIZES.into_iter().enumerate() {
@@ -123,7 +123,7 @@ impl Ring {
         unsafe { self.ring().submission_shared() }.len()
     }
 
-    /// Gives the kernel all queued entries and lets it post pending completions; no system call if there is neither.
+    /// Submits all queued entries and lets the kernel post pending completions; no system call if there is neither.
     pub(super) fn submit(&self) {
         self.move_backlog();
         loop {
@@ -141,7 +141,7 @@ impl Ring {
         }
     }
 
-    /// Like [`Ring::submit`], then sleeps until a completion arrives or `timeout` is over.
+    /// Submits like [`Ring::submit`], then sleeps until a completion arrives or `timeout` is over.
     pub(super) fn wait(&self, timeout: Option<Duration>) {
         self.move_backlog();
         let entered = match timeout {
@@ -156,7 +156,7 @@ impl Ring {
         }
     }
 
-    /// Whether completions wait in the kernel for this thread to enter it.
+    /// Whether the kernel has completions that it posts only when this thread enters it.
     #[expect(unsafe_code, reason = "a shared view of the submission queue")]
     fn must_enter(&self) -> bool {
         // SAFETY: this thread is the only one that uses the ring.
@@ -171,7 +171,7 @@ impl Ring {
         !unsafe { self.ring().completion_shared() }.is_empty() || self.must_enter()
     }
 
-    /// Appends all completions to `into`, after letting the kernel post those that wait for that.
+    /// Lets the kernel post pending completions and appends all completions to `into`.
     #[expect(unsafe_code, reason = "a shared view of the completion queue")]
     pub(super) fn reap(&self, into: &mut Vec<Completion>) {
         if self.must_enter() {
@@ -191,7 +191,8 @@ impl Drop for Ring {
     }
 }
 
-/// Errors of `io_uring_enter` that pass by themselves: a signal, a full completion queue, a timeout, short memory.
+/// Panics for an error of `io_uring_enter`, unless it is transient: a signal, a full completion queue, a timeout, short
+/// memory.
 fn report(e: io::Error) {
     match e.raw_os_error() {
         Some(libc::EINTR | libc::EBUSY | libc::ETIME | libc::EAGAIN) => {}
@@ -199,6 +200,7 @@ fn report(e: io::Error) {
     }
 }
 
+/// Adds to an error of creating a ring what can be done about it.
 fn explain(e: io::Error) -> io::Error {
     let why = match e.raw_os_error() {
         Some(libc::ENOSYS | libc::EPERM) => {

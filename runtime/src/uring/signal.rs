@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: both are read from a descriptor in the ring.
+//! Receiving SIGTERM and SIGINT, by a read of their descriptor in the ring.
 
 use super::operations::Operation;
 use super::reactor::Core;
@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 
-/// Whether a stop signal has come to this shard, and the read that waits for one.
+/// The stop signal of a shard, and the read that waits for it.
 #[derive(Default)]
 pub(super) struct StopSignal {
     received: Latch,
@@ -21,7 +21,7 @@ pub(super) struct StopSignal {
 }
 
 impl StopSignal {
-    /// Returns what is set when a signal arrives, and waits for one.
+    /// Starts to wait for a signal, and returns the latch that it sets.
     pub(super) fn listen(self: &Rc<StopSignal>, core: &Core) -> Latch {
         if !self.received.is_set() && !self.armed.get() {
             self.arm_or_log(core);

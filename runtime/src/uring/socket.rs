@@ -1,4 +1,4 @@
-//! Listeners by multishot accept, and outgoing connections.
+//! Listeners, by multishot accept, and outgoing connections.
 
 use super::operations::{Operation, OperationId, Payload};
 use super::reactor::{self, Core};
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::task::Waker;
 
-/// A descriptor that is used in the ring of a shard and closed through it, after whatever was started with it.
+/// A descriptor that is closed through the ring, after all operations that were started on it.
 pub(super) struct Descriptor {
     raw: RawFd,
     core: Rc<Core>,
@@ -49,7 +49,7 @@ pub(crate) struct Listener {
     name: SocketName,
 }
 
-/// What the multishot accept and the tasks that wait for connections share.
+/// State that the multishot accept shares with the tasks that wait for connections.
 pub(super) struct ListenerState {
     descriptor: Descriptor,
     queue: AcceptQueue,
@@ -72,7 +72,7 @@ impl Listener {
         self.name.address
     }
 
-    /// Connections that wait for `accept`.
+    /// The number of connections that wait for `accept`.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.state.queue.len()
@@ -90,7 +90,7 @@ impl Drop for Listener {
         if let Some(id) = self.state.armed.get() {
             self.state.descriptor.core().cancel(id);
         }
-        // Frees the port at once; the descriptor is closed when the accept has ended.
+        // This frees the port at once; the descriptor is closed when the accept has ended.
         shut_down(self.state.descriptor.raw());
     }
 }
@@ -119,18 +119,18 @@ impl ListenerState {
         self.armed.set(Some(id));
     }
 
-    /// One result of the multishot accept.
+    /// Takes one result of the multishot accept.
     #[expect(unsafe_code, reason = "a descriptor arrives as a number")]
     pub(super) fn accepted(self: &Rc<ListenerState>, core: &Core, result: i32, more: bool) {
         if !more {
             self.armed.set(None);
         }
         if result >= 0 {
-            // SAFETY: the kernel just made this descriptor for us, and nobody else has the number.
+            // SAFETY: the kernel has just created this descriptor for us, and nobody else has its number.
             let descriptor = unsafe { OwnedFd::from_raw_fd(result) };
             self.queue.push(descriptor);
         } else if !matches!(-result, libc::ECANCELED | libc::ECONNABORTED | libc::EINTR | libc::EAGAIN) {
-            // Armed again by the next `accept`, so that a lack of descriptors does not spin here.
+            // The next `accept` arms it again, so that a lack of descriptors does not make this spin.
             self.queue.fail(io::Error::from_raw_os_error(-result));
         }
         let full = self.queue.is_full();
@@ -144,7 +144,7 @@ impl ListenerState {
     }
 }
 
-/// Makes a connection one of the current shard.
+/// Makes an accepted connection one of the current shard.
 pub(crate) fn attach(accepted: Accepted) -> Stream {
     Stream::new(Descriptor::new(accepted.descriptor, reactor::current()), accepted.peer)
 }
@@ -158,7 +158,7 @@ impl Payload for Connecting {
     const PASSIVE: bool = true;
 }
 
-/// An outgoing connection, bound to `source` if given.
+/// Connects to `address`, from `source` if given.
 #[expect(unsafe_code, reason = "see Core::single")]
 pub(super) async fn connect(address: SocketAddr, source: Option<SocketAddr>) -> io::Result<Descriptor> {
     let core = reactor::current();

@@ -1,22 +1,22 @@
-//! How long a shard that has nothing to do looks at memory before it sleeps: as long as that has been worth it, and not
-//! on a core that others need.
+//! How long an idle shard spins before it sleeps: as long as spinning has paid off, and not on a core that others need.
 //!
-//! Invariants: one wait that was short enough to be spun through brings back the longest spin; each longer one halves
-//! it, so that a shard that waits for disks or for rare requests does not burn the time of every wait; who was taken
-//! off its core while spinning does not spin for [`REST`].
+//! 1. A wait that ends within the longest spin restores the longest spin.
+//! 2. Each longer wait halves the spin, so that a shard that waits for disks or rare requests does not burn CPU.
+//! 3. A shard that lost its core to another thread while spinning does not spin for [`REST`].
 
 use crate::instant::Instant;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Below this a spin costs more looks than it saves.
+/// A shorter spin costs more than it saves.
 const SHORTEST: Duration = Duration::from_micros(5);
-/// Looks take a microsecond; interrupts, a few. What takes longer than this was another thread's turn.
+/// A few looks at memory take a microsecond and an interrupt some more; if they take longer, another thread had the
+/// core.
 const INTERRUPTION: Duration = Duration::from_micros(20);
-/// How long a core is left to others once they were seen to need it.
+/// How long a shard does not spin after another thread has needed its core.
 const REST: Duration = Duration::from_millis(20);
 
-/// See the module.
+/// The spinning of one shard.
 pub(super) struct Spin {
     longest: Duration,
     now: Cell<Duration>,
@@ -24,17 +24,17 @@ pub(super) struct Spin {
 }
 
 impl Spin {
-    /// That spins at most for `longest`.
+    /// Creates a spin of at most `longest`; zero stands for none.
     pub(super) fn new(longest: Duration) -> Spin {
         Spin { longest, now: Cell::new(longest), rests_until: Cell::default() }
     }
 
-    /// How long to spin from now; zero: not at all.
+    /// How long to spin at `now`; zero means not at all.
     pub(super) fn length(&self, now: Instant) -> Duration {
         if now < self.rests_until.get() { Duration::ZERO } else { self.now.get() }
     }
 
-    /// Some looks at memory took from `last` to `now`; false if the core was another thread's meanwhile.
+    /// Notes that some looks at memory took from `last` to `now`; false if another thread had the core meanwhile.
     pub(super) fn looked(&self, last: Instant, now: Instant) -> bool {
         let undisturbed = now.since(last) < INTERRUPTION;
         if !undisturbed {
@@ -43,7 +43,7 @@ impl Spin {
         undisturbed
     }
 
-    /// A wait took so long, spinning and asleep.
+    /// Notes how long a wait took, spinning and asleep.
     pub(super) fn waited(&self, length: Duration) {
         let half = self.now.get() / 2;
         self.now.set(match length <= self.longest {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_spins_does_not_begin() {
+    fn a_shard_that_must_not_spin_never_does() {
         let spin = Spin::new(Duration::ZERO);
         spin.waited(Duration::ZERO);
         assert_eq!(spin.length(Instant(1)), Duration::ZERO);

@@ -1,12 +1,11 @@
-//! One connection: multishot receive into lent buffers, one gathered send per loop turn.
+//! A connection: a multishot receive into buffers of the ring, and one send per turn of the loop.
 //!
-//! 1. What tasks append during a turn gathers in `out`; the flush at the end of the turn swaps it with `sending` and
-//!    starts one send. While a send is under way `out` waits for the flush after its completion.
-//! 2. A receive that ends (no buffer, no MORE) is armed again unless the connection is paused or its task has not taken
-//!    what came before.
+//! 1. The flush at the end of a turn starts one send of all that tasks have queued, unless a send is under way.
+//! 2. A receive that ends (no buffer, no MORE flag) is armed again, unless the connection is paused or too many pieces
+//!    wait for its task.
 //! 3. A dropped stream sends what is queued, then closes.
 //!
-//! Invariants: `sending` is not touched while a send is under way; at most one send and one receive are under way.
+//! Invariants: at most one send and one receive are under way. The queues are in `system/`.
 
 use super::lent::{self, Received};
 use super::operations::{Operation, OperationId};
@@ -24,10 +23,10 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::Waker;
 
-/// Received pieces (of at most one buffer each) that wait for the task; beyond this receiving stops until half of them
-/// are taken, so that the peer's window fills.
+/// Received pieces, of at most one buffer each, that wait for the task. At this number receiving stops until half of
+/// them are taken, so that the peer's window fills.
 const RECEIVED_MAX: usize = 32;
-/// Bytes of one send; what is left follows in the next.
+/// The most bytes of one send; the rest follows in the next.
 const SEND_BYTES_MAX: usize = 1 << 30;
 
 pub(crate) struct Stream {
@@ -130,12 +129,12 @@ impl Connection {
         Some(received)
     }
 
-    /// How many received pieces may wait for the task.
+    /// The most received pieces that may wait for the task.
     fn pieces_max(&self) -> usize {
         if self.core().buffers.are_scarce() { 1 } else { RECEIVED_MAX }
     }
 
-    /// Starts receiving unless it is under way or not wanted.
+    /// Starts receiving, unless a receive is under way or not wanted.
     #[expect(unsafe_code, reason = "see Core::start")]
     fn arm(self: &Rc<Connection>) {
         let wanted = !self.received.is_paused()
@@ -167,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// One result of the multishot receive.
+    /// Takes one result of the multishot receive.
     pub(super) fn received(self: &Rc<Connection>, result: i32, flags: u32) {
         if !cqueue::more(flags) {
             self.receiving.set(None);
@@ -188,7 +187,7 @@ impl Connection {
             ..0 | libc::ENOBUFS | libc::ECANCELED | libc::EINTR | libc::EAGAIN => {}
             e => self.end_receiving(e),
         }
-        // Buffers are back in the ring by now, also after ENOBUFS: see the invariant of `LentBuffers`.
+        // There are buffers in the ring even after ENOBUFS, because a part of them is never lent.
         self.arm();
     }
 
@@ -234,11 +233,11 @@ impl Connection {
         unsafe { self.core().start(Operation::Send(self.clone()), entry) };
     }
 
-    /// The result of the send under way.
+    /// Takes the result of the send under way.
     pub(super) fn sent(self: &Rc<Connection>, result: i32) {
         self.queue.set_under_way(false);
         if self.core().is_cutting() {
-            // A cancelled send that got somewhere tells how far instead of that it was cancelled.
+            // A cancelled send that has sent some bytes reports their number instead of ECANCELED.
             self.break_off(libc::ECANCELED);
         }
         match -result {
@@ -257,7 +256,7 @@ impl Connection {
         self.wake_drainers();
     }
 
-    /// Ends sending: what is queued is dropped.
+    /// Ends sending and drops what is queued.
     fn break_off(&self, e: i32) {
         self.queue.break_off(e);
         self.wake_drainers();

@@ -1,5 +1,5 @@
-//! What only this backend has: full rings, devices as files, lent buffers. More is in `system/tests.rs`, the rest in
-//! `tests/backend`.
+//! Tests of what only this backend has: full rings, devices as files, buffers of the ring. Tests for all backends are
+//! in `system/tests.rs` and `tests/backend`.
 
 use super::operations::Payload;
 use super::{Options, reactor, run};
@@ -28,7 +28,7 @@ async fn pair() -> (Stream, Stream) {
     (connecting.await, accepted)
 }
 
-/// Waits for a condition; a test that waits too long has failed.
+/// Waits for a condition; panics after ten seconds.
 async fn until(condition: impl Fn() -> bool) {
     let patience = timeout(Duration::from_secs(10), async {
         while !condition() {
@@ -47,7 +47,7 @@ impl Payload for Nothing {}
 fn more_operations_than_the_ring_holds() {
     on_one_shard(async || {
         let core = reactor::current();
-        // Three times what the completion queue holds, started within one poll.
+        // Three times as many as the completion queue holds, started within one poll.
         // SAFETY: a no-op points to nothing.
         let all: Vec<_> =
             (0..12_288).map(|_| unsafe { core.single(Nothing, |_| opcode::Nop::new().build()) }).collect();
@@ -60,7 +60,7 @@ fn more_operations_than_the_ring_holds() {
 #[test]
 fn a_failed_sync_poisons_the_file() {
     on_one_shard(async || {
-        // A character device takes writes but knows no sync; nor direct I/O, so this opens it without.
+        // A character device accepts writes but neither syncs nor direct I/O, so it is opened without.
         let file = File::open(Path::new("/dev/null"), OpenOptions { create: false, ..WRITE }).await.unwrap();
         let block = AlignedBuf::zeroed(ALIGNMENT);
         let (result, block) = file.write_at(block, 0).await;
@@ -80,7 +80,7 @@ fn a_full_device_is_a_definite_error() {
         let file = File::open(Path::new("/dev/full"), OpenOptions { create: false, ..WRITE }).await.unwrap();
         let (result, block) = file.write_durable(AlignedBuf::zeroed(ALIGNMENT), 0).await;
         assert_eq!(result.unwrap_err().kind(), ErrorKind::StorageFull);
-        // Not poisoned: nothing was promised.
+        // The file is not poisoned, because the write was refused.
         assert_eq!(file.read_at(block, 0).await.0.unwrap(), ALIGNMENT);
     });
 }

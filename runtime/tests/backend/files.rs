@@ -63,7 +63,7 @@ pub(crate) async fn operations_are_counted(world: World) {
     assert_eq!(read, (before[0].0 + 1, before[0].1 + bytes));
     assert_eq!(written, (before[1].0 + 1, before[1].1 + bytes));
     assert_eq!(synced, (before[2].0 + 1, before[2].1));
-    // One that is given up is no longer waited for.
+    // An operation whose future is dropped does not count as under way.
     assert!(runtime::timeout(Duration::ZERO, file.read_at(filled(1, 0), 0)).await.is_none());
     assert_eq!(under_way(), [0; 5]);
 }
@@ -144,7 +144,7 @@ pub(crate) async fn names_change(world: World) {
     file::rename(&a, &b).await.unwrap();
     file::sync_dir(&world.directory).await.unwrap();
     assert_eq!(file::rename(&a, &b).await.unwrap_err().kind(), ErrorKind::NotFound);
-    // An open file keeps its contents under whatever name, and without one.
+    // An open file keeps its contents when it is renamed or removed.
     file.write_at(filled(1, 2), 0).await.0.unwrap();
     assert_eq!(File::open(&b, READ).await.unwrap().read_at(filled(1, 0), 0).await.1[0], 2);
     file::remove(&b).await.unwrap();
@@ -173,7 +173,7 @@ pub(crate) async fn room_that_was_promised_reads_as_zeros(world: World) {
     let mut page = AlignedBuf::zeroed(ALIGNMENT);
     page.fill(7);
     file.write_durable(page, 3 * ALIGNMENT as u64).await.0.unwrap();
-    // What is there stays.
+    // Existing contents stay.
     file.allocate(len).await.unwrap();
     file.allocate(ALIGNMENT as u64).await.unwrap();
     let (read, buffer) = file.read_at(AlignedBuf::zeroed(len as usize), 0).await;
@@ -247,7 +247,7 @@ pub(crate) async fn small_files_are_replaced(world: World) {
 pub(crate) async fn a_lock_is_exclusive(world: World) {
     let path = world.directory.join("lock");
     let held = file::lock(&path).await.unwrap();
-    // In the simulator a lock is the node's, and the node has it.
+    // In the simulator a lock belongs to the node, which holds it already.
     if world.ip.is_loopback() && !world.directory.starts_with("/data") {
         assert_eq!(file::lock(&path).await.err().unwrap().kind(), ErrorKind::WouldBlock);
     }

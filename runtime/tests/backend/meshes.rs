@@ -46,7 +46,7 @@ pub(crate) async fn a_full_queue_gives_the_message_back(world: World) {
         assert_eq!([0, 1].map(|to| mesh.queued(ShardId(to))), [0, MESH_CAPACITY]);
         world.put("full", 1);
         world.wait_for("empty", 1).await;
-        // What was taken is known here after a turn of both loops.
+        // This shard learns what was taken after a turn of both loops.
         while mesh.queued(ShardId(1)) > 0 {
             sleep(Duration::from_millis(1)).await;
         }
@@ -113,7 +113,7 @@ pub(crate) async fn requests_and_replies(world: World) {
     let mesh = Rc::new(world.mesh.attach());
     let peer = ShardId(1 - current_shard().0);
     let sender = mesh.clone();
-    // Requests are even, the reply is one more.
+    // Requests are even numbers; the reply is the request plus one.
     let requests = spawn(async move {
         for n in 0..500 {
             sender.send(peer, Message::Number(2 * n)).await;

@@ -27,7 +27,7 @@ async fn read_exactly(stream: &Stream, n: usize) -> Vec<u8> {
     all
 }
 
-/// A server that sends back what it receives, on every connection.
+/// Starts a server that sends back what it receives, on every connection.
 async fn echo_server(world: &World) -> SocketAddr {
     let listener = Listener::bind(world.address(0)).await.unwrap();
     let address = listener.local_address();
@@ -47,7 +47,7 @@ async fn echo_server(world: &World) -> SocketAddr {
     address
 }
 
-/// Two ends of one connection.
+/// Both ends of one connection.
 async fn pair(world: &World) -> (Stream, Stream) {
     let listener = Listener::bind(world.address(0)).await.unwrap();
     let address = listener.local_address();
@@ -150,7 +150,7 @@ pub(crate) async fn data_is_read_after_the_peer_left(world: World) {
 
 pub(crate) async fn a_pause_stops_the_sender(world: World) {
     let (a, b) = pair(&world).await;
-    // What was under way before the pause may still arrive, so let it.
+    // Bytes that were under way before the pause may still arrive.
     b.pause();
     sleep(Duration::from_millis(10)).await;
     let total = 32 << 20;
@@ -177,7 +177,7 @@ pub(crate) async fn a_pause_stops_the_sender(world: World) {
 }
 
 pub(crate) async fn unread_data_does_not_stop_others(world: World) {
-    // Connections whose tasks read nothing are sent more than a shard has buffers for.
+    // Connections whose tasks do not read receive more than a shard has buffers for.
     let mut lazy = Vec::new();
     for _ in 0..64 {
         let (a, b) = pair(&world).await;

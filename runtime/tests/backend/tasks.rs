@@ -124,7 +124,7 @@ pub(crate) async fn a_passed_deadline_still_yields(_: World) {
     let ran = Rc::new(Cell::new(false));
     let flag = ran.clone();
     spawn(async move { flag.set(true) });
-    // The other task need not run during the first of these, but a loop of them must not keep it out.
+    // The other task need not run during the first of these calls, but a loop of them must not starve it.
     while !ran.get() {
         sleep(Duration::ZERO).await;
     }
@@ -153,7 +153,7 @@ pub(crate) async fn clocks_advance_together(_: World) {
     sleep(Duration::from_millis(20)).await;
     let (elapsed, wall_elapsed) = (now().since(instant), runtime::wall_micros() - wall);
     assert!(elapsed >= Duration::from_millis(20));
-    // The two are not read at the same moment, and other processes may run between.
+    // The two clocks are not read at the same moment, and other processes may run in between.
     assert!((wall_elapsed - elapsed.as_micros() as i64).abs() < 500_000, "{wall_elapsed} us of {elapsed:?}");
     assert!(wall > 1_500_000_000_000_000, "a date after 2017");
 }
@@ -188,7 +188,7 @@ pub(crate) async fn a_semaphore_is_fair(_: World) {
     let first = semaphore.acquire(8).await;
     let order = Rc::new(RefCell::new(Vec::new()));
     let mut tasks = Vec::new();
-    // The last one would fit beside the first, but not before the second.
+    // The last one would fit beside the first, but must not overtake the second.
     for units in [9, 2, 1] {
         let (waiting, order) = (semaphore.clone(), order.clone());
         tasks.push(spawn(async move {

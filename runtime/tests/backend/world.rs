@@ -1,4 +1,4 @@
-//! The worlds in which a body runs, and what it finds there.
+//! What a test body can use, and running it on each backend.
 
 use runtime::sim::{Sim, Stop};
 use runtime::{Backend, Mesh, NodeId, Options, ShardId, sim, start};
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 /// Messages that a queue between two shards holds.
 pub(crate) const MESH_CAPACITY: usize = 8;
-/// Virtual time after which a body is stuck.
+/// The virtual time after which a body counts as stuck.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What a body may use.
+/// What a test body can use.
 #[derive(Clone)]
 pub(crate) struct World {
     /// An empty directory.
@@ -27,14 +27,14 @@ pub(crate) struct World {
     board: Arc<Mutex<BTreeMap<&'static str, u64>>>,
 }
 
-/// What the shards send each other: a number, a connection, or something that is counted when it is dropped.
+/// A message between shards: a number, a connection, or a value that is counted when it is dropped.
 pub(crate) enum Message {
     Number(u64),
     Connection(runtime::Accepted),
     Counted(#[expect(dead_code, reason = "held for its Drop")] Counted),
 }
 
-/// Adds one to a place of the board when it is dropped.
+/// Adds one to a number on the board when it is dropped.
 pub(crate) struct Counted(World, &'static str);
 
 impl Drop for Counted {
@@ -57,7 +57,7 @@ impl World {
         SocketAddr::new(self.ip, port)
     }
 
-    /// Leaves a number for other shards.
+    /// Writes a number to the board, for other shards.
     pub(crate) fn put(&self, place: &'static str, value: u64) {
         self.board.lock().unwrap().insert(place, value);
     }
@@ -81,7 +81,7 @@ impl World {
     }
 }
 
-/// Runs `body` on every shard of a real node on our own ring.
+/// Runs `body` on every shard of a node on `uring`.
 pub(crate) fn on_uring<F, Fut>(shards: usize, body: F)
 where
     F: Fn(World) -> Fut + Send + Sync + 'static,
@@ -90,7 +90,7 @@ where
     on_machine(Backend::Uring, shards, body);
 }
 
-/// Runs `body` on every shard of a real node on glommio.
+/// Runs `body` on every shard of a node on `glommio`.
 #[cfg(feature = "glommio")]
 pub(crate) fn on_glommio<F, Fut>(shards: usize, body: F)
 where

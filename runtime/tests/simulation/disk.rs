@@ -13,7 +13,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Writes page after page durably, says which ones were acknowledged, and puts pages that are not durable behind.
+/// Writes page after page durably, records the acknowledged ones, and writes pages that are not durable behind them.
 fn durable_writer(acknowledged: Rc<Cell<u64>>) -> impl Fn(ShardId) -> std::pin::Pin<Box<dyn Future<Output = ()>>> {
     move |_| {
         let acknowledged = acknowledged.clone();
@@ -33,7 +33,7 @@ fn durable_writer(acknowledged: Rc<Cell<u64>>) -> impl Fn(ShardId) -> std::pin::
             result.expect("written");
             file.sync().await.expect("synced");
             acknowledged.set(5);
-            // Dropped while it runs: unknown until it is done, then like any other.
+            // The write is dropped while it runs: its outcome is unknown until it completes.
             let again = file.write_at(filled(0xdd, 1), 15 * 4096);
             runtime::timeout(Duration::from_nanos(1), again).await;
             runtime::sleep(Duration::from_millis(5)).await;
@@ -232,7 +232,7 @@ const PAGES: usize = 6;
 /// What a crash may leave of each page: the numbers written there, ascending, and the number to write next.
 type Possible = Rc<RefCell<[(Vec<u8>, u8); PAGES]>>;
 
-/// Three tasks write numbered pages, sync at times, and keep book of what they may rely on.
+/// Three tasks write numbered pages, sync now and then, and record what must survive a crash.
 async fn shaker(possible: Possible, seed: u64) {
     let file = Rc::new(File::open(Path::new("/shaken"), WRITABLE).await.expect("opened"));
     file::sync_dir(Path::new("/")).await.expect("synced");
@@ -241,7 +241,7 @@ async fn shaker(possible: Possible, seed: u64) {
         let (file, possible) = (file.clone(), possible.clone());
         tasks.push(runtime::spawn(async move {
             let mut rng = Rng::new(seed * 3 + task as u64);
-            // Of this life: what an earlier one has left may be torn.
+            // Only pages of this life: those of an earlier one may be torn.
             let mut written = BTreeMap::new();
             for _ in 0..12 {
                 // Each task has pages of its own.
@@ -287,7 +287,7 @@ fn what_a_crash_leaves_is_possible() {
                 sim.step();
             }
             if rng.below(4) == 0 {
-                // What is in flight goes on, and would overtake writes of the next life.
+                // Writes in flight go on, and would overtake those of the next life.
                 sim.kill(ONE);
                 sim.run_until(Duration::from_millis(5), || false);
                 continue;
@@ -302,7 +302,7 @@ fn what_a_crash_leaves_is_possible() {
                 assert!(sectors.iter().all(|n| possible.contains(n)), "seed {seed}: {sectors:?} of {possible:?}");
                 old += usize::from(sectors.iter().any(|n| n != possible.last().expect("one")));
                 mixed += usize::from(sectors.len() > 1);
-                // All that is there now is durable, mixed or not.
+                // Everything that is there is durable, torn or not.
                 possible.retain(|n| sectors.contains(n));
             }
         }

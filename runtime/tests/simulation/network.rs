@@ -1,4 +1,4 @@
-//! The faulty network: back-pressure, cuts, crashed peers, resets.
+//! The faulty network: backpressure, cuts, crashed peers, resets.
 
 use super::{LONG, ONE, TWO, at, connect, echo, read_exact, run};
 use runtime::sim::{Options, Sim, Stop};

@@ -1,4 +1,4 @@
-//! Nodes and shards: equal runs, clocks, the mesh, crashes and stops.
+//! Nodes and shards: repeatable runs, clocks, the mesh, crashes and stops.
 
 use super::{LONG, ONE, TWO, WRITABLE, at, connect, echo, filled, read_exact, run};
 use runtime::mesh::{Mesh, NodeId, ShardId};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Two nodes that use everything; the trace hash, steps and virtual time of the run.
+/// Runs two nodes that use everything; returns the trace hash, the steps and the virtual time of the run.
 fn sample(seed: u64) -> (u64, u64, u64) {
     let options = Options { disk_error: 0.01, network_reset: 0.001, ..Options::default() };
     let mut sim = Sim::new(seed, options);
