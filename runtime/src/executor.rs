@@ -65,7 +65,7 @@ pub(crate) struct Executor {
     timers: RefCell<BTreeMap<(Instant, u64), Waker>>,
     next_timer: Cell<u64>,
     inbox: Arc<Inbox>,
-    polled: Cell<Polled>,
+    polled: Cell<LastPolled>,
     /// When the running slice ends; `yield_if_needed` compares it with the clock.
     pub(crate) slice_end: Cell<Instant>,
 }
@@ -235,7 +235,7 @@ impl Executor {
             match slot.future.take() {
                 Some(future) => {
                     self.counts.of(slot.class).polls.increment();
-                    self.polled.set(Polled { slot: index, class: slot.class });
+                    self.polled.set(LastPolled { slot: index, class: slot.class });
                     (future, slot.generation)
                 }
                 None => return,
@@ -308,7 +308,7 @@ impl Executor {
     }
 
     /// The task that is being polled or was polled last.
-    pub(crate) fn last_polled(&self) -> Polled {
+    pub(crate) fn last_polled(&self) -> LastPolled {
         self.polled.get()
     }
 
@@ -349,18 +349,18 @@ impl Drop for Executor {
 
 /// The last polled task, as logs name it.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Polled {
+pub(crate) struct LastPolled {
     slot: u32,
     class: Class,
 }
 
-impl Polled {
+impl LastPolled {
     pub(crate) fn class(self) -> Class {
         self.class
     }
 }
 
-impl fmt::Display for Polled {
+impl fmt::Display for LastPolled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "task {} ({:?})", self.slot, self.class)
     }

@@ -41,11 +41,11 @@ macro_rules! on_disk {
 }
 
 /// Awaits a function that all backends on a real machine share, or the simulator's.
-macro_rules! on_names {
+macro_rules! on_blocking_files {
     ($name:ident($($argument:expr),*)) => {
         match backend() {
             Backend::Sim => sim::disk::$name($($argument),*).await,
-            _ => system::names::$name($($argument),*).await,
+            _ => system::blocking_files::$name($($argument),*).await,
         }
     };
 }
@@ -150,7 +150,7 @@ pub async fn rename(from: &Path, to: &Path) -> io::Result<()> {
 
 /// The absolute path without `.`, `..` and symbolic links; `NotFound` if nothing is there.
 pub async fn canonical(path: &Path) -> io::Result<PathBuf> {
-    on_names!(canonical(path))
+    on_blocking_files!(canonical(path))
 }
 
 /// Makes `to` a hard link to the file `from`; `AlreadyExists` if there is a file `to`. Durable after [`sync_dir`] of
@@ -181,23 +181,23 @@ pub async fn sync_dir(path: &Path) -> io::Result<()> {
 
 /// Lists the paths of a directory's entries, sorted.
 pub async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
-    on_names!(list_dir(path))
+    on_blocking_files!(list_dir(path))
 }
 
 /// Measures a directory with everything below it; entries that vanish meanwhile are left out. `NotFound` if the
 /// directory does not exist.
 pub async fn space(path: &Path) -> io::Result<Space> {
-    on_names!(space(path))
+    on_blocking_files!(space(path))
 }
 
 /// Reads a small file; `InvalidData` if it is longer than `limit` bytes, `NotFound` if it does not exist.
 pub async fn read_small(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
-    on_names!(read_small(path, limit))
+    on_blocking_files!(read_small(path, limit))
 }
 
 /// Replaces a small file durably and atomically: writes `path.tmp`, syncs it, renames it, and syncs the directory.
 pub async fn replace_small(path: &Path, contents: &[u8]) -> io::Result<()> {
-    on_names!(replace_small(path, contents))
+    on_blocking_files!(replace_small(path, contents))
 }
 
 /// Takes the exclusive lock (`flock`) of a file, which is created if missing; `WouldBlock` if another process (in
@@ -206,7 +206,7 @@ pub async fn lock(path: &Path) -> io::Result<Lock> {
     Ok(Lock {
         _held: match backend() {
             Backend::Sim => LockInner::Sim(sim::disk::lock(path).await?),
-            _ => LockInner::Real(system::names::lock(path).await?),
+            _ => LockInner::Real(system::blocking_files::lock(path).await?),
         },
     })
 }
@@ -217,6 +217,6 @@ pub struct Lock {
 }
 
 enum LockInner {
-    Real(#[expect(dead_code, reason = "held for its Drop")] system::names::Lock),
+    Real(#[expect(dead_code, reason = "held for its Drop")] system::blocking_files::Lock),
     Sim(#[expect(dead_code, reason = "held for its Drop")] sim::disk::Lock),
 }

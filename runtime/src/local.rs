@@ -3,7 +3,7 @@
 //! The node listens with [`crate::Listener::bind_local`] in one of the [`directories`]; a command line tool sends it a
 //! request with [`exchange`].
 
-use crate::system::local;
+use crate::system::unix_socket;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use std::time::Duration;
 pub fn directories(name: &str) -> Vec<PathBuf> {
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let session = session.filter(|path| path.is_absolute() && path.is_dir()).map(|path| path.join(name));
-    let fallback = PathBuf::from(format!("/tmp/{name}-{}", local::user()));
+    let fallback = PathBuf::from(format!("/tmp/{name}-{}", unix_socket::user()));
     session.into_iter().chain([fallback]).collect()
 }
 
@@ -24,10 +24,10 @@ pub fn directories(name: &str) -> Vec<PathBuf> {
 /// is longer than `answer_bytes_max`.
 pub fn exchange(path: &Path, request: &[u8], answer_bytes_max: u64) -> io::Result<Vec<u8>> {
     if let Some(directory) = path.parent() {
-        local::check(directory)?;
+        unix_socket::check(directory)?;
     }
     let mut stream = UnixStream::connect(path)?;
-    if !local::is_friend(&stream) {
+    if !unix_socket::is_friend(&stream) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user's process listens there"));
     }
     stream.set_write_timeout(Some(SEND_MAX))?;

@@ -50,7 +50,7 @@ impl Drop for DiskOperation {
 
 /// Work of the tasks of one class since the shard's start, and what waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ClassFigures {
+pub struct ClassMetrics {
     /// The class.
     pub class: Class,
     /// The class's shares of the core's time.
@@ -73,7 +73,7 @@ pub struct ClassFigures {
 
 /// File operations of one kind that have completed since the shard's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DiskFigures {
+pub struct DiskMetrics {
     /// The kind of operation.
     pub kind: DiskKind,
     /// The number of operations.
@@ -83,11 +83,11 @@ pub struct DiskFigures {
 }
 
 /// Metrics of each class of the current shard, in the order of [`Class::ALL`].
-pub fn classes() -> [ClassFigures; CLASSES] {
+pub fn classes() -> [ClassMetrics; CLASSES] {
     context::with(|c| {
         Class::ALL.map(|class| {
             let counts = c.executor.counts.of(class);
-            ClassFigures {
+            ClassMetrics {
                 class,
                 shares: c.executor.shares.get(class),
                 busy: Duration::from_nanos(counts.nanos.get()),
@@ -103,11 +103,11 @@ pub fn classes() -> [ClassFigures; CLASSES] {
 }
 
 /// Metrics of each kind of file operation of the current shard, in the order of [`DiskKind::ALL`].
-pub fn disk() -> [DiskFigures; DISK_KINDS] {
+pub fn disk() -> [DiskMetrics; DISK_KINDS] {
     context::with(|c| {
         DiskKind::ALL.map(|kind| {
             let counts = &c.executor.counts.disk[kind as usize];
-            DiskFigures { kind, completed: counts.completed.get(), bytes: counts.bytes.get() }
+            DiskMetrics { kind, completed: counts.completed.get(), bytes: counts.bytes.get() }
         })
     })
 }

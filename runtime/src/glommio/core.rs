@@ -1,7 +1,7 @@
 //! The state of a shard of this backend, and the parts of it that tasks reach through the context.
 
 use super::Reactor;
-use super::bell::DriverBell;
+use super::doorbell::Doorbell;
 use super::signal::StopSignal;
 use super::stream::{Connection, READ_BYTES};
 use crate::context::{self, BackendContext};
@@ -20,7 +20,7 @@ use std::task::Waker;
 
 pub(super) struct Core {
     pub(super) system: Shard,
-    pub(super) node: Arc<Node<DriverBell>>,
+    pub(super) node: Arc<Node<Doorbell>>,
     pub(super) shard: ShardId,
     pub(super) signal: StopSignal,
     /// The driver's waker.
@@ -76,7 +76,7 @@ impl Reactor {
 }
 
 impl Core {
-    pub(super) fn new(node: Arc<Node<DriverBell>>, shard: ShardId) -> io::Result<Rc<Core>> {
+    pub(super) fn new(node: Arc<Node<Doorbell>>, shard: ShardId) -> io::Result<Rc<Core>> {
         Ok(Rc::new(Core {
             system: Shard::new(node.helpers.clone())?,
             node,

@@ -3,8 +3,8 @@
 
 use super::core;
 use super::error;
-use crate::system::helper;
-use crate::system::names::name;
+use crate::system::blocking_files::c_path;
+use crate::system::helper_pool;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -13,37 +13,37 @@ use std::path::Path;
 const DIRECTORY_MODE: u32 = 0o755;
 
 pub(crate) async fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    name(from)?;
-    name(to)?;
+    c_path(from)?;
+    c_path(to)?;
     let (from, to) = (from.to_path_buf(), to.to_path_buf());
-    core::current().carry_out(async move { ::glommio::io::rename(from, to).await.map_err(error) }).await
+    core::current().start(async move { ::glommio::io::rename(from, to).await.map_err(error) }).await
 }
 
 pub(crate) async fn remove(path: &Path) -> io::Result<()> {
-    name(path)?;
+    c_path(path)?;
     let path = path.to_path_buf();
-    core::current().carry_out(async move { ::glommio::io::remove(path).await.map_err(error) }).await
+    core::current().start(async move { ::glommio::io::remove(path).await.map_err(error) }).await
 }
 
 pub(crate) async fn link(from: &Path, to: &Path) -> io::Result<()> {
     let (from, to) = (from.to_path_buf(), to.to_path_buf());
-    helper::run(move || std::fs::hard_link(from, to)).await
+    helper_pool::run(move || std::fs::hard_link(from, to)).await
 }
 
 pub(crate) async fn remove_dir(path: &Path) -> io::Result<()> {
     let path = path.to_path_buf();
-    helper::run(move || std::fs::remove_dir(path)).await
+    helper_pool::run(move || std::fs::remove_dir(path)).await
 }
 
 pub(crate) async fn create_dir_all(path: &Path) -> io::Result<()> {
     let path = path.to_path_buf();
-    helper::run(move || create(&path)).await
+    helper_pool::run(move || create(&path)).await
 }
 
 /// Syncs a directory with `fsync`; glommio would use `fdatasync`, which need not cover the names in it.
 pub(crate) async fn sync_dir(path: &Path) -> io::Result<()> {
     let path = path.to_path_buf();
-    helper::run(move || sync(&path)).await
+    helper_pool::run(move || sync(&path)).await
 }
 
 /// Creates a directory and its missing parents durably; succeeds if it exists.

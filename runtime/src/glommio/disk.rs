@@ -12,10 +12,9 @@ use super::error;
 use crate::buffer::{ALIGNMENT, AlignedBuf};
 use crate::file_types;
 use crate::system::admission::permit;
-use crate::system::direct;
-use crate::system::names::name;
+use crate::system::blocking_files::c_path;
+use crate::system::direct_io::{self, Poison};
 use ::glommio::io::{BufferedFile, DmaFile, OpenOptions};
-use std::cell::Cell;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -32,15 +31,15 @@ pub(crate) struct File {
 
 struct FileState {
     file: DmaFile,
-    poisoned: Cell<bool>,
+    poison: Poison,
 }
 
 impl File {
     pub(crate) async fn open(path: &Path, options: file_types::OpenOptions) -> io::Result<File> {
-        name(path)?;
+        c_path(path)?;
         let path = path.to_path_buf();
         let core = core::current();
-        let opened = core.clone().carry_out(async move {
+        let opened = core.clone().start(async move {
             let mut how = OpenOptions::new();
             how.read(true).write(options.write).mode(FILE_MODE);
             how.create(options.create).create_new(options.create && options.exclusive);
@@ -53,7 +52,7 @@ impl File {
             named.close().await.map_err(error)?;
             file
         });
-        Ok(File { state: Rc::new(FileState { file: opened.await?, poisoned: Cell::new(false) }) })
+        Ok(File { state: Rc::new(FileState { file: opened.await?, poison: Poison::default() }) })
     }
 
     pub(crate) async fn read_at(&self, buffer: AlignedBuf, offset: u64) -> (io::Result<usize>, AlignedBuf) {
@@ -62,7 +61,7 @@ impl File {
         }
         let (state, permit) = (self.state.clone(), permit().await);
         core::current()
-            .carry_out(async move {
+            .start(async move {
                 let mut buffer = buffer;
                 let read = state.read(&mut buffer, offset).await;
                 drop(permit);
@@ -82,13 +81,13 @@ impl File {
         }
         let (state, permit) = (self.state.clone(), permit().await);
         core::current()
-            .carry_out(async move {
+            .start(async move {
                 let mut written = state.write(&buffer, offset).await;
                 if let Err(e) = &written
                     && durable
-                    && !direct::is_refusal(e.raw_os_error().unwrap_or_default())
+                    && !direct_io::is_refusal(e.raw_os_error().unwrap_or_default())
                 {
-                    state.poisoned.set(true);
+                    state.poison.set();
                 }
                 if durable && written.is_ok() {
                     written = state.sync().await;
@@ -103,7 +102,7 @@ impl File {
         self.usable()?;
         let (state, permit) = (self.state.clone(), permit().await);
         core::current()
-            .carry_out(async move {
+            .start(async move {
                 let synced = state.sync().await;
                 drop(permit);
                 synced
@@ -115,7 +114,7 @@ impl File {
         self.usable()?;
         let (state, permit) = (self.state.clone(), permit().await);
         core::current()
-            .carry_out(async move {
+            .start(async move {
                 let allocated = again(async || state.file.pre_allocate(len, false).await.map_err(error)).await;
                 drop(permit);
                 allocated
@@ -125,24 +124,24 @@ impl File {
 
     pub(crate) async fn trim(&self, len: u64) -> io::Result<()> {
         self.usable()?;
-        direct::check_trim(self.len().await?, len)?;
+        direct_io::check_trim(self.len().await?, len)?;
         let state = self.state.clone();
-        core::current().carry_out(async move { state.file.truncate(len).await.map_err(error) }).await
+        core::current().start(async move { state.file.truncate(len).await.map_err(error) }).await
     }
 
     pub(crate) async fn len(&self) -> io::Result<u64> {
         self.usable()?;
         // glommio would look the file up by name, and names change.
-        direct::len(self.state.file.as_raw_fd())
+        direct_io::len(self.state.file.as_raw_fd())
     }
 
     fn usable(&self) -> io::Result<()> {
-        if self.state.poisoned.get() { Err(direct::poisoned()) } else { Ok(()) }
+        self.state.poison.check()
     }
 
     fn check(&self, buffer: &AlignedBuf, offset: u64) -> io::Result<()> {
         self.usable()?;
-        direct::check(buffer, offset)
+        direct_io::check(buffer, offset)
     }
 }
 
@@ -184,7 +183,7 @@ impl FileState {
         let synced = self.file.fdatasync().await.map_err(error);
         if synced.is_err() {
             // The system may have dropped what it could not write, so a second sync would succeed without meaning.
-            self.poisoned.set(true);
+            self.poison.set();
         }
         synced
     }
@@ -200,7 +199,7 @@ fn own_name(file: &BufferedFile) -> String {
 /// glommio reads from the first file that is opened on a device, and if that succeeds it polls. The read of an empty
 /// file or a hole succeeds without reaching the device, and later reads would fail. So it gets a file with contents.
 async fn probe(core: &Core, file: &BufferedFile, path: &Path) -> io::Result<()> {
-    let device = direct::device(file.as_raw_fd())?;
+    let device = direct_io::device(file.as_raw_fd())?;
     if !core.probed.borrow().contains(&device) {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         if let Err(e) = probe_in(parent.unwrap_or(Path::new("."))).await {

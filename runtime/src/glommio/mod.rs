@@ -7,7 +7,8 @@
 //!    `uring`: it owns what the kernel may touch until the operation has ended, even if the waiting future is dropped.
 //! 3. When such a task ends, it wakes a task of the shard, and then the driver.
 //!
-//! * `core.rs`: the state of a shard; `driver.rs`: the driver; `work.rs`: operations; `bell.rs`: waking a shard.
+//! * `core.rs`: the state of a shard; `driver.rs`: the driver; `operations.rs`: operations; `doorbell.rs`: waking a
+//!   shard.
 //! * `socket.rs`, `stream.rs`: listeners and connections. `disk.rs`, `directory.rs`: files and names.
 //! * `signal.rs`: stop signals.
 //!
@@ -18,15 +19,15 @@
 //! Invariants: a shard's state is touched by its own thread only, except `Node`, the queues between shards and the
 //! executor's inbox. `SIGPIPE` must be ignored, as Rust programs do, because glommio sends without `MSG_NOSIGNAL`.
 
-mod bell;
 mod core;
 mod directory;
 pub(crate) mod disk;
+mod doorbell;
 mod driver;
+mod operations;
 pub(crate) mod signal;
 pub(crate) mod socket;
 mod stream;
-mod work;
 
 use self::core::Core;
 use crate::context::{self, BackendContext, ShardContext};
@@ -36,7 +37,7 @@ use crate::system::Options;
 use crate::system::node::Node;
 use crate::system::thread::{self, abort};
 use ::glommio::{GlommioError, LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
-use bell::DriverBell;
+use doorbell::Doorbell;
 use std::cell::RefCell;
 use std::future::Future;
 use std::io;
@@ -63,12 +64,12 @@ where
     Fut: Future<Output = T> + 'static,
     T: Send + 'static,
 {
-    thread::run(options, || Ok(DriverBell::default()), move |node, shard, cpu| run_shard(node, shard, cpu, &main))
+    thread::run(options, || Ok(Doorbell::default()), move |node, shard, cpu| run_shard(node, shard, cpu, &main))
 }
 
 /// Runs one shard from start to end; `None` if another shard could not start.
 fn run_shard<F, Fut, T>(
-    node: Arc<Node<DriverBell>>,
+    node: Arc<Node<Doorbell>>,
     shard: ShardId,
     cpu: Option<usize>,
     main: &F,
@@ -125,7 +126,7 @@ where
     Ok(result)
 }
 
-fn make_executor(node: &Node<DriverBell>, cpu: Option<usize>) -> io::Result<LocalExecutor> {
+fn make_executor(node: &Node<Doorbell>, cpu: Option<usize>) -> io::Result<LocalExecutor> {
     let placement = cpu.map_or(Placement::Unbound, Placement::Fixed);
     LocalExecutorBuilder::new(placement)
         .io_memory(IO_MEMORY_BYTES)

@@ -2,8 +2,8 @@
 
 use super::core::{self, Core};
 use super::error;
+use super::operations::UnderWay;
 pub(crate) use super::stream::{RecvBuf, Stream};
-use super::work::UnderWay;
 use crate::system::accept_queue::{AcceptQueue, Accepted, SocketName};
 use crate::system::address::{SocketAddress, connecting, shut_down};
 use ::glommio::net::{TcpListener, TcpStream};
@@ -159,7 +159,7 @@ pub(super) async fn connect(address: SocketAddr, source: Option<SocketAddr>) -> 
     let core = core::current();
     let socket = connecting(address, source)?;
     begin_to_connect(&socket, address)?;
-    let connected = core.attempt(async move {
+    let connected = core.start_cancellable(async move {
         let mut stream = stream_of(socket);
         // Sending nothing waits until the connection is established or has failed, and returns the error.
         std::future::poll_fn(|cx| send_nothing(&mut stream, cx)).await?;

@@ -9,8 +9,8 @@
 //! shard nor one of glommio has the connection. The queues are in `system/`.
 
 use super::core::Core;
+use super::operations::UnderWay;
 use super::socket;
-use super::work::UnderWay;
 use crate::system::address::{limit_linger, shut_down};
 use crate::system::receive_queue::ReceiveQueue;
 use crate::system::send_queue::SendQueue;

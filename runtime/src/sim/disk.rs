@@ -7,7 +7,7 @@
 use super::DiskCall;
 use super::files::{Change, Disk, Entry, File as Content, InFlight, Name, normal};
 use super::inode::{Loss, PAGE, pages_of};
-use super::node::Here;
+use super::node::Caller;
 use super::world::World;
 use crate::buffer::{ALIGNMENT, AlignedBuf};
 use crate::file_types::{OpenOptions, Space};
@@ -39,22 +39,22 @@ impl Opened {
 
 /// One call on the disk of the current node.
 struct Call {
-    here: Here,
+    caller: Caller,
     disk: Rc<RefCell<Disk>>,
 }
 
 impl Call {
     fn new() -> Call {
-        let here = Here::current();
-        let disk = here.world.disk(here.node.id);
-        Call { here, disk }
+        let caller = Caller::current();
+        let disk = caller.world.disk(caller.node.id);
+        Call { caller, disk }
     }
 
     /// Calls `complete` after the disk's latency and returns its result.
     async fn run<T: 'static>(&self, complete: impl FnOnce(&World, &Rc<RefCell<Disk>>) -> T + 'static) -> T {
-        let latency = self.here.world.scheduler.between(self.here.world.options.borrow().disk_latency);
+        let latency = self.caller.world.scheduler.between(self.caller.world.options.borrow().disk_latency);
         let disk = self.disk.clone();
-        self.here.operate(latency, move |world| complete(world, &disk)).await
+        self.caller.operate(latency, move |world| complete(world, &disk)).await
     }
 
     /// Changes names, if `check` allows the change when it completes. Until then a crash finds `in_flight`.
@@ -229,7 +229,7 @@ impl File {
 async fn write(call: &Call, opened: &Rc<Opened>, bytes: &[u8], offset: u64, durable: bool) -> io::Result<()> {
     let (pages, first) = (pages_of(bytes), offset / PAGE as u64);
     let end = offset + bytes.len() as u64;
-    call.here.world.scheduler.fold(hash64(bytes));
+    call.caller.world.scheduler.fold(hash64(bytes));
     let content = opened.content.clone();
     let in_flight = InFlight::Write { file: content, first, pages, end };
     let number = call.disk.borrow_mut().begin(in_flight);
@@ -471,14 +471,14 @@ pub(crate) async fn replace_small(path: &Path, contents: &[u8]) -> io::Result<()
 
 /// The lock of a path by the running node, released when this is dropped or the node dies.
 pub(crate) struct Lock {
-    here: Here,
+    caller: Caller,
     disk: Rc<RefCell<Disk>>,
     path: PathBuf,
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if self.here.node.alive.get() {
+        if self.caller.node.alive.get() {
             self.disk.borrow_mut().locks.remove(&self.path);
         }
     }
@@ -488,16 +488,16 @@ pub(crate) async fn lock(path: &Path) -> io::Result<Lock> {
     let options = OpenOptions { write: true, create: true, exclusive: false };
     let file = File::open(path, options).await?;
     let call = Call::new();
-    let here = call.here.clone();
+    let caller = call.caller.clone();
     call.run(move |_, disk| {
         let path = file.opened.path.clone();
-        if !here.node.alive.get() {
+        if !caller.node.alive.get() {
             return Err(os_error(libc::EINTR));
         }
         if !disk.borrow_mut().locks.insert(path.clone()) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        Ok(Lock { here, disk: disk.clone(), path })
+        Ok(Lock { caller, disk: disk.clone(), path })
     })
     .await
 }

@@ -4,7 +4,7 @@
 //! 2. The receiver takes the oldest message of a random pair among those with arrived messages.
 //! 3. That frees a place in the queue; a later event wakes the senders that wait for one.
 
-use super::node::Here;
+use super::node::Caller;
 use crate::ids::ShardId;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -66,13 +66,13 @@ impl<M: Send + 'static> Mesh<M> {
         let before = std::mem::replace(&mut mailbox.attached, true);
         drop(state);
         assert!(!before, "shard {shard} is attached already");
-        Endpoint { mesh: self.clone(), here: Here::current(), shard, sent: crate::counts::Counter::default() }
+        Endpoint { mesh: self.clone(), caller: Caller::current(), shard, sent: crate::counts::Counter::default() }
     }
 }
 
 pub(crate) struct Endpoint<M> {
     mesh: Mesh<M>,
-    here: Here,
+    caller: Caller,
     shard: ShardId,
     sent: crate::counts::Counter,
 }
@@ -84,7 +84,7 @@ impl<M: Send + 'static> Endpoint<M> {
 
     pub(crate) fn try_send(&self, to: ShardId, message: M) -> Result<(), M> {
         assert!(to != self.shard && usize::from(to.0) < self.mesh.shards, "no queue to shard {to}");
-        let node = &self.here.node;
+        let node = &self.caller.node;
         if !node.alive.get() {
             return Err(message);
         }
@@ -98,10 +98,10 @@ impl<M: Send + 'static> Endpoint<M> {
         }
         self.sent.increment();
         node.messages.set(node.messages.get() + 1);
-        let world = &self.here.world;
+        let world = &self.caller.world;
         let delay = world.scheduler.between(world.options.borrow().mesh_latency);
         let (mesh, from, receiver) = (self.mesh.clone(), self.shard.0, node.first_shard + u32::from(to.0));
-        world.call(node, Here::current().now + delay, false, move |world| {
+        world.call(node, Caller::current().now + delay, false, move |world| {
             let waker = {
                 let mailbox = &mut mesh.state().mailboxes[usize::from(to.0)];
                 mailbox.arrived.push(from);
@@ -143,7 +143,7 @@ impl<M: Send + 'static> Endpoint<M> {
     }
 
     pub(crate) fn try_recv(&self) -> Option<(ShardId, M)> {
-        let world = &self.here.world;
+        let world = &self.caller.world;
         let (from, message, senders) = {
             let mut state = self.mesh.state();
             let arrived = &mut state.mailboxes[usize::from(self.shard.0)].arrived;
@@ -158,8 +158,8 @@ impl<M: Send + 'static> Endpoint<M> {
         };
         if !senders.is_empty() {
             let delay = world.scheduler.between(world.options.borrow().mesh_latency);
-            let sender = self.here.node.first_shard + u32::from(from);
-            world.call(&self.here.node, Here::current().now + delay, false, move |world| {
+            let sender = self.caller.node.first_shard + u32::from(from);
+            world.call(&self.caller.node, Caller::current().now + delay, false, move |world| {
                 senders.into_iter().for_each(|waker| world.wake(sender, waker));
             });
         }

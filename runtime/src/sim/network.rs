@@ -6,7 +6,7 @@
 
 use super::Sim;
 use super::connection::{Connection, Incoming, Side};
-use super::node::{Here, Node, Operation, OperationState};
+use super::node::{Caller, Node, Operation, OperationState};
 use super::world::World;
 use crate::context;
 use crate::executor::yield_now;
@@ -132,36 +132,37 @@ pub(crate) struct Listener {
 
 impl Listener {
     pub(crate) async fn bind(address: SocketAddr) -> io::Result<Listener> {
-        let here = Here::current();
-        let delay = latency(&here.world);
-        let owner = here.clone();
-        here.operate(delay, move |world| {
-            let node = owner.node.id;
-            if !owner.node.alive.get() {
-                return Err(os_error(libc::EINTR));
-            }
-            if !is_own(node, address.ip()) {
-                return Err(os_error(libc::EADDRNOTAVAIL));
-            }
-            let mut network = world.network.borrow_mut();
-            let mut address = address;
-            if address.port() == 0 {
-                let port = network.free_port(node, address.ip()).ok_or_else(|| os_error(libc::EADDRINUSE))?;
-                address.set_port(port);
-            } else if network.listener(node, address).is_some() {
-                return Err(os_error(libc::EADDRINUSE));
-            }
-            let listening = Rc::new(Listening {
-                node: owner.node.clone(),
-                shard: owner.shard,
-                backlog: RefCell::default(),
-                acceptors: RefCell::default(),
-            });
-            network.listeners.insert((node, address), listening.clone());
-            drop(network);
-            Ok(Listener { world: owner.world, listening, address })
-        })
-        .await
+        let caller = Caller::current();
+        let delay = latency(&caller.world);
+        let owner = caller.clone();
+        caller
+            .operate(delay, move |world| {
+                let node = owner.node.id;
+                if !owner.node.alive.get() {
+                    return Err(os_error(libc::EINTR));
+                }
+                if !is_own(node, address.ip()) {
+                    return Err(os_error(libc::EADDRNOTAVAIL));
+                }
+                let mut network = world.network.borrow_mut();
+                let mut address = address;
+                if address.port() == 0 {
+                    let port = network.free_port(node, address.ip()).ok_or_else(|| os_error(libc::EADDRINUSE))?;
+                    address.set_port(port);
+                } else if network.listener(node, address).is_some() {
+                    return Err(os_error(libc::EADDRINUSE));
+                }
+                let listening = Rc::new(Listening {
+                    node: owner.node.clone(),
+                    shard: owner.shard,
+                    backlog: RefCell::default(),
+                    acceptors: RefCell::default(),
+                });
+                network.listeners.insert((node, address), listening.clone());
+                drop(network);
+                Ok(Listener { world: owner.world, listening, address })
+            })
+            .await
     }
 
     pub(crate) fn local_address(&self) -> SocketAddr {
@@ -214,12 +215,12 @@ impl Accepted {
     }
 
     pub(crate) fn attach(mut self) -> io::Result<Stream> {
-        let here = Here::current();
-        let connection = here.world.network.borrow().connections.get(&self.id).cloned();
+        let caller = Caller::current();
+        let connection = caller.world.network.borrow().connections.get(&self.id).cloned();
         let connection = connection.ok_or_else(|| os_error(libc::ENOTCONN))?;
         self.attached = true;
-        connection.with(1, |side| side.shard = Some(here.shard));
-        Ok(Stream { world: here.world, node: here.node, connection, side: 1, peer: self.peer })
+        connection.with(1, |side| side.shard = Some(caller.shard));
+        Ok(Stream { world: caller.world, node: caller.node, connection, side: 1, peer: self.peer })
     }
 }
 
@@ -229,10 +230,10 @@ impl Drop for Accepted {
         if self.attached || context::try_with(|_| ()).is_none() {
             return;
         }
-        let here = Here::current();
-        let connection = here.world.network.borrow().connections.get(&self.id).cloned();
+        let caller = Caller::current();
+        let connection = caller.world.network.borrow().connections.get(&self.id).cloned();
         if let Some(connection) = connection {
-            connection.close(&here.world, 1, false);
+            connection.close(&caller.world, 1, false);
         }
     }
 }
@@ -247,7 +248,7 @@ pub(crate) struct Stream {
 
 /// An attempt to connect.
 struct Attempt {
-    here: Here,
+    caller: Caller,
     state: Rc<OperationState<io::Result<Stream>>>,
     target: NodeId,
     address: SocketAddr,
@@ -258,13 +259,13 @@ struct Attempt {
 impl Attempt {
     /// Sends the request, which arrives after `delay`.
     fn send(self, world: &Rc<World>, delay: u64) {
-        let node = self.here.node.clone();
+        let node = self.caller.node.clone();
         world.call(&node, world.scheduler.now() + delay, false, move |world| self.arrive(world));
     }
 
     fn fail(self, world: &World, number: i32) {
-        world.network.borrow_mut().bound.remove(&(self.here.node.id, self.local));
-        self.state.finish(world, self.here.shard, Err(os_error(number)));
+        world.network.borrow_mut().bound.remove(&(self.caller.node.id, self.local));
+        self.state.finish(world, self.caller.shard, Err(os_error(number)));
     }
 
     fn retry(mut self, world: &Rc<World>) {
@@ -277,7 +278,7 @@ impl Attempt {
     }
 
     fn is_cut(&self, world: &World) -> bool {
-        let (network, own) = (world.network.borrow(), self.here.node.id);
+        let (network, own) = (world.network.borrow(), self.caller.node.id);
         network.is_cut(own, self.target) || network.is_cut(self.target, own)
     }
 
@@ -296,7 +297,7 @@ impl Attempt {
         let connection = {
             let mut network = world.network.borrow_mut();
             network.opened += 1;
-            let own = Side::new(self.here.node.clone(), Some(self.here.shard), self.local);
+            let own = Side::new(self.caller.node.clone(), Some(self.caller.shard), self.local);
             let other = Side::new(listening.node.clone(), None, self.address);
             let connection = Rc::new(Connection::new(network.opened, [own, other]));
             network.connections.insert(connection.id, connection.clone());
@@ -305,36 +306,36 @@ impl Attempt {
         listening.backlog.borrow_mut().push_back(connection.id);
         let acceptors = std::mem::take(&mut *listening.acceptors.borrow_mut());
         acceptors.into_iter().for_each(|waker| world.wake(listening.shard, waker));
-        let node = self.here.node.clone();
+        let node = self.caller.node.clone();
         world.call(&node, world.scheduler.now() + latency(world), false, move |world| self.answered(world, connection));
     }
 
     /// Handles the arrival of the answer, unless the network is cut.
     fn answered(self, world: &Rc<World>, connection: Rc<Connection>) {
         if self.is_cut(world) {
-            let node = self.here.node.clone();
+            let node = self.caller.node.clone();
             let pause = 1_000_000_000 + latency(world);
             return world
                 .call(&node, world.scheduler.now() + pause, false, move |world| self.answered(world, connection));
         }
-        let Attempt { here, state, address, .. } = self;
-        let stream = Stream { world: here.world, node: here.node, connection, side: 0, peer: address };
-        state.finish(world, here.shard, Ok(stream));
+        let Attempt { caller, state, address, .. } = self;
+        let stream = Stream { world: caller.world, node: caller.node, connection, side: 0, peer: address };
+        state.finish(world, caller.shard, Ok(stream));
     }
 }
 
 impl Stream {
     pub(crate) async fn connect(address: SocketAddr, source: Option<SocketAddr>) -> io::Result<Stream> {
-        let here = Here::current();
-        let (world, own) = (here.world.clone(), here.node.id);
+        let caller = Caller::current();
+        let (world, own) = (caller.world.clone(), caller.node.id);
         let state = OperationState::new();
-        let delay = latency(&world) + here.now - world.scheduler.now();
+        let delay = latency(&world) + caller.now - world.scheduler.now();
         match prepare(&world, own, address, source) {
             Ok((target, local)) => {
-                let attempt = Attempt { here, state: state.clone(), target, address, local, tries: 0 };
+                let attempt = Attempt { caller, state: state.clone(), target, address, local, tries: 0 };
                 attempt.send(&world, delay);
             }
-            Err(error) => return here.operate(delay, move |_| Err(error)).await,
+            Err(error) => return caller.operate(delay, move |_| Err(error)).await,
         }
         Operation(state).await
     }
@@ -343,14 +344,14 @@ impl Stream {
         self.peer
     }
 
-    fn here<R>(&self, f: impl FnOnce(&mut Side) -> R) -> R {
+    fn with_side<R>(&self, f: impl FnOnce(&mut Side) -> R) -> R {
         self.connection.with(self.side, f)
     }
 
     pub(crate) async fn recv(&self) -> io::Result<Option<Vec<u8>>> {
         yield_now().await;
         poll_fn(|cx| {
-            let polled = self.here(|side| {
+            let polled = self.with_side(|side| {
                 if !side.paused
                     && let Some(bytes) = side.received.pop_front()
                 {
@@ -369,7 +370,7 @@ impl Stream {
                 }
             });
             if let Poll::Ready(Ok(Some(_))) = &polled {
-                self.connection.taken(&self.world, self.side, Here::current().now);
+                self.connection.taken(&self.world, self.side, Caller::current().now);
             }
             polled
         })
@@ -378,9 +379,9 @@ impl Stream {
 
     pub(crate) fn write<R>(&self, f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         // The buffer is taken out, because `f` may call anything.
-        let mut out = self.here(|side| std::mem::take(&mut side.out));
+        let mut out = self.with_side(|side| std::mem::take(&mut side.out));
         let result = f(&mut out);
-        let dirty = self.here(|side| {
+        let dirty = self.with_side(|side| {
             if side.send_error().is_some() || !self.node.alive.get() {
                 return false;
             }
@@ -399,12 +400,12 @@ impl Stream {
     }
 
     pub(crate) fn queued(&self) -> usize {
-        self.here(|side| side.out.len())
+        self.with_side(|side| side.out.len())
     }
 
     pub(crate) async fn drained_to(&self, bytes: usize) -> io::Result<()> {
         poll_fn(|cx| {
-            self.here(|side| match side.send_error() {
+            self.with_side(|side| match side.send_error() {
                 Some(error) => Poll::Ready(Err(error.into())),
                 None if side.out.len() <= bytes => Poll::Ready(Ok(())),
                 None => {
@@ -417,11 +418,11 @@ impl Stream {
     }
 
     pub(crate) fn pause(&self) {
-        self.here(|side| side.paused = true);
+        self.with_side(|side| side.paused = true);
     }
 
     pub(crate) fn resume(&self) {
-        let waker = self.here(|side| {
+        let waker = self.with_side(|side| {
             side.paused = false;
             side.receiver.take()
         });

@@ -99,7 +99,7 @@ impl Shard {
 
 /// The shard that started an operation, and when.
 #[derive(Clone)]
-pub(crate) struct Here {
+pub(crate) struct Caller {
     pub(crate) world: Rc<World>,
     pub(crate) node: Rc<Node>,
     pub(crate) shard: u32,
@@ -107,12 +107,12 @@ pub(crate) struct Here {
     pub(crate) now: u64,
 }
 
-impl Here {
+impl Caller {
     /// The current shard. Panics outside a simulated shard.
-    pub(crate) fn current() -> Here {
+    pub(crate) fn current() -> Caller {
         context::with(|c| match &c.backend {
             BackendContext::Sim(s) => {
-                Here { world: s.world.clone(), node: s.node.clone(), shard: s.index, now: s.now() }
+                Caller { world: s.world.clone(), node: s.node.clone(), shard: s.index, now: s.now() }
             }
             _ => panic!("a simulated operation outside the simulator"),
         })

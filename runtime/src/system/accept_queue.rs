@@ -6,7 +6,7 @@
 //!    asks.
 
 use super::address::{NOWHERE, address_of, listening};
-use super::{helper, local};
+use super::{helper_pool, unix_socket};
 use crate::sync::Waiters;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ impl SocketName {
     /// Creates a Unix socket that listens at `path`.
     pub(crate) async fn bind_local(path: &Path) -> io::Result<(OwnedFd, SocketName)> {
         let own = path.to_path_buf();
-        let socket = helper::run(move || local::bind(&own)).await?;
+        let socket = helper_pool::run(move || unix_socket::bind(&own)).await?;
         Ok((socket, SocketName { address: NOWHERE, path: Some(path.into()) }))
     }
 
@@ -99,7 +99,7 @@ impl AcceptQueue {
     /// Adds a connection that the system accepted, unless its peer has left or may not connect.
     pub(crate) fn push(&self, descriptor: OwnedFd) {
         let peer = match self.local {
-            true => local::is_friend(&descriptor).then_some(NOWHERE),
+            true => unix_socket::is_friend(&descriptor).then_some(NOWHERE),
             // A peer that has left has no address.
             false => address_of(&descriptor, libc::getpeername).ok(),
         };

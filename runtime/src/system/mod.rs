@@ -2,18 +2,19 @@
 //!
 //! * `thread.rs`: a thread per shard; `node.rs`: what the threads share, and sleep; `slice.rs`: running tasks.
 //! * `mesh.rs`, `spsc.rs`: queues between shards.
-//! * `helper.rs`, `names.rs`: blocking calls on helper threads; `direct.rs`, `admission.rs`: rules of direct I/O.
-//! * `address.rs`, `local.rs`: sockets; `accept_queue.rs`, `receive_queue.rs`, `send_queue.rs`: what waits on them.
+//! * `helper_pool.rs`, `blocking_files.rs`: blocking calls on helper threads; `direct_io.rs`, `admission.rs`: rules of
+//!   direct I/O.
+//! * `address.rs`, `unix_socket.rs`: sockets; `accept_queue.rs`, `receive_queue.rs`, `send_queue.rs`: what waits on
+//!   them.
 //! * `signal.rs`: the stop signals.
 
 pub(crate) mod accept_queue;
 pub(crate) mod address;
 pub(crate) mod admission;
-pub(crate) mod direct;
-pub(crate) mod helper;
-pub(crate) mod local;
+pub(crate) mod blocking_files;
+pub(crate) mod direct_io;
+pub(crate) mod helper_pool;
 pub(crate) mod mesh;
-pub(crate) mod names;
 pub(crate) mod node;
 pub(crate) mod receive_queue;
 pub(crate) mod send_queue;
@@ -23,6 +24,7 @@ mod spsc;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thread;
+pub(crate) mod unix_socket;
 
 use crate::generator::Rng;
 use std::cell::RefCell;
@@ -33,13 +35,13 @@ pub use thread::Options;
 pub(crate) struct Shard {
     pub(crate) hooks: mesh::Hooks,
     pub(crate) admission: admission::Admission,
-    pub(crate) helpers: helper::JobQueue,
+    pub(crate) helpers: helper_pool::JobQueue,
     random: RefCell<Rng>,
 }
 
 impl Shard {
     /// Creates the parts of a shard of the node whose helpers serve `helpers`. Fails if the system has no random bytes.
-    pub(crate) fn new(helpers: helper::JobQueue) -> io::Result<Shard> {
+    pub(crate) fn new(helpers: helper_pool::JobQueue) -> io::Result<Shard> {
         let random = RefCell::new(Rng::new(seed()?));
         Ok(Shard { hooks: mesh::Hooks::default(), admission: admission::Admission::default(), helpers, random })
     }

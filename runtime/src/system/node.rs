@@ -6,7 +6,7 @@
 //! Invariants: one of the two sees what the other did, so no wake-up is lost; a shard that is awake is never woken,
 //! which would cost the sender an interrupt.
 
-use super::helper::JobQueue;
+use super::helper_pool::JobQueue;
 use super::thread::Options;
 use crate::ids::ShardId;
 use crate::instant::Instant;

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// A value on cache lines of its own: two, because processors fetch them in pairs.
 #[repr(align(128))]
 #[derive(Default)]
-struct Apart<T>(T);
+struct CachePadded<T>(T);
 
 pub(super) struct Queue<M> {
-    head: Apart<AtomicUsize>,
-    tail: Apart<AtomicUsize>,
+    head: CachePadded<AtomicUsize>,
+    tail: CachePadded<AtomicUsize>,
     /// Whether the producer waits for space.
     pub(super) waiting: AtomicBool,
     slots: Box<[UnsafeCell<MaybeUninit<M>>]>,
@@ -35,7 +35,7 @@ impl<M> Queue<M> {
     pub(super) fn new(capacity: usize) -> Queue<M> {
         let capacity = capacity.max(1).next_power_of_two();
         let slots = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
-        Queue { head: Apart::default(), tail: Apart::default(), waiting: AtomicBool::new(false), slots }
+        Queue { head: CachePadded::default(), tail: CachePadded::default(), waiting: AtomicBool::new(false), slots }
     }
 
     pub(super) fn capacity(&self) -> usize {

@@ -1,6 +1,6 @@
 //! The threads of a node: one per shard, and those of the helper pool.
 
-use super::helper;
+use super::helper_pool;
 use super::node::{Bell, Node};
 use super::signal::Blocked;
 use crate::ids::ShardId;
@@ -51,7 +51,7 @@ pub(crate) fn run<B: Bell, T: Send + 'static>(
     let _blocked = Blocked::new()?;
     raise_open_files_limit();
     let bells = (0..options.shards).map(|_| bell()).collect::<io::Result<Vec<B>>>()?;
-    let helpers = helper::Pool::start(options.helpers.max(1))?;
+    let helpers = helper_pool::Pool::start(options.helpers.max(1))?;
     let node = Arc::new(Node::new(&options, bells, helpers.queue()));
     let shard = Arc::new(shard);
     let mut threads = Vec::with_capacity(options.shards);

@@ -10,10 +10,10 @@ use crate::buffer::{ALIGNMENT, AlignedBuf};
 use crate::file_types::OpenOptions;
 use crate::gate::Permit;
 use crate::system::admission::permit;
-use crate::system::names::name;
-use crate::system::{direct, helper};
+use crate::system::blocking_files::c_path;
+use crate::system::direct_io::{self, Poison};
+use crate::system::helper_pool;
 use io_uring::{opcode, types};
-use std::cell::Cell;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -32,7 +32,7 @@ pub(crate) struct File {
 
 struct FileState {
     descriptor: Descriptor,
-    poisoned: Cell<bool>,
+    poison: Poison,
 }
 
 struct Transfer {
@@ -66,7 +66,7 @@ impl File {
             other => other?,
         };
         let descriptor = Descriptor::new(opened, reactor::current());
-        Ok(File { state: Rc::new(FileState { descriptor, poisoned: Cell::new(false) }) })
+        Ok(File { state: Rc::new(FileState { descriptor, poison: Poison::default() }) })
     }
 
     #[expect(unsafe_code, reason = "see Core::single")]
@@ -133,8 +133,8 @@ impl File {
                 e if is_passing(e) => continue,
                 0 => return (Err(io::ErrorKind::WriteZero.into()), buffer),
                 e if e < 0 => {
-                    if durable && !direct::is_refusal(-e) {
-                        self.state.poisoned.set(true);
+                    if durable && !direct_io::is_refusal(-e) {
+                        self.state.poison.set();
                     }
                     return (Err(io::Error::from_raw_os_error(-e)), buffer);
                 }
@@ -172,26 +172,26 @@ impl File {
     pub(crate) async fn trim(&self, len: u64) -> io::Result<()> {
         self.usable()?;
         let now = self.len().await?;
-        direct::check_trim(now, len)?;
+        direct_io::check_trim(now, len)?;
         // SAFETY: the descriptor is open while `self` is.
         let descriptor = unsafe { BorrowedFd::borrow_raw(self.state.descriptor.raw()) };
         // The helper needs a descriptor of its own, because it goes on if this future is dropped.
         let file = std::fs::File::from(descriptor.try_clone_to_owned()?);
-        helper::run(move || file.set_len(len)).await
+        helper_pool::run(move || file.set_len(len)).await
     }
 
     pub(crate) async fn len(&self) -> io::Result<u64> {
         self.usable()?;
-        direct::len(self.state.descriptor.raw())
+        direct_io::len(self.state.descriptor.raw())
     }
 
     fn usable(&self) -> io::Result<()> {
-        if self.state.poisoned.get() { Err(direct::poisoned()) } else { Ok(()) }
+        self.state.poison.check()
     }
 
     fn check(&self, buffer: &AlignedBuf, offset: u64) -> io::Result<()> {
         self.usable()?;
-        direct::check(buffer, offset)
+        direct_io::check(buffer, offset)
     }
 }
 
@@ -210,7 +210,7 @@ async fn sync(state: &Rc<FileState>, flags: types::FsyncFlags) -> io::Result<()>
     let done = syncing.await;
     if done.result < 0 {
         // The system may have dropped what it could not write, so a second sync would succeed without meaning.
-        state.poisoned.set(true);
+        state.poison.set();
         return Err(io::Error::from_raw_os_error(-done.result));
     }
     Ok(())
@@ -231,7 +231,7 @@ const HERE: types::Fd = types::Fd(libc::AT_FDCWD);
 
 #[expect(unsafe_code, reason = "see Core::single")]
 async fn open(path: &Path, flags: i32) -> io::Result<OwnedFd> {
-    let path = name(path)?;
+    let path = c_path(path)?;
     loop {
         let payload = Opening(path.clone());
         let core = reactor::current();
@@ -259,7 +259,7 @@ async fn on_names(names: Names, entry: impl FnOnce(&mut Names) -> io_uring::sque
 }
 
 pub(crate) async fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    let names = Names(name(from)?, Some(name(to)?));
+    let names = Names(c_path(from)?, Some(c_path(to)?));
     on_names(names, |names| {
         let to = names.1.as_ref().map_or(std::ptr::null(), |to| to.as_ptr());
         opcode::RenameAt::new(HERE, names.0.as_ptr(), HERE, to).build()
@@ -268,7 +268,7 @@ pub(crate) async fn rename(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 pub(crate) async fn link(from: &Path, to: &Path) -> io::Result<()> {
-    let names = Names(name(from)?, Some(name(to)?));
+    let names = Names(c_path(from)?, Some(c_path(to)?));
     on_names(names, |names| {
         let to = names.1.as_ref().map_or(std::ptr::null(), |to| to.as_ptr());
         opcode::LinkAt::new(HERE, names.0.as_ptr(), HERE, to).build()
@@ -277,14 +277,14 @@ pub(crate) async fn link(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 pub(crate) async fn remove_dir(path: &Path) -> io::Result<()> {
-    on_names(Names(name(path)?, None), |names| {
+    on_names(Names(c_path(path)?, None), |names| {
         opcode::UnlinkAt::new(HERE, names.0.as_ptr()).flags(libc::AT_REMOVEDIR).build()
     })
     .await
 }
 
 pub(crate) async fn remove(path: &Path) -> io::Result<()> {
-    on_names(Names(name(path)?, None), |names| opcode::UnlinkAt::new(HERE, names.0.as_ptr()).build()).await
+    on_names(Names(c_path(path)?, None), |names| opcode::UnlinkAt::new(HERE, names.0.as_ptr()).build()).await
 }
 
 pub(crate) async fn create_dir_all(path: &Path) -> io::Result<()> {
@@ -313,7 +313,7 @@ pub(crate) async fn create_dir_all(path: &Path) -> io::Result<()> {
 
 /// Creates one directory durably; succeeds if it exists.
 async fn create_dir(path: &Path) -> io::Result<()> {
-    let made = on_names(Names(name(path)?, None), |names| {
+    let made = on_names(Names(c_path(path)?, None), |names| {
         opcode::MkDirAt::new(HERE, names.0.as_ptr()).mode(DIRECTORY_MODE).build()
     })
     .await;
@@ -333,6 +333,6 @@ async fn create_dir(path: &Path) -> io::Result<()> {
 pub(crate) async fn sync_dir(path: &Path) -> io::Result<()> {
     let opened = open(path, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC).await?;
     let descriptor = Descriptor::new(opened, reactor::current());
-    let state = Rc::new(FileState { descriptor, poisoned: Cell::new(false) });
+    let state = Rc::new(FileState { descriptor, poison: Poison::default() });
     sync(&state, types::FsyncFlags::empty()).await
 }

@@ -5,7 +5,7 @@
 //! shard spins on memory (completion queue, `SQ_TASKRUN`, queue tails, inbox) for a while.
 //!
 //! * `ring.rs`: the io_uring itself; `operations.rs`: operations under way in it; `reactor.rs`: the loop.
-//! * `socket.rs`, `stream.rs`, `lent.rs`: listeners, connections, and the buffers that the kernel fills.
+//! * `socket.rs`, `stream.rs`, `receive_buffers.rs`: listeners, connections, and the buffers that the kernel fills.
 //! * `disk.rs`: files. `signal.rs`: stop signals. `spin.rs`, `doorbell.rs`: before and after a shard's sleep.
 //!
 //! Threads, queues between shards and blocking calls are in `system/`.
@@ -16,9 +16,9 @@
 
 pub mod disk;
 mod doorbell;
-mod lent;
 mod operations;
 mod reactor;
+mod receive_buffers;
 mod ring;
 pub mod signal;
 pub mod socket;

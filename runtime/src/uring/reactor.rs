@@ -4,8 +4,8 @@
 //! after setting it; `drain` returns only when no operation is under way, or when it leaks those that do not end.
 
 use super::doorbell::Doorbell;
-use super::lent::LentBuffers;
 use super::operations::{Complete, Operation, OperationId, Operations, Payload, Running, Single};
+use super::receive_buffers::ReceiveBuffers;
 use super::ring::{Completion, Ring};
 use super::signal::StopSignal;
 use super::spin::Spin;
@@ -47,7 +47,7 @@ pub(crate) struct Reactor {
 pub(super) struct Core {
     // Dropped first, because the kernel writes to the fields that follow.
     ring: Ring,
-    pub(super) buffers: LentBuffers,
+    pub(super) buffers: ReceiveBuffers,
     operations: RefCell<Operations>,
     pub(super) dirty: DirtyList<Connection>,
     pub(super) system: Shard,
@@ -76,7 +76,7 @@ impl Reactor {
     /// Creates the core and the ring of the calling thread's shard.
     pub(super) fn new(node: Arc<Node<Doorbell>>, shard: ShardId) -> io::Result<Reactor> {
         let ring = Ring::new()?;
-        let buffers = LentBuffers::register(&ring)?;
+        let buffers = ReceiveBuffers::register(&ring)?;
         node.bell(shard).set_ring(ring.fd());
         let core = Rc::new(Core {
             ring,

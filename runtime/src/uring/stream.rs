@@ -7,9 +7,9 @@
 //!
 //! Invariants: at most one send and one receive are under way. The queues are in `system/`.
 
-use super::lent::{self, Received};
 use super::operations::{Operation, OperationId};
 use super::reactor::Core;
+use super::receive_buffers::{self, Received};
 use super::socket::{self, Descriptor};
 use crate::system::address::{limit_linger, shut_down};
 use crate::system::receive_queue::ReceiveQueue;
@@ -146,10 +146,10 @@ impl Connection {
         }
         let target = self.descriptor.target();
         let entry = if self.core().buffers.are_scarce() {
-            let one = opcode::Recv::new(target, std::ptr::null_mut(), 0).buf_group(lent::GROUP).build();
+            let one = opcode::Recv::new(target, std::ptr::null_mut(), 0).buf_group(receive_buffers::GROUP).build();
             one.flags(squeue::Flags::BUFFER_SELECT)
         } else {
-            opcode::RecvMulti::new(target, lent::GROUP).build()
+            opcode::RecvMulti::new(target, receive_buffers::GROUP).build()
         };
         // SAFETY: the entry names the descriptor, which the operation keeps open, and the buffers of the core, which
         // live as long as the ring.

@@ -10,7 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use runtime::metrics::{ClassFigures, DiskFigures};
+use runtime::metrics::{ClassMetrics, DiskMetrics};
 use shard::metrics::operations::{BOUNDS, QUANTILES};
 use shard::metrics::{Latency, Operation, ShardMetrics};
 use std::fmt;
@@ -184,7 +184,7 @@ impl Gathered {
         &self,
         encoder: &mut DescriptorEncoder<'_>,
         metric: Metric,
-        number: impl Fn(&ClassFigures) -> N,
+        number: impl Fn(&ClassMetrics) -> N,
     ) -> fmt::Result {
         metric.write(encoder, |samples| {
             for (shard, figures) in self.each() {
@@ -273,7 +273,7 @@ impl Gathered {
     }
 
     fn disk(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let by_kind = |encoder: &mut _, metric: Metric, number: fn(&DiskFigures) -> u64| {
+        let by_kind = |encoder: &mut _, metric: Metric, number: fn(&DiskMetrics) -> u64| {
             metric.write(encoder, |samples| {
                 for (shard, figures) in self.each() {
                     for kind in &figures.disk {

@@ -3,7 +3,7 @@
 use super::operations::{Latency, Operation};
 use crate::ports::{Activity, Served};
 use engine::CacheFigures;
-use runtime::metrics::{ClassFigures, DiskFigures};
+use runtime::metrics::{ClassMetrics, DiskMetrics};
 use std::time::Duration;
 
 /// See the module.
@@ -12,9 +12,9 @@ pub struct ShardMetrics {
     /// How long operations take, by class.
     pub latencies: Vec<(Operation, Latency)>,
     /// What the classes of tasks did and wait for.
-    pub classes: Vec<ClassFigures>,
+    pub classes: Vec<ClassMetrics>,
     /// Operations on files.
-    pub disk: Vec<DiskFigures>,
+    pub disk: Vec<DiskMetrics>,
     /// CPU time of the shard's thread, and the time it waited for a CPU; `None` where nobody tells.
     pub cpu: Option<(Duration, Duration)>,
     /// The cache of blocks of SSTables.

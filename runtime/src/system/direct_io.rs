@@ -1,6 +1,7 @@
 //! Rules of direct I/O: alignment of arguments, and the meaning of errors.
 
 use crate::buffer::{ALIGNMENT, AlignedBuf};
+use std::cell::Cell;
 use std::io;
 use std::os::fd::RawFd;
 
@@ -21,9 +22,19 @@ pub(crate) fn check_trim(now: u64, len: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The error of every call on a poisoned file: one whose sync or durable write has failed.
-pub(crate) fn poisoned() -> io::Error {
-    io::Error::other("an earlier sync of this file failed")
+/// Whether a sync or durable write of a file has failed, after which every call on the file fails.
+#[derive(Default)]
+pub(crate) struct Poison(Cell<bool>);
+
+impl Poison {
+    pub(crate) fn set(&self) {
+        self.0.set(true);
+    }
+
+    /// Fails if the file is poisoned.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        if self.0.get() { Err(io::Error::other("an earlier sync of this file failed")) } else { Ok(()) }
+    }
 }
 
 /// Whether the error of a durable write means that the system refused it, rather than that the device failed.

@@ -1,6 +1,6 @@
 //! Directories, small files and locks, by blocking calls on helper threads.
 
-use super::helper;
+use super::helper_pool;
 use crate::file_types::Space;
 use std::ffi::CString;
 use std::io;
@@ -9,19 +9,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Converts a path for the system. `InvalidInput` if it contains a NUL byte.
-pub(crate) fn name(path: &Path) -> io::Result<CString> {
+pub(crate) fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a path with a NUL byte"))
 }
 
 pub(crate) async fn canonical(path: &Path) -> io::Result<PathBuf> {
     let path = path.to_path_buf();
-    helper::run(move || std::fs::canonicalize(path)).await
+    helper_pool::run(move || std::fs::canonicalize(path)).await
 }
 
 pub(crate) async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
     let path = path.to_path_buf();
-    helper::run(move || {
+    helper_pool::run(move || {
         let mut paths = std::fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
         paths.sort();
         Ok(paths)
@@ -31,7 +31,7 @@ pub(crate) async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
 
 pub(crate) async fn space(path: &Path) -> io::Result<Space> {
     let path = path.to_path_buf();
-    helper::run(move || {
+    helper_pool::run(move || {
         let (mut used, mut free) = (0, None);
         let mut directories = vec![path];
         while let Some(directory) = directories.pop() {
@@ -60,7 +60,7 @@ pub(crate) async fn space(path: &Path) -> io::Result<Space> {
 /// The free bytes of the disk that a directory is on.
 #[expect(unsafe_code, reason = "statvfs(3) has no safe wrapper here")]
 fn free_bytes(path: &Path) -> io::Result<u64> {
-    let path = name(path)?;
+    let path = c_path(path)?;
     let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: the path ends with a zero, and the call fills the structure unless it fails.
     let found = unsafe {
@@ -74,7 +74,7 @@ fn free_bytes(path: &Path) -> io::Result<u64> {
 
 pub(crate) async fn read_small(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     let path = path.to_path_buf();
-    helper::run(move || {
+    helper_pool::run(move || {
         let mut contents = Vec::new();
         let mut file = io::Read::take(std::fs::File::open(path)?, limit as u64 + 1);
         io::Read::read_to_end(&mut file, &mut contents)?;
@@ -88,7 +88,7 @@ pub(crate) async fn read_small(path: &Path, limit: usize) -> io::Result<Vec<u8>>
 
 pub(crate) async fn replace_small(path: &Path, contents: &[u8]) -> io::Result<()> {
     let (path, contents) = (path.to_path_buf(), contents.to_vec());
-    helper::run(move || {
+    helper_pool::run(move || {
         let mut temporary = path.clone().into_os_string();
         temporary.push(".tmp");
         let mut file = std::fs::File::create(&temporary)?;
@@ -107,7 +107,7 @@ pub(crate) struct Lock {
 
 pub(crate) async fn lock(path: &Path) -> io::Result<Lock> {
     let path = path.to_path_buf();
-    helper::run(move || {
+    helper_pool::run(move || {
         let file = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         flock(&file)?;
         Ok(Lock { _locked: file })

@@ -30,8 +30,8 @@ struct State<T> {
     waiter: RefCell<Option<Waker>>,
 }
 
-/// A future that waits for an operation. Dropping it does not cancel the operation, unless [`Core::attempt`] started
-/// it.
+/// A future that waits for an operation. Dropping it does not cancel the operation, unless [`Core::start_cancellable`]
+/// started it.
 pub(super) struct Running<T> {
     state: Rc<State<T>>,
     _task: Option<::glommio::Task<()>>,
@@ -39,14 +39,17 @@ pub(super) struct Running<T> {
 
 impl Core {
     /// Starts an operation that runs to its end.
-    pub(super) fn carry_out<T: 'static>(self: &Rc<Core>, operation: impl Future<Output = T> + 'static) -> Running<T> {
+    pub(super) fn start<T: 'static>(self: &Rc<Core>, operation: impl Future<Output = T> + 'static) -> Running<T> {
         let (state, task) = self.task(operation);
         drop(task.detach());
         Running { state, _task: None }
     }
 
     /// Starts an operation that is cancelled if the waiting future is dropped.
-    pub(super) fn attempt<T: 'static>(self: &Rc<Core>, operation: impl Future<Output = T> + 'static) -> Running<T> {
+    pub(super) fn start_cancellable<T: 'static>(
+        self: &Rc<Core>,
+        operation: impl Future<Output = T> + 'static,
+    ) -> Running<T> {
         let (state, task) = self.task(operation);
         Running { state, _task: Some(task) }
     }

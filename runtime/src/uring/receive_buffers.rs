@@ -25,7 +25,7 @@ const COPIED_BYTES_MAX: usize = 16 << 20;
 /// The only buffer group of a ring.
 pub(super) const GROUP: u16 = 0;
 
-pub(super) struct LentBuffers {
+pub(super) struct ReceiveBuffers {
     entries: NonNull<BufRingEntry>,
     memory: NonNull<u8>,
     tail: Cell<u16>,
@@ -42,17 +42,17 @@ const MEMORY_LAYOUT: Layout = match Layout::from_size_align(BUFFERS as usize * B
     Err(_) => panic!(),
 };
 
-impl LentBuffers {
+impl ReceiveBuffers {
     /// Allocates the buffers and registers them with `ring`. They must outlive it: the caller keeps both together and
     /// drops the ring first.
     #[expect(unsafe_code, reason = "memory shared with the kernel")]
-    pub(super) fn register(ring: &Ring) -> io::Result<LentBuffers> {
+    pub(super) fn register(ring: &Ring) -> io::Result<ReceiveBuffers> {
         // SAFETY: both layouts have a size above zero.
         let (entries, memory) = unsafe { (alloc_zeroed(ENTRIES_LAYOUT), alloc_zeroed(MEMORY_LAYOUT)) };
         let Some(entries) = NonNull::new(entries.cast::<BufRingEntry>()) else { handle_alloc_error(ENTRIES_LAYOUT) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(MEMORY_LAYOUT) };
         let buffers =
-            LentBuffers { entries, memory, tail: Cell::new(0), lent: Cell::new(0), copied_bytes: Cell::new(0) };
+            ReceiveBuffers { entries, memory, tail: Cell::new(0), lent: Cell::new(0), copied_bytes: Cell::new(0) };
         for id in 0..BUFFERS {
             buffers.put(id);
         }
@@ -132,7 +132,7 @@ impl LentBuffers {
     }
 }
 
-impl Drop for LentBuffers {
+impl Drop for ReceiveBuffers {
     #[expect(unsafe_code, reason = "memory shared with the kernel")]
     fn drop(&mut self) {
         // SAFETY: allocated in `register` with these layouts; the ring is gone.
