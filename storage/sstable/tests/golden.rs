@@ -1,15 +1,17 @@
-//! SSTables written by Cassandra 5.0.9 (`golden/*.tar.zst`: one directory per table with the components, `schema.cql`
-//! and `rows.json`, the answer of Cassandra to `SELECT JSON *`; what `oa` and `nb` share with `da` is in `da`'s alone).
+//! Reads and writes SSTables that Cassandra 5.0.9 wrote.
+//!
+//! `golden/*.tar.zst` have one directory per table, with the components, `schema.cql`, and `rows.json`, Cassandra's
+//! answer to `SELECT JSON *`. Schemas and rows that are the same in all versions are in the archive of `da` alone.
 
 mod golden {
     mod accepted;
     pub(crate) mod archive;
-    mod behind;
     pub(crate) mod database;
     mod disorder;
     mod flips;
     mod reversed;
     mod round_trip;
+    mod scans;
     pub(crate) mod schema;
     pub(crate) mod sstables;
     pub(crate) mod unpack;
@@ -27,7 +29,7 @@ use sstable::Version;
 use sstable::filter::{Filter, KeyHash};
 use std::sync::Arc;
 
-/// Tables whose rows CQL cannot show: those of compact tables, a boolean without a value.
+/// Tables whose rows CQL cannot show: that of a compact table, and that with a boolean without a value.
 const NO_ROWS: [&str; 2] = ["compact_storage", "empty_boolean"];
 
 fn read_all(version: Version) {
@@ -73,7 +75,7 @@ fn nb_is_read_to_cassandras_rows() {
     read_all(Version::Nb);
 }
 
-/// Every partition, and every row of it, is found by its key through filter and indexes.
+/// Checks that filter and indexes find every partition, and every row, by its key.
 fn find_all(version: Version) {
     for (name, files) in &Archive::load(version) {
         let opened = sstables(files);
@@ -88,7 +90,7 @@ fn find_in(name: &str, sstable: &Sstable<'_>, table: &Arc<model::Table>) {
     let reader = sstable.open(table);
     let mut all = Database::default();
     all.read(&mut sstable.driver(reader.scan(TokenRange::FULL))).expect("reads");
-    // Large tables are sampled: every key is found in the same way.
+    // Of large tables some keys are enough: all are found in the same way.
     let step = all.partitions.len().div_ceil(50);
     for (key, partition) in all.partitions.iter().step_by(step.max(1)) {
         assert!(reader.may_contain(&key.key), "{name}: {key:?} passes the filter");
@@ -109,7 +111,7 @@ fn find_in(name: &str, sstable: &Sstable<'_>, table: &Arc<model::Table>) {
             let open = |p: &golden::database::Partition| p.deletion_at(comparable);
             assert_eq!(open(found), open(partition), "{name}: {key:?}");
         }
-        // A range from a token on begins there.
+        // A scan from a token on begins with the partition of that token.
         let range = TokenRange { after: model::Token(key.token.0.saturating_sub(1)), until: key.token };
         let mut one = Database::default();
         one.read(&mut sstable.driver(reader.scan(range))).expect("reads");
@@ -147,7 +149,7 @@ fn statistics_and_filters_are_written_again() {
                     let lens = (written.len(), statistics.len());
                     assert!(written == statistics, "{name}: Statistics.db of {version:?} differs at {at:?}, {lens:?}");
                 }
-                // `scrubbed` has a filter for an estimate of its partitions.
+                // The filter of `scrubbed` was made for an estimated number of partitions.
                 if let Some(bytes) = sstable.part("Filter.db")
                     && name != "scrubbed"
                 {

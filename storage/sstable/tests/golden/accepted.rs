@@ -39,7 +39,7 @@ fn cassandra_accepts_what_is_written() {
         let directory = std::env::temp_dir().join(format!("helenus-sstables-{}", version.name()));
         let mut schemas = Vec::new();
         for (name, files) in &Archive::load(version) {
-            // A boolean without a value breaks the original's own tools.
+            // A boolean without a value breaks Cassandra's own tools.
             if name == "empty_boolean" {
                 continue;
             }
@@ -53,7 +53,7 @@ fn cassandra_accepts_what_is_written() {
             if let Some(compression) = compression(schema) {
                 own.options.compression = compression;
             }
-            // A table of old has columns that CQL does not show.
+            // A compact table has columns that CQL does not show.
             let own = (!schema.contains("COMPACT STORAGE")).then(|| Arc::new(own));
             for sstable in &opened {
                 let (finished, _) = written(name, sstable, Some((1, ShardMap::new(2))), own.clone());

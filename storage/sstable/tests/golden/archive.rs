@@ -1,4 +1,4 @@
-//! The archives, by version.
+//! The archives of Cassandra's SSTables, by version.
 
 use super::versions;
 use sstable::Version;
@@ -8,7 +8,7 @@ pub(crate) use super::unpack::{Files, Tables};
 pub(crate) struct Archive;
 
 impl Archive {
-    /// The tables of a version, with the schema and rows of `da` where they are the same.
+    /// Returns the tables of a version, with their schemas and rows.
     pub(crate) fn load(version: Version) -> Tables {
         versions::tables(match version {
             Version::Da => "da",

@@ -1,4 +1,4 @@
-//! Rows of several SSTables, merged, and what `SELECT JSON *` shows of them.
+//! The merged rows of several SSTables, and the text that `SELECT JSON *` gives for them.
 
 use super::sstables::Driver;
 use model::counter::CounterContext;
@@ -10,20 +10,20 @@ use model::{Column, CqlType, DecoratedKey, Table, key, merge, value};
 use sstable::Error;
 use std::collections::BTreeMap;
 
-/// When the rows were read: after everything of 2023 had expired, before what expires later.
+/// When the rows are read, in seconds: after all data of 2023 has expired, and before the rest does.
 const NOW: i64 = 1_795_220_000;
 
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Partition {
     pub(crate) deletion: Deletion,
     pub(crate) statics: Vec<u8>,
-    /// By comparable form: clustering values and row blob.
+    /// Clustering values and row blob by comparable form.
     pub(crate) rows: BTreeMap<Vec<u8>, (Vec<u8>, Vec<u8>)>,
     pub(crate) ranges: Vec<(Vec<u8>, Vec<u8>, Deletion)>,
 }
 
 impl Partition {
-    /// The deletion of the ranges at a row.
+    /// Returns the deletion at a row, of the partition and its range tombstones.
     pub(crate) fn deletion_at(&self, comparable: &[u8]) -> Deletion {
         let ranges = self.ranges.iter().filter(|(start, end, _)| &start[..] <= comparable && comparable < &end[..]);
         ranges.fold(self.deletion, |deletion, range| deletion.max(range.2))
@@ -48,7 +48,7 @@ fn merged(a: &[u8], b: RowView<'_>) -> Vec<u8> {
 }
 
 impl Database {
-    /// Adds what a cursor gives; how many rows that was.
+    /// Adds all fragments of a cursor. Returns how many partitions and rows those were.
     pub(crate) fn read(&mut self, driver: &mut Driver<'_, '_>) -> Result<usize, Error> {
         let mut current = None;
         let mut open: Option<(Vec<u8>, Deletion)> = None;
@@ -99,7 +99,7 @@ impl Database {
         Ok(count)
     }
 
-    /// What CQL shows, one line per row.
+    /// Returns what `SELECT JSON *` gives, one line per row.
     pub(crate) fn json(&self, table: &Table) -> Vec<String> {
         let mut lines = Vec::new();
         for (key, partition) in &self.partitions {
@@ -165,7 +165,7 @@ fn push_value(column: &Column, value: Option<&[u8]>, out: &mut String) {
     }
 }
 
-/// The value of a column's live cells, serialised.
+/// Returns the serialised value of a column's live cells.
 fn cell_value(cql_type: &CqlType, cells: &[Cell<'_>]) -> Option<Vec<u8>> {
     let content = |cell: &Cell<'_>| match cell.content {
         CellContent::Live(value) | CellContent::Expiring { value, .. } => value.to_vec(),

@@ -1,4 +1,4 @@
-//! Damaged SSTables: whatever byte is flipped, opening and reading end, with an error or with rows, and never panic.
+//! Damaged SSTables: whatever bit is flipped, opening and reading end with an error or with rows, and never panic.
 
 use super::archive::Archive;
 
@@ -15,17 +15,17 @@ use sstable::{Component, Error, Version};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// Tables with rows of every kind, tombstones and row indexes, small enough to be flipped often.
+/// Small tables that have rows of every kind, tombstones and row indexes.
 const TABLES: [&str; 6] = ["key_date", "key_map", "statics", "collections", "range_tombstones", "compression_none"];
-/// Flips per component, spread over its bytes.
+/// How many bits are flipped in each component, spread over its bytes.
 const FLIPS: usize = 60;
-/// The variable that asks for another number; `all`: each byte of each component, and [`RANDOM_FLIPS_ALL`].
+/// The variable that sets another number; `all` stands for each byte of each component, and [`RANDOM_FLIPS_ALL`].
 const VARIABLE: &str = "HELENUS_FLIPS";
-/// Flips at random places of a large table.
+/// How many random bits are flipped in a large table.
 const RANDOM_FLIPS: usize = 300;
 const RANDOM_FLIPS_ALL: usize = 100_000;
 
-/// How many flips are asked for: per component, and of the large table.
+/// Returns how many bits to flip: in each component, and in the large table.
 fn flips() -> (usize, usize) {
     match std::env::var(VARIABLE) {
         Err(_) => (FLIPS, RANDOM_FLIPS),
@@ -34,13 +34,13 @@ fn flips() -> (usize, usize) {
     }
 }
 
-/// The places to flip in a component of `len` bytes, with the bit of each.
+/// Returns the bytes to damage in a component of `len` bytes, and the bit to flip in each.
 fn places(len: usize) -> impl Iterator<Item = (usize, u8)> {
     let count = flips().0.min(len);
     (0..count).map(move |step| ((step * len / count).min(len - 1), 1 << (step % 8)))
 }
 
-/// Opens and reads everything, by scan, by key and by slice.
+/// Opens an SSTable and reads it by scan, by key and by slice. Returns what the scan gave.
 fn read(sstable: &Sstable<'_>, table: &Arc<Table>, keys: &[model::DecoratedKey]) -> Result<Database, Error> {
     let reader = sstable.try_open(table)?;
     let mut all = Database::default();
@@ -89,15 +89,15 @@ fn flip(version: Version) {
     }
 }
 
-/// A copy with a bit of a component flipped.
+/// Returns a copy of an SSTable with other bytes for one component.
 fn damaged<'a>(sstable: &Sstable<'a>, component: Component, bytes: &'a [u8]) -> Sstable<'a> {
     let mut files = sstable.files.clone();
     files.insert(component.name(), bytes);
     Sstable { descriptor: sstable.descriptor.clone(), sidecar: None, files }
 }
 
-/// The same reads as [`read`], told as a number: equal numbers mean that every fragment was the same.
-fn told(sstable: &Sstable<'_>, table: &Arc<Table>, keys: &[model::DecoratedKey]) -> Result<u64, Error> {
+/// Reads an SSTable as [`read`] does. Returns a hash of all fragments.
+fn fragments_hash(sstable: &Sstable<'_>, table: &Arc<Table>, keys: &[model::DecoratedKey]) -> Result<u64, Error> {
     let reader = sstable.try_open(table)?;
     let mut sum = DefaultHasher::new();
     let mut drain = |cursor| {
@@ -125,15 +125,15 @@ fn told(sstable: &Sstable<'_>, table: &Arc<Table>, keys: &[model::DecoratedKey])
         reader.may_contain(&key.key);
         let slice = Slice { start: [0x40, 0x60][..].into(), end: [0x40, 0x90][..].into() };
         for (slices, reversed) in [(Slice::all(), false), (Slice::all(), true), (slice.clone(), false), (slice, true)] {
-            // What is damaged for a read by key alone is told by no panic.
+            // Damage that only a read by key meets must not panic; its error does not matter here.
             let _: Result<(), Error> = drain(reader.partition(key.clone(), [slices].into(), reversed));
         }
     }
     scanned.map(|()| sum.finish())
 }
 
-/// Flips at random places of a large table, each component as likely as it is long: of Cassandra's files and of our
-/// own.
+/// Flips random bits of a large table, in components with a probability proportional to their length: in Cassandra's
+/// files, where a flip may give other fragments only in unprotected components, and in our own, where it may not.
 #[test]
 fn random_flips_of_a_large_table_are_found_or_harmless() {
     std::thread::scope(|scope| {
@@ -143,7 +143,7 @@ fn random_flips_of_a_large_table_are_found_or_harmless() {
     });
 }
 
-/// So many flips of an SSTable of Cassandra's, and as many of our own with the same rows.
+/// Flips `count` bits, one at a time, of an SSTable of Cassandra's, and as many of our own with the same rows.
 fn random_flips(version: Version, seed: u64, count: usize) {
     const TABLE: &str = "wide";
     let mut below = arbitrary::generator(seed);
@@ -157,7 +157,7 @@ fn random_flips(version: Version, seed: u64, count: usize) {
     let whole = read(original, &table, &[]).expect("reads");
     let keys: Vec<_> = whole.partitions.keys().take(1).cloned().collect();
     for (sstable, is_own) in [(original, false), (&own, true)] {
-        let undamaged = told(sstable, &table, &keys).expect("reads");
+        let undamaged = fragments_hash(sstable, &table, &keys).expect("reads");
         let parts: Vec<(Component, &[u8])> = Component::ALL
             .into_iter()
             .filter_map(|component| sstable.part(component.name()).map(|bytes| (component, bytes)))
@@ -180,15 +180,15 @@ fn random_flips(version: Version, seed: u64, count: usize) {
                 true => Sidecar::open(&copy.descriptor, copy.part("Helenus.db").expect("there")).map(Some),
                 false => Ok(None),
             };
-            let told = sidecar.and_then(|sidecar| {
+            let hashed = sidecar.and_then(|sidecar| {
                 copy.sidecar = sidecar;
-                told(&copy, &table, &keys)
+                fragments_hash(&copy, &table, &keys)
             });
             let must = is_own || matches!(component, Component::Data | Component::Statistics);
-            let harmless = match told {
+            let harmless = match hashed {
                 Err(_) => true,
                 Ok(sum) if sum == undamaged => true,
-                // Other fragments may be the same rows, and reads by key may have ended with an error.
+                // The fragments may differ for the same rows, and reads by key may have ended with an error.
                 Ok(_) => !must || read(&copy, &table, &keys).is_ok_and(|found| found.partitions == whole.partitions),
             };
             assert!(harmless, "{version:?} {component:?} at {at}, own: {is_own}");
@@ -211,7 +211,7 @@ fn flipped_bytes_of_nb_never_panic() {
     flip(Version::Nb);
 }
 
-/// Of what is written here every flip is found, or in bytes that nobody reads.
+/// In files written here every flip is detected, or in bytes that are not read.
 #[test]
 fn flipped_bytes_of_our_own_are_found() {
     for version in [Version::Da, Version::Oa, Version::Nb] {
@@ -239,7 +239,7 @@ fn flipped_bytes_of_our_own_are_found() {
                             copy.sidecar = sidecar;
                             read(&copy, &table, &keys)
                         });
-                        // A scan does not read Rows.db, nor Index.db.
+                        // A scan reads neither Rows.db nor Index.db.
                         let unread = [Component::Digest, Component::Toc, Component::Rows, Component::Index];
                         match found {
                             Err(error) => assert_eq!(error.file, copy.descriptor.file_name(component)),

@@ -1,4 +1,4 @@
-//! What is read of a partition in reverse is what is read of it forward, for slices of every place and length.
+//! A read of a partition in reverse gives what a forward read gives, for slices of every position and length.
 
 use super::archive::Archive;
 use super::database::Database;
@@ -13,14 +13,15 @@ use sstable::Version;
 use sstable::reader::Reader;
 use std::sync::Arc;
 
-/// A row with what deletes it, or a place where what is in force changes: before it and behind it.
+/// A row with the range tombstone that is open there, or a position at which another one opens or closes: what is open
+/// before and after it.
 #[derive(Clone, PartialEq, Debug)]
 enum Found {
     Row(Vec<u8>, Vec<u8>, Vec<u8>, Deletion),
     Change(Vec<u8>, Deletion, Deletion),
 }
 
-/// What a partition holds, in clustering order.
+/// Reads slices of a partition. Returns what they hold in clustering order, and how many blocks that needed.
 fn read(
     sstable: &Sstable<'_>,
     reader: &Arc<Reader>,
@@ -51,7 +52,7 @@ fn read(
     if reversed {
         found.reverse();
     }
-    // Changes at one place are one, or none.
+    // Several changes at one position are one change, or none.
     let mut joined: Vec<Found> = Vec::new();
     for next in found {
         if let (Some(Found::Change(place, _, last)), Found::Change(at, _, after)) = (joined.last_mut(), &next)
@@ -116,7 +117,7 @@ fn nb_is_read_in_reverse() {
     read_back(Version::Nb);
 }
 
-/// The last row of a long partition needs the ends of data and index, not all of it.
+/// Reading the last row of a long partition needs only the ends of data and index.
 #[test]
 fn the_end_of_a_partition_is_read_alone() {
     for version in [Version::Da, Version::Oa] {

@@ -1,4 +1,4 @@
-//! Random tables, written in every version and read again.
+//! Random tables are written in every version and read again.
 
 use super::sstables::Sstable;
 use model::arbitrary;
@@ -21,7 +21,7 @@ const VERSIONS: [Version; 3] = [Version::Da, Version::Oa, Version::Nb];
 const COMPRESSORS: [Compressor; 5] =
     [Compressor::Lz4, Compressor::Snappy, Compressor::Deflate, Compressor::Zstd, Compressor::Noop];
 
-/// What a partition holds: rows and markers by comparable form, with the values of their clustering.
+/// The rows and markers of a partition by comparable form, with their clustering values.
 type Items = BTreeMap<Vec<u8>, (Vec<u8>, Item)>;
 
 #[derive(Clone, PartialEq, Debug)]
@@ -83,7 +83,7 @@ fn write(descriptor: &Descriptor, table: &Arc<Table>, partitions: &Partitions, o
             match item {
                 Item::Row(blob) => builder.row(clustering, RowView::trusted(blob)),
                 Item::Marker(deletion) => {
-                    // The last marker at a place counts.
+                    // Of two markers at one position the last one counts.
                     let side = comparable::side(form).expect("a bound");
                     builder.marker(clustering, side, Deletion::LIVE);
                     builder.marker(clustering, side, *deletion);
@@ -111,7 +111,7 @@ fn files(finished: &FinishedSstable) -> BTreeMap<&'static str, &[u8]> {
     finished.components.iter().map(|(component, bytes)| (component.name(), &bytes[..])).collect()
 }
 
-/// What an SSTable holds; in reverse, partition by partition, what its slices do.
+/// Reads all rows and markers of an SSTable by a scan.
 fn read(sstable: &Sstable<'_>, table: &Arc<Table>) -> Partitions {
     let reader = sstable.open(table);
     let mut found = Partitions::new();
@@ -185,7 +185,8 @@ trait IntoParams {
 }
 
 impl IntoParams for Compressor {
-    /// Its parameters with a random chunk length and, often, a ratio that many chunks do not reach; `None` for some.
+    /// Returns parameters with a random chunk length and, often, a ratio that many chunks do not reach; `None` at
+    /// times.
     fn into_params(self, below: &mut impl FnMut(u64) -> u64) -> Option<CompressionParams> {
         let chunk_len = 64 << below(8);
         let compressed_len_max = [i32::MAX as u32, chunk_len as u32, chunk_len as u32 * 2 / 3][below(3) as usize];
@@ -194,7 +195,7 @@ impl IntoParams for Compressor {
     }
 }
 
-/// Every byte of every component is covered.
+/// Checks that Helenus.db has checksums for every byte of every component.
 fn check_sidecar(sstable: &Sstable<'_>, finished: &FinishedSstable) {
     let bytes = sstable.part("Helenus.db").expect("there");
     let sidecar = Sidecar::open(&sstable.descriptor, bytes).expect("opens");
@@ -257,7 +258,7 @@ fn keys_are_bounded() {
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| write(model::key::KEY_BYTES_MAX + 1))).is_err());
 }
 
-/// Times that a version cannot say are written as its last one.
+/// Times beyond the last one of a version are written as that.
 #[test]
 fn times_of_deletions_are_bounded() {
     let mut below = arbitrary::generator(5);

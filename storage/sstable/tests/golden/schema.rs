@@ -1,4 +1,4 @@
-//! A table from its `schema.cql` and the headers of its SSTables.
+//! The table that a `schema.cql` describes.
 
 use super::archive::Files;
 use super::sstables::Sstable;
@@ -14,7 +14,7 @@ fn unquote(name: &str) -> String {
     }
 }
 
-/// A name, quoted or not, and what follows it.
+/// Splits a text into a name, quoted or not, and the rest.
 fn name(text: &str) -> (String, &str) {
     let text = text.trim_start();
     let end = match text.strip_prefix('"') {
@@ -35,7 +35,7 @@ fn names(list: &str) -> Vec<String> {
     found
 }
 
-/// The table: names and order of keys of the schema, types of its text.
+/// Returns the table of a schema; for a compact table, the one that the header of an SSTable describes.
 pub(crate) fn table(files: &Files, sstables: &[Sstable<'_>]) -> Table {
     let text = std::str::from_utf8(&files["schema.cql"]).expect("text");
     if text.contains("COMPACT STORAGE") {

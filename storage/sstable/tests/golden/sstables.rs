@@ -1,4 +1,4 @@
-//! The SSTables among the files of a table, and cursors driven over bytes in memory.
+//! The SSTables among the files of a table, and cursors over their bytes in memory.
 
 use super::archive::Files;
 use bytes::Bytes;
@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 pub(crate) struct Sstable<'f> {
     pub(crate) descriptor: Descriptor,
-    /// Its Helenus.db, if everything is to be checked by it.
+    /// The Helenus.db that all reads are checked against, if there is one.
     pub(crate) sidecar: Option<Sidecar>,
     pub(crate) files: BTreeMap<&'static str, &'f [u8]>,
 }
 
-/// The SSTables of a table, by name.
+/// Returns the SSTables of a table, by name.
 pub(crate) fn sstables(files: &Files) -> Vec<Sstable<'_>> {
     let mut found: BTreeMap<Descriptor, Sstable<'_>> = BTreeMap::new();
     for (name, bytes) in files {
@@ -34,15 +34,15 @@ impl<'f> Sstable<'f> {
 
     pub(crate) fn try_open(&self, table: &Arc<model::Table>) -> Result<Arc<Reader>, Error> {
         if let Some(sidecar) = &self.sidecar {
-            let held = ["Statistics.db", "CompressionInfo.db", "CRC.db", "Filter.db", "Summary.db", "Partitions.db"];
-            for (name, bytes) in held.iter().filter_map(|name| Some((name, self.part(name)?))) {
+            let whole = ["Statistics.db", "CompressionInfo.db", "CRC.db", "Filter.db", "Summary.db", "Partitions.db"];
+            for (name, bytes) in whole.iter().filter_map(|name| Some((name, self.part(name)?))) {
                 let component = Component::parse(name).expect("known");
                 sidecar.check(&self.descriptor, BlockId { component, offset: 0 }, bytes)?;
             }
         }
         let bti = self.descriptor.version == Version::Da;
         let len = |name| self.part(name).map_or(0, <[u8]>::len) as u64;
-        let parts = ComponentBytes {
+        let components = ComponentBytes {
             data_len: len("Data.db"),
             statistics: self.part("Statistics.db").unwrap_or_default(),
             compression_info: self.part("CompressionInfo.db"),
@@ -53,14 +53,14 @@ impl<'f> Sstable<'f> {
             partitions_tail: self.part("Partitions.db").unwrap_or_default(),
             summary: self.part("Summary.db"),
         };
-        Reader::open(self.descriptor.clone(), table.clone(), parts).map(Arc::new)
+        Reader::open(self.descriptor.clone(), table.clone(), components).map(Arc::new)
     }
 
     pub(crate) fn open(&self, table: &Arc<model::Table>) -> Arc<Reader> {
         self.try_open(table).expect("opens")
     }
 
-    /// Data.db, uncompressed.
+    /// Returns the uncompressed data of Data.db.
     pub(crate) fn data(&self, reader: &Reader) -> Vec<u8> {
         let mut data = Vec::new();
         while (data.len() as u64) < reader.data_len() {
@@ -77,7 +77,7 @@ impl<'f> Sstable<'f> {
     }
 }
 
-/// A cursor that is given every block it needs.
+/// A cursor that is supplied with every block that it needs.
 pub(crate) struct Driver<'s, 'f> {
     sstable: &'s Sstable<'f>,
     pub(crate) cursor: Cursor,
@@ -91,7 +91,7 @@ impl Driver<'_, '_> {
         let (offset, len) = reader.block_range(block)?;
         let file = self.sstable.part(block.component.name()).unwrap_or_default();
         if let Some(sidecar) = &self.sstable.sidecar {
-            // The pages that it lies in.
+            // Checksums are those of whole pages.
             let from = offset - offset % PAGE_BYTES as u64;
             let to = (offset + len).next_multiple_of(PAGE_BYTES as u64).min(file.len() as u64);
             let pages = BlockId { component: block.component, offset: from };
@@ -103,7 +103,7 @@ impl Driver<'_, '_> {
         Ok(())
     }
 
-    /// Goes on to the next fragment; false at the end.
+    /// Goes on to the next fragment. Returns false at the end.
     pub(crate) fn next(&mut self) -> Result<bool, Error> {
         loop {
             match self.cursor.advance()? {

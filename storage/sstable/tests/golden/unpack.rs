@@ -1,5 +1,4 @@
-//! Archives of SSTables that real Cassandra wrote (tar in Zstandard), unpacked into memory. The tests of other crates
-//! include this file.
+//! Unpacks archives (tar in Zstandard) of SSTables that Cassandra wrote. The tests of other crates include this file.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -9,7 +8,7 @@ pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 /// Tables by name.
 pub(crate) type Tables = BTreeMap<String, Files>;
 
-/// An archive of a directory for each table.
+/// Unpacks an archive that has a directory for each table.
 pub(crate) fn by_table(compressed: &[u8]) -> Tables {
     let mut tables = Tables::new();
     for (name, bytes) in unpack(compressed) {
@@ -19,7 +18,7 @@ pub(crate) fn by_table(compressed: &[u8]) -> Tables {
     tables
 }
 
-/// The files of an archive.
+/// Returns the files of an archive by name.
 pub(crate) fn unpack(compressed: &[u8]) -> Files {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(compressed).expect("zstd");
     decoder.window_log_max(27).expect("a window");

@@ -7,8 +7,7 @@ const DA: &[u8] = include_bytes!("da.tar.zst");
 const OA: &[u8] = include_bytes!("oa.tar.zst");
 const NB: &[u8] = include_bytes!("nb.tar.zst");
 
-/// The tables of a version, with schema and rows: where those of two versions are the same, the archive of `da` has
-/// them.
+/// Returns the tables of a version, with schemas and rows: those that all versions share are in the archive of `da`.
 pub(crate) fn tables(version: &str) -> Tables {
     let mut tables = by_table(match version {
         "da" => DA,

@@ -1,4 +1,4 @@
-//! Cassandra's SSTables, written again from their own rows: byte by byte the same.
+//! Cassandra's SSTables are written again from their rows, byte by byte the same.
 
 use super::archive::Archive;
 use super::database::Database;
@@ -13,14 +13,14 @@ use sstable::{Component, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes of a block of the row index, of tables that do not have the format's own.
+/// Returns the length of a block of the row index, for tables that were written with another one than the default.
 fn row_index_bytes(table: &str) -> Option<usize> {
     let small = table.starts_with("key_") && table != "key_only";
     (small || ["composite_key", "wide_text", "wide_blocks"].contains(&table)).then_some(1 << 10)
 }
 
-/// The SSTable, written again, and what its Statistics.db says: as the file is, or, of a `table`, as its options say
-/// and with all its columns.
+/// Writes the rows of an SSTable again: with the columns and the compression of the file, or with those of a `table`.
+/// Returns the new SSTable, and the Statistics.db of the old one.
 pub(crate) fn written(
     name: &str,
     sstable: &Sstable<'_>,
@@ -30,7 +30,7 @@ pub(crate) fn written(
     let bytes = sstable.part("Statistics.db").expect("there");
     let metadata = Metadata::open(&sstable.descriptor, bytes).expect("opens");
     let as_is = table.is_none();
-    // The table as the file knows it, so that dropped columns are kept.
+    // The table that the file describes has the columns that were dropped from the real one.
     let table = table.unwrap_or_else(|| Arc::new(metadata.header.table().expect("known types")));
     let reader = sstable.open(&table);
     let statistics = &metadata.statistics;
@@ -101,7 +101,7 @@ fn write_again(version: Version) {
             };
             let original = sstable.open(&table);
             check("data", &again.data(&reader), &sstable.data(&original));
-            // Of a compaction Cassandra's own writer adds an empty chunk at the end: ours has no place for one.
+            // Cassandra's compactions may append an empty chunk, which is not written here.
             let empty_at = original.compression().and_then(|info| {
                 let needed = info.data_len.div_ceil(info.chunk_len as u64) as usize;
                 info.offsets.get(needed).map(|offset| *offset as usize)
@@ -111,7 +111,7 @@ fn write_again(version: Version) {
                 match (*component, empty_at) {
                     ("Data.db", Some(end)) => check(component, bytes, &expected[..end]),
                     ("CompressionInfo.db" | "Digest.crc32", Some(_)) | ("Statistics.db", _) => {}
-                    // It has a filter for an estimate of its partitions.
+                    // Its filter was made for an estimated number of partitions.
                     ("Filter.db", _) if name == "scrubbed" => {}
                     _ => check(component, bytes, expected),
                 }
@@ -150,7 +150,7 @@ fn nb_is_written_again() {
 #[test]
 fn headers_are_made_of_tables() {
     for (name, files) in &Archive::load(Version::Da) {
-        // Its file has columns that the table does not have any more.
+        // Its file has columns that were dropped from the table.
         if name == "dropped" {
             continue;
         }
@@ -164,7 +164,7 @@ fn headers_are_made_of_tables() {
                 |header: &Header| header.clustering.iter().map(|field| field.class.clone()).collect::<Vec<_>>();
             assert_eq!(made.key_class, written.key_class, "{name}");
             assert_eq!(clustering(&made), clustering(&written), "{name}");
-            // A flush of Cassandra has the columns that were written to.
+            // Cassandra's flush leaves out columns that no row has.
             for (made, written) in [(made.statics, written.statics), (made.regulars, written.regulars)] {
                 let column = |column: HeaderColumn| (column.name, column.field.class, column.field.fixed_len);
                 let written: Vec<_> = written.into_iter().map(column).collect();

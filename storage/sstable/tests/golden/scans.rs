@@ -1,4 +1,4 @@
-//! Scans that begin behind a partition, leave partitions early, or want slices alone.
+//! Scans that begin after a partition, leave partitions early, or read only slices of them.
 
 use super::archive::Archive;
 use super::database::Database;
@@ -23,7 +23,7 @@ fn scans(version: Version) {
             all.read(&mut sstable.driver(reader.scan(TokenRange::FULL))).expect("reads");
             let step = all.partitions.len().div_ceil(25).max(1);
             let mut places: Vec<DecoratedKey> = all.partitions.keys().step_by(step).cloned().collect();
-            // Keys that are not there, before, between and behind those that are, also of tokens that are.
+            // Absent keys before, between and after those of the table, some of them with tokens of the table.
             for key in places.clone() {
                 let (before, behind) = ([&key.key[..], &[0]].concat(), b"".to_vec());
                 for bytes in [before, behind] {
@@ -39,7 +39,7 @@ fn scans(version: Version) {
                 let expected = all.partitions.range((Bound::Excluded(&after), Bound::Unbounded));
                 assert!(rest.partitions.iter().eq(expected), "{name}: behind {after:?}");
             }
-            // Each partition is left after a while, none of the next is missed.
+            // However early each partition is left, the next one is found.
             for steps in [0, 1, 2, 7] {
                 let mut driver = sstable.driver(reader.scan(TokenRange::FULL));
                 let (mut found, mut left, mut inside) = (Vec::new(), 0, false);
@@ -60,7 +60,7 @@ fn scans(version: Version) {
                 }
                 assert!(found.iter().eq(all.partitions.keys()), "{name}: {steps} steps");
             }
-            // A slice of every partition is what it is of each.
+            // A scan gives the same slices of a partition as a read by its key.
             let Some(row) = all.partitions.values().flat_map(|partition| partition.rows.keys()).nth(1) else {
                 continue;
             };
