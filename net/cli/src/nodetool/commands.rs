@@ -1,4 +1,4 @@
-//! The commands that a node knows, with their options and what `help` says of them: the source of parsing and help.
+//! The commands that a node knows, with their options and descriptions: parsing and `help` are derived from them.
 
 /// A command.
 pub(super) struct Command {
@@ -6,19 +6,19 @@ pub(super) struct Command {
     pub(super) about: &'static str,
     pub(super) options: &'static [Choice],
     pub(super) arguments: Option<Arguments>,
-    /// Most arguments.
+    /// Most arguments that it takes.
     pub(super) arguments_max: usize,
 }
 
-/// An option; the node knows it by its first name.
+/// An option. The node is sent its first name.
 pub(super) struct Choice {
     pub(super) names: &'static [&'static str],
-    /// What its value is called, if it takes one.
+    /// The name of its value in `help`, if it takes one.
     pub(super) value: Option<&'static str>,
     pub(super) about: &'static str,
 }
 
-/// What follows the options.
+/// What follows the options of a command.
 pub(super) struct Arguments {
     pub(super) synopsis: &'static str,
     pub(super) title: &'static str,
@@ -43,7 +43,7 @@ pub(super) const GLOBAL: &[Choice] = &[
     Choice { names: &["-u", "--username"], value: Some("username"), about: "Remote jmx agent username" },
 ];
 
-/// By name.
+/// All commands, by name.
 pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "clearsnapshot",

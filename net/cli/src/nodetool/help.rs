@@ -1,15 +1,15 @@
-//! `help`, and `help COMMAND`, in the layout of Cassandra's nodetool.
+//! The output of `help` and `help COMMAND`, in the layout of Cassandra's nodetool.
 
 use super::commands::{COMMANDS, Choice, Command, GLOBAL};
 
-/// Columns that lines are broken at.
+/// The width at which lines are broken, in columns.
 const WIDTH: usize = 80;
-/// Spaces before the synopsis, its further lines and descriptions.
+/// How many spaces precede the synopsis, its continuation lines, and descriptions.
 const INDENT: usize = 8;
 const DEEP_INDENT: usize = 16;
 const DESCRIPTION_INDENT: usize = 12;
 
-/// All commands with one line each.
+/// Returns the list of all commands, one line each.
 pub(super) fn overview() -> String {
     let mut out = String::from(
         "usage: nodetool [(-pw <password> | --password <password>)]\n        [(-h <host> | --host <host>)] \
@@ -29,7 +29,7 @@ pub(super) fn overview() -> String {
     out
 }
 
-/// One command.
+/// Returns the description of one command.
 pub(super) fn of(command: &Command) -> String {
     let mut out = String::from("NAME\n");
     wrap(&mut out, INDENT, INDENT, words(&format!("nodetool {} - {}", command.name, command.about)));
@@ -65,7 +65,7 @@ fn entry(out: &mut String, title: &str, about: &str) {
     out.push('\n');
 }
 
-/// By first name, whatever the case; small letters first.
+/// Compares options by their first name, ignoring case; small letters come first.
 fn sorted<'c>(choices: impl Iterator<Item = &'c Choice>) -> impl Iterator<Item = &'c Choice> {
     let mut choices: Vec<&Choice> = choices.collect();
     let swapped = |c: char| if c.is_lowercase() { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() };
@@ -76,7 +76,7 @@ fn sorted<'c>(choices: impl Iterator<Item = &'c Choice>) -> impl Iterator<Item =
     choices.into_iter()
 }
 
-/// An option in the synopsis.
+/// Returns an option as the synopsis shows it.
 fn unit(choice: &Choice) -> String {
     let value = choice.value.map(|value| format!(" <{value}>")).unwrap_or_default();
     let names: Vec<String> = choice.names.iter().map(|name| format!("{name}{value}")).collect();
@@ -90,7 +90,7 @@ fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Units one space apart, on lines of at most [`WIDTH`].
+/// Joins units by single spaces, on lines of at most [`WIDTH`] columns.
 fn wrap(out: &mut String, first: usize, further: usize, units: Vec<String>) {
     let mut column = first;
     out.extend(std::iter::repeat_n(' ', first));
@@ -99,7 +99,7 @@ fn wrap(out: &mut String, first: usize, further: usize, units: Vec<String>) {
             if column + 1 + unit.len() > WIDTH {
                 out.push('\n');
                 out.extend(std::iter::repeat_n(' ', further));
-                // What further lines are set in by does not count, as in Cassandra.
+                // The indentation of continuation lines does not count, as in Cassandra.
                 column = first;
             } else {
                 out.push(' ');

@@ -1,7 +1,7 @@
-//! `helenus nodetool`: reads a command as Cassandra's nodetool does, has the node run it, prints what it answers.
+//! `helenus nodetool`: parses a command as Cassandra's nodetool does, has the node run it, and prints the answer.
 //!
-//! Options may stand before and after the command; what looks like an option and is none is an argument. Exit codes: 0,
-//! 1 for a mistake of the caller or a node that cannot be reached, 2 when the command failed.
+//! Options may come before and after the command; an unknown option is taken for an argument. The exit code is 0, 1 for
+//! a wrong command line or a node that cannot be reached, or 2 if the command failed.
 
 mod commands;
 mod help;
@@ -13,19 +13,19 @@ use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 
-/// The host when none is named.
+/// The default host.
 const HOST: &str = "127.0.0.1";
-/// The port that is shown when a node cannot be reached.
+/// The port in the message that a node cannot be reached.
 const PORT: &str = "7199";
 
-/// Runs `nodetool` with the words after it.
+/// Runs `nodetool` with its arguments.
 pub(crate) fn run(words: impl Iterator<Item = String>) -> ExitCode {
     let answer = match parse(words.collect()) {
         Ok(Wanted::Help(text)) => Answer { exit: 0, out: text, err: String::new() },
         Ok(Wanted::Run(call)) => ask(&call),
         Err(text) => Answer { exit: 1, out: usage_text(&text), err: String::new() },
     };
-    // What cannot be printed has nowhere else to go.
+    // Output that cannot be printed is lost: there is nowhere else to report it.
     let _ = io::stdout().lock().write_all(answer.out.as_bytes()).and_then(|()| io::stdout().flush());
     let _ = io::stderr().lock().write_all(answer.err.as_bytes());
     ExitCode::from(answer.exit)
@@ -102,7 +102,7 @@ fn unexpected(words: &[String]) -> String {
     format!("Found unexpected parameters: [{}]", words.join(", "))
 }
 
-/// The option that a word is, with the value that the word holds: `--name=value`.
+/// Returns the option that an argument names, and its value if the argument has the form `--name=value`.
 fn find<'c>(choices: &'c [Choice], word: &str) -> Option<(&'c Choice, Option<String>)> {
     let (name, value) = match word.split_once('=') {
         Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
@@ -112,7 +112,7 @@ fn find<'c>(choices: &'c [Choice], word: &str) -> Option<(&'c Choice, Option<Str
     (value.is_none() || choice.value.is_some()).then_some((choice, value))
 }
 
-/// Has the node run a command.
+/// Sends a command to the node and prints its answer.
 fn ask(call: &Call) -> Answer {
     let Call { host, port, request } = call;
     let failed = |name: &str, text: String| Answer {

@@ -1,9 +1,9 @@
-//! How many partition keys an SSTable has, by the HyperLogLog++ sketch in its Statistics.db.
+//! The estimated number of partition keys of an SSTable, from the HyperLogLog++ sketch in its Statistics.db.
 //!
 //! ```text
-//! version u32 (-2), precision, sparse precision, kind (0 normal, 1 sparse), count; then of a normal sketch count bytes
-//! with 6 registers of 5 bits in each big-endian u32, of a sparse one count differences. Numbers without a width are
-//! little-endian base 128.
+//! version u32 (-2), precision, sparse precision, kind (0 normal, 1 sparse), count. Then for a normal sketch `count`
+//! bytes, each big-endian u32 of which holds 6 registers of 5 bits; for a sparse one `count` differences. Numbers
+//! without a width are little-endian base 128.
 //! ```
 //! Source: Heule, Nunkesser, Hall: HyperLogLog in Practice; `hyperloglog.tsv` holds its raw estimates and biases for
 //! precision 13, which is Cassandra's.
@@ -13,15 +13,15 @@ const VERSION: u32 = -2i32 as u32;
 const PRECISION: u32 = 13;
 /// Largest sparse precision.
 const SPARSE_PRECISION_MAX: u32 = 32;
-/// Up to here linear counting is better than the estimate.
+/// Up to this estimate linear counting is more accurate.
 const LINEAR_MAX: f64 = 6500.0;
 const REGISTERS_PER_WORD: usize = 6;
 const REGISTER_BITS: usize = 5;
-/// How many of the nearest raw estimates make a bias.
+/// How many of the nearest raw estimates a bias is averaged over.
 const NEIGHBOURS: usize = 6;
 const BIASES: &str = include_str!("hyperloglog.tsv");
 
-/// The estimate of a serialised sketch; `None` if it is none.
+/// Returns the estimate of a serialised sketch; `None` if the bytes are not a sketch of Cassandra's.
 pub(crate) fn estimate(bytes: &[u8]) -> Option<u64> {
     let (version, mut rest) = bytes.split_first_chunk::<4>()?;
     if u32::from_be_bytes(*version) != VERSION {

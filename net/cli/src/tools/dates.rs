@@ -1,14 +1,14 @@
-//! Times as Java's classes write them: `Instant`, `SimpleDateFormat`, and durations in words of Commons Lang.
+//! Times in the notations of Java: `Instant`, `SimpleDateFormat`, and the durations in words of Commons Lang.
 //!
-//! Local time is UTC.
+//! The time zone is always UTC.
 
 use model::text::calendar;
 
 const DAY_SECONDS: i64 = 86_400;
-/// The first day of the Gregorian calendar, 1582-10-15, counted from 1970.
+/// The first day of the Gregorian calendar, 1582-10-15, in days since 1970.
 const GREGORIAN_DAY: i64 = -141_427;
 
-/// A unit of times since 1970.
+/// The unit of a time since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
     Microseconds,
@@ -16,8 +16,8 @@ pub(crate) enum Unit {
     Seconds,
 }
 
-/// `2023-11-14T22:13:20.000001Z`. The seconds are cut towards 1970 and the fraction counts upwards, so that times
-/// before 1970 are as wrong as Cassandra's.
+/// Formats a time as `2023-11-14T22:13:20.000001Z`. Times before 1970 are as wrong as Cassandra's: their seconds are
+/// rounded towards 1970, but the fraction counts upwards.
 pub(crate) fn instant(time: i64, unit: Unit) -> String {
     let (seconds, nanoseconds) = match unit {
         Unit::Microseconds => (time / 1_000_000, time.saturating_mul(1000)),
@@ -48,7 +48,7 @@ fn clock(seconds: i64) -> String {
     format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
 }
 
-/// `11/14/2023 22:13:20`, before 1582 in the Julian calendar, years before our era without a sign.
+/// Formats a time as `11/14/2023 22:13:20`: in the Julian calendar before 1582, and years BC without a sign.
 pub(crate) fn american(time: i64, unit: Unit) -> String {
     let milliseconds = match unit {
         Unit::Microseconds => time / 1000,
@@ -62,7 +62,7 @@ pub(crate) fn american(time: i64, unit: Unit) -> String {
     format!("{month:02}/{day:02}/{year:04} {}", clock(seconds))
 }
 
-/// Year (0 is 1 BC), month and day of a day counted from 1970, in the Julian calendar.
+/// Returns year (0 is 1 BC), month and day in the Julian calendar of a day counted from 1970.
 fn julian(day_number: i64) -> (i64, u32, u32) {
     // Counted from March 1st of the year 0, after the leap day, in spans of four years.
     let days = day_number + 719_470;
@@ -77,7 +77,7 @@ fn julian(day_number: i64) -> (i64, u32, u32) {
     (year, month as u32, day as u32)
 }
 
-/// `3472 days 5 hours 20 minutes`: without the zeros in front and behind.
+/// Formats a duration as `3472 days 5 hours 20 minutes`, without zeros at the beginning and the end.
 pub(crate) fn words(seconds: i64) -> String {
     let parts = [
         (seconds / DAY_SECONDS, "day"),

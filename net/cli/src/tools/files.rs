@@ -1,4 +1,4 @@
-//! An SSTable on disk: its components, and pieces of its Data.db in order.
+//! An SSTable on disk: its components, and everything that its Data.db holds, in order.
 
 use super::Failure;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where an SSTable is and how it is called.
+/// The directory and the name of an SSTable.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Location {
     pub(crate) directory: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) struct Location {
 }
 
 impl Location {
-    /// The SSTable that a file belongs to.
+    /// Returns the SSTable that a file belongs to.
     pub(crate) fn of(file: &Path) -> Result<Location, Failure> {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let Some((descriptor, _)) = Descriptor::parse(&name) else {
@@ -40,12 +40,12 @@ impl Location {
         blocking::exists(&self.path(component))
     }
 
-    /// The path of the SSTable's files without the component.
+    /// Returns the path that all files of the SSTable begin with.
     pub(crate) fn base(&self) -> String {
         self.directory.join(self.descriptor.to_string()).display().to_string()
     }
 
-    /// The bytes of a component; `None` if it is not there.
+    /// Reads a component; `None` if there is no such file.
     pub(crate) fn read(&self, component: Component) -> Result<Option<Vec<u8>>, Failure> {
         let path = self.path(component);
         if !blocking::exists(&path) {
@@ -62,7 +62,7 @@ impl Location {
         }
     }
 
-    /// Opens it with the schema that it has in itself.
+    /// Opens the SSTable under the schema that its own header describes.
     pub(crate) fn open(&self) -> Result<Opened, Failure> {
         let missing = |component: Component| Failure(format!("{} is missing", self.path(component).display()));
         let statistics = self.read(Component::Statistics)?.ok_or_else(|| missing(Component::Statistics))?;
@@ -86,7 +86,7 @@ impl Location {
         let summary = if self.descriptor.version.is_bti() { None } else { self.read(Component::Summary)? };
         let (compression_info, crc) = (self.read(Component::CompressionInfo)?, self.read(Component::Crc)?);
         let filter = self.read(Component::Filter)?;
-        let parts = ComponentBytes {
+        let components = ComponentBytes {
             data_len: lens[0],
             statistics: &statistics,
             compression_info: compression_info.as_deref(),
@@ -97,12 +97,12 @@ impl Location {
             partitions_tail: partitions.as_deref().unwrap_or_default(),
             summary: summary.as_deref(),
         };
-        let reader = Arc::new(Reader::open(self.descriptor.clone(), Arc::new(table), parts)?);
+        let reader = Arc::new(Reader::open(self.descriptor.clone(), Arc::new(table), components)?);
         Ok(Opened { reader, files })
     }
 }
 
-/// An SSTable that is open.
+/// An open SSTable and its files.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) reader: Arc<Reader>,
@@ -110,7 +110,7 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// The block that a walker or cursor needs.
+    /// Reads and decodes a block that a walker or cursor needs.
     pub(crate) fn block(&self, block: BlockId) -> Result<Bytes, Failure> {
         let (offset, len) = self.reader.block_range(block)?;
         let name = || self.reader.descriptor().file_name(block.component);
@@ -119,21 +119,21 @@ impl Opened {
         Ok(self.reader.decode_block(block, Bytes::from(raw))?)
     }
 
-    /// All pieces of Data.db.
-    pub(crate) fn pieces(&self) -> Pieces<'_> {
-        Pieces { opened: self, walker: Walker::new(self.reader.clone()) }
+    /// Returns everything that Data.db holds, in order.
+    pub(crate) fn items(&self) -> FileItems<'_> {
+        FileItems { opened: self, walker: Walker::new(self.reader.clone()) }
     }
 }
 
-/// See [`Opened::pieces`].
+/// The items of a Data.db, which are read as they are asked for.
 #[derive(Debug)]
-pub(crate) struct Pieces<'o> {
+pub(crate) struct FileItems<'o> {
     opened: &'o Opened,
     walker: Walker,
 }
 
-impl Pieces<'_> {
-    /// The next piece; `None` at the end.
+impl FileItems<'_> {
+    /// Reads the next item; `None` at the end of the file.
     pub(crate) fn next(&mut self) -> Result<Option<FileItem>, Failure> {
         loop {
             match self.walker.step()? {

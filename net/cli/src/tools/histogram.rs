@@ -1,15 +1,15 @@
-//! Histograms on a terminal, and the estimates that Cassandra makes from those in Statistics.db.
+//! Histograms of Statistics.db: printed as bars on a terminal, and the estimates that Cassandra makes from them.
 
 use sstable::statistics::Histogram;
 use std::io::{self, Write};
 
-/// Bounds of the histogram that percentiles are taken from.
+/// How many bounds the histogram that percentiles are taken from has.
 const BOUNDS: usize = 165;
-/// Characters of the longest bar.
+/// The length of the longest bar, in characters.
 const BAR: i64 = 30;
 const PERCENTILES: [(&str, f64); 5] = [("50th", 0.5), ("75th", 0.75), ("95th", 0.95), ("98th", 0.98), ("99th", 0.99)];
 
-/// Escape sequences of the colours in use; empty without colours.
+/// The escape sequences of the colours; empty if there are no colours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Colours {
     pub(crate) reset: &'static str,
@@ -23,12 +23,12 @@ impl Colours {
     pub(crate) const ANSI: Colours =
         Colours { reset: "\u{1b}[0m", blue: "\u{1b}[34m", cyan: "\u{1b}[36m", white: "\u{1b}[37m" };
 
-    /// A remark in parentheses; nothing for no remark.
+    /// Formats a remark in parentheses; an empty remark as nothing.
     pub(crate) fn remark(&self, text: &str) -> String {
         if text.is_empty() { String::new() } else { format!("{}({text}){}", self.white, self.reset) }
     }
 
-    /// The characters of a text that are seen.
+    /// Returns how many characters of a text are visible.
     fn width(&self, text: &str) -> usize {
         let hidden = [self.reset, self.blue, self.cyan, self.white];
         let seen =
@@ -36,13 +36,13 @@ impl Colours {
         seen.chars().count()
     }
 
-    /// A text with spaces behind it up to a width.
+    /// Pads a text with spaces to a visible width.
     fn padded(&self, text: &str, width: usize) -> String {
         format!("{text}{}", " ".repeat(width.saturating_sub(self.width(text))))
     }
 }
 
-/// How a histogram looks.
+/// The characters and colours that a histogram is drawn with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) colours: Colours,
@@ -50,7 +50,7 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Parts of a character and what stands for them, smallest first.
+    /// Fractions of a character, and the characters that show them, smallest first.
     fn parts(&self) -> &'static [(f64, &'static str)] {
         if self.unicode {
             &[
@@ -76,7 +76,7 @@ impl Look {
     }
 }
 
-/// Prints counts by value, and their percentiles.
+/// Prints counts by value and their percentiles.
 pub(crate) fn print(
     rows: &[(i64, i64)],
     title: &str,
@@ -90,7 +90,7 @@ pub(crate) fn print(
     let name_width = rows.iter().map(|(value, _)| colours.width(&name(*value))).fold(title.len().max(5), usize::max);
     let name_width = if rows.is_empty() { title.len() } else { name_width.max(title.len()) };
     let count_width = rows.iter().map(|(_, count)| count.to_string().len()).fold(5, usize::max);
-    // With colours the title's own sequence does not count, and the reset behind it does.
+    // As in Cassandra, the width counts the reset after a coloured title, but not the sequence before it.
     let title_text = colours.padded(&format!("{}{title}", colours.blue), name_width);
     let bar = format!("{}|{}", colours.cyan, colours.blue);
     writeln!(
@@ -123,7 +123,7 @@ pub(crate) fn print(
     Ok(())
 }
 
-/// A histogram of bounds that grow by a fifth.
+/// A histogram whose bounds grow by a fifth.
 struct Estimated {
     bounds: Vec<i64>,
     counts: Vec<i64>,
@@ -143,7 +143,7 @@ impl Estimated {
         Estimated { bounds, counts }
     }
 
-    /// The bound that so much of the counts is at or below.
+    /// Returns the bound at or below which this share of all counts lies.
     fn percentile(&self, part: f64) -> i64 {
         let wanted = (self.counts.iter().sum::<i64>() as f64 * part).ceil() as i64;
         if wanted == 0 {
@@ -174,7 +174,7 @@ impl Estimated {
     }
 }
 
-/// The rows of a histogram of a file: bounds with a count.
+/// Returns the bounds of a file's histogram that have a count, and the counts.
 pub(crate) fn rows(histogram: &Histogram) -> Vec<(i64, i64)> {
     let bounds = histogram.offsets.iter().copied();
     bounds.zip(histogram.buckets.iter().copied()).filter(|(_, count)| *count > 0).collect()

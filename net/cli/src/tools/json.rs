@@ -1,28 +1,28 @@
-//! JSON in the layout of Cassandra's tools: Jackson's pretty printer with two switches that keep members of objects, or
-//! elements of arrays, on one line while they are on.
+//! JSON in the layout of Cassandra's tools: that of Jackson's pretty printer, with two switches that keep the members
+//! of objects or the elements of arrays on one line.
 
 use std::io::{self, Write};
 
 const INDENT: &str = "  ";
 
-/// How much space is left between things.
+/// The whitespace between values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Layout {
-    /// Indented.
+    /// Values are indented on lines of their own.
     Pretty,
-    /// None at all; values of the top level on lines of their own.
+    /// There is none, except that each value of the top level is on a line of its own.
     Lines,
 }
 
-/// Writes JSON, thing by thing.
+/// Writes JSON value by value.
 pub(crate) struct JsonWriter<'o> {
     out: &'o mut dyn Write,
     layout: Layout,
-    /// Whether the members of objects stay on the line.
+    /// Whether the members of objects stay on one line.
     pub(crate) compact_objects: bool,
-    /// Whether the elements of arrays do.
+    /// Whether the elements of arrays stay on one line.
     pub(crate) compact_arrays: bool,
-    /// Of every open array or object: whether it is an array, and how many things it has.
+    /// For every open array or object: whether it is an array, and how many elements or members it has so far.
     open: Vec<(bool, usize)>,
     after_name: bool,
     values: usize,
@@ -46,7 +46,7 @@ impl<'o> JsonWriter<'o> {
         }
     }
 
-    /// What stands before the next member or element.
+    /// Writes what separates the next member or element from the previous one.
     fn separate(&mut self, array: bool) -> io::Result<()> {
         let level = self.open.len();
         if let Some((_, count)) = self.open.last_mut() {
@@ -99,7 +99,7 @@ impl<'o> JsonWriter<'o> {
         self.string_bytes(text)
     }
 
-    /// A value that is JSON already: a number, or what [`model::json::push_json`] made.
+    /// Writes a value that is JSON already: a number, or the output of [`model::json::push_json`].
     pub(crate) fn raw(&mut self, json: &str) -> io::Result<()> {
         self.before_value()?;
         self.out.write_all(json.as_bytes())

@@ -1,7 +1,7 @@
 //! Cassandra's SSTable tools: `helenus sstabledump ...`, with its arguments, output and exit codes.
 //!
 //! They run without a node and without shards, on files that no node is writing, and read with plain blocking calls.
-//! Each tool has its file; [`options`] reads arguments as Apache Commons CLI does, [`files`] opens SSTables.
+//! Each tool has a file of its own; [`options`] parses arguments as Apache Commons CLI does, [`files`] opens SSTables.
 
 mod cardinality;
 mod dates;
@@ -19,13 +19,13 @@ mod values;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Where a tool writes.
+/// The streams that a tool writes to.
 pub(crate) struct Output<'o> {
     pub(crate) out: &'o mut dyn Write,
     pub(crate) err: &'o mut dyn Write,
 }
 
-/// Why a tool ends early: the text for standard error, after which it exits with 1.
+/// The text that a failed tool writes to standard error before it exits with 1.
 #[derive(Debug)]
 pub(crate) struct Failure(pub(crate) String);
 
@@ -41,7 +41,7 @@ impl From<sstable::Error> for Failure {
     }
 }
 
-/// Runs the tool of a name; `None` if there is no such tool. The result is the exit code.
+/// Runs a tool by its name and returns its exit code; `None` if there is no such tool. `now` is in seconds.
 pub(crate) fn run(name: &str, arguments: &[String], now: i64, output: &mut Output<'_>) -> Option<u8> {
     let result = match name {
         "sstabledump" => sstabledump::run(arguments, now, output),
@@ -51,7 +51,7 @@ pub(crate) fn run(name: &str, arguments: &[String], now: i64, output: &mut Outpu
         _ => return None,
     };
     let code = result.unwrap_or_else(|Failure(text)| {
-        // A closed standard error leaves nowhere to say it.
+        // If standard error is closed the failure cannot be reported.
         let _ = writeln!(output.err, "{text}");
         1
     });
@@ -61,7 +61,7 @@ pub(crate) fn run(name: &str, arguments: &[String], now: i64, output: &mut Outpu
     })
 }
 
-/// Runs the tool that the command line names, if it names one.
+/// Runs the tool that the process's command line names; `None` if it names none.
 pub(crate) fn from_command_line() -> Option<ExitCode> {
     let arguments: Vec<String> = std::env::args_os().map(|text| text.to_string_lossy().into_owned()).collect();
     let (name, rest) = arguments.get(1..)?.split_first()?;

@@ -1,39 +1,39 @@
-//! Arguments as the tools of Cassandra read them, which is as Apache Commons CLI does.
+//! Parses arguments as the tools of Cassandra do, which use Apache Commons CLI.
 //!
-//! `-td` is `-t -d` and `-kvalue` is `-k value` (POSIX style, if the tool wants it); `--name=value`, a unique beginning
-//! of a long name, `--` before what is no option. An option takes as many values as follow it, up to its limit, so long
-//! as they are no options themselves.
+//! `-td` is `-t -d`, and `-kvalue` is `-k value`, in tools of the POSIX style. A long option may be given as
+//! `--name=value`, and by a unique beginning of its name. Arguments after `--` are not options. An option takes all
+//! values that follow it, up to its limit, unless they are options themselves.
 
 /// An option that a tool knows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
-    /// Its letters; empty for an option with a long name alone.
+    /// The short name, of one or more letters; empty if there is only a long one.
     pub(crate) short: &'static str,
-    /// Its long name; empty without one.
+    /// The long name; empty if there is none.
     pub(crate) long: &'static str,
-    /// Most values for one occurrence.
+    /// Most values of one occurrence.
     pub(crate) values_max: usize,
 }
 
-/// An option without values.
+/// Returns an option without values.
 pub(crate) const fn flag(short: &'static str, long: &'static str) -> Known {
     Known { short, long, values_max: 0 }
 }
 
-/// How single letters are read.
+/// How options of one letter may be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Style {
-    /// Letters may stand together.
+    /// Several letters may be combined: `-td` is `-t -d`.
     Posix,
-    /// They may not.
+    /// Letters may not be combined.
     Gnu,
 }
 
-/// What was given.
+/// The parsed command line.
 #[derive(Default, Debug)]
 pub(crate) struct Given {
     found: Vec<(Known, Vec<String>)>,
-    /// What is no option.
+    /// The arguments that are not options.
     pub(crate) rest: Vec<String>,
 }
 
@@ -43,23 +43,23 @@ impl Given {
         self.found.iter().filter(move |(known, _)| is(known)).map(|(_, values)| &values[..])
     }
 
-    /// Whether an option was given, by its letters or long name.
+    /// Returns whether an option was given. `name` is its short or long name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.named(name).next().is_some()
     }
 
-    /// The first value of an option.
+    /// Returns the first value of an option, if there is one.
     pub(crate) fn value<'g>(&'g self, name: &'g str) -> Option<&'g str> {
         self.values(name).next()
     }
 
-    /// All values of an option.
+    /// Returns all values of an option.
     pub(crate) fn values<'g>(&'g self, name: &'g str) -> impl Iterator<Item = &'g str> {
         self.named(name).flatten().map(String::as_str)
     }
 }
 
-/// What an argument is.
+/// The kind of an argument.
 enum Token {
     Option(Known, Option<String>),
     Unknown(String),
@@ -119,13 +119,13 @@ fn token(known: &[Known], style: Style, argument: &str, pending: &mut Vec<String
     Ok(Token::Option(option, None))
 }
 
-/// Reads arguments.
+/// Parses arguments.
 ///
 /// # Errors
-/// An option that is not known or lacks its value: the text that Commons CLI has for it.
+/// An option is unknown or lacks its value; the text is that of Commons CLI.
 pub(crate) fn parse(known: &[Known], style: Style, arguments: &[String]) -> Result<Given, String> {
     let mut given = Given::default();
-    // What is still to be read, the next one last.
+    // The arguments that are left, the next one last.
     let mut pending: Vec<String> = arguments.iter().rev().cloned().collect();
     while let Some(argument) = pending.pop() {
         let mut more = Vec::new();

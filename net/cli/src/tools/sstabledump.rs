@@ -1,7 +1,7 @@
-//! `sstabledump`: what Data.db holds, as JSON or as one line per row.
+//! `sstabledump`: prints what Data.db holds, as JSON or as one line per row.
 //!
-//! Everything is shown as it is written, under the schema that the file has in itself: deleted data, expired data, columns
-//! that were dropped since.
+//! Everything in the file is shown, under the schema that the file itself describes: deleted and expired data, and
+//! columns that have been dropped.
 
 mod debug;
 
@@ -41,7 +41,7 @@ Dump contents of given SSTable to standard output in JSON format.
  -x <arg>   List of excluded partition keys
 ";
 
-/// Runs the tool; the result is its exit code.
+/// Runs the tool and returns its exit code.
 pub(crate) fn run(arguments: &[String], now: i64, output: &mut Output<'_>) -> Result<u8, Failure> {
     let given = match parse(OPTIONS, Style::Posix, arguments) {
         Ok(given) if given.rest.len() == 1 => given,
@@ -85,16 +85,16 @@ fn absolute(file: &Path) -> String {
     std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf()).display().to_string()
 }
 
-/// What to show of which SSTable.
+/// What to show, and of which SSTable.
 struct Dump<'d> {
     opened: &'d Opened,
     header: &'d Header,
     types: KeyTypes,
     excluded: BTreeSet<&'d str>,
-    /// Tokens of the keys to show; all without.
+    /// The tokens of the keys to show; `None` for all keys.
     wanted: Option<BTreeSet<Token>>,
     raw_times: bool,
-    /// Seconds since 1970.
+    /// The current time, in seconds since 1970.
     now: i64,
 }
 
@@ -104,12 +104,12 @@ impl Dump<'_> {
             && (self.excluded.is_empty() || !self.excluded.contains(self.types.text(key).as_str()))
     }
 
-    /// `-e`: the keys, whatever else is asked for.
+    /// `-e`: prints the keys alone, whatever else is asked for.
     fn keys(&self, output: &mut Output<'_>) -> Result<(), Failure> {
         let mut json = JsonWriter::new(output.out, Layout::Pretty);
-        let mut pieces = self.opened.pieces();
+        let mut items = self.opened.items();
         json.start_array()?;
-        while let Some(item) = pieces.next()? {
+        while let Some(item) = items.next()? {
             if let FileItem::Partition { key, .. } = item {
                 self.key(&key, &mut json)?;
             }
@@ -119,12 +119,12 @@ impl Dump<'_> {
 
     fn json(&self, layout: Layout, output: &mut Output<'_>) -> Result<(), Failure> {
         let mut json = JsonWriter::new(output.out, layout);
-        let mut pieces = self.opened.pieces();
+        let mut items = self.opened.items();
         if layout == Layout::Pretty {
             json.start_array()?;
         }
         let mut shown = false;
-        while let Some(item) = pieces.next()? {
+        while let Some(item) = items.next()? {
             match item {
                 FileItem::Partition { key, deletion, statics, rows_at, .. } => {
                     shown = self.is_shown(&key);
@@ -375,9 +375,9 @@ fn column_name(column: &HeaderColumn) -> String {
     identifier::quoted(&String::from_utf8_lossy(&column.name)).into_owned()
 }
 
-/// The type of a cell's value, and the text of its path.
+/// Returns the type of a cell's value, and the text of its path.
 struct CellType<'t> {
-    /// None for the elements of a set, which have no value.
+    /// `None` for the elements of a set, which have no value.
     value: Option<&'t CqlType>,
     path: Option<String>,
 }

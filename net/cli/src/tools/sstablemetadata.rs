@@ -1,4 +1,4 @@
-//! `sstablemetadata`: what Statistics.db says, for people.
+//! `sstablemetadata`: prints Statistics.db in words.
 
 mod scan;
 
@@ -38,10 +38,10 @@ Options:
   -u,--unicode                Use unicode to draw histograms and progress bars
 
 ";
-/// Names that `-t` takes; it has no other effect.
+/// The names that `-t` accepts. The option has no other effect.
 const TIME_UNITS: [&str; 7] = ["NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS"];
 
-/// Runs the tool; the result is its exit code.
+/// Runs the tool and returns its exit code.
 pub(crate) fn run(arguments: &[String], now: i64, output: &mut Output<'_>) -> Result<u8, Failure> {
     let given = match parse(OPTIONS, Style::Posix, arguments) {
         Ok(given) if !given.rest.is_empty() => given,
@@ -75,11 +75,11 @@ fn usage(text: &str, output: &mut Output<'_>) -> Result<u8, Failure> {
     Ok(1)
 }
 
-/// Writes fields.
+/// Writes one field after another.
 struct Show<'s> {
     out: &'s mut dyn Write,
     look: Look,
-    /// The second from which on tombstones may be dropped.
+    /// The time from which on tombstones may be dropped, in seconds.
     now: i64,
 }
 
@@ -103,7 +103,7 @@ impl Show<'_> {
         let Metadata { header, statistics, .. } = &metadata;
         let types = KeyTypes::of(header).ok_or_else(|| Failure("a type of the partition key is not known".into()))?;
         self.field("SSTable", &location.base())?;
-        // Cassandra compares letters of versions, and those of bti sort before those that it asks for.
+        // Cassandra compares the letters of versions, and `da` sorts before the version that it asks for.
         if scan && !location.descriptor.version.is_bti() {
             scan::show(location, &types, self)?;
         }
@@ -210,7 +210,7 @@ impl Show<'_> {
     }
 }
 
-/// A date; dashes for 0.
+/// Formats a date; 0 as dashes.
 fn date(time: i64, unit: Unit) -> String {
     if time == 0 { "--".into() } else { american(time, unit) }
 }
@@ -223,7 +223,7 @@ fn duration(seconds: i64) -> Option<String> {
     }
 }
 
-/// `6.7 kB`; nothing for 0.
+/// Formats a size as `6.7 kB`; 0 as nothing.
 fn byte_count(bytes: i64) -> String {
     const UNITS: [&str; 5] = ["k", "M", "G", "T", "P"];
     match bytes {
@@ -232,7 +232,7 @@ fn byte_count(bytes: i64) -> String {
         _ => {
             let power = ((bytes as f64).ln() / 1024f64.ln()) as i32;
             let unit = UNITS.get(power as usize - 1).unwrap_or(&"P");
-            // Java rounds halves up.
+            // Java rounds halves up, unlike Rust's formatting.
             let tenths = (bytes as f64 / 1024f64.powi(power) * 10.0).round();
             format!("{:.1} {unit}B", tenths / 10.0)
         }
@@ -251,17 +251,17 @@ fn position(position: LogPosition) -> String {
     format!("CommitLogPosition(segmentId={}, position={})", position.segment, position.position)
 }
 
-/// The class that CompressionInfo.db begins with.
+/// Returns the name of the compressor's class, which CompressionInfo.db begins with.
 fn compressor_class(bytes: &[u8]) -> Option<String> {
     let (len, rest) = bytes.split_first_chunk::<2>()?;
     let name = std::str::from_utf8(rest.get(..u16::from_be_bytes(*len).into())?).ok()?;
     Some(if name.contains('.') { name.into() } else { format!("org.apache.cassandra.io.compress.{name}") })
 }
 
-/// First and last key.
+/// The first and the last key.
 type Keys = (Vec<u8>, Vec<u8>);
 
-/// First and last key of an SSTable whose Statistics.db does not have them: those of its Summary.db, if there is one.
+/// Returns the first and the last key of an SSTable whose Statistics.db does not have them, from its Summary.db.
 fn first_and_last(location: &Location) -> Result<Option<Keys>, Failure> {
     let opened = location.open()?;
     Ok(opened.reader.key_bounds().map(|(first, last)| (first.to_vec(), last.to_vec())))
@@ -292,7 +292,7 @@ fn covered_clusterings(bounds: &ClusteringBounds, header: &Header) -> String {
     }
 }
 
-/// Names and classes in the order of a Java hash map with names as keys.
+/// Formats names and classes in the order of a Java hash map with the names as keys.
 fn columns(columns: &[HeaderColumn]) -> String {
     let mut capacity = 16usize;
     while columns.len() > capacity / 4 * 3 {

@@ -1,7 +1,7 @@
-//! `sstableutil`: the files of a table.
+//! `sstableutil`: lists the files of a table.
 //!
-//! Listing alone: what an interrupted compaction or flush left behind is known to the node, which removes it when it
-//! starts, so that temporary files are those that are in no SSTable with a table of contents.
+//! It does not clean up: a node removes what an interrupted compaction or flush left behind when it starts. Files count
+//! as temporary if they belong to an SSTable without a TOC.txt.
 
 use super::options::{Known, flag};
 use super::tables::{DATA_DIRECTORY, asked, directories, files, usage};
@@ -33,7 +33,7 @@ Options are:
  -v,--verbose      verbose output
 ";
 
-/// Runs the tool; the result is its exit code.
+/// Runs the tool and returns its exit code.
 pub(crate) fn run(arguments: &[String], output: &mut Output<'_>) -> Result<u8, Failure> {
     let (given, keyspace, table) = match asked(OPTIONS, arguments) {
         Ok(asked) => asked,

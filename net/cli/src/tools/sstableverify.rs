@@ -1,8 +1,8 @@
-//! `sstableverify`: whether the files of a table are sound.
+//! `sstableverify`: checks the files of a table.
 //!
-//! 1. Each SSTable is of the latest version if `-c` asks for it, opens, and its Data.db agrees with its digest.
-//! 2. With `-e` every partition is read to its end, in order, and every block checked.
-//! 3. With `-t` every key is in one of the ranges. Cassandra's tool takes these and looks at none of them.
+//! 1. Each SSTable must open, Data.db must match its digest, and with `-c` the version must be the latest.
+//! 2. With `-e` every partition is read to its end, every block is checked, and keys must ascend.
+//! 3. With `-t` every key must lie in one of the given ranges. Cassandra's tool accepts the option and ignores it.
 
 use super::files::{Location, Opened};
 use super::options::{Known, flag};
@@ -15,7 +15,7 @@ use server::admin::number_format::memory_size;
 use sstable::walker::FileItem;
 use sstable::{Component, Version};
 
-/// Bytes of Data.db that are read at once for the digest.
+/// How many bytes of Data.db are read at once for the digest.
 const READ_BYTES: u64 = 1 << 20;
 const OPTIONS: &[Known] = &[
     flag("c", "check_version"),
@@ -55,7 +55,7 @@ Options are:
  -v,--verbose                verbose output
 ";
 
-/// Runs the tool; the result is its exit code.
+/// Runs the tool and returns its exit code.
 pub(crate) fn run(arguments: &[String], output: &mut Output<'_>) -> Result<u8, Failure> {
     let (given, keyspace, table) = match asked(OPTIONS, arguments) {
         Ok(asked) => asked,
@@ -114,13 +114,14 @@ pub(crate) fn run(arguments: &[String], output: &mut Output<'_>) -> Result<u8, F
     Ok(u8::from(!sound))
 }
 
-/// As Cassandra names an SSTable that is open.
+/// Returns the text by which Cassandra refers to an open SSTable.
 fn name(location: &Location) -> String {
     let class = if location.descriptor.version.is_bti() { "BtiTableReader:bti" } else { "BigTableReader:big" };
     format!("{class}(path='{}')", location.path(Component::Data).display())
 }
 
-/// Tokens after the first one, up to the last one and with it; if that is not the larger one, around the end of the ring.
+/// The tokens above the first one, up to and including the last one; the range wraps around the ring if the last one is
+/// not larger.
 struct TokenRange(i64, i64);
 
 impl TokenRange {
@@ -130,7 +131,7 @@ impl TokenRange {
     }
 }
 
-/// A range as `-t` gives it.
+/// Parses a range of `-t`.
 fn token_range(text: &str) -> Result<TokenRange, Failure> {
     let parts: Vec<&str> = text.split(',').collect();
     let [after, last] = parts[..] else {
@@ -143,7 +144,7 @@ fn token_range(text: &str) -> Result<TokenRange, Failure> {
     Ok(TokenRange(token(after)?, token(last)?))
 }
 
-/// What is looked at.
+/// What is checked.
 struct Asked {
     extended: bool,
     verbose: bool,
@@ -167,7 +168,7 @@ impl Verify<'_, '_> {
         if self.asked.verbose { self.line(text) } else { Ok(()) }
     }
 
-    /// Tells that an SSTable is not of the latest version.
+    /// Reports that an SSTable does not have the latest version.
     fn is_old(&mut self) -> Result<(), Failure> {
         let name = self.name.clone();
         let opened = self.location.open()?;
@@ -224,11 +225,11 @@ impl Verify<'_, '_> {
         Err(Failure(format!("Corrupted file: integrity check (digest) failed for {file}: {stored} != {computed}")))
     }
 
-    /// Reads every partition; how many there are.
+    /// Reads every partition. Returns how many there are.
     fn partitions(&mut self, opened: &Opened) -> Result<u64, Failure> {
-        let mut pieces = opened.pieces();
+        let mut items = opened.items();
         let (mut count, mut begins, mut previous) = (0u64, 0u64, None::<DecoratedKey>);
-        while let Some(item) = pieces.next()? {
+        while let Some(item) = items.next()? {
             match item {
                 FileItem::Partition { key, start, .. } => {
                     self.detail(&format!("Reading row at {start}"))?;

@@ -1,7 +1,7 @@
-//! A table's directory on disk, for tools that are given keyspace and table.
+//! The directory of a table on disk, for tools that are given keyspace and table.
 //!
-//! The data directory is `--data-dir DIR`, else `./data`; a table is `<keyspace>/<table>-<32 hex digits>` in it or in
-//! its directory `data`.
+//! The data directory is `--data-dir DIR`, or `./data` without it. A table's directory is
+//! `<keyspace>/<table>-<32 hex digits>` in the data directory or in its subdirectory `data`.
 
 use super::files::Location;
 use super::options::{Given, Known, Style, parse};
@@ -11,13 +11,13 @@ use sstable::{Component, Descriptor};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The data directory without `--data-dir`.
+/// The data directory if there is no `--data-dir`.
 pub(crate) const DATA_DIRECTORY: &str = "./data";
 
-/// The options, keyspace and table of a tool's command line.
+/// Parses a tool's command line into options, keyspace and table.
 ///
 /// # Errors
-/// What is wrong with it; nothing if it asks for help. [`usage`] answers both.
+/// The text says what is wrong with the command line; it is empty if help is asked for. [`usage`] prints either.
 pub(crate) fn asked(known: &[Known], arguments: &[String]) -> Result<(Given, String, String), String> {
     let mut given = parse(known, Style::Gnu, arguments)?;
     if given.has("h") {
@@ -29,7 +29,7 @@ pub(crate) fn asked(known: &[Known], arguments: &[String]) -> Result<(Given, Str
     }
 }
 
-/// Prints how a tool is used, after what was wrong; its exit code.
+/// Prints what was `wrong` with the command line, if anything, and how the tool is used. Returns the exit code.
 pub(crate) fn usage(text: &str, wrong: &str, output: &mut Output<'_>) -> Result<u8, Failure> {
     if !wrong.is_empty() {
         writeln!(output.err, "{wrong}")?;
@@ -38,10 +38,10 @@ pub(crate) fn usage(text: &str, wrong: &str, output: &mut Output<'_>) -> Result<
     Ok(u8::from(!wrong.is_empty()))
 }
 
-/// The directories of a table: several if it was dropped and made again.
+/// Returns the directories of a table: several if it was dropped and created again.
 ///
 /// # Errors
-/// There is none: Cassandra's text.
+/// There is no such directory; the text is Cassandra's.
 pub(crate) fn directories(data: &str, keyspace: &str, table: &str) -> Result<Vec<PathBuf>, Failure> {
     let is_table = |path: &Path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -61,13 +61,13 @@ pub(crate) fn directories(data: &str, keyspace: &str, table: &str) -> Result<Vec
     found.into_iter().map(|(path, _)| Ok(blocking::canonical(&path)?)).collect()
 }
 
-/// The files of a table's directory by name, those of indexes and backups not included.
+/// Returns the files of a table's directory by name, without those of its indexes and backups.
 pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = blocking::list(directory)?;
     Ok(entries.into_iter().filter(|(_, directory)| !directory).map(|(path, _)| path).collect())
 }
 
-/// The SSTables of a table's directory that have data, by name.
+/// Returns the SSTables in a table's directory that have a Data.db, by name.
 pub(crate) fn sstables(directory: &Path) -> Result<Vec<Location>, Failure> {
     let of = |path: PathBuf| {
         let name = path.file_name()?.to_string_lossy().into_owned();

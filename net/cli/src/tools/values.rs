@@ -1,11 +1,12 @@
-//! Values as the `getString` and `fromString` of Cassandra's types have them, which tools show keys and cells by.
+//! The texts of values, as `getString` and `fromString` of Cassandra's types define them: tools show keys and cells so.
 
 use model::value::TupleElements;
 use model::{CqlType, text};
 use sstable::statistics::Header;
 use std::fmt::Write;
 
-/// The text of a value: without quotes, collections and vectors in hex, tuples as `1:abc`; empty for an empty value.
+/// Returns the text of a value: without quotes, collections and vectors in hex, tuples as `1:abc`; empty for an empty
+/// value.
 pub(crate) fn text_of(cql_type: &CqlType, value: &[u8]) -> String {
     use CqlType::*;
     match cql_type {
@@ -21,11 +22,11 @@ pub(crate) fn text_of(cql_type: &CqlType, value: &[u8]) -> String {
     }
 }
 
-/// Bytes as hexadecimal digits.
+/// Returns bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(2 * bytes.len());
     for byte in bytes {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(out, "{byte:02x}");
     }
     out
@@ -39,7 +40,7 @@ fn fields<'t>(types: impl Iterator<Item = &'t CqlType>, value: &[u8]) -> String 
     types.zip(TupleElements::new(value)).map(field).collect::<Vec<_>>().join(":")
 }
 
-/// The sum of a counter's shards.
+/// Returns the sum of a counter's shards.
 pub(crate) fn counter(context: &[u8]) -> i64 {
     let Some((count, _)) = context.split_first_chunk::<2>() else { return 0 };
     let header = 2 + 2 * usize::from(u16::from_be_bytes(*count));
@@ -48,7 +49,7 @@ pub(crate) fn counter(context: &[u8]) -> i64 {
     shards.iter().map(count).fold(0, i64::wrapping_add)
 }
 
-/// The types of a partition key.
+/// The types of a partition key's columns.
 #[derive(Debug)]
 pub(crate) struct KeyTypes {
     types: Vec<CqlType>,
@@ -56,14 +57,14 @@ pub(crate) struct KeyTypes {
 }
 
 impl KeyTypes {
-    /// Of a header; `None` if a type is not known.
+    /// Returns the types that a header names; `None` if one is unknown.
     pub(crate) fn of(header: &Header) -> Option<KeyTypes> {
         let types: Vec<CqlType> = header.key_types()?.into_iter().map(|field| field.cql_type).collect();
         let composite = header.key_class.starts_with("org.apache.cassandra.db.marshal.CompositeType(");
         Some(KeyTypes { types, composite })
     }
 
-    /// The values of a key.
+    /// Returns the values of a key's columns.
     pub(crate) fn values<'k>(&self, key: &'k [u8]) -> Vec<&'k [u8]> {
         if !self.composite {
             return vec![key];
@@ -81,12 +82,12 @@ impl KeyTypes {
         found
     }
 
-    /// The texts of the values of a key.
+    /// Returns the texts of the values of a key's columns.
     pub(crate) fn texts(&self, key: &[u8]) -> Vec<String> {
         self.values(key).into_iter().zip(&self.types).map(|(value, cql_type)| text_of(cql_type, value)).collect()
     }
 
-    /// The key's text: of a composite one its values, escaped, with colons between them.
+    /// Returns the text of a key; for a composite one the escaped texts of its values, separated by colons.
     pub(crate) fn text(&self, key: &[u8]) -> String {
         let texts = self.texts(key);
         if !self.composite {
@@ -95,10 +96,10 @@ impl KeyTypes {
         texts.iter().map(|text| text.replace(':', "\\:")).collect::<Vec<_>>().join(":")
     }
 
-    /// The key of a text.
+    /// Parses the text of a key.
     ///
     /// # Errors
-    /// Cassandra's text for one that is no value of its type.
+    /// A value is not of its type; the text is Cassandra's.
     pub(crate) fn parse(&self, key: &str) -> Result<Vec<u8>, String> {
         let parse = |cql_type: &CqlType, part: &str| match cql_type {
             CqlType::Ascii | CqlType::Text => Ok(part.as_bytes().to_vec()),

@@ -1,4 +1,5 @@
-//! `-d`: one line per row, marker and partition deletion, as Cassandra's own classes describe themselves.
+//! `sstabledump -d`: one line per row, marker and partition deletion, in the notation of Cassandra's `toString`
+//! methods.
 
 use super::Dump;
 use crate::tools::values::{counter, text_of};
@@ -11,9 +12,9 @@ use sstable::walker::{FileCell, FileColumn, FileItem, FileMarker, FileRow};
 
 impl Dump<'_> {
     pub(super) fn lines(&self, output: &mut Output<'_>) -> Result<(), Failure> {
-        let mut pieces = self.opened.pieces();
+        let mut items = self.opened.items();
         let (mut shown, mut key_text) = (false, String::new());
-        while let Some(item) = pieces.next()? {
+        while let Some(item) = items.next()? {
             match item {
                 FileItem::Partition { key, deletion, statics, rows_at, .. } => {
                     shown = self.is_shown(&key);

@@ -1,7 +1,7 @@
-//! `-s`: what only reading all of Data.db tells.
+//! `sstablemetadata -s`: statistics that need a scan of Data.db.
 //!
-//! Of partitions with equal figures the first ones are listed, in their order; in which order Cassandra lists them is up
-//! to a heap of its own.
+//! Among partitions with equal figures the first ones are listed, in their order. Cassandra's order depends on the
+//! internals of its heap.
 
 use super::{Show, byte_count};
 use crate::tools::Failure;
@@ -9,17 +9,17 @@ use crate::tools::files::Location;
 use crate::tools::values::KeyTypes;
 use sstable::walker::{FileItem, FileRow};
 
-/// How many partitions each list has.
+/// How many partitions a list has.
 const LEADERS: usize = 5;
-/// Bytes of a deletion in memory, as Cassandra counts them.
+/// The size of a deletion in memory by Cassandra's count, in bytes.
 const DELETION_BYTES: u64 = 12;
-/// Bytes of a row beside its parts.
+/// The size of a row without its cells, in bytes.
 const ROW_BYTES: u64 = 1;
-/// Shortest text of the partitions with the most tombstones that is printed.
+/// The shortest list of partitions with the most tombstones that is printed, in characters.
 const TOMBSTONES_TEXT_MIN: usize = 11;
-/// Characters of a bar.
+/// The length of the progress bar, in characters.
 const BAR: usize = 30;
-/// Bytes of a cell without path and value.
+/// The size of a cell without path and value, in bytes.
 const CELL_BYTES: u64 = 8 + 4 + 8;
 const LIVENESS_BYTES: u64 = 8;
 const EXPIRY_BYTES: u64 = 4 + 8;
@@ -49,7 +49,7 @@ fn row_bytes(row: &FileRow) -> u64 {
     bytes
 }
 
-/// What is counted of a partition.
+/// What is counted in a partition.
 #[derive(Default)]
 struct Partition {
     key: Vec<u8>,
@@ -60,13 +60,13 @@ struct Partition {
 
 pub(super) fn show(location: &Location, types: &KeyTypes, show: &mut Show<'_>) -> Result<(), Failure> {
     let opened = location.open()?;
-    let mut pieces = opened.pieces();
+    let mut items = opened.items();
     let (mut partitions, mut rows, mut tombstones, mut cells) = (0u64, 0u64, 0u64, 0u64);
     let (mut widest, mut largest, mut dead) = (Leaders::default(), Leaders::default(), Leaders::default());
     let mut current = Partition::default();
     let total = opened.reader.metadata().statistics.cells;
     let mut progress = false;
-    while let Some(item) = pieces.next()? {
+    while let Some(item) = items.next()? {
         match item {
             FileItem::Partition { key, deletion, statics, .. } => {
                 partitions += 1;
@@ -128,7 +128,7 @@ pub(super) fn show(location: &Location, types: &KeyTypes, show: &mut Show<'_>) -
     Ok(())
 }
 
-/// The progress that is shown once a hundredth of the cells has been seen; Cassandra shows it again every second.
+/// The progress bar, shown when a hundredth of the cells has been read. Cassandra shows it again every second.
 fn write_progress(percent: usize, show: &mut Show<'_>) -> std::io::Result<()> {
     let columns = percent * BAR / 100;
     let (full, empty) = if show.look.unicode { ("\u{2593}", "\u{2591}") } else { ("#", "-") };
