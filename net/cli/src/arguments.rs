@@ -97,18 +97,19 @@ impl Arguments {
         };
         let mut config = Config::read(&file, &self.define)?;
         if let Some(directory) = self.data_dir {
-            config.directory = directory;
+            config.node.directory = directory;
         }
         if let Some(address) = self.listen {
-            config.listen_address = address;
-            config.rpc_address = address;
+            config.node.listen_address = address;
+            config.node.rpc_address = address;
         }
         if let Some(port) = self.port {
-            config.native_port = port;
+            config.node.native_port = port;
         }
-        config.memory_bytes = match self.memory.or(runtime::machine::available_memory_bytes().map(|free| free / 2)) {
+        config.node.memory_bytes = match self.memory.or(runtime::machine::available_memory_bytes().map(|free| free / 2))
+        {
             Some(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
-            None => config.memory_bytes,
+            None => config.node.memory_bytes,
         };
         config.check()?;
         let cpus = self.cpu_set.map(|set| set.0).unwrap_or_default();
@@ -163,9 +164,9 @@ mod tests {
         let given = ["--listen", "127.0.0.9", "--port", "9999", "--cores", "3", "--memory", "1G", "-D", "num_tokens=4"];
         let settings = settings(&given).expect("valid");
         assert_eq!(settings.shards, 3);
-        assert_eq!(settings.config.native_port, 9999);
-        assert_eq!(settings.config.rpc_address.to_string(), "127.0.0.9");
-        assert_eq!((settings.config.memory_bytes, settings.config.num_tokens), (1 << 30, 4));
+        assert_eq!(settings.config.node.native_port, 9999);
+        assert_eq!(settings.config.node.rpc_address.to_string(), "127.0.0.9");
+        assert_eq!((settings.config.node.memory_bytes, settings.config.node.num_tokens), (1 << 30, 4));
         assert_eq!(settings.backend, runtime::Backend::Uring);
     }
 

@@ -18,7 +18,6 @@ use crate::service::{Ready, Service};
 use runtime::sync::{Either, race};
 use runtime::{Mesh, ShardId};
 use shard::{Shard, StartError};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -30,15 +29,13 @@ pub struct Node {
     control: Mesh<Control>,
     ready: Arc<dyn Fn(&Ready) + Send + Sync>,
     simulated: bool,
-    /// Every option with its value.
-    settings: Arc<BTreeMap<String, Option<String>>>,
 }
 
 impl Node {
     /// A node of `shards` shards on a real machine. `ready` is called on shard 0 once the node serves.
-    pub fn new(config: Config, shards: usize, ready: impl Fn(&Ready) + Send + Sync + 'static) -> Node {
+    pub fn new(mut config: Config, shards: usize, ready: impl Fn(&Ready) + Send + Sync + 'static) -> Node {
+        config.node.settings = Arc::new(config.all_settings());
         Node {
-            settings: Arc::new(config.all_settings()),
             config: Arc::new(config),
             mesh: Mesh::new(shards, shard::MAILBOX_MESSAGES_MAX),
             control: Mesh::new(shards, CONTROL_MESSAGES_MAX),
@@ -64,7 +61,7 @@ impl Node {
             for Unused { option, reason } in &self.config.unused {
                 tracing::warn!(%option, reason, "has no effect here");
             }
-            match DataDir::claim(&self.config.directory).await {
+            match DataDir::claim(&self.config.node.directory).await {
                 Ok(directory) => Some(directory),
                 Err(reason) => return abort(&control, me, reason).await,
             }
@@ -78,7 +75,7 @@ impl Node {
         }
 
         let events = Rc::new(Events::default());
-        let start = Shard::start(self.shard_config(), self.mesh.clone(), events.clone());
+        let start = Shard::start(self.config.node.clone(), self.mesh.clone(), events.clone());
         let shard = match race(start, control.aborted()).await {
             Either::Left(Ok(shard)) => shard,
             Either::Left(Err(error)) => return abort(&control, me, start_failure(error)).await,
@@ -106,43 +103,6 @@ impl Node {
                 tracing::error!(%failure, "the shard did not stop in order");
                 Exit::Misconfigured
             }
-        }
-    }
-
-    fn shard_config(&self) -> shard::Config {
-        let config = &*self.config;
-        shard::Config {
-            directory: config.directory.clone(),
-            cluster_name: config.cluster_name.clone(),
-            num_tokens: config.num_tokens,
-            listen_address: config.listen_address,
-            rpc_address: config.rpc_address,
-            storage_port: config.storage_port,
-            native_port: config.native_port,
-            data_center: "datacenter1".into(),
-            rack: "rack1".into(),
-            sync: config.sync,
-            segment_bytes: config.segment_bytes,
-            log_bytes: config.log_bytes / runtime::shard_count() as u64,
-            sstables: config.sstables,
-            memtables: config.memtables.clone(),
-            memory_bytes: config.memory_bytes / runtime::shard_count(),
-            read_timeout: config.read_timeout,
-            range_timeout: config.range_timeout,
-            write_timeout: config.write_timeout,
-            counter_write_timeout: config.counter_write_timeout,
-            cas_contention_timeout: config.cas_contention_timeout,
-            truncate_timeout: config.truncate_timeout,
-            auto_snapshot: config.auto_snapshot,
-            auto_snapshot_ttl: config.auto_snapshot_ttl,
-            drop_compact_storage: config.drop_compact_storage,
-            use_statements: config.use_statements,
-            tombstones: config.tombstones,
-            batches: config.batches,
-            disk: config.disk,
-            guardrails: config.guardrails.clone(),
-            compaction_bytes_per_second: config.compaction_bytes_per_second,
-            settings: self.settings.clone(),
         }
     }
 }

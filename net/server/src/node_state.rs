@@ -29,7 +29,7 @@ pub(crate) struct NodeState {
 
 impl NodeState {
     pub(crate) fn new(config: Arc<Config>, shard: Shard, simulated: bool) -> Rc<NodeState> {
-        let throughput = config.compaction_bytes_per_second;
+        let throughput = config.node.compaction_bytes_per_second;
         Rc::new(NodeState {
             config,
             shard,

@@ -57,7 +57,7 @@ impl Service {
     pub(crate) async fn lead(&self, ready: impl FnOnce(&Ready)) -> Result<(), StopReason> {
         let context = &self.context;
         let me = ShardId(0);
-        let plain = self.bind(context.config.native_port).await?;
+        let plain = self.bind(context.config.node.native_port).await?;
         let aware = self.bind(context.config.shard_aware_port).await?;
         context.shard_aware_port.set(aware.local_address().port());
         ready(&Ready {
@@ -183,7 +183,7 @@ impl Service {
     }
 
     async fn bind(&self, port: u16) -> Result<Listener, StopReason> {
-        let address = SocketAddr::new(self.context.config.rpc_address, port);
+        let address = SocketAddr::new(self.context.config.node.rpc_address, port);
         Listener::bind(address)
             .await
             .map_err(|e| StopReason { text: format!("cannot listen on {address}: {e}"), exit: Exit::Misconfigured })

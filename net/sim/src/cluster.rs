@@ -191,7 +191,7 @@ impl Run {
         .chain((self.sync == "periodic").then(|| format!("commitlog_sync_period={}ms", PERIOD.as_millis())))
         .collect::<Vec<_>>();
         let mut config = Config::read("", &options).map_err(|error| error.to_string())?;
-        config.directory = "/data".into();
+        config.node.directory = "/data".into();
         self.ready = Arc::default();
         let ready = self.ready.clone();
         let node = Node::simulated(config, self.shards, move |_| ready.store(true, Ordering::Relaxed));

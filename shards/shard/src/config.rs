@@ -1,49 +1,51 @@
-//! What a shard is told about its node when it starts.
+//! The configuration of a node as its shards see it; the same on all of them.
+//!
+//! Field comments name the option of `cassandra.yaml` that a field is read from.
 
 use crate::guards::batches::BatchThresholds;
 use crate::guards::disk_usage::DiskThresholds;
 use crate::guards::tombstones::TombstoneThresholds;
 use cql::guardrails::Guardrails;
-use engine::SstableOptions;
+use engine::{SstableOptions, SyncMode};
 use model::MemtableConfigurations;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a shard needs to know of its node. The same on all shards.
-#[derive(Clone, Debug)]
+/// What a shard has to know about its node. Defaults are Cassandra's, except that of `commitlog_sync`, which is `group`.
+#[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// Data directory of the node.
+    /// The node's data directory: the one entry of `data_file_directories`.
     pub directory: PathBuf,
     /// `cluster_name`.
     pub cluster_name: String,
-    /// `num_tokens`, 1 to 1536... taken at the first start only.
+    /// `num_tokens`, from 1 to 1536; of use at the first start only.
     pub num_tokens: usize,
-    /// `listen_address`.
+    /// `listen_address`: a loopback address.
     pub listen_address: IpAddr,
-    /// `rpc_address`.
+    /// `rpc_address`: a loopback address, where clients connect.
     pub rpc_address: IpAddr,
     /// `storage_port`.
     pub storage_port: u16,
     /// `native_transport_port`.
     pub native_port: u16,
-    /// Data centre and rack of the snitch.
+    /// The node's data centre.
     pub data_center: String,
-    /// See `data_center`.
+    /// The node's rack in its data centre.
     pub rack: String,
-    /// Commit log mode.
-    pub sync: engine::SyncMode,
-    /// `commitlog_segment_size`, bytes.
+    /// `commitlog_sync` with its period or window.
+    pub sync: SyncMode,
+    /// `commitlog_segment_size`, bytes; a power of two.
     pub segment_bytes: u32,
-    /// This shard's part of `commitlog_total_space`, bytes.
+    /// `commitlog_total_space`, bytes of all cores. Beyond it tables are flushed that need the oldest segments.
     pub log_bytes: u64,
-    /// How SSTables are written.
+    /// How SSTables are written: `sstable`, `storage_compatibility_mode`, `flush_compression`, `column_index_size`.
     pub sstables: SstableOptions,
-    /// Which memtables tables may name.
+    /// `memtable.configurations`: the memtables that tables may name.
     pub memtables: Arc<MemtableConfigurations>,
-    /// Memory of this shard, bytes: memtables, caches and statements get shares of it.
+    /// Memory of the whole node, bytes.
     pub memory_bytes: usize,
     /// `read_request_timeout`.
     pub read_timeout: Duration,
@@ -53,27 +55,27 @@ pub struct Config {
     pub write_timeout: Duration,
     /// `counter_write_request_timeout`.
     pub counter_write_timeout: Duration,
-    /// `cas_contention_timeout`: how long a conditional change, or a read at SERIAL, waits for others of its partition.
+    /// `cas_contention_timeout`: how long a conditional update, or a read at SERIAL, waits for others of its partition.
     pub cas_contention_timeout: Duration,
     /// `truncate_request_timeout`.
     pub truncate_timeout: Duration,
-    /// `auto_snapshot`: whether what is dropped or truncated is kept as a snapshot.
+    /// `auto_snapshot`: whether dropped and truncated tables are kept as snapshots.
     pub auto_snapshot: bool,
-    /// `auto_snapshot_ttl`: how long such a snapshot lives; `None`: until someone clears it.
+    /// `auto_snapshot_ttl`: how long such a snapshot lives; `None`: until it is cleared.
     pub auto_snapshot_ttl: Option<Duration>,
-    /// `drop_compact_storage_enabled`: whether ALTER TABLE DROP COMPACT STORAGE is switched on.
+    /// `drop_compact_storage_enabled`: whether ALTER TABLE DROP COMPACT STORAGE is allowed.
     pub drop_compact_storage: bool,
-    /// `use_statements_enabled`: whether USE is switched on.
+    /// `use_statements_enabled`: whether USE is allowed.
     pub use_statements: bool,
     /// `tombstone_warn_threshold` and `tombstone_failure_threshold`.
     pub tombstones: TombstoneThresholds,
     /// `batch_size_warn_threshold`, `batch_size_fail_threshold` and `unlogged_batch_across_partitions_warn_threshold`.
     pub batches: BatchThresholds,
-    /// From where on the disk is too full.
+    /// `data_disk_usage_percentage_warn_threshold` and its kin: from where on the disk is too full.
     pub disk: DiskThresholds,
-    /// What clients are held to; `None`: nothing.
+    /// The guardrails that hold clients; `None`: no client is held by any.
     pub guardrails: Option<Arc<Guardrails>>,
-    /// `compaction_throughput`: bytes per second that compactions of the node may read; 0: as many as they can.
+    /// `compaction_throughput`: bytes per second that compactions of the node may read; 0: no limit.
     pub compaction_bytes_per_second: u64,
     /// Every option with its value, as `system_views.settings` shows them.
     pub settings: Arc<BTreeMap<String, Option<String>>>,
@@ -84,6 +86,55 @@ impl Config {
     pub(crate) fn storage_address(&self) -> (IpAddr, u16) {
         (self.listen_address, self.storage_port)
     }
+
+    /// One shard's part of the node's memory, bytes.
+    pub(crate) fn shard_memory_bytes(&self) -> usize {
+        self.memory_bytes / runtime::shard_count()
+    }
+
+    /// One shard's part of the commit log's space, bytes.
+    pub(crate) fn shard_log_bytes(&self) -> u64 {
+        self.log_bytes / runtime::shard_count() as u64
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        Config {
+            directory: PathBuf::from("data"),
+            cluster_name: "Test Cluster".into(),
+            num_tokens: 16,
+            listen_address: loopback,
+            rpc_address: loopback,
+            storage_port: 7000,
+            native_port: 9042,
+            data_center: "datacenter1".into(),
+            rack: "rack1".into(),
+            sync: SyncMode::Group { window: Duration::ZERO },
+            segment_bytes: 32 << 20,
+            log_bytes: 8 << 30,
+            sstables: SstableOptions::default(),
+            memtables: Arc::default(),
+            memory_bytes: 1 << 30,
+            read_timeout: Duration::from_secs(5),
+            range_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(2),
+            counter_write_timeout: Duration::from_secs(5),
+            cas_contention_timeout: Duration::from_millis(1800),
+            truncate_timeout: Duration::from_secs(60),
+            auto_snapshot: true,
+            auto_snapshot_ttl: None,
+            drop_compact_storage: false,
+            use_statements: true,
+            tombstones: TombstoneThresholds::default(),
+            batches: BatchThresholds::default(),
+            disk: DiskThresholds::default(),
+            guardrails: None,
+            compaction_bytes_per_second: 64 << 20,
+            settings: Arc::default(),
+        }
+    }
 }
 
 /// A configuration for tests of modules that need one.
@@ -91,35 +142,13 @@ impl Config {
 pub(crate) fn sample() -> Config {
     Config {
         directory: "".into(),
-        cluster_name: "Test Cluster".into(),
         num_tokens: 2,
-        listen_address: [127, 0, 0, 1].into(),
-        rpc_address: [127, 0, 0, 1].into(),
-        storage_port: 7000,
-        native_port: 9042,
-        data_center: "datacenter1".into(),
-        rack: "rack1".into(),
-        sync: engine::SyncMode::Batch,
+        sync: SyncMode::Batch,
         segment_bytes: 1 << 20,
         log_bytes: 1 << 30,
-        sstables: SstableOptions::default(),
-        memtables: Arc::default(),
         memory_bytes: 1 << 20,
-        read_timeout: Duration::from_secs(5),
-        range_timeout: Duration::from_secs(10),
-        write_timeout: Duration::from_secs(2),
-        counter_write_timeout: Duration::from_secs(5),
-        cas_contention_timeout: Duration::from_millis(1800),
-        truncate_timeout: Duration::from_secs(60),
-        auto_snapshot: true,
-        auto_snapshot_ttl: None,
         drop_compact_storage: true,
-        use_statements: true,
-        tombstones: Default::default(),
-        batches: Default::default(),
-        disk: Default::default(),
-        guardrails: None,
         compaction_bytes_per_second: 0,
-        settings: Default::default(),
+        ..Config::default()
     }
 }

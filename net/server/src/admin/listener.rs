@@ -32,7 +32,7 @@ pub fn paths(address: IpAddr) -> Vec<PathBuf> {
 
 /// Listens where nodetool looks. If that fails the log says so, and the node serves without.
 pub(crate) async fn listen(node: &NodeState) -> Option<Listener> {
-    let address = node.config.listen_address;
+    let address = node.shard.node_config().listen_address;
     if node.simulated {
         return Listener::bind(SocketAddr::new(address, SIMULATED_PORT)).await.ok();
     }

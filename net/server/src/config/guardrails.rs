@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn guardrails_hold_nobody_without_authentication() {
         let config = Config::read(FILE, &[]).expect("valid");
-        assert_eq!(config.guardrails, None);
+        assert_eq!(config.node.guardrails, None);
         // `collection_size_warn_threshold` has an effect on the log, and -1 is the default.
         assert_eq!(config.unused.len(), 6, "{:?}", config.unused);
     }
@@ -266,7 +266,7 @@ mod tests {
     fn guardrails_hold_everybody_if_that_is_said() {
         let config = Config::read(FILE, &["guardrails_apply_to_anonymous=true".into()]).expect("valid");
         assert!(config.unused.is_empty(), "{:?}", config.unused);
-        let guardrails = config.guardrails.expect("there");
+        let guardrails = config.node.guardrails.expect("there");
         assert_eq!(guardrails.keyspaces, Threshold { warn: Some(2), fail: None });
         assert_eq!(guardrails.minimum_replication_factor, Threshold { warn: Some(3), fail: Some(2) });
         assert_eq!(guardrails.table_properties.warned, BTreeSet::from(["comment"]));
@@ -290,7 +290,7 @@ mod tests {
             collection_size: threshold(None, Some(9)),
             items_per_collection: threshold(Some(3), None),
         };
-        assert_eq!(config.sstables.logged, logged);
+        assert_eq!(config.node.sstables.logged, logged);
         assert!(Config::read("partition_size_warn_threshold: 2KiB\npartition_size_fail_threshold: 1KiB", &[]).is_err());
     }
 
@@ -301,7 +301,7 @@ mod tests {
         let config = Config::read(file, &[]).expect("valid");
         assert!(config.unused.is_empty(), "{:?}", config.unused);
         let percentage = Threshold { warn: Some(70), fail: Some(100) };
-        assert_eq!(config.disk, DiskThresholds { percentage, bytes_max: Some(4 << 40) });
+        assert_eq!(config.node.disk, DiskThresholds { percentage, bytes_max: Some(4 << 40) });
         for (wrong, told) in [
             (
                 "data_disk_usage_percentage_warn_threshold: 101",

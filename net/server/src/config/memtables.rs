@@ -170,7 +170,7 @@ mod tests {
 
     fn kinds(configurations: &str, names: &[&str]) -> Result<Vec<Option<MemtableKind>>, String> {
         let config = Config::read(&format!("memtable:\n  configurations: {configurations}"), &[]);
-        let memtables = config.map_err(|error| error.0)?.memtables;
+        let memtables = config.map_err(|error| error.0)?.node.memtables;
         Ok(names.iter().map(|name| memtables.get(name)).collect())
     }
 

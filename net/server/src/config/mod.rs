@@ -8,7 +8,7 @@
 //!    once.
 //!
 //! Defaults are Cassandra's, except `commitlog_sync: group`, and except where Cassandra's is unlimited: connections in
-//! all and per client address.
+//! all and per client address. What the shards have to know is [`shard::Config`], which is filled here.
 
 mod disk;
 mod given;
@@ -22,13 +22,10 @@ pub mod units;
 
 pub use disk::{CommitFailurePolicy, DiskFailurePolicy};
 use given::Given;
-use model::MemtableConfigurations;
 pub use options::Unused;
 use serde_norway::Value;
-use shard::DiskThresholds;
-use shard::{BatchThresholds, Guardrails, SstableOptions, SyncMode, TombstoneThresholds};
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use shard::SyncMode;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,138 +33,50 @@ use std::time::Duration;
 /// Everything that a node can be told.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// `cluster_name`.
-    pub cluster_name: String,
-    /// `num_tokens`.
-    pub num_tokens: usize,
-    /// `listen_address`: a loopback address.
-    pub listen_address: IpAddr,
-    /// `rpc_address`: a loopback address, where clients connect.
-    pub rpc_address: IpAddr,
-    /// `storage_port`.
-    pub storage_port: u16,
-    /// `native_transport_port`.
-    pub native_port: u16,
+    /// What the shards have to know too.
+    pub node: shard::Config,
     /// `native_shard_aware_transport_port`.
     pub shard_aware_port: u16,
-    /// `metrics_port`: where HTTP serves figures; `None` (0): nowhere.
+    /// `metrics_port`: where HTTP serves metrics; `None`, which 0 stands for: nowhere.
     pub metrics_port: Option<u16>,
-    /// The one entry of `data_file_directories`.
-    pub directory: PathBuf,
-    /// `commitlog_sync` with its period or window.
-    pub sync: SyncMode,
-    /// `commitlog_segment_size`, bytes; a power of two.
-    pub segment_bytes: u32,
-    /// `commitlog_total_space`, bytes of all cores: beyond it what the oldest segments need is flushed.
-    pub log_bytes: u64,
-    /// `sstable`, `storage_compatibility_mode`, `flush_compression`, `column_index_size`.
-    pub sstables: SstableOptions,
-    /// `memtable.configurations`.
-    pub memtables: Arc<MemtableConfigurations>,
-    /// `read_request_timeout`.
-    pub read_timeout: Duration,
-    /// `range_request_timeout`.
-    pub range_timeout: Duration,
-    /// `write_request_timeout`.
-    pub write_timeout: Duration,
-    /// `counter_write_request_timeout`.
-    pub counter_write_timeout: Duration,
-    /// `cas_contention_timeout`.
-    pub cas_contention_timeout: Duration,
-    /// `truncate_request_timeout`.
-    pub truncate_timeout: Duration,
     /// `disk_failure_policy`.
     pub disk_failure_policy: DiskFailurePolicy,
     /// `commit_failure_policy`.
     pub commit_failure_policy: CommitFailurePolicy,
-    /// `auto_snapshot`: whether what is dropped or truncated is kept as a snapshot.
-    pub auto_snapshot: bool,
-    /// `auto_snapshot_ttl`: how long such a snapshot lives; `None`: until someone clears it.
-    pub auto_snapshot_ttl: Option<Duration>,
-    /// `drop_compact_storage_enabled`: whether ALTER TABLE DROP COMPACT STORAGE is switched on.
-    pub drop_compact_storage: bool,
-    /// `use_statements_enabled`: whether USE is switched on.
-    pub use_statements: bool,
-    /// `tombstone_warn_threshold` and `tombstone_failure_threshold`.
-    pub tombstones: TombstoneThresholds,
-    /// `batch_size_warn_threshold`, `batch_size_fail_threshold` and `unlogged_batch_across_partitions_warn_threshold`.
-    pub batches: BatchThresholds,
-    /// From where on the disk is too full.
-    pub disk: DiskThresholds,
-    /// What clients are held to; `None`: nothing, as they are not authenticated, unless
-    /// `guardrails_apply_to_anonymous`.
-    pub guardrails: Option<Arc<Guardrails>>,
-    /// `compaction_throughput`: bytes per second that compactions may read; 0: as many as they can.
-    pub compaction_bytes_per_second: u64,
     /// `native_transport_max_concurrent_connections`.
     pub connections_max: usize,
     /// `native_transport_max_concurrent_connections_per_ip`.
     pub connections_per_ip_max: usize,
-    /// Memory of the whole node, bytes.
-    pub memory_bytes: usize,
     /// Options without effect here that were given another value than their default.
     pub unused: Vec<Unused>,
-    /// All options: what was given, or a default. See [`Config::all_settings`].
-    pub settings: BTreeMap<String, Option<String>>,
 }
 
-/// Connections of a node when the configuration says nothing or -1.
+/// Connections of a node if the configuration gives no number or -1.
 pub const CONNECTIONS_MAX: usize = 64 << 10;
-/// The same for one client address.
+/// Connections from one client address if the configuration gives no number or -1.
 pub const CONNECTIONS_PER_IP_MAX: usize = 1 << 10;
-/// Memory when nothing is said.
-pub const MEMORY_BYTES_DEFAULT: usize = 1 << 30;
-/// Least memory of a node.
+/// The least memory of a node, bytes.
 pub const MEMORY_BYTES_MIN: usize = 64 << 20;
-/// Longest configuration file, bytes.
+/// The longest configuration file, bytes.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
-/// Commit log segments.
+/// The smallest commit log segment, bytes.
 pub const SEGMENT_BYTES_MIN: u64 = 1 << 20;
-/// See [`SEGMENT_BYTES_MIN`].
+/// The largest commit log segment, bytes.
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
-/// Tokens of a node.
+/// The most tokens of a node.
 pub const NUM_TOKENS_MAX: u64 = 1536;
 
 impl Default for Config {
     fn default() -> Config {
-        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
         Config {
-            cluster_name: "Test Cluster".into(),
-            num_tokens: 16,
-            listen_address: loopback,
-            rpc_address: loopback,
-            storage_port: 7000,
-            native_port: 9042,
+            node: shard::Config::default(),
             shard_aware_port: 19042,
             metrics_port: Some(7199),
-            directory: PathBuf::from("data"),
-            sync: SyncMode::Group { window: Duration::ZERO },
-            segment_bytes: 32 << 20,
-            log_bytes: 8 << 30,
-            sstables: SstableOptions::default(),
-            memtables: Arc::default(),
-            read_timeout: Duration::from_secs(5),
-            range_timeout: Duration::from_secs(10),
-            write_timeout: Duration::from_secs(2),
-            counter_write_timeout: Duration::from_secs(5),
-            cas_contention_timeout: Duration::from_millis(1800),
-            truncate_timeout: Duration::from_secs(60),
             disk_failure_policy: DiskFailurePolicy::default(),
             commit_failure_policy: CommitFailurePolicy::default(),
-            auto_snapshot: true,
-            auto_snapshot_ttl: None,
-            drop_compact_storage: false,
-            use_statements: true,
-            tombstones: TombstoneThresholds::default(),
-            batches: BatchThresholds::default(),
-            disk: DiskThresholds::default(),
-            guardrails: None,
-            compaction_bytes_per_second: 64 << 20,
             connections_max: CONNECTIONS_MAX,
             connections_per_ip_max: CONNECTIONS_PER_IP_MAX,
-            memory_bytes: MEMORY_BYTES_DEFAULT,
             unused: Vec::new(),
-            settings: BTreeMap::new(),
         }
     }
 }
@@ -200,7 +109,8 @@ impl Config {
 
     /// Refuses what must not start: without authentication only loopback addresses are listened on.
     pub fn check(&self) -> Result<(), ConfigError> {
-        for (name, address) in [("rpc_address", self.rpc_address), ("listen_address", self.listen_address)] {
+        let node = &self.node;
+        for (name, address) in [("rpc_address", node.rpc_address), ("listen_address", node.listen_address)] {
             if !address.is_loopback() {
                 return error(format!(
                     "{name}: {address} is not a loopback address, and clients are not authenticated: refusing to listen \
@@ -208,11 +118,11 @@ impl Config {
                 ));
             }
         }
-        if self.native_port == self.shard_aware_port && self.native_port != 0 {
+        if node.native_port == self.shard_aware_port && node.native_port != 0 {
             return error("native_transport_port and native_shard_aware_transport_port are the same");
         }
-        if self.memory_bytes < MEMORY_BYTES_MIN {
-            return error(format!("memory: {} bytes, at least {MEMORY_BYTES_MIN} are needed", self.memory_bytes));
+        if node.memory_bytes < MEMORY_BYTES_MIN {
+            return error(format!("memory: {} bytes, at least {MEMORY_BYTES_MIN} are needed", node.memory_bytes));
         }
         Ok(())
     }
@@ -284,23 +194,41 @@ impl Given {
         let connections = "native_transport_max_concurrent_connections";
         let per_ip = "native_transport_max_concurrent_connections_per_ip";
         let config = Config {
+            node: self.node(default.node)?,
+            shard_aware_port: self.port("native_shard_aware_transport_port")?.unwrap_or(default.shard_aware_port),
+            metrics_port: match self.port("metrics_port")? {
+                Some(0) => None,
+                given => given.or(default.metrics_port),
+            },
+            disk_failure_policy: self.disk_failure_policy()?,
+            commit_failure_policy: self.commit_failure_policy()?,
+            connections_max: self.count(connections, CONNECTIONS_MAX)?.unwrap_or(default.connections_max),
+            connections_per_ip_max: self.count(per_ip, CONNECTIONS_MAX)?.unwrap_or(default.connections_per_ip_max),
+            unused,
+        };
+        self.same_address("broadcast_address", "listen_address", config.node.listen_address)?;
+        self.same_address("broadcast_rpc_address", "rpc_address", config.node.rpc_address)?;
+        Ok(config)
+    }
+
+    /// What the shards have to know. Its settings are completed when the node starts: see [`Config::all_settings`].
+    fn node(&self, default: shard::Config) -> Result<shard::Config, ConfigError> {
+        Ok(shard::Config {
+            directory: self.directory()?.unwrap_or(default.directory),
             cluster_name: self.text("cluster_name")?.unwrap_or(default.cluster_name),
             num_tokens: self.number("num_tokens", 1, NUM_TOKENS_MAX)?.map_or(default.num_tokens, |n| n as usize),
             listen_address: self.address("listen_address")?.unwrap_or(default.listen_address),
             rpc_address: self.address("rpc_address")?.unwrap_or(default.rpc_address),
             storage_port: self.port("storage_port")?.unwrap_or(default.storage_port),
             native_port: self.port("native_transport_port")?.unwrap_or(default.native_port),
-            shard_aware_port: self.port("native_shard_aware_transport_port")?.unwrap_or(default.shard_aware_port),
-            metrics_port: match self.port("metrics_port")? {
-                Some(0) => None,
-                given => given.or(default.metrics_port),
-            },
-            directory: self.directory()?.unwrap_or(default.directory),
+            data_center: default.data_center,
+            rack: default.rack,
             sync: self.sync()?,
             segment_bytes: self.segment_bytes()?.unwrap_or(default.segment_bytes),
             log_bytes: self.bytes("commitlog_total_space")?.unwrap_or(default.log_bytes),
             sstables: self.sstables()?,
             memtables: Arc::new(self.memtables()?),
+            memory_bytes: default.memory_bytes,
             read_timeout: self.timeout("read_request_timeout")?.unwrap_or(default.read_timeout),
             range_timeout: self.timeout("range_request_timeout")?.unwrap_or(default.range_timeout),
             write_timeout: self.timeout("write_request_timeout")?.unwrap_or(default.write_timeout),
@@ -309,8 +237,6 @@ impl Given {
                 .unwrap_or(default.counter_write_timeout),
             cas_contention_timeout: self.timeout("cas_contention_timeout")?.unwrap_or(default.cas_contention_timeout),
             truncate_timeout: self.timeout("truncate_request_timeout")?.unwrap_or(default.truncate_timeout),
-            disk_failure_policy: self.disk_failure_policy()?,
-            commit_failure_policy: self.commit_failure_policy()?,
             auto_snapshot: self.flag("auto_snapshot")?.unwrap_or(default.auto_snapshot),
             auto_snapshot_ttl: self.whole_seconds("auto_snapshot_ttl")?,
             drop_compact_storage: self.flag("drop_compact_storage_enabled")?.unwrap_or(default.drop_compact_storage),
@@ -320,15 +246,8 @@ impl Given {
             disk: self.disk_thresholds()?,
             guardrails: self.guardrails()?.map(Arc::new),
             compaction_bytes_per_second: self.throughput()?.unwrap_or(default.compaction_bytes_per_second),
-            connections_max: self.count(connections, CONNECTIONS_MAX)?.unwrap_or(default.connections_max),
-            connections_per_ip_max: self.count(per_ip, CONNECTIONS_MAX)?.unwrap_or(default.connections_per_ip_max),
-            memory_bytes: default.memory_bytes,
-            unused,
-            settings: settings::of_given(&self.values),
-        };
-        self.same_address("broadcast_address", "listen_address", config.listen_address)?;
-        self.same_address("broadcast_rpc_address", "rpc_address", config.rpc_address)?;
-        Ok(config)
+            settings: Arc::new(settings::of_given(&self.values)),
+        })
     }
 }
 

@@ -112,23 +112,25 @@ fn one(value: &Value) -> String {
 }
 
 impl Config {
-    /// Every option with its value.
+    /// Every option with its value: its default, what was given, or what this node goes by. Applied again it changes
+    /// nothing.
     pub fn all_settings(&self) -> BTreeMap<String, Option<String>> {
-        let mut settings = self.settings.clone();
+        let node = &self.node;
+        let mut settings = Settings::clone(&node.settings);
         let mut set = |name: &str, value: String| settings.insert(name.into(), Some(value));
         let timeouts = [
-            ("read_request_timeout", self.read_timeout),
-            ("range_request_timeout", self.range_timeout),
-            ("write_request_timeout", self.write_timeout),
-            ("counter_write_request_timeout", self.counter_write_timeout),
-            ("cas_contention_timeout", self.cas_contention_timeout),
-            ("truncate_request_timeout", self.truncate_timeout),
+            ("read_request_timeout", node.read_timeout),
+            ("range_request_timeout", node.range_timeout),
+            ("write_request_timeout", node.write_timeout),
+            ("counter_write_request_timeout", node.counter_write_timeout),
+            ("cas_contention_timeout", node.cas_contention_timeout),
+            ("truncate_request_timeout", node.truncate_timeout),
         ];
         for (name, timeout) in timeouts {
             set(name, millis(timeout));
             set(&format!("{name}_in_ms"), timeout.as_millis().to_string());
         }
-        match self.sync {
+        match node.sync {
             SyncMode::Batch => {
                 set("commitlog_sync", "batch".into());
             }
@@ -141,33 +143,33 @@ impl Config {
                 set("commitlog_sync_period", millis(period));
             }
         }
-        let directory = self.directory.display();
+        let directory = node.directory.display();
         let plain = [
             ("authenticator", "AllowAllAuthenticator".into()),
             ("authenticator.class_name", "AllowAllAuthenticator".into()),
             ("authorizer", "AllowAllAuthorizer".into()),
             ("authorizer.class_name", "AllowAllAuthorizer".into()),
-            ("cluster_name", self.cluster_name.clone()),
-            ("commitlog_segment_size", format!("{}MiB", self.segment_bytes >> 20)),
-            ("commitlog_segment_size_in_mb", (self.segment_bytes >> 20).to_string()),
-            ("commitlog_total_space", format!("{}MiB", self.log_bytes >> 20)),
-            ("commitlog_total_space_in_mb", (self.log_bytes >> 20).to_string()),
+            ("cluster_name", node.cluster_name.clone()),
+            ("commitlog_segment_size", format!("{}MiB", node.segment_bytes >> 20)),
+            ("commitlog_segment_size_in_mb", (node.segment_bytes >> 20).to_string()),
+            ("commitlog_total_space", format!("{}MiB", node.log_bytes >> 20)),
+            ("commitlog_total_space_in_mb", (node.log_bytes >> 20).to_string()),
             ("commit_failure_policy", self.commit_failure_policy.name().into()),
             ("data_file_directories", format!("[{directory}]")),
             ("disk_failure_policy", self.disk_failure_policy.name().into()),
             ("endpoint_snitch", "SimpleSnitch".into()),
-            ("listen_address", self.listen_address.to_string()),
+            ("listen_address", node.listen_address.to_string()),
             ("metrics_port", self.metrics_port.unwrap_or_default().to_string()),
             ("native_shard_aware_transport_port", self.shard_aware_port.to_string()),
             ("native_transport_max_concurrent_connections", self.connections_max.to_string()),
             ("native_transport_max_concurrent_connections_per_ip", self.connections_per_ip_max.to_string()),
-            ("native_transport_port", self.native_port.to_string()),
-            ("num_tokens", self.num_tokens.to_string()),
+            ("native_transport_port", node.native_port.to_string()),
+            ("num_tokens", node.num_tokens.to_string()),
             ("partitioner", "org.apache.cassandra.dht.Murmur3Partitioner".into()),
-            ("rpc_address", self.rpc_address.to_string()),
-            ("sstable.selected_format", if self.sstables.version == Version::Da { "bti" } else { "big" }.into()),
+            ("rpc_address", node.rpc_address.to_string()),
+            ("sstable.selected_format", if node.sstables.version == Version::Da { "bti" } else { "big" }.into()),
             ("start_native_transport", "true".into()),
-            ("storage_port", self.storage_port.to_string()),
+            ("storage_port", node.storage_port.to_string()),
             // The only one that is not Cassandra's: the version of this program.
             ("helenus_version", env!("CARGO_PKG_VERSION").into()),
         ];

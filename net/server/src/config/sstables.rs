@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     fn read(file: &str) -> Result<SstableOptions, String> {
-        Config::read(file, &[]).map(|config| config.sstables).map_err(|error| error.0)
+        Config::read(file, &[]).map(|config| config.node.sstables).map_err(|error| error.0)
     }
 
     #[test]

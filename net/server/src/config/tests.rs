@@ -9,10 +9,11 @@ fn failure(file: &str) -> String {
 #[test]
 fn nothing_said_gives_cassandras_defaults() {
     let config = Config::read("", &[]).expect("valid");
-    assert_eq!(Config { settings: Config::default().settings, ..config.clone() }, Config::default());
-    assert_eq!((config.native_port, config.shard_aware_port, config.num_tokens), (9042, 19042, 16));
+    let node = shard::Config { settings: Config::default().node.settings, ..config.node.clone() };
+    assert_eq!(Config { node, ..config.clone() }, Config::default());
+    assert_eq!((config.node.native_port, config.shard_aware_port, config.node.num_tokens), (9042, 19042, 16));
     assert_eq!(config.metrics_port, Some(7199));
-    assert_eq!(config.sync, SyncMode::Group { window: Duration::ZERO });
+    assert_eq!(config.node.sync, SyncMode::Group { window: Duration::ZERO });
     config.check().expect("loopback is open");
 }
 
@@ -26,14 +27,17 @@ fn names_and_units_are_cassandras() {
         &["native_transport_port=9142".into(), "cluster_name=C".into()],
     )
     .expect("valid");
-    assert_eq!(config.cluster_name, "C");
-    assert_eq!(config.sync, SyncMode::Periodic { period: Duration::from_secs(2) });
-    assert_eq!(config.segment_bytes, 16 << 20);
-    assert_eq!((config.read_timeout, config.write_timeout), (Duration::from_millis(700), Duration::from_millis(1500)));
-    assert_eq!(config.counter_write_timeout, Duration::from_millis(1200));
-    assert_eq!(config.cas_contention_timeout, Duration::from_millis(900));
-    assert_eq!(config.directory, PathBuf::from("/x/y"));
-    assert_eq!((config.native_port, config.num_tokens), (9142, 4));
+    assert_eq!(config.node.cluster_name, "C");
+    assert_eq!(config.node.sync, SyncMode::Periodic { period: Duration::from_secs(2) });
+    assert_eq!(config.node.segment_bytes, 16 << 20);
+    assert_eq!(
+        (config.node.read_timeout, config.node.write_timeout),
+        (Duration::from_millis(700), Duration::from_millis(1500))
+    );
+    assert_eq!(config.node.counter_write_timeout, Duration::from_millis(1200));
+    assert_eq!(config.node.cas_contention_timeout, Duration::from_millis(900));
+    assert_eq!(config.node.directory, PathBuf::from("/x/y"));
+    assert_eq!((config.node.native_port, config.node.num_tokens), (9142, 4));
     assert_eq!(config.connections_max, CONNECTIONS_MAX);
     let unused: Vec<&str> = config.unused.iter().map(|unused| unused.option.as_str()).collect();
     assert_eq!(unused, ["hinted_handoff_enabled"]);
@@ -75,10 +79,9 @@ fn only_loopback_is_open_without_authentication() {
     for address in ["127.0.0.7", "::1"] {
         Config::read(&format!("rpc_address: '{address}'"), &[]).expect("valid").check().expect("open");
     }
-    let config = Config { memory_bytes: MEMORY_BYTES_MIN - 1, ..Config::default() };
-    assert!(config.check().is_err());
-    let config = Config { memory_bytes: MEMORY_BYTES_MIN, ..Config::default() };
-    assert!(config.check().is_ok());
+    let with = |memory_bytes| Config { node: shard::Config { memory_bytes, ..Default::default() }, ..Config::default() };
+    assert!(with(MEMORY_BYTES_MIN - 1).check().is_err());
+    assert!(with(MEMORY_BYTES_MIN).check().is_ok());
 }
 
 #[test]
@@ -100,11 +103,11 @@ fn any_bytes_give_a_configuration_or_an_error() {
 fn snapshots_and_the_rate_of_compactions_are_configured() {
     let config = |text: &str| Config::read(text, &[]).expect("valid");
     let told = config("auto_snapshot: false\nauto_snapshot_ttl: 30d\ncompaction_throughput: 16MiB/s");
-    assert_eq!((told.auto_snapshot, told.compaction_bytes_per_second), (false, 16 << 20));
-    assert_eq!(told.auto_snapshot_ttl, Some(Duration::from_secs(30 * 86_400)));
+    assert_eq!((told.node.auto_snapshot, told.node.compaction_bytes_per_second), (false, 16 << 20));
+    assert_eq!(told.node.auto_snapshot_ttl, Some(Duration::from_secs(30 * 86_400)));
     assert_eq!(told.unused, []);
-    assert_eq!(config("compaction_throughput: 0MiB/s").compaction_bytes_per_second, 0);
-    assert_eq!(config("compaction_throughput_mb_per_sec: 8").compaction_bytes_per_second, 8 << 20);
+    assert_eq!(config("compaction_throughput: 0MiB/s").node.compaction_bytes_per_second, 0);
+    assert_eq!(config("compaction_throughput_mb_per_sec: 8").node.compaction_bytes_per_second, 8 << 20);
     assert!(failure("auto_snapshot: maybe").contains("neither true nor false"));
     for wrong in ["0s", "1500ms", "soon"] {
         assert!(failure(&format!("auto_snapshot_ttl: {wrong}")).contains("is not a duration"), "{wrong}");
@@ -124,9 +127,9 @@ fn files_of_cassandra_are_taken() {
     };
     let names = |config: &Config| config.unused.iter().map(|unused| unused.option.clone()).collect::<Vec<_>>();
     let stock = read(include_str!("../../tests/config/cassandra.yaml"));
-    assert_eq!(stock.sync, SyncMode::Periodic { period: Duration::from_secs(10) });
-    assert_eq!(stock.sstables.version, shard::Version::Nb);
-    assert_eq!(stock.cas_contention_timeout, Duration::from_secs(1));
+    assert_eq!(stock.node.sync, SyncMode::Periodic { period: Duration::from_secs(10) });
+    assert_eq!(stock.node.sstables.version, shard::Version::Nb);
+    assert_eq!(stock.node.cas_contention_timeout, Duration::from_secs(1));
     let without_effect = [
         "allocate_tokens_for_local_replication_factor",
         "inter_dc_tcp_nodelay",
@@ -137,8 +140,8 @@ fn files_of_cassandra_are_taken() {
     ];
     assert_eq!(names(&stock), without_effect);
     let latest = read(include_str!("../../tests/config/cassandra_latest.yaml"));
-    assert_eq!(latest.sstables.version, shard::Version::Da);
-    assert_eq!(latest.sstables.row_index_bytes, Some(4 << 10));
+    assert_eq!(latest.node.sstables.version, shard::Version::Da);
+    assert_eq!(latest.node.sstables.row_index_bytes, Some(4 << 10));
     for option in ["default_compaction", "default_secondary_index", "paxos_variant"] {
         assert!(names(&latest).contains(&option.to_owned()), "{option}");
     }

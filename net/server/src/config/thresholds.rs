@@ -54,16 +54,16 @@ mod tests {
     #[test]
     fn thresholds_are_read() {
         let default = Config::read("", &[]).expect("valid");
-        assert_eq!(default.tombstones, TombstoneThresholds { warn: 1_000, fail: 100_000 });
+        assert_eq!(default.node.tombstones, TombstoneThresholds { warn: 1_000, fail: 100_000 });
         let bytes = BatchThresholds { bytes_warn: 5 << 10, bytes_max: 50 << 10, unlogged_partitions_warn: 10 };
-        assert_eq!(default.batches, bytes);
+        assert_eq!(default.node.batches, bytes);
         let file = "tombstone_warn_threshold: 5\ntombstone_failure_threshold: 20\nbatch_size_warn_threshold: 1KiB\n\
                     batch_size_fail_threshold_in_kb: 4\nunlogged_batch_across_partitions_warn_threshold: 3\n";
         let told = Config::read(file, &[]).expect("valid");
         assert!(told.unused.is_empty(), "{:?}", told.unused);
-        assert_eq!(told.tombstones, TombstoneThresholds { warn: 5, fail: 20 });
+        assert_eq!(told.node.tombstones, TombstoneThresholds { warn: 5, fail: 20 });
         let bytes = BatchThresholds { bytes_warn: 1 << 10, bytes_max: 4 << 10, unlogged_partitions_warn: 3 };
-        assert_eq!(told.batches, bytes);
+        assert_eq!(told.node.batches, bytes);
         for wrong in ["tombstone_warn_threshold: x", "batch_size_warn_threshold: 5", "batch_size_fail_threshold: 1KiB"]
         {
             assert!(Config::read(wrong, &[]).is_err(), "{wrong}");

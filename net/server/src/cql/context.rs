@@ -35,7 +35,7 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(config: Arc<Config>, shard: Shard, metrics: Rc<ConnectionMetrics>, simulated: bool) -> Context {
-        let shard_memory = config.memory_bytes / runtime::shard_count();
+        let shard_memory = config.node.memory_bytes / runtime::shard_count();
         let request_memory = (shard_memory / REQUEST_MEMORY_DIVISOR).max(REQUEST_MEMORY_MIN);
         let request_bytes_max = request_memory as u64 / 2;
         Context {

@@ -26,7 +26,7 @@ pub(super) async fn text(node: &NodeState) -> Result<String, Failure> {
         is_serving: !node.drained.is_set(),
         // In simulation the machine is not part of the world.
         resident_bytes: if node.simulated { None } else { runtime::machine::resident_memory_bytes() },
-        memory_bytes: node.config.memory_bytes as u64,
+        memory_bytes: node.shard.node_config().memory_bytes as u64,
         shards: node.shard.all_metrics().await?,
     };
     let mut registry = Registry::default();

@@ -49,7 +49,7 @@ pub fn address(listen_address: IpAddr, port: u16) -> SocketAddr {
 /// Listens for requests; `None` if that is switched off, or the port cannot be had: the log says so.
 pub(crate) async fn listen(node: &NodeState) -> Option<Listener> {
     let port = node.config.metrics_port?;
-    let address = address(node.config.listen_address, port);
+    let address = address(node.shard.node_config().listen_address, port);
     match Listener::bind(address).await {
         Ok(listener) => Some(listener),
         Err(error) => {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 /// The answer.
 pub(super) fn json(node: &NodeState) -> String {
-    let (shard, config) = (&node.shard, &node.config);
+    let (shard, config) = (&node.shard, node.shard.node_config());
     let status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "cassandra_version": RELEASE_VERSION,
@@ -14,8 +14,8 @@ pub(super) fn json(node: &NodeState) -> String {
         "shards": runtime::shard_count(),
         "cluster_name": config.cluster_name,
         "host_id": shard.host_id().to_string(),
-        "data_center": shard.node_config().data_center,
-        "rack": shard.node_config().rack,
+        "data_center": config.data_center,
+        "rack": config.rack,
         "listen_address": config.listen_address.to_string(),
         "native_transport_port": config.native_port,
         "schema_version": shard.schema().version.to_string(),

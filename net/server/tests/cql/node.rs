@@ -36,8 +36,8 @@ where
         ],
     )
     .expect("valid");
-    config.directory = "/data".into();
-    let address = SocketAddr::new(ip, config.native_port);
+    config.node.directory = "/data".into();
+    let address = SocketAddr::new(ip, config.node.native_port);
     let ready = Arc::new(AtomicBool::new(false));
     let told = ready.clone();
     let node = Node::simulated(config, shards, move |_| told.store(true, Ordering::Relaxed));

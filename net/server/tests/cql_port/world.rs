@@ -37,14 +37,13 @@ pub(crate) fn source(port: u16) -> SocketAddr {
 
 pub(crate) fn config() -> Config {
     let address: IpAddr = Sim::address_of(SERVER);
-    Config {
-        listen_address: address,
-        rpc_address: address,
-        directory: "data".into(),
-        segment_bytes: 1 << 20,
-        memory_bytes: 256 << 20,
-        ..Config::default()
-    }
+    let mut config = Config::default();
+    config.node.listen_address = address;
+    config.node.rpc_address = address;
+    config.node.directory = "data".into();
+    config.node.segment_bytes = 1 << 20;
+    config.node.memory_bytes = 256 << 20;
+    config
 }
 
 /// Calm weather: these tests are about the port, not about disks.

@@ -146,8 +146,8 @@ impl Shard {
     pub(crate) fn new(parts: Parts) -> Shard {
         let Parts { config, store, schema, identity, mailbox, notifier, handlers } = parts;
         store.set_host_id(*identity.host_id.as_bytes());
-        let prepared = StatementCache::new(config.memory_bytes / PREPARED_SHARE);
-        let texts = TextCache::new(config.memory_bytes / TEXTS_SHARE);
+        let prepared = StatementCache::new(config.shard_memory_bytes() / PREPARED_SHARE);
+        let texts = TextCache::new(config.shard_memory_bytes() / TEXTS_SHARE);
         let inner = Inner {
             id: runtime::current_shard(),
             map: ShardMap::new(runtime::shard_count() as u16),

@@ -139,9 +139,9 @@ async fn open(config: &Config) -> Result<Store, StartError> {
         shard_map: ShardMap::new(runtime::shard_count() as u16),
         sync: config.sync,
         segment_bytes: config.segment_bytes,
-        memtable_bytes_max: config.memory_bytes / 4,
-        cache_bytes_max: config.memory_bytes / 20 * 9,
-        log_bytes_max: config.log_bytes,
+        memtable_bytes_max: config.shard_memory_bytes() / 4,
+        cache_bytes_max: config.shard_memory_bytes() / 20 * 9,
+        log_bytes_max: config.shard_log_bytes(),
         sstables: config.sstables,
         memtables: config.memtables.clone(),
     };

@@ -4,11 +4,10 @@ use model::value::{BoundValue, TupleElements};
 use model::{BatchEntry, BatchKind, BatchStatement, Consistency, Failure, QueryParameters};
 use runtime::mesh::{Mesh, NodeId, ShardId};
 use runtime::sim::{Options, Sim, Stop};
-use shard::{Answer, Config, Notifier, PreparedAnswer, Response, Rows, SchemaChange, Session, Shard, SyncMode};
+use shard::{Answer, Config, Notifier, PreparedAnswer, Response, Rows, SchemaChange, Session, Shard};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -104,39 +103,16 @@ impl Value {
     }
 }
 
-fn config(memory_bytes: usize) -> Config {
+fn config(shards: usize, memory_bytes: usize) -> Config {
     Config {
         directory: "/data".into(),
-        cluster_name: "Test Cluster".into(),
         num_tokens: 4,
-        listen_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        rpc_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        storage_port: 7000,
-        native_port: 9042,
-        data_center: "datacenter1".into(),
-        rack: "rack1".into(),
-        sync: SyncMode::Group { window: Duration::ZERO },
         segment_bytes: 8 << 20,
-        log_bytes: 1 << 30,
-        sstables: shard::SstableOptions::default(),
-        memtables: Default::default(),
-        memory_bytes,
-        read_timeout: Duration::from_secs(5),
-        range_timeout: Duration::from_secs(10),
-        write_timeout: Duration::from_secs(2),
-        counter_write_timeout: Duration::from_secs(5),
-        cas_contention_timeout: Duration::from_millis(1800),
-        truncate_timeout: Duration::from_secs(60),
-        auto_snapshot: true,
-        auto_snapshot_ttl: None,
+        log_bytes: shards as u64 * (1 << 30),
+        memory_bytes: shards * memory_bytes,
         drop_compact_storage: true,
-        use_statements: true,
-        tombstones: Default::default(),
-        batches: Default::default(),
-        disk: Default::default(),
-        guardrails: None,
         compaction_bytes_per_second: 0,
-        settings: Default::default(),
+        ..Config::default()
     }
 }
 
@@ -168,7 +144,7 @@ impl World {
         self.session = Rc::default();
         self.cores = (0..shards).map(|_| Core::default()).collect();
         let mesh = Mesh::simulated(shards, shard::MAILBOX_MESSAGES_MAX);
-        let (cores, mut config) = (self.cores.clone(), config(self.memory_bytes));
+        let (cores, mut config) = (self.cores.clone(), config(shards, self.memory_bytes));
         (self.tweak)(&mut config);
         self.sim.start_node(NODE, shards, move |id: ShardId| {
             let (core, mesh, config) = (cores[id.0 as usize].clone(), mesh.clone(), config.clone());

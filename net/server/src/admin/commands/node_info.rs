@@ -84,7 +84,7 @@ pub(crate) async fn info(node: &NodeState, request: &Request, out: &mut String) 
     // Kinds of caches that do not exist here.
     let none = "entries 0, size 0 bytes, capacity 0 bytes, 0 hits, 0 requests, NaN recent hit rate, \
                  0 save period in seconds";
-    let memory = format!("{:.2} / {:.2}", mib(used), mib(node.config.memory_bytes as u64));
+    let memory = format!("{:.2} / {:.2}", mib(used), mib(config.memory_bytes as u64));
     let mut lines: Vec<(&str, String)> = vec![
         ("ID", shard.host_id().to_string()),
         ("Gossip active", serves.to_string()),

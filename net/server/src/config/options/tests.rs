@@ -173,7 +173,8 @@ fn an_option_that_is_read_changes_something_or_is_refused_by_name() {
         options.push(format!("{}={value}", key.name));
         match Config::read("", &options) {
             Ok(with) => {
-                let with = Config { settings: without.settings.clone(), unused: without.unused.clone(), ..with };
+                let node = shard::Config { settings: without.node.settings.clone(), ..with.node };
+                let with = Config { node, unused: without.unused.clone(), ..with };
                 assert!(with != without, "{} is not read", key.name);
             }
             Err(error) => {
