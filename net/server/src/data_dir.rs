@@ -4,8 +4,8 @@
 //! DIR/lock            flock, held while the node runs
 //! DIR/helenus.marker  text: the format's version, host id, shard count, ignore_msb
 //! ```
-//! A directory is claimed before anything in it is read. A marker of a newer format, a damaged one, or one of another
-//! host is not touched: exit code 3.
+//! A directory is claimed before anything in it is read. A marker of a newer format, of another host, or a damaged one
+//! is left as it is, and the node ends with [`Exit::Corrupt`].
 
 use crate::exit::{Exit, StopReason};
 use model::key::IGNORE_MSB;
@@ -14,27 +14,27 @@ use std::io;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// The version of the directory's format that this writes.
+/// The version of the directory's format that is written, and the only one that is read.
 pub const FORMAT: u32 = 1;
 
 const MARKER: &str = "helenus.marker";
 const MARKER_BYTES_MAX: usize = 4096;
 
-/// A claimed data directory; given up on drop.
+/// A claimed data directory. Dropping it gives up the claim.
 pub struct DataDir {
     path: PathBuf,
     marker: Option<Marker>,
     _lock: file::Lock,
 }
 
-/// What the marker says.
+/// The content of the marker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Marker {
     /// The node's host id.
     pub host_id: Uuid,
-    /// Shards at the last start.
+    /// How many shards the node had at its last start.
     pub shards: usize,
-    /// Most significant token bits that the shard map ignores.
+    /// How many of a token's most significant bits the shard map ignores.
     pub ignore_msb: u8,
 }
 
@@ -43,7 +43,7 @@ fn refused<T>(exit: Exit, text: String) -> Result<T, StopReason> {
 }
 
 impl DataDir {
-    /// Creates the directory if need be, locks it and reads its marker.
+    /// Creates the directory if it is missing, locks it and reads its marker.
     pub async fn claim(path: &Path) -> Result<DataDir, StopReason> {
         let shown = path.display();
         if let Err(e) = file::create_dir_all(path).await {
@@ -68,7 +68,8 @@ impl DataDir {
         Ok(DataDir { path: path.into(), marker, _lock: lock })
     }
 
-    /// Writes the marker of a node that has started, durably, unless it says so already.
+    /// Writes the marker of a node that has started, durably, unless it is there already. Fails if the marker that is
+    /// there names another host.
     pub async fn mark(&self, host_id: Uuid, shards: usize) -> Result<(), StopReason> {
         let shown = self.path.display();
         let marker = Marker { host_id, shards, ignore_msb: IGNORE_MSB };
@@ -87,8 +88,8 @@ impl DataDir {
     }
 }
 
-/// Refuses a directory that holds the keyspaces of Cassandra itself: here they belong into `data/` under it, and a node
-/// that started beside them would be an empty one.
+/// Refuses a directory that holds keyspaces of Cassandra. They belong into `data/` below the directory that is named; a
+/// node that started beside them would be empty.
 async fn refuse_cassandras(path: &Path) -> Result<(), StopReason> {
     let listed = file::list_dir(&path.join("system_schema")).await.unwrap_or_default();
     let is_table =

@@ -1,20 +1,20 @@
-//! What becomes of the node when a disk fails, as `disk_failure_policy` and `commit_failure_policy` say.
+//! The policies for failing disks: what `disk_failure_policy` and `commit_failure_policy` make of a failure.
 
 use crate::config::{CommitFailurePolicy, Config, DiskFailurePolicy};
 use shard::{Fault, FaultKind};
 
-/// What a failure leads to, beside the errors of the requests that met it.
+/// What a failure leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Consequence {
-    /// Nothing.
+    /// The requests that met it fail, nothing more.
     Errors,
-    /// Clients are served no more.
+    /// Clients are not served any more.
     StopServing,
     /// The process ends.
     Die,
 }
 
-/// Decides about a failure and says so in the log.
+/// Decides what a failure leads to, and logs it.
 pub(crate) fn decide(config: &Config, fault: &Fault) -> Consequence {
     use DiskFailurePolicy as Disk;
     let (disk, commit) = (config.disk_failure_policy, config.commit_failure_policy);

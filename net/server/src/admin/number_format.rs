@@ -1,4 +1,4 @@
-//! Figures as Cassandra's tools print them, and tables of text.
+//! Numbers as Cassandra's tools print them.
 
 /// Bytes in the largest unit that they fill, with up to two decimals: `0 bytes`, `1.02 KiB`, `51 MiB`.
 pub(crate) fn file_size(bytes: u64) -> String {
@@ -11,7 +11,7 @@ pub(crate) fn file_size(bytes: u64) -> String {
     format!("{} {}", short_decimal(value), UNITS.get(unit - 1).copied().unwrap_or_default())
 }
 
-/// At most two decimals, without zeros at the end.
+/// A number with at most two decimals and without zeros at their end.
 fn short_decimal(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -28,7 +28,7 @@ pub fn memory_size(bytes: u64) -> String {
     }
 }
 
-/// A number as Java prints a double: with a decimal at least.
+/// A number as Java prints a double: with at least one decimal.
 pub(crate) fn double(value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();

@@ -5,16 +5,16 @@
 //! answer   "HADM"  version u8  exit u8  output string  errors string
 //! string   bytes u32, UTF-8
 //! ```
-//! Numbers are big-endian. The asking side ends its direction after the request, the node after the answer. Whoever
-//! sees another version says so in words of its own.
+//! Numbers are big-endian. The asking side ends its direction after the request, the node after the answer. A message
+//! of another version is refused.
 
-/// What both sides speak.
+/// The version that both sides speak.
 pub const VERSION: u8 = 1;
-/// Longest request, bytes.
+/// The longest request, bytes.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
-/// Longest answer, bytes.
+/// The longest answer, bytes.
 pub const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// Most options, and most arguments.
+/// The most options, and the most arguments, of a request.
 pub const WORDS_MAX: usize = 4096;
 
 const MAGIC: &[u8; 4] = b"HADM";
@@ -22,18 +22,18 @@ const MAGIC: &[u8; 4] = b"HADM";
 /// A command as its caller wrote it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Request {
-    /// Its name.
+    /// The command's name.
     pub command: String,
-    /// Options by their first name, in the order given; the value is empty for those without one.
+    /// Options and their values in the order given, each by its first name. An option without a value has an empty one.
     pub options: Vec<(String, String)>,
-    /// The rest.
+    /// What is no option.
     pub arguments: Vec<String>,
 }
 
-/// What a command printed and how it ended.
+/// What a command printed, and its exit code.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Answer {
-    /// The exit code of the caller.
+    /// The exit code of nodetool.
     pub exit: u8,
     /// For standard output.
     pub out: String,
@@ -56,7 +56,7 @@ impl Request {
         out
     }
 
-    /// Reads a whole request; what is wrong with it otherwise.
+    /// Reads a whole request. The error says what is wrong with the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Request, &'static str> {
         let mut input = Input::open(bytes, REQUEST_BYTES_MAX)?;
         let command = input.string()?;
@@ -78,7 +78,7 @@ impl Request {
 }
 
 impl Answer {
-    /// The answer's bytes; one that is too long says so instead.
+    /// The answer's bytes. One that is too long becomes an error of the command.
     pub fn encode(&self) -> Vec<u8> {
         if self.out.len() + self.err.len() > ANSWER_BYTES_MAX - 64 {
             let err = format!("error: more than {ANSWER_BYTES_MAX} bytes of output\n");
@@ -91,7 +91,7 @@ impl Answer {
         out
     }
 
-    /// Reads a whole answer; what is wrong with it otherwise.
+    /// Reads a whole answer. The error says what is wrong with the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Answer, &'static str> {
         let mut input = Input::open(bytes, ANSWER_BYTES_MAX)?;
         let answer = Answer { exit: input.byte()?, out: input.string()?, err: input.string()? };
@@ -111,7 +111,7 @@ fn put(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// What is left to read.
+/// The bytes that are still to be read.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {

@@ -1,9 +1,10 @@
 //! Tables of text as Cassandra's tools print them.
 
-/// Rows of columns, each as wide as its widest entry, one space apart, padded to the end as Cassandra does.
+/// A table whose columns are as wide as their widest entry. The last column is padded too, as Cassandra pads it.
 #[derive(Default)]
 pub(crate) struct TextTable {
     rows: Vec<Vec<String>>,
+    /// Spaces between columns.
     gap: usize,
 }
 
@@ -18,7 +19,7 @@ impl TextTable {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// Appends the text.
+    /// Appends the table to `out`.
     pub(crate) fn print(&self, out: &mut String) {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
         let width = |column: usize| {

@@ -79,7 +79,8 @@ fn only_loopback_is_open_without_authentication() {
     for address in ["127.0.0.7", "::1"] {
         Config::read(&format!("rpc_address: '{address}'"), &[]).expect("valid").check().expect("open");
     }
-    let with = |memory_bytes| Config { node: shard::Config { memory_bytes, ..Default::default() }, ..Config::default() };
+    let with =
+        |memory_bytes| Config { node: shard::Config { memory_bytes, ..Default::default() }, ..Config::default() };
     assert!(with(MEMORY_BYTES_MIN - 1).check().is_err());
     assert!(with(MEMORY_BYTES_MIN).check().is_ok());
 }

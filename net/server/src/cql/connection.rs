@@ -1,7 +1,7 @@
 //! One connection of a client: its session, its output, and what others see of it.
 //!
-//! Answers and events are encoded straight into the stream's send queue: compressed if STARTUP has agreed on that, and in
-//! version 5 into a segment that the answers of one turn share.
+//! Answers and events are encoded straight into the stream's send queue: compressed if STARTUP has agreed on that, and
+//! in version 5 into a segment that the answers of one turn share.
 //!
 //! Invariants: queued output is bounded; a client that leaves output queued for [`OUTPUT_STALL_MAX`] is closed.
 //!

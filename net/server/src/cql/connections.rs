@@ -1,7 +1,7 @@
 //! The connections of a shard: accepting them, choosing a shard, serving, draining.
 //!
-//! 1. Shard 0 accepts. On the plain port a connection goes to the shard with the fewest; on the shard-aware port to shard
-//!    `source port % shards`, as ScyllaDB's drivers expect.
+//! 1. Shard 0 accepts. On the plain port a connection goes to the shard with the fewest; on the shard-aware port to
+//!    shard `source port % shards`, as ScyllaDB's drivers expect.
 //! 2. The accepted socket moves to its shard as a [`Control`] message and is attached to that shard's ring.
 //! 3. A drain lets no request begin, waits for those under way and closes every connection.
 //!
@@ -183,8 +183,8 @@ impl<F: Future> Future for ServedConnection<F> {
     }
 }
 
-/// Makes the shard forget a connection when dropped, even if its task is dropped while it serves. The connection and its
-/// task hold each other.
+/// Makes the shard forget a connection when dropped, even if its task is dropped while it serves. The connection and
+/// its task hold each other.
 struct Registration<'s> {
     connections: &'s Connections,
     id: u64,

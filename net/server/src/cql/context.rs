@@ -22,8 +22,8 @@ pub(crate) struct Context {
     pub(crate) gate: Gate,
     /// Memory for requests that are admitted when they have arrived.
     pub(crate) request_bytes: Semaphore,
-    /// Memory for large requests, which are admitted before their body has arrived. It is separate so that a client that
-    /// sends slowly holds up other large requests only.
+    /// Memory for large requests, which are admitted before their body has arrived. It is separate so that a client
+    /// that sends slowly holds up other large requests only.
     pub(crate) large_request_bytes: Semaphore,
     /// Bytes that each of these two semaphores has in all.
     pub(crate) request_bytes_max: u64,

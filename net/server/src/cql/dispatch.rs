@@ -1,7 +1,7 @@
-//! One request: body to the shard's call, the shard's answer to bytes.
+//! One request: its body is decoded, the shard executes it, the shard's answer is encoded into the connection's output.
 //!
-//! Invariants: every request is answered exactly once; a panic while the body is decoded is caught here (outside the
-//! simulator), because nothing of a shard is touched by then.
+//! Invariants: every request is answered exactly once; a panic while the body is decoded is caught here, because it
+//! cannot have touched the shard (in the simulator it fails the run).
 
 use crate::cql::connection::Connection;
 use crate::cql::events::describe;
@@ -13,7 +13,8 @@ use wire::request::{Batch, Request};
 use wire::response::{self, To};
 use wire::{Version, flags};
 
-/// Reads a request's body. A panic becomes a server error that names the body's hash; in the simulator it goes on.
+/// Decodes a request's body. A panic becomes a server error, and the log tells the body's hash; in the simulator the
+/// panic goes on.
 pub(crate) fn decode<'a>(connection: &Connection, envelope: &'a Envelope) -> Result<Request<'a>, Failure> {
     let header = envelope.header;
     let decoding = || Request::decode(header.version, header.opcode, header.flags, &envelope.body);
@@ -29,7 +30,7 @@ pub(crate) fn decode<'a>(connection: &Connection, envelope: &'a Envelope) -> Res
     }
 }
 
-/// Runs a QUERY, PREPARE, EXECUTE or BATCH and queues its answer.
+/// Executes a QUERY, PREPARE, EXECUTE or BATCH and queues its answer.
 pub(crate) async fn run(connection: &Connection, envelope: &Envelope) {
     let mut to = To::new(envelope.header.version, envelope.header.stream);
     let mut trace = None;
@@ -43,7 +44,7 @@ pub(crate) async fn run(connection: &Connection, envelope: &Envelope) {
                 to.tracing_id = Some(trace.id());
                 Box::pin(shard.traced(trace, call(connection, request))).await
             };
-            outcome.map(|outcome| (outcome, asked(request)))
+            outcome.map(|outcome| (outcome, RowsForm::of(request)))
         }
         Err(failure) => Err(failure.clone()),
     };
@@ -51,7 +52,7 @@ pub(crate) async fn run(connection: &Connection, envelope: &Envelope) {
     let metrics = &connection.context.metrics;
     metrics.requests.increment();
     match outcome {
-        Ok((Outcome::Answer(answer), asked)) => connection.send(|out| put_answer(out, to, &answer, asked)),
+        Ok((Outcome::Answer(answer), form)) => connection.send(|out| put_answer(out, to, &answer, form)),
         Ok((Outcome::Prepared(prepared), _)) => connection.send(|out| put_prepared(out, to, &prepared)),
         Err(failure) => {
             metrics.errors.increment();
@@ -63,34 +64,37 @@ pub(crate) async fn run(connection: &Connection, envelope: &Envelope) {
     }
 }
 
+/// What the shard made of a request.
 enum Outcome {
     Answer(Answer),
     Prepared(Box<PreparedAnswer>),
 }
 
-/// What of the request decides how rows are sent.
+/// The form in which a request wants its rows.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct RowsForm<'a> {
     skip_metadata: bool,
-    /// EXECUTE: the id of the columns that the client knows (v5).
-    execute: bool,
+    is_execute: bool,
+    /// The id of the columns that the client knows (EXECUTE, v5).
     metadata_id: Option<&'a [u8]>,
 }
 
-fn asked<'a>(request: &Request<'a>) -> Asked<'a> {
-    match request {
-        Request::Query { parameters, .. } => {
-            Asked { skip_metadata: parameters.skip_metadata, execute: false, metadata_id: None }
+impl<'a> RowsForm<'a> {
+    fn of(request: &Request<'a>) -> RowsForm<'a> {
+        match request {
+            Request::Query { parameters, .. } => {
+                RowsForm { skip_metadata: parameters.skip_metadata, is_execute: false, metadata_id: None }
+            }
+            Request::Execute { parameters, result_metadata_id, .. } => {
+                RowsForm { skip_metadata: parameters.skip_metadata, is_execute: true, metadata_id: *result_metadata_id }
+            }
+            _ => RowsForm { skip_metadata: false, is_execute: false, metadata_id: None },
         }
-        Request::Execute { parameters, result_metadata_id, .. } => {
-            Asked { skip_metadata: parameters.skip_metadata, execute: true, metadata_id: *result_metadata_id }
-        }
-        _ => Asked { skip_metadata: false, execute: false, metadata_id: None },
     }
 }
 
-/// What is rare or large is boxed: a request's future is copied when it begins, and its size is that of its largest
-/// part.
+/// Has the shard execute a request. Rare and large futures are boxed: a request's future is copied when it begins, and
+/// it is as large as its largest part.
 async fn call(connection: &Connection, request: &Request<'_>) -> Result<Outcome, Failure> {
     let (shard, session) = (&connection.context.shard, &connection.session);
     Ok(match request {
@@ -107,14 +111,14 @@ async fn call(connection: &Connection, request: &Request<'_>) -> Result<Outcome,
     })
 }
 
-fn put_answer(out: &mut Vec<u8>, to: To, answer: &Answer, asked: Asked<'_>) {
+fn put_answer(out: &mut Vec<u8>, to: To, answer: &Answer, form: RowsForm<'_>) {
     let warnings = &answer.warnings;
     match &answer.response {
         Response::Void => response::void(out, to, warnings),
         Response::SetKeyspace(keyspace) => response::set_keyspace(out, to, warnings, keyspace),
         Response::SchemaChange(change) => response::schema_change(out, to, warnings, describe(change)),
         Response::Rows(rows) => {
-            let sending = metadata_to_send(to.version, rows.result_metadata_id.as_ref(), asked);
+            let sending = metadata_to_send(to.version, rows.result_metadata_id.as_ref(), form);
             let rows_out = response::Rows {
                 skip_metadata: sending == Metadata::Skip,
                 new_metadata_id: match (sending, &rows.result_metadata_id) {
@@ -135,17 +139,18 @@ fn put_answer(out: &mut Vec<u8>, to: To, answer: &Answer, asked: Asked<'_>) {
 enum Metadata {
     Full,
     Skip,
-    /// In full, with their new id.
+    /// In full, with their new id (v5).
     Changed,
 }
 
-/// `current` is the id of the columns that an EXECUTE has found; `None` for results whose columns depend on the data.
-fn metadata_to_send(version: Version, current: Option<&[u8; 16]>, asked: Asked<'_>) -> Metadata {
-    let skip = if asked.skip_metadata { Metadata::Skip } else { Metadata::Full };
-    match (asked.execute, current) {
+/// How the columns of a result are sent. `current` is the id of the columns of an executed statement; `None` if they
+/// depend on the data.
+fn metadata_to_send(version: Version, current: Option<&[u8; 16]>, form: RowsForm<'_>) -> Metadata {
+    let skip = if form.skip_metadata { Metadata::Skip } else { Metadata::Full };
+    match (form.is_execute, current) {
         (false, _) => skip,
         (true, None) => Metadata::Full,
-        (true, Some(current)) if version >= Version::V5 && asked.metadata_id != Some(current.as_slice()) => {
+        (true, Some(current)) if version >= Version::V5 && form.metadata_id != Some(current.as_slice()) => {
             Metadata::Changed
         }
         (true, Some(_)) => skip,
@@ -169,8 +174,8 @@ mod tests {
     #[test]
     fn metadata_is_skipped_only_when_the_client_knows_it() {
         let (now, stale) = ([1; 16], [2; 16]);
-        let execute = |skip_metadata, id| Asked { skip_metadata, execute: true, metadata_id: id };
-        let v5 = |current, asked| metadata_to_send(Version::V5, current, asked);
+        let execute = |skip_metadata, id| RowsForm { skip_metadata, is_execute: true, metadata_id: id };
+        let v5 = |current, form| metadata_to_send(Version::V5, current, form);
         assert_eq!(v5(Some(&now), execute(true, Some(&now))), Metadata::Skip);
         assert_eq!(v5(Some(&now), execute(false, Some(&now))), Metadata::Full);
         assert_eq!(v5(Some(&now), execute(true, Some(&stale))), Metadata::Changed);
@@ -178,7 +183,7 @@ mod tests {
         assert_eq!(v5(None, execute(true, Some(&stale))), Metadata::Full);
         assert_eq!(metadata_to_send(Version::V4, Some(&now), execute(true, None)), Metadata::Skip);
         assert_eq!(metadata_to_send(Version::V4, Some(&now), execute(false, None)), Metadata::Full);
-        let query = |skip_metadata| Asked { skip_metadata, execute: false, metadata_id: None };
+        let query = |skip_metadata| RowsForm { skip_metadata, is_execute: false, metadata_id: None };
         assert_eq!(v5(None, query(true)), Metadata::Skip);
         assert_eq!(v5(None, query(false)), Metadata::Full);
     }

@@ -1,7 +1,8 @@
-//! What the shard asks of its connections: schema events to those that have registered for them, and a look at all.
+//! What the shard asks of its connections: to send schema events to clients that have registered for them, and to tell
+//! about themselves.
 //!
-//! The shard calls [`shard::Notifier::schema_changed`] after it serves the new schema, so a client that is told finds
-//! it.
+//! The shard calls [`shard::Notifier::schema_changed`] once it serves the new schema, so a client that gets the event
+//! finds the change.
 
 use crate::cql::connection::{Connection, REQUESTS_IN_FLIGHT_MAX};
 use crate::cql::metrics::ConnectionMetrics;
@@ -10,24 +11,24 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use wire::response;
 
-/// The connections of a shard.
+/// The open connections of a shard, and its counters of connections.
 #[derive(Default)]
 pub(crate) struct Events {
     connections: RefCell<Vec<Weak<Connection>>>,
     registered: RefCell<Vec<Weak<Connection>>>,
-    /// Requests of connections that have closed.
+    /// How many requests the connections that have closed had.
     completed: Cell<u64>,
-    /// What the shard counts of its connections.
+    /// Counters of all connections, open and closed.
     pub(crate) metrics: Rc<ConnectionMetrics>,
 }
 
 impl Events {
-    /// Knows a connection from now on.
+    /// Adds a connection that has opened.
     pub(crate) fn add(&self, connection: &Rc<Connection>) {
         self.connections.borrow_mut().push(Rc::downgrade(connection));
     }
 
-    /// Registers a connection for schema events; once is enough.
+    /// Registers a connection for schema events. Registering again changes nothing.
     pub(crate) fn register(&self, connection: &Rc<Connection>) {
         let mut registered = self.registered.borrow_mut();
         if !registered.iter().any(|known| std::ptr::eq(known.as_ptr(), Rc::as_ptr(connection))) {
@@ -35,7 +36,7 @@ impl Events {
         }
     }
 
-    /// Forgets a connection that has closed.
+    /// Removes a connection that has closed.
     pub(crate) fn forget(&self, connection: &Rc<Connection>) {
         let others = |known: &Weak<Connection>| !std::ptr::eq(known.as_ptr(), Rc::as_ptr(connection));
         self.registered.borrow_mut().retain(others);
@@ -47,7 +48,7 @@ impl Events {
         self.connections.borrow().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The requests of all connections.
+    /// How busy all connections are with requests.
     fn requests(&self) -> Activity {
         let open = self.open();
         let active: u64 = open.iter().map(|connection| connection.active_requests()).sum();

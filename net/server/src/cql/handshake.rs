@@ -1,4 +1,4 @@
-//! What a connection may say before it is ready: OPTIONS and STARTUP.
+//! The messages of the handshake: OPTIONS with its answer SUPPORTED, and STARTUP.
 
 use crate::cql::context::Context;
 use model::Failure;
@@ -9,22 +9,22 @@ use wire::response::{self, To};
 
 /// The CQL version that SUPPORTED names.
 pub(crate) const CQL_VERSION: &str = "3.4.7";
-/// The versions that SUPPORTED names: only what is spoken.
+/// The protocol versions that SUPPORTED names, which are those that are spoken.
 pub(crate) const PROTOCOL_VERSIONS: [&str; 3] = ["3/v3", "4/v4", "5/v5"];
-/// The lowest version spoken.
+/// The lowest protocol version that is spoken.
 pub(crate) const LOWEST_VERSION: Version = Version::V3;
 
 /// What a STARTUP asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Startup {
-    /// Answer OVERLOADED instead of making the client wait.
+    /// Whether to answer OVERLOADED instead of making the client wait.
     pub(crate) throw_on_overload: bool,
-    /// Answers, the READY too, are compressed; requests may be.
+    /// The algorithm with which all answers, READY too, are compressed, and requests may be.
     pub(crate) compression: Option<Compression>,
 }
 
 impl Startup {
-    /// Checks STARTUP's options; unknown ones are ignored, names ignore case. Texts are Cassandra's.
+    /// Checks the options of a STARTUP. Names ignore case and unknown options are ignored. Error texts are Cassandra's.
     pub(crate) fn check(version: Version, options: &[(&str, &str)]) -> Result<Startup, Failure> {
         let option =
             |name: &str| options.iter().rev().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
@@ -53,7 +53,7 @@ impl Startup {
     }
 }
 
-/// `major.minor[.patch][-...]`.
+/// The numbers of a version written as `major.minor[.patch][-...]`.
 fn parse_version(text: &str) -> Option<(u32, u32, u32)> {
     let numbers = text.split_once('-').map_or(text, |(numbers, _)| numbers);
     let mut parts = numbers.split('.');
@@ -63,7 +63,7 @@ fn parse_version(text: &str) -> Option<(u32, u32, u32)> {
     parts.next().is_none().then_some((major, minor, patch))
 }
 
-/// Appends SUPPORTED as the current shard answers it.
+/// Appends SUPPORTED, whose options for shard-aware drivers are those of the current shard.
 pub(crate) fn supported(context: &Context, out: &mut Vec<u8>, to: To) {
     let shard = runtime::current_shard().to_string();
     let shards = runtime::shard_count().to_string();

@@ -36,8 +36,8 @@ const PLAIN_BYTES_MAX: usize = ENVELOPE_BYTES_MAX - HEADER_BYTES;
 /// Bytes of memory that a request is charged beside its body.
 const REQUEST_OVERHEAD_BYTES: usize = 512;
 
-/// What a request under way occupies until it is dropped: a pass of the shard's gate, a permit of the connection, bytes of
-/// the shard.
+/// What a request under way occupies until it is dropped: a pass of the shard's gate, a permit of the connection, bytes
+/// of the shard.
 struct Admission {
     _pass: Pass,
     _in_flight: Permit,
@@ -221,8 +221,8 @@ impl Receiver<'_> {
     }
 }
 
-/// Admits a request and begins it: it is polled once here and becomes a task of its own if it has to wait. `early` is the
-/// permit of a request that was admitted before it arrived.
+/// Admits a request and begins it: it is polled once here and becomes a task of its own if it has to wait. `early` is
+/// the permit of a request that was admitted before it arrived.
 async fn begin(connection: &Rc<Connection>, mut envelope: Envelope, early: Option<Permit>) -> Result<(), Close> {
     let context = &connection.context;
     connection.make_room(OUTPUT_PAUSE_BYTES).await?;

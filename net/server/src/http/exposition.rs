@@ -1,7 +1,7 @@
-//! `/metrics`: the figures of all shards as OpenMetrics text, which Prometheus reads. `docs/metrics.md` explains the
+//! `/metrics`: the metrics of all shards as OpenMetrics text, which Prometheus reads. `docs/metrics.md` explains the
 //! names.
 //!
-//! Figures are gathered first and written then: `prometheus-client` writes what is there and asks nobody.
+//! Metrics are collected from all shards first and encoded then, because `prometheus-client` encodes without waiting.
 
 use crate::node_state::{NodeState, RELEASE_VERSION};
 use crate::operation_names::{coordinator_name, local_name};
@@ -15,11 +15,11 @@ use shard::metrics::operations::{BOUNDS, QUANTILES};
 use shard::metrics::{Latency, Operation, ShardMetrics};
 use std::fmt;
 
-/// Of the text.
+/// The content type of the text.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const NANOS_PER_SECOND: f64 = 1e9;
 
-/// The text.
+/// Collects the metrics and encodes them.
 pub(super) async fn text(node: &NodeState) -> Result<String, Failure> {
     let gathered = Gathered {
         uptime_seconds: runtime::now().since(node.started).as_secs_f64(),
@@ -38,7 +38,7 @@ pub(super) async fn text(node: &NodeState) -> Result<String, Failure> {
     }
 }
 
-/// What is written.
+/// The metrics of the node and of its shards.
 #[derive(Debug)]
 struct Gathered {
     uptime_seconds: f64,
@@ -56,10 +56,10 @@ fn seconds(nanos: u64) -> f64 {
     nanos as f64 / NANOS_PER_SECOND
 }
 
-/// The label of a class of operations, if it is one of those that are shown.
+/// The label of a class of operations; `None` for classes that a metric does not show.
 type Name = fn(Operation) -> Option<&'static str>;
 
-/// A number of a metric.
+/// The value of a sample.
 enum Number {
     Whole(u64),
     Fraction(f64),
@@ -77,7 +77,7 @@ impl From<f64> for Number {
     }
 }
 
-/// What a metric is called, without prefix, unit and suffix, and what it is.
+/// The description of a metric. Its name is without unit and suffix.
 struct Metric {
     name: &'static str,
     help: &'static str,
@@ -98,7 +98,7 @@ impl Metric {
         Metric { unit: Some(unit), ..self }
     }
 
-    /// Writes the numbers that `visit` is given a writer for.
+    /// Writes the metric's description, and the samples that `visit` puts.
     fn write(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -110,7 +110,7 @@ impl Metric {
     }
 }
 
-/// The numbers of a metric.
+/// Writes the samples of a metric.
 struct Samples<'e> {
     encoder: MetricEncoder<'e>,
     is_counter: bool,
@@ -145,7 +145,8 @@ impl Collector for Gathered {
     }
 }
 
-/// The name of the histogram, that of the quantiles, what the histogram is, and whose it is.
+/// Histograms and quantiles of latencies: the name of the histogram, that of the quantiles, a description, and the
+/// labels of the operations that they show.
 const LATENCIES: [(&str, &str, &str, Name); 2] = [
     (
         "helenus_coordinator_latency",
@@ -162,12 +163,12 @@ const LATENCIES: [(&str, &str, &str, Name); 2] = [
 ];
 
 impl Gathered {
-    /// Every shard with its label.
+    /// Every shard's metrics with the shard's label.
     fn each(&self) -> impl Iterator<Item = (String, &ShardMetrics)> {
         self.shards.iter().enumerate().map(|(shard, figures)| (shard.to_string(), figures))
     }
 
-    /// One number per shard.
+    /// Writes a metric with one sample per shard.
     fn by_shard<N: Into<Number>>(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -179,7 +180,7 @@ impl Gathered {
         })
     }
 
-    /// One number per shard and class of tasks.
+    /// Writes a metric with one sample per shard and class of tasks.
     fn by_class<N: Into<Number>>(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

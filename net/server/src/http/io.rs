@@ -1,6 +1,6 @@
-//! A connection of the runtime as `hyper` reads and writes it.
+//! Adapts a stream of the runtime to the traits through which `hyper` reads and writes.
 //!
-//! Invariants: no more than the given number of bytes is ever read: after it the peer is as if it were silent.
+//! Invariants: no more than the given number of bytes is ever read; beyond it the peer seems silent.
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use runtime::{RecvBuf, Stream};
@@ -12,18 +12,18 @@ use std::task::{Context, Poll, ready};
 
 type Receiving = Pin<Box<dyn Future<Output = io::Result<Option<RecvBuf>>>>>;
 
-/// See the module.
+/// A stream with a limit to what is read from it.
 pub(super) struct Io {
     stream: Rc<Stream>,
     receiving: Option<Receiving>,
-    /// What was received, and how much of it was read.
+    /// The last bytes received, and how many of them were read.
     received: Option<(RecvBuf, usize)>,
     /// Bytes that may still be read.
     left: usize,
 }
 
 impl Io {
-    /// Of a connection of which at most `bytes_max` are read.
+    /// An adapter that reads at most `bytes_max` bytes.
     pub(super) fn new(stream: Rc<Stream>, bytes_max: usize) -> Io {
         Io { stream, receiving: None, received: None, left: bytes_max }
     }
@@ -48,7 +48,7 @@ impl Io {
 impl Read for Io {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, mut buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         if self.left == 0 {
-            // The time limit of the exchange ends the wait.
+            // The time limit of the exchange ends this wait.
             return Poll::Pending;
         }
         if !ready!(self.poll_received(cx))? {
@@ -69,13 +69,14 @@ impl Read for Io {
 }
 
 impl Write for Io {
-    /// What is written is one answer: the connection's queue takes it whole.
+    /// Never waits: all that is written is one answer, which the stream's queue takes whole.
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.stream.write(|out| out.extend_from_slice(buf));
         Poll::Ready(Ok(buf.len()))
     }
 
-    /// The queue leaves with the turn of the loop; who ends the exchange waits for it.
+    /// Does nothing: the queue is sent with the next turn of the event loop, and the exchange waits for that at its
+    /// end.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

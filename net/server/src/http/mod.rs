@@ -1,13 +1,13 @@
-//! HTTP on a loopback address, for who watches the node: `GET /metrics` for Prometheus, `GET /status` as JSON.
+//! HTTP on a loopback address, for monitoring: `GET /metrics` for Prometheus, `GET /status` as JSON.
 //!
-//! 1. Shard 0 listens on [`address`]; a port that is taken costs this alone, with a warning.
-//! 2. A connection brings one request (`io` carries its bytes, `hyper` reads and writes them) and takes one answer.
-//! 3. The request's `Host` must name this machine: a page of a browser here whose name was made to point to a loopback
-//!    address ("DNS rebinding") gets nothing.
-//! 4. Figures are asked of all shards when somebody wants them (`exposition`).
+//! 1. Shard 0 listens on [`address`]. If the port is taken there is no HTTP, and the log warns.
+//! 2. A connection brings one request and takes one answer. `hyper` parses and writes them, `io` carries its bytes.
+//! 3. The request's `Host` must name this machine. This keeps out web pages whose host name was made to resolve to a
+//!    loopback address ("DNS rebinding").
+//! 4. Metrics are collected from all shards on request (`exposition`).
 //!
-//! Invariants: nothing can be changed through it; at most [`CONNECTIONS_MAX`] requests are served at once, further ones
-//! wait; a request's head has at most [`HEAD_BYTES_MAX`] bytes, and all of an exchange takes at most [`EXCHANGE_MAX`].
+//! Invariants: requests change nothing; at most [`CONNECTIONS_MAX`] are served at once, further ones wait; a request's
+//! head has at most [`HEAD_BYTES_MAX`] bytes; an exchange takes at most [`EXCHANGE_MAX`].
 
 mod exposition;
 mod io;
@@ -29,24 +29,24 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Requests that are served at the same time.
+/// The most requests that are served at the same time.
 pub const CONNECTIONS_MAX: u64 = 16;
-/// Longest head of a request: its first line and its headers with the empty line after them. What `hyper` keeps at
-/// least.
+/// The longest head of a request: its first line and its headers with the empty line after them. `hyper` takes no lower
+/// limit.
 pub const HEAD_BYTES_MAX: usize = 8192;
 /// How long an exchange may take, from the connection to the last byte of the answer.
 pub const EXCHANGE_MAX: Duration = Duration::from_secs(10);
 /// Wait before accepting again after an accept failed.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Where a node that listens on `listen_address` serves HTTP: there if it is a loopback address, so that two nodes of
-/// one machine do not meet.
+/// Where a node that listens on `listen_address` serves HTTP: at that address if it is a loopback one, so that two
+/// nodes on one machine do not collide.
 pub fn address(listen_address: IpAddr, port: u16) -> SocketAddr {
     let host = if listen_address.is_loopback() { listen_address } else { IpAddr::V4(Ipv4Addr::LOCALHOST) };
     SocketAddr::new(host, port)
 }
 
-/// Listens for requests; `None` if that is switched off, or the port cannot be had: the log says so.
+/// Listens for requests; `None` if that is switched off or fails, which the log tells.
 pub(crate) async fn listen(node: &NodeState) -> Option<Listener> {
     let port = node.config.metrics_port?;
     let address = address(node.shard.node_config().listen_address, port);
@@ -93,11 +93,11 @@ async fn exchange(node: &NodeState, stream: Stream) {
     let io = Io::new(stream.clone(), HEAD_BYTES_MAX);
     let service = service_fn(|request| async move { Ok::<_, Infallible>(answer(node, &request).await) });
     let mut builder = http1::Builder::new();
-    // The wall clock is the runtime's: hyper would ask the system for a date.
+    // hyper would read the system's clock for a date, which only the runtime may.
     builder.keep_alive(false).half_close(true).auto_date_header(false).max_buf_size(HEAD_BYTES_MAX);
     let served = runtime::timeout(EXCHANGE_MAX, async {
         let served = builder.serve_connection(io, service).await;
-        // What hyper refuses it has answered.
+        // hyper has answered what it refuses.
         stream.drained_to(0).await?;
         served.map_err(std::io::Error::other)
     });
@@ -132,7 +132,7 @@ async fn answer(node: &NodeState, request: &Request<Incoming>) -> Answer {
     }
 }
 
-/// Whether the request was meant for a loopback name or address, by its `Host` and by its target if that has one too.
+/// Checks that the request's `Host`, and its target if that names a host too, are loopback names or addresses.
 fn names_this_machine<B>(request: &Request<B>) -> Result<(), (StatusCode, &'static str)> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
@@ -145,7 +145,7 @@ fn names_this_machine<B>(request: &Request<B>) -> Result<(), (StatusCode, &'stat
     Err((StatusCode::MISDIRECTED_REQUEST, "the request's Host is no name or address of a loopback interface\n"))
 }
 
-/// Whether `localhost` or a loopback address is named, with a port or without.
+/// Whether an authority is `localhost` or a loopback address, with a port or without.
 fn is_loopback(authority: &str) -> bool {
     let Ok(uri) = Uri::builder().scheme("http").authority(authority).path_and_query("/").build() else { return false };
     let Some(parts) = uri.authority().filter(|parts| !parts.as_str().contains('@')) else { return false };

@@ -3,7 +3,7 @@
 use crate::node_state::{NodeState, RELEASE_VERSION};
 use serde_json::json;
 
-/// The answer.
+/// The answer to `/status`.
 pub(super) fn json(node: &NodeState) -> String {
     let (shard, config) = (&node.shard, node.shard.node_config());
     let status = json!({

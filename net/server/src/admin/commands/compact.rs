@@ -1,4 +1,4 @@
-//! `compact`: all SSTables of tables, or some of them.
+//! `compact`: compacts all SSTables of tables, or some of them.
 
 use super::imports::key_of;
 use super::table_names;
@@ -10,7 +10,7 @@ use shard::{Chosen, Component, Descriptor, TableVerb};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The command. Its checks and texts are those of Cassandra's `Compact`.
+/// Runs the command. Its checks and texts are those of Cassandra's `Compact`.
 pub(crate) async fn compact(node: &NodeState, request: &Request) -> Result<(), CommandError> {
     let failed = |text: &str| Err(CommandError::Failed(text.into()));
     let tokens = [request.option("-st"), request.option("-et")];
@@ -65,7 +65,7 @@ fn key(table: &Table, text: &str) -> Result<DecoratedKey, CommandError> {
     key_of(table, text).map(|key| DecoratedKey::new(&key)).map_err(unparsed)
 }
 
-/// The SSTables of Data.db files, by their tables. A file of no table is left out.
+/// The SSTables that Data.db files belong to, by table. A file that belongs to no table is left out.
 async fn sstables(node: &NodeState, files: &[String]) -> Result<BTreeMap<TableId, Vec<Descriptor>>, CommandError> {
     let schema = node.shard.schema();
     let data = &node.shard.node_config().directory;

@@ -1,5 +1,5 @@
 //! Commands about compaction: `getcompactionthroughput`, `setcompactionthroughput`, `enableautocompaction`,
-//! `disableautocompaction`, `compactionstats`. What was done is in `history`, `compact` in a file of its own.
+//! `disableautocompaction`, `compactionstats`. `compact` and `compactionhistory` have files of their own.
 
 use super::table_names;
 use crate::admin::error::{CommandError, usage};
@@ -85,7 +85,7 @@ pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut St
     table.row(["compactions completed".to_owned(), sum.completed.to_string()]);
     table.row(["data compacted".to_owned(), bytes(sum.data_bytes)]);
     table.row(["compressed data compacted".to_owned(), bytes(sum.stored_bytes)]);
-    // For want of room on the disk no compaction is given up or made smaller.
+    // No compaction is aborted or reduced when the disk is full.
     table.row(["compactions aborted", "0"]);
     table.row(["compactions reduced", "0"]);
     table.row(["sstables dropped from compaction", "0"]);
@@ -146,7 +146,7 @@ fn percent(running: &Running) -> String {
     }
 }
 
-/// How long the rest takes at the most that is allowed.
+/// How long `bytes` take at the highest rate that is allowed.
 fn remaining(bytes: u64, bytes_per_second: u64) -> String {
     match bytes.checked_div(bytes_per_second) {
         None => "n/a".into(),

@@ -1,4 +1,4 @@
-//! `compactionhistory`: what compactions did in the last week, as text, JSON or YAML.
+//! `compactionhistory`: the compactions of the last week, as text, JSON or YAML.
 
 use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
@@ -9,7 +9,7 @@ use shard::Compacted;
 use shard::compaction_history::kind_of;
 use std::fmt::Write;
 
-/// `compactionhistory`.
+/// Runs the command.
 pub(crate) async fn history(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     let format = request.option("-F").unwrap_or_default();
     if !matches!(format, "" | "json" | "yaml") {
@@ -24,7 +24,7 @@ pub(crate) async fn history(node: &NodeState, request: &Request, out: &mut Strin
     Ok(())
 }
 
-/// A moment without its zone; seconds that are zero are left out, as Java's `LocalDateTime` does.
+/// A moment without its zone. Seconds that are zero are left out, as Java's `LocalDateTime` leaves them out.
 fn moment(millis: i64) -> String {
     let text = instant::format(millis);
     let text = text.trim_end_matches('Z');
@@ -68,7 +68,7 @@ fn text(records: &[Compacted], out: &mut String) {
     table.print(out);
 }
 
-/// Names and values, and whether a value is a text that YAML has in quotes.
+/// Names and values, and whether YAML has the value in quotes.
 fn members(record: &Compacted) -> [(&'static str, String, bool); 8] {
     [
         ("keyspace_name", record.keyspace.clone(), false),

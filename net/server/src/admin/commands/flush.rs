@@ -6,7 +6,7 @@ use crate::admin::protocol::Request;
 use crate::node_state::NodeState;
 use shard::TableVerb;
 
-/// `flush`: the tables named, those of a keyspace, or all.
+/// `flush`: flushes the tables that are named, those of a keyspace, or all.
 pub(crate) async fn flush(node: &NodeState, request: &Request) -> Result<(), CommandError> {
     for table in table_names::tables(node, &request.arguments)? {
         node.shard.on_every_shard(TableVerb::Flush(table.id)).await?;
@@ -14,7 +14,7 @@ pub(crate) async fn flush(node: &NodeState, request: &Request) -> Result<(), Com
     Ok(())
 }
 
-/// `drain`: serves no more clients, then flushes everything. What is asked a second time is done already.
+/// `drain`: stops serving clients, then flushes everything. Asked again, it does only the latter.
 pub(crate) async fn drain(node: &NodeState) -> Result<(), CommandError> {
     node.drain.set();
     node.drained.wait().await;

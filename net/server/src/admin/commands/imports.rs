@@ -1,4 +1,4 @@
-//! Commands that take SSTables in or look into them: `import`, `refresh`, `verify`, `getsstables`.
+//! Commands that import or inspect SSTables: `import`, `refresh`, `verify`, `getsstables`.
 
 use super::table_names::{self, keyspaces};
 use crate::admin::error::{CommandError, usage};
@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A table as Cassandra's management interface finds it.
+/// The table with these names, or the error of Cassandra's management interface.
 fn store_of(schema: &Schema, keyspace: &str, table: &str) -> Result<Arc<Table>, CommandError> {
     let found = keyspaces(schema).find(|found| found.name == keyspace);
     match found.and_then(|keyspace| keyspace.tables.get(table)) {
@@ -47,7 +47,7 @@ pub(crate) async fn import(node: &NodeState, request: &Request, out: &mut String
     if directories.is_empty() {
         return usage("import requires keyspace, table name and directories");
     }
-    // `-ri` wants the components of indexes that are attached to SSTables; no SSTable has one.
+    // `-ri` asks for the components of indexes that are attached to SSTables; no SSTable has any.
     let quick = request.has("-q");
     if quick {
         out.push_str("Doing a quick import - skipping sstable verification and row cache invalidation\n");
@@ -85,7 +85,7 @@ pub(crate) async fn verify(node: &NodeState, request: &Request) -> Result<(), Co
     if request.has("-t") && !request.has("-e") {
         return Err(CommandError::ToStderr("Token verification requires --extended-verify\n".into()));
     }
-    // This node owns all tokens: none can be another's.
+    // No token can belong to another node, so `-t` has nothing to check.
     if request.has("-r") {
         return Err(CommandError::Failed("verify --rsc is not supported: there is no repair".into()));
     }
@@ -142,8 +142,8 @@ pub(crate) async fn get_sstables(node: &NodeState, request: &Request, out: &mut 
     Ok(())
 }
 
-/// The bytes of a partition key written as `nodetool` takes it: components of a compound key apart by colons, which a
-/// backslash makes part of a text.
+/// The bytes of a partition key that is written as nodetool takes it: colons separate the components of a compound key,
+/// and a backslash before a colon makes it part of a component.
 pub(super) fn key_of(table: &Table, text: &str) -> Result<Vec<u8>, String> {
     let columns = table.partition_key();
     if let [column] = columns {

@@ -10,8 +10,10 @@ mod proxy_histograms;
 mod ring;
 mod shard_stats;
 mod snapshots;
+mod table_histograms;
 mod table_names;
 mod table_stats;
+mod table_usage;
 mod thread_pools;
 
 use crate::admin::error::CommandError;
@@ -30,8 +32,8 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "flush" => flush::flush(node, request).await,
         "compact" => compact::compact(node, request).await,
         "drain" => flush::drain(node).await,
-        "tablestats" => table_stats::table_stats(node, request, out).await,
-        "tablehistograms" => table_stats::table_histograms(node, request, out).await,
+        "tablestats" => table_stats::statistics(node, request, out).await,
+        "tablehistograms" => table_histograms::histograms(node, request, out).await,
         "proxyhistograms" => proxy_histograms::histograms(node, out).await,
         "shardstats" => shard_stats::statistics(node, request, out).await,
         "tpstats" => thread_pools::statistics(node, request, out).await,

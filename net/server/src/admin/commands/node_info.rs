@@ -26,7 +26,7 @@ pub(crate) fn status_binary(node: &NodeState, out: &mut String) -> Result<(), Co
     Ok(())
 }
 
-/// Bytes of the SSTables of all tables.
+/// The statistics of all tables together.
 pub(crate) async fn load(node: &NodeState) -> Result<TableStatistics, CommandError> {
     let schema = node.shard.schema();
     let mut sum = TableStatistics::default();
@@ -38,7 +38,7 @@ pub(crate) async fn load(node: &NodeState) -> Result<TableStatistics, CommandErr
     Ok(sum)
 }
 
-/// Of the data that could be repaired, what was, in percent.
+/// How much of the data of user tables is repaired, in percent.
 async fn percent_repaired(node: &NodeState) -> Result<f64, CommandError> {
     let schema = node.shard.schema();
     let (mut repaired, mut all) = (0, 0);
@@ -52,7 +52,7 @@ async fn percent_repaired(node: &NodeState) -> Result<f64, CommandError> {
     Ok(if all == 0 { 100.0 } else { repaired as f64 * 100.0 / all as f64 })
 }
 
-/// The line of the cache of blocks of SSTables, Cassandra's chunk cache.
+/// The line about the block cache, which Cassandra calls the chunk cache.
 async fn chunk_cache(node: &NodeState) -> Result<String, CommandError> {
     let mut cache = CacheFigures::default();
     node.shard.all_metrics().await?.iter().for_each(|figures| cache.add(&figures.cache));
@@ -81,7 +81,7 @@ pub(crate) async fn info(node: &NodeState, request: &Request, out: &mut String) 
     let config = shard.node_config();
     let mib = |bytes: u64| bytes as f64 / f64::from(1u32 << 20);
     let used = runtime::machine::resident_memory_bytes().unwrap_or_default();
-    // Kinds of caches that do not exist here.
+    // Shown for the caches that do not exist here.
     let none = "entries 0, size 0 bytes, capacity 0 bytes, 0 hits, 0 requests, NaN recent hit rate, \
                  0 save period in seconds";
     let memory = format!("{:.2} / {:.2}", mib(used), mib(config.memory_bytes as u64));
@@ -146,7 +146,7 @@ pub(crate) fn describe_cluster(node: &NodeState, out: &mut String) -> Result<(),
     Ok(())
 }
 
-/// The class, without its package, and the options of a keyspace's replication.
+/// The replication of a keyspace: its class without the package, and its options.
 pub(crate) fn replication(keyspace: &model::Keyspace) -> (String, Vec<(String, String)>) {
     let class = keyspace.replication.class.rsplit('.').next().unwrap_or_default();
     let options = keyspace.replication.options.iter().map(|(name, value)| (name.clone(), value.clone()));

@@ -1,6 +1,6 @@
 //! `proxyhistograms`: how long requests take, as the coordinating cores see them.
 //!
-//! Columns and layout are Cassandra's. There are no views, so that of writes of views has nothing to show.
+//! Columns and layout are Cassandra's. The column of writes of views shows zeros, because there are no views.
 
 use crate::admin::error::CommandError;
 use crate::node_state::NodeState;

@@ -11,10 +11,10 @@ use model::schema::SYSTEM_KEYSPACES;
 use model::{Keyspace, Schema};
 use std::fmt::Write;
 
-/// The keyspace whose replication stands for all when there is none of a user.
+/// The keyspace whose replication is used if there are no user keyspaces.
 const STAND_IN: &str = "system_traces";
 
-/// What part of the data the only node has: of a keyspace, or without one; and why it means nothing.
+/// The share of the data that the node owns; `None` if that is meaningless, with a note that says why.
 struct Ownership {
     part: Option<f64>,
     note: Option<&'static str>,
@@ -56,7 +56,7 @@ fn ownership(node: &NodeState, schema: &Schema, keyspace: Option<&str>) -> Resul
     let (class, options) = replication(keyspace);
     let count = |name: &str| {
         let found = options.iter().find(|(option, _)| option == name);
-        // A count of transient replicas may follow the count.
+        // A number of transient replicas may follow after a slash.
         found.and_then(|(_, count)| count.split('/').next()?.trim().parse::<u32>().ok()).unwrap_or_default()
     };
     let replicas = match class.as_str() {

@@ -1,4 +1,5 @@
-//! `shardstats`, a command of our own: what each core is busy with, what waits there, and how long operations take.
+//! `shardstats`, which Cassandra does not have: what each core is busy with, what waits there, how long operations
+//! take.
 
 use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 const NANOS_PER_MICROSECOND: f64 = 1e3;
 
-/// `shardstats [shard]`.
+/// Runs `shardstats [shard]`.
 pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     let shards = node.shard.all_metrics().await?;
     let only = match request.arguments.first() {
@@ -86,7 +87,7 @@ fn queues(shards: &[(usize, &ShardMetrics)], out: &mut String) {
     table.print(out);
 }
 
-/// Of the classes of operations that there were.
+/// Prints the latencies of the classes of operations that occurred.
 fn latencies(shards: &[(usize, &ShardMetrics)], out: &mut String) {
     let mut table = TextTable::new(2);
     let parts = QUANTILES.map(|part| match part {
@@ -111,7 +112,7 @@ fn latencies(shards: &[(usize, &ShardMetrics)], out: &mut String) {
     table.print(out);
 }
 
-/// One decimal if it is not zero.
+/// A number with one decimal, which is left out if it is zero.
 fn short(percent: f64) -> String {
     let text = format!("{percent:.1}");
     text.trim_end_matches(".0").to_owned()

@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Least time to live of a snapshot, seconds.
+/// The least time to live of a snapshot, seconds.
 const TTL_SECONDS_MIN: u64 = 60;
 
 /// `snapshot`.
@@ -85,7 +85,7 @@ fn listed_table(schema: &Schema, name: &str) -> Result<Arc<Table>, CommandError>
     }
 }
 
-/// All tables of some keyspaces, or of all.
+/// All tables of the named keyspaces, or of all keyspaces if none is named.
 fn tables_of(schema: &Schema, named: &[String]) -> Result<Vec<Arc<Table>>, CommandError> {
     for name in named {
         if !keyspaces(schema).any(|keyspace| keyspace.name == *name) {
@@ -96,7 +96,7 @@ fn tables_of(schema: &Schema, named: &[String]) -> Result<Vec<Arc<Table>>, Comma
     Ok(chosen.flat_map(|keyspace| keyspace.tables.values().cloned()).collect())
 }
 
-/// A duration of whole seconds in Cassandra's words: below `max`.
+/// A duration below `max` seconds, written as Cassandra takes it. Error texts are Cassandra's.
 fn seconds(text: &str, max: i64) -> Result<u64, CommandError> {
     const UNITS: &str = "[SECONDS, MINUTES, HOURS, DAYS]";
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -210,7 +210,7 @@ pub(crate) async fn clear(node: &NodeState, request: &Request, out: &mut String)
     let before = before.or(age);
     let is_meant = |snapshot: &Snapshot| {
         let of_keyspace = request.arguments.is_empty() || request.arguments.contains(&snapshot.keyspace);
-        // One that does not say when it was taken is not known to be older.
+        // A snapshot whose manifest does not say when it was taken counts as new.
         let is_old = before.is_none_or(|before| snapshot.manifest.created_at.is_some_and(|at| at < before));
         of_keyspace && (all || snapshot.tag == tag) && is_old && !snapshot.manifest.ephemeral
     };

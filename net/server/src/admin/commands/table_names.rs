@@ -5,12 +5,12 @@ use crate::node_state::NodeState;
 use model::{Keyspace, Schema, Table};
 use std::sync::Arc;
 
-/// All keyspaces that hold data of their own, by name.
+/// All keyspaces but the virtual ones, in the order of their names.
 pub(crate) fn keyspaces(schema: &Schema) -> impl Iterator<Item = &Arc<Keyspace>> {
     schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual())
 }
 
-/// The keyspace of a command that says `Keyspace [x] does not exist.`
+/// The keyspace with this name, for commands whose error is `Keyspace [x] does not exist.`
 pub(crate) fn keyspace<'s>(schema: &'s Schema, name: &str) -> Result<&'s Keyspace, CommandError> {
     match keyspaces(schema).find(|keyspace| keyspace.name == name) {
         Some(keyspace) => Ok(keyspace),
@@ -18,7 +18,7 @@ pub(crate) fn keyspace<'s>(schema: &'s Schema, name: &str) -> Result<&'s Keyspac
     }
 }
 
-/// The tables that `[keyspace [tables...]]` means: those named, all of the keyspace, or all.
+/// The tables that the arguments `[keyspace [tables...]]` name: these tables, all of the keyspace, or all there are.
 pub(crate) fn tables(node: &NodeState, arguments: &[String]) -> Result<Vec<Arc<Table>>, CommandError> {
     let schema = node.shard.schema();
     let Some((name, named)) = arguments.split_first() else {
@@ -31,7 +31,7 @@ pub(crate) fn tables(node: &NodeState, arguments: &[String]) -> Result<Vec<Arc<T
     named.iter().map(|table| find(keyspace, table)).collect()
 }
 
-/// A table of a keyspace by name.
+/// The table with this name in a keyspace.
 pub(crate) fn find(keyspace: &Keyspace, table: &str) -> Result<Arc<Table>, CommandError> {
     let unknown = || CommandError::Failed(format!("Unknown keyspace/cf pair ({}.{table})", keyspace.name));
     keyspace.tables.get(table).cloned().ok_or_else(unknown)

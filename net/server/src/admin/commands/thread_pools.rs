@@ -1,10 +1,10 @@
-//! `tpstats`: how busy stages of work are, and how many tasks wait, as text, JSON or YAML with Cassandra's layout.
+//! `tpstats`: how busy pools of tasks are and how many tasks wait, as text, JSON or YAML with Cassandra's layout.
 //!
 //! Pools are Cassandra's stages that exist here, and after them the classes of tasks of the cores, all cores together:
 //! tasks that are alive and wait for something are active, those that wait for the core are pending. `shardstats` tells
 //! the cores apart.
 //!
-//! Messages between nodes are dropped by nobody: there is one node.
+//! Dropped messages are not shown, because there are no other nodes to send any.
 
 use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
@@ -15,7 +15,7 @@ use shard::Activity;
 use shard::metrics::{ShardMetrics, stages};
 use std::fmt::Write;
 
-/// `tpstats`.
+/// Runs the command.
 pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     let format = request.option("-F").unwrap_or_default();
     if !matches!(format, "" | "json" | "yaml") {
@@ -60,7 +60,7 @@ fn text(pools: &[(String, Activity)], out: &mut String) {
     table.print(out);
 }
 
-/// Names and numbers, in the order in which Cassandra's maps have them.
+/// The numbers of a pool with their names, in the order of Cassandra's maps.
 fn members(activity: &Activity) -> [(&'static str, u64); 5] {
     [
         ("TotalBlockedTasks", activity.blocked_in_all),
