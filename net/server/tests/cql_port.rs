@@ -1,4 +1,5 @@
-//! The CQL port end to end in the simulator: handshake, requests, limits, hostile clients, stopping.
+//! The CQL port end to end in the simulator: handshake, requests, limits, hostile clients, stopping. O1 and the like
+//! are the fault classes of `docs/faults.md`.
 
 #[path = "cql_port/world.rs"]
 mod world;
@@ -356,7 +357,7 @@ fn o5_bad_requests_do_not_disturb_others() {
     });
 }
 
-/// O5: any bytes: an error or a closed connection, and the node lives.
+/// O5: any bytes lead to an error or a closed connection, and the node goes on.
 #[test]
 fn o5_random_bytes_do_not_stop_the_node() {
     with_node(2, || async {
@@ -462,7 +463,7 @@ fn many_requests_at_once_are_all_answered() {
     });
 }
 
-/// O1: a client that asks for it is told of overload instead of being made to wait.
+/// O1: a client that asks for it gets OVERLOADED instead of having to wait.
 #[test]
 fn o1_throw_on_overload() {
     with_node(1, || async {
@@ -492,7 +493,7 @@ fn o1_throw_on_overload() {
     });
 }
 
-/// D13: what was begun before the stop is answered.
+/// D13: requests that have begun before the stop are answered.
 #[test]
 fn d13_a_stop_answers_what_is_under_way() {
     for seed in 1..10 {
@@ -597,7 +598,7 @@ fn o2_slow_large_requests_hold_up_no_others() {
     });
 }
 
-/// O5: a request above 16 MiB is answered, its body skipped, and the connection lives.
+/// O5: a request above 16 MiB is answered, its body skipped, and the connection goes on.
 #[test]
 fn o5_a_request_that_is_too_big_is_skipped() {
     with_node(1, || async {

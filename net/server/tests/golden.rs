@@ -1,8 +1,10 @@
 //! SSTables that real Cassandra wrote, read through CQL to the rows that Cassandra reads from them.
 //!
-//! A node is given the schema and stopped, the files are laid beside its own, and it starts again. It serves them as
-//! they are and rewrites them in the background, every core its part; a start with another number of cores finds both
-//! kinds. Left out is one of which Cassandra itself cannot show the rows.
+//! 1. A node gets the schema and stops; the files are placed beside its own.
+//! 2. It starts again, serves the files as they are, and every core rewrites its part of them in the background.
+//! 3. A start with another number of cores finds SSTables of both kinds.
+//!
+//! One table is left out, because Cassandra itself cannot read its rows.
 #![allow(clippy::disallowed_methods, reason = "a test")]
 
 #[path = "golden/archive.rs"]
@@ -21,7 +23,7 @@ use server::client::{CallError, Outcome, OutcomeKind, QueryOptions};
 use std::path::{Path, PathBuf};
 use world::World;
 
-/// When the rows were read: after everything of 2023 had expired, before what expires later.
+/// When Cassandra read the rows: after everything of 2023 had expired and before anything else expires.
 const NOW: i32 = 1_795_220_000;
 const LEFT_OUT: [&str; 1] = ["empty_boolean"];
 
@@ -39,12 +41,12 @@ fn plain(statement: &str) -> (String, QueryOptions) {
     (statement.to_owned(), QueryOptions::default())
 }
 
-/// Statements of a table's schema, each on its own.
+/// The statements of a table's schema.
 fn schema(files: &Files) -> impl Iterator<Item = &str> {
     text(files, "schema.cql").split(";\n").map(str::trim).filter(|statement| !statement.is_empty())
 }
 
-/// Whether a definition took effect, or one before it did.
+/// Whether the schema has what a definition asks for, because of it or of an earlier one.
 fn is_done(answer: &Result<Outcome, CallError>) -> bool {
     match answer {
         Ok(_) => true,
@@ -62,7 +64,7 @@ fn create(world: &mut World, tables: &Tables) {
     }
 }
 
-/// The directory of a table's SSTables under that of the node.
+/// The directory of a table's SSTables, relative to the node's.
 fn directory(name: &str, files: &Files) -> PathBuf {
     let schema = text(files, "schema.cql");
     let at = schema.find(" ID = ").or_else(|| schema.find(" id = ")).expect("an id") + 6;
@@ -81,7 +83,7 @@ fn sstables(tables: &Tables) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// The tables that do not read as Cassandra reads them, and how.
+/// Descriptions of the tables whose rows are not those that Cassandra reads.
 fn differences(world: &mut World, tables: &Tables, page_size: i32) -> Vec<String> {
     let quoted = |name: &str| match name.chars().any(char::is_uppercase) {
         true => format!("\"{name}\""),
@@ -122,7 +124,7 @@ fn check(world: &mut World, tables: &Tables, page_size: i32, when: &str) {
     assert!(wrong.is_empty(), "{when}: {} tables differ\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Whether every SSTable of the tables belongs to a core of so many, and no transaction is under way.
+/// Whether every SSTable of the tables belongs to one core, out of this number, and no transaction is under way.
 fn are_ours(world: &World, shards: usize) -> bool {
     let names: Vec<PathBuf> = world.files().into_iter().filter(|path| path.starts_with("data/golden")).collect();
     let names: Vec<&str> = names.iter().filter_map(|path| path.to_str()).collect();
@@ -135,7 +137,7 @@ fn are_ours(world: &World, shards: usize) -> bool {
         && names.iter().filter_map(|name| name.strip_suffix("-Data.db")).all(owned)
 }
 
-/// Reads foreign SSTables of a version with some numbers of cores.
+/// Reads foreign SSTables of a version with several numbers of cores.
 fn read_foreign(version: &str, shards: [usize; 3]) {
     let tables = tables(version);
     assert!(tables.len() >= 79, "{} tables", tables.len());

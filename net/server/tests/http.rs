@@ -1,4 +1,4 @@
-//! Figures over HTTP from a simulated node: what is told after known work, who is refused, and the limits.
+//! Metrics over HTTP from a simulated node: their values after known work, requests that are refused, and limits.
 
 use model::Consistency;
 use runtime::sim::{Options, Sim, Stop};
@@ -93,7 +93,7 @@ struct Sample {
     value: f64,
 }
 
-/// The lines of an exposition, checked: every sample is of a family that was described, and none comes twice.
+/// The lines of an exposition. Checks that every sample belongs to a described family and that none comes twice.
 struct Samples(Vec<Sample>);
 
 impl Samples {
@@ -133,7 +133,7 @@ impl Samples {
         self.0.iter().filter(move |sample| sample.name == name && is_labelled(sample))
     }
 
-    /// The sum over the shards; there must be both.
+    /// The sum of a metric over the two shards, which must both have it.
     fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let shards: BTreeSet<_> = self.all(name, labels).map(|sample| &sample.labels["shard"]).collect();
         assert_eq!(shards.len(), 2, "{name} {labels:?}");

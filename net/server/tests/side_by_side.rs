@@ -3,7 +3,7 @@
 //! 1. A seed makes a script: user types, tables, statements with fixed timestamps, wrong ones among them.
 //! 2. The script runs on a simulated node with one and with three shards, and on Cassandra.
 //! 3. Every page of every answer must agree: rows, metadata, warnings, paging, error codes and texts.
-//! 4. A difference is made short, and printed as a case for `tests/cql`.
+//! 4. A script that shows a difference is shortened and printed as a case for `tests/cql`.
 //!
 //! `a_sample_agrees_with_itself` runs a sample on Helenus alone: one shard must answer as three do, and the pages of a
 //! SELECT must hold what it answers unpaged.
@@ -62,19 +62,19 @@ use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const NATIVE_PORT: u16 = 9042;
-/// Statements of one script.
+/// How many statements a script has.
 const SCRIPT_STATEMENTS: usize = 120;
-/// Scripts of the sample without Cassandra.
+/// How many scripts the sample without Cassandra has.
 const SAMPLE: u64 = 12;
-/// Differences of their own kind that a run makes short.
+/// For how many kinds of differences a run looks for a short script.
 const REPORTED_MAX: usize = 40;
-/// Examples of one kind that a run prints.
+/// How many examples of one kind a run prints.
 const EXAMPLES_MAX: usize = 3;
 
 /// How Helenus refuses what it lacks.
 const NOT_YET: [&str; 3] = ["does not support", "not supported yet", "Unlogged batches only"];
 
-/// Per step the replies: pages, or a preparation and its pages.
+/// The replies to each step: pages, or the answer to PREPARE and then pages.
 type Answers = Vec<Vec<Reply>>;
 
 async fn play(steps: &[Step], address: SocketAddr) -> Answers {
@@ -103,7 +103,7 @@ fn on_server(steps: &[Step], address: IpAddr) -> Answers {
     answers.expect("a ring").remove(0)
 }
 
-/// The answers of a simulated node, or the words of its panic.
+/// The answers of a simulated node, or the text of its panic.
 fn on_simulated_node(steps: &[Step], shards: usize) -> Result<Answers, String> {
     let steps = steps.to_vec();
     let run = catch_unwind(AssertUnwindSafe(|| {
@@ -118,10 +118,10 @@ fn on_simulated_node(steps: &[Step], shards: usize) -> Result<Answers, String> {
     })
 }
 
-/// A step that answers differently.
+/// A step to which the servers answer differently.
 struct Difference {
     at: usize,
-    /// Without what varies from script to script, so that one mistake is reported once.
+    /// The difference without what varies from script to script, so that one mistake is reported once.
     kind: String,
     judge: String,
     ours: String,
@@ -130,7 +130,7 @@ struct Difference {
 /// What Helenus and Cassandra answered to a script.
 struct Both {
     judge: Answers,
-    /// With one and with three shards.
+    /// The answers with one shard and with three.
     ours: [Result<Answers, String>; 2],
 }
 
@@ -146,7 +146,7 @@ impl Both {
         })
     }
 
-    /// The steps that answer differently, with both answers in words from where they differ.
+    /// The steps to which the servers answer differently, with both answers as text from the first difference on.
     fn differences(&self, steps: &[Step]) -> Vec<Difference> {
         let mut found = Vec::new();
         for (at, judge) in self.judge.iter().enumerate() {
@@ -176,7 +176,7 @@ impl Both {
     }
 }
 
-/// The number of shards and the size of pages make no difference to what Helenus answers.
+/// Helenus answers the same whatever the number of shards and the size of pages.
 #[test]
 fn a_sample_agrees_with_itself() {
     let without = BTreeSet::new();
@@ -212,7 +212,7 @@ fn random_statements_answer_as_cassandra_does() {
     assert!(kinds.is_empty(), "{} kinds of differences: {kinds:#?}", kinds.len());
 }
 
-/// A look at the generator itself: what Cassandra refuses, how often, with an example of each kind.
+/// Examines the generator itself: prints what Cassandra refuses, how often, and an example of each kind.
 #[test]
 #[ignore = "needs Cassandra: just side-by-side-errors"]
 fn errors_of_the_generator() {
@@ -307,8 +307,7 @@ fn compare(address: IpAddr, settings: &Settings) -> BTreeMap<String, usize> {
     kinds
 }
 
-/// The steps but for those that Helenus refuses because it lacks something: they change nothing there. Nothing if that
-/// is a part of the schema.
+/// The steps without those that Helenus refuses because it lacks something. `None` if it lacks a part of the schema.
 fn without_missing(steps: Vec<Step>, refused: &mut BTreeMap<String, usize>) -> Option<Vec<Step>> {
     let Ok(answers) = on_simulated_node(&steps, 1) else { return Some(steps) };
     let mut kept = Vec::new();

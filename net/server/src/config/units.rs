@@ -37,8 +37,8 @@ pub fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(bytes_per_unit)
 }
 
-/// A rate in bytes per second as `cassandra.yaml` writes it: an integer and one of `B/s KiB/s MiB/s`. `None` for anything
-/// else.
+/// A rate in bytes per second as `cassandra.yaml` writes it: an integer and one of `B/s KiB/s MiB/s`. `None` for
+/// anything else.
 pub(super) fn rate(text: &str) -> Option<u64> {
     text.strip_suffix("/s").filter(|size| !size.ends_with("GiB")).and_then(bytes)
 }

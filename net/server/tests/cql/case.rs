@@ -1,8 +1,8 @@
-//! Reading, printing and comparing case files.
+//! Reads, prints and compares case files.
 
 use std::path::Path;
 
-/// One statement with how it is sent and what it answers.
+/// One statement, how it is sent, and the answer to it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Step {
     /// `@` lines, without the `@`.
@@ -11,14 +11,14 @@ pub(crate) struct Step {
     pub(crate) statement: String,
     /// Cassandra's answer, line by line.
     pub(crate) answer: Vec<String>,
-    /// Ours, where it differs on purpose.
+    /// The answer of Helenus, if it differs on purpose.
     pub(crate) differs: Vec<String>,
 }
 
 /// Statements that share a keyspace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Case {
-    /// The name.
+    /// The case's name.
     pub(crate) name: String,
     /// The statements.
     pub(crate) steps: Vec<Step>,
@@ -31,13 +31,13 @@ pub(crate) struct CaseFile {
     pub(crate) cases: Vec<Case>,
 }
 
-/// Per case and step the lines that a server answered.
+/// The lines that a server answered, by case and step.
 pub(crate) type Answers = Vec<Vec<Vec<String>>>;
 
 const DIFFERS: &str = "differs: ";
 
 impl CaseFile {
-    /// Reads a file; panics on a line that belongs nowhere.
+    /// Reads a file. Panics on a line that belongs to no case or statement.
     pub(crate) fn parse(text: &str) -> CaseFile {
         let mut file = CaseFile::default();
         let mut directives = Vec::new();
@@ -98,7 +98,7 @@ impl CaseFile {
         out
     }
 
-    /// Puts new answers in place of the recorded ones.
+    /// Replaces the recorded answers.
     pub(crate) fn record(&mut self, answers: &Answers) {
         for (case, answers) in self.cases.iter_mut().zip(answers) {
             for (step, answer) in case.steps.iter_mut().zip(answers) {
@@ -107,8 +107,8 @@ impl CaseFile {
         }
     }
 
-    /// What differs from the record, as readable text, one per step. `ours` asks for our answer where it differs on
-    /// purpose.
+    /// A readable text for every step whose answer differs from the recorded one. With `ours` the answer of Helenus is
+    /// expected where that differs on purpose.
     pub(crate) fn differences(&self, answers: &Answers, path: &Path, ours: bool) -> Vec<String> {
         let mut out = Vec::new();
         for (case, answers) in self.cases.iter().zip(answers) {

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 const SERVER: NodeId = NodeId(0);
 const CLIENT: NodeId = NodeId(1);
-/// Longest a start or a client program may take, virtual time.
+/// The longest that a start or a client program may take, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// Starts a node of `shards` cores, runs `client` with its address, gives the client's result.
+/// Starts a node of `shards` cores, runs `client` with its address and returns the client's result.
 pub(crate) fn with_simulated_node<F, Fut, T>(shards: usize, client: F) -> T
 where
     F: Fn(SocketAddr) -> Fut + 'static,

@@ -1,4 +1,4 @@
-//! Playing a case file against a server and putting its answers into words.
+//! Runs a case file against a server and turns the answers into text.
 
 use crate::case::{Answers, Case, CaseFile, Step};
 use model::{ColumnSpec, Consistency, CqlType, text, value};
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 const PROTOCOL_VERSION: u8 = 5;
 const NATIVE_PORT: u16 = 9042;
-/// How often, and after what wait, a statement that needs an index is tried again while the index is not built.
+/// How often a statement is tried again that needs an index which is not built yet, and how long to wait before.
 const BUILT_ATTEMPTS_MAX: usize = 100;
 const BUILT_WAIT: Duration = Duration::from_millis(100);
 
-/// Plays a file on a real server.
+/// Runs a file on a real server.
 pub(crate) fn on_server(file: &CaseFile, address: IpAddr) -> Answers {
     let file = file.clone();
     let options = runtime::uring::Options::default();
@@ -23,7 +23,7 @@ pub(crate) fn on_server(file: &CaseFile, address: IpAddr) -> Answers {
     answers.expect("a ring").remove(0)
 }
 
-/// Plays a file on a simulated node with `shards` cores.
+/// Runs a file on a simulated node with `shards` cores.
 pub(crate) fn on_simulated_node(file: &CaseFile, shards: usize) -> Answers {
     crate::node::with_simulated_node(shards, {
         let file = file.clone();
@@ -253,12 +253,13 @@ fn words_of_error(error: &CallError) -> String {
     }
 }
 
-/// The JSON functions exist once per type and are called by the name that was used first since Cassandra started.
+/// A text with one spelling of the JSON functions' names: Cassandra has one per type, under the name that was used
+/// first since its start.
 fn with_one_name(text: &str) -> String {
     text.replace("system.tojson", "system.to_json").replace("system.fromjson", "system.from_json")
 }
 
-/// Cassandra lists the overloads of a function in another order after every start.
+/// A text with overloads of a function in a fixed order: Cassandra's order differs with every start.
 fn with_sorted_signatures(text: &str) -> String {
     const LIST: &str = "signatures: ";
     let Some((head, rest)) = text.split_once(LIST) else { return text.to_owned() };

@@ -14,7 +14,7 @@ use wire::request::{Batch, EventType, Request};
 use wire::segment::{PAYLOAD_BYTES_MAX, put_compressed, put_segment};
 use wire::{Opcode, Version, flags};
 
-/// Every version with each compression that it has.
+/// Every version with each compression that it can have.
 const FORMS: [(Version, &str); 8] = [
     (Version::V3, ""),
     (Version::V3, "lz4"),
@@ -127,7 +127,7 @@ async fn receive(client: &Client, compression: Compression) -> Answer {
     Answer::decode(&envelope).expect("valid")
 }
 
-/// O5: a body that cannot be opened is refused on its stream, and the connection lives.
+/// O5: a body that cannot be opened is refused on its stream, and the connection goes on.
 #[test]
 fn o5_corrupt_compressed_bodies_are_refused() {
     with_node(1, || async {
@@ -172,7 +172,7 @@ fn o5_corrupt_compressed_bodies_are_refused() {
     });
 }
 
-/// Messages around the size of a segment and far above it, both ways.
+/// Messages of about the size of a segment and far above it, in both directions.
 #[test]
 fn large_messages_are_cut_over_segments() {
     with_node(1, || async {
@@ -407,7 +407,7 @@ fn beta_versions_are_refused_as_cassandra_refuses_them() {
     });
 }
 
-/// Every kind of change, on every version: the event has the words of the result, and comes before it.
+/// In every version the event of a schema change says the same as the result and comes before it.
 #[test]
 fn changes_of_the_schema_are_told_in_every_version() {
     with_node(2, || async {
@@ -450,7 +450,7 @@ fn changes_of_the_schema_are_told_in_every_version() {
     });
 }
 
-/// A client that registers and does not read is closed once its queue is full; the others hear on.
+/// A client that registers and does not read is closed once its queue is full; the others still get events.
 #[test]
 fn o11_a_client_that_does_not_read_its_events_is_closed() {
     with_node(1, || async {

@@ -1,4 +1,4 @@
-//! Traced requests: the session's id in the answer, what `system_traces` then holds, and that nothing else changes.
+//! Traced requests: the session's id in the answer, the content of `system_traces`, and that nothing else changes.
 
 use super::ALL;
 use super::world::{Client, error, values, with_node};
@@ -12,7 +12,7 @@ use wire::request::{Batch, Request};
 use wire::segment::put_segment;
 use wire::{Opcode, Version};
 
-/// A session as the tables hold it.
+/// A session as stored in the tables.
 #[derive(Debug)]
 struct Session {
     columns: BTreeMap<String, Option<Vec<u8>>>,
@@ -48,7 +48,7 @@ fn hex(id: [u8; 16]) -> String {
     format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
 }
 
-/// What is stored of a session, once it is.
+/// Waits until a session is stored and returns it.
 async fn session(client: &Client, answer: &Answer) -> Session {
     let id = hex(answer.tracing_id.expect("a traced answer"));
     for _ in 0..100 {
@@ -85,7 +85,7 @@ fn pairs(parameters: &BTreeMap<String, String>) -> Vec<(&str, &str)> {
     parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
-/// On one core and on several: events of another core come back with its reply.
+/// Events of another core come back with its reply.
 #[test]
 fn statements_in_every_version() {
     for shards in [1, 3] {

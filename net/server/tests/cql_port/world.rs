@@ -1,4 +1,4 @@
-//! A simulated node and clients of it.
+//! A simulated node and its clients.
 
 use model::value::BoundValue;
 use model::{Consistency, QueryParameters};
@@ -46,15 +46,15 @@ pub(crate) fn config() -> Config {
     config
 }
 
-/// Calm weather: these tests are about the port, not about disks.
+/// Options without faults of disks and delays: these tests are about the port.
 pub(crate) fn options() -> Options {
     Options { buggify: false, ..Options::default() }
 }
 
-/// How a run ended: the exits of the shards, in the order they ended.
+/// The exits of the shards, in the order in which they ended.
 pub(crate) type Exits = Rc<RefCell<Vec<Exit>>>;
 
-/// Starts the server node; the cell tells when it serves.
+/// Starts the server node. The cell is set once it serves.
 pub(crate) fn start(sim: &mut Sim, shards: usize, config: Config) -> (Exits, Rc<Cell<bool>>) {
     let exits = Exits::default();
     let ready = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -75,12 +75,12 @@ pub(crate) fn start(sim: &mut Sim, shards: usize, config: Config) -> (Exits, Rc<
     (exits, up)
 }
 
-/// Runs `client` against a node of `shards` shards, then stops the node in order.
+/// Runs `client` against a node of `shards` shards and then stops the node in order.
 pub(crate) fn with_node<Fut: Future<Output = ()> + 'static>(shards: usize, client: impl Fn() -> Fut + 'static) {
     with_config(shards, config(), client);
 }
 
-/// The same with a configuration.
+/// Runs `client` against a node with this configuration and then stops the node in order.
 pub(crate) fn with_config<Fut: Future<Output = ()> + 'static>(
     shards: usize,
     config: Config,
@@ -125,7 +125,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects without a word.
+    /// Connects and sends nothing.
     pub(crate) async fn connect(version: Version) -> Client {
         Client::connect_to(address(PORT), None, version).await
     }
@@ -143,7 +143,7 @@ impl Client {
         }
     }
 
-    /// Connects and shakes hands.
+    /// Connects and completes the handshake.
     pub(crate) async fn ready(version: Version) -> Client {
         let client = Client::connect(version).await;
         client.startup().await;
@@ -168,7 +168,7 @@ impl Client {
         }
     }
 
-    /// Connects and agrees on compression.
+    /// Connects and completes a handshake with compression.
     pub(crate) async fn compressed(version: Version, name: &str) -> Client {
         let client = Client::connect(version).await;
         client.startup_with(vec![("CQL_VERSION", "3.0.0"), ("COMPRESSION", name)]).await;
@@ -195,7 +195,7 @@ impl Client {
         });
     }
 
-    /// The next envelope; `None` when the server has closed.
+    /// The next envelope; `None` once the server has closed the connection.
     pub(crate) async fn receive(&self) -> Option<Envelope> {
         loop {
             match self.decoder.borrow_mut().next_event() {
@@ -208,7 +208,7 @@ impl Client {
         }
     }
 
-    /// Asks and waits for the answer; events are put aside.
+    /// Sends a request and waits for the answer. Events are kept for later.
     pub(crate) async fn ask(&self, request: &Request<'_>) -> Answer {
         self.ask_with(request, self.compression.get()).await
     }
@@ -244,7 +244,7 @@ impl Client {
         }
     }
 
-    /// A keyspace `k` and a table `k.t (a int PRIMARY KEY, b text)`.
+    /// Creates a keyspace `k` and a table `k.t (a int PRIMARY KEY, b text)`.
     pub(crate) async fn create(&self) {
         let keyspace = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
         for text in [keyspace, "CREATE TABLE k.t (a int PRIMARY KEY, b text)"] {

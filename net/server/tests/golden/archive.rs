@@ -10,8 +10,8 @@ pub(crate) use versions::tables;
 
 const DIRECTORY: &[u8] = include_bytes!("directory.tar.zst");
 
-/// A data directory of Cassandra 5.0.9 after a drain: paths under it, and `rows/<table>.json` of what it read from
-/// `golden`.
+/// A data directory of Cassandra 5.0.9 after a drain: files by their paths in it, and in `rows/<table>.json` the rows
+/// that Cassandra read from the keyspace `golden`.
 pub(crate) fn directory() -> Files {
     unpack::unpack(DIRECTORY)
 }

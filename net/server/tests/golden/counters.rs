@@ -1,10 +1,10 @@
-//! Counters that real Cassandra counted, and what is counted on top of them.
+//! Counters that real Cassandra wrote, and increments on top of them.
 
 use super::world::World;
 use super::{are_ours, create, plain, sstables, tables};
 use server::client::QueryOptions;
 
-/// Later than everything in the files.
+/// A timestamp later than all in the files.
 const LATER_MICROS: i64 = 1_795_300_000_000_000;
 
 /// `k, c, s, a, b` of every row that has `k` in it.

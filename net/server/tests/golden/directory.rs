@@ -1,4 +1,4 @@
-//! A whole data directory of Cassandra: the node that starts on it is the node that it was.
+//! A whole data directory of Cassandra: a node that starts on it keeps the identity and the data.
 
 use super::archive::{self, Files};
 use super::world::World;
@@ -6,7 +6,7 @@ use super::{NOW, plain};
 use server::client::{Outcome, QueryOptions};
 use std::path::PathBuf;
 
-/// The host id of the node that left the directory.
+/// The host id of the node that wrote the directory.
 const HOST_ID: &str = "3b079a67-7015-4dd4-81e7-23ac25b66920";
 
 fn text(cell: &Option<Vec<u8>>) -> String {

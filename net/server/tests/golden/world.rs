@@ -1,4 +1,4 @@
-//! A node whose data directory is made by hand, in the simulator.
+//! A node in the simulator whose data directory the test puts together.
 
 use runtime::NodeId;
 use runtime::sim::{Options, Sim, Stop};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const SERVER: NodeId = NodeId(0);
 const CLIENT: NodeId = NodeId(1);
-/// Longest that anything may take, virtual time.
+/// The longest that anything may take, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(3600);
 const NATIVE_PORT: u16 = 9042;
 const DIRECTORY: &str = "/data";
@@ -25,13 +25,13 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// `options`: as `-D` takes them.
+    /// A node that is not started yet. `options` are as `-D` takes them.
     pub(crate) fn new(seed: u64, options: &[&str]) -> World {
         let sim = Sim::new(seed, Options { buggify: false, ..Options::default() });
         World { sim, options: options.iter().map(|option| (*option).to_owned()).collect() }
     }
 
-    /// Starts the node with so many cores; whether it serves.
+    /// Starts the node with this number of cores and returns whether it serves.
     pub(crate) fn start(&mut self, shards: usize) -> bool {
         let ip = Sim::address_of(SERVER);
         let own =
@@ -64,12 +64,12 @@ impl World {
         }
     }
 
-    /// Ends the node as a power failure does.
+    /// Ends the node as a power failure would.
     pub(crate) fn crash(&mut self) {
         self.sim.crash(SERVER);
     }
 
-    /// Puts files on the disk of the node, which does not run.
+    /// Writes files to the disk of the node, which must not run.
     pub(crate) fn put(&mut self, files: Vec<(PathBuf, Vec<u8>)>) {
         let files = Rc::new(files);
         self.sim.start_node(SERVER, 1, move |_| {
@@ -98,7 +98,7 @@ impl World {
         self.sim.read_file(SERVER, &Path::new(DIRECTORY).join(path))
     }
 
-    /// Lets the node run until a condition holds, which is looked at now and then; whether it does.
+    /// Lets the node run until a condition holds, and returns whether it does in time.
     pub(crate) fn run_until(&mut self, done: impl Fn(&World) -> bool) -> bool {
         for _ in 0..2_000 {
             if done(self) {
@@ -111,7 +111,7 @@ impl World {
         false
     }
 
-    /// Runs statements one after the other; the answer of each.
+    /// Runs statements one after the other and returns their answers.
     pub(crate) fn query(&mut self, statements: Vec<(String, QueryOptions)>) -> Vec<Result<Outcome, CallError>> {
         let address = SocketAddr::new(Sim::address_of(SERVER), NATIVE_PORT);
         let result = Rc::new(RefCell::new(None));
@@ -136,7 +136,7 @@ impl World {
     }
 }
 
-/// Asks for all pages.
+/// Runs a statement and fetches all pages.
 async fn ask(client: &mut Client, statement: &str, options: &QueryOptions) -> Result<Outcome, CallError> {
     let mut options = options.clone();
     let mut rows = Vec::new();

@@ -64,7 +64,7 @@ fn surroundings(files: &Files) -> impl Iterator<Item = &str> {
     super::schema(files).filter(|statement| !statement.starts_with("CREATE TABLE") && !statement.starts_with("ALTER"))
 }
 
-/// Runs statements; what is refused was refused by Cassandra too, or the rows will tell.
+/// Runs statements. Errors are ignored: Cassandra refused the same ones, or else the rows will differ.
 fn run(world: &mut World, statements: &[(String, QueryOptions)]) {
     let used = ("USE golden".to_owned(), QueryOptions::default());
     let answers = world.query(std::iter::once(used).chain(statements.iter().cloned()).collect());
@@ -95,7 +95,7 @@ fn is_data(path: &Path) -> bool {
     path.to_string_lossy().ends_with("-Data.db")
 }
 
-/// Writes the tables as a directory that the check takes.
+/// Writes the tables into a directory of the form that the script takes.
 fn lay_out(world: &World, tables: &Tables, to: &Path) {
     let mut schema = String::new();
     for (name, files) in tables {

@@ -1,19 +1,19 @@
-//! Conditional changes: IF [NOT] EXISTS, conditions on columns and their parts, conditional batches.
+//! Conditional updates: IF [NOT] EXISTS, conditions on columns and their parts, conditional batches.
 
 use crate::schema::{Column, Kind};
 use crate::script::Generator;
 use crate::types::Type;
 use crate::value::{self, Bind};
 
-/// Most statements of a conditional batch.
+/// The most statements of a conditional batch.
 const BATCH_MAX: usize = 4;
 
-/// How values are compared, the most frequent ones more than once; first those that ask for equality.
+/// Operators, those to be used often more than once; equality comes first.
 const OPERATORS: [&str; 9] = ["=", "=", "=", "!=", "!=", "<", "<=", ">", ">="];
 const EQUALITIES: usize = 5;
 
 impl Generator {
-    /// A conditional change of a table.
+    /// A conditional update of a table.
     pub(crate) fn conditional_change(&mut self, table: usize) -> String {
         self.conditioned = true;
         let text = match self.dice.weighted(&[6, 9, 4, 3]) {
@@ -139,7 +139,7 @@ impl Generator {
         format!("{left} {operator} {}", self.compared_term(cql_type))
     }
 
-    /// What something is compared with: mostly a value that may well be there.
+    /// The operand of a comparison, mostly a value that may well be there.
     fn compared_term(&mut self, cql_type: &Type) -> String {
         if self.dice.slip() {
             return self.value_term(cql_type);
@@ -156,7 +156,7 @@ impl Generator {
         }
     }
 
-    /// A batch over one partition, at times over more, which is a mistake.
+    /// A conditional batch over one partition, sometimes over more, which is a mistake.
     fn batch_if(&mut self, table: usize) -> String {
         for column in self.of(table, Kind::Partition) {
             let datum = self.datum(&column.cql_type, true);

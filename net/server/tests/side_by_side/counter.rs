@@ -4,7 +4,7 @@ use crate::schema::Column;
 use crate::script::Generator;
 use crate::value::Bind;
 
-/// Steps by which counters are counted; sums overflow at times.
+/// By how much counters are incremented; sums overflow sometimes.
 const STEPS: [i64; 7] = [1, 2, 10, 0, -3, i64::MAX, i64::MIN];
 
 impl Generator {

@@ -1,11 +1,11 @@
-//! ALTER TABLE and ALTER TYPE, right and wrong, and what they make of the schema.
+//! ALTER TABLE and ALTER TYPE, right and wrong, and how they change the schema.
 
 use crate::schema::{Column, Kind, Table, ident};
 use crate::script::Generator;
 use crate::types::{self, Type};
 
 impl Generator {
-    /// An ALTER, and the schema after it if it is right.
+    /// An ALTER statement. If it is right it changes the generator's schema too.
     pub(crate) fn alter(&mut self, table: usize) -> String {
         if self.dice.slip() || self.dice.one_in(12) {
             return self.wrong_definition(table);
@@ -96,7 +96,7 @@ impl Generator {
         text
     }
 
-    /// What a table looks like without COMPACT STORAGE: a static one shows its inner clustering and value.
+    /// Makes a table what it is after DROP COMPACT STORAGE: a static one shows its inner clustering and value columns.
     fn drop_compact_storage(&mut self, table: usize) -> String {
         let name = self.table_name(table);
         let own = &mut self.tables[table];
@@ -169,7 +169,7 @@ impl Generator {
         format!("ALTER TYPE {name} RENAME {} TO {new}", ident(&old))
     }
 
-    /// Whether a user type stands anywhere in a type.
+    /// Whether a type contains a user type, however deeply.
     fn mentions(&self, cql_type: &Type, user_type: &str) -> bool {
         cql_type.has(&self.types, &|part| matches!(part, Type::User(name, _) if name == user_type))
     }

@@ -1,9 +1,9 @@
-//! Choices: one seeded source, a list of features that may be left out, and the share of deliberate mistakes.
+//! Random choices: one seeded source, features that may be left out, and how often to make deliberate mistakes.
 
 use runtime::rng::Rng;
 use std::collections::BTreeSet;
 
-/// What the generator may use, by the name under which it can be left out.
+/// The features that the generator may use, by the names under which they can be left out.
 pub(crate) const FEATURES: [&str; 36] = [
     "aggregate",
     "alter",
@@ -45,24 +45,24 @@ pub(crate) const FEATURES: [&str; 36] = [
     "vector",
 ];
 
-/// One mistake in so many choices where one is possible.
+/// Where a mistake is possible, one choice in so many is one.
 const SLIP_EVERY: usize = 160;
 
 /// The source of every choice of a script.
 pub(crate) struct Dice {
     rng: Rng,
     without: BTreeSet<String>,
-    /// Mistakes may be made; off while the first schema is laid.
+    /// Whether mistakes may be made; not while the first schema is created.
     pub(crate) slips: bool,
 }
 
 impl Dice {
-    /// The dice of `seed`, never choosing a feature named in `without`.
+    /// Dice with a seed that never choose a feature named in `without`.
     pub(crate) fn new(seed: u64, without: &BTreeSet<String>) -> Dice {
         Dice { rng: Rng::new(seed), without: without.clone(), slips: false }
     }
 
-    /// Uniform in `0..n`.
+    /// A number from `0..n`, each as likely.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         self.rng.below(n as u64) as usize
     }
@@ -77,7 +77,7 @@ impl Dice {
         self.below(100) < n
     }
 
-    /// One of a list that is not empty.
+    /// An element of a list that is not empty.
     pub(crate) fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
         &list[self.below(list.len())]
     }
@@ -101,7 +101,7 @@ impl Dice {
         drawn && self.slips
     }
 
-    /// An index by weight.
+    /// An index, as likely as its weight.
     pub(crate) fn weighted(&mut self, weights: &[usize]) -> usize {
         let mut left = self.below(weights.iter().sum());
         for (index, weight) in weights.iter().enumerate() {
@@ -113,7 +113,7 @@ impl Dice {
         unreachable!("the draw is below the sum")
     }
 
-    /// The list in another order.
+    /// Shuffles a list.
     pub(crate) fn shuffle<T>(&mut self, list: &mut [T]) {
         for at in (1..list.len()).rev() {
             list.swap(at, self.below(at + 1));

@@ -5,7 +5,7 @@ use crate::schema::{Column, Index, Kind, Target, ident};
 use crate::script::{Generator, KEYSPACE};
 use crate::types::Type;
 
-/// Most indexes of a table.
+/// The most indexes of a table.
 const INDEXES_MAX: usize = 4;
 
 impl Generator {
@@ -24,7 +24,7 @@ impl Generator {
         self.create_index(table)
     }
 
-    /// CREATE INDEX; the table has the index after it if it is right.
+    /// CREATE INDEX. If it is right the generator's table has the index too.
     pub(crate) fn create_index(&mut self, table: usize) -> String {
         let column = self.dice.pick(&self.tables[table].columns.clone()).clone();
         // Whether Cassandra still finds 1.0 by the 1.00 that it replaced depends on what it has flushed.
@@ -67,7 +67,7 @@ impl Generator {
         format!("CREATE INDEX {exists}{named}ON {on} ({what})")
     }
 
-    /// Whether an index is right, as far as it matters to what follows.
+    /// Whether CREATE INDEX succeeds, as far as the statements that follow depend on it.
     fn takes_index(&self, table: usize, column: &Column, target: Target) -> bool {
         let own = &self.tables[table];
         let fits = match (&column.cql_type, target) {
@@ -119,7 +119,7 @@ impl Generator {
         self.dice.pick(&texts).clone()
     }
 
-    /// Relations on columns that have indexes: those that an index answers, at times others.
+    /// Relations on columns with indexes: mostly those that an index answers.
     pub(crate) fn indexed_relations(&mut self, table: usize, out: &mut Restrictions) {
         let count = 1 + usize::from(self.dice.one_in(5));
         for _ in 0..count {

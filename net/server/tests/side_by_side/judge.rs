@@ -1,23 +1,23 @@
-//! Comparing answers, and putting them into words.
+//! Compares answers, and turns them into text.
 
 use crate::session::{Column, Reply, Rows};
 use model::{CqlType, text};
 
-/// Seconds by which remaining times to live may differ: the two servers ran at different moments.
+/// By how many seconds remaining times to live may differ: the two servers ran at different moments.
 const TTL_TOLERANCE: i64 = 600;
-/// Cassandra's answer to what it did not foresee: nothing to follow.
+/// Cassandra's error for an exception that it did not foresee, which is not to be imitated.
 const SERVER_ERROR: u32 = 0;
-/// A read or write that failed on its replica, or of which it said nothing. A node alone has one replica, which fails
-/// only by an exception of its own (keys of vectors of texts, statics of frozen user types after ALTER TYPE, null
-/// values of aggregates in JSON).
+/// Errors of reads and writes that failed or timed out on the replica. The only replica of a single node fails only by
+/// an exception of its own (keys of vectors of texts, statics of frozen user types after ALTER TYPE, null values of
+/// aggregates in JSON).
 const FAILURES: [u32; 4] = [0x1100, 0x1200, 0x1300, 0x1500];
 
 const SYNTAX: u32 = 0x2000;
 
-/// What Cassandra says of a paging state that it made itself: GROUP BY without clustering does not page there.
+/// Cassandra's error for a paging state that it made itself: it does not page GROUP BY without clustering.
 const OWN_PAGING_STATE: &str = "Invalid value for the paging state";
 
-/// Whether the judge's answers are no guide: it failed inside.
+/// Whether Cassandra's answer is no guide, because it failed internally.
 pub(crate) fn is_no_guide(judge: &[Reply]) -> bool {
     judge.iter().any(|reply| match reply {
         Reply::Error { code, text } => *code == SERVER_ERROR || FAILURES.contains(code) || text == OWN_PAGING_STATE,
@@ -25,11 +25,13 @@ pub(crate) fn is_no_guide(judge: &[Reply]) -> bool {
     })
 }
 
-/// Whether Helenus does on purpose what Cassandra does not, by mistake: it refuses bytes of any length for a tinyint
-/// and those that no tuple has, texts for tuples of collections, texts of tuples with an empty part for a number that
-/// cannot be empty, and tuples whose parts fit a user type (Cassandra fails inside as soon as there is a row to compare
-/// or to write), does not name user types, which may be dropped, in the types of dropped columns that are vectors, and
-/// sorts what SELECT JSON * finds in several partitions by the columns of ORDER BY (Cassandra sorts the texts).
+/// Whether a difference is on purpose, because Cassandra is mistaken:
+/// - Helenus refuses bytes of a wrong length for a tinyint, bytes that no tuple has, texts for tuples of collections,
+///   texts of tuples with an empty part for a number that cannot be empty, and tuples whose parts fit a user type.
+///   Cassandra fails internally as soon as there is a row to compare or to write.
+/// - Helenus does not name user types, which may be dropped, in the types of dropped columns that are vectors.
+/// - Helenus sorts the rows of SELECT JSON * over several partitions by the columns of ORDER BY; Cassandra sorts the
+///   texts.
 pub(crate) fn is_better(statement: &str, ours: &[Reply]) -> bool {
     match ours.last() {
         Some(Reply::Error { text, .. }) => {
@@ -51,7 +53,7 @@ pub(crate) fn is_better(statement: &str, ours: &[Reply]) -> bool {
     }
 }
 
-/// Whether an error ends with the name of one of a script's user types.
+/// Whether an error ends with the name of a user type of a script.
 fn is_user_type_of_script(error: &str) -> bool {
     let name = error.rsplit(' ').next().unwrap_or_default();
     let name = name.strip_prefix("frozen<").and_then(|name| name.strip_suffix('>')).unwrap_or(name);
@@ -80,8 +82,8 @@ const CONDITION_ERRORS: [&str; 7] = [
     "Invalid negative list index",
 ];
 
-/// Whether a conditional change failed in one of several conditions: Cassandra looks at them in the order of a hash
-/// table by the addresses of objects, and at none after one that does not hold.
+/// Whether a conditional update failed in one of several conditions. Cassandra evaluates them in the order of a hash
+/// table by the addresses of objects, and none after one that does not hold.
 fn fails_in_one_of_several(statement: &str, a: &Reply, b: &Reply) -> bool {
     let several = statement
         .split_once(" IF ")
@@ -143,8 +145,8 @@ fn one_name(text: &str) -> String {
     text.replace("system.tojson", "system.to_json").replace("system.fromjson", "system.from_json")
 }
 
-/// The text of a syntax error is free, its place is not. Cassandra lists overloads in the order of a hash table, and
-/// tables in that of their last changes, indexes of a column in that of the addresses of objects.
+/// An error's text without what may differ. Syntax errors need the same position only. Cassandra lists overloads in the
+/// order of a hash table, tables in that of their last changes, and indexes of a column by the addresses of objects.
 fn words(code: u32, text: &str) -> String {
     if let Some((head, names)) = text.split_once("dependent secondary indexes (") {
         let mut names: Vec<&str> = names.trim_end_matches(')').split(", ").collect();
@@ -164,7 +166,7 @@ fn words(code: u32, text: &str) -> String {
     text.split([' ', '\n']).take(2).collect::<Vec<_>>().join(" ")
 }
 
-/// What a statement asks for, behind any name, that may vary.
+/// What a statement selects whose value may vary.
 struct Varying {
     /// Times to live.
     ttls: bool,
@@ -172,7 +174,7 @@ struct Varying {
     log10: bool,
 }
 
-/// The scale of the zero that Cassandra's first `log10` of a decimal 1 is after its start.
+/// The scale of the zero that Cassandra's first `log10` of a decimal 1 since its start has.
 const FIRST_LOG10_SCALE: [u8; 4] = (-98i32).to_be_bytes();
 
 fn rows_agree(varying: &Varying, columns: &[Column], a: &[Option<Vec<u8>>], b: &[Option<Vec<u8>>]) -> bool {
@@ -199,7 +201,7 @@ fn rows_agree(varying: &Varying, columns: &[Column], a: &[Option<Vec<u8>>], b: &
         })
 }
 
-/// Whether a value is not a number; which of them Java makes depends on what its compiler made of a function by then.
+/// Whether a value is a NaN. Which of the NaNs Java produces depends on whether it has compiled a function by then.
 fn is_nan(cql_type: &str, cell: Option<&[u8]>) -> bool {
     let Some(bytes) = cell else { return false };
     match cql_type {
@@ -216,7 +218,7 @@ fn is_decimal_zero(cql_type: &str, cell: Option<&[u8]>) -> bool {
     cql_type == "decimal" && unscaled.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0))
 }
 
-/// Equal but for some seconds: one time to live, or a list of them (which ends with one).
+/// Whether values are equal up to some seconds: a time to live, or a list of them (which ends with one).
 fn ttls_agree(a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
     let (Some(a), Some(b)) = (a, b) else { return false };
     a.len() == b.len()
@@ -228,7 +230,7 @@ fn ttls_agree(a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
         })
 }
 
-/// The rows of all pages in one, if these are rows.
+/// All pages joined to one, if the replies are pages.
 pub(crate) fn whole(replies: &[Reply]) -> Option<Vec<Vec<Option<Vec<u8>>>>> {
     let mut all = Vec::new();
     for reply in replies {
@@ -241,7 +243,7 @@ pub(crate) fn whole(replies: &[Reply]) -> Option<Vec<Vec<Option<Vec<u8>>>>> {
     Some(all)
 }
 
-/// The replies from the first on that differs, of both.
+/// Both lists of replies from the first difference on.
 pub(crate) fn from_difference<'a>(
     statement: &str,
     judge: &'a [Reply],
@@ -269,7 +271,7 @@ pub(crate) fn kind_of(replies: &[Reply]) -> String {
     }
 }
 
-/// Answers for a reader.
+/// Replies as text for a reader.
 pub(crate) fn show(replies: &[Reply]) -> String {
     let lines: Vec<String> = replies.iter().map(show_reply).collect();
     lines.join("\n    ")

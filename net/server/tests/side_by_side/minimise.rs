@@ -1,13 +1,13 @@
-//! Making a script short that still ends with a difference, and writing it as a case.
+//! Shortens a script that ends with a difference, and writes it as a case.
 
 use crate::script::{Consistency, Step};
 use crate::value::Bind;
 
-/// Most runs spent on one script.
+/// The most runs that are spent on one script.
 const TRIES_MAX: usize = 36;
 
-/// A script that is as short as `differs` lets it be, with the same last step. `differs` says whether the last step of
-/// a script still answers differently.
+/// The shortest script found that has the same last step and for which `differs` still says that this step is answered
+/// differently.
 pub(crate) fn minimise(steps: &[Step], mut differs: impl FnMut(&[Step]) -> bool) -> Vec<Step> {
     let Some((last, before)) = steps.split_last() else { return Vec::new() };
     let mut kept = before.to_vec();

@@ -5,11 +5,11 @@ use crate::script::Generator;
 use crate::types::Type;
 use crate::value;
 
-/// Most statements of a batch.
+/// The most statements of a batch.
 const BATCH_MAX: usize = 4;
 
 impl Generator {
-    /// INSERT, as values or as JSON; whether it names its timestamp. In a batch the timestamp may stand outside.
+    /// INSERT with values or JSON, and whether it names a timestamp; a batch may name one for all its statements.
     pub(crate) fn insert(&mut self, table: usize, batched: bool) -> (String, bool) {
         if self.tables[table].counters && !self.dice.one_in(40) {
             return self.update(table, batched);
@@ -116,7 +116,7 @@ impl Generator {
         (format!("UPDATE {name}{using} SET {} WHERE {wheres}", assignments.join(", ")), stamped)
     }
 
-    /// One assignment to a column: whole, an element, or something added or taken away.
+    /// One assignment to a column: of the whole, of an element, or one that adds or removes something.
     fn assignment(&mut self, column: &Column) -> String {
         let name = self.name(column);
         if !self.dice.has("element") || (!column.cql_type.is_multicell() && !self.dice.slip()) || self.dice.percent(25)
@@ -161,13 +161,13 @@ impl Generator {
         self.value_term(cql_type)
     }
 
-    /// An index into a list: mostly there, at times beyond.
+    /// An index into a list, sometimes beyond its end.
     pub(crate) fn index(&mut self) -> String {
         let index = if self.dice.one_in(12) { *self.dice.pick(&[-1, 50]) } else { self.dice.below(3) as i64 };
         self.number_term(index, 4)
     }
 
-    /// A field of a user type with its type.
+    /// A field of a user type, with the field's type.
     pub(crate) fn field(&mut self, user_type: &str) -> Option<(String, Type)> {
         let fields = self.types.iter().find(|known| known.name == user_type)?.fields.clone();
         let (name, field_type) = self.dice.pick(&fields).clone();
@@ -175,7 +175,7 @@ impl Generator {
         Some((name, field_type))
     }
 
-    /// A whole key as a WHERE clause: equalities, at times IN or a relation over several columns.
+    /// A WHERE clause that gives a whole key: equalities, sometimes IN or a relation over several columns.
     pub(crate) fn row(&mut self, key: &[Column]) -> String {
         let mut key = key.to_vec();
         if self.dice.slip() && key.len() > 1 {
@@ -286,7 +286,7 @@ impl Generator {
         }
     }
 
-    /// What of a column a DELETE names.
+    /// What a DELETE names of a column: the column, an element or a field.
     fn deletion(&mut self, column: &Column) -> String {
         let name = self.name(column);
         if !self.dice.has("element") || self.dice.one_in(3) {

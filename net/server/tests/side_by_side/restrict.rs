@@ -1,4 +1,4 @@
-//! WHERE clauses: key restrictions that need no filtering, and all the others.
+//! WHERE clauses: restrictions of keys that need no filtering, and all others.
 
 use crate::schema::{Column, Kind};
 use crate::script::Generator;
@@ -8,9 +8,9 @@ use crate::types::Type;
 #[derive(Default)]
 pub(crate) struct Restrictions {
     pub(crate) relations: Vec<String>,
-    /// Cassandra may want ALLOW FILTERING.
+    /// Whether Cassandra may want ALLOW FILTERING.
     pub(crate) filtering: bool,
-    /// The partition key is given.
+    /// Whether the whole partition key is given.
     pub(crate) one_partition: bool,
 }
 
@@ -133,7 +133,7 @@ impl Generator {
         }
     }
 
-    /// A prefix of equalities, then perhaps one more relation on what follows.
+    /// Equalities on a prefix of the clustering columns, then perhaps one more relation on the next ones.
     fn clustering_relations(&mut self, clustering: &[Column], out: &mut Restrictions) {
         if !out.one_partition {
             if !self.dice.use_of("filtering", 12) {
@@ -192,7 +192,7 @@ impl Generator {
             .collect()
     }
 
-    /// Relations on columns that are no key, or on keys out of turn.
+    /// Relations on columns outside the key, or on key columns that those before them leave open.
     fn filters(&mut self, table: usize, out: &mut Restrictions) {
         out.filtering = true;
         for _ in 0..1 + usize::from(self.dice.one_in(5)) {

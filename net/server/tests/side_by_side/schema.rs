@@ -1,16 +1,16 @@
-//! The schema of a script: user types and tables, as the generator believes them to be.
+//! The schema of a script: user types and tables as the generator expects them to be.
 
 use crate::dice::Dice;
 use crate::types::{self, Type};
 
-/// CREATE TYPE.
+/// A user type.
 #[derive(Clone, Debug)]
 pub(crate) struct UserType {
     pub(crate) name: String,
     pub(crate) fields: Vec<(String, Type)>,
 }
 
-/// Where a column stands in its table.
+/// The kind of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Partition,
@@ -33,27 +33,27 @@ pub(crate) struct Column {
 pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) columns: Vec<Column>,
-    /// Seconds, 0 for none.
+    /// `default_time_to_live`, seconds; 0 for none.
     pub(crate) default_ttl: u32,
-    /// Dropped columns, which may come back.
+    /// Dropped columns, which may be added again.
     pub(crate) dropped: Vec<Column>,
-    /// Every column that is no key is a counter.
+    /// Whether all columns outside the key are counters.
     pub(crate) counters: bool,
-    /// WITH COMPACT STORAGE.
+    /// Whether the table has COMPACT STORAGE.
     pub(crate) compact: bool,
-    /// Conditional changes are made to it.
+    /// Whether conditional updates are made to the table.
     pub(crate) conditional: bool,
-    /// Its writes get their timestamps from the server: ballots do, and others must not lose against them.
+    /// Whether writes leave their timestamps to the server, so that they do not lose against ballots.
     pub(crate) clocked: bool,
-    /// Of a table of counters: whether counters are deleted, not rows and partitions. What is counted on after both
-    /// depends on what Cassandra has flushed.
+    /// Whether counters are deleted rather than rows and partitions. With both, later counts depend on what Cassandra
+    /// has flushed.
     pub(crate) deletes_counters: bool,
-    /// A column was dropped as of an earlier time: whether what is newer comes back depends on what was flushed, as it
-    /// is for an index.
+    /// Whether a column was dropped as of an earlier time: whether newer values come back depends on what was flushed,
+    /// also for an index.
     pub(crate) dropped_early: bool,
-    /// It had an index once.
+    /// Whether the table has ever had an index.
     pub(crate) indexed: bool,
-    /// Its indexes, as far as they are believed to exist.
+    /// The indexes that are expected to exist.
     pub(crate) indexes: Vec<Index>,
 }
 
@@ -65,10 +65,10 @@ pub(crate) struct Index {
     pub(crate) target: Target,
 }
 
-/// What of a column an index holds.
+/// What an index holds of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target {
-    /// The value; of collections the values.
+    /// The column's value, or the values of a collection.
     Plain,
     Values,
     Keys,
@@ -95,7 +95,7 @@ impl Table {
         self.columns.iter().filter(|column| matches!(column.kind, Kind::Static | Kind::Regular)).cloned().collect()
     }
 
-    /// Whether an index of a column is believed to exist.
+    /// Whether an index of a column is expected to exist.
     pub(crate) fn has_index_of(&self, column: &str) -> bool {
         self.indexes.iter().any(|index| index.column == column)
     }
@@ -137,7 +137,7 @@ impl Table {
 }
 
 impl UserType {
-    /// CREATE TYPE.
+    /// A user type.
     pub(crate) fn create(&self) -> String {
         let fields: Vec<String> =
             self.fields.iter().map(|(name, field)| format!("{} {}", ident(name), field.cql())).collect();
@@ -145,7 +145,7 @@ impl UserType {
     }
 }
 
-/// Random user types, later ones made of earlier ones.
+/// Random user types; later ones may contain earlier ones.
 pub(crate) fn user_types(dice: &mut Dice) -> Vec<UserType> {
     let mut all: Vec<UserType> = Vec::new();
     if !dice.has("udt") {

@@ -1,4 +1,4 @@
-//! A script: schema, statements and closing looks, all from one seed.
+//! A script: schema, statements and final reads, all from one seed.
 
 use crate::dice::Dice;
 use crate::schema::{self, Column, Kind, Table, UserType, ident};
@@ -10,18 +10,18 @@ use std::collections::BTreeSet;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Step {
     pub(crate) text: String,
-    /// Sent through PREPARE and EXECUTE; else a QUERY with the values.
+    /// Whether it is sent as PREPARE and EXECUTE rather than as a QUERY with values.
     pub(crate) prepared: bool,
     /// Values as literals, for reading, and as bytes.
     pub(crate) values: Vec<(String, Bind)>,
     pub(crate) page_size: Option<i32>,
     pub(crate) timestamp: Option<i64>,
     pub(crate) consistency: Consistency,
-    /// Of a conditional change.
+    /// The serial consistency level of a conditional update.
     pub(crate) serial: Option<Consistency>,
 }
 
-/// A consistency level; one node makes little of the others.
+/// A consistency level. The others make no difference with one node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Consistency {
     #[default]
@@ -32,7 +32,7 @@ pub(crate) enum Consistency {
 }
 
 impl Consistency {
-    /// As requests have it.
+    /// The level as requests have it.
     pub(crate) fn code(self) -> u16 {
         match self {
             Consistency::One => 1,
@@ -48,17 +48,17 @@ pub(crate) struct Generator {
     pub(crate) dice: Dice,
     pub(crate) types: Vec<UserType>,
     pub(crate) tables: Vec<Table>,
-    /// Values of the statement being made, if it may have markers.
+    /// Values for the markers of the current statement; `None` if it may not have any.
     pub(crate) binds: Option<Vec<(String, Bind)>>,
-    /// The statement being made is conditional: it gives no timestamp of its own.
+    /// Whether the current statement is conditional and so gives no timestamp.
     pub(crate) conditioned: bool,
-    /// The partition that the statements being made are of, by column.
+    /// The key of the partition that the current statements belong to, by column.
     pub(crate) pinned: Vec<(String, Datum)>,
-    /// Number of the statement: makes timestamps and TTLs.
+    /// The number of the statement, from which timestamps and TTLs are made.
     pub(crate) number: i64,
 }
 
-/// Every script's keyspace.
+/// The keyspace of every script.
 pub(crate) const KEYSPACE: &str = "k";
 
 /// The script of a seed: `count` statements after the schema.
@@ -132,7 +132,7 @@ impl Generator {
         Step { text, prepared, values, timestamp, consistency, serial, ..Step::default() }
     }
 
-    /// A level for the rounds of conditional changes and for reads, wrong at times.
+    /// A serial consistency level, sometimes a wrong one.
     fn serial_level(&mut self) -> Consistency {
         if self.dice.slip() {
             return Consistency::Quorum;
@@ -157,7 +157,7 @@ impl Generator {
         Step { text, prepared, values, page_size, consistency, ..Step::default() }
     }
 
-    /// Whether a SELECT asks an index of a static column for one partition: Cassandra ends there after the first page.
+    /// Whether a SELECT uses an index of a static column within one partition, where Cassandra stops after one page.
     fn looks_up_statics_in_a_partition(&self, table: usize, text: &str) -> bool {
         let Some((_, relations)) = text.split_once(" WHERE ") else { return false };
         let names = |column: &Column, operator: &str| relations.contains(&format!("{}{operator}", ident(&column.name)));
@@ -166,7 +166,7 @@ impl Generator {
             && self.of(table, Kind::Static).iter().any(|column| is_indexed(column) && names(column, ""))
     }
 
-    /// Everything once more at the end, and the schema's own words.
+    /// The final steps: reading all tables, and describing the schema.
     fn closing(&mut self) -> Vec<Step> {
         let mut texts = Vec::new();
         for table in &self.tables {
@@ -195,19 +195,19 @@ impl Generator {
         texts.into_iter().map(plain).collect()
     }
 
-    /// Microseconds, near the statement's number so that statements overtake each other; `distinct` ones never tie, for
-    /// what expires: the winner of such a tie would depend on the clock.
+    /// A timestamp, microseconds, near the statement's number so that statements overtake each other. `distinct` ones
+    /// never tie, because the winner of a tie between expiring values would depend on the clock.
     pub(crate) fn timestamp(&mut self, distinct: bool) -> i64 {
         let near = (1000 + self.number + self.dice.below(16) as i64 - 8) * 10_000;
         if distinct { near + self.number } else { near }
     }
 
-    /// Whether a table's writes expire by themselves.
+    /// Whether a table has a default time to live.
     fn expires(&self, table: usize) -> bool {
         self.tables[table].default_ttl > 0
     }
 
-    /// `USING ...` or nothing; whether it names the timestamp.
+    /// `USING ...` or nothing, and whether it names a timestamp.
     pub(crate) fn using(&mut self, table: usize, ttl: bool) -> (String, bool) {
         let often = if self.tables[table].counters { 2 } else { 14 };
         let ttl = ttl && self.dice.use_of("ttl", often);
@@ -244,7 +244,7 @@ impl Generator {
         (text, stamped)
     }
 
-    /// A number for `TIMESTAMP`, `TTL` or `LIMIT`, of so many bytes.
+    /// A number for `TIMESTAMP`, `TTL` or `LIMIT`, whose type has so many bytes.
     pub(crate) fn number_term(&mut self, number: i64, len: usize) -> String {
         if self.binds.is_some() && self.dice.one_in(2) {
             let bytes = number.to_be_bytes()[8 - len..].to_vec();
@@ -260,12 +260,12 @@ impl Generator {
         "?".into()
     }
 
-    /// Whether parts of a statement may change places: markers keep the order of their values.
+    /// Whether parts of a statement may be reordered: not if they have markers, whose values are in order.
     pub(crate) fn may_shuffle(&self) -> bool {
         self.binds.is_none()
     }
 
-    /// A marker of the statement for a value that was made already, or the value itself.
+    /// A marker for a value, or the value's literal.
     pub(crate) fn place(&mut self, datum: Datum) -> String {
         if self.binds.is_some() && self.dice.percent(75) {
             return self.bind(datum.bound, Bind::Bytes(datum.bytes));
@@ -288,7 +288,7 @@ impl Generator {
         wrapped.unwrap_or_else(|| self.place(datum))
     }
 
-    /// A term for a key column, of the partition that all are of if there is one.
+    /// A term for a key column; that of the current partition if there is one.
     pub(crate) fn key_term_of(&mut self, column: &Column) -> String {
         match self.pinned.iter().find(|(name, _)| *name == column.name) {
             Some((_, datum)) if !self.dice.slip() => {
@@ -299,7 +299,7 @@ impl Generator {
         }
     }
 
-    /// A term for a column that is no key, sometimes null, unset or empty.
+    /// A term for a column outside the key, sometimes null, unset or empty.
     pub(crate) fn value_term(&mut self, cql_type: &Type) -> String {
         if self.dice.slip() {
             return self.wrong_term(cql_type);
@@ -322,7 +322,7 @@ impl Generator {
         }
     }
 
-    /// A native value through functions or with a type before it, sometimes.
+    /// A native value, sometimes passed through functions or with a cast.
     fn wrapped(&mut self, cql_type: &Type, datum: &Datum) -> Option<String> {
         let Type::Native(name) = cql_type else { return None };
         if *name == "varchar" || !self.dice.use_of("function", 5) {
@@ -337,7 +337,7 @@ impl Generator {
         })
     }
 
-    /// A term that does not fit, most of the time.
+    /// A term that mostly does not fit the type.
     fn wrong_term(&mut self, cql_type: &Type) -> String {
         let other = crate::types::of_column(&mut self.dice, &self.types);
         let literal = self.datum(&other, false).literal;
@@ -382,7 +382,7 @@ impl Generator {
         }
     }
 
-    /// A name of a column, wrong at times.
+    /// A column's name, sometimes a wrong one.
     pub(crate) fn name(&mut self, column: &Column) -> String {
         if self.dice.slip() {
             return self.dice.pick(&["nosuch", "p0", "c0", "v0", "s0", "\"V0\"", "v1"]).to_string();
@@ -390,7 +390,7 @@ impl Generator {
         ident(&column.name)
     }
 
-    /// The table's name, with its keyspace at times.
+    /// The table's name, sometimes with its keyspace.
     pub(crate) fn table_name(&mut self, table: usize) -> String {
         let name = ident(&self.tables[table].name);
         if self.dice.slip() {

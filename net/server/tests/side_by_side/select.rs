@@ -1,4 +1,4 @@
-//! SELECT: its clauses in order. Restrictions are in `restrict.rs`, what is selected in `selector.rs`.
+//! SELECT: its clauses in order. Restrictions are in `restrict.rs`, selectors in `selector.rs`.
 
 use crate::schema::{Column, Kind, ident};
 use crate::script::Generator;
@@ -44,7 +44,7 @@ impl Generator {
         self.number_term(limit, 4)
     }
 
-    /// The partition key whole and statics, which is what DISTINCT takes.
+    /// The selectors of a SELECT DISTINCT: the whole partition key, and static columns.
     fn distinct_selection(&mut self, table: usize) -> String {
         let mut names: Vec<String> = self.of(table, Kind::Partition).iter().map(|c| self.name(c)).collect();
         for column in self.of(table, Kind::Static) {

@@ -1,4 +1,4 @@
-//! What a SELECT selects: columns, elements, functions, casts, aggregates.
+//! Selectors: columns, elements, functions, casts, aggregates.
 
 use crate::schema::{Column, Kind, ident};
 use crate::script::{Generator, capital};
@@ -68,7 +68,7 @@ impl Generator {
         }
     }
 
-    /// Something made of a column.
+    /// A selector of a column.
     fn selector(&mut self, column: &Column, table: usize) -> String {
         let name = self.name(column);
         // What the server stamps is the server's own.
@@ -96,7 +96,7 @@ impl Generator {
         }
     }
 
-    /// A target that mostly fits the type.
+    /// The target of a cast, which mostly fits the type.
     fn cast_target(&mut self, from: &Type) -> &'static str {
         if from.is_number() {
             return self.dice.pick::<&str>(&[
@@ -109,7 +109,7 @@ impl Generator {
         if self.dice.one_in(3) { self.dice.pick::<&str>(&NATIVES) } else { "text" }
     }
 
-    /// `stamps`: its timestamps may be asked for.
+    /// `stamps` says whether timestamps and times to live may be selected.
     fn of_type(&mut self, name: &str, cql_type: &Type, stamps: bool) -> String {
         if !self.dice.has("function") {
             return name.into();

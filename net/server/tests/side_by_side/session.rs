@@ -1,4 +1,4 @@
-//! A connection in protocol v4 with a decoder of its own, so that what judges the server shares nothing with it.
+//! A connection in protocol version 4. Its decoder is its own, so that the judge shares no code with the server.
 
 use crate::script::{KEYSPACE, Step};
 use crate::value::Bind;
@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// An answer, as far as the two servers must agree on it.
+/// The parts of an answer on which the two servers must agree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Reply {
     Void(Vec<String>),
@@ -25,12 +25,12 @@ pub(crate) enum Reply {
         code: u32,
         text: String,
     },
-    /// No answer, or bytes that are none.
+    /// No answer, or bytes that are not one.
     Broken(String),
 }
 
 impl Reply {
-    /// The page, if it is one.
+    /// The page, if the reply is one.
     pub(crate) fn rows(&self) -> Option<&Rows> {
         match self {
             Reply::Rows(rows) => Some(rows),
@@ -49,7 +49,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Whether a conditional change was made, if this answers one.
+    /// Whether a conditional update was applied; `None` if this does not answer one.
     pub(crate) fn applied(&self) -> Option<bool> {
         let answers = self.columns.first().is_some_and(|column| column.name == "[applied]");
         let first = self.rows.first().and_then(|row| row.first());
@@ -73,20 +73,20 @@ const OP_QUERY: u8 = 7;
 const OP_PREPARE: u8 = 9;
 const OP_EXECUTE: u8 = 10;
 const FLAG_WARNING: u8 = 8;
-/// Most pages fetched of one SELECT.
+/// The most pages that are fetched of one SELECT.
 const PAGES_MAX: usize = 400;
-/// How often, and after what wait, it is looked whether an index is built.
+/// How often to check whether an index is built, and how long to wait before checking again.
 const BUILT_ATTEMPTS_MAX: usize = 400;
 const BUILT_WAIT: Duration = Duration::from_millis(25);
 
-/// A connection after STARTUP.
+/// A connection that has sent STARTUP.
 pub(crate) struct Session {
     stream: Stream,
     received: Vec<u8>,
 }
 
 impl Session {
-    /// Connects and starts up.
+    /// Connects and sends STARTUP.
     pub(crate) async fn connect(address: SocketAddr) -> io::Result<Session> {
         let mut session = Session { stream: Stream::connect(address, None).await?, received: Vec::new() };
         let mut body = vec![0, 1];
@@ -142,7 +142,7 @@ impl Session {
         replies
     }
 
-    /// Until every index of the keyspace is built; not for ever, for what is missing then shows.
+    /// Waits until every index of the keyspace is built, but not for ever: a missing one shows as a difference.
     async fn wait_for_indexes(&mut self) {
         let step = |text: String| Step { text, ..Step::default() };
         let all = step(format!("SELECT index_name FROM system_schema.indexes WHERE keyspace_name = '{KEYSPACE}'"));
@@ -157,7 +157,7 @@ impl Session {
         }
     }
 
-    /// The first column of what a SELECT finds.
+    /// The first column of the rows of a SELECT.
     async fn first_cells(&mut self, step: &Step) -> Vec<Vec<u8>> {
         let mut body = (step.text.len() as i32).to_be_bytes().to_vec();
         body.extend(step.text.as_bytes());
@@ -243,7 +243,7 @@ fn push_parameters(out: &mut Vec<u8>, step: &Step, page_size: Option<i32>, pagin
     }
 }
 
-/// Bytes not read yet; every read is `None` past the end.
+/// The bytes that are not read yet. Reads beyond their end return `None`.
 struct Bytes<'a> {
     bytes: &'a [u8],
 }

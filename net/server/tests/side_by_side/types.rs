@@ -3,7 +3,7 @@
 use crate::dice::Dice;
 use crate::schema::{UserType, ident};
 
-/// A CQL type; `frozen` as written around it.
+/// A CQL type. `frozen` says whether `frozen<...>` is written around it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Type {
     Native(&'static str),
@@ -39,7 +39,7 @@ pub(crate) const NATIVES: [&str; 20] = [
     "varchar",
 ];
 
-/// Deepest nesting that the generator makes.
+/// How deeply the generator nests types.
 const DEPTH_MAX: usize = 2;
 
 impl Type {
@@ -70,12 +70,12 @@ impl Type {
         matches!(self, Type::Native(name) if names.contains(name))
     }
 
-    /// Whether sum and avg take it.
+    /// Whether the aggregates `sum` and `avg` accept the type.
     pub(crate) fn is_number(&self) -> bool {
         self.is_one_of(&["bigint", "counter", "decimal", "double", "float", "int", "smallint", "tinyint", "varint"])
     }
 
-    /// Whether every value has the same length, as vectors know it.
+    /// Whether all values have the same length, which decides how vectors are encoded.
     pub(crate) fn fixed_len(&self) -> Option<usize> {
         match self {
             Type::Native(name) => match *name {
@@ -90,7 +90,7 @@ impl Type {
         }
     }
 
-    /// The type, frozen all through.
+    /// The type with everything in it frozen.
     pub(crate) fn frozen(self) -> Type {
         match self {
             Type::List(element, _) => Type::List(element, true),
@@ -101,18 +101,17 @@ impl Type {
         }
     }
 
-    /// Whether a `duration` stands anywhere in it: such types have no order.
+    /// Whether the type contains a `duration`: such types have no order.
     pub(crate) fn has_duration(&self, types: &[UserType]) -> bool {
         self.has(types, &|part| matches!(part, Type::Native("duration")))
     }
 
-    /// Whether a set or map stands anywhere in it: their bytes have an order, which those of a bound value may not
-    /// have.
+    /// Whether the type contains a set or map: their elements have an order, which those of a bound value may not have.
     pub(crate) fn has_order(&self, types: &[UserType]) -> bool {
         self.has(types, &|part| matches!(part, Type::Set(..) | Type::Map(..)))
     }
 
-    /// Whether it is what is sought, or a type in it.
+    /// Whether `wanted` holds for the type or for a type in it.
     pub(crate) fn has(&self, types: &[UserType], sought: &dyn Fn(&Type) -> bool) -> bool {
         if sought(self) {
             return true;
@@ -130,7 +129,7 @@ impl Type {
     }
 }
 
-/// A native type; `ordered` ones only for keys and elements of sets.
+/// A native type; with `ordered` one that keys and elements of sets may have.
 pub(crate) fn native(dice: &mut Dice, ordered: bool) -> Type {
     loop {
         // Half of all are the plain ones, so that statements find columns to compare.
@@ -141,7 +140,7 @@ pub(crate) fn native(dice: &mut Dice, ordered: bool) -> Type {
     }
 }
 
-/// Any type that may stand inside another.
+/// A type that another type may contain.
 pub(crate) fn inner(dice: &mut Dice, types: &[UserType], ordered: bool, depth: usize) -> Type {
     if depth >= DEPTH_MAX || dice.percent(65) {
         return native(dice, ordered);
@@ -150,7 +149,7 @@ pub(crate) fn inner(dice: &mut Dice, types: &[UserType], ordered: bool, depth: u
     if ordered && found.has_duration(types) { native(dice, true) } else { found }
 }
 
-/// A collection, tuple, user type or vector, not frozen where that is possible; a native type if none may be used.
+/// A collection, tuple, user type or vector, not frozen where possible; a native type if no such feature may be used.
 pub(crate) fn compound(dice: &mut Dice, types: &[UserType], ordered: bool, depth: usize) -> Type {
     match dice.weighted(&[4, 4, 4, 2, 3, 1]) {
         0 if dice.has("collection") => Type::List(inner(dice, types, ordered, depth + 1).into(), false),
@@ -173,7 +172,7 @@ pub(crate) fn compound(dice: &mut Dice, types: &[UserType], ordered: bool, depth
     }
 }
 
-/// The type of a column that is no key.
+/// The type of a column outside the key.
 pub(crate) fn of_column(dice: &mut Dice, types: &[UserType]) -> Type {
     if dice.percent(45) {
         return native(dice, false);

@@ -1,11 +1,11 @@
 //! Values of the generated statements, each as CQL literal, as bytes on the wire and as JSON. Domains are small, so
-//! that keys collide, and hold the edges of every type.
+//! that keys collide, and contain the extremes of every type.
 
 use crate::dice::Dice;
 use crate::schema::UserType;
 use crate::types::Type;
 
-/// What is bound to a marker.
+/// The value of a marker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Bind {
     Bytes(Vec<u8>),
@@ -15,9 +15,8 @@ pub(crate) enum Bind {
 
 /// A value in its three forms.
 ///
-/// Sets and maps have each element or key once as literals and in JSON: Cassandra keeps their parts in a table by the
-/// addresses of objects, so that of equal keys now this one counts and now that one. On the wire they have them as
-/// often as they were drawn.
+/// As literals and in JSON sets and maps have each element or key once: Cassandra keeps them in a hash table by the
+/// addresses of objects, so which one of equal keys counts would vary. On the wire they may be repeated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Datum {
     pub(crate) literal: String,
@@ -25,7 +24,7 @@ pub(crate) struct Datum {
     pub(crate) json: String,
     /// The literal of the bytes.
     pub(crate) bound: String,
-    /// What values share that are equal in the order of their type.
+    /// A key that is the same for values that are equal in the order of their type.
     same: String,
 }
 
@@ -37,17 +36,17 @@ impl Datum {
     }
 }
 
-/// How many values of each native type keys may have.
+/// How many different values of each native type keys may have.
 const KEY_VALUES: usize = 3;
-/// Most elements of a collection.
+/// The most elements of a collection.
 const ELEMENTS_MAX: usize = 3;
 
-/// The places of the elements that are equal to none before them.
+/// The indexes of the elements that are not equal to one before them.
 fn each_once(elements: &[Datum]) -> impl Iterator<Item = usize> {
     (0..elements.len()).filter(|at| elements[..*at].iter().all(|before| before.same != elements[*at].same))
 }
 
-/// A value of `cql_type`; keys have fewer.
+/// A value of `cql_type`. Keys have fewer different ones.
 pub(crate) fn datum(dice: &mut Dice, types: &[UserType], cql_type: &Type, key: bool) -> Datum {
     match cql_type {
         Type::Native(name) => {
@@ -236,7 +235,7 @@ fn signed_vint(value: i64) -> Vec<u8> {
     unsigned_vint(((value << 1) ^ (value >> 63)) as u64)
 }
 
-/// Two's complement, as short as possible.
+/// A number in two's complement, in as few bytes as possible.
 fn varint(value: i128) -> Vec<u8> {
     let all = value.to_be_bytes();
     let redundant = |at: usize| (all[at] == 0 && all[at + 1] < 0x80) || (all[at] == 0xff && all[at + 1] >= 0x80);
@@ -249,7 +248,7 @@ fn bytes_of_hex(hex: &str) -> Vec<u8> {
     (0..digits.len() / 2).map(|at| u8::from_str_radix(&digits[at * 2..at * 2 + 2], 16).expect("hex")).collect()
 }
 
-/// The values of a native type; the first ones serve as keys.
+/// The values of a native type; keys have one of the first ones.
 fn samples(name: &str) -> Vec<Datum> {
     let bare = |literal: &str, bytes: Vec<u8>| Datum::new(literal.into(), bytes, literal.into());
     let quoted = |text: &str, bytes: Vec<u8>| {
