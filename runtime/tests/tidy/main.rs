@@ -2,6 +2,7 @@
 //!
 //! * [`crate_arrows`]: which crate may depend on which.
 //! * [`module_arrows`]: import cycles among the modules of a crate, and the layers of the crates that have none.
+//! * [`documents`]: paths that documents name exist.
 //! * [`files`]: heads and sizes of files, where `unsafe` and ambient state may stand, unfinished code.
 //! * [`ignored`]: tests that need what cargo does not bring are ignored and have a recipe; none passes by returning
 //!   early.
@@ -13,6 +14,7 @@
 
 mod comments;
 mod crate_arrows;
+mod documents;
 mod files;
 mod ignored;
 mod module_arrows;
