@@ -70,7 +70,7 @@ pub(crate) const CRATES: &[Crate] = &[
         modules_in_cycles: 0,
         layers: &[
             &["error", "guards", "memtable"],
-            &["faults", "index", "options", "row_lock"],
+            &["faults", "index", "options", "partition_locks"],
             &["commitlog", "memory"],
             &["sstables"],
             &["tables"],

@@ -14,7 +14,7 @@ use crate::planning::prepared;
 use crate::replica::{self, counters, list_reads};
 use crate::shard_state::{Handlers, Shard};
 use crate::virtual_tables;
-use engine::Step;
+use engine::PrefetchStage;
 use runtime::ShardId;
 
 /// What a shard is plugged together with at its start.
@@ -27,7 +27,7 @@ pub(crate) const HANDLERS: Handlers = Handlers {
 /// for before any of it is looked at, so that the waits are one.
 pub(crate) fn receive_all(shard: &Shard, messages: &mut Vec<(ShardId, Message)>) {
     messages.iter().for_each(|(_, message)| message.prefetch());
-    for step in [Step::Way, Step::Partition] {
+    for step in [PrefetchStage::Way, PrefetchStage::Partition] {
         messages.iter().filter_map(|(_, message)| message.partition()).for_each(|(table, token)| {
             shard.store().prefetch(table, token, step);
         });

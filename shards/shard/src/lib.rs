@@ -64,10 +64,10 @@ pub use virtual_tables::settings::OLD_NAMES as OLD_SETTINGS;
 pub use cql::Prepared;
 pub use cql::guardrails;
 pub use cql::guardrails::Guardrails;
-pub use engine::compaction::{Chosen, Compacted, CompactionStatistics, Running};
+pub use engine::compaction::{CompactionRecord, CompactionScope, CompactionStatistics, RunningCompaction};
 pub use engine::directory_of;
 pub use engine::{
-    CacheFigures, Component, Counts, Descriptor, Fault, FaultKind, FlushCompression, LoggedThreshold, LoggedThresholds,
+    CacheMetrics, Component, Counts, Descriptor, Fault, FaultKind, FlushCompression, LoggedThreshold, LoggedThresholds,
     SstableOptions, SyncMode, TableStatistics, Version,
 };
 

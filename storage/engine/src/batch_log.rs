@@ -20,7 +20,7 @@
 //! Invariants: put and removal of a batch carry the same timestamp, at which the removal wins; the memtable sheds what
 //! is removed once that is most of it.
 
-use crate::commitlog::column_mapping::Renumbering;
+use crate::commitlog::column_mapping::ColumnMapping;
 use crate::commitlog::position::Truncation;
 use crate::commitlog::record::{ColumnList, ListFormat};
 use crate::error::Error;
@@ -76,7 +76,7 @@ impl Store {
     /// Stores a batch in `batches`, the table `system.batches`: durable when it returns, whatever the mode. Errors as
     /// those of [`Store::apply_durably`].
     pub async fn put_batch(&self, batches: &Table, id: BatchId, mutations: &[Mutation]) -> Result<(), Error> {
-        let columns = Columns::of(batches);
+        let columns = BatchColumns::of(batches);
         let timestamp = id.timestamp;
         let mut elements = Vec::with_capacity(mutations.len());
         for (n, mutation) in mutations.iter().enumerate() {
@@ -118,7 +118,7 @@ impl Store {
         batches: &Table,
         truncations: &[(TableId, Truncation)],
     ) -> Result<Vec<StoredBatch>, Error> {
-        let mut found = Found { columns: Columns::of(batches), batches: Vec::new() };
+        let mut found = BatchSink { columns: BatchColumns::of(batches), batches: Vec::new() };
         let command = ReadCommand::all(batches.id, 0, Partitions::Range(TokenRange::FULL));
         self.read(&command, &mut found).await?;
         let mut stored = Vec::with_capacity(found.batches.len());
@@ -160,17 +160,17 @@ impl Store {
     }
 }
 
-/// Columns of `system.batches`.
+/// BatchColumns of `system.batches`.
 #[derive(Clone, Copy)]
-struct Columns {
+struct BatchColumns {
     mutations: ColumnId,
     version: ColumnId,
 }
 
-impl Columns {
-    fn of(table: &Table) -> Columns {
+impl BatchColumns {
+    fn of(table: &Table) -> BatchColumns {
         let id = |name| table.column(name).expect("a column of system.batches").id;
-        Columns { mutations: id("mutations"), version: id("version") }
+        BatchColumns { mutations: id("mutations"), version: id("version") }
     }
 }
 
@@ -182,12 +182,12 @@ fn path_of(id: BatchId, n: usize) -> [u8; 16] {
 }
 
 /// Collects batches: name, version, elements.
-struct Found {
-    columns: Columns,
+struct BatchSink {
+    columns: BatchColumns,
     batches: Vec<(BatchId, Option<i32>, Vec<Vec<u8>>)>,
 }
 
-impl RowSink for Found {
+impl RowSink for BatchSink {
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
         let Ok(uuid) = <[u8; 16]>::try_from(row.key) else { return SinkState::Rejected };
         let timestamp = row.liveness.map_or(0, |liveness| liveness.timestamp);
@@ -230,10 +230,10 @@ impl Store {
         let mut renumberings = HashMap::default();
         for list in &lists {
             if let Some(state) = tables.get(&list.table) {
-                renumberings.insert(list.table, Renumbering::new(list, &state.table));
+                renumberings.insert(list.table, ColumnMapping::new(list, &state.table));
             }
         }
-        let as_it_is = |table| matches!(renumberings.get(&table), Some(Renumbering::Same)) && !truncated(table);
+        let as_it_is = |table| matches!(renumberings.get(&table), Some(ColumnMapping::Same)) && !truncated(table);
         if mutation.updates().all(|update| as_it_is(update.table)) {
             return Some(Some(mutation));
         }

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::index::{IndexState, IndexTarget};
 use crate::memory::Reserved;
 use crate::memtable::Memtable;
-use crate::memtable::partitions::Step;
+use crate::memtable::partitions::PrefetchStage;
 use crate::tables::Tables;
 use crate::tables::table_state::TableState;
 use model::{Mutation, TableId};
@@ -55,7 +55,7 @@ pub(crate) fn targets(known: &Tables, mutation: &Mutation) -> Result<Option<Targ
             state.table.name
         );
         let pass = state.memtable.enter().expect("an active memtable takes writes");
-        state.memtable.prefetch(mutation.token(), Step::Way);
+        state.memtable.prefetch(mutation.token(), PrefetchStage::Way);
         let indexes = match state.indexes.is_empty() {
             true => Vec::new(),
             false => index_targets(&tables, state),

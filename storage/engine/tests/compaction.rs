@@ -3,7 +3,7 @@
 mod support;
 
 use engine::Store;
-use engine::compaction::Chosen;
+use engine::compaction::CompactionScope;
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder};
 use model::schema::TableOptions;
@@ -238,18 +238,18 @@ fn only_what_is_chosen_is_merged() {
         let token = |at: usize| DecoratedKey::new(keys[at]).token;
         let before: Vec<_> = [0, 1, 2, 3].map(|at| keys[at]).to_vec();
 
-        store.compact(table(1).id, Chosen::Tokens(token(1), token(2))).await.expect("compact");
+        store.compact(table(1).id, CompactionScope::Tokens(token(1), token(2))).await.expect("compact");
         assert_eq!(holders(&store, keys[1]).await, holders(&store, keys[2]).await);
         assert_ne!(holders(&store, before[0]).await, holders(&store, before[1]).await);
         assert_ne!(holders(&store, before[3]).await, holders(&store, before[2]).await);
 
-        store.compact(table(1).id, Chosen::Tokens(token(5), token(0))).await.expect("compact");
+        store.compact(table(1).id, CompactionScope::Tokens(token(5), token(0))).await.expect("compact");
         assert_eq!(holders(&store, keys[5]).await, holders(&store, keys[0]).await, "around the ring's end");
 
         of_keys(&store, &keys[3..4]).await;
         let two = holders(&store, keys[3]).await;
         assert_eq!(two.len(), 2);
-        store.compact(table(1).id, Chosen::Partition(DecoratedKey::new(keys[3]))).await.expect("compact");
+        store.compact(table(1).id, CompactionScope::Partition(DecoratedKey::new(keys[3]))).await.expect("compact");
         assert_eq!(holders(&store, keys[3]).await.len(), 1);
         assert_eq!(holders(&store, keys[4]).await.len(), 1);
 
@@ -261,9 +261,9 @@ fn only_what_is_chosen_is_merged() {
                 descriptors.push(engine::Descriptor::parse(&name).expect("a descriptor").0);
             }
         }
-        store.compact(table(1).id, Chosen::Named(descriptors)).await.expect("compact");
+        store.compact(table(1).id, CompactionScope::Named(descriptors)).await.expect("compact");
         assert_eq!(holders(&store, keys[3]).await, holders(&store, keys[4]).await);
-        store.compact(table(1).id, Chosen::Named(Vec::new())).await.expect("nothing to do");
+        store.compact(table(1).id, CompactionScope::Named(Vec::new())).await.expect("nothing to do");
         assert_eq!(read_all(&store, table(1).id).await.len(), 6);
         runtime::sleep(Duration::from_secs(1)).await;
     });

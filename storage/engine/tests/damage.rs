@@ -2,7 +2,7 @@
 
 mod support;
 
-use engine::commitlog::replay::scan_bytes;
+use engine::commitlog::segment_reader::scan_bytes;
 use engine::{Error, Options, Store};
 use runtime::rng::Rng;
 use std::path::PathBuf;

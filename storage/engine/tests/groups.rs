@@ -3,7 +3,7 @@
 mod support;
 
 use engine::commitlog::record::Record;
-use engine::commitlog::replay::scan_bytes;
+use engine::commitlog::segment_reader::scan_bytes;
 use engine::{Options, SyncMode};
 use model::{Mutation, MutationBuilder};
 use runtime::sim::DiskCall;

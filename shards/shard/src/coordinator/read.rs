@@ -12,7 +12,7 @@ use crate::rows::block::RowBlock;
 use crate::rows::filter::RowFilter;
 use crate::shard_state::Shard;
 use cql::plan::Selector;
-use engine::Step;
+use engine::PrefetchStage;
 use engine::index::IndexLookup;
 use model::failure::Detail;
 use model::query::{Partitions, ReadCommand, ReadEnd, Resume, Slice};
@@ -210,7 +210,7 @@ pub(crate) fn begin_key(
 ) -> Result<Begun, Failure> {
     let to = shard.route(plan.local, key.token);
     if to == shard.id() {
-        shard.store().prefetch(plan.table.id, key.token, Step::Partition);
+        shard.store().prefetch(plan.table.id, key.token, PrefetchStage::Partition);
     }
     let request = plan.request(Partitions::Key(key), resume, limits.rows_max, limits.block_bytes(), places);
     let began = runtime::now();

@@ -3,7 +3,7 @@
 use crate::guards::disk_usage::DiskUsage;
 use crate::metrics::{Measure, RequestMetrics, ShardMetrics, TableMetrics};
 use crate::ports::Observation;
-use engine::compaction::{Chosen, CompactionStatistics};
+use engine::compaction::{CompactionScope, CompactionStatistics};
 use engine::store::LogPosition;
 use engine::verify::{Check, Invalid};
 use engine::{Descriptor, PartNames, TableStatistics};
@@ -72,7 +72,7 @@ pub enum TableVerb {
         /// The table.
         table: TableId,
         /// Which ones.
-        chosen: Chosen,
+        chosen: CompactionScope,
     },
     /// Give the files of a table second names in a snapshot.
     Snapshot {

@@ -2,7 +2,7 @@
 
 use super::operations::{Latency, Operation};
 use crate::ports::{Activity, Served};
-use engine::CacheFigures;
+use engine::CacheMetrics;
 use runtime::metrics::{ClassMetrics, DiskMetrics};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct ShardMetrics {
     /// CPU time of the shard's thread, and the time it waited for a CPU; `None` where nobody tells.
     pub cpu: Option<(Duration, Duration)>,
     /// The cache of blocks of SSTables.
-    pub cache: CacheFigures,
+    pub cache: CacheMetrics,
     /// Bytes in memtables of user tables, and the budget.
     pub memtables: (u64, u64),
     /// What clients asked.

@@ -8,7 +8,7 @@ use crate::messages::Request;
 use crate::schema::cells::{self, RowReader, RowWriter, StoredRow, frozen_text_map};
 use crate::schema::rows::system_table;
 use crate::shard_state::Shard;
-use engine::compaction::Compacted;
+use engine::compaction::CompactionRecord;
 use model::{Failure, MutationBuilder, Schema, Table};
 use runtime::ShardId;
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub fn kind_of(major: bool) -> &'static str {
     if major { "Major compaction" } else { "Compaction" }
 }
 
-fn mutation(schema: &Schema, record: &Compacted) -> model::Mutation {
+fn mutation(schema: &Schema, record: &CompactionRecord) -> model::Mutation {
     let table = system_table(schema, KEYSPACE, TABLE);
     let timestamp = runtime::wall_micros();
     let mut row = RowWriter::new(table, &[], timestamp);
@@ -65,19 +65,19 @@ fn mutation(schema: &Schema, record: &Compacted) -> model::Mutation {
 
 impl Shard {
     /// The compactions of the last week, the latest first. On shard 0.
-    pub async fn compaction_history(&self) -> Result<Vec<Compacted>, Failure> {
+    pub async fn compaction_history(&self) -> Result<Vec<CompactionRecord>, Failure> {
         let schema = self.schema();
         let table = system_table(&schema, KEYSPACE, TABLE);
         let failed = |error: crate::schema::Error| Failure::server(error.to_string());
         let rows = cells::read_all(self.store(), table).await.map_err(failed)?;
         let records = rows.iter().map(|row| record(table, row));
-        let mut records = records.collect::<Result<Vec<Compacted>, _>>().map_err(failed)?;
+        let mut records = records.collect::<Result<Vec<CompactionRecord>, _>>().map_err(failed)?;
         records.sort_by_key(|record| (std::cmp::Reverse(record.at_millis), record.id));
         Ok(records)
     }
 }
 
-fn record(table: &Table, row: &StoredRow) -> Result<Compacted, crate::schema::Error> {
+fn record(table: &Table, row: &StoredRow) -> Result<CompactionRecord, crate::schema::Error> {
     let row = RowReader::new(table, row);
     let bytes = |column| Ok::<u64, crate::schema::Error>(row.bigint(column)?.max(0) as u64);
     let merged = row.elements("rows_merged").map(|(path, value)| {
@@ -86,7 +86,7 @@ fn record(table: &Table, row: &StoredRow) -> Result<Compacted, crate::schema::Er
         let merged = sources.zip(partitions).map(|(sources, partitions)| (sources, partitions.max(0) as u64));
         merged.ok_or_else(|| row.malformed("rows_merged"))
     });
-    Ok(Compacted {
+    Ok(CompactionRecord {
         id: row.uuid("id")?,
         keyspace: row.text("keyspace_name")?,
         table: row.text("columnfamily_name")?,

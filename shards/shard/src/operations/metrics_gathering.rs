@@ -84,7 +84,7 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
         classes: runtime::metrics::classes().into(),
         disk: runtime::metrics::disk().into(),
         cpu: runtime::metrics::thread_cpu(),
-        cache: store.cache_figures(),
+        cache: store.cache_metrics(),
         memtables: (memtable_bytes as u64, memtable_bytes_max as u64),
         served: shard.notifier().served(),
         compactions: compactions_activity(shard),

@@ -68,7 +68,7 @@ struct Inner {
     prepared: RefCell<StatementCache>,
     texts: RefCell<TextCache<Rc<Statement>>>,
     /// Locks that requests hold from one message to another.
-    partition_locks: PartitionLocks<engine::RowGuard>,
+    partition_locks: PartitionLocks<engine::PartitionLockGuard>,
     /// Conditional changes that the next round of their partition settles.
     unsettled: Unsettled,
     truncations: Truncations,
@@ -258,7 +258,7 @@ impl Shard {
         self.inner.disk_usage.set(usage);
     }
 
-    pub(crate) fn partition_locks(&self) -> &PartitionLocks<engine::RowGuard> {
+    pub(crate) fn partition_locks(&self) -> &PartitionLocks<engine::PartitionLockGuard> {
         &self.inner.partition_locks
     }
 

@@ -4,7 +4,7 @@ use super::world::{Request, World, int, text, values};
 use model::BatchKind;
 use model::Consistency;
 use shard::metrics::Measure;
-use shard::{Chosen, TableVerb};
+use shard::{CompactionScope, TableVerb};
 use std::time::Duration;
 
 const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
@@ -165,7 +165,7 @@ fn what_is_on_disk_is_shown_in_mebibytes() {
         let table = shard.schema().table("k", "t").expect("there").id;
         shard.on_every_shard(TableVerb::Flush(table)).await.expect("flushed");
         shard
-            .on_every_shard(TableVerb::Compact { table, chosen: Chosen::All { split: false } })
+            .on_every_shard(TableVerb::Compact { table, chosen: CompactionScope::All { split: false } })
             .await
             .expect("compacted");
     });

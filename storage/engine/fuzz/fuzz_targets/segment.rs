@@ -2,7 +2,7 @@
 #![no_main]
 
 use engine::commitlog::record::{ColumnList, ListFormat, Record, records};
-use engine::commitlog::replay::scan_bytes;
+use engine::commitlog::segment_reader::scan_bytes;
 use engine::commitlog::segment::{GROUP_HEADER_BYTES, GroupFrame, HEADER_BYTES, Header, SEGMENT_BYTES_MIN};
 use engine::store::Truncation;
 use libfuzzer_sys::fuzz_target;

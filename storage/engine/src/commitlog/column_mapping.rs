@@ -14,16 +14,16 @@ use model::{ColumnId, ColumnKind, Mutation, MutationBuilder, Table};
 use runtime::HashMap;
 
 /// What the column ids of mutations of one table mean now.
-pub(crate) enum Renumbering {
+pub(crate) enum ColumnMapping {
     /// The same as then, or nobody asks.
     Same,
     /// By id then: the id now, if the column is known.
     Moved(HashMap<ColumnId, ColumnId>),
 }
 
-impl Renumbering {
+impl ColumnMapping {
     /// From the ids of `list` to those of `table`.
-    pub(crate) fn new(list: &ColumnList, table: &Table) -> Renumbering {
+    pub(crate) fn new(list: &ColumnList, table: &Table) -> ColumnMapping {
         let mut ids = HashMap::default();
         let mut same = true;
         for old in list.columns.iter().filter(|old| !old.kind.is_key()) {
@@ -33,12 +33,12 @@ impl Renumbering {
                 ids.insert(old.id, now);
             }
         }
-        if same { Renumbering::Same } else { Renumbering::Moved(ids) }
+        if same { ColumnMapping::Same } else { ColumnMapping::Moved(ids) }
     }
 
     /// One table's update with the ids of now; `None`: as it is.
     pub(crate) fn update(&self, key: &[u8], update: &TableUpdate<'_>) -> Option<Mutation> {
-        let Renumbering::Moved(_) = self else { return None };
+        let ColumnMapping::Moved(_) = self else { return None };
         let mut builder = MutationBuilder::new(key);
         self.add_to(&mut builder, update);
         Some(builder.finish())
@@ -72,8 +72,8 @@ impl Renumbering {
     fn row(&self, row: RowView<'_>, out: &mut Vec<u8>) -> bool {
         out.clear();
         match self {
-            Renumbering::Same => out.extend_from_slice(row.blob()),
-            Renumbering::Moved(ids) => move_row(row, ids, out),
+            ColumnMapping::Same => out.extend_from_slice(row.blob()),
+            ColumnMapping::Moved(ids) => move_row(row, ids, out),
         }
         !RowView::trusted(out).is_empty()
     }

@@ -150,29 +150,29 @@ impl Group {
 
     /// Seals the group for its place: its bytes, as long as whole blocks, with so many zeros behind them, and what
     /// waits for them.
-    pub(crate) fn into_bytes(mut self, header: &Header, offset: u32, zeros: u32) -> (AlignedBuf, Waiting) {
+    pub(crate) fn into_bytes(mut self, header: &Header, offset: u32, zeros: u32) -> (AlignedBuf, GroupWaiters) {
         let blocks = self.block_bytes() as usize + zeros as usize;
         self.reserve(blocks - self.len);
         let mut buffer = self.buffer;
         GroupFrame::seal(header, offset, self.records, &mut buffer[..self.len]);
         buffer[self.len..blocks].fill(0);
         buffer.set_len(blocks);
-        (buffer, Waiting { permits: self.permits, state: self.state })
+        (buffer, GroupWaiters { permits: self.permits, state: self.state })
     }
 
     /// Ends a group that is not written.
     pub(crate) fn finish(self, outcome: Outcome) {
-        Waiting { permits: self.permits, state: self.state }.finish(outcome);
+        GroupWaiters { permits: self.permits, state: self.state }.finish(outcome);
     }
 }
 
 /// Who waits for a group, and for the room that it takes.
-pub(crate) struct Waiting {
+pub(crate) struct GroupWaiters {
     permits: Vec<Permit>,
     state: Rc<GroupState>,
 }
 
-impl Waiting {
+impl GroupWaiters {
     /// Ends the group: tells those who wait, lets the next ones in.
     pub(crate) fn finish(self, outcome: Outcome) {
         drop(self.permits);
@@ -237,8 +237,8 @@ impl GroupState {
     }
 
     /// Waits for the end.
-    pub(crate) fn ended(self: &Rc<Self>) -> Ended {
-        Ended { state: self.clone(), slot: None }
+    pub(crate) fn ended(self: &Rc<Self>) -> GroupEnd {
+        GroupEnd { state: self.clone(), slot: None }
     }
 
     /// Has `work` done when the group is durable; drops it if it fails.
@@ -268,12 +268,12 @@ impl GroupState {
 }
 
 /// See [`GroupState::ended`].
-pub(crate) struct Ended {
+pub(crate) struct GroupEnd {
     state: Rc<GroupState>,
     slot: Option<usize>,
 }
 
-impl Future for Ended {
+impl Future for GroupEnd {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {

@@ -19,8 +19,9 @@ pub(crate) mod logged_table;
 pub(crate) mod old_segments;
 pub mod position;
 pub mod record;
-pub mod replay;
+
 pub mod segment;
+pub mod segment_reader;
 pub(crate) mod segment_scan;
 pub(crate) mod shard_log;
 pub(crate) mod writer;
@@ -86,21 +87,21 @@ impl WriteClock {
 
 /// The log of one shard, for writing. Cloning shares it.
 #[derive(Clone)]
-pub(crate) struct Log(Rc<Shared>);
+pub(crate) struct Log(Rc<LogState>);
 
 /// What the log's users and its task share.
-pub(crate) struct Shared {
+pub(crate) struct LogState {
     options: LogOptions,
     buffers: Buffers,
     collecting: RefCell<Option<Group>>,
     sealed: RefCell<VecDeque<Group>>,
     /// The group that is being written.
     in_flight: RefCell<Option<Rc<GroupState>>>,
-    active: RefCell<Active>,
-    next: RefCell<Next>,
+    active: RefCell<ActiveSegment>,
+    next: RefCell<NextSegment>,
     next_counter: Cell<u64>,
     /// Full segments of this run that hold records still needed.
-    closed: RefCell<Vec<Closed>>,
+    closed: RefCell<Vec<FullSegment>>,
     /// Segments whose files may be used again.
     recyclable: RefCell<Vec<u64>>,
     /// Bytes of records not yet durable.
@@ -131,7 +132,7 @@ struct Blocked {
 }
 
 /// The segment that takes groups.
-struct Active {
+struct ActiveSegment {
     segment: Rc<Segment>,
     /// Where the next group goes.
     offset: u32,
@@ -144,20 +145,20 @@ struct Active {
 }
 
 /// The segment after the active one.
-enum Next {
+enum NextSegment {
     Idle,
     Preparing,
     Ready(Segment),
 }
 
-impl Next {
+impl NextSegment {
     /// Takes the prepared segment: `None` while it is being prepared, `Some(None)` if none is.
     fn take(&mut self) -> Option<Option<Segment>> {
-        match std::mem::replace(self, Next::Idle) {
-            Next::Ready(segment) => Some(Some(segment)),
-            Next::Idle => Some(None),
-            Next::Preparing => {
-                *self = Next::Preparing;
+        match std::mem::replace(self, NextSegment::Idle) {
+            NextSegment::Ready(segment) => Some(Some(segment)),
+            NextSegment::Idle => Some(None),
+            NextSegment::Preparing => {
+                *self = NextSegment::Preparing;
                 None
             }
         }
@@ -174,7 +175,7 @@ pub(crate) struct Cut {
 }
 
 /// A full segment.
-struct Closed {
+struct FullSegment {
     id: u64,
     dirty: HashMap<TableId, u32>,
 }
@@ -207,14 +208,14 @@ impl Log {
         };
         let segment = segment.map_err(Error::Io)?;
         let pending = Semaphore::new(u64::from(options.segment_bytes));
-        let log = Log(Rc::new(Shared {
+        let log = Log(Rc::new(LogState {
             options,
             buffers: Buffers::default(),
             collecting: RefCell::default(),
             sealed: RefCell::default(),
             in_flight: RefCell::default(),
-            active: RefCell::new(Active::new(segment, None)),
-            next: RefCell::new(Next::Idle),
+            active: RefCell::new(ActiveSegment::new(segment, None)),
+            next: RefCell::new(NextSegment::Idle),
             next_counter: Cell::new(counter + 1),
             closed: RefCell::default(),
             recyclable: RefCell::new(recyclable),
@@ -370,7 +371,7 @@ impl Log {
             if shared.recyclable.borrow().len() < RECYCLABLE_MAX {
                 shared.recyclable.borrow_mut().push(id);
             } else {
-                replay::delete(&shared.options.directory, id).await.map_err(Error::Io)?;
+                segment_reader::delete(&shared.options.directory, id).await.map_err(Error::Io)?;
             }
         }
         Ok(())
@@ -400,7 +401,7 @@ impl Log {
     }
 }
 
-impl Shared {
+impl LogState {
     /// An error if the log takes no writes: it has failed, or there is no room for another segment.
     fn usable(&self) -> Result<(), Error> {
         self.unfailed()?;
@@ -439,9 +440,9 @@ impl Shared {
     }
 }
 
-impl Active {
-    fn new(segment: Segment, previous: Option<(u64, u32)>) -> Active {
-        Active {
+impl ActiveSegment {
+    fn new(segment: Segment, previous: Option<(u64, u32)>) -> ActiveSegment {
+        ActiveSegment {
             segment: Rc::new(segment),
             offset: HEADER_BYTES,
             listed: HashMap::default(),

@@ -9,8 +9,8 @@
 
 use super::position::{LogPosition, Truncation};
 use super::record::ColumnList;
-use super::replay::{self, Found, Windows};
 use super::segment::{HEADER_BYTES, Header, shard_of};
+use super::segment_reader::{self, LogFiles, Windows};
 use super::segment_scan::{RecordSink, SegmentContents, scan};
 use super::shard_log::ShardLog;
 use crate::error::Error;
@@ -44,7 +44,7 @@ struct OldSegment {
 }
 
 impl OldSegments {
-    pub(super) fn new(found: Found) -> OldSegments {
+    pub(super) fn new(found: LogFiles) -> OldSegments {
         let segments = found.segments.into_iter().map(|header| OldSegment { header, contents: None }).collect();
         OldSegments { segments, temporary: found.temporary, ..OldSegments::default() }
     }
@@ -114,7 +114,7 @@ impl ShardLog {
             |id: u64| shard_of(id) == self.shard || (self.shard == 0 && shard_of(id) >= self.shard_map.shards);
         let temporary = std::mem::take(&mut self.old.borrow_mut().temporary);
         for id in temporary.into_iter().filter(|id| answers_for(*id)) {
-            replay::delete_temporary(&self.directory, id).await.map_err(Error::Io)?;
+            segment_reader::delete_temporary(&self.directory, id).await.map_err(Error::Io)?;
         }
         let same_map = self.old.borrow().segments.iter().all(|old| old.header.shard_map == self.shard_map);
         self.old.borrow_mut().reused = same_map;
@@ -137,7 +137,7 @@ impl ShardLog {
             !free
         });
         for id in newest.into_values().filter(|id| !settled.recyclable.contains(id)) {
-            replay::make_durable(&self.directory, id).await.map_err(Error::Io)?;
+            segment_reader::make_durable(&self.directory, id).await.map_err(Error::Io)?;
         }
         Ok(settled)
     }
@@ -183,7 +183,7 @@ impl ShardLog {
             if shard_of(header.id) < self.shard_map.shards && self.is_reused(reused, &header, &contents) {
                 continue;
             }
-            replay::delete(&self.directory, header.id).await.map_err(Error::Io)?;
+            segment_reader::delete(&self.directory, header.id).await.map_err(Error::Io)?;
         }
         Ok(())
     }

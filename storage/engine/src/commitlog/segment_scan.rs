@@ -5,8 +5,8 @@
 
 use super::position::LogPosition;
 use super::record::{self, ColumnList, Record, records};
-use super::replay::{SegmentReader, Windows};
 use super::segment::Header;
+use super::segment_reader::{SegmentReader, Windows};
 use crate::error::Error;
 use model::TableId;
 use model::mutation::tables_of;

@@ -6,8 +6,8 @@
 
 use super::old_segments::OldSegments;
 use super::position::LogPosition;
-use super::replay;
 use super::segment::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, id_of};
+use super::segment_reader;
 use super::{Log, LogOptions, WriteClock};
 use crate::error::Error;
 use crate::options::{Options, SyncMode};
@@ -46,7 +46,7 @@ impl ShardLog {
         let directory = options.directory.join("commitlog");
         create_dir_all(&directory).await.map_err(Error::Io)?;
         sync_dir(&options.directory).await.map_err(Error::Io)?;
-        let found = replay::list(&directory).await?;
+        let found = segment_reader::list(&directory).await?;
         Ok(ShardLog {
             directory,
             shard,

@@ -4,11 +4,11 @@
 //! error and the log tries again with later groups, no sooner than [`RETRY_AFTER`]. A periodic log, whose writers have
 //! their answers, keeps the group until it can be written and refuses new writes meanwhile.
 
-use super::group::{ADDED_BYTES_MAX, Group, Outcome, Waiting};
+use super::group::{ADDED_BYTES_MAX, Group, GroupWaiters, Outcome};
 use super::position::LogPosition;
 use super::record::{TIMESTAMP_BYTES, push_ends, push_timestamp};
 use super::segment::{self, HEADER_BYTES, Header, Segment, id_of};
-use super::{Active, Blocked, Closed, LogOptions, Next, Shared};
+use super::{ActiveSegment, Blocked, FullSegment, LogOptions, LogState, NextSegment};
 use crate::error::Error;
 use crate::options::SyncMode;
 use model::row::NO_TIMESTAMP;
@@ -55,7 +55,7 @@ fn zeros_behind(segment: &Segment, offset: u32, blocks: u32) -> u32 {
 }
 
 /// The task.
-pub(crate) async fn run(shared: Rc<Shared>) {
+pub(crate) async fn run(shared: Rc<LogState>) {
     let mut started = None;
     loop {
         let go_on = shared
@@ -78,7 +78,7 @@ pub(crate) async fn run(shared: Rc<Shared>) {
     }
 }
 
-impl Shared {
+impl LogState {
     fn has_work(&self) -> bool {
         self.collecting.borrow().is_some() || !self.sealed.borrow().is_empty()
     }
@@ -177,7 +177,7 @@ impl Shared {
     }
 
     /// Poisons the log and ends everything that waits.
-    fn fail(&self, written: Waiting, error: &io::Error) {
+    fn fail(&self, written: GroupWaiters, error: &io::Error) {
         tracing::error!(%error, "the commit log could not be written; it takes no more writes");
         let (kind, text) = (error.kind(), error.to_string());
         *self.failed.borrow_mut() = Some((kind, text.clone()));
@@ -213,8 +213,8 @@ impl Shared {
         };
         let mut active = self.active.borrow_mut();
         let previous = (active.offset > HEADER_BYTES).then_some((active.segment.header.id, active.offset));
-        let full = std::mem::replace(&mut *active, Active::new(next, previous));
-        self.closed.borrow_mut().push(Closed { id: full.segment.header.id, dirty: full.dirty });
+        let full = std::mem::replace(&mut *active, ActiveSegment::new(next, previous));
+        self.closed.borrow_mut().push(FullSegment { id: full.segment.header.id, dirty: full.dirty });
         self.full.notify();
         Ok(())
     }
@@ -230,7 +230,7 @@ impl Shared {
 
     /// Starts to prepare the next segment unless that is done or under way; an error while an attempt is not due.
     fn prepare_ahead_now(self: &Rc<Self>) -> io::Result<()> {
-        if !matches!(*self.next.borrow(), Next::Idle) {
+        if !matches!(*self.next.borrow(), NextSegment::Idle) {
             return Ok(());
         }
         if let Some(blocked) = &*self.blocked.borrow()
@@ -241,7 +241,7 @@ impl Shared {
         let Some(pass) = self.background.enter() else {
             return Err(io::Error::other("the log is closing"));
         };
-        *self.next.borrow_mut() = Next::Preparing;
+        *self.next.borrow_mut() = NextSegment::Preparing;
         let shared = self.clone();
         runtime::spawn_in(Class::Log, async move {
             let made = shared.prepare().await;
@@ -249,7 +249,7 @@ impl Shared {
                 Ok(segment) => {
                     *shared.blocked.borrow_mut() = None;
                     shared.starved.set(false);
-                    Next::Ready(segment)
+                    NextSegment::Ready(segment)
                 }
                 Err(error) => {
                     let blocked =
@@ -257,7 +257,7 @@ impl Shared {
                     if shared.blocked.borrow_mut().replace(blocked).is_none() {
                         tracing::warn!(%error, "no new commit log segment; writes will be refused until there is");
                     }
-                    Next::Idle
+                    NextSegment::Idle
                 }
             };
             *shared.next.borrow_mut() = state;

@@ -4,9 +4,9 @@
 //! oldest are lost when too many wait. The fifteen-minute rate is an exponentially weighted average as Cassandra's
 //! metrics library makes it: ticks of five seconds.
 
-use super::Kind;
+use super::TaskKind;
 use super::compactor::Compactor;
-use super::run::Done;
+use super::run::CompactionOutcome;
 use crate::error::Error;
 use crate::sstables::open_sstable::OpenSstable;
 use model::TableId;
@@ -27,7 +27,7 @@ const WINDOW_SECONDS: f64 = 15.0 * 60.0;
 
 /// A compaction that is done.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Compacted {
+pub struct CompactionRecord {
     /// A time uuid of its own.
     pub id: Uuid,
     /// Of which table.
@@ -48,8 +48,8 @@ pub struct Compacted {
 
 /// A compaction under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Running {
-    /// As of [`Compacted`].
+pub struct RunningCompaction {
+    /// As of [`CompactionRecord`].
     pub id: Uuid,
     /// Of which table.
     pub table: TableId,
@@ -83,7 +83,7 @@ pub struct CompactionStatistics {
     /// How many tasks the tables' strategies expect to have yet, if any.
     pub pending: BTreeMap<TableId, usize>,
     /// Those under way.
-    pub running: Vec<Running>,
+    pub running: Vec<RunningCompaction>,
 }
 
 impl CompactionStatistics {
@@ -103,7 +103,7 @@ impl CompactionStatistics {
 }
 
 /// A compaction while it runs.
-struct Progress {
+struct RunProgress {
     id: Uuid,
     table: TableId,
     major: bool,
@@ -118,17 +118,22 @@ struct Progress {
 }
 
 /// A compaction that the shard's [`Activity`] shows until this is dropped.
-pub(crate) struct Tracked {
+pub(crate) struct TrackedCompaction {
     compactor: Rc<Compactor>,
-    progress: Rc<Progress>,
+    progress: Rc<RunProgress>,
 }
 
-impl Tracked {
-    pub(crate) fn new(compactor: &Rc<Compactor>, table: TableId, kind: Kind, inputs: &[Rc<OpenSstable>]) -> Tracked {
-        let progress = Rc::new(Progress {
+impl TrackedCompaction {
+    pub(crate) fn new(
+        compactor: &Rc<Compactor>,
+        table: TableId,
+        kind: TaskKind,
+        inputs: &[Rc<OpenSstable>],
+    ) -> TrackedCompaction {
+        let progress = Rc::new(RunProgress {
             id: crate::sstables::sstable_id::time_uuid(),
             table,
-            major: kind == Kind::Major,
+            major: kind == TaskKind::Major,
             sstables: inputs.len(),
             data_bytes: inputs.iter().map(|input| input.reader.data_len()).sum(),
             stored_bytes: inputs.iter().map(|input| input.data_bytes).sum(),
@@ -136,7 +141,7 @@ impl Tracked {
             merged: RefCell::default(),
         });
         compactor.activity.running.borrow_mut().push(progress.clone());
-        Tracked { compactor: compactor.clone(), progress }
+        TrackedCompaction { compactor: compactor.clone(), progress }
     }
 
     /// So many more bytes of Data.db were read.
@@ -150,11 +155,11 @@ impl Tracked {
     }
 
     /// How it ended.
-    pub(crate) fn done(self, outcome: &Result<Done, Error>) {
+    pub(crate) fn done(self, outcome: &Result<CompactionOutcome, Error>) {
         let (activity, progress) = (&self.compactor.activity, &self.progress);
         let done = match outcome {
             // Its table was dropped or truncated meanwhile.
-            Ok(done) if *done == Done::default() => return,
+            Ok(done) if *done == CompactionOutcome::default() => return,
             Ok(done) => done,
             Err(_) => {
                 activity.failed.set(activity.failed.get() + 1);
@@ -165,7 +170,7 @@ impl Tracked {
         let Ok(table) = described else { return };
         activity.data_bytes.set(activity.data_bytes.get() + progress.data_bytes);
         activity.stored_bytes.set(activity.stored_bytes.get() + progress.stored_bytes);
-        activity.done(Compacted {
+        activity.done(CompactionRecord {
             id: progress.id,
             keyspace: table.keyspace.clone(),
             table: table.name.clone(),
@@ -179,16 +184,16 @@ impl Tracked {
     }
 }
 
-impl Drop for Tracked {
+impl Drop for TrackedCompaction {
     fn drop(&mut self) {
         self.compactor.activity.running.borrow_mut().retain(|running| !Rc::ptr_eq(running, &self.progress));
     }
 }
 
-impl Progress {
-    fn shown(&self) -> Running {
+impl RunProgress {
+    fn shown(&self) -> RunningCompaction {
         let part = self.read_bytes.get() as f64 / self.stored_bytes.max(1) as f64;
-        Running {
+        RunningCompaction {
             id: self.id,
             table: self.table,
             major: self.major,
@@ -203,8 +208,8 @@ impl Progress {
 /// See the module.
 pub(crate) struct Activity {
     began: Instant,
-    running: RefCell<Vec<Rc<Progress>>>,
-    records: RefCell<VecDeque<Compacted>>,
+    running: RefCell<Vec<Rc<RunProgress>>>,
+    records: RefCell<VecDeque<CompactionRecord>>,
     /// Notified when `records` grows.
     recorded: Rc<Condition>,
     completed: Cell<u64>,
@@ -241,7 +246,7 @@ impl Activity {
     }
 
     /// Counts a compaction that is done, and keeps its record until somebody asks.
-    fn done(&self, record: Compacted) {
+    fn done(&self, record: CompactionRecord) {
         self.completed.set(self.completed.get() + 1);
         let mut rate = self.rate.get();
         rate.tick(runtime::now());
@@ -303,11 +308,11 @@ impl Compactor {
     }
 
     /// Waits for compactions that are done and takes their records; none once the gate is shut.
-    pub(crate) async fn completed(&self) -> Vec<Compacted> {
+    pub(crate) async fn completed(&self) -> Vec<CompactionRecord> {
         let signal = self.activity.recorded.clone();
         signal
             .wait(|| {
-                let records: Vec<Compacted> = self.activity.records.borrow_mut().drain(..).collect();
+                let records: Vec<CompactionRecord> = self.activity.records.borrow_mut().drain(..).collect();
                 (!records.is_empty() || self.gate.is_closed()).then_some(records)
             })
             .await
@@ -329,7 +334,7 @@ mod tests {
             let finished = finished.clone();
             async move {
                 let activity = Activity::new();
-                let record = |at_millis: usize| Compacted {
+                let record = |at_millis: usize| CompactionRecord {
                     id: Uuid::nil(),
                     keyspace: String::new(),
                     table: String::new(),

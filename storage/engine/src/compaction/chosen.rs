@@ -6,7 +6,7 @@
 //! Foreign SSTables and those with bytes that cannot be used stay as they are.
 
 use super::compactor::{Compactor, job_of};
-use super::{Candidate, Kind};
+use super::{Candidate, TaskKind};
 use crate::error::Error;
 use model::compaction::CompactionOptions;
 use model::{DecoratedKey, TableId, Token};
@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 /// Which SSTables of a table to merge.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Chosen {
+pub enum CompactionScope {
     /// All. With `split` the output of size-tiered compaction is cut to halves, quarters and so on.
     All {
         /// Whether there shall be several outputs.
@@ -33,27 +33,29 @@ pub enum Chosen {
 }
 
 impl Compactor {
-    /// Merges SSTables of a table. `holders` are the Data.db files that have the partition of [`Chosen::Partition`].
+    /// Merges SSTables of a table. `holders` are the Data.db files that have the partition of [`CompactionScope::Partition`].
     ///
     /// # Errors
     /// The disk's, or an SSTable that cannot be read: what was not merged by then stays as it was.
     pub(crate) async fn compact_chosen(
         self: &Rc<Self>,
         table: TableId,
-        chosen: Chosen,
+        chosen: CompactionScope,
         holders: HashSet<PathBuf>,
     ) -> Result<(), Error> {
         let is_chosen = |candidate: &Candidate| match &chosen {
-            Chosen::All { .. } => true,
-            Chosen::Tokens(start, end) if start <= end => candidate.last >= *start && candidate.first <= *end,
-            Chosen::Tokens(start, end) => candidate.last >= *start || candidate.first <= *end,
-            Chosen::Partition(_) => self.file_of(table, candidate).is_some_and(|(_, file)| holders.contains(&file)),
-            Chosen::Named(named) => {
+            CompactionScope::All { .. } => true,
+            CompactionScope::Tokens(start, end) if start <= end => candidate.last >= *start && candidate.first <= *end,
+            CompactionScope::Tokens(start, end) => candidate.last >= *start || candidate.first <= *end,
+            CompactionScope::Partition(_) => {
+                self.file_of(table, candidate).is_some_and(|(_, file)| holders.contains(&file))
+            }
+            CompactionScope::Named(named) => {
                 self.file_of(table, candidate).is_some_and(|(descriptor, _)| named.contains(&descriptor))
             }
         };
         match chosen {
-            Chosen::All { split } => self.compact_all(table, split).await,
+            CompactionScope::All { split } => self.compact_all(table, split).await,
             _ => self.compact_some(table, is_chosen).await,
         }
     }
@@ -70,7 +72,7 @@ impl Compactor {
         for task in tasks {
             let job = self.tables.borrow().get(&table).map(|state| job_of(state, &task));
             let Some(job) = job else { return Ok(()) };
-            self.faults.noted(self.compact(job, Kind::Major).await.map(|_| ()))?;
+            self.faults.noted(self.compact(job, TaskKind::Major).await.map(|_| ()))?;
         }
         Ok(())
     }
@@ -94,7 +96,7 @@ impl Compactor {
             task.map(|task| job_of(state, &task))
         };
         match job {
-            Some(job) => self.faults.noted(self.compact(job, Kind::Compaction).await.map(|_| ())),
+            Some(job) => self.faults.noted(self.compact(job, TaskKind::Compaction).await.map(|_| ())),
             None => Ok(()),
         }
     }

@@ -9,10 +9,10 @@
 //! from 100 to 1000; one that an operator asked for counts as a task. The shares are set anew when a table's SSTables
 //! change and when a compaction begins.
 
-use super::activity::{Activity, Tracked};
-use super::run::{Done, Job};
+use super::activity::{Activity, TrackedCompaction};
+use super::run::{CompactionJob, CompactionOutcome};
 use super::throttle::Throttle;
-use super::{Candidate, Kind, Moment, Picker, Task};
+use super::{Candidate, Moment, Picker, Task, TaskKind};
 use crate::error::Error;
 use crate::faults::Faults;
 use crate::sstables::open_sstable::OpenSstable;
@@ -174,10 +174,10 @@ impl Compactor {
             let Some((task, job)) = next else { return Ok(()) };
             let inputs: Vec<Candidate> = job.inputs.iter().map(|input| candidate(input, 0)).collect();
             let done = match task.kind {
-                Kind::Expired => self.drop_expired(job).await?,
+                TaskKind::Expired => self.drop_expired(job).await?,
                 kind => self.compact(job, kind).await?,
             };
-            if done == Done::default() {
+            if done == CompactionOutcome::default() {
                 return Ok(());
             }
             let tables = self.tables.borrow();
@@ -194,7 +194,7 @@ impl Compactor {
     }
 
     /// What the strategy of a table wants next.
-    fn next_task(&self, table: TableId) -> Option<(Task, Job)> {
+    fn next_task(&self, table: TableId) -> Option<(Task, CompactionJob)> {
         let tables = self.tables.borrow();
         let state = tables.get(&table)?;
         let options = CompactionOptions::of(&state.table.options.compaction);
@@ -249,12 +249,16 @@ impl Compactor {
     }
 
     /// Runs a job, if it has inputs. The caller has the turn.
-    pub(super) async fn compact(self: &Rc<Self>, job: Job, kind: Kind) -> Result<Done, Error> {
+    pub(super) async fn compact(
+        self: &Rc<Self>,
+        job: CompactionJob,
+        kind: TaskKind,
+    ) -> Result<CompactionOutcome, Error> {
         if job.inputs.is_empty() {
-            return Ok(Done::default());
+            return Ok(CompactionOutcome::default());
         }
         let (table, inputs) = (job.table, job.inputs.len());
-        let tracked = Tracked::new(self, table, kind, &job.inputs);
+        let tracked = TrackedCompaction::new(self, table, kind, &job.inputs);
         self.weigh(table);
         let outcome = self.run(job, now_in_seconds(), &tracked).await;
         tracked.done(&outcome);
@@ -264,8 +268,8 @@ impl Compactor {
         Ok(done)
     }
 
-    async fn drop_expired(self: &Rc<Self>, job: Job) -> Result<Done, Error> {
-        let tracked = Tracked::new(self, job.table, Kind::Expired, &job.inputs);
+    async fn drop_expired(self: &Rc<Self>, job: CompactionJob) -> Result<CompactionOutcome, Error> {
+        let tracked = TrackedCompaction::new(self, job.table, TaskKind::Expired, &job.inputs);
         let table = job.table;
         let outcome = self.run_expired(job).await;
         tracked.done(&outcome);
@@ -307,9 +311,9 @@ impl Compactor {
 }
 
 /// A task with its inputs.
-pub(super) fn job_of(state: &TableState, task: &Task) -> Job {
+pub(super) fn job_of(state: &TableState, task: &Task) -> CompactionJob {
     let is_input = |sstable: &&Rc<OpenSstable>| task.inputs.contains(&sstable.number);
-    Job {
+    CompactionJob {
         table: state.table.id,
         inputs: state.view.sstables.iter().filter(is_input).cloned().collect(),
         level: task.output_level,

@@ -12,7 +12,7 @@
 
 use super::size_tiered;
 use super::tombstones::is_worth_it;
-use super::{Candidate, Kind, Moment, Task};
+use super::{Candidate, Moment, Task, TaskKind};
 use model::Token;
 use model::compaction::{CommonOptions, LeveledOptions};
 
@@ -27,14 +27,14 @@ const SCORE_MAX: f64 = 1.001;
 
 /// What is remembered between choices.
 #[derive(Clone, Default, Debug)]
-pub struct Memory {
+pub struct LeveledMemory {
     /// Of each level, the first token of the last SSTable that was written from it.
     last_compacted: [Option<Token>; LEVELS_MAX],
     /// Of each level, how many tasks went by without it.
     idle: [u32; LEVELS_MAX],
 }
 
-impl Memory {
+impl LeveledMemory {
     /// A task with these inputs has written these SSTables.
     pub(super) fn done(&mut self, inputs: &[Candidate], outputs: &[Candidate]) {
         let lowest = inputs.iter().map(level_of).min().unwrap_or(0);
@@ -93,7 +93,7 @@ impl<'c> Levels<'c> {
     }
 
     /// What to compact, and the level it goes to.
-    fn candidates(&self, memory: &mut Memory) -> Option<(Vec<&'c Candidate>, usize)> {
+    fn candidates(&self, memory: &mut LeveledMemory) -> Option<(Vec<&'c Candidate>, usize)> {
         // The last level has nowhere to go.
         for level in (1..LEVELS_MAX - 1).rev() {
             let idle: Vec<&Candidate> = self.levels[level].iter().copied().filter(|one| !one.busy).collect();
@@ -129,7 +129,7 @@ impl<'c> Levels<'c> {
     }
 
     /// An SSTable of a level and those that it overlaps one level up, starting after the last one that was compacted.
-    fn choose_from_level(&self, level: usize, memory: &Memory) -> Option<Vec<&'c Candidate>> {
+    fn choose_from_level(&self, level: usize, memory: &LeveledMemory) -> Option<Vec<&'c Candidate>> {
         let sstables = &self.levels[level];
         let start = memory.last_compacted[level].map_or(0, |last| sstables.partition_point(|one| one.first <= last));
         let (before, after) = sstables.split_at(start);
@@ -198,7 +198,12 @@ impl<'c> Levels<'c> {
     }
 
     /// Takes in an SSTable of the highest level if that was not compacted for long and one lies inside of the span.
-    fn with_starved(&self, target: usize, mut chosen: Vec<&'c Candidate>, memory: &mut Memory) -> Vec<&'c Candidate> {
+    fn with_starved(
+        &self,
+        target: usize,
+        mut chosen: Vec<&'c Candidate>,
+        memory: &mut LeveledMemory,
+    ) -> Vec<&'c Candidate> {
         memory.idle.iter_mut().skip(1).for_each(|idle| *idle = idle.saturating_add(1));
         memory.idle[target] = 0;
         let Some(highest) = self.highest().filter(|highest| *highest > 0) else { return chosen };
@@ -219,14 +224,14 @@ impl<'c> Levels<'c> {
 pub(super) fn next(
     options: &LeveledOptions,
     common: &CommonOptions,
-    memory: &mut Memory,
+    memory: &mut LeveledMemory,
     all: &[Candidate],
     moment: &Moment,
 ) -> Option<Task> {
     let levels = Levels::of(options, all);
     if let Some((chosen, level)) = levels.candidates(memory) {
         let alone = chosen.len() == 1 && options.single_uplevel;
-        let mut task = Task::new(if alone { Kind::Uplevel } else { Kind::Compaction }, &chosen);
+        let mut task = Task::new(if alone { TaskKind::Uplevel } else { TaskKind::Compaction }, &chosen);
         task.output_level = level as u32;
         // Inside of level 0 one SSTable takes the place of many, however large.
         let by_size = level == 0 && bytes(&chosen) > options.sstable_bytes;
@@ -237,7 +242,7 @@ pub(super) fn next(
         let mut droppable = level.clone();
         droppable.sort_by(|a, b| b.droppable_ratio.total_cmp(&a.droppable_ratio));
         if let Some(one) = droppable.iter().find(|one| is_worth_it(one, all, common, moment)) {
-            let task = Task::new(Kind::Tombstones, &[one]);
+            let task = Task::new(TaskKind::Tombstones, &[one]);
             return Some(Task { output_level: one.level, output_bytes_max: Some(options.sstable_bytes), ..task });
         }
     }
@@ -260,7 +265,7 @@ pub(super) fn pending(options: &LeveledOptions, all: &[Candidate]) -> usize {
 pub(super) fn major(options: &LeveledOptions, free: &[&Candidate]) -> Task {
     let total = bytes(free);
     let level = (1..LEVELS_MAX).find(|level| level_bytes_max(options, *level) >= total).unwrap_or(LEVELS_MAX - 1);
-    let task = Task::new(Kind::Major, free);
+    let task = Task::new(TaskKind::Major, free);
     Task { output_level: level as u32, output_bytes_max: Some(options.sstable_bytes), ..task }
 }
 
@@ -277,7 +282,7 @@ mod tests {
         Candidate { level, ..sstable(id, bytes, first, last) }
     }
 
-    fn chosen(all: &[Candidate], memory: &mut Memory) -> Option<(Vec<u64>, u32, Kind)> {
+    fn chosen(all: &[Candidate], memory: &mut LeveledMemory) -> Option<(Vec<u64>, u32, TaskKind)> {
         let mut task = next(&options(), &common(), memory, all, &moment(0))?;
         task.inputs.sort_unstable();
         Some((task.inputs, task.output_level, task.kind))
@@ -285,19 +290,19 @@ mod tests {
 
     #[test]
     fn little_of_level_0_stays_there() {
-        let mut memory = Memory::default();
+        let mut memory = LeveledMemory::default();
         assert_eq!(chosen(&[at(0, 1, 40, 0, 99)], &mut memory), None);
         let two = [at(0, 1, 40, 0, 99), at(0, 2, 40, 0, 99)];
-        assert_eq!(chosen(&two, &mut memory), Some((vec![1, 2], 0, Kind::Compaction)));
+        assert_eq!(chosen(&two, &mut memory), Some((vec![1, 2], 0, TaskKind::Compaction)));
         let more = [at(0, 1, 60, 0, 99), at(0, 2, 60, 0, 99), at(1, 3, 100, 50, 150), at(1, 4, 100, 151, 300)];
-        assert_eq!(chosen(&more, &mut memory), Some((vec![1, 2, 3], 1, Kind::Compaction)));
+        assert_eq!(chosen(&more, &mut memory), Some((vec![1, 2, 3], 1, TaskKind::Compaction)));
     }
 
     #[test]
     fn a_busy_level_1_holds_level_0_back() {
         let mut all = [at(0, 1, 60, 0, 99), at(0, 2, 60, 0, 99), at(1, 3, 100, 50, 150)];
         all[2].busy = true;
-        assert_eq!(chosen(&all, &mut Memory::default()), None);
+        assert_eq!(chosen(&all, &mut LeveledMemory::default()), None);
     }
 
     #[test]
@@ -305,19 +310,19 @@ mod tests {
         let mut all: Vec<Candidate> = (0..11).map(|i| at(1, i, 100, 10 * i as i64, 10 * i as i64 + 9)).collect();
         all.push(at(2, 50, 100, 0, 14));
         all.push(at(2, 51, 100, 15, 200));
-        let mut memory = Memory::default();
-        assert_eq!(chosen(&all, &mut memory), Some((vec![0, 50], 2, Kind::Compaction)));
+        let mut memory = LeveledMemory::default();
+        assert_eq!(chosen(&all, &mut memory), Some((vec![0, 50], 2, TaskKind::Compaction)));
         memory.done(&[all[0].clone(), all[11].clone()], &[at(2, 60, 100, 0, 4), at(2, 61, 100, 5, 14)]);
-        assert_eq!(chosen(&all, &mut memory), Some((vec![1, 50, 51], 2, Kind::Compaction)));
+        assert_eq!(chosen(&all, &mut memory), Some((vec![1, 50, 51], 2, TaskKind::Compaction)));
         all.truncate(11);
-        assert_eq!(chosen(&all, &mut memory), Some((vec![1], 2, Kind::Uplevel)));
+        assert_eq!(chosen(&all, &mut memory), Some((vec![1], 2, TaskKind::Uplevel)));
     }
 
     #[test]
     fn too_many_in_level_0_are_compacted_by_size() {
         let mut all: Vec<Candidate> = (0..33).map(|i| at(0, i, 1000, 0, 99)).collect();
         all.extend((0..11).map(|i| at(1, 100 + i, 100, 10 * i as i64, 10 * i as i64 + 9)));
-        let task = next(&options(), &common(), &mut Memory::default(), &all, &moment(0)).expect("a task");
+        let task = next(&options(), &common(), &mut LeveledMemory::default(), &all, &moment(0)).expect("a task");
         assert_eq!((task.inputs.len(), task.output_level, task.output_bytes_max), (32, 0, None));
         assert!(task.inputs.iter().all(|id| *id < 33));
         assert!(pending(&options(), &all) > 100);
@@ -327,17 +332,17 @@ mod tests {
     fn starved_levels_give_one() {
         let mut all: Vec<Candidate> = (0..12).map(|i| at(1, i, 100, 100 * i as i64, 100 * i as i64 + 99)).collect();
         all.push(at(3, 50, 100, 20, 30));
-        let mut memory = Memory::default();
+        let mut memory = LeveledMemory::default();
         for _ in 0..STARVED_TASKS {
             assert_eq!(chosen(&all, &mut memory).expect("a task").0, [0]);
         }
-        assert_eq!(chosen(&all, &mut memory), Some((vec![0, 50], 2, Kind::Compaction)));
+        assert_eq!(chosen(&all, &mut memory), Some((vec![0, 50], 2, TaskKind::Compaction)));
     }
 
     #[test]
     fn levels_are_skipped_and_sizes_grow() {
         let all = [at(0, 1, 20_000, 0, 99), at(0, 2, 20_000, 0, 99)];
-        assert_eq!(chosen(&all, &mut Memory::default()).expect("a task").1, 3);
+        assert_eq!(chosen(&all, &mut LeveledMemory::default()).expect("a task").1, 3);
         let sizes: Vec<u64> = (0..4).map(|level| level_bytes_max(&options(), level)).collect();
         assert_eq!(sizes, [400, 1000, 10_000, 100_000]);
         assert_eq!(major(&options(), &all.iter().collect::<Vec<_>>()).output_level, 3);

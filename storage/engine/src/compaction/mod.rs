@@ -22,8 +22,8 @@ pub mod time_window;
 mod tombstones;
 pub mod unified;
 
-pub use activity::{Compacted, CompactionStatistics, RECORDS_MAX, Running};
-pub use chosen::Chosen;
+pub use activity::{CompactionRecord, CompactionStatistics, RECORDS_MAX, RunningCompaction};
+pub use chosen::CompactionScope;
 pub(crate) use compactor::Compactor;
 pub use tombstones::fully_expired;
 
@@ -93,7 +93,7 @@ pub struct Moment {
 
 /// Why a task is to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum TaskKind {
     /// The strategy's own work.
     Compaction,
     /// One SSTable, to get rid of its tombstones.
@@ -114,7 +114,7 @@ pub struct Task {
     /// Those of the inputs that need not be read: all in them has expired and shadows nothing.
     pub expired: Vec<u64>,
     /// Why.
-    pub kind: Kind,
+    pub kind: TaskKind,
     /// The level of the outputs.
     pub output_level: u32,
     /// When an output is full and another one begins.
@@ -124,7 +124,7 @@ pub struct Task {
 }
 
 impl Task {
-    fn new(kind: Kind, inputs: &[&Candidate]) -> Task {
+    fn new(kind: TaskKind, inputs: &[&Candidate]) -> Task {
         Task {
             inputs: inputs.iter().map(|candidate| candidate.id).collect(),
             expired: Vec::new(),
@@ -140,26 +140,26 @@ impl Task {
 #[derive(Clone, Debug)]
 pub struct Picker {
     options: CompactionOptions,
-    memory: Memory,
+    memory: StrategyMemory,
 }
 
 /// What a strategy remembers between choices.
 #[derive(Clone, Debug)]
-enum Memory {
+enum StrategyMemory {
     None,
-    Leveled(leveled::Memory),
-    TimeWindow(time_window::Memory),
-    Unified(unified::Memory),
+    Leveled(leveled::LeveledMemory),
+    TimeWindow(time_window::TimeWindowMemory),
+    Unified(unified::UnifiedMemory),
 }
 
 impl Picker {
     /// For the options of a table; `now` in seconds since 1970.
     pub fn new(options: CompactionOptions, now: i64) -> Picker {
         let memory = match options.strategy {
-            Strategy::SizeTiered(_) => Memory::None,
-            Strategy::Leveled(_) => Memory::Leveled(leveled::Memory::default()),
-            Strategy::TimeWindow(_) => Memory::TimeWindow(time_window::Memory::new(now)),
-            Strategy::Unified(_) => Memory::Unified(unified::Memory::new(now)),
+            Strategy::SizeTiered(_) => StrategyMemory::None,
+            Strategy::Leveled(_) => StrategyMemory::Leveled(leveled::LeveledMemory::default()),
+            Strategy::TimeWindow(_) => StrategyMemory::TimeWindow(time_window::TimeWindowMemory::new(now)),
+            Strategy::Unified(_) => StrategyMemory::Unified(unified::UnifiedMemory::new(now)),
         };
         Picker { options, memory }
     }
@@ -186,31 +186,33 @@ impl Picker {
     fn next(&mut self, all: &[Candidate], moment: &Moment) -> Option<Task> {
         let common = &self.options.common;
         let mut task = match (&self.options.strategy, &mut self.memory) {
-            (Strategy::Leveled(options), Memory::Leveled(memory)) => {
+            (Strategy::Leveled(options), StrategyMemory::Leveled(memory)) => {
                 leveled::next(options, common, memory, all, moment)
             }
-            (Strategy::TimeWindow(options), Memory::TimeWindow(memory)) => {
+            (Strategy::TimeWindow(options), StrategyMemory::TimeWindow(memory)) => {
                 time_window::next(options, common, memory, all, moment)
             }
-            (Strategy::Unified(options), Memory::Unified(memory)) => {
+            (Strategy::Unified(options), StrategyMemory::Unified(memory)) => {
                 unified::next(options, common, memory, all, moment)
             }
             (Strategy::SizeTiered(options), _) => size_tiered::next(options, common, all, moment),
             _ => None,
         }?;
         let inputs: Vec<&Candidate> = all.iter().filter(|candidate| task.inputs.contains(&candidate.id)).collect();
-        if task.expired.is_empty() && task.kind != Kind::Uplevel {
+        if task.expired.is_empty() && task.kind != TaskKind::Uplevel {
             task.expired = fully_expired(&inputs, all, common, moment, false);
         }
         if task.expired.len() == task.inputs.len() {
-            task.kind = Kind::Expired;
+            task.kind = TaskKind::Expired;
         }
         Some(task)
     }
 
     /// Tells that a task is done; `outputs` are the SSTables that it wrote.
     pub fn done(&mut self, task: &Task, inputs: &[Candidate], outputs: &[Candidate]) {
-        if let (Memory::Leveled(memory), Kind::Compaction | Kind::Uplevel) = (&mut self.memory, task.kind) {
+        if let (StrategyMemory::Leveled(memory), TaskKind::Compaction | TaskKind::Uplevel) =
+            (&mut self.memory, task.kind)
+        {
             memory.done(inputs, outputs);
         }
     }
@@ -233,7 +235,7 @@ impl Picker {
         if chosen.is_empty() {
             return None;
         }
-        let mut task = Task::new(Kind::Compaction, &chosen);
+        let mut task = Task::new(TaskKind::Compaction, &chosen);
         if let ([one], Strategy::Leveled(options)) = (&chosen[..], &self.options.strategy)
             && one.level > 0
         {

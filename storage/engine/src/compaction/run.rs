@@ -1,4 +1,4 @@
-//! Running a compaction: SSTables of a table merged into others, less what no reader will miss.
+//! RunningCompaction a compaction: SSTables of a table merged into others, less what no reader will miss.
 //!
 //! 1. The inputs are read side by side; rows merge by the last write, tombstones go by [`Purge`]'s rule.
 //! 2. New SSTables are written under one transaction, cut at partitions when they are long enough.
@@ -8,14 +8,14 @@
 //! it was. A tombstone goes only if nothing older of its partition can be in a memtable or an SSTable that is not an
 //! input.
 
-use super::activity::Tracked;
+use super::activity::TrackedCompaction;
 use super::compactor::Compactor;
 use crate::error::Error;
 use crate::sstables::open_sstable::OpenSstable;
-use crate::sstables::retained_columns::KeptColumns;
+use crate::sstables::retained_columns::RetainedColumns;
 use crate::sstables::sstable_scan::SstableScan;
 use crate::sstables::sstable_writer::SstableWriter;
-use crate::sstables::transaction::{self, Transaction};
+use crate::sstables::transaction::{Transaction, TransactionKind};
 use crate::sstables::{obsolete_sstables, purged_intervals, sstable_id};
 use crate::tables::Tables;
 use model::fragment::{Fragment, FragmentStep};
@@ -33,7 +33,7 @@ const ROWS_PER_YIELD: usize = 128;
 
 /// What to compact and how.
 #[derive(Clone)]
-pub(crate) struct Job {
+pub(crate) struct CompactionJob {
     pub(crate) table: TableId,
     pub(crate) inputs: Vec<Rc<OpenSstable>>,
     /// The level of the outputs.
@@ -46,7 +46,7 @@ pub(crate) struct Job {
 
 /// What a compaction did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Done {
+pub(crate) struct CompactionOutcome {
     /// Bytes of the inputs' Data.db on disk.
     pub(crate) bytes_in: u64,
     /// Bytes of the outputs'.
@@ -59,10 +59,15 @@ pub(crate) struct Done {
 
 impl Compactor {
     /// Runs a job. `now_in_seconds` is what expiry is judged against.
-    pub(super) async fn run(self: &Rc<Self>, job: Job, now_in_seconds: i64, tracked: &Tracked) -> Result<Done, Error> {
+    pub(super) async fn run(
+        self: &Rc<Self>,
+        job: CompactionJob,
+        now_in_seconds: i64,
+        tracked: &TrackedCompaction,
+    ) -> Result<CompactionOutcome, Error> {
         let table = self.tables.description(job.table)?;
         let directory = self.files.directory_of(&table);
-        let mut transaction = Transaction::new(&directory, transaction::Kind::Compaction, sstable_id::time_uuid());
+        let mut transaction = Transaction::new(&directory, TransactionKind::Compaction, sstable_id::time_uuid());
         let outputs = match self.write(&job, &table, &directory, now_in_seconds, &mut transaction, tracked).await {
             Ok(outputs) => outputs,
             Err(error) => {
@@ -74,7 +79,7 @@ impl Compactor {
         };
         let bytes = |sstables: &[Rc<OpenSstable>]| sstables.iter().map(|sstable| sstable.data_bytes).sum();
         let partitions = outputs.iter().map(|sstable| sstable.partitions()).sum();
-        let done = Done {
+        let done = CompactionOutcome {
             bytes_in: bytes(&job.inputs),
             bytes_out: bytes(&outputs),
             partitions,
@@ -84,7 +89,7 @@ impl Compactor {
             // Dropped or truncated meanwhile.
             drop(outputs);
             transaction.abort().await?;
-            return Ok(Done::default());
+            return Ok(CompactionOutcome::default());
         }
         if outputs.is_empty() {
             self.keep_purged(&directory, &job.inputs).await?;
@@ -107,22 +112,22 @@ impl Compactor {
     }
 
     /// Takes the inputs out of the table without reading them: nothing in them could be missed by a reader.
-    pub(super) async fn run_expired(&self, job: Job) -> Result<Done, Error> {
+    pub(super) async fn run_expired(&self, job: CompactionJob) -> Result<CompactionOutcome, Error> {
         let directory = self.files.directory_of(&*self.tables.description(job.table)?);
         self.keep_purged(&directory, &job.inputs).await?;
         if !self.is_live(&job) {
-            return Ok(Done::default());
+            return Ok(CompactionOutcome::default());
         }
         if let Some(state) = self.tables.borrow_mut().get_mut(&job.table) {
             state.view = Rc::new(state.view.replaced(&job.inputs, &[]));
         }
         let bytes_in = job.inputs.iter().map(|sstable| sstable.data_bytes).sum();
         obsolete_sstables::remove(&directory, job.inputs).await?;
-        Ok(Done { bytes_in, ..Done::default() })
+        Ok(CompactionOutcome { bytes_in, ..CompactionOutcome::default() })
     }
 
     /// Whether all inputs are still the table's.
-    fn is_live(&self, job: &Job) -> bool {
+    fn is_live(&self, job: &CompactionJob) -> bool {
         let tables = self.tables.borrow();
         let Some(state) = tables.get(&job.table) else { return false };
         job.inputs.iter().all(|input| state.view.sstables.iter().any(|live| live.number == input.number))
@@ -136,12 +141,12 @@ impl Compactor {
     /// Writes the outputs, durably, and opens them.
     async fn write(
         self: &Rc<Self>,
-        job: &Job,
+        job: &CompactionJob,
         table: &Arc<Table>,
         directory: &Path,
         now_in_seconds: i64,
         transaction: &mut Transaction,
-        tracked: &Tracked,
+        tracked: &TrackedCompaction,
     ) -> Result<Vec<Rc<OpenSstable>>, Error> {
         let options = self.options(job, table)?;
         let gc_before = now_in_seconds - i64::from(table.options.gc_grace_seconds);
@@ -227,9 +232,9 @@ impl Compactor {
     }
 
     /// How the outputs are written.
-    fn options(&self, job: &Job, table: &Table) -> Result<Options, Error> {
+    fn options(&self, job: &CompactionJob, table: &Table) -> Result<Options, Error> {
         let mut stats = EncodingStats::default();
-        let mut kept = KeptColumns::of(table);
+        let mut kept = RetainedColumns::of(table);
         let mut intervals: Vec<(LogPosition, LogPosition)> = Vec::new();
         for input in &job.inputs {
             let metadata = input.reader.metadata();
@@ -262,7 +267,7 @@ fn union(mut intervals: Vec<(LogPosition, LogPosition)>) -> Vec<(LogPosition, Lo
 }
 
 /// For a partition, what a tombstone must be older than to go: the smallest timestamp of everything that is not merged.
-fn max_purgeable(tables: &Rc<Tables>, job: &Job) -> impl FnMut(Token, &[u8]) -> i64 + 'static {
+fn max_purgeable(tables: &Rc<Tables>, job: &CompactionJob) -> impl FnMut(Token, &[u8]) -> i64 + 'static {
     let (tables, table) = (Rc::downgrade(tables), job.table);
     let inputs: HashSet<u64> = job.inputs.iter().map(|input| input.number).collect();
     move |token, key| {

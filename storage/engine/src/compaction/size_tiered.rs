@@ -5,7 +5,7 @@
 //! 3. Without one, the largest SSTable that is worth it is compacted alone for its tombstones.
 
 use super::tombstones::is_worth_it;
-use super::{Candidate, Kind, Moment, Task};
+use super::{Candidate, Moment, Task, TaskKind};
 use model::compaction::{CommonOptions, SizeTieredOptions};
 
 /// How often the output of a split major compaction is halved.
@@ -76,11 +76,11 @@ pub(super) fn next(
     let free: Vec<&Candidate> = all.iter().filter(|candidate| candidate.is_free()).collect();
     let chosen = most_interesting(options, buckets(options, &free));
     if !chosen.is_empty() {
-        return Some(Task::new(Kind::Compaction, &chosen));
+        return Some(Task::new(TaskKind::Compaction, &chosen));
     }
     let worth = free.into_iter().filter(|candidate| is_worth_it(candidate, all, common, moment));
     let largest = worth.max_by_key(|candidate| (candidate.bytes, candidate.id))?;
-    Some(Task { output_level: largest.level, ..Task::new(Kind::Tombstones, &[largest]) })
+    Some(Task { output_level: largest.level, ..Task::new(TaskKind::Tombstones, &[largest]) })
 }
 
 /// Tasks that buckets are good for.
@@ -97,7 +97,7 @@ pub(super) fn pending(options: &SizeTieredOptions, all: &[Candidate]) -> usize {
 
 /// Everything into one; with `split` into a half, a quarter and so on of the bytes, by tokens.
 pub(super) fn major(free: &[&Candidate], split: bool) -> Task {
-    let mut task = Task::new(Kind::Major, free);
+    let mut task = Task::new(TaskKind::Major, free);
     let bytes: u64 = free.iter().map(|candidate| candidate.bytes).sum();
     let first = free.iter().map(|candidate| candidate.first).min();
     let last = free.iter().map(|candidate| candidate.last).max();
@@ -165,7 +165,7 @@ mod tests {
             one.droppable_ratio = if i == 0 { 0.1 } else { 0.3 };
         }
         let task = next(&tiered(), &common(), &all, &moment(86_400)).expect("a task");
-        assert_eq!((task.kind, task.inputs), (Kind::Tombstones, vec![1]));
+        assert_eq!((task.kind, task.inputs), (TaskKind::Tombstones, vec![1]));
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Model {
             open.insert(key);
         }
         outputs.push(self.add(open, task.output_level, newest));
-        if task.kind != Kind::Uplevel {
+        if task.kind != TaskKind::Uplevel {
             self.written += outputs.iter().map(|one| one.bytes).sum::<u64>();
         }
         self.picker.done(task, &candidates, &outputs);

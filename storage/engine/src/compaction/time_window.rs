@@ -6,23 +6,23 @@
 
 use super::size_tiered::{buckets, most_interesting};
 use super::tombstones::{fully_expired, is_worth_it};
-use super::{Candidate, Kind, Moment, Task};
+use super::{Candidate, Moment, Task, TaskKind};
 use model::compaction::{CommonOptions, TimeWindowOptions};
 use std::collections::BTreeMap;
 
 /// What is remembered between choices.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct TimeWindowMemory {
     /// The newest window that was ever seen.
     newest: i64,
     /// When expired SSTables were looked for, seconds since 1970.
     checked_at: i64,
 }
 
-impl Memory {
+impl TimeWindowMemory {
     /// At a second since 1970.
-    pub fn new(now: i64) -> Memory {
-        Memory { newest: 0, checked_at: now }
+    pub fn new(now: i64) -> TimeWindowMemory {
+        TimeWindowMemory { newest: 0, checked_at: now }
     }
 }
 
@@ -76,7 +76,7 @@ fn newest<'c>(
 pub(super) fn next(
     options: &TimeWindowOptions,
     common: &CommonOptions,
-    memory: &mut Memory,
+    memory: &mut TimeWindowMemory,
     all: &[Candidate],
     moment: &Moment,
 ) -> Option<Task> {
@@ -93,17 +93,17 @@ pub(super) fn next(
         memory.newest = memory.newest.max(*start);
     }
     let (mut chosen, _) = newest(options, windows, memory.newest);
-    let mut kind = Kind::Compaction;
+    let mut kind = TaskKind::Compaction;
     if chosen.is_empty() {
         let worth = live.iter().copied().filter(|one| is_worth_it(one, all, common, moment));
         chosen.extend(worth.min_by_key(|one| (one.bytes, one.id)));
-        kind = Kind::Tombstones;
+        kind = TaskKind::Tombstones;
     }
     if chosen.is_empty() && expired.is_empty() {
         return None;
     }
-    if chosen.is_empty() || !expired.is_empty() && kind == Kind::Tombstones {
-        kind = Kind::Compaction;
+    if chosen.is_empty() || !expired.is_empty() && kind == TaskKind::Tombstones {
+        kind = TaskKind::Compaction;
     }
     chosen.extend(idle.iter().copied().filter(|one| expired.contains(&one.id)));
     Some(Task { expired, ..Task::new(kind, &chosen) })
@@ -139,7 +139,7 @@ mod tests {
         Candidate { max_timestamp: (hour * HOUR + 5) * 1_000_000, ..sstable(id, bytes, 0, 99) }
     }
 
-    fn chosen(all: &[Candidate], memory: &mut Memory, now: i64) -> Vec<u64> {
+    fn chosen(all: &[Candidate], memory: &mut TimeWindowMemory, now: i64) -> Vec<u64> {
         let mut inputs = next(&options(), &common(), memory, all, &moment(now)).map_or(Vec::new(), |task| task.inputs);
         inputs.sort_unstable();
         inputs
@@ -147,21 +147,21 @@ mod tests {
 
     #[test]
     fn old_windows_become_one_sstable() {
-        let mut memory = Memory::new(0);
+        let mut memory = TimeWindowMemory::new(0);
         let all = [of(1, 100, 7), of(2, 900 << 20, 7), of(3, 100, 8), of(4, 100, 8), of(5, 100, 9)];
         assert_eq!(chosen(&all, &mut memory, 0), [3, 4], "the newer of the old windows");
         assert_eq!(chosen(&all[..2], &mut memory, 0), [1, 2], "whatever their sizes");
-        assert_eq!(chosen(&all[..2], &mut Memory::new(0), 0), [0u64; 0], "the window is the current one");
+        assert_eq!(chosen(&all[..2], &mut TimeWindowMemory::new(0), 0), [0u64; 0], "the window is the current one");
     }
 
     #[test]
     fn the_current_window_is_size_tiered() {
         let mut all: Vec<Candidate> = (0..4).map(|id| of(id, 100, 9)).collect();
-        assert_eq!(chosen(&all, &mut Memory::new(0), 0), [0, 1, 2, 3]);
+        assert_eq!(chosen(&all, &mut TimeWindowMemory::new(0), 0), [0, 1, 2, 3]);
         all[0].bytes = 900 << 20;
-        assert_eq!(chosen(&all, &mut Memory::new(0), 0), [0u64; 0]);
+        assert_eq!(chosen(&all, &mut TimeWindowMemory::new(0), 0), [0u64; 0]);
         all.extend([of(8, 100, 3), of(9, 100, 3)]);
-        assert_eq!(chosen(&all, &mut Memory::new(0), 0), [8, 9]);
+        assert_eq!(chosen(&all, &mut TimeWindowMemory::new(0), 0), [8, 9]);
         assert_eq!(pending(&options(), &all), 1);
     }
 
@@ -170,7 +170,7 @@ mod tests {
         let mut all = vec![of(1, 100, 1), of(2, 100, 5)];
         all[0].max_local_deletion_time = 10;
         all[1].min_timestamp = 5 * HOUR * 1_000_000;
-        let mut memory = Memory::new(1000);
+        let mut memory = TimeWindowMemory::new(1000);
         assert_eq!(chosen(&all, &mut memory, 1600), [0u64; 0], "not yet");
         let task = next(&options(), &common(), &mut memory, &all, &moment(1601)).expect("a task");
         assert_eq!((task.inputs, task.expired), (vec![1], vec![1]));
@@ -182,8 +182,8 @@ mod tests {
         let all = [Candidate { droppable_ratio: 0.9, ..of(1, 100, 1) }];
         let silent = CommonOptions { tombstone_compactions: false, ..common() };
         let at = moment(86_400);
-        assert_eq!(next(&options(), &silent, &mut Memory::new(86_400), &all, &at), None);
-        let task = next(&options(), &common(), &mut Memory::new(86_400), &all, &at).expect("a task");
-        assert_eq!(task.kind, Kind::Tombstones);
+        assert_eq!(next(&options(), &silent, &mut TimeWindowMemory::new(86_400), &all, &at), None);
+        let task = next(&options(), &common(), &mut TimeWindowMemory::new(86_400), &all, &at).expect("a task");
+        assert_eq!(task.kind, TaskKind::Tombstones);
     }
 }

@@ -12,7 +12,7 @@
 //! Source: the design of unified compaction (CEP-26).
 
 use super::tombstones::fully_expired;
-use super::{Candidate, Kind, Moment, Task};
+use super::{Candidate, Moment, Task, TaskKind};
 use model::Token;
 use model::compaction::{CommonOptions, OverlapInclusion, UnifiedOptions};
 
@@ -27,15 +27,15 @@ const SPAN_MIN: f64 = 1.0 / (1u64 << 48) as f64;
 
 /// What is remembered between choices.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct UnifiedMemory {
     /// When expired SSTables were looked for, seconds since 1970.
     checked_at: i64,
 }
 
-impl Memory {
+impl UnifiedMemory {
     /// At a second since 1970.
-    pub fn new(now: i64) -> Memory {
-        Memory { checked_at: now }
+    pub fn new(now: i64) -> UnifiedMemory {
+        UnifiedMemory { checked_at: now }
     }
 }
 
@@ -251,7 +251,7 @@ fn boundaries(options: &UnifiedOptions, inputs: &[&Candidate]) -> Vec<Token> {
 pub(super) fn next(
     options: &UnifiedOptions,
     common: &CommonOptions,
-    memory: &mut Memory,
+    memory: &mut UnifiedMemory,
     all: &[Candidate],
     moment: &Moment,
 ) -> Option<Task> {
@@ -278,7 +278,7 @@ pub(super) fn next(
     if chosen.is_empty() {
         return None;
     }
-    Some(Task { expired, output_boundaries, ..Task::new(Kind::Compaction, &chosen) })
+    Some(Task { expired, output_boundaries, ..Task::new(TaskKind::Compaction, &chosen) })
 }
 
 /// See [`super::Picker::pending`].
@@ -296,7 +296,7 @@ pub(super) fn major(options: &UnifiedOptions, free: &[&Candidate], _moment: &Mom
     let groups = groups(&sections(free), 1, OverlapInclusion::Transitive);
     let task = |group: Group<'_>| {
         let inputs = group.sstables();
-        Task { output_boundaries: boundaries(options, &inputs), ..Task::new(Kind::Major, &inputs) }
+        Task { output_boundaries: boundaries(options, &inputs), ..Task::new(TaskKind::Major, &inputs) }
     };
     groups.into_iter().map(task).collect()
 }
@@ -330,7 +330,7 @@ mod tests {
 
     fn count(options: &UnifiedOptions, sstables: u64) -> usize {
         let all: Vec<Candidate> = (0..sstables).map(|id| full(id, 100)).collect();
-        next(options, &common(), &mut Memory::new(0), &all, &moment(0)).map_or(0, |task| task.inputs.len())
+        next(options, &common(), &mut UnifiedMemory::new(0), &all, &moment(0)).map_or(0, |task| task.inputs.len())
     }
 
     #[test]
@@ -410,7 +410,7 @@ mod tests {
         let refs: Vec<&Candidate> = all.iter().collect();
         assert_eq!(major(&options(&[2]), &refs, &moment(0)).len(), 2);
         assert_eq!(pending(&options(&[2]), &all, &moment(0)), 2);
-        let task = next(&options(&[2]), &common(), &mut Memory::new(0), &all, &moment(0)).expect("a task");
+        let task = next(&options(&[2]), &common(), &mut UnifiedMemory::new(0), &all, &moment(0)).expect("a task");
         assert_eq!(task.inputs.len(), 4);
     }
 }

@@ -27,7 +27,7 @@ use crate::memtable::Memtable;
 use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::sstable_files::SstableFiles;
 use crate::sstables::sstable_id;
-use crate::sstables::transaction::{self, Kind, Transaction};
+use crate::sstables::transaction::{self, Transaction, TransactionKind};
 use crate::tables::Tables;
 use crate::tables::table_state::PendingFlush;
 use model::{Table, TableId};
@@ -261,7 +261,7 @@ impl Flusher {
         let directory = self.files.directory_of(table);
         runtime::file::create_dir_all(&directory).await.map_err(Error::Io)?;
         let descriptor = self.files.new_descriptor();
-        let mut transaction = Transaction::new(&directory, Kind::Flush, sstable_id::time_uuid());
+        let mut transaction = Transaction::new(&directory, TransactionKind::Flush, sstable_id::time_uuid());
         let intervals = self.flushed_intervals(table.id, position);
         let made = async {
             transaction.add(&descriptor).await?;

@@ -10,7 +10,7 @@ use crate::memtable::Memtable;
 use crate::memtable::cursor::PartitionCursor;
 use crate::memtable::partition::Partition;
 use crate::memtable::partitions::From;
-use crate::sstables::retained_columns::KeptColumns;
+use crate::sstables::retained_columns::RetainedColumns;
 use crate::sstables::sstable_writer::SstableWriter;
 use model::fragment::Fragment;
 use model::merge::filter_row;
@@ -24,7 +24,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Rows of one stretch.
+/// MemtableRows of one stretch.
 const STRETCH_ROWS: usize = 256;
 
 impl Flusher {
@@ -38,8 +38,8 @@ impl Flusher {
         descriptor: &Descriptor,
         intervals: Vec<(LogPosition, LogPosition)>,
     ) -> Result<Option<HashSet<Component>>, Error> {
-        let (mut stats, mut kept) = (EncodingStats::default(), KeptColumns::of(table));
-        let mut rows = Rows::new(memtable);
+        let (mut stats, mut kept) = (EncodingStats::default(), RetainedColumns::of(table));
+        let mut rows = MemtableRows::new(memtable);
         while rows.stretch(|fragment| {
             observe(&mut stats, fragment);
             if let Fragment::StaticRow { row } | Fragment::Row { row, .. } = fragment {
@@ -54,7 +54,7 @@ impl Flusher {
         options.expected_partitions = memtable.read().partitions.len() as u64;
         options.log_intervals = intervals.into_iter().map(|(lower, upper)| (lower.into(), upper.into())).collect();
         let mut writer = SstableWriter::new(&self.files, directory, descriptor.clone(), table, options);
-        let mut rows = Rows::new(memtable);
+        let mut rows = MemtableRows::new(memtable);
         let mut more = true;
         while more {
             self.weigh();
@@ -83,23 +83,23 @@ fn observe(stats: &mut EncodingStats, fragment: &Fragment<'_>) {
 }
 
 /// Where the reading of a memtable is.
-struct Rows<'m> {
+struct MemtableRows<'m> {
     memtable: &'m Rc<Memtable>,
     /// The partition that was read last, and up to where if it is not done.
-    at: Option<(DecoratedKey, Option<Within>)>,
+    at: Option<(DecoratedKey, Option<ResumePoint>)>,
     blob: Vec<u8>,
 }
 
-struct Within {
+struct ResumePoint {
     /// The comparable form of the last row or marker.
     last: Box<[u8]>,
     /// The range deletion in force there.
     open: Deletion,
 }
 
-impl<'m> Rows<'m> {
-    fn new(memtable: &'m Rc<Memtable>) -> Rows<'m> {
-        Rows { memtable, at: None, blob: Vec::new() }
+impl<'m> MemtableRows<'m> {
+    fn new(memtable: &'m Rc<Memtable>) -> MemtableRows<'m> {
+        MemtableRows { memtable, at: None, blob: Vec::new() }
     }
 
     /// Gives fragments to `take` until it has enough (`false`) or the stretch is over; whether there are more.
@@ -143,7 +143,7 @@ impl<'m> Rows<'m> {
                     _ => continue,
                 };
                 let key = DecoratedKey { token: partition.token, key: partition.key(&contents.arena).into() };
-                self.at = Some((key, last.map(|last| Within { last, open })));
+                self.at = Some((key, last.map(|last| ResumePoint { last, open })));
                 return Ok(true);
             }
         }

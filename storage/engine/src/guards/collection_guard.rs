@@ -4,7 +4,7 @@
 //! A collection has the live elements alone. Its size is that of Cassandra's objects: each element's bytes, timestamp,
 //! time to live and time of deletion, and a deletion of the whole, be it there or not.
 
-use crate::guards::logged_thresholds::{LoggedThresholds, Told};
+use crate::guards::logged_thresholds::{LoggedThresholds, Warning};
 use model::key::components;
 use model::mutation::Clustering;
 use model::row::{Cell, CellContent, RowView};
@@ -23,7 +23,7 @@ pub(crate) fn told(
     (key, clustering): (&[u8], Clustering<'_>),
     row: RowView<'_>,
     now: i64,
-) -> Vec<Told> {
+) -> Vec<Warning> {
     let mut collections: Vec<Collection> = Vec::new();
     for cell in row.cells() {
         let Some(bytes) = bytes_of(&cell, now) else { continue };
@@ -53,7 +53,7 @@ impl Collection {
         thresholds: &LoggedThresholds,
         table: &Table,
         row: R,
-    ) -> impl Iterator<Item = Told> + use<R> {
+    ) -> impl Iterator<Item = Warning> + use<R> {
         let column = table.column_by_id(self.column).filter(|column| column.cql_type.is_collection());
         let told = column.map(|column| {
             let named = || {

@@ -10,11 +10,11 @@ pub struct LoggedThreshold {
 }
 
 /// What there is to tell: whether it is an error, and the text.
-pub(crate) type Told = (bool, String);
+pub(crate) type Warning = (bool, String);
 
 impl LoggedThreshold {
     /// Tells of a figure beyond the threshold of the guardrail `name`: "`what`, this exceeds the ... threshold of ...."
-    pub(crate) fn told(self, name: &str, figure: u64, what: impl FnOnce() -> String) -> Option<Told> {
+    pub(crate) fn told(self, name: &str, figure: u64, what: impl FnOnce() -> String) -> Option<Warning> {
         let beyond = |limit: &u64| figure > *limit;
         let failed = self.fail.filter(beyond).map(|limit| (true, "failure", limit));
         let (is_error, kind, limit) =
@@ -38,7 +38,7 @@ pub struct LoggedThresholds {
 }
 
 /// Brings it to the log.
-pub(crate) fn log((is_error, text): Told) {
+pub(crate) fn log((is_error, text): Warning) {
     if is_error {
         tracing::error!("{text}");
     } else {

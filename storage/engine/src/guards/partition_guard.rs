@@ -5,7 +5,7 @@
 //! them.
 
 use crate::guards::collection_guard;
-use crate::guards::logged_thresholds::{self, LoggedThresholds, Told};
+use crate::guards::logged_thresholds::{self, LoggedThresholds, Warning};
 use model::fragment::Fragment;
 use model::key::components;
 use model::mutation::Clustering;
@@ -84,7 +84,7 @@ impl PartitionGuard {
     }
 
     /// What there is to tell of the partition, of so many bytes.
-    fn told(&self, bytes: u64) -> impl Iterator<Item = Told> {
+    fn told(&self, bytes: u64) -> impl Iterator<Item = Warning> {
         let size = self
             .thresholds
             .partition_size
@@ -176,7 +176,7 @@ mod tests {
         for deletion in [gone, gone, Deletion::LIVE] {
             guard.fragment(&Fragment::RangeMarker { clustering, comparable: b"", deletion }, 90);
         }
-        let told: Vec<Told> = guard.told(100).collect();
+        let told: Vec<Warning> = guard.told(100).collect();
         let text = "Guardrail partition_tombstones violated: Partition g.t:3:b on sstable /d/oa-1-big-Data.db has 6 \
                     tombstones, this exceeds the failure threshold of 5. Partitions with too many tombstones can cause \
                     performance problems.";

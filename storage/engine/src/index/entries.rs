@@ -22,7 +22,7 @@ const REPLACED_CELLS_MAX: usize = 64;
 
 /// Where an index finds its values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Source {
+pub(super) enum ValueSource {
     /// A component of a partition key of so many.
     PartitionKey { position: usize, count: usize },
     /// A clustering value.
@@ -44,49 +44,51 @@ pub(super) struct DataColumn {
     is_static: bool,
 }
 
-impl Source {
-    pub(super) fn of(table: &Table, index: &Index) -> Option<Source> {
+impl ValueSource {
+    pub(super) fn of(table: &Table, index: &Index) -> Option<ValueSource> {
         let column = table.column(&index.column)?;
         let position = usize::from(column.position);
         let data = DataColumn { id: column.id, is_static: column.kind == ColumnKind::Static };
         Some(match (column.kind, index.part) {
-            (ColumnKind::PartitionKey, _) => Source::PartitionKey { position, count: table.partition_key_len },
-            (ColumnKind::Clustering, _) => Source::Clustering { position },
-            _ if !column.cql_type.is_multicell() => Source::Cell(data),
-            (_, IndexedPart::Keys) => Source::Path(data),
-            (_, IndexedPart::Entries) => Source::Entry(data),
-            _ if matches!(column.cql_type, CqlType::Set { .. }) => Source::Path(data),
-            _ => Source::Element(data),
+            (ColumnKind::PartitionKey, _) => ValueSource::PartitionKey { position, count: table.partition_key_len },
+            (ColumnKind::Clustering, _) => ValueSource::Clustering { position },
+            _ if !column.cql_type.is_multicell() => ValueSource::Cell(data),
+            (_, IndexedPart::Keys) => ValueSource::Path(data),
+            (_, IndexedPart::Entries) => ValueSource::Entry(data),
+            _ if matches!(column.cql_type, CqlType::Set { .. }) => ValueSource::Path(data),
+            _ => ValueSource::Element(data),
         })
     }
 
     /// Whether entries stand for whole partitions.
     pub(super) fn is_of_partitions(&self) -> bool {
         match self {
-            Source::PartitionKey { .. } => true,
-            Source::Clustering { .. } => false,
-            Source::Cell(column) | Source::Path(column) | Source::Element(column) | Source::Entry(column) => {
-                column.is_static
-            }
+            ValueSource::PartitionKey { .. } => true,
+            ValueSource::Clustering { .. } => false,
+            ValueSource::Cell(column)
+            | ValueSource::Path(column)
+            | ValueSource::Element(column)
+            | ValueSource::Entry(column) => column.is_static,
         }
     }
 
     /// Whether a row may have a value several times.
     pub(super) fn has_path(&self) -> bool {
-        matches!(self, Source::Element(_))
+        matches!(self, ValueSource::Element(_))
     }
 
     /// Whether entries are of cells, so that one whose row is without the value may go.
     pub(super) fn is_of_cells(&self) -> bool {
-        !matches!(self, Source::PartitionKey { .. } | Source::Clustering { .. })
+        !matches!(self, ValueSource::PartitionKey { .. } | ValueSource::Clustering { .. })
     }
 
     fn column(&self) -> Option<DataColumn> {
         match self {
-            Source::PartitionKey { .. } | Source::Clustering { .. } => None,
-            Source::Cell(column) | Source::Path(column) | Source::Element(column) | Source::Entry(column) => {
-                Some(*column)
-            }
+            ValueSource::PartitionKey { .. } | ValueSource::Clustering { .. } => None,
+            ValueSource::Cell(column)
+            | ValueSource::Path(column)
+            | ValueSource::Element(column)
+            | ValueSource::Entry(column) => Some(*column),
         }
     }
 }
@@ -105,7 +107,7 @@ pub fn entry_value(key: &[u8], value: &[u8]) -> Vec<u8> {
 pub const ENTRY_EXTRA_BYTES: usize = 6;
 
 /// What a row has for an index.
-struct Part<'p, 'a> {
+struct RowPart<'p, 'a> {
     clustering: Clustering<'a>,
     is_static: bool,
     liveness: Option<Liveness>,
@@ -130,13 +132,13 @@ impl IndexState {
 
     /// Adds the entries of a write to the index's memtable.
     pub(crate) fn note(&self, memtable: &Memtable, token: Token, key: &[u8], update: &TableUpdate<'_>) {
-        if let (Source::PartitionKey { .. }, false) = (self.source, update.partition_deletion.is_live()) {
+        if let (ValueSource::PartitionKey { .. }, false) = (self.source, update.partition_deletion.is_live()) {
             self.delete_key_entry(memtable, token, key, Clustering(&[]), update.partition_deletion);
         }
         for operation in update.operations() {
             match operation {
                 Operation::Row { clustering, row } => {
-                    if let (Source::Clustering { .. }, false) = (self.source, row.deletion().is_live()) {
+                    if let (ValueSource::Clustering { .. }, false) = (self.source, row.deletion().is_live()) {
                         self.delete_key_entry(memtable, token, key, clustering, row.deletion());
                     }
                     self.note_row(memtable, token, key, clustering, false, row);
@@ -207,8 +209,8 @@ impl IndexState {
             return None;
         }
         let value = match self.source {
-            Source::Path(_) => path.to_vec(),
-            Source::Entry(_) => entry_value(path, value),
+            ValueSource::Path(_) => path.to_vec(),
+            ValueSource::Entry(_) => entry_value(path, value),
             _ => value.to_vec(),
         };
         Some((value, self.place(token, key, clustering, Some(path))))
@@ -223,7 +225,7 @@ impl IndexState {
         is_static: bool,
         row: RowView<'_>,
     ) {
-        let part = Part { clustering, is_static, liveness: row.liveness(), cells: &mut row.cells() };
+        let part = RowPart { clustering, is_static, liveness: row.liveness(), cells: &mut row.cells() };
         self.note_part(memtable, token, key, part);
     }
 
@@ -231,17 +233,17 @@ impl IndexState {
     pub(crate) fn note_live(&self, memtable: &Memtable, row: &LiveRow<'_>) {
         if !row.static_cells.is_empty() {
             let cells = &mut row.static_cells.iter().copied();
-            let part = Part { clustering: Clustering(&[]), is_static: true, liveness: None, cells };
+            let part = RowPart { clustering: Clustering(&[]), is_static: true, liveness: None, cells };
             self.note_part(memtable, row.token, row.key, part);
         }
         if !row.static_only {
             let (liveness, cells) = (row.liveness, &mut row.cells.iter().copied());
-            let part = Part { clustering: row.clustering, is_static: false, liveness, cells };
+            let part = RowPart { clustering: row.clustering, is_static: false, liveness, cells };
             self.note_part(memtable, row.token, row.key, part);
         }
     }
 
-    fn note_part(&self, memtable: &Memtable, token: Token, key: &[u8], part: Part<'_, '_>) {
+    fn note_part(&self, memtable: &Memtable, token: Token, key: &[u8], part: RowPart<'_, '_>) {
         let Some(column) = self.source.column() else {
             let of_value = |cell: Cell<'_>| is_value(&cell.content).then_some(cell.timestamp);
             let newest = part.cells.filter_map(of_value).max().max(part.liveness.map(|liveness| liveness.timestamp));
@@ -289,8 +291,8 @@ impl IndexState {
     /// The value of a key column.
     fn key_value<'v>(&self, key: &'v [u8], clustering: Clustering<'v>) -> Option<&'v [u8]> {
         match self.source {
-            Source::PartitionKey { position, count } => components(key, count).nth(position),
-            Source::Clustering { position } => clustering.components().nth(position),
+            ValueSource::PartitionKey { position, count } => components(key, count).nth(position),
+            ValueSource::Clustering { position } => clustering.components().nth(position),
             _ => None,
         }
     }
@@ -347,9 +349,9 @@ impl IndexState {
                 _ => return false,
             };
             match self.source {
-                Source::Path(_) => cell.path == Some(value),
-                Source::Element(_) => cell.path == Some(path) && held == value,
-                Source::Entry(_) => entry_value(cell.path.unwrap_or_default(), held) == value,
+                ValueSource::Path(_) => cell.path == Some(value),
+                ValueSource::Element(_) => cell.path == Some(path) && held == value,
+                ValueSource::Entry(_) => entry_value(cell.path.unwrap_or_default(), held) == value,
                 _ => held == value,
             }
         })
@@ -391,16 +393,16 @@ pub struct TooLong {
 pub fn too_long(table: &Table, mutation: &Mutation) -> Option<TooLong> {
     let updates = || mutation.updates().filter(|update| update.table == table.id);
     table.indexes.iter().find_map(|index| {
-        let source = Source::of(table, index)?;
+        let source = ValueSource::of(table, index)?;
         let bytes = updates().find_map(|update| longest(source, mutation.key(), &update))?;
         Some(TooLong { index: index.name.clone(), column: index.column.clone(), bytes })
     })
 }
 
 /// The length of the first value beyond [`VALUE_BYTES_MAX`].
-fn longest(source: Source, key: &[u8], update: &TableUpdate<'_>) -> Option<usize> {
+fn longest(source: ValueSource, key: &[u8], update: &TableUpdate<'_>) -> Option<usize> {
     let too_long = |bytes: &usize| *bytes > VALUE_BYTES_MAX;
-    if let Source::PartitionKey { position, count } = source {
+    if let ValueSource::PartitionKey { position, count } = source {
         return components(key, count).nth(position).map(<[u8]>::len).filter(too_long);
     }
     update.operations().find_map(|operation| {
@@ -409,7 +411,7 @@ fn longest(source: Source, key: &[u8], update: &TableUpdate<'_>) -> Option<usize
             Operation::StaticRow { row } => (Clustering(&[]), true, row),
             Operation::RangeDeletion { .. } => return None,
         };
-        if let Source::Clustering { position } = source {
+        if let ValueSource::Clustering { position } = source {
             return clustering.components().nth(position).map(<[u8]>::len).filter(too_long);
         }
         let column = source.column().filter(|column| column.is_static == is_static)?;
@@ -420,8 +422,8 @@ fn longest(source: Source, key: &[u8], update: &TableUpdate<'_>) -> Option<usize
             };
             let path = cell.path.map_or(0, <[u8]>::len);
             let bytes = match source {
-                Source::Path(_) => path,
-                Source::Entry(_) => path + value + ENTRY_EXTRA_BYTES,
+                ValueSource::Path(_) => path,
+                ValueSource::Entry(_) => path + value + ENTRY_EXTRA_BYTES,
                 _ => value,
             };
             Some(bytes).filter(too_long)

@@ -21,7 +21,7 @@ mod entries;
 pub use entries::{ENTRY_EXTRA_BYTES, TooLong, VALUE_BYTES_MAX, entry_value, too_long};
 
 use crate::memtable::Memtable;
-use entries::Source;
+use entries::ValueSource;
 use model::schema::{Layout, TableOptions};
 use model::{Column, ColumnId, ColumnKind, CqlType, Index, Table, TableId, Token};
 use std::cell::Cell;
@@ -47,7 +47,7 @@ pub(crate) struct IndexState {
     /// The index's own table.
     pub(crate) table: Arc<Table>,
     pub(crate) base: Arc<Table>,
-    source: Source,
+    source: ValueSource,
     /// Whether every row of the base has its entry.
     pub(crate) built: Rc<Cell<bool>>,
 }
@@ -89,7 +89,7 @@ pub(crate) fn directory_name(index: &str) -> String {
 impl IndexState {
     /// `None` if the table has no such column: it would be a schema that nobody makes.
     pub(crate) fn new(base: &Arc<Table>, index: &Index, built: Rc<Cell<bool>>) -> Option<IndexState> {
-        let source = Source::of(base, index)?;
+        let source = ValueSource::of(base, index)?;
         let table = Arc::new(hidden_table(base, index, &source));
         Some(IndexState { index: index.clone(), table, base: base.clone(), source, built })
     }
@@ -100,7 +100,7 @@ impl IndexState {
 }
 
 /// The table of an index.
-fn hidden_table(base: &Table, index: &Index, source: &Source) -> Table {
+fn hidden_table(base: &Table, index: &Index, source: &ValueSource) -> Table {
     let mut columns = Vec::new();
     let mut push = |kind, position, name: &str, cql_type: CqlType, descending| {
         let id = ColumnId(columns.len() as u16);

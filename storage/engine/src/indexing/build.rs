@@ -1,4 +1,4 @@
-//! Entries of what is there already: a build, once per index and shard.
+//! EntryWriter of what is there already: a build, once per index and shard.
 //!
 //! 1. The base is flushed, so that every write that began before its index was known is in an SSTable.
 //! 2. Its rows are read in pieces and their entries added; writes add theirs meanwhile.
@@ -125,7 +125,7 @@ impl Indexes {
             wants_static: index.base.static_len > 0,
             ..ReadCommand::all(index.base.id, now, Partitions::Range(TokenRange::FULL))
         };
-        let mut entries = Entries { tables: &self.tables, index };
+        let mut entries = EntryWriter { tables: &self.tables, index };
         self.reader.read(memtable, view, &command, &mut entries).await
     }
 
@@ -238,12 +238,12 @@ async fn forget_others(directory: &Path, own: &str) -> Result<(), Error> {
 }
 
 /// Gives rows their entries.
-struct Entries<'b> {
+struct EntryWriter<'b> {
     tables: &'b Tables,
     index: &'b Rc<IndexState>,
 }
 
-impl RowSink for Entries<'_> {
+impl RowSink for EntryWriter<'_> {
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
         // The memtable of this moment: nothing is awaited from here to the entry.
         if let Ok(memtable) = self.tables.memtable(self.index.id()) {

@@ -1,9 +1,9 @@
 //! A read through an index: entries of a value in the base's order, their rows from the base.
 //!
-//! 1. Entries are read from the index's table in batches, from where the read goes on, within its partition or tokens.
+//! 1. EntrySink are read from the index's table in batches, from where the read goes on, within its partition or tokens.
 //! 2. The entries of one partition become one read of the base: of their rows, or of the whole partition if the entries
 //!    are of partitions. The sink's filter, which has the indexed condition too, sees every row.
-//! 3. Entries whose row was looked for and does not hold their value are deleted, with the timestamp that they have.
+//! 3. EntrySink whose row was looked for and does not hold their value are deleted, with the timestamp that they have.
 //!
 //! Invariants: rows come in the base's order, each once; the memory of a read does not grow with what the index holds;
 //! a read ends as one of the base does.
@@ -27,7 +27,7 @@ const BATCH_ENTRIES: (u64, u64) = (16, 512);
 const GROUP_ENTRIES_MAX: usize = 128;
 
 /// An entry of the index.
-struct Candidate {
+struct IndexEntry {
     key: DecoratedKey,
     /// The clustering of the base's row; empty if the entry is of a partition.
     clustering: Vec<u8>,
@@ -61,7 +61,7 @@ pub(crate) async fn read(
     if !index.built.get() {
         return Err(not_built());
     }
-    let mut reading = Reading {
+    let mut reading = IndexRead {
         tables,
         reader,
         index: &index,
@@ -75,13 +75,13 @@ pub(crate) async fn read(
 }
 
 /// A read under way.
-struct Reading<'r> {
+struct IndexRead<'r> {
     tables: &'r Tables,
     reader: &'r Reader,
     index: &'r Rc<IndexState>,
     command: &'r ReadCommand,
     value: &'r [u8],
-    /// Rows given.
+    /// ConfirmingSink given.
     given: u64,
     /// Whether the sink takes no more.
     is_full: bool,
@@ -89,7 +89,7 @@ struct Reading<'r> {
     partition: Option<(DecoratedKey, u64)>,
 }
 
-impl Reading<'_> {
+impl IndexRead<'_> {
     async fn run(&mut self, sink: &mut dyn RowSink) -> Result<ReadEnd, Error> {
         let command = self.command;
         if let Some(resume) = &command.resume {
@@ -130,13 +130,13 @@ impl Reading<'_> {
         }
     }
 
-    /// Rows given of a partition so far.
+    /// ConfirmingSink given of a partition so far.
     fn rows_of(&self, key: &DecoratedKey) -> u64 {
         self.partition.as_ref().filter(|(of, _)| of == key).map_or(0, |(_, rows)| *rows)
     }
 
     /// Where a read goes on behind a group.
-    fn position_of(&self, group: &[Candidate]) -> Option<Position> {
+    fn position_of(&self, group: &[IndexEntry]) -> Option<Position> {
         let last = group.last()?;
         let comparable = (!self.index.is_of_partitions()).then(|| last.comparable.clone().into());
         Some(Position { key: last.key.clone(), comparable })
@@ -186,7 +186,7 @@ impl Reading<'_> {
     }
 
     /// The next entries, and where the last one is if there may be more.
-    async fn batch(&self, slice: &Slice) -> Result<(Vec<Candidate>, Option<Vec<u8>>), Error> {
+    async fn batch(&self, slice: &Slice) -> Result<(Vec<IndexEntry>, Option<Vec<u8>>), Error> {
         let rows_max = self.command.rows_max.clamp(BATCH_ENTRIES.0, BATCH_ENTRIES.1);
         let partition = Partitions::Key(DecoratedKey::new(self.value));
         let command = ReadCommand {
@@ -194,7 +194,7 @@ impl Reading<'_> {
             rows_max,
             ..ReadCommand::all(self.index.id(), self.command.now_in_seconds, partition)
         };
-        let mut entries = Entries { index: self.index, found: Vec::new(), last: None };
+        let mut entries = EntrySink { index: self.index, found: Vec::new(), last: None };
         let (memtable, view) = self.tables.readable(self.index.id())?;
         let end = self.reader.read(&memtable, &view, &command, &mut entries).await?;
         let last = entries.last.filter(|_| end != ReadEnd::Exhausted);
@@ -202,7 +202,7 @@ impl Reading<'_> {
     }
 
     /// Reads what entries of one partition lead to.
-    async fn read_group(&mut self, mut group: Vec<Candidate>, sink: &mut dyn RowSink) -> Result<(), Error> {
+    async fn read_group(&mut self, mut group: Vec<IndexEntry>, sink: &mut dyn RowSink) -> Result<(), Error> {
         let command = self.command;
         let Some(key) = group.first().map(|candidate| candidate.key.clone()) else { return Ok(()) };
         let of_partitions = self.index.is_of_partitions();
@@ -236,7 +236,8 @@ impl Reading<'_> {
                 return Ok(());
             }
         }
-        let mut rows = Rows { index: self.index, value: self.value, group: &mut group, sink, given: 0, is_full: false };
+        let mut rows =
+            ConfirmingSink { index: self.index, value: self.value, group: &mut group, sink, given: 0, is_full: false };
         let (memtable, view) = self.tables.readable(part.table)?;
         let end = self.reader.read(&memtable, &view, &part, &mut rows).await?;
         let (given, is_full) = (rows.given, rows.is_full);
@@ -251,7 +252,7 @@ impl Reading<'_> {
     }
 
     /// Deletes entries of a group whose rows, all of which were looked for, do not hold their value.
-    fn delete_stale(&self, group: &[Candidate], part: &ReadCommand) {
+    fn delete_stale(&self, group: &[IndexEntry], part: &ReadCommand) {
         // A partition of which only some rows were asked for may hold a static value that no row told of.
         if self.index.is_of_partitions() && !(part.static_only && part.wants_static) {
             return;
@@ -269,7 +270,7 @@ impl Reading<'_> {
 }
 
 /// The rows of a group as slices, as far as they are asked for and not `done`.
-fn slices_of(group: &[Candidate], asked: &[Slice], done: Option<&[u8]>) -> Arc<[Slice]> {
+fn slices_of(group: &[IndexEntry], asked: &[Slice], done: Option<&[u8]>) -> Arc<[Slice]> {
     let mut slices: Vec<Slice> = Vec::with_capacity(group.len());
     for candidate in group {
         let row = &candidate.comparable;
@@ -284,13 +285,13 @@ fn slices_of(group: &[Candidate], asked: &[Slice], done: Option<&[u8]>) -> Arc<[
 }
 
 /// Takes entries out of the index's table.
-struct Entries<'i> {
+struct EntrySink<'i> {
     index: &'i IndexState,
-    found: Vec<Candidate>,
+    found: Vec<IndexEntry>,
     last: Option<Vec<u8>>,
 }
 
-impl RowSink for Entries<'_> {
+impl RowSink for EntrySink<'_> {
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
         self.last = Some(row.comparable.to_vec());
         let mut parts = row.clustering.components();
@@ -309,7 +310,7 @@ impl RowSink for Entries<'_> {
             true => row.clustering.components().last().unwrap_or_default().to_vec(),
             false => Vec::new(),
         };
-        self.found.push(Candidate {
+        self.found.push(IndexEntry {
             key: DecoratedKey { token: Token(token), key: key.into() },
             clustering,
             comparable,
@@ -323,16 +324,16 @@ impl RowSink for Entries<'_> {
 }
 
 /// Gives rows on and notes which entries they confirm.
-struct Rows<'s> {
+struct ConfirmingSink<'s> {
     index: &'s IndexState,
     value: &'s [u8],
-    group: &'s mut [Candidate],
+    group: &'s mut [IndexEntry],
     sink: &'s mut dyn RowSink,
     given: u64,
     is_full: bool,
 }
 
-impl RowSink for Rows<'_> {
+impl RowSink for ConfirmingSink<'_> {
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
         let of_partitions = self.index.is_of_partitions();
         for entry in self.group.iter_mut() {

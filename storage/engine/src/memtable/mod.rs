@@ -24,7 +24,7 @@ use model::mutation::{Clustering, ClusteringBound, Operation, TableUpdate};
 use model::row::{Deletion, RowView};
 use model::{MemtableKind, Table, Token};
 use partition::Partition;
-use partitions::{Partitions, Step};
+use partitions::{Partitions, PrefetchStage};
 use rows::{RowEntry, RowKey, Upsert};
 use runtime::gate::{Gate, Pass};
 use std::cell::{Cell, Ref, RefCell};
@@ -125,7 +125,7 @@ impl Memtable {
     }
 
     /// Begins to bring near what a look-up of a partition will look at.
-    pub fn prefetch(&self, token: Token, step: Step) {
+    pub fn prefetch(&self, token: Token, step: PrefetchStage) {
         let contents = self.contents.borrow();
         contents.partitions.prefetch(&contents.arena, token.prefix(), step);
     }

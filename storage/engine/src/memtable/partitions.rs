@@ -102,11 +102,11 @@ impl Partitions {
 
     /// Begins to bring near what [`Partitions::get`] will look at: what leads to the partition, then it and its key. To
     /// find a way through a skip list is the look-up itself: there is nothing to ask for ahead.
-    pub fn prefetch(&self, arena: &Arena, prefix: u64, step: Step) {
+    pub fn prefetch(&self, arena: &Arena, prefix: u64, step: PrefetchStage) {
         if let Partitions::Tree(ordered) = self {
             match step {
-                Step::Way => ordered.slots.prefetch(prefix),
-                Step::Partition => {
+                PrefetchStage::Way => ordered.slots.prefetch(prefix),
+                PrefetchStage::Partition => {
                     if let Some(Slot::One(partition, place)) = ordered.slots.get(prefix) {
                         prefetch_one(arena, partition, *place);
                     }
@@ -176,7 +176,7 @@ impl Partitions {
 
 /// What of a look-up is asked for ahead of it. Each step needs what the one before it brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum PrefetchStage {
     /// What leads to the partition.
     Way,
     /// The partition, its key and the beginning of its first row.

@@ -23,7 +23,7 @@ use crate::sstables::directory::{self, directory_of, read_sidecar};
 use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::sstable_files::SstableFiles;
 use crate::sstables::sstable_id;
-use crate::sstables::transaction::{self, Kind, Transaction};
+use crate::sstables::transaction::{self, Transaction, TransactionKind};
 use crate::tables::Tables;
 use model::{Table, TableId};
 use runtime::file::{OpenOptions, create_dir_all, link, list_dir, read_small, replace_small, sync_dir};
@@ -142,7 +142,7 @@ impl Import {
         }
         let target = directory_of(data, table);
         create_dir_all(&target).await.map_err(Error::Io)?;
-        let transaction = Transaction::new(&target, Kind::Import, sstable_id::time_uuid());
+        let transaction = Transaction::new(&target, TransactionKind::Import, sstable_id::time_uuid());
         let mut import = Import { transaction, sources, copy: options.copy, placed: Vec::new() };
         match import.place_all(&target, options, places).await {
             Ok(()) => Ok(import),

@@ -25,12 +25,12 @@ use crate::faults::Faults;
 use crate::sstables::directory::components;
 use crate::sstables::obsolete_sstables::{self, RETIRE_WAIT};
 use crate::sstables::open_sstable::OpenSstable;
-use crate::sstables::retained_columns::KeptColumns;
+use crate::sstables::retained_columns::RetainedColumns;
 use crate::sstables::sstable_files::SstableFiles;
 use crate::sstables::sstable_id;
 use crate::sstables::sstable_scan::SstableScan;
 use crate::sstables::sstable_writer::SstableWriter;
-use crate::sstables::transaction::{self, Kind, Transaction};
+use crate::sstables::transaction::{self, Transaction, TransactionKind};
 use crate::tables::Tables;
 use model::TableId;
 use model::fragment::{Fragment, FragmentStep};
@@ -192,7 +192,7 @@ impl Splits {
         let Some(source) = self.foreign(table, foreign) else { return Ok(None) };
         let directory = source.directory.clone();
         let files = source.files;
-        let mut transaction = Transaction::new(&directory, Kind::Compaction, sstable_id::time_uuid());
+        let mut transaction = Transaction::new(&directory, TransactionKind::Compaction, sstable_id::time_uuid());
         let written = self.write_all(table, source, &directory, places, &mut transaction).await;
         match self.faults.noted(written) {
             Ok(names) => {
@@ -299,7 +299,7 @@ impl Splits {
         let metadata = source.reader.metadata();
         let mut stats = EncodingStats::default();
         stats.add_header(&metadata.header);
-        let mut kept = KeptColumns::of(&table);
+        let mut kept = RetainedColumns::of(&table);
         kept.sstable(metadata);
         let mut options = self.files.compaction_options(&table, stats)?;
         kept.keep(&mut options.header);

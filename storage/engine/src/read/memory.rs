@@ -10,7 +10,7 @@
 
 use super::STRETCH_ROWS_MAX;
 use super::live::{CellScratch, LiveCells, live_cells};
-use super::progress::{Progress, Reached};
+use super::progress::{Reached, ReadProgress};
 use crate::error::Error;
 use crate::memtable::cursor::PartitionCursor;
 use crate::memtable::partition::Partition;
@@ -29,8 +29,8 @@ pub(crate) async fn read(
     scratch: &CellScratch,
     sink: &mut dyn RowSink,
 ) -> Result<ReadEnd, Error> {
-    let mut progress = Progress::new(command, sink, 0);
-    let mut place = Place::Begin;
+    let mut progress = ReadProgress::new(command, sink, 0);
+    let mut place = StretchPosition::Begin;
     loop {
         progress.stretch = STRETCH_ROWS_MAX;
         let end = match &command.partitions {
@@ -59,10 +59,10 @@ pub(crate) fn read_now(
     if rows_in_slices(&contents, partition, command) > STRETCH_ROWS_MAX as u64 {
         return None;
     }
-    let mut progress = Progress::new(command, sink, usize::MAX);
+    let mut progress = ReadProgress::new(command, sink, usize::MAX);
     let reached = match first_row_after(command, key) {
-        Start::Done => Reached::PartitionEnd,
-        Start::After(after) => {
+        ResumeIn::Done => Reached::PartitionEnd,
+        ResumeIn::After(after) => {
             progress.begin_partition(after.is_some());
             let mut cells = scratch.take().recycle();
             let table = memtable.table();
@@ -91,32 +91,32 @@ fn rows_in_slices(contents: &Contents, partition: &Partition, command: &ReadComm
 }
 
 /// Where in a partition a read begins.
-pub(super) enum Start<'a> {
+pub(super) enum ResumeIn<'a> {
     /// After a row; `None`: at the beginning.
     After(Option<&'a [u8]>),
     /// Nowhere: the page before ended with or beyond this partition.
     Done,
 }
 
-pub(super) fn first_row_after<'a>(command: &'a ReadCommand, key: &DecoratedKey) -> Start<'a> {
+pub(super) fn first_row_after<'a>(command: &'a ReadCommand, key: &DecoratedKey) -> ResumeIn<'a> {
     match &command.resume {
         Some(resume) if resume.key == *key => after_position(resume),
-        Some(resume) if resume.key > *key => Start::Done,
-        _ => Start::After(None),
+        Some(resume) if resume.key > *key => ResumeIn::Done,
+        _ => ResumeIn::After(None),
     }
 }
 
-fn after_position(position: &Position) -> Start<'_> {
+fn after_position(position: &Position) -> ResumeIn<'_> {
     match &position.comparable {
-        Some(comparable) => Start::After(Some(comparable)),
-        None => Start::Done,
+        Some(comparable) => ResumeIn::After(Some(comparable)),
+        None => ResumeIn::Done,
     }
 }
 
 /// Where a read is between two stretches.
-enum Place {
+enum StretchPosition {
     Begin,
-    /// Within a partition, after [`Progress::last`].
+    /// Within a partition, after [`ReadProgress::last`].
     Within(Snapshot),
     /// Between partitions, after this one.
     After(DecoratedKey),
@@ -125,12 +125,12 @@ enum Place {
 fn key_stretch(
     memtable: &Rc<Memtable>,
     key: &DecoratedKey,
-    place: &mut Place,
-    progress: &mut Progress<'_>,
+    place: &mut StretchPosition,
+    progress: &mut ReadProgress<'_>,
     scratch: &CellScratch,
 ) -> Option<ReadEnd> {
     let contents = memtable.read();
-    if let Place::Within(snapshot) = place {
+    if let StretchPosition::Within(snapshot) = place {
         return match continue_partition(memtable, &contents, snapshot, progress, scratch) {
             Reached::PartitionEnd => Some(ReadEnd::Exhausted),
             Reached::Stopped => Some(ReadEnd::Stopped),
@@ -139,7 +139,7 @@ fn key_stretch(
         };
     }
     let partition = contents.partitions.get(&contents.arena, key.token.prefix(), &key.key);
-    let (Some(partition), Start::After(after)) = (partition, first_row_after(progress.command, key)) else {
+    let (Some(partition), ResumeIn::After(after)) = (partition, first_row_after(progress.command, key)) else {
         return Some(ReadEnd::Exhausted);
     };
     progress.begin_partition(after.is_some());
@@ -151,7 +151,7 @@ fn key_stretch(
         Reached::Stopped => Some(ReadEnd::Stopped),
         Reached::Paused => Some(progress.paused(decorated(&contents, partition))),
         Reached::StretchEnd => {
-            *place = Place::Within(memtable.snapshot(partition));
+            *place = StretchPosition::Within(memtable.snapshot(partition));
             None
         }
     }
@@ -161,7 +161,7 @@ fn continue_partition(
     memtable: &Memtable,
     contents: &Contents,
     snapshot: &Snapshot,
-    progress: &mut Progress<'_>,
+    progress: &mut ReadProgress<'_>,
     scratch: &CellScratch,
 ) -> Reached {
     let after = std::mem::take(&mut progress.last);
@@ -174,17 +174,17 @@ fn continue_partition(
 
 fn range_stretch(
     memtable: &Rc<Memtable>,
-    place: &mut Place,
-    progress: &mut Progress<'_>,
+    place: &mut StretchPosition,
+    progress: &mut ReadProgress<'_>,
     scratch: &CellScratch,
 ) -> Option<ReadEnd> {
     let contents = memtable.read();
     let contents = &*contents;
     let command = progress.command;
     let Partitions::Range(range) = &command.partitions else { return Some(ReadEnd::Exhausted) };
-    if let Place::Within(snapshot) = place {
+    if let StretchPosition::Within(snapshot) = place {
         match continue_partition(memtable, contents, snapshot, progress, scratch) {
-            Reached::PartitionEnd => *place = Place::After(decorated(contents, snapshot.partition())),
+            Reached::PartitionEnd => *place = StretchPosition::After(decorated(contents, snapshot.partition())),
             Reached::Stopped => return Some(ReadEnd::Stopped),
             Reached::Paused => return Some(progress.paused(decorated(contents, snapshot.partition()))),
             Reached::StretchEnd => return None,
@@ -196,11 +196,11 @@ fn range_stretch(
         From::AfterPrefix(range.after.prefix())
     };
     let from = match (&*place, &command.resume) {
-        (Place::After(key), _) => From::After(key.token.prefix(), &key.key),
+        (StretchPosition::After(key), _) => From::After(key.token.prefix(), &key.key),
         (_, Some(resume)) if resume.token() > range.after || matches!(range_start, From::Start) => {
             match after_position(resume) {
-                Start::After(_) => From::At(resume.token().prefix(), &resume.key.key),
-                Start::Done => From::After(resume.token().prefix(), &resume.key.key),
+                ResumeIn::After(_) => From::At(resume.token().prefix(), &resume.key.key),
+                ResumeIn::Done => From::After(resume.token().prefix(), &resume.key.key),
             }
         }
         _ => range_start,
@@ -222,13 +222,13 @@ fn range_stretch(
             Reached::Stopped => end = Some(ReadEnd::Stopped),
             Reached::Paused => end = Some(progress.paused(decorated(contents, partition))),
             Reached::StretchEnd => {
-                *place = Place::Within(memtable.snapshot(partition));
+                *place = StretchPosition::Within(memtable.snapshot(partition));
                 end = None;
             }
             Reached::PartitionEnd => match progress.leave_partition(|| decorated(contents, partition)) {
                 Some(paused) => end = Some(paused),
                 None if progress.stretch == 0 => {
-                    *place = Place::After(decorated(contents, partition));
+                    *place = StretchPosition::After(decorated(contents, partition));
                     end = None;
                 }
                 None => continue,
@@ -251,7 +251,7 @@ fn partition_stretch<'a, 'c: 'a>(
     partition: &'a Partition,
     after: Option<&'a [u8]>,
     cells: &mut LiveCells<'a>,
-    progress: &mut Progress<'c>,
+    progress: &mut ReadProgress<'c>,
 ) -> Reached {
     let command = progress.command;
     if progress.partition_rows >= command.per_partition_max {

@@ -8,8 +8,8 @@
 //! looked at again.
 
 use super::live::{live_cells, recycle};
-use super::memory::{Start, first_row_after};
-use super::progress::{Progress, Reached};
+use super::memory::{ResumeIn, first_row_after};
+use super::progress::{Reached, ReadProgress};
 use super::sources::{self, Source};
 use super::{Reader, STRETCH_ROWS_MAX};
 use crate::error::Error;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 const LEAVE_STEPS_MAX: usize = 64;
 
 /// What a read merges, and for whom.
-struct Sources<'r> {
+struct ReadSources<'r> {
     reader: &'r Reader,
     memtable: &'r Rc<Memtable>,
     view: &'r Rc<View>,
@@ -44,11 +44,11 @@ pub(super) async fn read(
     sink: &mut dyn RowSink,
 ) -> Result<ReadEnd, Error> {
     let table = memtable.table().clone();
-    let sources = Sources { reader, memtable, view, table };
-    let mut progress = Progress::new(command, sink, STRETCH_ROWS_MAX);
+    let sources = ReadSources { reader, memtable, view, table };
+    let mut progress = ReadProgress::new(command, sink, STRETCH_ROWS_MAX);
     match &command.partitions {
         Partitions::Key(key) => {
-            let Start::After(after) = first_row_after(command, key) else { return Ok(ReadEnd::Exhausted) };
+            let ResumeIn::After(after) = first_row_after(command, key) else { return Ok(ReadEnd::Exhausted) };
             progress.begin_partition(after.is_some());
             let reached = sources.partition(key, after, &mut progress).await?;
             Ok(progress.end(reached, || key.clone()).unwrap_or(ReadEnd::Exhausted))
@@ -57,13 +57,13 @@ pub(super) async fn read(
     }
 }
 
-impl Sources<'_> {
+impl ReadSources<'_> {
     /// Reads the rows of a partition behind a place.
     async fn partition(
         &self,
         key: &DecoratedKey,
         after: Option<&[u8]>,
-        progress: &mut Progress<'_>,
+        progress: &mut ReadProgress<'_>,
     ) -> Result<Reached, Error> {
         let command = progress.command;
         let slices = match after {
@@ -73,7 +73,7 @@ impl Sources<'_> {
         let (cache, wants_static) = (&self.reader.cache, command.wants_static);
         let found =
             sources::of_key(cache, self.memtable, self.view, key, &slices, command.reversed, wants_static).await?;
-        let mut reading = Reading::new(self, found, command.reversed, false);
+        let mut reading = MergeRead::new(self, found, command.reversed, false);
         if !reading.next().await? {
             return Ok(Reached::PartitionEnd);
         }
@@ -81,7 +81,7 @@ impl Sources<'_> {
     }
 
     /// Reads the partitions of a range; `None` at its end.
-    async fn range(&self, range: TokenRange, progress: &mut Progress<'_>) -> Result<Option<ReadEnd>, Error> {
+    async fn range(&self, range: TokenRange, progress: &mut ReadProgress<'_>) -> Result<Option<ReadEnd>, Error> {
         let command = progress.command;
         let mut after = None;
         let in_range = |token: Token| token > range.after || range == TokenRange::FULL;
@@ -101,7 +101,7 @@ impl Sources<'_> {
             after = Some(&resume.key);
         }
         let found = sources::of_range(&self.reader.cache, self.memtable, self.view, range, after, &command.slices);
-        let mut reading = Reading::new(self, found, false, true);
+        let mut reading = MergeRead::new(self, found, false, true);
         while reading.next().await? {
             if progress.stretch == 0 {
                 runtime::yield_if_needed().await;
@@ -135,13 +135,13 @@ impl Sources<'_> {
 }
 
 /// The end of a read that came so far in a partition of a range; `None` if it goes on behind it.
-fn end(reached: Reached, progress: &mut Progress<'_>, key: impl Fn() -> DecoratedKey) -> Option<ReadEnd> {
+fn end(reached: Reached, progress: &mut ReadProgress<'_>, key: impl Fn() -> DecoratedKey) -> Option<ReadEnd> {
     progress.end(reached, &key).or_else(|| progress.leave_partition(&key))
 }
 
 /// A merge under way.
-struct Reading<'r> {
-    sources: &'r Sources<'r>,
+struct MergeRead<'r> {
+    sources: &'r ReadSources<'r>,
     merge: Merge<Source>,
     /// Whether blocks are read ahead.
     scans: bool,
@@ -152,11 +152,11 @@ struct Reading<'r> {
     cells: Vec<Cell<'static>>,
 }
 
-impl<'r> Reading<'r> {
-    fn new(sources: &'r Sources<'r>, found: Vec<Source>, reversed: bool, scans: bool) -> Reading<'r> {
+impl<'r> MergeRead<'r> {
+    fn new(sources: &'r ReadSources<'r>, found: Vec<Source>, reversed: bool, scans: bool) -> MergeRead<'r> {
         let keys = sources.memtable.equal_keys();
         let merge = Merge::new(found, reversed).with_keys(keys);
-        Reading { sources, merge, scans, inside: false, static_row: Vec::new(), cells: Vec::new() }
+        MergeRead { sources, merge, scans, inside: false, static_row: Vec::new(), cells: Vec::new() }
     }
 
     /// Goes on to the next fragment; false if there is none.
@@ -223,7 +223,7 @@ impl<'r> Reading<'r> {
     }
 
     /// Gives the live rows of the partition that was begun.
-    async fn rows(&mut self, progress: &mut Progress<'_>) -> Result<Reached, Error> {
+    async fn rows(&mut self, progress: &mut ReadProgress<'_>) -> Result<Reached, Error> {
         let command = progress.command;
         if progress.partition_rows >= command.per_partition_max {
             return Ok(Reached::PartitionEnd);

@@ -12,9 +12,9 @@
 
 use super::Reader;
 use super::live::live_cells;
-use super::memory::{Start, first_row_after};
-use super::progress::{Progress, Reached};
-use super::sources::{self, Wanted, fault};
+use super::memory::{ResumeIn, first_row_after};
+use super::progress::{Reached, ReadProgress};
+use super::sources::{self, PartitionProbe, fault};
 use crate::error::Error;
 use crate::memtable::Memtable;
 use crate::memtable::cursor::PartitionCursor;
@@ -44,7 +44,7 @@ pub(super) async fn read(
     command: &ReadCommand,
     sink: &mut dyn RowSink,
 ) -> Result<ReadEnd, Error> {
-    let Some(mut search) = Search::new(memtable, view, key, command) else { return Ok(ReadEnd::Exhausted) };
+    let Some(mut search) = RowSearch::new(memtable, view, key, command) else { return Ok(ReadEnd::Exhausted) };
     while let Some((sstable, block)) = search.go_on()? {
         let bytes = reader.cache.load(&sstable, block).await?;
         search.supply(block, bytes);
@@ -61,7 +61,7 @@ pub(super) fn read_now(
     command: &ReadCommand,
     sink: &mut dyn RowSink,
 ) -> Option<Result<ReadEnd, Error>> {
-    let Some(mut search) = Search::new(memtable, view, key, command) else { return Some(Ok(ReadEnd::Exhausted)) };
+    let Some(mut search) = RowSearch::new(memtable, view, key, command) else { return Some(Ok(ReadEnd::Exhausted)) };
     let mut asked = None;
     loop {
         match search.go_on() {
@@ -80,35 +80,35 @@ pub(super) fn read_now(
 }
 
 /// A search under way.
-struct Search<'r> {
+struct RowSearch<'r> {
     view: &'r View,
     command: &'r ReadCommand,
     key: &'r DecoratedKey,
     columns: &'r [ColumnId],
-    wanted: Wanted<'r>,
-    row: Row,
+    wanted: PartitionProbe<'r>,
+    row: FoundRow,
     /// The next SSTable of the view.
     next: usize,
     current: Option<(Rc<OpenSstable>, Cursor)>,
 }
 
-impl<'r> Search<'r> {
+impl<'r> RowSearch<'r> {
     /// Reads the memtables. `None`: the row is not asked for, being before where the read goes on.
     fn new(
         memtable: &'r Rc<Memtable>,
         view: &'r View,
         key: &'r DecoratedKey,
         command: &'r ReadCommand,
-    ) -> Option<Search<'r>> {
+    ) -> Option<RowSearch<'r>> {
         let slice = command.slices.first()?;
         let comparable = comparable(slice);
         match first_row_after(command, key) {
-            Start::After(None) => {}
-            Start::After(Some(after)) if !command.reversed && after < &comparable[..] => {}
-            Start::After(Some(after)) if command.reversed && after > &comparable[..] => {}
+            ResumeIn::After(None) => {}
+            ResumeIn::After(Some(after)) if !command.reversed && after < &comparable[..] => {}
+            ResumeIn::After(Some(after)) if command.reversed && after > &comparable[..] => {}
             _ => return None,
         }
-        let mut row = Row::new(comparable);
+        let mut row = FoundRow::new(comparable);
         for memtable in sources::memtables(memtable, view) {
             let contents = memtable.read();
             let arena = &contents.arena;
@@ -118,9 +118,9 @@ impl<'r> Search<'r> {
                 row.take(fragment);
             }
         }
-        let wanted = Wanted::new(key, &command.slices, false);
+        let wanted = PartitionProbe::new(key, &command.slices, false);
         let columns = command.row_columns.as_deref().unwrap_or_default();
-        Some(Search { view, command, key, columns, wanted, row, next: 0, current: None })
+        Some(RowSearch { view, command, key, columns, wanted, row, next: 0, current: None })
     }
 
     /// Goes on until a block is missing; `None` once all is read that matters.
@@ -167,7 +167,7 @@ fn comparable(slice: &Slice) -> Vec<u8> {
 }
 
 /// What was found of the row so far.
-struct Row {
+struct FoundRow {
     comparable: Vec<u8>,
     clustering: Vec<u8>,
     /// Of the partition and of ranges.
@@ -181,11 +181,11 @@ struct Row {
     spare: Vec<u8>,
 }
 
-impl Row {
-    fn new(comparable: Vec<u8>) -> Row {
+impl FoundRow {
+    fn new(comparable: Vec<u8>) -> FoundRow {
         let (clustering, data, spare) = (Vec::new(), Vec::new(), Vec::new());
         let (deletion, open) = (Deletion::LIVE, Deletion::LIVE);
-        Row { comparable, clustering, deletion, open, markers: 0, found: false, data, spare }
+        FoundRow { comparable, clustering, deletion, open, markers: 0, found: false, data, spare }
     }
 
     fn take(&mut self, fragment: Fragment<'_>) {
@@ -249,7 +249,7 @@ impl Row {
         command: &ReadCommand,
         sink: &mut dyn RowSink,
     ) -> ReadEnd {
-        let mut progress = Progress::new(command, sink, usize::MAX);
+        let mut progress = ReadProgress::new(command, sink, usize::MAX);
         progress.begin_partition(command.resume.as_ref().is_some_and(|resume| resume.key == *key));
         if progress.partition_rows >= command.per_partition_max {
             return ReadEnd::Exhausted;

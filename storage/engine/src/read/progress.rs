@@ -6,7 +6,7 @@ use model::row::Cell;
 use model::{DecoratedKey, Token};
 
 /// A read under way.
-pub(super) struct Progress<'c> {
+pub(super) struct ReadProgress<'c> {
     pub(super) command: &'c ReadCommand,
     pub(super) sink: &'c mut dyn RowSink,
     /// Rows given so far.
@@ -32,16 +32,16 @@ pub(super) enum Reached {
     PartitionEnd,
     /// The sink or the limit stopped the read.
     Stopped,
-    /// The visits of the command are used up; [`Progress::last`] says where.
+    /// The visits of the command are used up; [`ReadProgress::last`] says where.
     Paused,
-    /// The stretch is over; [`Progress::last`] says where.
+    /// The stretch is over; [`ReadProgress::last`] says where.
     StretchEnd,
 }
 
-impl<'c> Progress<'c> {
-    pub(super) fn new(command: &'c ReadCommand, sink: &'c mut dyn RowSink, stretch: usize) -> Progress<'c> {
+impl<'c> ReadProgress<'c> {
+    pub(super) fn new(command: &'c ReadCommand, sink: &'c mut dyn RowSink, stretch: usize) -> ReadProgress<'c> {
         let (last, partition_rows) = (Vec::new(), 0);
-        Progress { command, sink, given: 0, visits: 0, stretch, last, partition_rows, seen_live: false, dead: 0 }
+        ReadProgress { command, sink, given: 0, visits: 0, stretch, last, partition_rows, seen_live: false, dead: 0 }
     }
 
     /// Tells the sink what was dead.
@@ -98,7 +98,7 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// The end of a read that was paused in a partition, at [`Progress::last`].
+    /// The end of a read that was paused in a partition, at [`ReadProgress::last`].
     pub(super) fn paused(&mut self, key: DecoratedKey) -> ReadEnd {
         let comparable = Some(std::mem::take(&mut self.last).into());
         let position = Position { key, comparable };

@@ -156,16 +156,16 @@ impl Cursor for Source {
 }
 
 /// What the read of one partition wants, as far as it decides which SSTables matter.
-pub(super) struct Wanted<'a> {
+pub(super) struct PartitionProbe<'a> {
     key: &'a DecoratedKey,
     hash: KeyHash,
     slices: &'a [Slice],
     statics: bool,
 }
 
-impl<'a> Wanted<'a> {
-    pub(super) fn new(key: &'a DecoratedKey, slices: &'a [Slice], statics: bool) -> Wanted<'a> {
-        Wanted { key, hash: KeyHash::of(&key.key), slices, statics }
+impl<'a> PartitionProbe<'a> {
+    pub(super) fn new(key: &'a DecoratedKey, slices: &'a [Slice], statics: bool) -> PartitionProbe<'a> {
+        PartitionProbe { key, hash: KeyHash::of(&key.key), slices, statics }
     }
 
     /// Whether an SSTable may have something of it.
@@ -188,7 +188,7 @@ pub(super) fn beside_memtable(memtable: &Memtable, view: &View, command: &ReadCo
     match &command.partitions {
         Partitions::Key(key) => {
             let deletion = partition_deletion(memtable, key).unwrap_or(Deletion::LIVE);
-            let wanted = Wanted::new(key, &command.slices, command.wants_static);
+            let wanted = PartitionProbe::new(key, &command.slices, command.wants_static);
             view.flushing.iter().any(|memtable| partition_deletion(memtable, key).is_some())
                 || newer_than(view, deletion).any(|sstable| wanted.may_be_in(sstable))
         }
@@ -240,7 +240,7 @@ pub(super) async fn of_key(
             found.push(Source::Memory(Box::new(cursor)));
         }
     }
-    let wanted = Wanted::new(key, slices, statics);
+    let wanted = PartitionProbe::new(key, slices, statics);
     let mut sstables = newer_than(view, deletion).filter(|sstable| wanted.may_be_in(sstable)).peekable();
     while let Some(sstable) = sstables.next() {
         if deletion.deletes(sstable.max_timestamp()) {

@@ -8,11 +8,11 @@
 //!
 //! Starting the log makes the replayed tail durable before anything is served from it (`commitlog::old_segments`).
 
-use crate::commitlog::column_mapping::Renumbering;
+use crate::commitlog::column_mapping::ColumnMapping;
 use crate::commitlog::position::{LogPosition, Truncation};
 use crate::commitlog::record::ColumnList;
-use crate::commitlog::replay::{Windows, may_concern};
 use crate::commitlog::segment::path_of;
+use crate::commitlog::segment_reader::{Windows, may_concern};
 use crate::commitlog::segment_scan::{RecordSink, scan};
 use crate::commitlog::shard_log::ShardLog;
 use crate::error::Error;
@@ -133,7 +133,7 @@ struct Applier<'s> {
     tables: &'s Tables,
     destinations: &'s HashMap<TableId, Destination>,
     /// What the column ids of the segment's mutations mean, by table.
-    mappings: HashMap<TableId, Renumbering>,
+    mappings: HashMap<TableId, ColumnMapping>,
     recorded_ends: &'s mut Vec<(u64, u32)>,
     stats: &'s mut ReplayStats,
 }
@@ -141,7 +141,7 @@ struct Applier<'s> {
 impl RecordSink for Applier<'_> {
     fn column_list(&mut self, list: &ColumnList) {
         if let Some(destination) = self.destinations.get(&list.table) {
-            self.mappings.insert(list.table, Renumbering::new(list, &destination.table));
+            self.mappings.insert(list.table, ColumnMapping::new(list, &destination.table));
         }
     }
 

@@ -41,7 +41,7 @@ const GAP_BYTES_MAX: u64 = 64 << 10;
 
 /// What a cache of blocks holds, and what was asked of it since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CacheFigures {
+pub struct CacheMetrics {
     /// Blocks held.
     pub entries: u64,
     /// Bytes held.
@@ -56,9 +56,9 @@ pub struct CacheFigures {
     pub miss_nanos: u64,
 }
 
-impl CacheFigures {
+impl CacheMetrics {
     /// Adds those of another core.
-    pub fn add(&mut self, other: &CacheFigures) {
+    pub fn add(&mut self, other: &CacheMetrics) {
         self.entries += other.entries;
         self.bytes += other.bytes;
         self.capacity_bytes += other.capacity_bytes;
@@ -75,19 +75,19 @@ impl CacheFigures {
 
 /// Hits and misses up to some moment.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Asked {
+pub(crate) struct RequestCounts {
     hits: u64,
     misses: u64,
 }
 
 /// A block of an SSTable by the SSTable's number.
-type Key = (u64, BlockId);
+type BlockKey = (u64, BlockId);
 
 /// See the module.
 pub(crate) struct BlockCache {
     blocks: RefCell<Blocks>,
     /// Blocks that are being read.
-    loading: RefCell<HashSet<Key>>,
+    loading: RefCell<HashSet<BlockKey>>,
     loaded: Condition,
     buffers: ReadBuffers,
     gate: Gate,
@@ -99,18 +99,18 @@ struct Blocks {
     bytes: usize,
     small_bytes: usize,
     /// By SSTable, so that all of one go at once. What went so stays in the queues, counted in `stale`.
-    held: HashMap<u64, HashMap<BlockId, Block>>,
+    held: HashMap<u64, HashMap<BlockId, CachedBlock>>,
     count: usize,
     stale: usize,
-    small: VecDeque<Key>,
-    main: VecDeque<Key>,
+    small: VecDeque<BlockKey>,
+    main: VecDeque<BlockKey>,
     /// Blocks that left the small queue not long ago.
-    ghosts: VecDeque<Key>,
-    remembered: HashSet<Key>,
-    asked: Asked,
+    ghosts: VecDeque<BlockKey>,
+    remembered: HashSet<BlockKey>,
+    asked: RequestCounts,
 }
 
-struct Block {
+struct CachedBlock {
     bytes: Bytes,
     hits: u8,
     /// Whether it was read ahead and nobody has asked for it: the first to do so is no hit.
@@ -118,7 +118,7 @@ struct Block {
     in_main: bool,
 }
 
-impl Block {
+impl CachedBlock {
     fn cost(&self) -> usize {
         self.bytes.len() + BLOCK_OVERHEAD_BYTES
     }
@@ -138,7 +138,7 @@ impl BlockCache {
             main: VecDeque::new(),
             ghosts: VecDeque::new(),
             remembered: HashSet::default(),
-            asked: Asked::default(),
+            asked: RequestCounts::default(),
         };
         BlockCache {
             blocks: RefCell::new(blocks),
@@ -166,7 +166,7 @@ impl BlockCache {
             if let Some(bytes) = self.blocks.borrow_mut().get(&key) {
                 return Ok(bytes);
             }
-            if let Some(_loading) = Loading::begin(self, key) {
+            if let Some(_loading) = LoadingBlock::begin(self, key) {
                 let began = runtime::now();
                 let bytes = sstable.load_in(&self.buffers, block).await?;
                 if !later {
@@ -222,7 +222,7 @@ impl BlockCache {
         let Some(pass) = self.gate.enter() else { return };
         let (cache, sstable) = (self.clone(), sstable.clone());
         // From now on, so that nobody reads one of them who comes before the task does.
-        let loading: Vec<_> = run.iter().map(|block| Loading::begin(self, (sstable.number, *block))).collect();
+        let loading: Vec<_> = run.iter().map(|block| LoadingBlock::begin(self, (sstable.number, *block))).collect();
         runtime::spawn_in(Class::Foreground, async move {
             let mut loading = loading.into_iter();
             let put = |block, bytes| {
@@ -236,7 +236,7 @@ impl BlockCache {
     }
 
     /// Whether a block is neither there nor being read.
-    fn misses(&self, key: Key) -> bool {
+    fn misses(&self, key: BlockKey) -> bool {
         !self.blocks.borrow().holds(&key) && !self.loading.borrow().contains(&key)
     }
 
@@ -246,19 +246,19 @@ impl BlockCache {
     }
 
     /// What was asked so far.
-    pub(crate) fn asked(&self) -> Asked {
+    pub(crate) fn asked(&self) -> RequestCounts {
         self.blocks.borrow().asked
     }
 
     /// Takes back what was asked since `then`: who could not wait asks for all of it again.
-    pub(crate) fn ask_again_from(&self, then: Asked) {
+    pub(crate) fn ask_again_from(&self, then: RequestCounts) {
         self.blocks.borrow_mut().asked = then;
     }
 
     /// What it holds, and what was asked of it.
-    pub(crate) fn figures(&self) -> CacheFigures {
+    pub(crate) fn metrics(&self) -> CacheMetrics {
         let blocks = self.blocks.borrow();
-        CacheFigures {
+        CacheMetrics {
             entries: blocks.count as u64,
             bytes: blocks.bytes as u64,
             capacity_bytes: blocks.budget as u64,
@@ -270,19 +270,19 @@ impl BlockCache {
 }
 
 /// Ends the reading of a block, also when it is given up.
-struct Loading {
+struct LoadingBlock {
     cache: Rc<BlockCache>,
-    key: Key,
+    key: BlockKey,
 }
 
-impl Loading {
+impl LoadingBlock {
     /// `None` if someone is reading it.
-    fn begin(cache: &Rc<BlockCache>, key: Key) -> Option<Loading> {
-        cache.loading.borrow_mut().insert(key).then(|| Loading { cache: cache.clone(), key })
+    fn begin(cache: &Rc<BlockCache>, key: BlockKey) -> Option<LoadingBlock> {
+        cache.loading.borrow_mut().insert(key).then(|| LoadingBlock { cache: cache.clone(), key })
     }
 }
 
-impl Drop for Loading {
+impl Drop for LoadingBlock {
     fn drop(&mut self) {
         self.cache.loading.borrow_mut().remove(&self.key);
         self.cache.loaded.notify();
@@ -290,11 +290,11 @@ impl Drop for Loading {
 }
 
 impl Blocks {
-    fn holds(&self, (number, block): &Key) -> bool {
+    fn holds(&self, (number, block): &BlockKey) -> bool {
         self.held.get(number).is_some_and(|blocks| blocks.contains_key(block))
     }
 
-    fn get(&mut self, (number, block): &Key) -> Option<Bytes> {
+    fn get(&mut self, (number, block): &BlockKey) -> Option<Bytes> {
         let found = self.held.get_mut(number)?.get_mut(block)?;
         if std::mem::take(&mut found.unused) {
             self.asked.misses += 1;
@@ -305,9 +305,9 @@ impl Blocks {
         Some(found.bytes.clone())
     }
 
-    fn put(&mut self, key: Key, bytes: Bytes, unused: bool) {
+    fn put(&mut self, key: BlockKey, bytes: Bytes, unused: bool) {
         let in_main = self.remembered.contains(&key);
-        let block = Block { bytes, hits: 0, unused, in_main };
+        let block = CachedBlock { bytes, hits: 0, unused, in_main };
         let cost = block.cost();
         if cost > self.budget / SMALL_PART || self.holds(&key) {
             return;
@@ -364,7 +364,7 @@ impl Blocks {
         true
     }
 
-    fn drop_block(&mut self, key: &Key) {
+    fn drop_block(&mut self, key: &BlockKey) {
         let Some(blocks) = self.held.get_mut(&key.0) else { return };
         if let Some(block) = blocks.remove(&key.1) {
             self.bytes -= block.cost();
@@ -375,7 +375,7 @@ impl Blocks {
         }
     }
 
-    fn remember(&mut self, key: Key) {
+    fn remember(&mut self, key: BlockKey) {
         if self.remembered.insert(key) {
             self.ghosts.push_back(key);
         }
@@ -397,7 +397,7 @@ impl Blocks {
         // Queues are looked through only once most of them is gone, so that each entry pays once.
         if self.stale > self.count {
             let held = &self.held;
-            let is_held = |key: &Key| held.get(&key.0).is_some_and(|blocks| blocks.contains_key(&key.1));
+            let is_held = |key: &BlockKey| held.get(&key.0).is_some_and(|blocks| blocks.contains_key(&key.1));
             self.small.retain(is_held);
             self.main.retain(is_held);
             self.stale = 0;
@@ -415,12 +415,12 @@ mod tests {
         BlockCache::new(budget, Gate::new()).blocks.into_inner()
     }
 
-    fn key(number: u64, block: u64) -> Key {
+    fn key(number: u64, block: u64) -> BlockKey {
         (number, BlockId { component: Component::Data, offset: block << 12 })
     }
 
     fn check(blocks: &Blocks) {
-        let all: Vec<&Block> = blocks.held.values().flat_map(|blocks| blocks.values()).collect();
+        let all: Vec<&CachedBlock> = blocks.held.values().flat_map(|blocks| blocks.values()).collect();
         assert_eq!(blocks.count, all.len());
         assert_eq!(blocks.bytes, all.iter().map(|block| block.cost()).sum::<usize>());
         let small = all.iter().filter(|block| !block.in_main);

@@ -1,7 +1,7 @@
 //! An SSTable on its way to disk: pieces of its components, as they come, to files.
 //!
 //! Files are written in whole pages past the system's cache; the padding of the last page is cut off at the end. They
-//! are durable, names included, when [`Output::finish`] returns.
+//! are durable, names included, when [`ComponentFiles::finish`] returns.
 
 use crate::error::Error;
 use runtime::buffer::ALIGNMENT;
@@ -17,14 +17,14 @@ const WRITE_BYTES: usize = 1 << 20;
 pub(crate) const WAITING_BYTES_MAX: usize = 256 << 10;
 
 /// See the module.
-pub(crate) struct Output {
+pub(crate) struct ComponentFiles {
     directory: PathBuf,
     descriptor: Descriptor,
-    files: Vec<(Component, ComponentFile)>,
+    files: Vec<(Component, GrowingFile)>,
 }
 
 /// A file that grows.
-struct ComponentFile {
+struct GrowingFile {
     file: File,
     /// As large as what came needs; none before anything came.
     buffer: Option<AlignedBuf>,
@@ -33,10 +33,10 @@ struct ComponentFile {
     offset: u64,
 }
 
-impl Output {
+impl ComponentFiles {
     /// Of an SSTable of which no file is there yet.
-    pub(crate) fn new(directory: &Path, descriptor: &Descriptor) -> Output {
-        Output { directory: directory.to_owned(), descriptor: descriptor.clone(), files: Vec::new() }
+    pub(crate) fn new(directory: &Path, descriptor: &Descriptor) -> ComponentFiles {
+        ComponentFiles { directory: directory.to_owned(), descriptor: descriptor.clone(), files: Vec::new() }
     }
 
     /// Writes what a builder has ready.
@@ -62,14 +62,14 @@ impl Output {
         file.write_pages().await.map_err(Error::Io)
     }
 
-    async fn file(&mut self, component: Component) -> Result<&mut ComponentFile, Error> {
+    async fn file(&mut self, component: Component) -> Result<&mut GrowingFile, Error> {
         let at = match self.files.iter().position(|(known, _)| *known == component) {
             Some(at) => at,
             None => {
                 let path = self.directory.join(self.descriptor.file_name(component));
                 let options = OpenOptions { write: true, create: true, exclusive: true };
                 let file = File::open(&path, options).await.map_err(Error::Io)?;
-                self.files.push((component, ComponentFile { file, buffer: None, filled: 0, offset: 0 }));
+                self.files.push((component, GrowingFile { file, buffer: None, filled: 0, offset: 0 }));
                 self.files.len() - 1
             }
         };
@@ -88,7 +88,7 @@ impl Output {
     }
 }
 
-impl ComponentFile {
+impl GrowingFile {
     fn fill(&mut self, bytes: &[u8]) {
         let needed = self.filled + bytes.len();
         let buffer = match self.buffer.take() {

@@ -4,7 +4,7 @@
 //! transaction. Those that a compaction or a split replaced are removed at once.
 
 use super::open_sstable::OpenSstable;
-use super::transaction::{self, Kind, Transaction};
+use super::transaction::{self, Transaction, TransactionKind};
 use super::view::View;
 use super::{sstable_id, truncation_lists};
 use crate::error::Error;
@@ -86,7 +86,7 @@ pub(crate) async fn remove(directory: &Path, sstables: Vec<Rc<OpenSstable>>) -> 
 
 /// Makes it durable that SSTables are to go.
 async fn commit_removal(directory: &Path, sstables: &[Rc<OpenSstable>]) -> Result<Transaction, Error> {
-    let mut transaction = Transaction::new(directory, Kind::Truncate, sstable_id::time_uuid());
+    let mut transaction = Transaction::new(directory, TransactionKind::Truncate, sstable_id::time_uuid());
     let millis = runtime::wall_micros() as u64 / 1000;
     sstables.iter().for_each(|sstable| transaction.remove(sstable.reader.descriptor(), millis, sstable.files));
     transaction.commit(millis).await?;

@@ -47,11 +47,11 @@ pub(crate) struct OpenSstable {
     pub(crate) suspect: Rc<Cell<bool>>,
     /// What the clusterings of its rows and range deletions lie in, if that is known.
     covered: Option<Slice>,
-    shared: Rc<Shared>,
+    shared: Rc<SharedFiles>,
 }
 
 /// What does not depend on the table's description.
-struct Shared {
+struct SharedFiles {
     number: u64,
     sidecar: Option<Sidecar>,
     data: File,
@@ -61,7 +61,7 @@ struct Shared {
     cache: OnceCell<Rc<BlockCache>>,
 }
 
-impl Drop for Shared {
+impl Drop for SharedFiles {
     fn drop(&mut self) {
         if let Some(cache) = self.cache.get() {
             cache.forget(self.number);
@@ -78,7 +78,7 @@ impl OpenSstable {
         table: Arc<Table>,
         number: u64,
     ) -> Result<OpenSstable, Error> {
-        let opening = Opening { directory, descriptor, components };
+        let opening = OpeningFiles { directory, descriptor, components };
         let statistics = opening.required(Component::Statistics).await?;
         let sidecar = match opening.optional(Component::Helenus).await? {
             Some(bytes) => Some(Sidecar::open(descriptor, &bytes).map_err(|error| opening.bad(error))?),
@@ -147,7 +147,7 @@ impl OpenSstable {
             tokens,
             suspect: Rc::default(),
             covered,
-            shared: Rc::new(Shared { number, sidecar, data, index: index_file, rows, cache: OnceCell::new() }),
+            shared: Rc::new(SharedFiles { number, sidecar, data, index: index_file, rows, cache: OnceCell::new() }),
         })
     }
 
@@ -373,13 +373,13 @@ async fn read_range(file: &File, buffer: Option<AlignedBuf>, from: u64, to: u64)
 }
 
 /// The files of an SSTable that is being opened.
-struct Opening<'a> {
+struct OpeningFiles<'a> {
     directory: &'a Path,
     descriptor: &'a Descriptor,
     components: &'a HashSet<Component>,
 }
 
-impl Opening<'_> {
+impl OpeningFiles<'_> {
     fn path(&self, component: Component) -> PathBuf {
         self.directory.join(self.descriptor.file_name(component))
     }

@@ -10,16 +10,16 @@ use sstable::statistics::Header;
 use sstable::statistics::Metadata;
 
 /// The dropped columns of a table that are kept.
-pub(crate) struct KeptColumns<'t> {
+pub(crate) struct RetainedColumns<'t> {
     /// Those that the table does not have now, and whether they are kept.
     gone: Vec<(&'t DroppedColumn, bool)>,
 }
 
-impl<'t> KeptColumns<'t> {
+impl<'t> RetainedColumns<'t> {
     /// None yet.
-    pub(crate) fn of(table: &'t Table) -> KeptColumns<'t> {
+    pub(crate) fn of(table: &'t Table) -> RetainedColumns<'t> {
         let gone = table.dropped.iter().filter(|dropped| table.column_by_id(dropped.id).is_none());
-        KeptColumns { gone: gone.map(|dropped| (dropped, false)).collect() }
+        RetainedColumns { gone: gone.map(|dropped| (dropped, false)).collect() }
     }
 
     /// Takes note of the cells of a row.

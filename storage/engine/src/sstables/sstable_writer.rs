@@ -1,6 +1,6 @@
 //! An SSTable that is being written: the builder of its bytes and the files that they go to.
 
-use super::component_files::{Output, WAITING_BYTES_MAX};
+use super::component_files::{ComponentFiles, WAITING_BYTES_MAX};
 use super::sstable_files::SstableFiles;
 use crate::error::Error;
 use crate::guards::partition_guard::PartitionGuard;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// See the module.
 pub(crate) struct SstableWriter {
     builder: Builder,
-    output: Output,
+    output: ComponentFiles,
     directory: PathBuf,
     guard: Option<PartitionGuard>,
     pub(crate) descriptor: Descriptor,
@@ -32,7 +32,7 @@ impl SstableWriter {
     ) -> SstableWriter {
         let guard = PartitionGuard::new(files.logged_thresholds(), table, directory, &descriptor);
         let builder = Builder::new(descriptor.clone(), table.clone(), options);
-        let output = Output::new(directory, &descriptor);
+        let output = ComponentFiles::new(directory, &descriptor);
         SstableWriter { builder, output, directory: directory.to_owned(), guard, descriptor }
     }
 

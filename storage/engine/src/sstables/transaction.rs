@@ -24,7 +24,7 @@ pub const LOG_BYTES_MAX: usize = 1 << 20;
 
 /// What changes the SSTables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum TransactionKind {
     /// A memtable becomes one.
     Flush,
     /// Several become others.
@@ -35,13 +35,13 @@ pub enum Kind {
     Import,
 }
 
-impl Kind {
+impl TransactionKind {
     /// As Cassandra names it in the name of a log.
     fn name(self) -> &'static str {
         match self {
-            Kind::Flush => "flush",
-            Kind::Compaction => "compaction",
-            Kind::Truncate | Kind::Import => "unknown",
+            TransactionKind::Flush => "flush",
+            TransactionKind::Compaction => "compaction",
+            TransactionKind::Truncate | TransactionKind::Import => "unknown",
         }
     }
 }
@@ -59,7 +59,7 @@ pub struct Transaction {
 
 impl Transaction {
     /// One in a table's directory, of which nothing is on disk yet. `id` is a time uuid of no other.
-    pub fn new(directory: &Path, kind: Kind, id: uuid::Uuid) -> Transaction {
+    pub fn new(directory: &Path, kind: TransactionKind, id: uuid::Uuid) -> Transaction {
         let path = directory.join(format!("da_txn_{}_{id}.log", kind.name()));
         Transaction { directory: directory.to_owned(), path, added: Vec::new(), text: String::new() }
     }
@@ -131,15 +131,15 @@ fn checksum(kind: &str, prefix: &str, time: u64, files: u32) -> u32 {
 
 /// What a log says.
 #[derive(Default, PartialEq, Eq, Debug)]
-struct Said {
+struct TransactionLog {
     added: Vec<Descriptor>,
     removed: Vec<Descriptor>,
     committed: bool,
 }
 
 /// Reads a log. Of one that its writer did not finish the last line may be cut; any other fault is named.
-fn parse(text: &str) -> Result<Said, &'static str> {
-    let mut said = Said::default();
+fn parse(text: &str) -> Result<TransactionLog, &'static str> {
+    let mut log_file = TransactionLog::default();
     let lines: Vec<&str> = text.lines().collect();
     for (index, line) in lines.iter().enumerate() {
         let is_last = index + 1 == lines.len();
@@ -149,18 +149,18 @@ fn parse(text: &str) -> Result<Said, &'static str> {
             }
             return Err("malformed record of a transaction");
         };
-        if said.committed {
+        if log_file.committed {
             return Err("record behind the end of a transaction");
         }
         match (record.kind, record.descriptor()) {
-            ("ADD", Some(descriptor)) => said.added.push(descriptor),
-            ("REMOVE", Some(descriptor)) => said.removed.push(descriptor),
-            ("COMMIT", _) => said.committed = true,
+            ("ADD", Some(descriptor)) => log_file.added.push(descriptor),
+            ("REMOVE", Some(descriptor)) => log_file.removed.push(descriptor),
+            ("COMMIT", _) => log_file.committed = true,
             ("ABORT", _) => {}
             _ => return Err("record of a transaction that names no SSTable"),
         }
     }
-    Ok(said)
+    Ok(log_file)
 }
 
 struct Record<'a> {
@@ -200,22 +200,22 @@ pub async fn named(directory: &Path, all: bool) -> Result<HashSet<Descriptor>, E
         if !path.file_name().and_then(|name| name.to_str()).is_some_and(is_log) {
             continue;
         }
-        let said = match read_log(&path).await {
+        let log_file = match read_log(&path).await {
             // It ended meanwhile.
             Err(Error::Io(error)) if error.kind() == io::ErrorKind::NotFound => continue,
-            said => said?,
+            log_file => log_file?,
         };
-        if all || !said.committed {
-            named.extend(said.added);
+        if all || !log_file.committed {
+            named.extend(log_file.added);
         }
-        if said.committed {
-            named.extend(said.removed);
+        if log_file.committed {
+            named.extend(log_file.removed);
         }
     }
     Ok(named)
 }
 
-async fn read_log(path: &Path) -> Result<Said, Error> {
+async fn read_log(path: &Path) -> Result<TransactionLog, Error> {
     let bytes = read_small(path, LOG_BYTES_MAX).await.map_err(Error::Io)?;
     let corrupt = |what| Error::Corrupt { path: path.to_owned(), offset: 0, what };
     parse(std::str::from_utf8(&bytes).map_err(|_| corrupt("not a text"))?).map_err(corrupt)
@@ -232,8 +232,9 @@ pub async fn clean(directory: &Path) -> Result<(), Error> {
         if !is_log(name) {
             continue;
         }
-        let said = read_log(&path).await?;
-        let gone: HashSet<Descriptor> = if said.committed { said.removed } else { said.added }.into_iter().collect();
+        let log_file = read_log(&path).await?;
+        let gone: HashSet<Descriptor> =
+            if log_file.committed { log_file.removed } else { log_file.added }.into_iter().collect();
         delete(directory, |descriptor| gone.contains(descriptor)).await.map_err(Error::Io)?;
         remove_if_there(&path).await.map_err(Error::Io)?;
         sync_dir(directory).await.map_err(Error::Io)?;
@@ -280,7 +281,7 @@ mod tests {
     }
 
     fn log() -> Transaction {
-        Transaction::new(Path::new("/d/ks/t"), Kind::Compaction, uuid::Uuid::from_bytes([7; 16]))
+        Transaction::new(Path::new("/d/ks/t"), TransactionKind::Compaction, uuid::Uuid::from_bytes([7; 16]))
     }
 
     #[test]
@@ -289,7 +290,8 @@ mod tests {
         log.added.push(descriptor("1"));
         log.record("ADD", "/d/ks/t/da-1-bti-", 0, 8);
         log.remove(&descriptor("2"), 1_700_000_000_123, 9);
-        let mut expected = Said { added: vec![descriptor("1")], removed: vec![descriptor("2")], committed: false };
+        let mut expected =
+            TransactionLog { added: vec![descriptor("1")], removed: vec![descriptor("2")], committed: false };
         assert_eq!(parse(&log.text).as_ref(), Ok(&expected));
         log.record("COMMIT", "", 5, 0);
         expected.committed = true;
@@ -305,7 +307,7 @@ mod tests {
         let first = log.text.len();
         log.record("COMMIT", "", 5, 0);
         for cut in first..log.text.len() - 2 {
-            assert_eq!(parse(&log.text[..cut]).map(|said| said.committed), Ok(false), "{cut}");
+            assert_eq!(parse(&log.text[..cut]).map(|log_file| log_file.committed), Ok(false), "{cut}");
         }
         let damaged = log.text.replacen("da-1", "da-3", 1);
         assert!(parse(&damaged).is_err());
@@ -313,8 +315,11 @@ mod tests {
 
     #[test]
     fn cassandras_logs_are_read() {
-        let said = parse(&CASSANDRAS.join("\n")).expect("a log");
-        assert_eq!((said.added[0].to_string(), said.removed[0].to_string()), ("nb-7-big".into(), "nb-6-big".into()));
-        assert!(said.committed);
+        let log_file = parse(&CASSANDRAS.join("\n")).expect("a log");
+        assert_eq!(
+            (log_file.added[0].to_string(), log_file.removed[0].to_string()),
+            ("nb-7-big".into(), "nb-6-big".into())
+        );
+        assert!(log_file.committed);
     }
 }

@@ -2,7 +2,7 @@
 //! checks.
 
 use super::{LogPosition, Store};
-use crate::compaction::{Chosen, Compacted, CompactionStatistics};
+use crate::compaction::{CompactionRecord, CompactionScope, CompactionStatistics};
 use crate::error::Error;
 use crate::operations::key_sstables::sstables_with;
 use crate::operations::snapshot;
@@ -51,13 +51,15 @@ impl Store {
     ///
     /// # Errors
     /// The disk's, or an SSTable that cannot be read: what was not merged by then stays as it was.
-    pub async fn compact(&self, table: TableId, chosen: Chosen) -> Result<(), Error> {
+    pub async fn compact(&self, table: TableId, chosen: CompactionScope) -> Result<(), Error> {
         let pass = self.parts.gate.enter().ok_or(Error::Closing)?;
-        if let Chosen::All { .. } = chosen {
+        if let CompactionScope::All { .. } = chosen {
             self.flush(table).await?;
         }
         let holders = match &chosen {
-            Chosen::Partition(key) => self.sstables_with(table, key).await?.into_iter().map(|held| held.0).collect(),
+            CompactionScope::Partition(key) => {
+                self.sstables_with(table, key).await?.into_iter().map(|held| held.0).collect()
+            }
             _ => HashSet::default(),
         };
         let compactor = self.parts.compactor.clone();
@@ -74,7 +76,7 @@ impl Store {
     }
 
     /// Waits for compactions that are done and takes their records; none once the store closes.
-    pub async fn compacted(&self) -> Vec<Compacted> {
+    pub async fn compacted(&self) -> Vec<CompactionRecord> {
         self.parts.compactor.completed().await
     }
 

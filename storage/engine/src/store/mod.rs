@@ -29,11 +29,11 @@ use crate::memory::MemoryBudget;
 use crate::operations::import::Imports;
 use crate::operations::split::Splits;
 use crate::options::Options;
+use crate::partition_locks::PartitionLocks;
 use crate::read::Reader;
 use crate::recovery::load::{self, Loader};
 use crate::recovery::replay;
-use crate::row_lock::RowLocks;
-use crate::sstables::block_cache::{BlockCache, CacheFigures};
+use crate::sstables::block_cache::{BlockCache, CacheMetrics};
 use crate::sstables::obsolete_sstables::ObsoleteSstables;
 use crate::sstables::sstable_files::SstableFiles;
 use crate::tables::Tables;
@@ -47,11 +47,11 @@ use std::rc::Rc;
 /// A shard's storage. Cloning shares it.
 #[derive(Clone)]
 pub struct Store {
-    parts: Rc<Parts>,
+    parts: Rc<StoreParts>,
 }
 
 /// What a store is made of.
-pub(crate) struct Parts {
+pub(crate) struct StoreParts {
     /// Work under way, which a stop waits for.
     pub(crate) gate: Gate,
     pub(crate) tables: Rc<Tables>,
@@ -66,7 +66,7 @@ pub(crate) struct Parts {
     indexes: Rc<Indexes>,
     imports: Imports,
     splits: Splits,
-    locks: RowLocks,
+    locks: PartitionLocks,
     /// Where tables were truncated in this run.
     truncated: RefCell<HashMap<TableId, LogPosition>>,
 }
@@ -111,8 +111,8 @@ impl Store {
         let imports = Imports::new(tables.clone(), files.clone(), indexes.clone());
         let splits =
             Splits::new(tables.clone(), files.clone(), log.clone(), compactor.clone(), faults.clone(), gate.clone());
-        let (locks, truncated) = (RowLocks::default(), RefCell::default());
-        let parts = Parts {
+        let (locks, truncated) = (PartitionLocks::default(), RefCell::default());
+        let parts = StoreParts {
             gate,
             tables,
             memory,
@@ -141,7 +141,7 @@ impl Store {
     /// Opens the SSTables of the tables that became known since the call before, less what `truncations` cover, which
     /// [`Store::start`] removes. Comes before the [`Store::replay`] of those tables.
     pub async fn load(&self, truncations: &[(TableId, Truncation)]) -> Result<(), Error> {
-        let Parts { tables, files, log, obsolete, indexes, .. } = &*self.parts;
+        let StoreParts { tables, files, log, obsolete, indexes, .. } = &*self.parts;
         let loaded = Loader { tables, files, log, obsolete }.load(truncations).await?;
         indexes.add_unusable(loaded.unusable);
         for table in loaded.bases {
@@ -258,8 +258,8 @@ impl Store {
     }
 
     /// The cache of blocks of SSTables.
-    pub fn cache_figures(&self) -> CacheFigures {
-        self.parts.files.cache.figures()
+    pub fn cache_metrics(&self) -> CacheMetrics {
+        self.parts.files.cache.metrics()
     }
 
     /// Waits for the first failure of a kind that was not told before.
@@ -267,7 +267,7 @@ impl Store {
         self.parts.faults.next().await
     }
 
-    pub(crate) fn parts(&self) -> &Rc<Parts> {
+    pub(crate) fn parts(&self) -> &Rc<StoreParts> {
         &self.parts
     }
 }

@@ -9,8 +9,8 @@ use crate::commitlog::Log;
 use crate::error::Error;
 use crate::index::IndexLookup;
 use crate::indexing::lookup;
-use crate::memtable::partitions::Step;
-use crate::row_lock::RowGuard;
+use crate::memtable::partitions::PrefetchStage;
+use crate::partition_locks::PartitionLockGuard;
 use crate::write::{Undecided, Write, targets};
 use model::query::{ReadCommand, ReadEnd, RowSink};
 use model::{DecoratedKey, Mutation, TableId, Token};
@@ -43,7 +43,10 @@ impl Store {
         // From here to the append nothing is awaited: a truncation sees the write as before it or as after it.
         let Some(targets) = targets(&parts.tables, &mutation)? else { return Ok(()) };
         if log.acknowledges_early() {
-            targets.as_slice().iter().for_each(|target| target.memtable.prefetch(mutation.token(), Step::Partition));
+            targets
+                .as_slice()
+                .iter()
+                .for_each(|target| target.memtable.prefetch(mutation.token(), PrefetchStage::Partition));
         }
         let lists = targets.as_slice().iter().map(|target| &target.list);
         let group = log.append(mutation.bytes(), lists, permit)?;
@@ -97,16 +100,16 @@ impl Store {
     }
 
     /// Begins to bring near what a read or a write of a partition will look at, while the caller does something else.
-    pub fn prefetch(&self, table: TableId, token: Token, step: Step) {
+    pub fn prefetch(&self, table: TableId, token: Token, step: PrefetchStage) {
         if let Some(state) = self.parts.tables.borrow().get(&table) {
             state.memtable.prefetch(token, step);
         }
     }
 
     /// Waits, first come first served, for the lock of a partition, which whoever changes what it has read holds from
-    /// the read until the change is visible. [`Error::LockQueueFull`] once [`crate::row_lock::WAITERS_MAX`] wait.
+    /// the read until the change is visible. [`Error::LockQueueFull`] once [`crate::partition_locks::WAITERS_MAX`] wait.
     /// Writes that do not read take no lock.
-    pub async fn lock(&self, table: TableId, key: &DecoratedKey) -> Result<RowGuard, Error> {
+    pub async fn lock(&self, table: TableId, key: &DecoratedKey) -> Result<PartitionLockGuard, Error> {
         self.parts.locks.lock(table, key.token).await
     }
 
@@ -115,7 +118,7 @@ impl Store {
     pub async fn lock_all<'k>(
         &self,
         partitions: impl Iterator<Item = (TableId, &'k DecoratedKey)>,
-    ) -> Result<Vec<RowGuard>, Error> {
+    ) -> Result<Vec<PartitionLockGuard>, Error> {
         self.parts.locks.lock_all(partitions).await
     }
 }

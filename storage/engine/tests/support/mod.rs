@@ -243,4 +243,5 @@ pub(crate) fn some_segments(seed: u64) -> (Sim, Vec<PathBuf>) {
 }
 
 /// What a major compaction merges.
-pub(crate) const EVERYTHING: engine::compaction::Chosen = engine::compaction::Chosen::All { split: false };
+pub(crate) const EVERYTHING: engine::compaction::CompactionScope =
+    engine::compaction::CompactionScope::All { split: false };

@@ -6,7 +6,7 @@ use crate::admin::error::CommandError;
 use crate::admin::protocol::Request;
 use crate::node_state::NodeState;
 use model::{DecoratedKey, Table, TableId, Token};
-use shard::{Chosen, Component, Descriptor, TableVerb};
+use shard::{CompactionScope, Component, Descriptor, TableVerb};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(crate) async fn compact(node: &NodeState, request: &Request) -> Result<(), C
     }
     if named {
         for (table, named) in sstables(node, &request.arguments).await? {
-            run(node, table, Chosen::Named(named)).await?;
+            run(node, table, CompactionScope::Named(named)).await?;
         }
         return Ok(());
     }
@@ -36,16 +36,16 @@ pub(crate) async fn compact(node: &NodeState, request: &Request) -> Result<(), C
     };
     for table in tables {
         let chosen = match (between, partition) {
-            (Some((start, end)), _) => Chosen::Tokens(start, end),
-            (None, Some(text)) => Chosen::Partition(key(&table, text)?),
-            (None, None) => Chosen::All { split: request.has("-s") },
+            (Some((start, end)), _) => CompactionScope::Tokens(start, end),
+            (None, Some(text)) => CompactionScope::Partition(key(&table, text)?),
+            (None, None) => CompactionScope::All { split: request.has("-s") },
         };
         run(node, table.id, chosen).await?;
     }
     Ok(())
 }
 
-async fn run(node: &NodeState, table: TableId, chosen: Chosen) -> Result<(), CommandError> {
+async fn run(node: &NodeState, table: TableId, chosen: CompactionScope) -> Result<(), CommandError> {
     node.shard.on_every_shard(TableVerb::Compact { table, chosen }).await?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::admin::protocol::Request;
 use crate::admin::text_table::TextTable;
 use crate::node_state::NodeState;
 use shard::compaction_history::kind_of;
-use shard::{CompactionStatistics, Running, TableAnswer, TableVerb};
+use shard::{CompactionStatistics, RunningCompaction, TableAnswer, TableVerb};
 use std::fmt::Write;
 
 /// MiB per second that compactions may read.
@@ -139,7 +139,7 @@ pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut St
     Ok(())
 }
 
-fn percent(running: &Running) -> String {
+fn percent(running: &RunningCompaction) -> String {
     match running.total_bytes {
         0 => "n/a".into(),
         total => format!("{:.2}%", running.read_bytes as f64 / total as f64 * 100.0),

@@ -5,7 +5,7 @@ use crate::admin::protocol::Request;
 use crate::admin::text_table::TextTable;
 use crate::node_state::NodeState;
 use model::text::instant;
-use shard::Compacted;
+use shard::CompactionRecord;
 use shard::compaction_history::kind_of;
 use std::fmt::Write;
 
@@ -34,16 +34,16 @@ fn moment(millis: i64) -> String {
     }
 }
 
-fn merged(record: &Compacted) -> String {
+fn merged(record: &CompactionRecord) -> String {
     let pairs: Vec<String> = record.merged.iter().map(|(sources, count)| format!("{sources}:{count}")).collect();
     format!("{{{}}}", pairs.join(", "))
 }
 
-fn properties(record: &Compacted) -> String {
+fn properties(record: &CompactionRecord) -> String {
     format!("{{compaction_type:{}}}", kind_of(record.major))
 }
 
-fn text(records: &[Compacted], out: &mut String) {
+fn text(records: &[CompactionRecord], out: &mut String) {
     out.push_str("Compaction History: \n");
     if records.is_empty() {
         out.push_str("There is no compaction history\n");
@@ -69,7 +69,7 @@ fn text(records: &[Compacted], out: &mut String) {
 }
 
 /// Names and values, and whether YAML has the value in quotes.
-fn members(record: &Compacted) -> [(&'static str, String, bool); 8] {
+fn members(record: &CompactionRecord) -> [(&'static str, String, bool); 8] {
     [
         ("keyspace_name", record.keyspace.clone(), false),
         ("bytes_out", record.bytes_out.to_string(), false),
@@ -82,8 +82,8 @@ fn members(record: &Compacted) -> [(&'static str, String, bool); 8] {
     ]
 }
 
-fn json(records: &[Compacted], out: &mut String) {
-    let object = |record: &Compacted| {
+fn json(records: &[CompactionRecord], out: &mut String) {
+    let object = |record: &CompactionRecord| {
         let members = members(record).map(|(name, value, _)| match name {
             "bytes_out" | "bytes_in" => format!("    \"{name}\" : {value}"),
             _ => format!("    \"{name}\" : \"{value}\""),
@@ -95,7 +95,7 @@ fn json(records: &[Compacted], out: &mut String) {
     let _ = writeln!(out, "{{\n  \"CompactionHistory\" : {list}\n}}");
 }
 
-fn yaml(records: &[Compacted], out: &mut String) {
+fn yaml(records: &[CompactionRecord], out: &mut String) {
     if records.is_empty() {
         out.push_str("CompactionHistory: []\n\n");
         return;
@@ -116,8 +116,15 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn record(id: &str, keyspace: &str, table: &str, at: &str, bytes: (u64, u64), merged: (u32, u64)) -> Compacted {
-        Compacted {
+    fn record(
+        id: &str,
+        keyspace: &str,
+        table: &str,
+        at: &str,
+        bytes: (u64, u64),
+        merged: (u32, u64),
+    ) -> CompactionRecord {
+        CompactionRecord {
             id: id.parse().expect("an id"),
             keyspace: keyspace.into(),
             table: table.into(),

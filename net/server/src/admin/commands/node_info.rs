@@ -6,7 +6,7 @@ use crate::admin::number_format::file_size;
 use crate::admin::protocol::Request;
 use crate::node_state::{NodeState, RELEASE_VERSION};
 use model::schema::SYSTEM_KEYSPACES;
-use shard::{CacheFigures, TableStatistics};
+use shard::{CacheMetrics, TableStatistics};
 use std::fmt::Write;
 
 const NANOS_PER_MICROSECOND: f64 = 1e3;
@@ -54,12 +54,12 @@ async fn percent_repaired(node: &NodeState) -> Result<f64, CommandError> {
 
 /// The line about the block cache, which Cassandra calls the chunk cache.
 async fn chunk_cache(node: &NodeState) -> Result<String, CommandError> {
-    let mut cache = CacheFigures::default();
+    let mut cache = CacheMetrics::default();
     node.shard.all_metrics().await?.iter().for_each(|figures| cache.add(&figures.cache));
     Ok(chunk_cache_line(&cache))
 }
 
-fn chunk_cache_line(cache: &CacheFigures) -> String {
+fn chunk_cache_line(cache: &CacheMetrics) -> String {
     let rate = |part: f64, all: u64| if all == 0 { "NaN".into() } else { format!("{:.3}", part / all as f64) };
     format!(
         "entries {}, size {}, capacity {}, {} misses, {} requests, {} recent hit rate, {} microseconds miss latency",
@@ -161,8 +161,8 @@ mod tests {
     fn the_cache_is_told_in_cassandras_words() {
         let empty = "entries 0, size 0 bytes, capacity 0 bytes, 0 misses, 0 requests, NaN recent hit rate, NaN microseconds \
                      miss latency";
-        assert_eq!(chunk_cache_line(&CacheFigures::default()), empty);
-        let used = CacheFigures {
+        assert_eq!(chunk_cache_line(&CacheMetrics::default()), empty);
+        let used = CacheMetrics {
             entries: 22,
             bytes: 1_447_034,
             capacity_bytes: 480 << 20,

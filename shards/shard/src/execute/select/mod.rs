@@ -23,7 +23,7 @@ use crate::shard_state::Shard;
 use crate::statements::Statement;
 use crate::virtual_tables::settings;
 use cql::plan::{Choice, PartitionRestriction, Select, Selector, Term, Value};
-use engine::Step;
+use engine::PrefetchStage;
 use engine::index::{ENTRY_EXTRA_BYTES, IndexLookup};
 use model::key::KEY_BYTES_MAX;
 use model::query::{Resume, Slice};
@@ -59,7 +59,7 @@ pub(crate) async fn select(
         && let [key] = &**keys
         && shard.route(local, key.token) == shard.id()
     {
-        shard.store().prefetch(select.table.id, key.token, Step::Way);
+        shard.store().prefetch(select.table.id, key.token, PrefetchStage::Way);
     }
     let (slices, ends_at_null) = match (&target, &select.partitions) {
         // Without a key Cassandra looks no further.

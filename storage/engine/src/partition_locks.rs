@@ -2,7 +2,7 @@
 //!
 //! 1. Who finds the lock free takes it at once: an entry of a map is all it costs.
 //! 2. Who does not waits in line; the holder hands the lock to the first of the line when its guard is dropped.
-//! 3. Who needs several locks takes them in one order (`RowLocks::lock_all`), so that two never wait for each other.
+//! 3. Who needs several locks takes them in one order (`PartitionLocks::lock_all`), so that two never wait for each other.
 //!
 //! A lock is named by table and token: keys whose tokens collide share one, which costs waiting and nothing else.
 //!
@@ -21,11 +21,11 @@ use std::task::{Poll, Waker};
 pub const WAITERS_MAX: usize = 1024;
 
 /// What a lock protects.
-type Name = (TableId, Token);
+type LockName = (TableId, Token);
 
 /// The locks of a shard. Cloning shares them.
 #[derive(Clone, Default)]
-pub(crate) struct RowLocks(Rc<RefCell<HashMap<Name, VecDeque<Rc<Waiter>>>>>);
+pub(crate) struct PartitionLocks(Rc<RefCell<HashMap<LockName, VecDeque<Rc<Waiter>>>>>);
 
 #[derive(Default)]
 struct Waiter {
@@ -33,15 +33,15 @@ struct Waiter {
     waker: RefCell<Option<Waker>>,
 }
 
-impl RowLocks {
+impl PartitionLocks {
     /// Waits for the lock of a partition.
-    pub(crate) async fn lock(&self, table: TableId, token: Token) -> Result<RowGuard, Error> {
+    pub(crate) async fn lock(&self, table: TableId, token: Token) -> Result<PartitionLockGuard, Error> {
         use std::collections::hash_map::Entry;
         let name = (table, token);
         let waiter = match self.0.borrow_mut().entry(name) {
             Entry::Vacant(vacant) => {
                 vacant.insert(VecDeque::new());
-                return Ok(RowGuard { locks: self.clone(), name });
+                return Ok(PartitionLockGuard { locks: self.clone(), name });
             }
             Entry::Occupied(line) if line.get().len() >= WAITERS_MAX => return Err(Error::LockQueueFull),
             Entry::Occupied(mut line) => {
@@ -50,25 +50,25 @@ impl RowLocks {
                 waiter
             }
         };
-        let mut place = Place { locks: self, name, waiter, taken: false };
+        let mut queued = QueuedWaiter { locks: self, name, waiter, taken: false };
         std::future::poll_fn(|cx| {
-            if place.waiter.granted.get() {
+            if queued.waiter.granted.get() {
                 return Poll::Ready(());
             }
-            *place.waiter.waker.borrow_mut() = Some(cx.waker().clone());
+            *queued.waiter.waker.borrow_mut() = Some(cx.waker().clone());
             Poll::Pending
         })
         .await;
-        place.taken = true;
-        Ok(RowGuard { locks: self.clone(), name })
+        queued.taken = true;
+        Ok(PartitionLockGuard { locks: self.clone(), name })
     }
 
     /// Waits for the locks of several partitions, each once.
     pub(crate) async fn lock_all<'k>(
         &self,
         partitions: impl Iterator<Item = (TableId, &'k DecoratedKey)>,
-    ) -> Result<Vec<RowGuard>, Error> {
-        let mut names: Vec<Name> = partitions.map(|(table, key)| (table, key.token)).collect();
+    ) -> Result<Vec<PartitionLockGuard>, Error> {
+        let mut names: Vec<LockName> = partitions.map(|(table, key)| (table, key.token)).collect();
         names.sort_unstable();
         names.dedup();
         let mut guards = Vec::with_capacity(names.len());
@@ -79,7 +79,7 @@ impl RowLocks {
     }
 
     /// The holder is done, or who was handed the lock gave up: the next one has it.
-    fn pass_on(&self, name: Name) {
+    fn pass_on(&self, name: LockName) {
         let mut lines = self.0.borrow_mut();
         let Some(next) = lines.get_mut(&name).and_then(VecDeque::pop_front) else {
             lines.remove(&name);
@@ -93,15 +93,15 @@ impl RowLocks {
     }
 }
 
-/// A place in the line: is left when its future is dropped.
-struct Place<'l> {
-    locks: &'l RowLocks,
-    name: Name,
+/// A queued in the line: is left when its future is dropped.
+struct QueuedWaiter<'l> {
+    locks: &'l PartitionLocks,
+    name: LockName,
     waiter: Rc<Waiter>,
     taken: bool,
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuedWaiter<'_> {
     fn drop(&mut self) {
         if self.taken {
             return;
@@ -116,12 +116,12 @@ impl Drop for Place<'_> {
 
 /// Holds a partition's lock until it is dropped.
 #[must_use]
-pub struct RowGuard {
-    locks: RowLocks,
-    name: Name,
+pub struct PartitionLockGuard {
+    locks: PartitionLocks,
+    name: LockName,
 }
 
-impl Drop for RowGuard {
+impl Drop for PartitionLockGuard {
     fn drop(&mut self) {
         self.locks.pass_on(self.name);
     }
@@ -136,26 +136,26 @@ mod tests {
 
     const TABLE: TableId = TableId([1; 16]);
 
-    type Locking<'l> = Pin<Box<dyn Future<Output = Result<RowGuard, Error>> + 'l>>;
+    type Locking<'l> = Pin<Box<dyn Future<Output = Result<PartitionLockGuard, Error>> + 'l>>;
 
-    fn locking(locks: &RowLocks, token: i64) -> Locking<'_> {
+    fn locking(locks: &PartitionLocks, token: i64) -> Locking<'_> {
         Box::pin(locks.lock(TABLE, Token(token)))
     }
 
-    fn poll(future: &mut Locking<'_>) -> Option<Result<RowGuard, Error>> {
+    fn poll(future: &mut Locking<'_>) -> Option<Result<PartitionLockGuard, Error>> {
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => Some(result),
             Poll::Pending => None,
         }
     }
 
-    fn guard(future: &mut Locking<'_>) -> RowGuard {
+    fn guard(future: &mut Locking<'_>) -> PartitionLockGuard {
         poll(future).expect("free").expect("a guard")
     }
 
     #[test]
     fn the_lock_goes_down_the_line_past_those_who_gave_up() {
-        let locks = RowLocks::default();
+        let locks = PartitionLocks::default();
         let first = guard(&mut locking(&locks, 1));
         let mut line: Vec<Locking<'_>> = (0..5).map(|_| locking(&locks, 1)).collect();
         assert!(line.iter_mut().all(|waiting| poll(waiting).is_none()));
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_line_takes_its_longest_and_refuses_one_more() {
-        let locks = RowLocks::default();
+        let locks = PartitionLocks::default();
         let held = guard(&mut locking(&locks, 1));
         let mut line: Vec<Locking<'_>> = (0..WAITERS_MAX).map(|_| locking(&locks, 1)).collect();
         assert!(line.iter_mut().all(|waiting| poll(waiting).is_none()));
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn several_locks_are_taken_once_each_in_one_order() {
-        let locks = RowLocks::default();
+        let locks = PartitionLocks::default();
         let (a, b) = (DecoratedKey::new(b"a"), DecoratedKey::new(b"b"));
         let mut one = pin!(locks.lock_all([(TABLE, &a), (TABLE, &b), (TABLE, &a)].into_iter()));
         let mut other = pin!(locks.lock_all([(TABLE, &b), (TABLE, &a)].into_iter()));

@@ -30,14 +30,14 @@ const SPARE_WINDOWS_MAX: usize = 2;
 
 /// What is in the log's directory.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct LogFiles {
     /// The segments, by id.
     pub(crate) segments: Vec<Header>,
     /// Ids of files that never became segments.
     pub(crate) temporary: Vec<u64>,
 }
 
-impl Found {
+impl LogFiles {
     /// The highest counter of any file.
     pub(crate) fn highest_counter(&self) -> u64 {
         let ids = self.segments.iter().map(|header| header.id).chain(self.temporary.iter().copied());
@@ -46,8 +46,8 @@ impl Found {
 }
 
 /// Lists the directory, which must exist, and reads every segment's header.
-pub(crate) async fn list(directory: &Path) -> Result<Found, Error> {
-    let mut found = Found::default();
+pub(crate) async fn list(directory: &Path) -> Result<LogFiles, Error> {
+    let mut found = LogFiles::default();
     for path in list_dir(directory).await.map_err(Error::Io)? {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         if name.starts_with("CommitLog-") && name.ends_with(".log") {
@@ -117,7 +117,7 @@ async fn refuse_cassandra(path: &Path) -> Result<(), Error> {
 
 /// A valid group: `payload` is in the reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct GroupPlace {
+pub(crate) struct GroupLocation {
     /// Where it begins.
     pub(crate) offset: u32,
     frame: GroupFrame,
@@ -151,7 +151,7 @@ impl Windows {
 }
 
 /// A stretch of a segment that is being read.
-struct Ahead {
+struct ReadAhead {
     start: u32,
     reading: JoinHandle<(io::Result<usize>, AlignedBuf)>,
 }
@@ -166,7 +166,7 @@ pub(crate) struct SegmentReader {
     /// Where the window begins, and its bytes.
     start: u32,
     filled: usize,
-    ahead: Option<Ahead>,
+    ahead: Option<ReadAhead>,
     next: u32,
 }
 
@@ -199,41 +199,43 @@ impl SegmentReader {
     }
 
     /// The next valid group, or where the segment ends.
-    pub(crate) async fn next_group(&mut self) -> Result<Result<GroupPlace, SegmentEnd>, Error> {
+    pub(crate) async fn next_group(&mut self) -> Result<Result<GroupLocation, SegmentEnd>, Error> {
         let offset = self.next;
         match self.check(offset).await? {
-            Check::Valid(frame) => {
+            GroupCheck::Valid(frame) => {
                 self.next = frame.next_offset(offset);
-                Ok(Ok(GroupPlace { offset, frame }))
+                Ok(Ok(GroupLocation { offset, frame }))
             }
             check => {
                 let mut later = offset.saturating_add(BLOCK_BYTES);
                 while later < self.header.segment_bytes {
-                    if let Check::Valid(_) = self.check(later).await? {
+                    if let GroupCheck::Valid(_) = self.check(later).await? {
                         return Err(self.corrupt(offset, "damaged group before a valid one"));
                     }
                     later += BLOCK_BYTES;
                 }
-                Ok(Err(SegmentEnd { offset, torn: check == Check::Torn }))
+                Ok(Err(SegmentEnd { offset, torn: check == GroupCheck::Torn }))
             }
         }
     }
 
     /// The records of the group that [`SegmentReader::next_group`] gave last.
-    pub(crate) fn payload(&self, group: GroupPlace) -> &[u8] {
+    pub(crate) fn payload(&self, group: GroupLocation) -> &[u8] {
         let start = group.offset as usize - self.start as usize + GROUP_HEADER_BYTES;
         self.bytes().get(start..start + group.frame.payload_bytes as usize).unwrap_or_default()
     }
 
-    async fn check(&mut self, offset: u32) -> Result<Check, Error> {
+    async fn check(&mut self, offset: u32) -> Result<GroupCheck, Error> {
         if offset >= self.header.segment_bytes {
-            return Ok(Check::Absent);
+            return Ok(GroupCheck::Absent);
         }
         self.load(offset, BLOCK_BYTES as usize).await?;
-        let Some(frame) = GroupFrame::read(&self.header, offset, self.at(offset)) else { return Ok(Check::Absent) };
+        let Some(frame) = GroupFrame::read(&self.header, offset, self.at(offset)) else {
+            return Ok(GroupCheck::Absent);
+        };
         self.load(offset, frame.bytes()).await?;
         let payload = self.at(offset).get(GROUP_HEADER_BYTES..frame.bytes()).unwrap_or_default();
-        Ok(if frame.matches(&self.header, offset, payload) { Check::Valid(frame) } else { Check::Torn })
+        Ok(if frame.matches(&self.header, offset, payload) { GroupCheck::Valid(frame) } else { GroupCheck::Torn })
     }
 
     fn bytes(&self) -> &[u8] {
@@ -252,7 +254,7 @@ impl SegmentReader {
         }
         self.filled = 0;
         self.window.take().into_iter().for_each(|window| self.windows.give(window));
-        if let Some(Ahead { start, reading }) = self.ahead.take() {
+        if let Some(ReadAhead { start, reading }) = self.ahead.take() {
             let (read, window) = reading.await;
             if let Ok(read) = read
                 && offset >= start
@@ -297,13 +299,13 @@ impl SegmentReader {
             offset = frame.next_offset(offset);
         }
         if offset > self.start && offset < self.header.segment_bytes {
-            self.ahead = Some(Ahead { start: offset, reading: runtime::spawn(self.read(offset, WINDOW_BYTES)) });
+            self.ahead = Some(ReadAhead { start: offset, reading: runtime::spawn(self.read(offset, WINDOW_BYTES)) });
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Check {
+enum GroupCheck {
     Valid(GroupFrame),
     /// A group of this segment was begun here but not all of it is there.
     Torn,
@@ -321,19 +323,19 @@ pub fn scan_bytes(
     let segment = segment.get(..header.segment_bytes as usize).ok_or((0, "segment shorter than its header says"))?;
     let check = |offset: u32| {
         let bytes = segment.get(offset as usize..).unwrap_or_default();
-        let Some(frame) = GroupFrame::read(&header, offset, bytes) else { return (Check::Absent, &[][..]) };
+        let Some(frame) = GroupFrame::read(&header, offset, bytes) else { return (GroupCheck::Absent, &[][..]) };
         let payload = bytes.get(GROUP_HEADER_BYTES..frame.bytes()).unwrap_or_default();
-        (if frame.matches(&header, offset, payload) { Check::Valid(frame) } else { Check::Torn }, payload)
+        (if frame.matches(&header, offset, payload) { GroupCheck::Valid(frame) } else { GroupCheck::Torn }, payload)
     };
     let mut offset = HEADER_BYTES;
     loop {
         let (found, payload) = check(offset);
-        let Check::Valid(frame) = found else {
+        let GroupCheck::Valid(frame) = found else {
             let later = (offset..header.segment_bytes).step_by(BLOCK_BYTES as usize).skip(1);
-            if later.into_iter().any(|later| matches!(check(later).0, Check::Valid(_))) {
+            if later.into_iter().any(|later| matches!(check(later).0, GroupCheck::Valid(_))) {
                 return Err((offset, "damaged group before a valid one"));
             }
-            return Ok(SegmentEnd { offset, torn: found == Check::Torn });
+            return Ok(SegmentEnd { offset, torn: found == GroupCheck::Torn });
         };
         for record in records(payload) {
             let record = record.map_err(|what| (offset, what))?;
