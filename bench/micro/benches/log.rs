@@ -8,6 +8,7 @@
 mod support;
 
 use engine::{Store, SyncMode};
+use model::Home;
 use runtime::uring;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -57,7 +58,7 @@ fn commits_of_one_writer() {
 
 async fn open(directory: &Path, sync: SyncMode) -> Store {
     let store = Store::open(roomy(directory, sync)).await.expect("open");
-    store.add_table(table(1), false);
+    store.add_table(table(1), Home::ByToken);
     store
 }
 

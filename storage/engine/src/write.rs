@@ -48,7 +48,7 @@ pub(crate) fn targets(known: &Tables, mutation: &Mutation) -> Result<Option<Targ
     let mut more = Vec::new();
     for update in mutation.updates() {
         let state = tables.get(&update.table).ok_or(Error::UnknownTable(update.table))?;
-        let owner = if state.local { 0 } else { known.shard_map.owner(mutation.token()) };
+        let owner = state.home.owner(known.shard_map, mutation.token());
         assert_eq!(
             owner, known.shard,
             "a write of {} came to a shard that replay will not give it to",

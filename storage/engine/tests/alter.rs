@@ -6,7 +6,7 @@ use engine::Store;
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder};
 use model::schema::DroppedColumn;
-use model::{ColumnId, ColumnKind, CqlType, Mutation, MutationBuilder, Table};
+use model::{ColumnId, ColumnKind, CqlType, Home, Mutation, MutationBuilder, Table};
 use std::sync::Arc;
 use support::*;
 
@@ -31,7 +31,7 @@ fn columns_are_found_by_name_when_their_ids_have_moved() {
     ] {
         let rows = run(&mut sim, move || async move {
             let store = Store::open(small()).await.expect("open");
-            store.add_table(table_of("ks", 1, columns), false);
+            store.add_table(table_of("ks", 1, columns), Home::ByToken);
             store.replay(&[]).await.expect("replay");
             read_all(&store, table(1).id).await
         });
@@ -86,11 +86,11 @@ fn a_dropped_column_is_gone_and_empty_when_it_is_added_again_also_after_a_crash(
         for mutation in [update(1, &[(3, 10, b"a1"), (4, 10, b"b1")]), update(2, &[(4, 10, b"b2")])] {
             store.apply(mutation, false).await.expect("apply");
         }
-        store.add_table(altered(&[("a", 3)], &[("b", 4, 100)]), false);
+        store.add_table(altered(&[("a", 3)], &[("b", 4, 100)]), Home::ByToken);
         assert_eq!(shown(&read_all(&store, id).await), [(1, vec![(3, b"a1".to_vec())])]);
         // A write that began before the drop, with a timestamp after it.
         store.apply(update(3, &[(4, 101, b"b3")]), false).await.expect("apply");
-        store.add_table(altered(&[("0", 5), ("a", 3), ("b", 4)], &[("b", 4, 100)]), false);
+        store.add_table(altered(&[("0", 5), ("a", 3), ("b", 4)], &[("b", 4, 100)]), Home::ByToken);
         let writes = [
             update(1, &[(5, 20, b"01")]),
             update(4, &[(4, 100, b"too old"), (5, 20, b"04")]),
@@ -157,7 +157,7 @@ fn a_column_of_another_kind_is_another_column_and_a_renamed_key_is_the_same() {
         store.apply(update(1, &[(3, 10, b"a1"), (4, 10, b"b1")]), false).await.expect("apply");
         let mut renamed = Table::clone(&altered(&[("a", 3), ("b", 4)], &[]));
         renamed.columns[1].name = "renamed".into();
-        store.add_table(Arc::new(renamed), false);
+        store.add_table(Arc::new(renamed), Home::ByToken);
         store.apply(update(2, &[(3, 11, b"a2")]), false).await.expect("apply");
     });
     let rows = run(&mut sim, || async {

@@ -6,7 +6,7 @@ use engine::store::Truncation;
 use engine::{BatchId, Options, Store, SyncMode};
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder};
-use model::{Column, ColumnId, ColumnKind, CqlType, Mutation, MutationBuilder, Table, TableId};
+use model::{Column, ColumnId, ColumnKind, CqlType, Home, Mutation, MutationBuilder, Table, TableId};
 use runtime::sim::Sim;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -91,7 +91,7 @@ fn run_shards<F: Future<Output = ()> + 'static>(sim: &mut Sim, shards: u16, main
 async fn open(options: Options, tables: &[Arc<Table>]) -> Store {
     let store = Store::open(options).await.expect("open");
     for table in tables {
-        store.add_table(table.clone(), false);
+        store.add_table(table.clone(), Home::ByToken);
     }
     store.replay(&[]).await.expect("replay");
     store

@@ -6,7 +6,7 @@ mod support;
 use engine::store::{LogPosition, Truncation};
 use engine::{Error, Options, Store, SyncMode};
 use model::key::ShardMap;
-use model::{MutationBuilder, Table, Token};
+use model::{Home, MutationBuilder, Table, Token};
 use runtime::mesh::{NodeId, ShardId};
 use runtime::rng::Rng;
 use runtime::sim::{self, Sim};
@@ -89,8 +89,8 @@ struct Plan {
     writers: u64,
 }
 
-fn tables() -> [(Arc<Table>, bool); 3] {
-    [(table(KEPT), false), (table(TRUNCATED), false), (table(LOCAL), true)]
+fn tables() -> [(Arc<Table>, Home); 3] {
+    [(table(KEPT), Home::ByToken), (table(TRUNCATED), Home::ByToken), (table(LOCAL), Home::Shard0)]
 }
 
 fn key_of(write: u64) -> Vec<u8> {
@@ -118,8 +118,8 @@ async fn try_serve(plan: Plan, shard: ShardId, known: &Rc<Known>) -> Result<(), 
     wait_for(|| known.cleaned.get()).await;
     // In two calls, as system tables come before the others.
     let truncations: Vec<_> = known.truncations.borrow().iter().map(|t| (table(TRUNCATED).id, t.clone())).collect();
-    for (table, local) in tables().into_iter().rev() {
-        store.add_table(table, local);
+    for (table, home) in tables().into_iter().rev() {
+        store.add_table(table, home);
         store.load(&truncations).await?;
         store.replay(&truncations).await?;
     }

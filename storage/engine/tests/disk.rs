@@ -4,7 +4,7 @@ mod support;
 
 use engine::{Options, Store, SyncMode};
 use model::key::ShardMap;
-use model::{Table, Token};
+use model::{Home, Table, Token};
 use runtime::uring;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ async fn open(directory: &Path, shards: u16, sync: SyncMode) -> Store {
     let table: Arc<Table> = table(1);
     let options = Options { directory: directory.into(), segment_bytes: 1 << 20, ..options(shards, sync) };
     let store = Store::open(options).await.expect("open");
-    store.add_table(table, false);
+    store.add_table(table, Home::ByToken);
     store.replay(&[]).await.expect("replay");
     store
 }

@@ -7,7 +7,7 @@ use engine::{Error, Options, Store};
 use model::key::TokenRange;
 use model::mutation::Clustering;
 use model::query::{Partitions, Position};
-use model::{DecoratedKey, ShardMap, Table};
+use model::{DecoratedKey, Home, ShardMap, Table};
 use runtime::sim::{DiskCall, Sim};
 use std::cell::Cell;
 use std::io;
@@ -47,7 +47,7 @@ fn s4_flushed_rows_are_read_from_their_sstable_and_not_replayed() {
     sim.crash(NODE);
     run(&mut sim, || async {
         let store = Store::open(small()).await.expect("open");
-        store.add_table(table(1), false);
+        store.add_table(table(1), Home::ByToken);
         store.clean().await.expect("clean");
         store.load(&[]).await.expect("load");
         let stats = store.replay(&[]).await.expect("replay");
@@ -105,11 +105,11 @@ fn a_memtable_is_flushed_once_it_is_as_old_as_its_table_allows() {
         runtime::sleep(Duration::from_secs(600)).await;
         assert_eq!(flushes(), 1, "there was nothing to flush");
         write_rows(&store, 5..6, 10).await;
-        store.add_table(flushed_every(1_000), false);
+        store.add_table(flushed_every(1_000), Home::ByToken);
         runtime::sleep(Duration::from_secs(2)).await;
         assert_eq!(flushes(), 2, "the shorter period holds at once");
         write_rows(&store, 6..7, 10).await;
-        store.add_table(flushed_every(0), false);
+        store.add_table(flushed_every(0), Home::ByToken);
         runtime::sleep(Duration::from_secs(600)).await;
         assert_eq!(flushes(), 2, "there is no period any more");
         assert_eq!(xs(&read_all(&store, table(1).id).await), (0..7).collect::<Vec<_>>());
@@ -216,7 +216,7 @@ fn s3_a_truncation_takes_sstables_with_it_and_a_start_after_a_crash_too() {
             let truncations = [(table(1).id, truncation.clone())];
             async move {
                 let store = Store::open(small()).await.expect("open");
-                store.add_table(table(1), false);
+                store.add_table(table(1), Home::ByToken);
                 store.clean().await.expect("clean");
                 let directory = engine::directory_of(&PathBuf::from("/data"), &table(1));
                 let files = || runtime::file::list_dir(&directory);

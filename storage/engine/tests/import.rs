@@ -7,7 +7,7 @@ use engine::import::{self, Import, ImportOptions, Source};
 use engine::store::Truncation;
 use engine::verify::{Check, Depth};
 use engine::{Descriptor, Error, FaultKind, Options, Store};
-use model::{ShardMap, Table, Token};
+use model::{Home, ShardMap, Table, Token};
 use runtime::HashSet;
 use runtime::file::{create_dir_all, link, list_dir, read_small, replace_small};
 use runtime::sim::{self, DiskCall, Sim, Stop};
@@ -81,7 +81,7 @@ async fn names(directory: &Path, end: &str) -> Vec<String> {
 
 async fn reopened(truncations: &[(model::TableId, Truncation)]) -> Store {
     let store = Store::open(small()).await.expect("open");
-    store.add_table(uncompacted(&table(1)), false);
+    store.add_table(uncompacted(&table(1)), Home::ByToken);
     store.clean().await.expect("clean");
     store.load(truncations).await.expect("load");
     store.replay(truncations).await.expect("replay");

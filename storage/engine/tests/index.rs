@@ -10,7 +10,7 @@ use model::key::TokenRange;
 use model::mutation::{Clustering, ClusteringBound};
 use model::query::{LiveRow, Partitions, ReadCommand, ReadEnd, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, RowBuilder};
-use model::{DecoratedKey, Index, IndexedPart, Mutation, MutationBuilder, ShardMap, Table};
+use model::{DecoratedKey, Home, Index, IndexedPart, Mutation, MutationBuilder, ShardMap, Table};
 use runtime::file::{create_dir_all, link, list_dir};
 use runtime::rng;
 use std::path::{Path, PathBuf};
@@ -178,7 +178,7 @@ fn an_index_that_is_not_built_answers_nothing() {
     run(&mut calm(2), || async {
         let store = start(small(), &[table(1)]).await;
         write_rows(&store, 0..50, 10).await;
-        store.add_table(indexed(), false);
+        store.add_table(indexed(), Home::ByToken);
         let mut rows = Matching::of(Some(b""), None);
         let refused = store.read_index(&whole(), &lookup("of_a", b""), &mut rows).await;
         assert!(matches!(refused, Err(engine::Error::IndexNotBuilt { .. })), "{refused:?}");
@@ -188,11 +188,11 @@ fn an_index_that_is_not_built_answers_nothing() {
         store.read_index(&whole(), &lookup("of_a", b"xxxxxxxxxx"), &mut rows).await.expect("read");
         assert_eq!(rows.rows.len(), 60);
         // One that is dropped is not known, and made again it is empty until it is built.
-        store.add_table(table(1), false);
+        store.add_table(table(1), Home::ByToken);
         let mut rows = Matching::of(None, None);
         assert!(store.read_index(&whole(), &lookup("of_a", b""), &mut rows).await.is_err());
         store.remove_index(&table(1), "of_a").await.expect("removed");
-        store.add_table(indexed(), false);
+        store.add_table(indexed(), Home::ByToken);
         assert_eq!(entries(&store, "of_a", b"xxxxxxxxxx").await, 0);
     });
 }

@@ -4,7 +4,7 @@ mod support;
 
 use engine::{Error, Options, Store, SyncMode};
 use model::query::Partitions;
-use model::{DecoratedKey, Table};
+use model::{DecoratedKey, Home, Table};
 use runtime::sim::{self, DiskCall, Sim};
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -78,7 +78,7 @@ fn s18_no_space_at_every_kth_call_loses_nothing_acknowledged() {
         });
         let acked = run(&mut sim, move || async move {
             let store = Store::open(small()).await.ok()?;
-            store.add_table(table(1), false);
+            store.add_table(table(1), Home::ByToken);
             store.replay(&[]).await.ok()?;
             store.start(0).await.ok()?;
             let mut acked = Vec::new();

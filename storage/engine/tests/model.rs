@@ -8,7 +8,7 @@ use model::key::TokenRange;
 use model::mutation::{Clustering, ClusteringBound};
 use model::query::{Partitions, ReadEnd, Slice};
 use model::row::{Cell, CellContent, RowBuilder};
-use model::{ColumnId, DecoratedKey, MutationBuilder, Token};
+use model::{ColumnId, DecoratedKey, Home, MutationBuilder, Token};
 use runtime::mesh::NodeId;
 use runtime::rng::Rng;
 use runtime::sim::{self, Sim};
@@ -426,11 +426,11 @@ fn a_table_that_asks_for_another_memtable_gets_it_at_once() {
         write_rows(&store, 0..20, 10).await;
         let of = |memtable: Option<&str>| with_memtable(&plain, memtable);
         // The same kind by another name changes nothing.
-        store.add_table(of(Some("trie")), false);
+        store.add_table(of(Some("trie")), Home::ByToken);
         runtime::sleep(Duration::from_secs(1)).await;
         assert!(store.memory_of(table(1).id) > 0);
         for (memtable, rows) in [(Some("skiplist"), 20), (None, 30)] {
-            store.add_table(of(memtable), false);
+            store.add_table(of(memtable), Home::ByToken);
             runtime::sleep(Duration::from_secs(1)).await;
             assert_eq!(store.memory_of(table(1).id), 0, "what was in memory is in an SSTable");
             write_rows(&store, rows..rows + 10, 10).await;

@@ -5,6 +5,7 @@ mod support;
 use engine::snapshot::{self, Manifest};
 use engine::store::Truncation;
 use engine::{Options, Store};
+use model::Home;
 use runtime::file::{create_dir_all, link, list_dir};
 use runtime::sim::{self, Sim};
 use std::cell::{Cell, RefCell};
@@ -81,7 +82,7 @@ fn a_snapshot_outlives_compaction_truncation_and_restarts() {
         let truncation = truncation.clone();
         async move {
             let store = Store::open(small()).await.expect("open");
-            store.add_table(uncompacted(&table(1)), false);
+            store.add_table(uncompacted(&table(1)), Home::ByToken);
             store.clean().await.expect("clean");
             store.load(&[(table(1).id, truncation.clone())]).await.expect("load");
             store.replay(&[(table(1).id, truncation)]).await.expect("replay");
@@ -188,7 +189,7 @@ fn a_crash_at_any_step_leaves_the_whole_snapshot_or_none_that_says_so() {
             let truncations: Vec<_> = truncation.clone().map(|cut| (table(1).id, cut)).into_iter().collect();
             async move {
                 let store = Store::open(small()).await.expect("open");
-                store.add_table(uncompacted(&table(1)), false);
+                store.add_table(uncompacted(&table(1)), Home::ByToken);
                 store.clean().await.expect("clean");
                 store.load(&truncations).await.expect("load");
                 store.replay(&truncations).await.expect("replay");

@@ -4,7 +4,7 @@ mod support;
 
 use engine::store::{LogPosition, Truncation};
 use engine::{Options, SstableOptions, Store, Version};
-use model::{ShardMap, Token};
+use model::{Home, ShardMap, Token};
 use runtime::sim::Sim;
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -25,8 +25,8 @@ fn key(number: u32) -> Vec<u8> {
 /// Opens a store of the current shard.
 async fn open(options: Options, truncations: &[(model::TableId, Truncation)]) -> Store {
     let store = Store::open(options).await.expect("open");
-    store.add_table(uncompacted(&table(1)), false);
-    store.add_table(uncompacted(&table(2)), false);
+    store.add_table(uncompacted(&table(1)), Home::ByToken);
+    store.add_table(uncompacted(&table(2)), Home::ByToken);
     if runtime::current_shard().0 == 0 {
         store.clean().await.expect("clean");
     }

@@ -4,7 +4,7 @@ mod support;
 
 use engine::store::Truncation;
 use engine::{Options, Store, SyncMode};
-use model::{ShardMap, Token};
+use model::{Home, ShardMap, Token};
 use runtime::sim::{self, Sim};
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -47,8 +47,8 @@ fn s3_dropped_and_truncated_tables_free_their_segments_and_stay_gone() {
             let truncation = truncation.clone();
             async move {
                 let store = Store::open(small()).await.expect("open");
-                store.add_table(kept(), false);
-                store.add_table(gone(), false);
+                store.add_table(kept(), Home::ByToken);
+                store.add_table(gone(), Home::ByToken);
                 store.replay(&[(gone().id, truncation)]).await.expect("replay");
                 store.start(store.highest_counter()).await.expect("start");
                 (read_all(&store, kept().id).await.len(), read_all(&store, gone().id).await)
@@ -86,7 +86,7 @@ fn s3_segments_written_between_a_truncation_and_its_release_stay() {
         let truncation = truncation.clone();
         async move {
             let store = Store::open(small()).await.expect("open");
-            store.add_table(table(1), false);
+            store.add_table(table(1), Home::ByToken);
             store.replay(&[(table(1).id, truncation)]).await.expect("replay");
             read_all(&store, table(1).id).await.into_iter().map(|row| row.1[0]).collect::<Vec<_>>()
         }
@@ -128,7 +128,7 @@ fn s3_writes_around_a_truncation_fall_on_the_same_side_live_and_replayed() {
             let truncation = truncation.clone();
             async move {
                 let store = Store::open(small()).await.expect("open");
-                store.add_table(table(1), false);
+                store.add_table(table(1), Home::ByToken);
                 store.replay(&[(table(1).id, truncation)]).await.expect("replay");
                 read_all(&store, table(1).id).await
             }
@@ -148,9 +148,9 @@ fn s3_segments_without_mutations_stay_with_their_shard_when_another_releases() {
             let left = counter.clone();
             async move {
                 let store = Store::open(Options { segment_bytes: 32 << 10, ..options(2, GROUP) }).await.expect("open");
-                store.add_table(table(1), false);
+                store.add_table(table(1), Home::ByToken);
                 if !drops {
-                    store.add_table(table(2), false);
+                    store.add_table(table(2), Home::ByToken);
                 }
                 store.replay(&[]).await.expect("replay");
                 // Every shard has listed the files before one changes them.

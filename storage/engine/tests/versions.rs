@@ -6,7 +6,7 @@ use engine::{FlushCompression, Options, SstableOptions, Version};
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder};
 use model::schema::DroppedColumn;
-use model::{ColumnId, ColumnKind, CqlType, Mutation, MutationBuilder, Table};
+use model::{ColumnId, ColumnKind, CqlType, Home, Mutation, MutationBuilder, Table};
 use runtime::sim::Sim;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ fn what_is_left_of_dropped_columns_alone_becomes_no_sstable() {
         store.apply(update_b(1, 10), false).await.expect("apply");
         store.flush(id).await.expect("flush");
         store.apply(update_b(2, 11), false).await.expect("apply");
-        store.add_table(altered(false, 100), false);
+        store.add_table(altered(false, 100), Home::ByToken);
         store.flush(id).await.expect("nothing is left to flush");
         assert_eq!(store.statistics(id, 0).expect("known").sstables, 1);
         store.compact(id, EVERYTHING).await.expect("nothing is left to compact");
@@ -115,16 +115,16 @@ fn open_sstables_follow_columns_that_are_dropped_and_added_again() {
         }
         store.flush(id).await.expect("flush");
         assert_eq!(xs(&store).await, [1, 2]);
-        store.add_table(altered(false, 100), false);
+        store.add_table(altered(false, 100), Home::ByToken);
         assert!(xs(&store).await.is_empty());
-        store.add_table(altered(true, 100), false);
+        store.add_table(altered(true, 100), Home::ByToken);
         assert_eq!(xs(&store).await, [2]);
     });
     // Opened while the column is dropped.
     run(&mut sim, || async {
         let store = start(small(), &[altered(false, 100)]).await;
         assert!(read_all(&store, table(1).id).await.is_empty());
-        store.add_table(altered(true, 100), false);
+        store.add_table(altered(true, 100), Home::ByToken);
         let rows = read_all(&store, table(1).id).await;
         assert_eq!(rows.iter().map(|row| row.1[0]).collect::<Vec<_>>(), [2]);
     });

@@ -120,6 +120,25 @@ pub struct ShardMap {
     pub ignore_msb: u8,
 }
 
+/// Which shard of a node has a table's partitions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Home {
+    /// Shard 0 has all of them.
+    Shard0,
+    /// Each shard has those of its tokens.
+    ByToken,
+}
+
+impl Home {
+    /// The shard that has the partitions of `token`.
+    pub fn owner(self, map: ShardMap, token: Token) -> u16 {
+        match self {
+            Home::Shard0 => 0,
+            Home::ByToken => map.owner(token),
+        }
+    }
+}
+
 /// The default of [`ShardMap::ignore_msb`].
 pub const IGNORE_MSB: u8 = 12;
 

@@ -42,7 +42,7 @@ pub mod value;
 
 pub use failure::{Consistency, ErrorCode, Failure};
 pub use index::{Index, IndexedPart};
-pub use key::{DecoratedKey, ShardMap, Token};
+pub use key::{DecoratedKey, Home, ShardMap, Token};
 pub use memtable::{MemtableConfigurations, MemtableKind};
 pub use mutation::{Mutation, MutationBuilder};
 pub use request::{BatchEntry, BatchKind, BatchStatement, ColumnSpec, QueryParameters};

@@ -2,6 +2,7 @@
 
 use crate::HashMap;
 use crate::index::Index;
+use crate::key::Home;
 use crate::types::{CqlType, UserType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -395,11 +396,14 @@ impl Keyspace {
         self.replication.class.ends_with("LocalStrategy")
     }
 
-    /// Whether a table of this keyspace is stored on shard 0 as a whole. Unreplicated tables are, except
+    /// Where a table of this keyspace is stored. Tables of unreplicated keyspaces are stored on shard 0, except
     /// `system.batches`, whose rows are stored on the shards that coordinate the batches, and `system.paxos`, whose
     /// rows are stored on the shards of their partitions.
-    pub fn lives_on_shard_0(&self, table: &str) -> bool {
-        self.is_local() && !(self.name == "system" && matches!(table, "batches" | "paxos"))
+    pub fn home_of(&self, table: &str) -> Home {
+        match self.is_local() && !(self.name == "system" && matches!(table, "batches" | "paxos")) {
+            true => Home::Shard0,
+            false => Home::ByToken,
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::shard_state::Shard;
 use cql::plan::EvaluationContext;
 use engine::batch_log::BatchId;
 use engine::store::Truncation;
-use model::{Consistency, Failure, Mutation, TableId};
+use model::{Consistency, Failure, Home, Mutation, TableId};
 use std::time::Duration;
 
 /// Between two tries to apply what could not be applied.
@@ -86,7 +86,8 @@ pub(crate) async fn replay(shard: &Shard, truncations: &[(TableId, Truncation)])
     let table = system_table(&shard.schema_ref(), "system", "batches").clone();
     for batch in shard.store().stored_batches(&table, truncations).await? {
         tracing::info!(mutations = batch.mutations.len(), "a batch of an earlier run is applied");
-        let routed = batch.mutations.into_iter().map(|mutation| Routed { mutation, local: false, counts: false });
+        let routed =
+            batch.mutations.into_iter().map(|mutation| Routed { mutation, home: Home::ByToken, counts: false });
         let mutations: Vec<Routed> = routed.collect();
         let terms = AckTerms { consistency: Consistency::One, block_for: 1, timeout: shard.config().write_timeout };
         let applied = apply(shard, mutations.clone(), &terms).await;

@@ -15,7 +15,7 @@ pub(crate) mod write;
 use crate::request::AckTerms;
 use crate::shard_state::Shard;
 use model::failure::Detail;
-use model::{Consistency, ErrorCode, Failure, Table};
+use model::{Consistency, ErrorCode, Failure, Home, Table};
 use std::time::Duration;
 
 /// Live replicas of every partition: this node.
@@ -27,11 +27,11 @@ pub(crate) fn read_terms(
     table: &Table,
     consistency: Consistency,
     timeout: Duration,
-) -> Result<(bool, AckTerms), Failure> {
+) -> Result<(Home, AckTerms), Failure> {
     let schema = shard.schema_ref();
     let keyspace = schema.keyspace(&table.keyspace).ok_or_else(|| no_keyspace(&table.keyspace))?;
     let required = cluster::consistency::for_read(consistency, &keyspace.replication, ALIVE)?;
-    Ok((keyspace.lives_on_shard_0(&table.name), AckTerms { consistency, block_for: required.block_for, timeout }))
+    Ok((keyspace.home_of(&table.name), AckTerms { consistency, block_for: required.block_for, timeout }))
 }
 
 /// The same for a write.
@@ -40,11 +40,11 @@ pub(crate) fn write_terms(
     table: &Table,
     consistency: Consistency,
     timeout: Duration,
-) -> Result<(bool, AckTerms), Failure> {
+) -> Result<(Home, AckTerms), Failure> {
     let schema = shard.schema_ref();
     let keyspace = schema.keyspace(&table.keyspace).ok_or_else(|| no_keyspace(&table.keyspace))?;
     let required = cluster::consistency::for_write(consistency, &keyspace.replication, ALIVE)?;
-    Ok((keyspace.lives_on_shard_0(&table.name), AckTerms { consistency, block_for: required.block_for, timeout }))
+    Ok((keyspace.home_of(&table.name), AckTerms { consistency, block_for: required.block_for, timeout }))
 }
 
 /// The same for a conditional change: `serial` is the level at which it is decided, `commit` that at which it is told
@@ -55,12 +55,12 @@ pub(crate) fn cas_terms(
     serial: Consistency,
     commit: Consistency,
     timeout: Duration,
-) -> Result<(bool, AckTerms), Failure> {
+) -> Result<(Home, AckTerms), Failure> {
     let schema = shard.schema_ref();
     let keyspace = schema.keyspace(&table.keyspace).ok_or_else(|| no_keyspace(&table.keyspace))?;
     let required = cluster::consistency::for_cas(serial, commit, &keyspace.replication, ALIVE)?;
     let terms = AckTerms { consistency: serial, block_for: required.block_for, timeout };
-    Ok((keyspace.lives_on_shard_0(&table.name), terms))
+    Ok((keyspace.home_of(&table.name), terms))
 }
 
 fn no_keyspace(name: &str) -> Failure {

@@ -16,7 +16,7 @@ use engine::PrefetchStage;
 use engine::index::IndexLookup;
 use model::failure::Detail;
 use model::query::{Partitions, ReadCommand, ReadEnd, Resume, Slice};
-use model::{ColumnId, DecoratedKey, ErrorCode, Failure, Table};
+use model::{ColumnId, DecoratedKey, ErrorCode, Failure, Home, Table};
 use runtime::sync::join_all;
 use runtime::{Instant, ShardId};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) struct ReadPlan {
     /// The table.
     pub(crate) table: Arc<Table>,
     /// Whether it lives on shard 0.
-    pub(crate) local: bool,
+    pub(crate) home: Home,
     /// The result's columns.
     pub(crate) selection: Arc<[Selector]>,
     /// See [`ReadCommand::row_columns`].
@@ -208,7 +208,7 @@ pub(crate) fn begin_key(
     limits: PageLimits,
     places: bool,
 ) -> Result<Begun, Failure> {
-    let to = shard.route(plan.local, key.token);
+    let to = shard.route(plan.home, key.token);
     if to == shard.id() {
         shard.store().prefetch(plan.table.id, key.token, PrefetchStage::Partition);
     }

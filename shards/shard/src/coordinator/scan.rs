@@ -18,7 +18,7 @@ use crate::rows::block::{RowBlock, merge_counted};
 use crate::shard_state::Shard;
 use model::key::{Token, TokenRange};
 use model::query::{Partitions, ReadEnd, Resume};
-use model::{DecoratedKey, Failure};
+use model::{DecoratedKey, Failure, Home};
 use runtime::ShardId;
 use runtime::sync::join_all;
 
@@ -86,7 +86,10 @@ impl Stream {
 
 /// The cores that hold rows of the plan's table.
 fn owners(plan: &ReadPlan) -> Vec<ShardId> {
-    let count = if plan.local { 1 } else { runtime::shard_count() as u16 };
+    let count = match plan.home {
+        Home::Shard0 => 1,
+        Home::ByToken => runtime::shard_count() as u16,
+    };
     (0..count).map(ShardId).collect()
 }
 
@@ -218,7 +221,7 @@ pub(crate) async fn aggregate(shard: &Shard, plan: &ReadPlan, partitions: Aggreg
         Aggregated::Keys(keys) => {
             let mut parts = Vec::new();
             for key in keys {
-                let to = shard.route(plan.local, key.token);
+                let to = shard.route(plan.home, key.token);
                 parts.push(aggregate_on(shard, plan, to, Partitions::Key(key.clone())).await?);
             }
             parts

@@ -7,7 +7,7 @@ use crate::replica::{self, counters};
 use crate::request::AckTerms;
 use crate::shard_state::Shard;
 use model::failure::{Detail, Outcome};
-use model::{ErrorCode, Failure, Mutation};
+use model::{ErrorCode, Failure, Home, Mutation};
 use runtime::sync::join_all;
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ pub(crate) struct Routed {
     /// The change of one partition.
     pub(crate) mutation: Mutation,
     /// See [`Shard::route`].
-    pub(crate) local: bool,
+    pub(crate) home: Home,
     /// Whether its table holds counters.
     pub(crate) counts: bool,
 }
@@ -58,7 +58,7 @@ pub(crate) async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &Ack
 }
 
 async fn write_one(shard: &Shard, routed: Routed, terms: &AckTerms) -> Result<(), Failure> {
-    let to = shard.route(routed.local, routed.mutation.token());
+    let to = shard.route(routed.home, routed.mutation.token());
     if to != shard.id() {
         if !shard.mailbox().has_room() {
             return Err(too_many_calls());

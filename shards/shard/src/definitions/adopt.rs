@@ -12,7 +12,7 @@ pub(crate) fn adopt_tables(shard: &Shard, schema: &Schema) {
     for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()) {
         for table in keyspace.tables.values() {
             if known.table_by_id(table.id).is_some_and(|old| **old != **table) {
-                shard.store().add_table(table.clone(), keyspace.lives_on_shard_0(&table.name));
+                shard.store().add_table(table.clone(), keyspace.home_of(&table.name));
             }
         }
     }
@@ -30,7 +30,7 @@ pub(crate) async fn switch_schema(
     for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()) {
         for table in keyspace.tables.values() {
             match known.table_by_id(table.id) {
-                None => shard.store().add_table(table.clone(), keyspace.lives_on_shard_0(&table.name)),
+                None => shard.store().add_table(table.clone(), keyspace.home_of(&table.name)),
                 Some(old) if Arc::ptr_eq(old, table) => {}
                 Some(old) if changes_statements(old, table) => stale.push(table.id),
                 Some(_) => {}

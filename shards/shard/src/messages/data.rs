@@ -8,7 +8,7 @@ use cql::plan::{Modify, Selector};
 use engine::index::IndexLookup;
 use model::query::{ReadCommand, ReadEnd, Resume};
 use model::value::BoundValue;
-use model::{ColumnId, Consistency, DecoratedKey, Failure, Table, TableId};
+use model::{ColumnId, Consistency, DecoratedKey, Failure, Home, Table, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ pub struct ListChange {
     /// The serialised partition key.
     pub(crate) key: Vec<u8>,
     /// Whether the table lives on shard 0.
-    pub(crate) local: bool,
+    pub(crate) home: Home,
     pub(crate) when: WriteTimes,
 }
 
@@ -175,7 +175,7 @@ pub struct ConditionalRequest {
     /// The columns that are shown when the change is not applied.
     pub(crate) shown: Arc<[ColumnId]>,
     /// Whether the table lives on shard 0.
-    pub(crate) local: bool,
+    pub(crate) home: Home,
     /// SERIAL or LOCAL_SERIAL.
     pub(crate) serial: Consistency,
     /// Seconds since 1970.

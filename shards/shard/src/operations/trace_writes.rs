@@ -35,10 +35,10 @@ async fn write(shard: &Shard, trace: &Trace, duration: i32) -> Result<(), Failur
     let schema = shard.schema();
     let table = system_table(&schema, "system_traces", "sessions");
     let timeout = shard.config().write_timeout;
-    let (local, terms) = write_terms(shard, table, Consistency::Any, timeout)?;
+    let (home, terms) = write_terms(shard, table, Consistency::Any, timeout)?;
     let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
     let mutation = mutation(shard, &schema, trace, duration, now_in_seconds);
-    write_mutations(shard, vec![Routed { mutation, local, counts: false }], &terms).await
+    write_mutations(shard, vec![Routed { mutation, home, counts: false }], &terms).await
 }
 
 fn mutation(shard: &Shard, schema: &Schema, trace: &Trace, duration: i32, now_in_seconds: i64) -> Mutation {

@@ -26,7 +26,7 @@ async fn open() -> Store {
     let store = Store::open(options).await.expect("opens");
     for keyspace in system_schema().keyspaces.values() {
         for table in keyspace.tables.values() {
-            store.add_table(table.clone(), keyspace.lives_on_shard_0(&table.name));
+            store.add_table(table.clone(), keyspace.home_of(&table.name));
         }
     }
     store.replay(&[]).await.expect("replays");

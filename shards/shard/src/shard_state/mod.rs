@@ -38,7 +38,7 @@ use barrier::Barrier;
 use clock::Evaluation;
 use definition_turn::DefinitionTurn;
 use model::key::Token;
-use model::{Failure, Schema, ShardMap};
+use model::{Failure, Home, Schema, ShardMap};
 use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
 use schema_registry::SchemaRegistry;
@@ -302,7 +302,7 @@ impl Shard {
     }
 
     /// Which core owns a token of a table; tables with LocalStrategy live on shard 0.
-    pub(crate) fn route(&self, local: bool, token: Token) -> ShardId {
-        if local { ShardId(0) } else { ShardId(self.inner.map.owner(token)) }
+    pub(crate) fn route(&self, home: Home, token: Token) -> ShardId {
+        ShardId(home.owner(self.inner.map, token))
     }
 }

@@ -243,7 +243,7 @@ async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<
 fn add_tables(store: &Store, schema: &Schema) {
     for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()) {
         for table in keyspace.tables.values() {
-            store.add_table(table.clone(), keyspace.lives_on_shard_0(&table.name));
+            store.add_table(table.clone(), keyspace.home_of(&table.name));
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::sstables::sstable_files::SstableFiles;
 use crate::sstables::sstable_id;
 use crate::sstables::transaction::{self, Transaction, TransactionKind};
 use crate::tables::Tables;
-use model::{Table, TableId};
+use model::{Home, Table, TableId};
 use runtime::file::{OpenOptions, create_dir_all, link, list_dir, read_small, replace_small, sync_dir};
 use runtime::{AlignedBuf, File, HashMap, HashSet};
 use sstable::sidecar::PageChecksums;
@@ -292,12 +292,12 @@ impl Imports {
     /// # Errors
     /// The disk's, and SSTables that cannot be used; nothing is open then.
     pub(crate) async fn open(&self, table: TableId, placed: &[Descriptor]) -> Result<(), Error> {
-        let (description, local) = {
+        let (description, home) = {
             let tables = self.tables.borrow();
             let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
-            (state.table.clone(), state.local)
+            (state.table.clone(), state.home)
         };
-        let opened = self.open_owned(&description, local, placed).await?;
+        let opened = self.open_owned(&description, home, placed).await?;
         // If the import does not take place, these are entries without rows.
         self.indexes.add_opened(table, &opened).await?;
         self.opened.borrow_mut().insert(table, opened);
@@ -324,7 +324,7 @@ impl Imports {
     async fn open_owned(
         &self,
         table: &Arc<Table>,
-        local: bool,
+        home: Home,
         placed: &[Descriptor],
     ) -> Result<Vec<Rc<OpenSstable>>, Error> {
         let directory = self.files.directory_of(table);
@@ -333,7 +333,7 @@ impl Imports {
         for descriptor in placed {
             let components = found.get(descriptor).cloned().unwrap_or_default();
             let owner = match components.contains(&Component::Helenus) {
-                _ if local => Some(0),
+                _ if home == Home::Shard0 => Some(0),
                 true => {
                     let sidecar = read_sidecar(&directory, descriptor).await?;
                     Some(sidecar).filter(|sidecar| sidecar.map == self.files.shard_map).map(|sidecar| sidecar.shard)

@@ -19,7 +19,7 @@ use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::sstable_files::SstableFiles;
 use crate::sstables::{purged_intervals, transaction, truncation_lists};
 use crate::tables::Tables;
-use model::{Table, TableId};
+use model::{Home, Table, TableId};
 use sstable::{Component, Descriptor};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -61,18 +61,18 @@ pub(crate) struct Loaded {
 impl Loader<'_> {
     /// Opens the SSTables of the tables that became known since the call before, less what `truncations` cover.
     pub(crate) async fn load(&self, truncations: &[(TableId, Truncation)]) -> Result<Loaded, Error> {
-        let fresh: Vec<(Arc<Table>, bool, Option<TableId>)> = {
+        let fresh: Vec<(Arc<Table>, Home, Option<TableId>)> = {
             let tables = self.tables.borrow();
             let fresh = tables.values().filter(|state| !state.loaded);
-            fresh.map(|state| (state.table.clone(), state.local, state.index_of)).collect()
+            fresh.map(|state| (state.table.clone(), state.home, state.index_of)).collect()
         };
         let mut loaded = Loaded::default();
-        for (table, local, index_of) in &fresh {
+        for (table, home, index_of) in &fresh {
             // An index is truncated with its base.
             let truncated = index_of.unwrap_or(table.id);
             let truncation = truncations.iter().find(|(id, _)| *id == truncated).map(|(_, truncation)| truncation);
             let unusable = index_of.is_some().then_some(&mut loaded.unusable);
-            let (opened, covered) = self.load_table(table, *local, truncation, unusable).await?;
+            let (opened, covered) = self.load_table(table, *home, truncation, unusable).await?;
             if let Some(state) = self.tables.borrow_mut().get_mut(&table.id) {
                 state.loaded = true;
                 state.view = Rc::new(state.view.replaced(&[], &opened));
@@ -88,7 +88,7 @@ impl Loader<'_> {
     async fn load_table(
         &self,
         table: &Arc<Table>,
-        local: bool,
+        home: Home,
         truncation: Option<&Truncation>,
         mut unusable: Option<&mut Vec<(PathBuf, Descriptor)>>,
     ) -> Result<(Vec<Rc<OpenSstable>>, Vec<LogCoverage>), Error> {
@@ -104,7 +104,7 @@ impl Loader<'_> {
                 false => None,
             };
             let owner = sidecar.filter(|sidecar| sidecar.map == map).map(|sidecar| sidecar.shard);
-            let owner = if local { Some(0) } else { owner };
+            let owner = if home == Home::Shard0 { Some(0) } else { owner };
             if owner.is_some_and(|owner| owner != shard) {
                 continue;
             }

@@ -22,7 +22,7 @@ use crate::sstables::log_coverage::LogCoverage;
 use crate::tables::Tables;
 use crate::tables::table_state::TableState;
 use model::mutation::{MutationView, TableUpdate};
-use model::{Table, TableId, Token};
+use model::{Home, Table, TableId, Token};
 use runtime::HashMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -44,7 +44,7 @@ pub struct ReplayStats {
 /// A table whose records are to be applied.
 struct Destination {
     table: Arc<Table>,
-    local: bool,
+    home: Home,
     memtable: Rc<Memtable>,
     /// Its indexes with their memtables.
     indexes: Vec<(Rc<IndexState>, Rc<Memtable>)>,
@@ -117,7 +117,7 @@ fn destinations(log: &ShardLog, tables: &Tables) -> HashMap<TableId, Destination
     };
     let destination = |id: &TableId, state: &TableState| Destination {
         table: state.table.clone(),
-        local: state.local,
+        home: state.home,
         memtable: state.memtable.clone(),
         indexes: indexes(state),
         truncation: old.truncation(*id).cloned(),
@@ -151,15 +151,14 @@ impl RecordSink for Applier<'_> {
 
     fn mutation(&mut self, body: &[u8], position: LogPosition) -> Result<(), &'static str> {
         let mutation = MutationView::decode(body).map_err(|_| "malformed mutation")?;
-        let owner = self.tables.shard_map.owner(mutation.token());
         let mut applied = false;
         for update in mutation.updates() {
             let Some(destination) = self.destinations.get(&update.table) else { continue };
             let Some(mapping) = self.mappings.get(&update.table) else { continue };
             let truncated = destination.truncation.as_ref().is_some_and(|truncation| truncation.covers(position));
-            let owner = if destination.local { 0 } else { owner };
             let token = mutation.token();
-            let flushed = || destination.flushed.iter().any(|held| held.covers(position, token, destination.local));
+            let owner = destination.home.owner(self.tables.shard_map, token);
+            let flushed = || destination.flushed.iter().any(|held| held.covers(position, token, destination.home));
             if truncated || owner != self.tables.shard || flushed() {
                 continue;
             }

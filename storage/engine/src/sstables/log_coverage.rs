@@ -3,7 +3,7 @@
 use super::open_sstable::OpenSstable;
 use crate::commitlog::position::{LogPosition, Truncation};
 use crate::commitlog::segment::shard_of;
-use model::{ShardMap, Token};
+use model::{Home, ShardMap, Token};
 
 /// The part of the log whose rows an SSTable holds: intervals of positions, for the tokens of one shard.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,10 +23,10 @@ impl LogCoverage {
         Some(LogCoverage { shard: sidecar.shard, map: sidecar.map, intervals: sstable.log_intervals().collect() })
     }
 
-    /// Whether it includes what a record at `position` wrote under a token; `local` says that the table lives on shard
+    /// Whether it includes what a record at `position` wrote under a token; `home` says that the table lives on shard
     /// 0.
-    pub(crate) fn covers(&self, position: LogPosition, token: Token, local: bool) -> bool {
-        (local || self.map.owner(token) == self.shard)
+    pub(crate) fn covers(&self, position: LogPosition, token: Token, home: Home) -> bool {
+        (home == Home::Shard0 || self.map.owner(token) == self.shard)
             && self.intervals.iter().any(|(lower, upper)| {
                 shard_of(lower.segment) == shard_of(position.segment) && *lower <= position && position < *upper
             })
@@ -54,12 +54,12 @@ mod tests {
         let own = (0..).map(|key: u32| Token::of(&key.to_be_bytes())).find(|token| map.owner(*token) == 1).unwrap();
         let other = (0..).map(|key: u32| Token::of(&key.to_be_bytes())).find(|token| map.owner(*token) == 0).unwrap();
         let flushed = LogCoverage { shard: 1, map, intervals: vec![(at(5, 1, 100), at(9, 1, 50))] };
-        assert!(flushed.covers(at(5, 1, 100), own, false) && flushed.covers(at(9, 1, 49), own, false));
-        assert!(flushed.covers(at(6, 1, 0), own, false));
+        assert!(flushed.covers(at(5, 1, 100), own, Home::ByToken) && flushed.covers(at(9, 1, 49), own, Home::ByToken));
+        assert!(flushed.covers(at(6, 1, 0), own, Home::ByToken));
         for kept in [at(5, 1, 99), at(9, 1, 50), at(6, 0, 0)] {
-            assert!(!flushed.covers(kept, own, false), "{kept:?}");
+            assert!(!flushed.covers(kept, own, Home::ByToken), "{kept:?}");
         }
-        assert!(!flushed.covers(at(6, 1, 0), other, false) && flushed.covers(at(6, 1, 0), other, true));
+        assert!(!flushed.covers(at(6, 1, 0), other, Home::ByToken) && flushed.covers(at(6, 1, 0), other, Home::Shard0));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::index::IndexState;
 use crate::sstables::truncation_lists;
 use crate::tables::table_state::TableState;
-use model::{Index, Table, TableId};
+use model::{Home, Index, Table, TableId};
 use runtime::Class;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use std::sync::Arc;
 impl Store {
     /// Makes a table known (idempotent; replaces the description on a new schema version). The ids of the columns of a
     /// table that holds data do not change.
-    pub fn add_table(&self, table: Arc<Table>, local: bool) {
-        self.add_description(table.clone(), local);
-        self.adopt_indexes(&table, local);
+    pub fn add_table(&self, table: Arc<Table>, home: Home) {
+        self.add_description(table.clone(), home);
+        self.adopt_indexes(&table, home);
     }
 
-    fn add_description(&self, table: Arc<Table>, local: bool) {
+    fn add_description(&self, table: Arc<Table>, home: Home) {
         let parts = &self.parts;
         parts.flusher.set_period(table.id, table.options.memtable_flush_period_in_ms);
         let mut tables = parts.tables.borrow_mut();
@@ -46,7 +46,7 @@ impl Store {
                     parts.flusher.request(table.id);
                 }
                 state.table = table;
-                state.local = local;
+                state.home = home;
             }
             None => {
                 if let Some(name) = table.options.memtable.as_deref()
@@ -56,13 +56,13 @@ impl Store {
                     tracing::error!(%table, name, "this memtable is not configured: the table gets the default one");
                 }
                 let memtable = parts.memory.new_memtable(&table);
-                tables.insert(table.id, TableState::new(table, local, memtable));
+                tables.insert(table.id, TableState::new(table, home, memtable));
             }
         }
     }
 
     /// Lets the indexes of a table be those of its description: new ones are not built, old ones are forgotten.
-    fn adopt_indexes(&self, base: &Arc<Table>, local: bool) {
+    fn adopt_indexes(&self, base: &Arc<Table>, home: Home) {
         let tables = &self.parts.tables;
         let before = match tables.borrow().get(&base.id) {
             Some(state) if !(state.indexes.is_empty() && base.indexes.is_empty()) => state.indexes.clone(),
@@ -78,7 +78,7 @@ impl Store {
             self.drop_table(old.id());
         }
         for index in &indexes {
-            self.add_table(index.table.clone(), local);
+            self.add_table(index.table.clone(), home);
             if let Some(state) = tables.borrow_mut().get_mut(&index.id()) {
                 state.index_of = Some(base.id);
             }

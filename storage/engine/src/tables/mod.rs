@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::index::IndexState;
 use crate::memtable::Memtable;
 use crate::sstables::view::View;
-use model::{ShardMap, Table, TableId, Token};
+use model::{Home, ShardMap, Table, TableId, Token};
 use runtime::HashMap;
 use std::cell::{Ref, RefCell, RefMut};
 use std::rc::Rc;
@@ -83,7 +83,7 @@ impl Tables {
 
     /// Whether this shard has the partitions of a token.
     pub(crate) fn owns(&self, table: TableId, token: Token) -> bool {
-        let local = self.states.borrow().get(&table).is_some_and(|state| state.local);
-        self.shard == if local { 0 } else { self.shard_map.owner(token) }
+        let home = self.states.borrow().get(&table).map_or(Home::ByToken, |state| state.home);
+        self.shard == home.owner(self.shard_map, token)
     }
 }

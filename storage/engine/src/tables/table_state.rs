@@ -9,7 +9,7 @@ use crate::memtable::Memtable;
 use crate::sstables::log_coverage::LogCoverage;
 use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::view::View;
-use model::{Table, TableId};
+use model::{Home, Table, TableId};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -18,8 +18,7 @@ use std::sync::Arc;
 /// See the module.
 pub(crate) struct TableState {
     pub(crate) table: Arc<Table>,
-    /// Whether the whole table lives on shard 0.
-    pub(crate) local: bool,
+    pub(crate) home: Home,
     /// The table's entry in log segments.
     pub(crate) list: Rc<LoggedTable>,
     pub(crate) memtable: Rc<Memtable>,
@@ -54,12 +53,12 @@ pub(crate) struct PendingFlush {
 
 impl TableState {
     /// A table with an empty memtable.
-    pub(crate) fn new(table: Arc<Table>, local: bool, memtable: Rc<Memtable>) -> TableState {
+    pub(crate) fn new(table: Arc<Table>, home: Home, memtable: Rc<Memtable>) -> TableState {
         let list = Rc::new(LoggedTable::new(&table));
         let (shed_bytes, shedding) = (Cell::new(0), Cell::new(false));
         TableState {
             table,
-            local,
+            home,
             list,
             memtable,
             view: Rc::default(),

@@ -7,7 +7,9 @@ use model::mutation::{Clustering, push_clustering};
 use model::query::{LiveRow, Partitions, Position, ReadCommand, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
 use model::schema::TableOptions;
-use model::{Column, ColumnId, ColumnKind, CqlType, DecoratedKey, Mutation, MutationBuilder, ShardMap, Table, TableId};
+use model::{
+    Column, ColumnId, ColumnKind, CqlType, DecoratedKey, Home, Mutation, MutationBuilder, ShardMap, Table, TableId,
+};
 use runtime::mesh::NodeId;
 use runtime::sim::{self, Sim};
 use std::cell::RefCell;
@@ -100,7 +102,7 @@ pub(crate) fn roomy(directory: &Path, sync: SyncMode) -> Options {
 pub(crate) async fn start(options: Options, tables: &[Arc<Table>]) -> Store {
     let store = Store::open(options).await.expect("open");
     for table in tables {
-        store.add_table(table.clone(), false);
+        store.add_table(table.clone(), Home::ByToken);
     }
     store.clean().await.expect("clean");
     store.load(&[]).await.expect("load");
@@ -212,7 +214,7 @@ pub(crate) fn small() -> Options {
 /// Opens and replays, as far as that goes.
 pub(crate) async fn replay(options: Options) -> Result<(Store, ReplayStats), Error> {
     let store = Store::open(options).await?;
-    store.add_table(table(1), false);
+    store.add_table(table(1), Home::ByToken);
     let stats = store.replay(&[]).await?;
     Ok((store, stats))
 }

@@ -76,7 +76,7 @@ pub(crate) async fn coordinate(
 
 async fn send(shard: &Shard, request: ConditionalRequest, decide: impl Decide) -> Result<Decision, Failure> {
     let key = DecoratedKey::new(&request.key);
-    let to = shard.route(request.local, key.token);
+    let to = shard.route(request.home, key.token);
     if to == shard.id() {
         return at_owner(shard, request, decide).await;
     }

@@ -53,11 +53,11 @@ pub(crate) async fn decide(
         let values = Values::in_order(bound);
         let modify = &*sums::summed(shard, &asked, &found, modify, &values)?;
         if modify.reads() {
-            let change = ListChange::new(modify, &values, &request.key, request.local, when);
+            let change = ListChange::new(modify, &values, &request.key, request.home, when);
             let lists = list_reads::read(shard, &change.reads(shard)?).await?;
             change.build(shard, &lists, &mut mutations)?;
         } else {
-            mutations.add(shard, modify, &values, request.local, when)?;
+            mutations.add(shard, modify, &values, request.home, when)?;
         }
     }
     let update = match mutations.finish()?.pop() {

@@ -22,6 +22,7 @@ use crate::rows::block::RowBlock;
 use crate::shard_state::Shard;
 use crate::statements::Statement;
 use cql::plan::{Batch, Choice, Modify, ModifyKind, Term, Value};
+use model::Home;
 use model::failure::Detail;
 use model::{
     Column, ColumnId, ColumnSpec, Consistency, CqlType, DecoratedKey, ErrorCode, Failure, QueryParameters, Table,
@@ -108,7 +109,7 @@ pub(crate) async fn several(
 pub(crate) async fn finish_rounds(
     shard: &Shard,
     table: &Arc<Table>,
-    local: bool,
+    home: Home,
     keys: &[DecoratedKey],
     terms: AckTerms,
 ) -> Result<(), Failure> {
@@ -118,7 +119,7 @@ pub(crate) async fn finish_rounds(
             key: key.key.to_vec(),
             statements: Vec::new(),
             shown: Arc::from([]),
-            local,
+            home,
             serial: terms.consistency,
             now_in_seconds: 0,
             terms,
@@ -158,14 +159,14 @@ async fn decide(
         // As in Cassandra what is wrong with the conditions is told first.
         decision::check(shard, table, &parts)?;
     }
-    let (local, terms) = terms?;
+    let (home, terms) = terms?;
     let now_in_seconds = request_second(parameters);
     let request = ConditionalRequest {
         table: table.clone(),
         key,
         statements: parts,
         shown: shown.clone(),
-        local,
+        home,
         serial,
         now_in_seconds,
         terms,

@@ -28,7 +28,7 @@ use engine::index::{ENTRY_EXTRA_BYTES, IndexLookup};
 use model::key::KEY_BYTES_MAX;
 use model::query::{Resume, Slice};
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
-use model::{ColumnKind, CqlType, Failure, IndexedPart, QueryParameters};
+use model::{ColumnKind, CqlType, Failure, Home, IndexedPart, QueryParameters};
 use projection::{GroupLimits, groups};
 use query_text::Shown;
 use sorted::{sorted, sorted_groups, with_order};
@@ -50,14 +50,14 @@ pub(crate) async fn select(
         PartitionRestriction::Tokens { .. } | PartitionRestriction::Scan => config.range_timeout,
     };
     let timeout = timeout_of(shard, &statement.prepared, values, timeout)?;
-    let (local, terms) = read_terms(shard, &select.table, parameters.consistency, timeout)?;
+    let (home, terms) = read_terms(shard, &select.table, parameters.consistency, timeout)?;
     let limit = limit_of(shard, select.limit.as_ref(), values)?;
     let per_partition = limit_of(shard, select.per_partition_limit.as_ref(), values)?;
     let filter = row_filter(shard, &select.table, &select.filter, values)?;
     let target = target_of(shard, select, values)?;
     if let Target::Keys(keys) = &target
         && let [key] = &**keys
-        && shard.route(local, key.token) == shard.id()
+        && shard.route(home, key.token) == shard.id()
     {
         shard.store().prefetch(select.table.id, key.token, PrefetchStage::Way);
     }
@@ -68,7 +68,7 @@ pub(crate) async fn select(
     };
     // As in Cassandra partitions are looked at for rows that end before every value, of which there is none.
     let reads = !slices.is_empty() || ends_at_null || reads_statics_of_no_rows(select);
-    if let (true, Target::Keys(keys)) = (local, &target) {
+    if let (Home::Shard0, Target::Keys(keys)) = (home, &target) {
         settings::warn(&select.table, keys, warnings);
     }
     if let Target::Keys(keys) = &target
@@ -91,14 +91,14 @@ pub(crate) async fn select(
                 "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time",
             ));
         }
-        Box::pin(finish_rounds(shard, &select.table, local, keys, terms)).await?;
+        Box::pin(finish_rounds(shard, &select.table, home, keys, terms)).await?;
     }
     // A limit of grouped rows counts groups, which the owning cores do not know.
     let grouped = select.projection.as_ref().is_some_and(|projection| projection.grouped);
     let has_statics = select.table.static_len > 0;
     let mut plan = ReadPlan {
         table: select.table.clone(),
-        local,
+        home,
         selection: statement.selection.clone(),
         row_columns: statement.row_columns.clone(),
         slices,

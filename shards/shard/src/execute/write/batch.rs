@@ -212,7 +212,7 @@ impl Building {
             Consistency::LocalSerial => Consistency::LocalQuorum,
             other => other,
         };
-        let (local, terms) = write_terms(shard, &modify.table, consistency, timeout)?;
+        let (home, terms) = write_terms(shard, &modify.table, consistency, timeout)?;
         let strictest = self.terms.is_none_or(|other| other.block_for < terms.block_for);
         if strictest {
             self.terms = Some(terms);
@@ -227,16 +227,16 @@ impl Building {
         };
         if modify.reads() {
             let keys = Keys::of(shard, &modify.table, &modify.keys, values)?;
-            let change = |key| Later::Reading(ListChange::new(modify, values, key, local, when));
+            let change = |key| Later::Reading(ListChange::new(modify, values, key, home, when));
             self.later.extend(keys.iter().map(change));
             return Ok(());
         }
         if !self.later.is_empty() {
             check_keys(shard, modify, values)?;
-            self.later.push(Later::plain(modify, values, local, when));
+            self.later.push(Later::plain(modify, values, home, when));
             return Ok(());
         }
-        self.mutations.add(shard, modify, values, local, when)
+        self.mutations.add(shard, modify, values, home, when)
     }
 
     async fn write(self, shard: &Shard, timeout: Duration) -> Result<Answer, Failure> {

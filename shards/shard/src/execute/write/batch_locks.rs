@@ -17,7 +17,7 @@ use crate::messages::data::{ListChange, ListsByRow, LockRequest, OwnedBound, Wri
 use crate::shard_state::Shard;
 use cql::plan::Modify;
 use model::key::Token;
-use model::{Failure, TableId};
+use model::{Failure, Home, TableId};
 use runtime::ShardId;
 use std::collections::BTreeMap;
 
@@ -26,20 +26,20 @@ pub(super) enum Later {
     /// A change of lists.
     Reading(ListChange),
     /// A statement that reads nothing, after one that does.
-    Plain { modify: Modify, bound: Vec<OwnedBound>, local: bool, when: WriteTimes },
+    Plain { modify: Modify, bound: Vec<OwnedBound>, home: Home, when: WriteTimes },
 }
 
 impl Later {
-    pub(super) fn plain(modify: &Modify, values: &Values<'_>, local: bool, when: WriteTimes) -> Later {
-        Later::Plain { modify: modify.clone(), bound: owned(&values.bound), local, when }
+    pub(super) fn plain(modify: &Modify, values: &Values<'_>, home: Home, when: WriteTimes) -> Later {
+        Later::Plain { modify: modify.clone(), bound: owned(&values.bound), home, when }
     }
 
     fn build(&self, shard: &Shard, found: &ListsByRow, mutations: &mut Mutations) -> Result<(), Failure> {
         match self {
             Later::Reading(change) => change.build(shard, found, mutations),
-            Later::Plain { modify, bound, local, when } => {
+            Later::Plain { modify, bound, home, when } => {
                 let bound = borrowed(bound);
-                mutations.add(shard, modify, &Values::in_order(&bound), *local, *when)
+                mutations.add(shard, modify, &Values::in_order(&bound), *home, *when)
             }
         }
     }
@@ -69,7 +69,7 @@ pub(super) async fn lock_and_build(
     for later in later {
         let Later::Reading(change) = later else { continue };
         let (table, key) = (change.table().id, change.key());
-        let to = shard.route(change.local(), key.token);
+        let to = shard.route(change.home(), key.token);
         let (_, lock) =
             locks.entry((table, key.token)).or_insert_with(|| (to, LockRequest { table, key, reads: Vec::new() }));
         lock.reads.extend(change.reads(shard)?);

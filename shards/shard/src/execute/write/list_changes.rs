@@ -14,13 +14,13 @@ use cql::plan::{Modify, Operation};
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder};
 use model::value::BoundValue;
-use model::{ColumnId, DecoratedKey, Failure, Table};
+use model::{ColumnId, DecoratedKey, Failure, Home, Table};
 use std::sync::Arc;
 
 impl ListChange {
     /// The part of `key`.
-    pub(crate) fn new(modify: &Modify, values: &Values<'_>, key: &[u8], local: bool, when: WriteTimes) -> ListChange {
-        ListChange { modify: modify.clone(), bound: owned(&values.bound), key: key.to_vec(), local, when }
+    pub(crate) fn new(modify: &Modify, values: &Values<'_>, key: &[u8], home: Home, when: WriteTimes) -> ListChange {
+        ListChange { modify: modify.clone(), bound: owned(&values.bound), key: key.to_vec(), home, when }
     }
 
     fn bound(&self) -> Vec<BoundValue<'_>> {
@@ -38,8 +38,8 @@ impl ListChange {
     }
 
     /// Whether the table lives on shard 0.
-    pub(crate) fn local(&self) -> bool {
-        self.local
+    pub(crate) fn home(&self) -> Home {
+        self.home
     }
 
     /// What must be read before [`ListChange::build`].
@@ -68,13 +68,13 @@ impl ListChange {
 
     /// Adds what the change writes, given the lists that it wanted.
     pub(crate) fn build(&self, shard: &Shard, found: &ListsByRow, mutations: &mut Mutations) -> Result<(), Failure> {
-        let ListChange { modify, key, local, when, .. } = self;
+        let ListChange { modify, key, home, when, .. } = self;
         let table = &modify.table;
         let bound = self.bound();
         let values = Values::in_order(&bound);
         let none = Lists::new();
         let lists = |row: Option<&Vec<u8>>| found.get(&(table.id, key.clone(), row.cloned())).unwrap_or(&none);
-        let group = mutations.group(table, key, *local, 0);
+        let group = mutations.group(table, key, *home, 0);
         let rows = if modify.rows { Change::rows(shard, modify, &values)? } else { Rows::None };
         if rows.names_none() {
             return Ok(());

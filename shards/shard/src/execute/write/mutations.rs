@@ -19,7 +19,7 @@ use model::key::KEY_BYTES_MAX;
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
 use model::row::{Deletion, Liveness, RowBuilder};
 use model::schema::Layout;
-use model::{CqlType, Failure, HashMap, Mutation, MutationBuilder, Table, TableId};
+use model::{CqlType, Failure, HashMap, Home, Mutation, MutationBuilder, Table, TableId};
 use std::sync::Arc;
 
 /// Mutations in the making, one per keyspace and key.
@@ -34,7 +34,7 @@ pub(crate) struct Mutations {
 pub(super) struct Group {
     /// The first table changed.
     table: Arc<Table>,
-    local: bool,
+    home: Home,
     current: Option<TableId>,
     /// The tables with indexes among those changed.
     indexed: Vec<Arc<Table>>,
@@ -53,14 +53,14 @@ impl Mutations {
         shard: &Shard,
         modify: &Modify,
         values: &Values<'_>,
-        local: bool,
+        home: Home,
         when: WriteTimes,
     ) -> Result<(), Failure> {
         if let Some(json) = &modify.json {
             let parts = json::values(&modify.table, json, values)?;
-            return self.add_bound(shard, modify, &Values::in_order(&json::bound(values, &parts)), local, when);
+            return self.add_bound(shard, modify, &Values::in_order(&json::bound(values, &parts)), home, when);
         }
-        self.add_bound(shard, modify, values, local, when)
+        self.add_bound(shard, modify, values, home, when)
     }
 
     fn add_bound(
@@ -68,7 +68,7 @@ impl Mutations {
         shard: &Shard,
         modify: &Modify,
         values: &Values<'_>,
-        local: bool,
+        home: Home,
         when: WriteTimes,
     ) -> Result<(), Failure> {
         let table = &*modify.table;
@@ -80,7 +80,7 @@ impl Mutations {
         }
         let room = change.room();
         for key in keys.iter() {
-            let group = self.group(&modify.table, key, local, room);
+            let group = self.group(&modify.table, key, home, room);
             change.apply(group, table, modify.kind, when);
             if group.builder.len() > MUTATION_BYTES_MAX {
                 return Err(replica::oversized(group.builder.len(), &table.keyspace, &table.name));
@@ -90,7 +90,7 @@ impl Mutations {
     }
 
     /// The mutation of a key; `room`: see [`MutationBuilder::with_room`].
-    pub(super) fn group(&mut self, table: &Arc<Table>, key: &[u8], local: bool, room: usize) -> &mut Group {
+    pub(super) fn group(&mut self, table: &Arc<Table>, key: &[u8], home: Home, room: usize) -> &mut Group {
         let next = self.groups.len();
         let at = match &mut self.index {
             Some(index) => *index.entry((table.keyspace.clone(), key.to_vec())).or_insert(next),
@@ -99,7 +99,7 @@ impl Mutations {
         if at == next {
             let builder = MutationBuilder::with_room(key, room);
             let indexed = Vec::new();
-            self.groups.push(Group { table: table.clone(), local, current: None, indexed, builder });
+            self.groups.push(Group { table: table.clone(), home, current: None, indexed, builder });
         }
         let group = &mut self.groups[at];
         if !table.indexes.is_empty() && !group.indexed.iter().any(|indexed| indexed.id == table.id) {
@@ -128,7 +128,7 @@ impl Mutations {
                     return Err(replica::oversized(mutation.bytes().len(), &group.table.keyspace, &group.table.name));
                 }
                 group.indexed.iter().try_for_each(|table| check_indexed(table, &mutation))?;
-                Ok(Routed { mutation, local: group.local, counts: group.table.is_counter() })
+                Ok(Routed { mutation, home: group.home, counts: group.table.is_counter() })
             })
             .collect()
     }

@@ -13,7 +13,7 @@ use crate::request::AckTerms;
 use crate::shard_state::Shard;
 use crate::statements::Statement;
 use cql::plan::Modify;
-use model::{Consistency, Failure, QueryParameters, Table};
+use model::{Consistency, Failure, Home, QueryParameters, Table};
 /// Runs an INSERT, UPDATE or DELETE.
 pub(crate) async fn modify(
     shard: &Shard,
@@ -29,13 +29,13 @@ pub(crate) async fn modify(
     if counts {
         check_counter_level(parameters.consistency, &modify.table)?;
     }
-    let (local, terms) = write_terms(shard, &modify.table, parameters.consistency, timeout)?;
+    let (home, terms) = write_terms(shard, &modify.table, parameters.consistency, timeout)?;
     let when = WriteTimes::of(shard, modify.timestamp.as_ref(), values, parameters)?;
     if modify.reads() {
-        return Box::pin(modify_reading(shard, modify, values, local, when, &terms)).await;
+        return Box::pin(modify_reading(shard, modify, values, home, when, &terms)).await;
     }
     let mut mutations = Mutations::default();
-    mutations.add(shard, modify, values, local, when)?;
+    mutations.add(shard, modify, values, home, when)?;
     write(shard, mutations.finish()?, &terms).await
 }
 
@@ -58,12 +58,12 @@ async fn modify_reading(
     shard: &Shard,
     modify: &Modify,
     values: &Values<'_>,
-    local: bool,
+    home: Home,
     when: WriteTimes,
     terms: &AckTerms,
 ) -> Result<(), Failure> {
     let keys = Keys::of(shard, &modify.table, &modify.keys, values)?;
-    let change = |key| ListChange::new(modify, values, key, local, when);
+    let change = |key| ListChange::new(modify, values, key, home, when);
     let change = match &keys {
         Keys::One(key) => change(key),
         // What fails in one partition changes nothing in the others.
@@ -71,7 +71,7 @@ async fn modify_reading(
             return batch::write_together(shard, keys.iter().map(|key| change(key)).collect(), terms).await;
         }
     };
-    let (to, shard) = (shard.route(local, change.key().token), shard.clone());
+    let (to, shard) = (shard.route(home, change.key().token), shard.clone());
     let mut call = Box::pin(async move { shard.call(to, Request::ChangeLists(Box::new(change))).await.done() });
     match runtime::timeout(terms.timeout, call.as_mut()).await {
         Some(result) => result,
