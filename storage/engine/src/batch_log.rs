@@ -1,24 +1,25 @@
-//! Batches on their way: kept in `system.batches` from before their first write until after their last, so that a batch
-//! is applied whole, whatever fails in between.
+//! The batch log: batches are kept in `system.batches` from before their first write until after their last, so that a
+//! batch is applied whole, whatever fails in between.
 //!
-//! 1. [`Store::put_batch`] stores the mutations, durable when it returns, in every mode of the log.
-//! 2. The coordinator brings the mutations to their owners, then calls [`Store::remove_batch`].
-//! 3. After a start, and after a failure, [`Store::stored_batches`] lists what was not removed: whoever applies it
-//!    again changes nothing that was applied before, for mutations carry their timestamps.
+//! 1. [`Store::put_batch`] stores the mutations; they are durable when it returns, in every mode of the commit log.
+//! 2. The coordinator sends the mutations to their owners, then calls [`Store::remove_batch`].
+//! 3. After a start, and after a failure, [`Store::stored_batches`] lists the batches that were not removed. Applying
+//!    one again changes nothing that was applied before, because mutations carry their timestamps.
 //!
 //! The id of a batch is chosen so that the shard that coordinates it owns its token ([`Store::batch_id`]): storing
-//! takes no hop, and after a start with another number of shards each batch is found by exactly one.
+//! takes no hop to another shard, and after a start with another number of shards each batch is found by exactly one.
 //!
-//! A batch is a row of Cassandra's table, in a format of our own, which `version` names. An element of `mutations`:
+//! A batch is a row of Cassandra's table, in a format of our own, which the column `version` names. An element of the
+//! column `mutations`, all integers little-endian:
 //! ```text
 //! number of column lists u16
 //! per list: length u32, body as in a commit log's record of kind 4
 //! mutation, to the end
 //! ```
-//! All integers little-endian. The lists say what the mutation's column ids mean after the next start.
+//! The lists say what the mutation's column ids mean, because the next start gives ids anew.
 //!
-//! Invariants: put and removal of a batch carry the same timestamp, at which the removal wins; the memtable sheds what
-//! is removed once that is most of it.
+//! Invariants: the removal of a batch carries the batch's own timestamp, at which a deletion wins; the memtable frees
+//! removed batches once they are most of it.
 
 use crate::commitlog::column_mapping::ColumnMapping;
 use crate::commitlog::position::Truncation;
@@ -36,11 +37,11 @@ use model::{ColumnId, DecoratedKey, Mutation, MutationBuilder, Table, TableId, T
 use runtime::{Class, HashMap};
 use std::rc::Rc;
 
-/// What `version` says of a batch in this format: never a version of Cassandra's messages.
+/// The value of `version` for this format; no version of Cassandra's messages is the same.
 pub const BATCH_VERSION: i32 = 0x4865_0001;
-/// Bytes of `system.batches` in memory below which nothing is shed.
+/// While `system.batches` takes less memory than this, in bytes, removed batches are not freed.
 pub const SHED_BYTES_MIN: usize = 1 << 20;
-/// Partitions that shedding looks at between two questions whether to yield.
+/// Partitions that are copied between two calls of `yield_if_needed`.
 const PARTITIONS_PER_YIELD: usize = 256;
 
 /// A batch's name.
@@ -57,13 +58,13 @@ pub struct BatchId {
 pub struct StoredBatch {
     /// Its name.
     pub id: BatchId,
-    /// What it writes, with the columns of the tables as they are now; tables that are gone are left out.
+    /// The batch's mutations, with the column ids of this run; tables that are gone are left out.
     pub mutations: Vec<Mutation>,
 }
 
 impl Store {
-    /// A name for a batch of this shard, stored at `timestamp` (microseconds): the first of `uuids`, an endless supply
-    /// of version 1 uuids, whose token is the shard's own.
+    /// A name for a batch of this shard that is stored at `timestamp` (microseconds): the first of `uuids`, an endless
+    /// supply of version 1 uuids, whose token this shard owns.
     pub fn batch_id(&self, timestamp: i64, mut uuids: impl FnMut() -> [u8; 16]) -> BatchId {
         loop {
             let uuid = uuids();
@@ -73,8 +74,8 @@ impl Store {
         }
     }
 
-    /// Stores a batch in `batches`, the table `system.batches`: durable when it returns, whatever the mode. Errors as
-    /// those of [`Store::apply_durably`].
+    /// Stores a batch in `batches`, the table `system.batches`: durable when it returns, whatever the mode. Fails as
+    /// [`Store::apply_durably`] does.
     pub async fn put_batch(&self, batches: &Table, id: BatchId, mutations: &[Mutation]) -> Result<(), Error> {
         let columns = BatchColumns::of(batches);
         let timestamp = id.timestamp;
@@ -101,8 +102,8 @@ impl Store {
         self.apply_durably(builder.finish(), true).await
     }
 
-    /// Removes a batch that was applied, at `now_in_seconds` (since 1970). A removal that a crash forgets is made up
-    /// for by applying the batch again.
+    /// Removes a batch that was applied, at `now_in_seconds` (since 1970). If a crash loses the removal, the batch is
+    /// applied again, which changes nothing.
     pub async fn remove_batch(&self, batches: &Table, id: BatchId, now_in_seconds: i64) -> Result<(), Error> {
         let mut builder = MutationBuilder::new(&id.uuid);
         builder.table(batches.id);
@@ -112,7 +113,7 @@ impl Store {
         Ok(())
     }
 
-    /// The batches of this shard that were put and not removed, less what `truncations` removed since.
+    /// The batches of this shard that were stored and not removed, less what `truncations` have removed since.
     pub async fn stored_batches(
         &self,
         batches: &Table,
@@ -147,14 +148,14 @@ impl Store {
 }
 
 impl Store {
-    /// A mutation as it may be kept on disk, for any later start: in the form of an element of `mutations`. Fails for
+    /// Encodes a mutation for keeping it on disk over starts, in the form of an element of `mutations`. Fails for
     /// tables that are not known.
     pub fn portable(&self, mutation: &Mutation) -> Result<Vec<u8>, Error> {
         self.element(mutation)
     }
 
-    /// The mutation that [`Store::portable`] was given, with the columns of now. `None` for bytes that it did not make;
-    /// `Some(None)`: its tables are gone.
+    /// Decodes what [`Store::portable`] encoded, with the column ids of this run. `None` for other bytes; `Some(None)`
+    /// if the mutation's tables are gone.
     pub fn from_portable(&self, bytes: &[u8]) -> Option<Option<Mutation>> {
         self.mutation_of(bytes, |_| false)
     }
@@ -174,7 +175,7 @@ impl BatchColumns {
     }
 }
 
-/// The place of element `n` in the list: the batch's uuid, numbered in its node.
+/// The path of element `n` of the list: the batch's uuid with the number in its node.
 fn path_of(id: BatchId, n: usize) -> [u8; 16] {
     let mut path = id.uuid;
     path[12..].copy_from_slice(&(n as u32).to_be_bytes());
@@ -222,8 +223,8 @@ impl Store {
         Ok(out)
     }
 
-    /// The mutation of an element, with the columns of now, less tables that are gone or truncated. `None` for bytes
-    /// that [`Store::element`] did not make; `Some(None)`: nothing is left.
+    /// The mutation of an element, with the column ids of this run, less tables that are gone or truncated. `None` for
+    /// bytes that [`Store::element`] did not make; `Some(None)` if nothing is left.
     fn mutation_of(&self, element: &[u8], truncated: impl Fn(TableId) -> bool) -> Option<Option<Mutation>> {
         let (lists, mutation) = split_element(element)?;
         let tables = self.parts().tables.borrow();
@@ -247,7 +248,7 @@ impl Store {
         Some((!builder.is_empty()).then(|| builder.finish()))
     }
 
-    /// Frees what was removed from a table of batches, if that is worth the while: its live rows go to a new memtable.
+    /// Frees the memory of removed batches, once it is worth the while: live rows are copied to a new memtable.
     fn shed(&self, table: TableId) {
         let parts = self.parts();
         let mut tables = parts.tables.borrow_mut();
@@ -274,7 +275,7 @@ impl Store {
     }
 }
 
-/// Copies the rows that their partitions' deletions leave.
+/// Copies the rows that are not deleted with their partition.
 async fn copy_live(old: &Rc<Memtable>, fresh: &Memtable, table: TableId) {
     let mut last: Option<DecoratedKey> = None;
     loop {

@@ -1,6 +1,6 @@
-//! Failures of the disk that are more than the request's that met them: the node's policies decide what follows.
+//! Failures of the disk that concern more than the request that met them: the node's policies decide what follows.
 //!
-//! A disk without room is none: writes are refused until there is some.
+//! A full disk is not such a failure: writes are refused until there is room.
 
 use crate::error::Error;
 use runtime::sync::Condition;
@@ -25,7 +25,7 @@ const KINDS: usize = 3;
 pub struct Fault {
     /// What failed.
     pub kind: FaultKind,
-    /// How, for a log.
+    /// The error's text, for the node's log.
     pub text: String,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Takes note of an error that somebody is told of.
+    /// Records an error that is also returned to its caller.
     #[cold]
     pub(crate) fn note(&self, error: &Error) {
         let kind = match error {
@@ -60,7 +60,7 @@ impl Faults {
         self.raised.wait(|| self.untold.borrow_mut().pop()).await
     }
 
-    /// The result, noted if it is an error.
+    /// Returns `result`, after recording its error.
     pub(crate) fn noted<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if let Err(error) = &result {
             self.note(error);

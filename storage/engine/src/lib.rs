@@ -1,9 +1,21 @@
-//! One shard's storage: commit log and memtables behind a [`Store`].
+//! One shard's storage: commit log, memtables and SSTables behind a [`Store`].
 //!
-//! Write: append to the commit log; take a pass on the table's active memtable; await durability (`group`, `batch`);
-//! apply in one poll without an await; return. `periodic` applies at once. So an acknowledged write is durable in the
-//! default mode and nothing is read before it is.
-//! Read: choose sources, merge, filter by slices and deletions, give live rows to a sink.
+//! A write is appended to the commit log; it takes a pass on the table's active memtable, waits until the log is
+//! durable (in `group` and `batch` mode), and is applied to the memtable in one poll. In `periodic` mode it is applied
+//! at once. So an acknowledged write is durable in the default mode, and nothing is read before it is.
+//! A read chooses the memtables and SSTables that may have something, merges them, leaves out what is deleted or
+//! expired, and gives live rows to a sink.
+//!
+//! The modules from the bottom up; each refers only to those above it in this list:
+//! 1. [`Error`], [`Options`], `guards` (limits that are logged as SSTables are written), `faults` (failures that the
+//!    node's policies decide about), [`partition_locks`].
+//! 2. [`memtable`] and `memory`: rows in memory, and the budget that writes wait for.
+//! 3. [`commitlog`]: group commit, segments, what a start finds of them.
+//! 4. [`index`]: hidden tables that lead from values to rows. `sstables`: files, block cache, writers, transactions.
+//! 5. `tables`: what the shard knows of each table. `read`: reads; `write`: where a mutation goes; `recovery`: what a
+//!    start loads and replays.
+//! 6. [`compaction`], `flush`, `indexing`, `operations` (imports, snapshots, splits, checks).
+//! 7. [`store`] composes them; [`batch_log`] keeps batches in a table of the store.
 
 pub mod batch_log;
 pub mod commitlog;

@@ -1,13 +1,14 @@
-//! An async lock per partition: the one primitive under every change that reads first.
+//! An async lock per partition, which every change that reads first holds.
 //!
-//! 1. Who finds the lock free takes it at once: an entry of a map is all it costs.
-//! 2. Who does not waits in line; the holder hands the lock to the first of the line when its guard is dropped.
-//! 3. Who needs several locks takes them in one order (`PartitionLocks::lock_all`), so that two never wait for each other.
+//! 1. A caller that finds the lock free takes it at once, at the cost of one map entry.
+//! 2. Other callers wait in a queue; the holder hands the lock to the first of them when its guard is dropped.
+//! 3. A caller that needs several locks takes them in one order (`PartitionLocks::lock_all`), so that no two callers
+//!    wait for each other.
 //!
-//! A lock is named by table and token: keys whose tokens collide share one, which costs waiting and nothing else.
+//! A lock is named by table and token. Keys whose tokens collide share a lock, which costs waiting and nothing else.
 //!
-//! Invariants: one guard per lock; first come, first served; a waiter that gives up leaves the line, and passes on what
-//! it was handed; at most [`WAITERS_MAX`] wait for a lock.
+//! Invariants: one guard per lock; first come, first served; a waiter whose future is dropped leaves the queue, and
+//! hands on a lock that it was already given; at most [`WAITERS_MAX`] wait for a lock.
 
 use crate::error::Error;
 use model::{DecoratedKey, TableId, Token};
@@ -78,7 +79,7 @@ impl PartitionLocks {
         Ok(guards)
     }
 
-    /// The holder is done, or who was handed the lock gave up: the next one has it.
+    /// Hands the lock to the next waiter, or removes it.
     fn pass_on(&self, name: LockName) {
         let mut lines = self.0.borrow_mut();
         let Some(next) = lines.get_mut(&name).and_then(VecDeque::pop_front) else {

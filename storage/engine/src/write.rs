@@ -1,7 +1,7 @@
-//! One write: which memtables it goes to, and that it reaches them once it is durable, whoever still waits for it.
+//! The memtables that a write goes to, and how it reaches them once it is durable.
 //!
-//! Invariants: a record that is durable is applied, even if the caller's future was dropped: an outcome that the caller
-//! never learned is one of the two it may expect. Passes on the memtables are held from the append to the apply.
+//! Invariants: a durable record is applied even if the caller's future was dropped: the caller, who never learned the
+//! outcome, must expect either. Passes on the memtables are held from the append to the apply.
 
 use crate::commitlog::group::GroupState;
 use crate::commitlog::logged_table::LoggedTable;
@@ -22,7 +22,7 @@ pub(crate) struct Target {
     pub(crate) list: Rc<LoggedTable>,
     pub(crate) memtable: Rc<Memtable>,
     pub(crate) _pass: Pass,
-    /// Of the table's indexes, mostly none.
+    /// The memtables of the table's indexes; most tables have none.
     pub(crate) indexes: Vec<IndexTarget>,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Write {
     pub(crate) mutation: Mutation,
     pub(crate) targets: Targets,
     pub(crate) _reserved: Option<Reserved>,
-    /// Of the store's gate.
+    /// Keeps the store from closing.
     pub(crate) _pass: Pass,
 }
 
@@ -112,7 +112,7 @@ impl Write {
     }
 }
 
-/// A write that waits for its group. When it is dropped before that has ended, the group takes it over.
+/// A write that waits for its group. If it is dropped before the group has ended, the group applies it.
 pub(crate) struct Undecided {
     write: Option<Write>,
     group: Rc<GroupState>,
@@ -123,7 +123,7 @@ impl Undecided {
         Undecided { write: Some(write), group }
     }
 
-    /// The write, once its group has ended.
+    /// Takes the write back once its group has ended; `None` if the group has applied it.
     pub(crate) fn decided(mut self) -> Option<Write> {
         self.write.take()
     }

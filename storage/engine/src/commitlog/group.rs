@@ -1,7 +1,7 @@
 //! A group: records that become durable together, with one write.
 //!
-//! Invariants: header and payload lie in one aligned buffer, zeros behind them up to the block; the tables of the
-//! records are known, so that the writer can add the column lists that the segment lacks.
+//! Invariants: header and payload lie in one aligned buffer, followed by zeros up to the end of the block; the group
+//! knows the tables of its records, so that the writer can add the column lists that the segment lacks.
 
 use super::logged_table::LoggedTable;
 use super::position::LogPosition;
@@ -26,8 +26,8 @@ const GROUP_BYTES_START: usize = 64 << 10;
 /// Buffers kept for the next groups.
 const SPARE_BUFFERS_MAX: usize = 3;
 
-/// What the writer may add to a group beside what its tables take: their record's header, where the segment before
-/// ended, a time.
+/// The most bytes that the writer adds to a group besides the lists of its tables: the header of the record of table
+/// ids, the end of the segment before, a timestamp.
 pub(crate) const ADDED_BYTES_MAX: usize = RECORD_HEADER_BYTES + RECORD_HEADER_BYTES + END_BYTES + TIMESTAMP_BYTES;
 
 /// Records that wait to be written, or are being written.
@@ -39,7 +39,7 @@ pub(crate) struct Group {
     tables: Vec<Rc<LoggedTable>>,
     /// Bytes that the ids and column lists of all `tables` would add.
     tables_bytes: usize,
-    /// Whether a mutation has its table's number alone.
+    /// Whether a mutation names its table by number, so that the group needs a record of table ids.
     cut: bool,
     permits: Vec<Permit>,
     pub(crate) state: Rc<GroupState>,
@@ -59,7 +59,7 @@ impl Group {
         }
     }
 
-    /// Bytes of the group in a segment that knows none of its tables, without [`ADDED_BYTES_MAX`].
+    /// Bytes of the group in a segment without any of its tables' lists, less [`ADDED_BYTES_MAX`].
     pub(crate) fn bytes_max(&self) -> usize {
         self.len + self.tables_bytes
     }
@@ -101,7 +101,7 @@ impl Group {
         }
     }
 
-    /// Adds the ids of its tables, if mutations have but their numbers, and gives the tables.
+    /// Adds the record of table ids, if mutations name tables by number, and returns the tables.
     pub(crate) fn close_tables(&mut self) -> Vec<Rc<LoggedTable>> {
         let tables = std::mem::take(&mut self.tables);
         if self.cut {
@@ -148,8 +148,8 @@ impl Group {
         self.len.next_multiple_of(BLOCK_BYTES as usize) as u32
     }
 
-    /// Seals the group for its place: its bytes, as long as whole blocks, with so many zeros behind them, and what
-    /// waits for them.
+    /// Seals the group for its place in a segment. Returns its bytes, whole blocks with `zeros` more bytes behind them,
+    /// and its waiters.
     pub(crate) fn into_bytes(mut self, header: &Header, offset: u32, zeros: u32) -> (AlignedBuf, GroupWaiters) {
         let blocks = self.block_bytes() as usize + zeros as usize;
         self.reserve(blocks - self.len);
@@ -160,20 +160,20 @@ impl Group {
         (buffer, GroupWaiters { permits: self.permits, state: self.state })
     }
 
-    /// Ends a group that is not written.
+    /// Ends a group that will not be written.
     pub(crate) fn finish(self, outcome: Outcome) {
         GroupWaiters { permits: self.permits, state: self.state }.finish(outcome);
     }
 }
 
-/// Who waits for a group, and for the room that it takes.
+/// The writers that wait for a group, and the permits for its bytes.
 pub(crate) struct GroupWaiters {
     permits: Vec<Permit>,
     state: Rc<GroupState>,
 }
 
 impl GroupWaiters {
-    /// Ends the group: tells those who wait, lets the next ones in.
+    /// Ends the group: releases its permits and wakes its writers.
     pub(crate) fn finish(self, outcome: Outcome) {
         drop(self.permits);
         self.state.finish(outcome);
@@ -189,7 +189,7 @@ fn table_bytes(table: &LoggedTable) -> usize {
     TABLE_ID_BYTES + RECORD_HEADER_BYTES + table.record.len()
 }
 
-/// Buffers between groups.
+/// Buffers kept for the next groups.
 #[derive(Default)]
 pub(crate) struct Buffers(RefCell<Vec<AlignedBuf>>);
 
@@ -218,7 +218,7 @@ pub(crate) enum Outcome {
     Failed(io::ErrorKind, String),
 }
 
-/// What is left to be done for a writer that no longer waits.
+/// Work left by a writer that no longer waits.
 pub(crate) type Orphan = Box<dyn FnOnce()>;
 
 /// A group as its writers see it.
@@ -226,7 +226,7 @@ pub(crate) type Orphan = Box<dyn FnOnce()>;
 pub(crate) struct GroupState {
     outcome: RefCell<Option<Outcome>>,
     waiters: RefCell<Vec<Waker>>,
-    /// What is to be done on success for writers that no longer wait.
+    /// Work to do once the group is durable, for writers that no longer wait.
     orphans: RefCell<Vec<Orphan>>,
 }
 
@@ -267,7 +267,7 @@ impl GroupState {
     }
 }
 
-/// See [`GroupState::ended`].
+/// The future of [`GroupState::ended`].
 pub(crate) struct GroupEnd {
     state: Rc<GroupState>,
     slot: Option<usize>,

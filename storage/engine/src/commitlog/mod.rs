@@ -1,14 +1,18 @@
-//! Group commit: durable records in recycled segments.
+//! The commit log: group commit of records in recycled segments.
 //!
-//! 1. `Log::append` copies a record into the group that collects; a full one waits in line.
+//! 1. `Log::append` copies a record into the group that collects; a full group waits in a queue.
 //! 2. The log's task (`writer`) takes one group at a time, adds the column lists that the segment lacks, and writes it
-//!    with one durable write. Its writers wake when that completes; meanwhile the next group collects.
+//!    with one durable write. The group's writers wake when that completes; meanwhile the next group collects.
 //! 3. The next segment is prepared in the background before the active one is full.
+//!
+//! `shard_log` is the log over the whole run, `segment` the file format of a segment, `record` that of its records.
+//! `segment_reader` and `segment_scan` read segments at a start, `old_segments` keeps track of them, and
+//! `column_mapping` translates column ids of earlier runs.
 //!
 //! Invariants:
 //! * one write is in flight, in one segment; a segment's first group follows the last group of the one before;
 //! * a failed write poisons the log: nothing is written after it;
-//! * at most one segment's length of records waits to be written; further writers wait in line.
+//! * at most one segment's length of records waits to be written; further writers wait in a queue.
 //!
 //! The format is in `docs/commitlog.md`.
 #![doc = include_str!("../../docs/commitlog.md")]
@@ -47,7 +51,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// How a log is made.
+/// The settings of a log.
 #[derive(Clone, Debug)]
 pub(crate) struct LogOptions {
     /// The directory of the segments.
@@ -60,7 +64,7 @@ pub(crate) struct LogOptions {
     pub(crate) clock: Rc<WriteClock>,
 }
 
-/// What write timestamps are made of, as the log keeps it.
+/// How far write timestamps have come, as the log records it for the next run.
 #[derive(Debug)]
 pub(crate) struct WriteClock {
     /// The latest time that earlier runs recorded, microseconds; [`NO_TIMESTAMP`] if they recorded none.
@@ -79,7 +83,7 @@ impl WriteClock {
         self.recorded.set(self.recorded.get().max(timestamp));
     }
 
-    /// What a group records: no write timestamp given out so far is later.
+    /// The time that a group records: no write timestamp given out so far is later.
     pub(crate) fn now(&self) -> i64 {
         runtime::wall_micros().saturating_add(self.ahead.get()).max(self.recorded.get())
     }
@@ -89,7 +93,7 @@ impl WriteClock {
 #[derive(Clone)]
 pub(crate) struct Log(Rc<LogState>);
 
-/// What the log's users and its task share.
+/// The state that the log's users and its task share.
 pub(crate) struct LogState {
     options: LogOptions,
     buffers: Buffers,
@@ -106,19 +110,19 @@ pub(crate) struct LogState {
     recyclable: RefCell<Vec<u64>>,
     /// Bytes of records not yet durable.
     pending: Semaphore,
-    /// Roused when there is something for the task.
+    /// Notified when there is something for the task.
     work: Condition,
-    /// Roused when `next` or `blocked` changes.
+    /// Notified when `next` or `blocked` changes.
     changed: Condition,
-    /// Roused when a segment is full.
+    /// Notified when a segment is full.
     full: Rc<Condition>,
-    /// Somebody waits for the group that collects, or did until it was written.
+    /// Whether the group that collects is to be written without waiting for its period.
     hurried: Cell<bool>,
     stopping: Cell<bool>,
     failed: RefCell<Option<(io::ErrorKind, String)>>,
-    /// No segment could be prepared: why, and when the next attempt is due.
+    /// Why no segment could be prepared, and when the next attempt is due.
     blocked: RefCell<Option<Blocked>>,
-    /// A group did not fit the active segment while there was no other.
+    /// Whether a group does not fit the active segment while there is no other.
     starved: Cell<bool>,
     background: Gate,
     task: RefCell<Option<JoinHandle<()>>>,
@@ -134,13 +138,13 @@ struct Blocked {
 /// The segment that takes groups.
 struct ActiveSegment {
     segment: Rc<Segment>,
-    /// Where the next group goes.
+    /// The offset of the next group.
     offset: u32,
-    /// The tables whose columns it names.
+    /// The tables whose column lists are in the segment.
     listed: HashMap<TableId, Rc<LoggedTable>>,
-    /// The last group with records of a table.
+    /// The offset of the last group with records of each table.
     dirty: HashMap<TableId, u32>,
-    /// Where the segment before ended, until its first group says so.
+    /// Id and end of the segment before, until the first group has recorded them.
     previous: Option<(u64, u32)>,
 }
 
@@ -165,7 +169,7 @@ impl NextSegment {
     }
 }
 
-/// A moment in the log: see [`Log::cut`].
+/// A point in the sequence of appended records: see [`Log::cut`].
 #[derive(Clone)]
 pub(crate) struct Cut {
     /// The last group before it, if that is not durable yet.
@@ -183,7 +187,7 @@ struct FullSegment {
 /// Files kept for reuse; further ones are deleted.
 const RECYCLABLE_MAX: usize = 2;
 
-/// The most records that a group may hold, in bytes, so that it fits an empty segment with what the writer adds.
+/// The most bytes of records that a group may hold, so that it fits an empty segment with what the writer adds.
 fn group_room(segment_bytes: u32) -> usize {
     (segment_bytes - HEADER_BYTES) as usize - ADDED_BYTES_MAX
 }
@@ -200,7 +204,7 @@ impl Log {
     ) -> Result<Log, Error> {
         let header = writer::new_header(&options, counter);
         let mut recyclable = recyclable;
-        // The last one may hold the time that earlier runs reached, until the new segment does.
+        // The last one may hold the only record of the time that earlier runs reached, until the new segment does.
         let first = if recyclable.len() > 1 { Some(recyclable.remove(0)) } else { None };
         let segment = match first {
             Some(old) => segment::recycle(&options.directory, old, header).await,
@@ -285,7 +289,7 @@ impl Log {
         Ok(state)
     }
 
-    /// How a group's end reads to its writers.
+    /// The outcome of a group as its writers report it.
     pub(crate) fn result(outcome: Outcome) -> Result<LogPosition, Error> {
         match outcome {
             Outcome::Durable(position) => Ok(position),
@@ -294,7 +298,7 @@ impl Log {
         }
     }
 
-    /// Closes the group that collects: what was appended so far lies before the cut, what follows behind it.
+    /// Closes the group that collects: all records appended so far lie before the cut, later ones behind it.
     pub(crate) fn cut(&self) -> Cut {
         let shared = &self.0;
         let group = shared.collecting.borrow_mut().take();
@@ -312,7 +316,7 @@ impl Log {
         let Some(last) = &cut.last else {
             return Ok(cut.position);
         };
-        // A periodic log keeps what it could not write for lack of room; who waits for it learns why.
+        // A periodic log keeps a group that it has no room for; a caller that waits for the group learns why.
         let outcome = shared
             .changed
             .wait(|| match last.outcome() {
@@ -328,8 +332,8 @@ impl Log {
         }
     }
 
-    /// Makes a group durable that was just appended to, and with it what else comes before its turn to be written:
-    /// those who wait for durable writes at the same time share one.
+    /// Makes the group durable that a record was just appended to, ahead of its period. Callers that do so at the same
+    /// time share one write.
     pub(crate) async fn hurry(&self, group: Rc<GroupState>) -> Result<(), Error> {
         self.usable()?;
         let shared = &self.0;
@@ -350,8 +354,8 @@ impl Log {
         self.0.usable()
     }
 
-    /// Forgets a table in the full segments of this run, up to `before` (`None`: in all of them); segments that hold
-    /// nothing needed are kept for reuse or deleted.
+    /// Releases a table's records in the full segments of this run, up to `before` (`None`: all of them). Segments in
+    /// which nothing is needed any more are kept for reuse or deleted.
     pub(crate) async fn release(&self, table: TableId, before: Option<LogPosition>) -> Result<(), Error> {
         let shared = &self.0;
         let mut free = Vec::new();
@@ -377,7 +381,7 @@ impl Log {
         Ok(())
     }
 
-    /// A table that the oldest full segment holds records of, if the full segments are longer than `bytes_max`.
+    /// A table whose flush releases the oldest full segment, if the full segments are longer than `bytes_max` in all.
     pub(crate) fn oldest_needed(&self, bytes_max: u64) -> Option<TableId> {
         let closed = self.0.closed.borrow();
         let bytes = closed.len() as u64 * u64::from(self.0.options.segment_bytes);
@@ -385,7 +389,7 @@ impl Log {
         oldest.dirty.keys().min_by_key(|table| table.0).copied()
     }
 
-    /// Writes what waits and ends the log's tasks.
+    /// Writes all groups that wait and ends the log's tasks.
     pub(crate) async fn close(&self) -> Result<(), Error> {
         let synced = self.reach(&self.cut()).await;
         self.0.stopping.set(true);

@@ -1,13 +1,13 @@
-//! Reading the log at start: which segments there are, and their groups up to where each one ends.
+//! Reads the log at a start: which segments there are, and the groups of each.
 //!
 //! 1. `list` names the segments. Cassandra's own segments are refused if anything is in them.
 //! 2. `SegmentReader` gives a segment's groups one by one through a window of [`WINDOW_BYTES`] (more only for a single
-//!    group that is larger), so that replay needs little memory however much there is. While the groups of a window are
-//!    used, the one that follows is being read.
-//! 3. A segment ends at its first block that is not a valid group. If a valid group follows, or another segment knows
-//!    that this one was longer, bytes were damaged: [`Error::Corrupt`], never a silent end.
+//!    group that is larger), so that replay needs little memory however long the log is. While the groups of a window
+//!    are used, the next window is being read.
+//! 3. A segment ends at its first block that is not a valid group. If a valid group follows, or another segment
+//!    recorded that this one was longer, bytes were damaged: that is [`Error::Corrupt`], never a silent end.
 //!
-//! Invariants: nothing here changes the disk but `delete` and `delete_temporary`.
+//! Invariants: nothing here changes the disk except `delete`, `delete_temporary` and `make_durable`.
 
 use super::record::{self, Record, records};
 use super::segment::{
@@ -22,13 +22,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Bytes of a segment held in memory at a time, and as many that are on their way: two of the largest groups that small
-/// mutations make.
+/// Bytes of a segment that are in memory at a time; as many again may be on their way. Two of the largest groups of
+/// small mutations fit.
 pub const WINDOW_BYTES: usize = 2 << 20;
 /// Windows kept for the next segment.
 const SPARE_WINDOWS_MAX: usize = 2;
 
-/// What is in the log's directory.
+/// The files in the log's directory.
 #[derive(Debug, Default)]
 pub(crate) struct LogFiles {
     /// The segments, by id.
@@ -115,7 +115,7 @@ async fn refuse_cassandra(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// A valid group: `payload` is in the reader.
+/// The place of a valid group; [`SegmentReader::payload`] gives its records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct GroupLocation {
     /// Where it begins.
@@ -128,11 +128,11 @@ pub(crate) struct GroupLocation {
 pub struct SegmentEnd {
     /// Where the next group would begin.
     pub offset: u32,
-    /// Whether a group was begun there that is not whole.
+    /// Whether a group begins there that was not written whole.
     pub torn: bool,
 }
 
-/// Windows that no segment uses: filling new ones with zeros would take as long as reading them.
+/// Spare windows: zeroing new ones would take as long as reading them.
 #[derive(Clone, Default)]
 pub(crate) struct Windows(Rc<RefCell<Vec<AlignedBuf>>>);
 
@@ -150,7 +150,7 @@ impl Windows {
     }
 }
 
-/// A stretch of a segment that is being read.
+/// A window that is being read in the background.
 struct ReadAhead {
     start: u32,
     reading: JoinHandle<(io::Result<usize>, AlignedBuf)>,
@@ -163,7 +163,7 @@ pub(crate) struct SegmentReader {
     file: Rc<File>,
     windows: Windows,
     window: Option<AlignedBuf>,
-    /// Where the window begins, and its bytes.
+    /// The window's offset in the segment.
     start: u32,
     filled: usize,
     ahead: Option<ReadAhead>,

@@ -1,8 +1,8 @@
-//! The log's task: one group at a time, durable; the next segment in the background.
+//! The log's task: it writes one group at a time, durably, and prepares the next segment in the background.
 //!
-//! When no segment can be prepared (the disk is full), nothing of a group has been written: its writers get a definite
-//! error and the log tries again with later groups, no sooner than [`RETRY_AFTER`]. A periodic log, whose writers have
-//! their answers, keeps the group until it can be written and refuses new writes meanwhile.
+//! When no segment can be prepared because the disk is full, no byte of the group was written: its writers get a
+//! definite error, and the log tries again with later groups, no sooner than [`RETRY_AFTER`]. A periodic log has
+//! acknowledged its writes already; it keeps the group until it can be written and refuses new writes meanwhile.
 
 use super::group::{ADDED_BYTES_MAX, Group, GroupWaiters, Outcome};
 use super::position::LogPosition;
@@ -19,10 +19,9 @@ use std::time::Duration;
 
 /// Time between two attempts to prepare a segment after one failed.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(100);
-/// The next segment is prepared once this share of the active one is used: late, for by then a flush may have freed
-/// one.
+/// The next segment is prepared once this share of the active one is used: late, because a flush may free one by then.
 const PREPARE_AT: (u32, u32) = (3, 4);
-/// Groups shorter than this have room written for those behind them.
+/// Behind groups shorter than this, in bytes, zeros are written for the next ones.
 const SHORT_GROUP_BYTES: u32 = 64 << 10;
 /// Zeros written behind a short group, bytes.
 const ZEROS_BYTES: u32 = 256 << 10;
@@ -39,11 +38,11 @@ pub(crate) fn new_header(options: &LogOptions, counter: u64) -> Header {
     }
 }
 
-/// How many zeros to write behind a group of so many bytes at `offset`, in the same write.
+/// How many zeros to write behind a group of `blocks` bytes at `offset`, in the same write.
 ///
 /// The first write of a block costs the file system an entry in its journal, which doubles the time of a short group
-/// and does not matter to a long one. So a short group that comes to such blocks pays for those of the next ones as
-/// well; under load, when groups are long, nothing is written twice.
+/// and does not matter to a long one. So a short group that reaches such blocks also writes the next groups' blocks.
+/// Under load, when groups are long, nothing is written twice.
 fn zeros_behind(segment: &Segment, offset: u32, blocks: u32) -> u32 {
     let end = offset + blocks;
     if end <= segment.written.get() {
@@ -54,7 +53,7 @@ fn zeros_behind(segment: &Segment, offset: u32, blocks: u32) -> u32 {
     zeros
 }
 
-/// The task.
+/// Runs until the log stops or fails.
 pub(crate) async fn run(shared: Rc<LogState>) {
     let mut started = None;
     loop {
@@ -93,7 +92,7 @@ impl LogState {
         Some(group)
     }
 
-    /// Waits until the next group is due, or may not wait any longer.
+    /// Waits until the next group is due by the log's mode, or is urgent.
     async fn pace(&self, last_started: Option<Instant>) {
         let interval = match self.options.sync {
             SyncMode::Group { window } => window,
@@ -169,7 +168,7 @@ impl LogState {
         }
     }
 
-    /// Adds what the write timestamps of the next run must be above.
+    /// Adds the time that write timestamps have reached; those of the next run are later.
     fn push_timestamp(&self, group: &mut Group) {
         let mut record = Vec::with_capacity(TIMESTAMP_BYTES);
         push_timestamp(&mut record, self.options.clock.now());

@@ -1,18 +1,18 @@
 //! Blocks of SSTables in memory, decoded and checked, under a budget in bytes.
 //!
-//! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): blocks come in through a small
-//! queue and move to the main one only if they were asked for again before they leave it, or come back soon after. So a
-//! scan, which asks for each block once, takes no more than the small queue from what is read again and again; and a
-//! hit counts up a number and moves nothing.
+//! The eviction is S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023). Blocks come in
+//! through a small queue. They move to the main queue only if they are asked for again before they leave the small one,
+//! or come back soon after. So a scan, which asks for each block once, takes no more than the small queue from blocks
+//! that are read again and again. A hit increments a counter and moves nothing.
 //!
-//! 1. [`BlockCache::get`] is for who cannot wait. [`BlockCache::load`] reads what is not there; who asks for a block
-//!    that is being read waits for it instead of reading it too.
-//! 2. [`BlockCache::ahead`] and [`BlockCache::ahead_until`] read blocks in the background, the latter those that lie
-//!    near each other at once.
-//! 3. What belongs to an SSTable goes when the SSTable does.
+//! 1. [`BlockCache::get`] gives a block that is in the cache, without waiting. [`BlockCache::load`] reads a missing
+//!    one; a caller that asks for a block that is being read waits for that read.
+//! 2. [`BlockCache::ahead`] and [`BlockCache::ahead_until`] read blocks in the background, the latter with one read for
+//!    blocks near each other.
+//! 3. The blocks of an SSTable leave the cache when the SSTable is closed.
 //!
-//! Invariants: the budget is exceeded by at most the block that is being put in, until that one has pushed others out;
-//! a block that is larger than the small queue may be is not kept.
+//! Invariants: the budget is exceeded by at most the block that is being added, until it has evicted others; a block
+//! larger than the small queue is not kept.
 
 use super::open_sstable::OpenSstable;
 use super::read_buffers::ReadBuffers;
@@ -27,19 +27,20 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Part of the budget that blocks may hold that were not asked for again.
+/// The small queue's share of the budget: one part in this many.
 const SMALL_PART: usize = 10;
-/// What a block costs beside its bytes.
+/// Bytes of memory that a block takes besides its contents, about.
 const BLOCK_OVERHEAD_BYTES: usize = 160;
-/// Hits that are counted.
+/// The counter of a block's hits stops here.
 const HITS_MAX: u8 = 3;
-/// What is read ahead for one scan may take this part of the small queue, so that it is there when it is asked for.
+/// The share of the small queue that one scan may fill with blocks that it reads ahead, so that they are still there
+/// when it asks for them: one part in this many.
 const AHEAD_PART: usize = 8;
-/// Blocks that are there are read once more with those around them if they are no more bytes than this: another read
-/// costs more.
+/// A run of blocks is read with one read even if blocks of at most so many bytes between them are in the cache already:
+/// a second read would cost more.
 const GAP_BYTES_MAX: u64 = 64 << 10;
 
-/// What a cache of blocks holds, and what was asked of it since the start.
+/// What the block cache holds, and how it was used since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CacheMetrics {
     /// Blocks held.
@@ -50,14 +51,14 @@ pub struct CacheMetrics {
     pub capacity_bytes: u64,
     /// Requests that found their block.
     pub hits: u64,
-    /// Requests for which a block was read, be it ahead of them.
+    /// Requests for which a block was read from disk, at once or ahead of the request.
     pub misses: u64,
-    /// What reading the blocks of misses took, nanoseconds; those read ahead took nobody's time.
+    /// Time that requests waited for their blocks to be read, nanoseconds; reading ahead is not counted.
     pub miss_nanos: u64,
 }
 
 impl CacheMetrics {
-    /// Adds those of another core.
+    /// Adds the metrics of another shard.
     pub fn add(&mut self, other: &CacheMetrics) {
         self.entries += other.entries;
         self.bytes += other.bytes;
@@ -67,7 +68,7 @@ impl CacheMetrics {
         self.miss_nanos += other.miss_nanos;
     }
 
-    /// All requests.
+    /// Hits and misses together.
     pub fn requests(&self) -> u64 {
         self.hits + self.misses
     }
@@ -80,10 +81,10 @@ pub(crate) struct RequestCounts {
     misses: u64,
 }
 
-/// A block of an SSTable by the SSTable's number.
+/// The number of an open SSTable, and one of its blocks.
 type BlockKey = (u64, BlockId);
 
-/// See the module.
+/// The cache of one shard.
 pub(crate) struct BlockCache {
     blocks: RefCell<Blocks>,
     /// Blocks that are being read.
@@ -98,7 +99,7 @@ struct Blocks {
     budget: usize,
     bytes: usize,
     small_bytes: usize,
-    /// By SSTable, so that all of one go at once. What went so stays in the queues, counted in `stale`.
+    /// Blocks by SSTable, so that all of one are dropped at once. Their entries stay in the queues, counted in `stale`.
     held: HashMap<u64, HashMap<BlockId, CachedBlock>>,
     count: usize,
     stale: usize,
@@ -113,7 +114,7 @@ struct Blocks {
 struct CachedBlock {
     bytes: Bytes,
     hits: u8,
-    /// Whether it was read ahead and nobody has asked for it: the first to do so is no hit.
+    /// Whether it was read ahead and has not been asked for: the first request for it counts as a miss.
     unused: bool,
     in_main: bool,
 }
@@ -150,12 +151,12 @@ impl BlockCache {
         }
     }
 
-    /// A block, if it is there.
+    /// The block, if it is in the cache.
     pub(crate) fn get(&self, number: u64, block: BlockId) -> Option<Bytes> {
         self.blocks.borrow_mut().get(&(number, block))
     }
 
-    /// A block, read if it is not there.
+    /// The block, read from disk if it is not in the cache.
     pub(crate) async fn load(self: &Rc<Self>, sstable: &OpenSstable, block: BlockId) -> Result<Bytes, Error> {
         self.load_for(sstable, block, false).await
     }
@@ -181,7 +182,7 @@ impl BlockCache {
         }
     }
 
-    /// Begins to read a block that will be asked for soon. What is wrong with it is told to who asks.
+    /// Begins to read a block that will be asked for soon. A fault in it is reported to the request.
     pub(crate) fn ahead(self: &Rc<Self>, sstable: &Rc<OpenSstable>, block: BlockId) {
         if !self.misses((sstable.number, block)) {
             return;
@@ -199,8 +200,8 @@ impl BlockCache {
         self.blocks.borrow().budget / SMALL_PART / AHEAD_PART / count.max(1)
     }
 
-    /// The same for the blocks of Data.db that begin before `until`, from `first` on: those that lie near each other
-    /// come with one read.
+    /// Begins to read the blocks of Data.db from `first` to before the offset `until`, with one read for those that lie
+    /// near each other.
     pub(crate) fn ahead_until(self: &Rc<Self>, sstable: &Rc<OpenSstable>, first: BlockId, until: u64) {
         let len = sstable.reader.block_len(first.component);
         let all = (first.offset..until).step_by(len as usize).map(|offset| BlockId { offset, ..first });
@@ -221,7 +222,7 @@ impl BlockCache {
     fn run_ahead(self: &Rc<Self>, sstable: &Rc<OpenSstable>, run: Vec<BlockId>) {
         let Some(pass) = self.gate.enter() else { return };
         let (cache, sstable) = (self.clone(), sstable.clone());
-        // From now on, so that nobody reads one of them who comes before the task does.
+        // Marked before the task runs, so that no request reads one of them meanwhile.
         let loading: Vec<_> = run.iter().map(|block| LoadingBlock::begin(self, (sstable.number, *block))).collect();
         runtime::spawn_in(Class::Foreground, async move {
             let mut loading = loading.into_iter();
@@ -235,27 +236,27 @@ impl BlockCache {
         });
     }
 
-    /// Whether a block is neither there nor being read.
+    /// Whether a block is neither in the cache nor being read.
     fn misses(&self, key: BlockKey) -> bool {
         !self.blocks.borrow().holds(&key) && !self.loading.borrow().contains(&key)
     }
 
-    /// Forgets the blocks of an SSTable.
+    /// Drops the blocks of an SSTable.
     pub(crate) fn forget(&self, number: u64) {
         self.blocks.borrow_mut().forget(number);
     }
 
-    /// What was asked so far.
+    /// Hits and misses so far.
     pub(crate) fn asked(&self) -> RequestCounts {
         self.blocks.borrow().asked
     }
 
-    /// Takes back what was asked since `then`: who could not wait asks for all of it again.
+    /// Takes back the hits and misses since `then`: a read that could not wait will ask for all of its blocks again.
     pub(crate) fn ask_again_from(&self, then: RequestCounts) {
         self.blocks.borrow_mut().asked = then;
     }
 
-    /// What it holds, and what was asked of it.
+    /// What the cache holds and how it was used.
     pub(crate) fn metrics(&self) -> CacheMetrics {
         let blocks = self.blocks.borrow();
         CacheMetrics {
@@ -269,14 +270,14 @@ impl BlockCache {
     }
 }
 
-/// Ends the reading of a block, also when it is given up.
+/// Marks a block as being read until it is dropped, at the end of the read or when the read is given up.
 struct LoadingBlock {
     cache: Rc<BlockCache>,
     key: BlockKey,
 }
 
 impl LoadingBlock {
-    /// `None` if someone is reading it.
+    /// Begins to read a block; `None` if it is being read already.
     fn begin(cache: &Rc<BlockCache>, key: BlockKey) -> Option<LoadingBlock> {
         cache.loading.borrow_mut().insert(key).then(|| LoadingBlock { cache: cache.clone(), key })
     }

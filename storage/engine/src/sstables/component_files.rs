@@ -1,7 +1,7 @@
-//! An SSTable on its way to disk: pieces of its components, as they come, to files.
+//! The files of an SSTable that is being written.
 //!
-//! Files are written in whole pages past the system's cache; the padding of the last page is cut off at the end. They
-//! are durable, names included, when [`ComponentFiles::finish`] returns.
+//! Files are written in whole pages with direct I/O; the padding of the last page is cut off at the end. The files and
+//! their names are durable when [`ComponentFiles::finish`] returns.
 
 use crate::error::Error;
 use runtime::buffer::ALIGNMENT;
@@ -11,12 +11,12 @@ use sstable::writer::Builder;
 use sstable::{Component, Descriptor};
 use std::path::{Path, PathBuf};
 
-/// A component is written when so many of its bytes have come.
+/// A component's buffer is written when it holds this many bytes.
 const WRITE_BYTES: usize = 1 << 20;
-/// Bytes that a builder may hold before they are taken from it.
+/// A builder may hold this many bytes before they are taken from it.
 pub(crate) const WAITING_BYTES_MAX: usize = 256 << 10;
 
-/// See the module.
+/// The files of one SSTable, opened as their first bytes come.
 pub(crate) struct ComponentFiles {
     directory: PathBuf,
     descriptor: Descriptor,
@@ -26,15 +26,15 @@ pub(crate) struct ComponentFiles {
 /// A file that grows.
 struct GrowingFile {
     file: File,
-    /// As large as what came needs; none before anything came.
+    /// Grows with what is appended; `None` before anything was.
     buffer: Option<AlignedBuf>,
     filled: usize,
-    /// Where the buffer goes.
+    /// The offset in the file of the buffer's first byte.
     offset: u64,
 }
 
 impl ComponentFiles {
-    /// Of an SSTable of which no file is there yet.
+    /// The files of an SSTable of which none exists yet.
     pub(crate) fn new(directory: &Path, descriptor: &Descriptor) -> ComponentFiles {
         ComponentFiles { directory: directory.to_owned(), descriptor: descriptor.clone(), files: Vec::new() }
     }
@@ -76,7 +76,7 @@ impl ComponentFiles {
         Ok(&mut self.files[at].1)
     }
 
-    /// Ends all files and makes them durable; which components there are.
+    /// Ends all files and makes them durable; returns which components there are.
     pub(crate) async fn finish(self) -> Result<HashSet<Component>, Error> {
         let mut components = HashSet::default();
         for (component, file) in self.files {

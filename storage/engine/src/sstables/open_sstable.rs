@@ -1,9 +1,11 @@
 //! An SSTable of this shard: its open files, and the reader over them.
 //!
-//! It is read for the table as it was when it was opened; [`OpenSstable::with_table`] gives one for the table of now,
-//! over the same files. Blocks come with one direct read of the pages that they lie in; with a `Helenus.db` each page
-//! is checked, with or without one what the format itself checks. Invariants: what is read is checked before anyone
-//! sees it; a fault is an error of that read and names file and offset.
+//! The reader interprets the files for the table's description at the time of opening; [`OpenSstable::with_table`]
+//! makes one for a newer description over the same files. A block is read with one direct read of the pages that it
+//! lies in. With a `Helenus.db` each page is checked, and the format's own checksums always are.
+//!
+//! Invariants: bytes are checked before anyone sees them; a fault is an error of the read that met it, which names file
+//! and offset.
 
 use super::block_cache::BlockCache;
 use super::read_buffers::{BUFFER_BYTES_MAX, ReadBuffers};
@@ -25,10 +27,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Most bytes of a component that is held in memory whole.
+/// Longest component that is held in memory whole, in bytes.
 const HELD_BYTES_MAX: usize = 1 << 30;
 
-/// See the module.
+/// An open SSTable.
 pub(crate) struct OpenSstable {
     pub(crate) reader: Arc<Reader>,
     /// Unique in this shard for as long as the process runs.
@@ -40,24 +42,24 @@ pub(crate) struct OpenSstable {
     pub(crate) disk_bytes: u64,
     /// How many files it has.
     pub(crate) files: usize,
-    /// Whether each shard serves its own tokens of it.
+    /// Whether another program, or a node with another shard map, wrote it: each shard serves its own tokens of it.
     pub(crate) foreign: bool,
     tokens: (Token, Token),
     /// Whether a read found bytes in it that cannot be used.
     pub(crate) suspect: Rc<Cell<bool>>,
-    /// What the clusterings of its rows and range deletions lie in, if that is known.
+    /// The slice that all its rows and range deletions lie in, if it is known.
     covered: Option<Slice>,
     shared: Rc<SharedFiles>,
 }
 
-/// What does not depend on the table's description.
+/// The parts that do not depend on the table's description.
 struct SharedFiles {
     number: u64,
     sidecar: Option<Sidecar>,
     data: File,
     index: File,
     rows: Option<File>,
-    /// The cache that has blocks of it.
+    /// The cache that holds blocks of it.
     cache: OnceCell<Rc<BlockCache>>,
 }
 
@@ -151,10 +153,10 @@ impl OpenSstable {
         })
     }
 
-    /// The same files for the table as it is now.
+    /// The same files for another description of the table.
     ///
     /// # Errors
-    /// The file does not suit the table.
+    /// The files do not suit it.
     pub(crate) fn with_table(&self, table: Arc<Table>) -> Result<OpenSstable, Error> {
         let reader = self.reader.with_table(table).map_err(|error| self.bad(error))?;
         Ok(OpenSstable {
@@ -205,7 +207,7 @@ impl OpenSstable {
     /// Whether deletions of whole partitions may be in it.
     pub(crate) fn deletes_partitions(&self) -> bool {
         let statistics = &self.reader.metadata().statistics;
-        // Old formats say no more than whether there is a tombstone.
+        // Old formats do not tell deletions of partitions from other tombstones.
         let unknown = matches!(statistics.clustering_bounds, ClusteringBounds::Legacy { .. })
             && !statistics.tombstones.is_empty();
         statistics.partition_deletions || unknown
@@ -216,17 +218,17 @@ impl OpenSstable {
         !self.reader.metadata().header.statics.is_empty()
     }
 
-    /// Blocks of it are in this cache, which forgets them when it is closed.
+    /// Notes that its blocks are kept in this cache, which drops them when the files are closed.
     pub(crate) fn cached_in(&self, cache: &Rc<BlockCache>) {
         let _ = self.shared.cache.set(cache.clone());
     }
 
-    /// How many partitions it has, about.
+    /// An estimate of how many partitions it has.
     pub(crate) fn partitions(&self) -> u64 {
         self.reader.metadata().statistics.partition_sizes.buckets.iter().map(|count| (*count).max(0) as u64).sum()
     }
 
-    /// Its component of our own, unless a foreign program wrote it.
+    /// Its `Helenus.db`; `None` if another program wrote it.
     pub(crate) fn sidecar(&self) -> Option<&Sidecar> {
         self.shared.sidecar.as_ref()
     }
@@ -237,7 +239,7 @@ impl OpenSstable {
         self.mark(loaded)
     }
 
-    /// The same in a buffer that is used again, if the block is not kept where it was read.
+    /// [`OpenSstable::load`] into a pooled buffer, if the decoded block does not keep the bytes that were read.
     pub(crate) async fn load_in(&self, buffers: &ReadBuffers, block: BlockId) -> Result<Bytes, Error> {
         if block.component != Component::Data || self.reader.compression().is_none() {
             return self.load(block).await;
@@ -247,8 +249,8 @@ impl OpenSstable {
         Ok(loaded)
     }
 
-    /// Reads, checks and decodes blocks of Data.db of which each lies behind the one before: one read from disk. Each
-    /// is given to `take`, none after one with a fault. Several are a run ([`OpenSstable::is_run`]).
+    /// Reads, checks and decodes blocks of Data.db in ascending order with one read from disk. Each is given to `take`;
+    /// none after a faulty one. Several blocks must be a run ([`OpenSstable::is_run`]).
     pub(crate) async fn load_run(
         &self,
         buffers: &ReadBuffers,
@@ -259,15 +261,15 @@ impl OpenSstable {
         self.mark(loaded)
     }
 
-    /// Whether the blocks of Data.db from one to another take no more than [`BUFFER_BYTES_MAX`] in the file. A foreign
-    /// file may say that a chunk between two others is as long as the file: who asks for it will see.
+    /// Whether the blocks of Data.db from `first` to `last` take no more than [`BUFFER_BYTES_MAX`] in the file. A
+    /// damaged file may give a chunk between them any length: the read of that chunk reports it.
     pub(crate) fn is_run(&self, first: BlockId, last: BlockId) -> bool {
         let range = |block| self.reader.block_range(block).ok();
         let (Some((start, _)), Some((last, len))) = (range(first), range(last)) else { return false };
         last.saturating_add(len).saturating_sub(start) <= BUFFER_BYTES_MAX as u64
     }
 
-    /// Notes that the files cannot be trusted if a read found that.
+    /// Marks the SSTable as suspect if a read found a fault in it.
     fn mark<T>(&self, loaded: Result<T, Error>) -> Result<T, Error> {
         if let Err(Error::BadSstable { .. }) = loaded {
             self.suspect.set(true);
@@ -296,7 +298,7 @@ impl OpenSstable {
             let (offset, len) = range(block)?;
             let at = (offset.saturating_sub(from) as usize).min(pages.len());
             let raw = &pages[at..(at + len as usize).min(pages.len())];
-            // A copy even of what is not compressed: a block in the cache must not keep the others.
+            // Copied even if it is not compressed: a block in the cache must not keep the others' memory.
             take(*block, self.reader.decode_data_block(*block, raw).map_err(|error| self.bad(error))?);
             Ok(())
         };
@@ -309,13 +311,14 @@ impl OpenSstable {
         Ok(())
     }
 
-    /// Reads the pages that some bytes of a component lie in, checked if there is a `Helenus.db`; where they begin.
+    /// Reads the pages that `len` bytes of a component from `offset` on lie in, checked if there is a `Helenus.db`.
+    /// Returns the offset of the first page, and the pages.
     pub(crate) async fn pages(&self, component: Component, offset: u64, len: u64) -> Result<(u64, Bytes), Error> {
         let (from, pages) = self.pages_into(None, component, offset, len).await?;
         Ok((from, Bytes::from_owner(pages)))
     }
 
-    /// The same in `buffer`, if there is room.
+    /// [`OpenSstable::pages`] into `buffer`, if it is long enough.
     pub(crate) async fn pages_into(
         &self,
         buffer: Option<AlignedBuf>,
@@ -330,7 +333,7 @@ impl OpenSstable {
         };
         let from = offset / ALIGNMENT as u64 * ALIGNMENT as u64;
         let end = match self.sidecar() {
-            // Whole pages, to check them.
+            // Checksums are of whole pages.
             Some(sidecar) => {
                 let file_len = sidecar.len(component).unwrap_or(offset + len);
                 (offset + len).next_multiple_of(ALIGNMENT as u64).min(file_len)
@@ -345,7 +348,7 @@ impl OpenSstable {
         Ok((from, pages))
     }
 
-    /// A block of pages that begin at `from`.
+    /// Decodes a block from pages that begin at `from`.
     pub(crate) fn decode(&self, block: BlockId, from: u64, pages: &Bytes) -> Result<Bytes, Error> {
         let (offset, len) = self.reader.block_range(block).map_err(|error| self.bad(error))?;
         let start = (offset.saturating_sub(from) as usize).min(pages.len());
@@ -353,7 +356,7 @@ impl OpenSstable {
         self.reader.decode_block(block, raw).map_err(|error| self.bad(error))
     }
 
-    /// An error of these files.
+    /// An error that names this SSTable.
     pub(crate) fn bad(&self, error: sstable::Error) -> Error {
         Error::BadSstable { directory: self.directory.clone(), error }
     }

@@ -1,14 +1,14 @@
-//! Buffers for reads from disk, used again: a new one costs zeros, and the first touch of its pages.
+//! A pool of buffers for reads from disk: a new buffer costs zeroing and page faults.
 
 use runtime::AlignedBuf;
 use std::cell::RefCell;
 
 /// Buffers that are kept.
 const BUFFERS_MAX: usize = 8;
-/// The longest buffer that is kept: 256 KiB of blocks with their checksums, and what else lies in their pages.
+/// The longest buffer that is kept, in bytes: 256 KiB of blocks with their checksums, and the rest of their pages.
 pub(crate) const BUFFER_BYTES_MAX: usize = (256 + 16) << 10;
 
-/// See the module.
+/// The pool of one shard.
 #[derive(Default)]
 pub(crate) struct ReadBuffers {
     free: RefCell<Vec<AlignedBuf>>,

@@ -1,7 +1,9 @@
-//! Columns that were dropped as of a time before some of their cells: these cells come back when the column is added
-//! again, so that what is written of a table has a place for them.
+//! Dropped columns that a new SSTable still has to declare.
 //!
-//! Invariants: a file has no place for a dropped column without such cells, which would cost each of its rows.
+//! A column is dropped as of a time. Cells written later survive the drop and come back if the column is added again,
+//! so an SSTable that holds such cells declares the column.
+//!
+//! Invariants: a dropped column without such cells is not declared, for that would cost each of the SSTable's rows.
 
 use model::row::RowView;
 use model::schema::DroppedColumn;
@@ -9,14 +11,14 @@ use model::{ColumnId, Table};
 use sstable::statistics::Header;
 use sstable::statistics::Metadata;
 
-/// The dropped columns of a table that are kept.
+/// The dropped columns of a table, and which of them to declare.
 pub(crate) struct RetainedColumns<'t> {
-    /// Those that the table does not have now, and whether they are kept.
+    /// Dropped columns that the table does not have again, and whether each is retained.
     gone: Vec<(&'t DroppedColumn, bool)>,
 }
 
 impl<'t> RetainedColumns<'t> {
-    /// None yet.
+    /// No column is retained before a cell of it was seen.
     pub(crate) fn of(table: &'t Table) -> RetainedColumns<'t> {
         let gone = table.dropped.iter().filter(|dropped| table.column_by_id(dropped.id).is_none());
         RetainedColumns { gone: gone.map(|dropped| (dropped, false)).collect() }
@@ -44,7 +46,7 @@ impl<'t> RetainedColumns<'t> {
         }
     }
 
-    /// Gives them places.
+    /// Declares the retained columns in the header of an SSTable.
     pub(crate) fn keep(&self, header: &mut Header) {
         self.gone.iter().filter(|(_, kept)| *kept).for_each(|(dropped, _)| header.keep(dropped));
     }

@@ -1,5 +1,4 @@
-//! Ids of SSTables: time uuids as Cassandra writes them (`SSTableId` of `UUIDBasedSSTableId`), unique over shards and
-//! runs.
+//! Ids of SSTables: time uuids in Cassandra's text form (`UUIDBasedSSTableId`), unique over shards and runs.
 
 use uuid::Uuid;
 
@@ -25,12 +24,12 @@ pub(crate) fn sstable_id() -> String {
 
 fn moment() -> (u64, u64) {
     let ticks = UUID_EPOCH + runtime::wall_micros().max(0) as u64 * 10;
-    // The variant of RFC 4122, and a node id that is no network card's.
+    // The variant of RFC 4122, and a node id with the multicast bit, which no network card has.
     let random = runtime::rng::u64() & 0x3fff_ffff_ffff_ffff | 0x8000_0100_0000_0000;
     (ticks, random)
 }
 
-/// Days and seconds of the timestamp, its rest and the other half of the uuid, in base 36.
+/// The text of an id in base 36: days and seconds of the timestamp, the rest of it, and the other half of the uuid.
 fn text(ticks: u64, random: u64) -> String {
     let (seconds, rest) = (ticks / 10_000_000, ticks % 10_000_000);
     let (days, seconds) = (seconds / 86_400, seconds % 86_400);

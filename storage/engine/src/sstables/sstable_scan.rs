@@ -1,4 +1,4 @@
-//! An SSTable that is read from one end to the other: in pieces of a MiB, past the cache.
+//! A cursor over a whole SSTable, which reads a MiB at a time past the cache: for compactions, splits and checks.
 
 use super::open_sstable::OpenSstable;
 use crate::error::Error;
@@ -12,13 +12,13 @@ use std::rc::Rc;
 /// Bytes of Data.db that one read brings.
 const AHEAD_BYTES: u64 = 1 << 20;
 
-/// See the module.
+/// All rows of one SSTable, from the first to the last.
 pub(crate) struct SstableScan {
     pub(crate) sstable: Rc<OpenSstable>,
     cursor: Cursor,
-    /// Pages of Data.db and where they begin; the buffer is used again.
+    /// Pages of Data.db that were read ahead, and their offset; the buffer is used again.
     ahead: Option<(u64, AlignedBuf)>,
-    /// Bytes of Data.db that were read and not yet told.
+    /// Bytes of Data.db read since the last [`SstableScan::take_read_bytes`].
     read_bytes: u64,
 }
 
@@ -29,7 +29,7 @@ impl SstableScan {
         SstableScan { sstable, cursor, ahead: None, read_bytes: 0 }
     }
 
-    /// Brings a block that a step needs.
+    /// Reads the block that the last step needs.
     pub(crate) async fn bring(&mut self, need: BlockRef) -> Result<(), Error> {
         let Some(block) = self.cursor.needed_block(need) else { return Ok(()) };
         if block.component == Component::Data {

@@ -1,4 +1,5 @@
-//! An SSTable that is being written: the builder of its bytes and the files that they go to.
+//! Writes one SSTable: builds its bytes from fragments, checks them against the logged guardrails, and hands them to
+//! its files.
 
 use super::component_files::{ComponentFiles, WAITING_BYTES_MAX};
 use super::sstable_files::SstableFiles;
@@ -12,7 +13,7 @@ use sstable::{Component, Descriptor};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// See the module.
+/// An SSTable that is being written.
 pub(crate) struct SstableWriter {
     builder: Builder,
     output: ComponentFiles,
@@ -22,7 +23,7 @@ pub(crate) struct SstableWriter {
 }
 
 impl SstableWriter {
-    /// One of which no file is there yet, in a table's directory.
+    /// An SSTable of which no file exists yet, in a table's directory.
     pub(crate) fn new(
         files: &SstableFiles,
         directory: &Path,
@@ -36,7 +37,8 @@ impl SstableWriter {
         SstableWriter { builder, output, directory: directory.to_owned(), guard, descriptor }
     }
 
-    /// Adds the next fragment; whether there are bytes to [`SstableWriter::take`].
+    /// Adds the next fragment. Returns whether so many bytes are pending that the caller must call
+    /// [`SstableWriter::take`].
     pub(crate) fn fragment(&mut self, fragment: &Fragment<'_>) -> bool {
         self.builder.fragment(fragment);
         if let Some(guard) = &mut self.guard {
@@ -45,7 +47,7 @@ impl SstableWriter {
         self.builder.pending_bytes() >= WAITING_BYTES_MAX
     }
 
-    /// Brings what is ready to the files.
+    /// Moves pending bytes to the files.
     pub(crate) async fn take(&mut self) -> Result<(), Error> {
         self.output.take(&mut self.builder).await
     }
@@ -55,8 +57,7 @@ impl SstableWriter {
         self.builder.bytes_written()
     }
 
-    /// Makes it durable; its components, or `None` if the table has nothing of what was written: then there are no
-    /// files.
+    /// Makes the SSTable durable and returns its components; `None`, with no file left, if no partition was written.
     pub(crate) async fn close(mut self) -> Result<Option<HashSet<Component>>, Error> {
         if self.builder.partitions() == 0 {
             return Ok(None);

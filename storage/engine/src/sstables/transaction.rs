@@ -1,14 +1,16 @@
-//! The log of a change of a table's SSTables: what a start after a crash takes back or finishes.
+//! The log of a change to a table's set of SSTables, which a start after a crash undoes or finishes.
 //!
-//! Cassandra's own format (`LogFile`, `LogRecord` of its `db.lifecycle`), so that either program cleans up after the
-//! other: a file `VERSION_txn_KIND_UUID.log` beside the SSTables, a record per line, `TYPE:[prefix of
+//! The format is Cassandra's (`LogFile` and `LogRecord` of its `db.lifecycle`), so that either program cleans up after
+//! the other: a file `VERSION_txn_KIND_UUID.log` beside the SSTables, one record per line, `TYPE:[prefix of
 //! names,time,files][checksum]`.
-//! 1. The log is durable with the names of the new SSTables before the first of their files is made.
-//! 2. [`Transaction::commit`] makes it durable with `COMMIT` once the new files are.
-//! 3. Files of the replaced SSTables go when nobody reads them, the log after them.
+//! 1. The log with the names of the new SSTables is durable before the first of their files is made.
+//! 2. [`Transaction::commit`] adds `COMMIT`, durably, once the new files are durable.
+//! 3. The files of the replaced SSTables are removed when nobody reads them, and then the log.
 //!
-//! A log without `COMMIT` takes its `ADD`s back, one with it finishes its `REMOVE`s. Invariants: the log is replaced as
-//! a whole, so that none is torn; while it exists, what it says holds, however often a start is interrupted.
+//! A start undoes the `ADD` records of a log without `COMMIT`, and finishes the `REMOVE` records of one with it.
+//!
+//! Invariants: the log is replaced as a whole, so that it is never torn; a start that is interrupted may repeat its
+//! work any number of times.
 
 use super::directory::entries;
 use crate::error::Error;
@@ -22,21 +24,21 @@ use std::path::{Path, PathBuf};
 /// Longest log that a start reads, in bytes.
 pub const LOG_BYTES_MAX: usize = 1 << 20;
 
-/// What changes the SSTables.
+/// Why the set of SSTables changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransactionKind {
-    /// A memtable becomes one.
+    /// A flush writes one.
     Flush,
-    /// Several become others.
+    /// A compaction or a split replaces some by others.
     Compaction,
-    /// They go: the table is dropped or truncated.
+    /// The table is dropped or truncated.
     Truncate,
-    /// They come from elsewhere.
+    /// They are imported.
     Import,
 }
 
 impl TransactionKind {
-    /// As Cassandra names it in the name of a log.
+    /// Cassandra's word for it in the log's file name.
     fn name(self) -> &'static str {
         match self {
             TransactionKind::Flush => "flush",
@@ -46,7 +48,7 @@ impl TransactionKind {
     }
 }
 
-/// A change under way.
+/// A change that is being made.
 #[derive(Debug)]
 pub struct Transaction {
     directory: PathBuf,
@@ -58,18 +60,18 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// One in a table's directory, of which nothing is on disk yet. `id` is a time uuid of no other.
+    /// A change in a table's directory, of which nothing is on disk yet. `id` is a time uuid that no other change has.
     pub fn new(directory: &Path, kind: TransactionKind, id: uuid::Uuid) -> Transaction {
         let path = directory.join(format!("da_txn_{}_{id}.log", kind.name()));
         Transaction { directory: directory.to_owned(), path, added: Vec::new(), text: String::new() }
     }
 
-    /// Notes a new SSTable, durably: before any file of it is made.
+    /// Records a new SSTable, durably: to be called before any file of it is made.
     pub async fn add(&mut self, descriptor: &Descriptor) -> Result<(), Error> {
         self.add_all(std::slice::from_ref(descriptor)).await
     }
 
-    /// Notes new SSTables, as [`Transaction::add`] does.
+    /// Records new SSTables, as [`Transaction::add`] does.
     pub async fn add_all(&mut self, descriptors: &[Descriptor]) -> Result<(), Error> {
         for descriptor in descriptors {
             self.added.push(descriptor.clone());
@@ -78,27 +80,27 @@ impl Transaction {
         replace_small(&self.path, self.text.as_bytes()).await.map_err(Error::Io)
     }
 
-    /// Notes an SSTable that goes with the commit, and how many files it has; `millis` is when it last changed.
+    /// Records an SSTable that the commit removes: its number of files, and when it last changed (`millis`).
     pub fn remove(&mut self, descriptor: &Descriptor, millis: u64, files: usize) {
         self.record("REMOVE", &self.prefix(descriptor), millis, files);
     }
 
-    /// The change is made: durable, the new SSTables' files being so. What follows is [`Transaction::finish`].
+    /// Makes the change final and durable. The files of the new SSTables must be durable.
     pub async fn commit(&mut self, millis: u64) -> Result<(), Error> {
         self.record("COMMIT", "", millis, 0);
         replace_small(&self.path, self.text.as_bytes()).await.map_err(Error::Io)
     }
 
-    /// After the commit, once the files of what it removes are gone: removes the log.
+    /// Removes the log, after the commit, once the files of the removed SSTables are gone.
     pub async fn finish(self) -> Result<(), Error> {
         remove_if_there(&self.path).await.map_err(Error::Io)?;
         sync_dir(&self.directory).await.map_err(Error::Io)
     }
 
-    /// Takes the change back: removes the new SSTables' files, then the log.
+    /// Undoes the change: removes the new SSTables' files, then the log.
     pub async fn abort(self) -> Result<(), Error> {
         delete(&self.directory, |descriptor| self.added.contains(descriptor)).await.map_err(Error::Io)?;
-        // A log that could not be replaced leaves what was to replace it.
+        // A replacement that failed leaves its temporary file.
         let mut unfinished = self.path.clone().into_os_string();
         unfinished.push(".tmp");
         remove_if_there(Path::new(&unfinished)).await.map_err(Error::Io)?;
@@ -115,7 +117,7 @@ impl Transaction {
     }
 }
 
-/// What an `ADD` says of the count of files, which only a `REMOVE` has to know.
+/// The number of files in an `ADD` record; only `REMOVE` records have to tell the true one.
 const FILES_OF_ADDED: usize = 8;
 
 /// Cassandra's checksum of a record.
@@ -129,7 +131,7 @@ fn checksum(kind: &str, prefix: &str, time: u64, files: u32) -> u32 {
     crc.finalize()
 }
 
-/// What a log says.
+/// What a transaction's log file says.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct TransactionLog {
     added: Vec<Descriptor>,
@@ -137,7 +139,7 @@ struct TransactionLog {
     committed: bool,
 }
 
-/// Reads a log. Of one that its writer did not finish the last line may be cut; any other fault is named.
+/// Parses a log. The last line may be cut short if its writer did not finish it; any other fault is an error.
 fn parse(text: &str) -> Result<TransactionLog, &'static str> {
     let mut log_file = TransactionLog::default();
     let lines: Vec<&str> = text.lines().collect();
@@ -192,8 +194,8 @@ pub(crate) fn is_log(name: &str) -> bool {
     name.contains("_txn_") && name.ends_with(".log")
 }
 
-/// The SSTables in a directory that are there only because a transaction is not over: those that one makes that is not
-/// committed, and those that a committed one removes. With `all` also those that a committed one made.
+/// The SSTables in a directory that uncommitted changes add or committed ones remove: their files may go at any moment.
+/// With `all` also those that committed changes added.
 pub async fn named(directory: &Path, all: bool) -> Result<HashSet<Descriptor>, Error> {
     let mut named = HashSet::default();
     for path in list_dir(directory).await.map_err(Error::Io)? {
@@ -201,7 +203,7 @@ pub async fn named(directory: &Path, all: bool) -> Result<HashSet<Descriptor>, E
             continue;
         }
         let log_file = match read_log(&path).await {
-            // It ended meanwhile.
+            // The change was finished meanwhile.
             Err(Error::Io(error)) if error.kind() == io::ErrorKind::NotFound => continue,
             log_file => log_file?,
         };
@@ -221,7 +223,7 @@ async fn read_log(path: &Path) -> Result<TransactionLog, Error> {
     parse(std::str::from_utf8(&bytes).map_err(|_| corrupt("not a text"))?).map_err(corrupt)
 }
 
-/// Finishes or takes back what transactions in a table's directory left. Removes nothing else.
+/// Finishes or undoes the changes whose logs are in a table's directory. Removes no other files.
 pub async fn clean(directory: &Path) -> Result<(), Error> {
     for path in entries(directory).await? {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };

@@ -1,6 +1,7 @@
-//! What a table's reads merge beside its active memtable, as one view that is swapped whole.
+//! The memtables and SSTables that a table's reads merge beside its active memtable: one view, replaced as a whole.
 //!
-//! A reader keeps the view it began with; memtables and SSTables that left it live until the last such reader is done.
+//! A reader keeps the view it began with; memtables and SSTables that have left the table live until the last such
+//! reader is done.
 
 use super::open_sstable::OpenSstable;
 use crate::error::Error;
@@ -9,12 +10,12 @@ use model::Table;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// See the module.
+/// An immutable set of memtables and SSTables.
 #[derive(Clone, Default)]
 pub(crate) struct View {
     /// Memtables that are being flushed, newest first.
     pub(crate) flushing: Vec<Rc<Memtable>>,
-    /// Largest maximal timestamp first.
+    /// The SSTable with the largest maximal timestamp first.
     pub(crate) sstables: Vec<Rc<OpenSstable>>,
 }
 
@@ -24,21 +25,21 @@ impl View {
         self.flushing.is_empty() && self.sstables.is_empty()
     }
 
-    /// With a memtable that takes no more writes.
+    /// The view with one more memtable that waits to be flushed.
     pub(crate) fn with_flushing(&self, memtable: Rc<Memtable>) -> View {
         let mut view = self.clone();
         view.flushing.insert(0, memtable);
         view
     }
 
-    /// Without a memtable that was flushed.
+    /// The view without a memtable that was flushed.
     pub(crate) fn without_flushing(&self, memtable: &Rc<Memtable>) -> View {
         let mut view = self.clone();
         view.flushing.retain(|flushing| !Rc::ptr_eq(flushing, memtable));
         view
     }
 
-    /// With all SSTables as the table is now.
+    /// The view with all SSTables adapted to a new description of the table.
     ///
     /// # Errors
     /// One does not suit the table.
@@ -47,7 +48,7 @@ impl View {
         Ok(View { flushing: self.flushing.clone(), sstables: adapted.collect::<Result<_, Error>>()? })
     }
 
-    /// With some SSTables, known by their numbers, in place of others.
+    /// The view with the SSTables `added` in the place of those of `gone`, which are compared by their numbers.
     pub(crate) fn replaced(&self, gone: &[Rc<OpenSstable>], added: &[Rc<OpenSstable>]) -> View {
         let mut view = self.clone();
         view.sstables.retain(|sstable| !gone.iter().any(|gone| gone.number == sstable.number));

@@ -1,16 +1,16 @@
-//! All tables of a shard: start, replay, writes, reads, truncation, stop.
+//! A shard's storage as its users see it: the composition of the crate's parts, and their start and stop.
 //!
-//! Start, driven by the crate `shard` so that schema comes before data:
+//! The crate `shard` drives the start, so that the schema is known before data:
 //! 1. [`Store::open`] lists the log's segments and reads their headers.
-//! 2. On shard 0: [`Store::add_table`] and [`Store::replay`] for the system tables, then the schema is read from them.
-//! 3. On every shard: `add_table` for all tables, then `replay`: a call applies the records of the tables that became
-//!    known since the call before, so that each record is applied once. Each call reads the segments again, which costs
-//!    time once instead of memory for as long as the start takes.
+//! 2. On shard 0: [`Store::add_table`], [`Store::load`] and [`Store::replay`] for the system tables; then the schema is
+//!    read from them.
+//! 3. On every shard: the same for all tables. Each call of `replay` applies the records of the tables that became
+//!    known since the call before, so that each record is applied once. It reads the segments again, which costs time
+//!    once instead of memory for as long as the start takes.
 //! 4. [`Store::start`], with one counter floor for all shards.
 //!
-//! A store composes the parts of the crate and adds the gate of an orderly stop; what the parts do is told where they
-//! are. `definitions` has the tables that come and go, `requests` reads and writes, `maintenance` what operators ask
-//! for.
+//! `definitions` adds, truncates and drops tables, `requests` reads and writes, `maintenance` is what operators ask
+//! for. What the parts do is described where they are defined.
 
 mod definitions;
 mod maintenance;
@@ -157,9 +157,9 @@ impl Store {
         replay::replay(&self.parts.log, &self.parts.tables, truncations).await
     }
 
-    /// Ends replay: makes what was replayed durable, starts a fresh active segment with a counter above every one found
-    /// by any shard: `counter_floor` is the highest [`Store::highest_counter`] of all shards, or more. Comes after the
-    /// [`Store::load`] of every shard: SSTables are removed and made from here on.
+    /// Ends replay: makes what was replayed durable and starts a fresh log segment. Its counter is above
+    /// `counter_floor`, the highest [`Store::highest_counter`] of all shards or more. Comes after the [`Store::load`]
+    /// of every shard: from here on SSTables are made and removed.
     pub async fn start(&self, counter_floor: u64) -> Result<(), Error> {
         let parts = &self.parts;
         parts.log.start(counter_floor, parts.flusher.wanted()).await?;
@@ -172,13 +172,13 @@ impl Store {
         Ok(())
     }
 
-    /// The latest time, microseconds since 1970, that the log of the shard recorded in earlier runs: no durable write
-    /// has a later timestamp that a node gave it. Known after [`Store::replay`]; `None` if there is none.
+    /// The latest time, microseconds since 1970, that earlier runs recorded in this shard's log: no durable write has a
+    /// later timestamp that a node gave it. Known after [`Store::replay`]; `None` if there is none.
     pub fn recorded_time(&self) -> Option<i64> {
         self.parts.log.recorded_time()
     }
 
-    /// Says that write timestamps are `micros` ahead of the wall clock, which was set back over a restart.
+    /// Sets how far write timestamps are ahead of the wall clock, microseconds: it was set back over a restart.
     pub fn set_clock_ahead(&self, micros: i64) {
         self.parts.log.clock.ahead.set(micros);
     }
@@ -199,7 +199,7 @@ impl Store {
         self.parts.log.counter_floor()
     }
 
-    /// After [`Store::start`]: writes what replay brought to SSTables. Once every shard has, shard 0 calls
+    /// After [`Store::start`]: flushes what replay brought. Once every shard has, shard 0 calls
     /// [`Store::release_replayed`].
     pub async fn flush_replayed(&self) -> Result<(), Error> {
         let replayed: Vec<TableId> = {
@@ -257,7 +257,7 @@ impl Store {
         (self.parts.memory.user_bytes(), self.parts.memory.bytes_max())
     }
 
-    /// The cache of blocks of SSTables.
+    /// What the cache of SSTable blocks holds and how it was used.
     pub fn cache_metrics(&self) -> CacheMetrics {
         self.parts.files.cache.metrics()
     }

@@ -23,8 +23,8 @@ impl Store {
         self.parts.faults.noted(self.write(mutation, system, false).await)
     }
 
-    /// [`Store::apply`] that returns only when the write is durable, in `periodic` mode too. There what the log could
-    /// not write is not lost but waits for room, so that the error is [`Error::LogFailed`]: unknown.
+    /// [`Store::apply`] that returns only when the write is durable, in `periodic` mode too. In that mode a write that
+    /// the log has no room for is kept and may be written later, so that the error is [`Error::LogFailed`]: unknown.
     pub async fn apply_durably(&self, mutation: Mutation, system: bool) -> Result<(), Error> {
         self.parts.faults.noted(self.write(mutation, system, true).await)
     }
@@ -68,15 +68,16 @@ impl Store {
         Ok(())
     }
 
-    /// Reads: gives the live rows that `command` asks for to `sink`, in order. Yields in long scans; a partition is
-    /// seen as it was when the read reached it, or any later state, but never half of a mutation.
+    /// Gives the live rows that `command` asks for to `sink`, in order. Waits for blocks from disk and yields in long
+    /// scans. A partition is seen as it was when the read reached it, or in any later state, but never with half of a
+    /// mutation.
     pub async fn read(&self, command: &ReadCommand, sink: &mut dyn RowSink) -> Result<ReadEnd, Error> {
         let (memtable, view) = self.parts.tables.readable(command.table)?;
         self.parts.faults.noted(self.parts.reader.read(&memtable, &view, command, sink).await)
     }
 
-    /// Tries to read without waiting: `None` if the read would have to yield or wait (nothing was given to the sink).
-    /// The fast path of single-partition reads from memory.
+    /// [`Store::read`] without waiting: `None`, having given the sink nothing, if the read would have to wait or yield.
+    /// This is the fast path of single-partition reads whose data is in memory.
     pub fn read_now(&self, command: &ReadCommand, sink: &mut dyn RowSink) -> Option<Result<ReadEnd, Error>> {
         match self.parts.tables.readable(command.table) {
             Ok((memtable, view)) => self.parts.reader.read_now(&memtable, &view, command, sink),
@@ -99,16 +100,16 @@ impl Store {
         self.parts.faults.noted(read.await)
     }
 
-    /// Begins to bring near what a read or a write of a partition will look at, while the caller does something else.
+    /// Prefetches what a read or write of a partition will look at, while the caller does something else.
     pub fn prefetch(&self, table: TableId, token: Token, step: PrefetchStage) {
         if let Some(state) = self.parts.tables.borrow().get(&table) {
             state.memtable.prefetch(token, step);
         }
     }
 
-    /// Waits, first come first served, for the lock of a partition, which whoever changes what it has read holds from
-    /// the read until the change is visible. [`Error::LockQueueFull`] once [`crate::partition_locks::WAITERS_MAX`] wait.
-    /// Writes that do not read take no lock.
+    /// Waits, first come first served, for the lock of a partition. A change that depends on what it has read holds the
+    /// lock from the read until the change is visible; writes that do not read take no lock. [`Error::LockQueueFull`]
+    /// once [`crate::partition_locks::WAITERS_MAX`] callers wait.
     pub async fn lock(&self, table: TableId, key: &DecoratedKey) -> Result<PartitionLockGuard, Error> {
         self.parts.locks.lock(table, key.token).await
     }

@@ -1,4 +1,4 @@
-//! What a table holds on this shard, in figures: for the tools that show it.
+//! Statistics of one table on this shard, for the tools that show them.
 
 use super::table_state::TableState;
 use sstable::statistics::Histogram;
@@ -8,7 +8,7 @@ use sstable::statistics::Histogram;
 pub struct TableStatistics {
     /// SSTables that serve reads.
     pub sstables: u64,
-    /// Of these, those of another version than the one written now.
+    /// SSTables of an older format version than the one written now.
     pub old_sstables: u64,
     /// Bytes of all their files.
     pub disk_bytes: u64,
@@ -18,19 +18,19 @@ pub struct TableStatistics {
     pub longest_micros: u64,
     /// Bytes of the data, uncompressed.
     pub data_bytes: u64,
-    /// The same of those that were repaired, and of those that a repair session owns.
+    /// Bytes of the data of repaired SSTables, uncompressed.
     pub repaired_bytes: u64,
-    /// See `repaired_bytes`.
+    /// Bytes of the data of SSTables that a repair session owns, uncompressed.
     pub pending_repair_bytes: u64,
-    /// Of compressed ones: bytes before and after.
+    /// Bytes of the data of compressed SSTables before compression.
     pub uncompressed: u64,
-    /// See `uncompressed`.
+    /// The same data's bytes after compression, estimated by each SSTable's ratio.
     pub compressed: f64,
     /// Partitions, in each SSTable and in memory, whatever they have in common.
     pub partitions: u64,
     /// Bytes of the bloom filters in memory.
     pub filter_bytes: u64,
-    /// Bytes of the places of compressed chunks in memory.
+    /// Bytes of the offsets of compressed chunks in memory.
     pub chunk_bytes: u64,
     /// Bytes of the active memtable.
     pub memtable_bytes: u64,
@@ -40,9 +40,9 @@ pub struct TableStatistics {
     pub partition_sizes: Counts,
     /// Cells of partitions in the SSTables.
     pub cell_counts: Counts,
-    /// Tombstones that may be dropped by their age now, against all cells.
+    /// Tombstones that are old enough to be dropped.
     pub droppable: f64,
-    /// See `droppable`.
+    /// Cells in all SSTables.
     pub cells: f64,
 }
 

@@ -1,4 +1,4 @@
-//! A table of this shard: description, active memtable, and what the log says of its columns.
+//! What a shard knows of one table: its description, its memtables and SSTables, and how far the log was flushed.
 
 use crate::commitlog::Cut;
 use crate::commitlog::logged_table::LoggedTable;
@@ -15,32 +15,32 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// See the module.
+/// One table of this shard, or the hidden table of an index.
 pub(crate) struct TableState {
     pub(crate) table: Arc<Table>,
     pub(crate) home: Home,
-    /// The table's entry in log segments.
+    /// The column list that log segments name the table with.
     pub(crate) list: Rc<LoggedTable>,
     pub(crate) memtable: Rc<Memtable>,
     /// What lies beside the active memtable.
     pub(crate) view: Rc<View>,
-    /// The memtables of `view`, oldest first, with where the log was when each took its last write.
+    /// The memtables of `view` that wait to be flushed, oldest first.
     pub(crate) pending: VecDeque<PendingFlush>,
-    /// Up to where the log was flushed in this run.
+    /// The position up to which this run has flushed the table's log records.
     pub(crate) flushed: Option<LogPosition>,
-    /// Whether what replay brought is still in memory alone.
+    /// Whether rows that replay brought are still in memory alone.
     pub(crate) holds_replayed: bool,
     /// Whether a start has looked for SSTables.
     pub(crate) loaded: bool,
     /// The records of the log that its SSTables hold already: replay leaves them out.
     pub(crate) covered: Vec<LogCoverage>,
-    /// Of a table of batches: bytes in memory after the last shedding, and whether one is under way.
+    /// For `system.batches`: bytes in memory after removed batches were last freed.
     pub(crate) shed_bytes: Cell<usize>,
-    /// See `shed_bytes`.
+    /// For `system.batches`: whether removed batches are being freed.
     pub(crate) shedding: Cell<bool>,
-    /// Its indexes.
+    /// The table's indexes.
     pub(crate) indexes: Rc<[Rc<IndexState>]>,
-    /// Of an index: the table that it is of.
+    /// For an index's table: the table that it indexes.
     pub(crate) index_of: Option<TableId>,
 }
 
@@ -74,7 +74,7 @@ impl TableState {
         }
     }
 
-    /// SSTables that were opened for the table as it was some time ago, for the table as it is now.
+    /// Adapts SSTables to the current description of the table, if they were opened for an older one.
     ///
     /// # Errors
     /// One does not suit the table.
