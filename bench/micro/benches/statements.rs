@@ -53,6 +53,7 @@ fn schema() -> Schema {
             now_micros: 1,
             new_id,
             memtables: &memtables,
+            default_compaction: None,
             drop_compact_storage: false,
             guardrails: None,
         };

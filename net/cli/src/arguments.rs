@@ -2,6 +2,7 @@
 
 use clap::{Parser, ValueEnum};
 use server::Config;
+use server::config::archiving::{ARCHIVING_FILE, refuse_archiving};
 use server::config::{ConfigError, FILE_BYTES_MAX, units};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -95,6 +96,14 @@ impl Arguments {
             Some(path) => runtime::machine::read_text(path, FILE_BYTES_MAX as u64)
                 .map_err(|e| ConfigError(format!("--config {}: {e}", path.display())))?,
         };
+        if let Some(path) = &self.config {
+            let archiving = path.with_file_name(ARCHIVING_FILE);
+            match runtime::machine::read_text(&archiving, FILE_BYTES_MAX as u64) {
+                Ok(text) => refuse_archiving(&text)?,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(ConfigError(format!("{}: {error}", archiving.display()))),
+            }
+        }
         let mut config = Config::read(&file, &self.define)?;
         if let Some(directory) = self.data_dir {
             config.node.directory = directory;

@@ -13,7 +13,7 @@ mod tools;
 
 use arguments::{Arguments, Settings};
 use clap::Parser;
-use server::{Exit, Node, Ready};
+use server::{Exit, Listening, Node, Ready};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -60,14 +60,17 @@ fn run(settings: Settings) -> Exit {
     let Settings { config, shards, cpus, backend } = settings;
     let shown = config.node.directory.display().to_string();
     let node = Node::new(config, shards, move |ready: &Ready| {
-        let Ready { address, shard_aware, shards } = ready;
+        let Ready { listening, shards } = ready;
         let mut out = std::io::stdout().lock();
         // A closed standard output does not stop a node.
-        let _ = writeln!(
-            out,
-            "Helenus listens on {address} (shard-aware on port {}), {shards} shards, data in {shown}",
-            shard_aware.port()
-        );
+        let _ = match listening {
+            Some(Listening { address, shard_aware }) => writeln!(
+                out,
+                "Helenus listens on {address} (shard-aware on port {}), {shards} shards, data in {shown}",
+                shard_aware.port()
+            ),
+            None => writeln!(out, "Helenus listens for no clients, {shards} shards, data in {shown}"),
+        };
         let _ = out.flush();
     });
     let options = runtime::Options { shards, cpus, spin: SPIN, helpers: HELPERS };

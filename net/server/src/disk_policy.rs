@@ -21,8 +21,10 @@ pub(crate) fn decide(config: &Config, fault: &Fault) -> Consequence {
     let consequence = match (fault.kind, disk, commit) {
         (FaultKind::Disk | FaultKind::Sstable, Disk::Die, _) => Consequence::Die,
         (FaultKind::Disk | FaultKind::Sstable, Disk::StopParanoid, _) => Consequence::StopServing,
-        (FaultKind::Disk, Disk::Stop, _) => Consequence::StopServing,
-        (FaultKind::Disk, Disk::Ignore, _) | (FaultKind::Sstable, Disk::Stop | Disk::Ignore, _) => Consequence::Errors,
+        (FaultKind::Disk, Disk::Stop | Disk::BestEffort, _) => Consequence::StopServing,
+        (FaultKind::Disk, Disk::Ignore, _) | (FaultKind::Sstable, Disk::Stop | Disk::BestEffort | Disk::Ignore, _) => {
+            Consequence::Errors
+        }
         (FaultKind::Log, _, CommitFailurePolicy::Die) => Consequence::Die,
         (FaultKind::Log, _, CommitFailurePolicy::Stop) => Consequence::StopServing,
         (FaultKind::Log, _, CommitFailurePolicy::StopCommit | CommitFailurePolicy::Ignore) => Consequence::Errors,

@@ -23,4 +23,4 @@ mod service;
 pub use config::Config;
 pub use exit::Exit;
 pub use node::Node;
-pub use service::Ready;
+pub use service::{Listening, Ready};

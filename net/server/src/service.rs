@@ -24,12 +24,19 @@ use std::sync::Arc;
 /// What a node tells when it begins to serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ready {
+    /// Where clients are listened for; `None`: nowhere, as `start_native_transport` is false.
+    pub listening: Option<Listening>,
+    /// How many shards serve.
+    pub shards: usize,
+}
+
+/// The addresses of a node for clients.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listening {
     /// Where clients connect.
     pub address: SocketAddr,
     /// Where shard-aware clients connect.
     pub shard_aware: SocketAddr,
-    /// How many shards serve.
-    pub shards: usize,
 }
 
 /// One shard's part in serving.
@@ -57,18 +64,18 @@ impl Service {
     pub(crate) async fn lead(&self, ready: impl FnOnce(&Ready)) -> Result<(), StopReason> {
         let context = &self.context;
         let me = ShardId(0);
-        let plain = self.bind(context.config.node.native_port).await?;
-        let aware = self.bind(context.config.shard_aware_port).await?;
-        context.shard_aware_port.set(aware.local_address().port());
-        ready(&Ready {
-            address: plain.local_address(),
-            shard_aware: aware.local_address(),
-            shards: runtime::shard_count(),
-        });
-        let accepting = [
-            runtime::spawn(self.connections.clone().accept(plain, PortKind::Plain)),
-            runtime::spawn(self.connections.clone().accept(aware, PortKind::ShardAware)),
-        ];
+        let (mut accepting, mut listening) = (None, None);
+        if context.config.start_native_transport {
+            let plain = self.bind(context.config.node.native_port).await?;
+            let aware = self.bind(context.config.shard_aware_port).await?;
+            context.shard_aware_port.set(aware.local_address().port());
+            listening = Some(Listening { address: plain.local_address(), shard_aware: aware.local_address() });
+            accepting = Some([
+                runtime::spawn(self.connections.clone().accept(plain, PortKind::Plain)),
+                runtime::spawn(self.connections.clone().accept(aware, PortKind::ShardAware)),
+            ]);
+        }
+        ready(&Ready { listening, shards: runtime::shard_count() });
 
         let node = NodeState::new(context.config.clone(), context.shard.clone(), context.simulated);
         let stopping = Latch::default();
@@ -79,12 +86,12 @@ impl Service {
         let scrapes = listener.map(|listener| runtime::spawn(http::serve(node.clone(), listener, stopping.clone())));
         let mut terminated = pin!(runtime::signal::terminated());
         let mut drain = pin!(node.drain.wait());
-        let mut accepting = Some(accepting);
+        let mut is_drained = false;
         loop {
             let drain_requested = async {
-                match accepting {
-                    Some(_) => drain.as_mut().await,
-                    None => std::future::pending().await,
+                match is_drained {
+                    false => drain.as_mut().await,
+                    true => std::future::pending().await,
                 }
             };
             let reported = race(self.control.recv(), context.shard.next_fault());
@@ -92,6 +99,7 @@ impl Service {
                 Either::Left(Either::Left(())) => break,
                 Either::Left(Either::Right(())) => {
                     self.drain_all(accepting.take()).await;
+                    is_drained = true;
                     node.drained.set();
                     continue;
                 }
@@ -115,7 +123,7 @@ impl Service {
         for task in commands.into_iter().chain(scrapes) {
             task.await;
         }
-        if accepting.is_some() {
+        if !is_drained {
             self.drain_all(accepting).await;
         }
         self.control.broadcast(me, || Control::Stop).await;

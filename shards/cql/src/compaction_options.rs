@@ -89,7 +89,10 @@ impl<'a> Options<'a> {
 }
 
 /// Checks the map as written and returns it in the form that Cassandra stores.
-pub(crate) fn check(written: &Map) -> Result<BTreeMap<String, String>> {
+///
+/// # Errors
+/// Those of CREATE TABLE: no class, an unknown class or option, a value out of range.
+pub fn check(written: &[(String, String)]) -> Result<BTreeMap<String, String>> {
     let options = Options(written);
     let Some(class) = options.get("class") else {
         return Err(Failure::config("Missing sub-option 'class' for the 'compaction' option"));

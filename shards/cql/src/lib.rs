@@ -14,7 +14,7 @@
 //! What is not here: executing plans and making schema changes durable (crate `shard`).
 
 pub mod ast;
-mod compaction_options;
+pub mod compaction_options;
 mod compression_options;
 pub mod conditions;
 pub mod define;

@@ -5,13 +5,13 @@
 //! refused.
 
 use crate::ast::{Property, PropertyValue};
-use crate::define::table_id;
+use crate::define::{DefinitionContext, table_id};
 use crate::lexer::syntax;
 use crate::parser::unsupported;
 use crate::{compaction_options, compression_options};
 use model::memtable::DEFAULT_MEMTABLE;
 use model::schema::TableOptions;
-use model::{Failure, MemtableConfigurations, TableId};
+use model::{Failure, TableId};
 use std::collections::BTreeMap;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -40,9 +40,12 @@ pub(crate) struct Parsed {
 pub(crate) fn parse(
     properties: &[Property],
     before: Option<&TableOptions>,
-    memtables: &MemtableConfigurations,
+    site: &DefinitionContext<'_>,
 ) -> Result<Parsed> {
     let mut options = before.cloned().unwrap_or_default();
+    if let (None, Some(compaction)) = (before, site.default_compaction) {
+        options.compaction = compaction.clone();
+    }
     let mut id = None;
     let mut bloom = None;
     let mut unknown = None;
@@ -76,7 +79,7 @@ pub(crate) fn parse(
             "max_index_interval" => options.max_index_interval = integer_of(property)?,
             "memtable" => {
                 let name = text_of(property)?;
-                if memtables.get(name).is_none() {
+                if site.memtables.get(name).is_none() {
                     return Err(Failure::config(format!("Memtable configuration \"{name}\" not found.")));
                 }
                 options.memtable = Some(name.to_owned()).filter(|name| name != DEFAULT_MEMTABLE);

@@ -34,6 +34,7 @@ impl World {
             now_micros: 5_000,
             new_id,
             memtables: &MemtableConfigurations::default(),
+            default_compaction: None,
             drop_compact_storage: true,
             guardrails: None,
         };

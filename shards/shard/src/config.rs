@@ -23,6 +23,8 @@ pub struct Config {
     pub cluster_name: String,
     /// `num_tokens`, from 1 to 1536; of use at the first start only.
     pub num_tokens: usize,
+    /// `initial_token`: tokens of a new node, each once, as many as `num_tokens`; empty: random ones.
+    pub initial_tokens: Vec<i64>,
     /// `listen_address`: a loopback address.
     pub listen_address: IpAddr,
     /// `rpc_address`: a loopback address, where clients connect.
@@ -45,6 +47,10 @@ pub struct Config {
     pub sstables: SstableOptions,
     /// `memtable.configurations`: the memtables that tables may name.
     pub memtables: Arc<MemtableConfigurations>,
+    /// `default_compaction`: the option `compaction` of tables that are created without it; `None`: Cassandra's own.
+    pub default_compaction: Option<Arc<BTreeMap<String, String>>>,
+    /// `incremental_backups`: whether SSTables of flushes are linked into `backups/`.
+    pub incremental_backups: bool,
     /// Memory of the whole node, bytes.
     pub memory_bytes: usize,
     /// `read_request_timeout`.
@@ -59,6 +65,8 @@ pub struct Config {
     pub cas_contention_timeout: Duration,
     /// `truncate_request_timeout`.
     pub truncate_timeout: Duration,
+    /// `slow_query_log_timeout`: requests that take this long are logged; `None`, which 0 stands for: none.
+    pub slow_query_timeout: Option<Duration>,
     /// `auto_snapshot`: whether dropped and truncated tables are kept as snapshots.
     pub auto_snapshot: bool,
     /// `auto_snapshot_ttl`: how long such a snapshot lives; `None`: until it is cleared.
@@ -105,6 +113,7 @@ impl Default for Config {
             directory: PathBuf::from("data"),
             cluster_name: "Test Cluster".into(),
             num_tokens: 16,
+            initial_tokens: Vec::new(),
             listen_address: loopback,
             rpc_address: loopback,
             storage_port: 7000,
@@ -116,6 +125,8 @@ impl Default for Config {
             log_bytes: 8 << 30,
             sstables: SstableOptions::default(),
             memtables: Arc::default(),
+            default_compaction: None,
+            incremental_backups: false,
             memory_bytes: 1 << 30,
             read_timeout: Duration::from_secs(5),
             range_timeout: Duration::from_secs(10),
@@ -123,6 +134,7 @@ impl Default for Config {
             counter_write_timeout: Duration::from_secs(5),
             cas_contention_timeout: Duration::from_millis(1800),
             truncate_timeout: Duration::from_secs(60),
+            slow_query_timeout: Some(Duration::from_millis(500)),
             auto_snapshot: true,
             auto_snapshot_ttl: None,
             drop_compact_storage: false,

@@ -44,6 +44,8 @@ pub struct Options {
     pub cache_bytes_max: usize,
     /// Full segments of the log may hold this many bytes before what the oldest one needs is flushed.
     pub log_bytes_max: u64,
+    /// Whether SSTables of flushes are linked into the `backups` directory of their table, unless the table says no.
+    pub incremental_backups: bool,
     /// How SSTables are written.
     pub sstables: SstableOptions,
     /// Which memtables tables have.

@@ -290,3 +290,41 @@ fn s20_a_shard_that_resumes_in_a_partition_of_another_one_gives_only_its_own() {
     });
     assert!(own > 0 && own < all, "{own} of {all} rows are the first shard's");
 }
+
+fn table_without_backups() -> Arc<Table> {
+    let mut table = Table::clone(&table(2));
+    table.options.incremental_backups = Some(false);
+    Arc::new(table)
+}
+
+#[test]
+fn flushed_sstables_are_linked_into_backups_unless_their_table_says_no() {
+    let mut sim = calm(9);
+    run(&mut sim, || async {
+        let options = Options { incremental_backups: true, ..small() };
+        let store = start(options, &[table(1), table_without_backups()]).await;
+        write_rows(&store, 0..20, 100).await;
+        store.flush(table(1).id).await.expect("flush");
+        write_rows(&store, 20..30, 100).await;
+        store.flush(table(1).id).await.expect("flush");
+        store.apply(insert(table(2).id, b"k", 1, 1, 5, b"a"), true).await.expect("written");
+        store.flush(table(2).id).await.expect("flush");
+    });
+    sim.crash(NODE);
+    let names = |directory: PathBuf| {
+        let paths = sim.files(NODE).into_iter().map(|(path, _)| path);
+        let names =
+            paths.filter(|path| path.parent() == Some(&*directory)).map(|path| path.file_name().map(Into::into));
+        names.collect::<std::collections::BTreeSet<Option<std::ffi::OsString>>>()
+    };
+    let directory = engine::directory_of(&PathBuf::from("/data"), &table(1));
+    let backups = names(directory.join("backups"));
+    assert_eq!(backups, names(directory), "every component of both SSTables has a second name");
+    assert!(backups.len() > 10, "{backups:?}");
+    let directory = engine::directory_of(&PathBuf::from("/data"), &table(2));
+    assert!(names(directory.join("backups")).is_empty() && !names(directory).is_empty());
+    run(&mut sim, || async {
+        let store = start(small(), &[table(1), table_without_backups()]).await;
+        assert_eq!(xs(&read_all(&store, table(1).id).await), (0..30).collect::<Vec<_>>());
+    });
+}

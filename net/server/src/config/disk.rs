@@ -12,6 +12,8 @@ pub enum DiskFailurePolicy {
     /// Clients are served no more; nodetool still is. A bad SSTable fails the reads that need it.
     #[default]
     Stop,
+    /// As [`DiskFailurePolicy::Stop`]: Cassandra goes on with its other directories, and a node here has one.
+    BestEffort,
     /// The requests that meet the failure fail.
     Ignore,
 }
@@ -37,6 +39,7 @@ impl DiskFailurePolicy {
             DiskFailurePolicy::Die => "die",
             DiskFailurePolicy::StopParanoid => "stop_paranoid",
             DiskFailurePolicy::Stop => "stop",
+            DiskFailurePolicy::BestEffort => "best_effort",
             DiskFailurePolicy::Ignore => "ignore",
         }
     }
@@ -58,12 +61,13 @@ impl Given {
     pub(super) fn disk_failure_policy(&self) -> Result<DiskFailurePolicy, ConfigError> {
         use DiskFailurePolicy::*;
         let Some(name) = self.text("disk_failure_policy")? else { return Ok(DiskFailurePolicy::default()) };
-        if name == "best_effort" {
-            return error("disk_failure_policy: best_effort is not supported: a node has one data directory");
-        }
-        let known = [Die, StopParanoid, Stop, Ignore].into_iter().find(|policy| policy.name() == name);
+        let known = [Die, StopParanoid, Stop, BestEffort, Ignore].into_iter().find(|policy| policy.name() == name);
         known.map_or_else(
-            || error(format!("disk_failure_policy: {name} is not one of die, stop_paranoid, stop, ignore")),
+            || {
+                error(format!(
+                    "disk_failure_policy: {name} is not one of die, stop_paranoid, stop, best_effort, ignore"
+                ))
+            },
             Ok,
         )
     }
@@ -93,9 +97,9 @@ mod tests {
         let given = read("disk_failure_policy: stop_paranoid\ncommit_failure_policy: stop_commit").expect("reads");
         assert_eq!(given.disk_failure_policy, DiskFailurePolicy::StopParanoid);
         assert_eq!(given.commit_failure_policy, CommitFailurePolicy::StopCommit);
-        for wrong in
-            ["disk_failure_policy: best_effort", "disk_failure_policy: no", "commit_failure_policy: best_effort"]
-        {
+        let given = read("disk_failure_policy: best_effort").expect("reads");
+        assert_eq!(given.disk_failure_policy, DiskFailurePolicy::BestEffort);
+        for wrong in ["disk_failure_policy: no", "commit_failure_policy: best_effort"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

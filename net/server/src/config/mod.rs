@@ -10,6 +10,8 @@
 //! Defaults are Cassandra's, except `commitlog_sync: group`, and except where Cassandra's is unlimited: connections in
 //! all and per client address. What the shards have to know is [`shard::Config`], which is filled here.
 
+pub mod archiving;
+mod compaction;
 mod disk;
 mod given;
 mod guardrails;
@@ -22,7 +24,7 @@ pub mod units;
 
 pub use disk::{CommitFailurePolicy, DiskFailurePolicy};
 use given::Given;
-pub use options::Unused;
+pub use options::{Unused, document};
 use serde_norway::Value;
 use shard::SyncMode;
 use std::net::IpAddr;
@@ -35,6 +37,8 @@ use std::time::Duration;
 pub struct Config {
     /// What the shards have to know too.
     pub node: shard::Config,
+    /// `start_native_transport`: whether clients are listened for.
+    pub start_native_transport: bool,
     /// `native_shard_aware_transport_port`.
     pub shard_aware_port: u16,
     /// `metrics_port`: where HTTP serves metrics; `None`, which 0 stands for: nowhere.
@@ -70,6 +74,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             node: shard::Config::default(),
+            start_native_transport: true,
             shard_aware_port: 19042,
             metrics_port: Some(7199),
             disk_failure_policy: DiskFailurePolicy::default(),
@@ -144,6 +149,29 @@ impl Given {
         }
     }
 
+    /// `num_tokens` and the tokens of `initial_token`, which must be as many.
+    fn tokens(&self) -> Result<(Option<usize>, Vec<i64>), ConfigError> {
+        const NAME: &str = "initial_token";
+        let count = self.number("num_tokens", 1, NUM_TOKENS_MAX)?.map(|count| count as usize);
+        let Some(text) = self.text(NAME)? else { return Ok((count, Vec::new())) };
+        let mut tokens = Vec::new();
+        for token in text.split(',').map(str::trim) {
+            match token.parse::<i64>() {
+                Ok(token) if tokens.contains(&token) => return error(format!("{NAME}: {token} is there twice")),
+                Ok(token) => tokens.push(token),
+                Err(_) => return error(format!("{NAME}: {token} is not a token")),
+            }
+        }
+        match count {
+            None if tokens.len() != 1 => error("initial_token was set but num_tokens is not!"),
+            Some(count) if tokens.len() != count => error(format!(
+                "The number of initial tokens (by initial_token) specified ({}) is different from num_tokens value ({count})",
+                tokens.len()
+            )),
+            _ => Ok((Some(tokens.len()), tokens)),
+        }
+    }
+
     fn sync(&self) -> Result<SyncMode, ConfigError> {
         let period = self.duration("commitlog_sync_period")?;
         let window = self.duration("commitlog_sync_group_window")?;
@@ -195,6 +223,7 @@ impl Given {
         let per_ip = "native_transport_max_concurrent_connections_per_ip";
         let config = Config {
             node: self.node(default.node)?,
+            start_native_transport: self.flag("start_native_transport")?.unwrap_or(default.start_native_transport),
             shard_aware_port: self.port("native_shard_aware_transport_port")?.unwrap_or(default.shard_aware_port),
             metrics_port: match self.port("metrics_port")? {
                 Some(0) => None,
@@ -213,10 +242,12 @@ impl Given {
 
     /// What the shards have to know. Its settings are completed when the node starts: see [`Config::all_settings`].
     fn node(&self, default: shard::Config) -> Result<shard::Config, ConfigError> {
+        let (num_tokens, initial_tokens) = self.tokens()?;
         Ok(shard::Config {
             directory: self.directory()?.unwrap_or(default.directory),
             cluster_name: self.text("cluster_name")?.unwrap_or(default.cluster_name),
-            num_tokens: self.number("num_tokens", 1, NUM_TOKENS_MAX)?.map_or(default.num_tokens, |n| n as usize),
+            num_tokens: num_tokens.unwrap_or(default.num_tokens),
+            initial_tokens,
             listen_address: self.address("listen_address")?.unwrap_or(default.listen_address),
             rpc_address: self.address("rpc_address")?.unwrap_or(default.rpc_address),
             storage_port: self.port("storage_port")?.unwrap_or(default.storage_port),
@@ -228,6 +259,8 @@ impl Given {
             log_bytes: self.bytes("commitlog_total_space")?.unwrap_or(default.log_bytes),
             sstables: self.sstables()?,
             memtables: Arc::new(self.memtables()?),
+            default_compaction: self.default_compaction()?.map(Arc::new),
+            incremental_backups: self.flag("incremental_backups")?.unwrap_or(default.incremental_backups),
             memory_bytes: default.memory_bytes,
             read_timeout: self.timeout("read_request_timeout")?.unwrap_or(default.read_timeout),
             range_timeout: self.timeout("range_request_timeout")?.unwrap_or(default.range_timeout),
@@ -237,6 +270,10 @@ impl Given {
                 .unwrap_or(default.counter_write_timeout),
             cas_contention_timeout: self.timeout("cas_contention_timeout")?.unwrap_or(default.cas_contention_timeout),
             truncate_timeout: self.timeout("truncate_request_timeout")?.unwrap_or(default.truncate_timeout),
+            slow_query_timeout: match self.duration("slow_query_log_timeout")? {
+                None => default.slow_query_timeout,
+                Some(timeout) => Some(timeout).filter(|timeout| !timeout.is_zero()),
+            },
             auto_snapshot: self.flag("auto_snapshot")?.unwrap_or(default.auto_snapshot),
             auto_snapshot_ttl: self.whole_seconds("auto_snapshot_ttl")?,
             drop_compact_storage: self.flag("drop_compact_storage_enabled")?.unwrap_or(default.drop_compact_storage),

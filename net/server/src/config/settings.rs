@@ -168,7 +168,7 @@ impl Config {
             ("partitioner", "org.apache.cassandra.dht.Murmur3Partitioner".into()),
             ("rpc_address", node.rpc_address.to_string()),
             ("sstable.selected_format", if node.sstables.version == Version::Da { "bti" } else { "big" }.into()),
-            ("start_native_transport", "true".into()),
+            ("start_native_transport", self.start_native_transport.to_string()),
             ("storage_port", node.storage_port.to_string()),
             // The only one that is not Cassandra's: the version of this program.
             ("helenus_version", env!("CARGO_PKG_VERSION").into()),

@@ -143,7 +143,34 @@ fn files_of_cassandra_are_taken() {
     let latest = read(include_str!("../../tests/config/cassandra_latest.yaml"));
     assert_eq!(latest.node.sstables.version, shard::Version::Da);
     assert_eq!(latest.node.sstables.row_index_bytes, Some(4 << 10));
-    for option in ["default_compaction", "default_secondary_index", "paxos_variant"] {
+    let compaction = latest.node.default_compaction.as_ref();
+    assert_eq!(compaction.and_then(|options| options.get("scaling_parameters")), Some(&"T4".into()));
+    for option in ["default_secondary_index", "paxos_variant"] {
         assert!(names(&latest).contains(&option.to_owned()), "{option}");
     }
+    let ccm = read(include_str!("../../tests/config/ccm.yaml")).node;
+    assert_eq!((ccm.num_tokens, ccm.initial_tokens), (1, vec![i64::MIN]));
+    assert_eq!(ccm.directory, PathBuf::from("/ccm/test/node1/data0"));
+}
+
+#[test]
+fn tokens_are_as_many_as_said() {
+    let config = Config::read("num_tokens: 3\ninitial_token: 5, -7,9", &[]).expect("valid").node;
+    assert_eq!((config.num_tokens, config.initial_tokens), (3, vec![5, -7, 9]));
+    assert_eq!(Config::read("initial_token: 5", &[]).expect("valid").node.num_tokens, 1);
+    assert_eq!(failure("initial_token: 5,6"), "initial_token was set but num_tokens is not!");
+    assert!(
+        failure("num_tokens: 3\ninitial_token: 5,6").contains("specified (2) is different from num_tokens value (3)")
+    );
+    assert!(failure("num_tokens: 2\ninitial_token: 5,5").contains("there twice"));
+    assert!(failure("initial_token: x").contains("is not a token"));
+}
+
+#[test]
+fn a_node_may_start_without_listeners_and_without_a_log_of_slow_requests() {
+    let config = Config::read("start_native_transport: 'False'\nslow_query_log_timeout: 0ms", &[]).expect("valid");
+    assert_eq!((config.start_native_transport, config.node.slow_query_timeout), (false, None));
+    assert_eq!(config.all_settings().get("start_native_transport"), Some(&Some("false".into())));
+    let config = Config::read("slow_query_log_timeout_in_ms: 70", &[]).expect("valid").node;
+    assert_eq!(config.slow_query_timeout, Some(Duration::from_millis(70)));
 }

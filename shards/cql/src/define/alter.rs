@@ -16,7 +16,7 @@ pub(super) fn alter(
     refuse_system(keyspace, "ALTER", || format!("table {keyspace}.{name}"))?;
     if let TableChange::Options(properties) = &alter.change {
         // Cassandra checks the options before it looks for the table.
-        table_options::parse(properties, None, site.memtables)?;
+        table_options::parse(properties, None, site)?;
     }
     let found = schema.keyspace(keyspace).and_then(|keyspace| Some((keyspace, keyspace.tables.get(name)?)));
     let Some((before, table)) = found else {
@@ -37,8 +37,8 @@ pub(super) fn alter(
         TableChange::Options(properties) => {
             // As in Cassandra, options that do not suit the defaults are refused, whatever the table's other options
             // are.
-            table_options::parse(properties, None, site.memtables)?.finish()?;
-            let options = table_options::parse(properties, Some(&table.options), site.memtables)?;
+            table_options::parse(properties, None, site)?.finish()?;
+            let options = table_options::parse(properties, Some(&table.options), site)?;
             if let Some(id) = &options.id {
                 id.clone()?;
                 return Err(Failure::config("Cannot alter table id."));

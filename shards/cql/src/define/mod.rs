@@ -25,6 +25,7 @@ use crate::prepare::{Resolver, not_modifiable};
 use model::failure::Detail;
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::{ErrorCode, Failure, Keyspace, MemtableConfigurations, Schema, TableId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use index::INDEXES_MAX;
@@ -52,6 +53,8 @@ pub struct DefinitionContext<'a> {
     pub new_id: TableId,
     /// The memtable configurations that tables may name.
     pub memtables: &'a MemtableConfigurations,
+    /// The option `compaction` of tables that are created without it; `None`: that of a default [`model::schema::TableOptions`].
+    pub default_compaction: Option<&'a BTreeMap<String, String>>,
     /// Whether ALTER TABLE DROP COMPACT STORAGE is enabled.
     pub drop_compact_storage: bool,
     /// The guardrails that apply to the user; `None` if none do.

@@ -69,7 +69,7 @@ pub(super) fn create(
 ) -> Result<Applied> {
     let name = &create.table.name;
     refuse_system(keyspace, "CREATE", || format!("all tables in {keyspace}"))?;
-    let options = table_options::parse(&create.properties, None, site.memtables)?;
+    let options = table_options::parse(&create.properties, None, site)?;
     let before = schema.keyspace(keyspace).ok_or_else(|| no_keyspace(keyspace))?;
     if before.tables.contains_key(name) {
         if create.if_not_exists {

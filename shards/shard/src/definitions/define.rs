@@ -96,6 +96,7 @@ impl<'s> Definition<'s> {
             now_micros,
             new_id,
             memtables: &config.memtables,
+            default_compaction: config.default_compaction.as_deref(),
             drop_compact_storage: config.drop_compact_storage,
             guardrails: config.guardrails.as_deref(),
         };

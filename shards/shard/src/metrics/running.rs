@@ -1,4 +1,4 @@
-//! The requests of a shard that wait for something: what `system_views.queries` shows.
+//! The requests of a shard that wait for something: what `system_views.queries` shows, and which of them are slow.
 //!
 //! A request that never waits cannot be seen by anybody: nothing else runs on its core meanwhile. So it is noted when
 //! it waits for the first time, and costs nothing before that.
@@ -6,11 +6,12 @@
 use super::Metrics;
 use model::{BatchEntry, BatchStatement, Consistency};
 use runtime::Instant;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Longest text of a request that is kept, bytes.
 pub(crate) const TEXT_BYTES_MAX: usize = 4096;
@@ -88,7 +89,23 @@ fn push_hex(bytes: &[u8], out: &mut String) {
 #[derive(Default)]
 pub(crate) struct Running {
     places: RefCell<Vec<Option<(Task, Instant)>>>,
+    /// How long a request may take without being logged; `None`: as long as it likes.
+    slow_after: Cell<Option<Duration>>,
+    logged: Cell<LoggedSlow>,
 }
+
+/// How many slow requests were logged lately.
+#[derive(Clone, Copy, Default)]
+struct LoggedSlow {
+    began: Option<Instant>,
+    lines: u32,
+    dropped: u64,
+}
+
+/// Slow requests that a shard logs in one interval: as many as Cassandra.
+const SLOW_LINES_MAX: u32 = 50;
+/// The interval of [`SLOW_LINES_MAX`].
+const SLOW_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A request under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,9 +126,7 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(place) = self.metrics.running.places.borrow_mut().get_mut(self.place) {
-            *place = None;
-        }
+        self.metrics.running.end(self.place);
     }
 }
 
@@ -129,6 +144,37 @@ impl Running {
                 places.len() - 1
             }
         }
+    }
+
+    /// Takes a request out of the list, and logs it if it was slow.
+    fn end(&self, place: usize) {
+        let ended = self.places.borrow_mut().get_mut(place).and_then(Option::take);
+        let (Some((task, began)), Some(slow_after)) = (ended, self.slow_after.get()) else { return };
+        let now = runtime::now();
+        let took = now.since(began);
+        if took < slow_after {
+            return;
+        }
+        let mut logged = self.logged.get();
+        if logged.began.is_none_or(|began| now.since(began) >= SLOW_INTERVAL) {
+            if logged.dropped > 0 {
+                tracing::info!("... ({} slow requests were not logged)", logged.dropped);
+            }
+            logged = LoggedSlow { began: Some(now), ..LoggedSlow::default() };
+        }
+        if logged.lines < SLOW_LINES_MAX {
+            logged.lines += 1;
+            let (took, slow) = (took.as_millis(), slow_after.as_millis());
+            tracing::info!("<{}>, time {took} msec - slow timeout {slow} msec", task.describe());
+        } else {
+            logged.dropped += 1;
+        }
+        self.logged.set(logged);
+    }
+
+    /// Sets from what time on requests are logged as slow.
+    pub(crate) fn log_slow(&self, after: Option<Duration>) {
+        self.slow_after.set(after);
     }
 
     /// All of them.

@@ -91,14 +91,15 @@ impl Stored {
 }
 
 impl Identity {
-    /// A new node's identity. `random` gives uniform words; `count` is `num_tokens`, 1 to [`TOKENS_MAX`].
-    pub(crate) fn new(count: usize, random: &mut dyn FnMut() -> u64) -> Identity {
+    /// A new node's identity, with the tokens that are `given` or else random ones. `random` gives uniform words; `count` is
+    /// `num_tokens`, 1 to [`TOKENS_MAX`].
+    pub(crate) fn new(count: usize, given: &[i64], random: &mut dyn FnMut() -> u64) -> Identity {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&random().to_le_bytes());
         bytes[8..].copy_from_slice(&random().to_le_bytes());
         let host_id = uuid::Builder::from_random_bytes(bytes).into_uuid();
-        let mut tokens = BTreeSet::new();
-        while tokens.len() < count.clamp(1, TOKENS_MAX) {
+        let mut tokens = given.iter().copied().collect::<BTreeSet<i64>>();
+        while tokens.len() < count.clamp(1, TOKENS_MAX) && given.is_empty() {
             // The smallest value is the ring's exclusive start and nobody's token.
             let token = random() as i64;
             if token != i64::MIN {

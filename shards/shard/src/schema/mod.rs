@@ -170,7 +170,7 @@ pub(crate) async fn settle(config: &Config, store: &Store, loaded: &Loaded) -> R
 
     let identity = match &loaded.identity {
         Some(identity) => identity.clone(),
-        None => Identity::new(config.num_tokens, &mut runtime::rng::u64),
+        None => Identity::new(config.num_tokens, &config.initial_tokens, &mut runtime::rng::u64),
     };
     let identity = identity.restarted(now_in_seconds);
     for keyspace in loaded.outdated.iter().filter_map(|name| schema.keyspace(name)) {

@@ -18,6 +18,7 @@ async fn open() -> Store {
         sync: config.sync,
         segment_bytes: config.segment_bytes,
         log_bytes_max: config.log_bytes,
+        incremental_backups: false,
         sstables: config.sstables,
         memtables: config.memtables,
         memtable_bytes_max: config.memory_bytes,

@@ -394,7 +394,7 @@ fn dropping_deletes_what_creating_wrote() {
 
 fn identity(count: usize) -> Identity {
     let mut word = 0u64;
-    Identity::new(count, &mut || {
+    Identity::new(count, &[], &mut || {
         word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
         word
     })

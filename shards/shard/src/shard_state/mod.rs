@@ -148,6 +148,8 @@ impl Shard {
         store.set_host_id(*identity.host_id.as_bytes());
         let prepared = StatementCache::new(config.shard_memory_bytes() / PREPARED_SHARE);
         let texts = TextCache::new(config.shard_memory_bytes() / TEXTS_SHARE);
+        let metrics = Rc::<Metrics>::default();
+        metrics.running.log_slow(config.slow_query_timeout);
         let inner = Inner {
             id: runtime::current_shard(),
             map: ShardMap::new(runtime::shard_count() as u16),
@@ -163,7 +165,7 @@ impl Shard {
             partition_locks: PartitionLocks::default(),
             unsettled: Unsettled::default(),
             truncations: Truncations::default(),
-            metrics: Rc::default(),
+            metrics,
             gate: Gate::new(),
             trace_writes: Semaphore::new(query_trace::WRITES_MAX),
             tombstone_log: LogGate::default(),

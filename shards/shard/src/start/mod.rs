@@ -144,6 +144,7 @@ async fn open(config: &Config) -> Result<Store, StartError> {
         log_bytes_max: config.shard_log_bytes(),
         sstables: config.sstables,
         memtables: config.memtables.clone(),
+        incremental_backups: config.incremental_backups,
     };
     let store = Store::open(options).await.map_err(store_error)?;
     store.set_compaction_throughput(table_verbs::part_of(config.compaction_bytes_per_second));

@@ -14,6 +14,7 @@
 //! Invariants: a table's memtables are flushed in the order they were written, so that one position per table says what
 //! the log still has to keep; nothing is in neither the view nor an SSTable at any moment.
 
+mod backups;
 mod period;
 mod rows;
 
@@ -75,6 +76,8 @@ pub(crate) struct Flusher {
     faults: Rc<Faults>,
     gate: Gate,
     log_bytes_max: u64,
+    /// Whether SSTables are linked into the backups of their tables.
+    incremental_backups: bool,
     /// One flush runs at a time.
     pub(crate) turn: Semaphore,
     /// Memtables written since the start.
@@ -100,11 +103,23 @@ pub(crate) struct FlusherParts {
     pub(crate) wanted: Rc<Condition>,
     /// Bytes of full log segments beyond which the oldest is flushed.
     pub(crate) log_bytes_max: u64,
+    pub(crate) incremental_backups: bool,
 }
 
 impl Flusher {
     pub(crate) fn new(parts: FlusherParts) -> Flusher {
-        let FlusherParts { tables, files, log, memory, compactor, faults, gate, wanted, log_bytes_max } = parts;
+        let FlusherParts {
+            tables,
+            files,
+            log,
+            memory,
+            compactor,
+            faults,
+            gate,
+            wanted,
+            log_bytes_max,
+            incremental_backups,
+        } = parts;
         Flusher {
             tables,
             files,
@@ -114,6 +129,7 @@ impl Flusher {
             faults,
             gate,
             log_bytes_max,
+            incremental_backups,
             turn: Semaphore::new(1),
             flushes: Cell::new(0),
             requested: RefCell::default(),
@@ -267,12 +283,20 @@ impl Flusher {
             transaction.add(&descriptor).await?;
             let written = self.write_rows(memtable, table, &directory, &descriptor, intervals).await?;
             let Some(components) = written else { return Ok(None) };
-            self.files.open(&directory, &descriptor, &components, table).await.map(Some)
+            let opened = self.files.open(&directory, &descriptor, &components, table).await?;
+            Ok(Some((opened, components)))
         };
         match made.await {
-            Ok(Some(opened)) => {
+            Ok(Some((opened, components))) => {
                 transaction.commit(runtime::wall_micros() as u64 / 1000).await?;
                 transaction.finish().await?;
+                if self.incremental_backups && table.options.incremental_backups.unwrap_or(true) {
+                    // The SSTable is the table's already: the flush cannot fail any more.
+                    let linked = backups::link_sstable(&directory, &descriptor, &components).await;
+                    if let Err(error) = self.faults.noted(linked.map_err(Error::Io)) {
+                        tracing::error!(%error, sstable = %descriptor, "the incremental backup lacks an SSTable");
+                    }
+                }
                 Ok(Some(Rc::new(opened)))
             }
             Ok(None) => transaction.abort().await.map(|()| None),

@@ -98,6 +98,7 @@ impl Store {
             gate: gate.clone(),
             wanted: flush_wanted,
             log_bytes_max: options.log_bytes_max,
+            incremental_backups: options.incremental_backups,
         }));
         let indexes = Rc::new(Indexes::new(IndexesParts {
             tables: tables.clone(),

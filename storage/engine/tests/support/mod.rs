@@ -80,6 +80,7 @@ pub(crate) fn options(shards: u16, sync: SyncMode) -> Options {
         memtable_bytes_max: 64 << 20,
         cache_bytes_max: 4 << 20,
         log_bytes_max: 1 << 30,
+        incremental_backups: false,
         sstables: SstableOptions::default(),
         memtables: Arc::default(),
     }

@@ -22,7 +22,8 @@ pub(crate) fn version(request: &Request, out: &mut String) -> Result<(), Command
 
 /// `statusbinary`.
 pub(crate) fn status_binary(node: &NodeState, out: &mut String) -> Result<(), CommandError> {
-    out.push_str(if node.drained.is_set() { "not running\n" } else { "running\n" });
+    let serves = node.config.start_native_transport && !node.drained.is_set();
+    out.push_str(if serves { "running\n" } else { "not running\n" });
     Ok(())
 }
 
@@ -88,7 +89,7 @@ pub(crate) async fn info(node: &NodeState, request: &Request, out: &mut String) 
     let mut lines: Vec<(&str, String)> = vec![
         ("ID", shard.host_id().to_string()),
         ("Gossip active", serves.to_string()),
-        ("Native Transport active", serves.to_string()),
+        ("Native Transport active", (serves && node.config.start_native_transport).to_string()),
         ("Load", file_size(load.disk_bytes)),
         ("Uncompressed load", file_size(load.disk_bytes + load.uncompressed - load.compressed as u64)),
         ("Generation No", shard.generation().to_string()),

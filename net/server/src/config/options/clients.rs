@@ -8,13 +8,13 @@ use super::older::Older::{Bytes, BytesOrNone, Kibibytes, Mebibytes, Milliseconds
 use super::{FUNCTIONS, Key, PAXOS, SAI, THREADS, group, read, refused, unused};
 
 pub(super) const KEYS: &[Key] = &[
-    refused("start_native_transport", FLAG, "true", "a node always listens for clients"),
+    read("start_native_transport", FLAG, "true", "`false`: clients are not listened for until the next start"),
     read("native_transport_port", INTEGER, "9042", ""),
     read(
         "native_shard_aware_transport_port",
         INTEGER,
         "19042",
-        "ScyllaDB's: each connection is served by the core that its source port names",
+        "each connection is served by the core that its source port names",
     )
     .own(),
     refused("native_transport_port_ssl", INTEGER, "", "there is no TLS"),
@@ -96,8 +96,7 @@ pub(super) const KEYS: &[Key] = &[
         .older(&[("truncate_request_timeout_in_ms", Milliseconds)]),
     unused("request_timeout", LONG_MILLISECONDS, "10000ms", "every request has a time-out of its kind")
         .older(&[("request_timeout_in_ms", Milliseconds)]),
-    refused("slow_query_log_timeout", LONG_MILLISECONDS, "500ms", "slow queries are not logged")
-        .takes(&["0ms"])
+    read("slow_query_log_timeout", LONG_MILLISECONDS, "500ms", "every kind of request is logged, at the level info")
         .older(&[("slow_query_log_timeout_in_ms", Milliseconds)]),
     refused("read_thresholds_enabled", FLAG, "false", "sizes of reads are not held to limits"),
     unused("coordinator_read_size_fail_threshold", LONG_BYTES, "", "belongs to `read_thresholds_enabled`"),

@@ -9,6 +9,7 @@
 //! protection that the node does not give.
 
 mod clients;
+mod document;
 mod guardrails;
 pub(super) mod kind;
 mod node;
@@ -20,6 +21,7 @@ mod storage;
 mod tests;
 
 use super::{ConfigError, error};
+pub use document::document;
 use kind::{Kind, Meaning, last_word};
 use older::Older;
 use serde_norway::Value;
@@ -104,7 +106,7 @@ const fn unused(name: &'static str, kind: Kind, default: &'static str, reason: &
 }
 
 const fn group(name: &'static str, default: &'static str) -> Key {
-    row(name, Kind::Group, default, Effect::Group)
+    row(name, kind::GROUP, default, Effect::Group)
 }
 
 impl Key {

@@ -7,7 +7,7 @@ use super::{ALONE, Key, group, read, refused, unused};
 pub(super) const KEYS: &[Key] = &[
     read("cluster_name", TEXT, "Test Cluster", ""),
     read("num_tokens", INTEGER, "", "taken at the first start"),
-    refused("initial_token", TEXT, "", "tokens are chosen at random"),
+    read("initial_token", TEXT, "", "taken at the first start; as many tokens as `num_tokens` says"),
     refused("partitioner", TEXT, "", "rows are placed by Murmur3 alone").takes(&["Murmur3Partitioner"]),
     unused("allocate_tokens_for_keyspace", TEXT, "", ALONE),
     unused("allocate_tokens_for_local_replication_factor", INTEGER, "", ALONE),
@@ -89,12 +89,7 @@ pub(super) const KEYS: &[Key] = &[
         "chooses the version of SSTables",
     )
     .applied("NONE"),
-    read("metrics_port", INTEGER, "7199", "Helenus's own: HTTP for Prometheus and `/status`; 0: none").own(),
-    read(
-        "guardrails_apply_to_anonymous",
-        FLAG,
-        "false",
-        "Helenus's own: guardrails hold clients although they are not authenticated",
-    )
-    .own(),
+    read("metrics_port", INTEGER, "7199", "HTTP for Prometheus and `/status`; 0: none").own(),
+    read("guardrails_apply_to_anonymous", FLAG, "false", "guardrails hold clients although they are not authenticated")
+        .own(),
 ];

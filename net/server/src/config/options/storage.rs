@@ -15,7 +15,12 @@ pub(super) const KEYS: &[Key] = &[
     unused("commitlog_directory", TEXT, "", "the commit log is in the data directory"),
     unused("hints_directory", TEXT, "", ALONE),
     unused("saved_caches_directory", TEXT, "", "caches are not saved"),
-    read("disk_failure_policy", Kind::Choice(&["best_effort", "stop", "ignore", "stop_paranoid", "die"]), "ignore", ""),
+    read(
+        "disk_failure_policy",
+        Kind::Choice(&["best_effort", "stop", "ignore", "stop_paranoid", "die"]),
+        "ignore",
+        "`stop` by default, as in the file of Cassandra; `best_effort` is `stop`, as there is one directory",
+    ),
     read("commit_failure_policy", Kind::Choice(&["stop", "stop_commit", "ignore", "die"]), "stop", ""),
     read(
         "commitlog_sync",
@@ -147,10 +152,10 @@ pub(super) const KEYS: &[Key] = &[
     read("auto_snapshot_ttl", TEXT, "", ""),
     refused("snapshot_before_compaction", FLAG, "false", "compactions make no snapshots"),
     unused("snapshot_links_per_second", LONG, "0", "hard links of a snapshot are made at once"),
-    refused("incremental_backups", FLAG, "false", "flushed SSTables are not linked to backups"),
+    read("incremental_backups", FLAG, "false", ""),
     refused("automatic_sstable_upgrade", FLAG, "false", "older SSTables are rewritten by `nodetool upgradesstables`"),
     unused("max_concurrent_automatic_sstable_upgrades", INTEGER, "1", "belongs to `automatic_sstable_upgrade`"),
-    unused("default_compaction", CLASS, "", "a table without `compaction` has `SizeTieredCompactionStrategy`"),
+    read("default_compaction", CLASS, "", "of user tables; `SizeTieredCompactionStrategy` without it"),
     read("compaction_throughput", RATE, "64MiB/s", "")
         .older(&[("compaction_throughput_mb_per_sec", MebibytesPerSecond)]),
     unused("concurrent_compactors", INTEGER, "", "every core compacts its own SSTables"),

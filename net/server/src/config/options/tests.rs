@@ -2,6 +2,7 @@
 //! `docs/configuration.md`.
 
 use super::super::{Config, given::Given};
+use super::document::document;
 use super::kind::*;
 use super::*;
 use std::collections::BTreeSet;
@@ -161,6 +162,8 @@ fn an_option_that_is_read_changes_something_or_is_refused_by_name() {
             "storage_compatibility_mode" => "CASSANDRA_4",
             "memtable.configurations" => "{other: {class_name: TrieMemtable}}",
             "commitlog_sync" => "batch",
+            "default_compaction" => "LeveledCompactionStrategy",
+            "initial_token" => "1,2",
             _ => other_value(key),
         };
         let mut options = vec!["guardrails_apply_to_anonymous=true".to_owned()];
@@ -221,58 +224,6 @@ fn null_is_a_value_where_cassandra_takes_it() {
         let is_taken = key.default.is_empty() || key.nullable;
         assert_eq!(given.check(false).is_ok(), is_taken, "{}", key.name);
     }
-}
-
-/// `docs/configuration.md` as the table has it.
-fn document() -> String {
-    let mut out = String::from(
-        "# Options of cassandra.yaml\n\
-         \n\
-         Every option of Cassandra 5.0, and three of this node's own. The last column says what an option does here:\n\
-         \n\
-         * **read**: what it does in Cassandra, but for what is said.\n\
-         * **guardrail**: read if `guardrails_apply_to_anonymous` is true. Guardrails hold ordinary users, and without\n\
-         \x20 authentication there are none.\n\
-         * **refused**: the node does not start (exit code 1) with another value than the default, or than those named.\n\
-         * **no effect**: taken, shown in `system_views.settings`, and warned about at start if it is not the default.\n\
-         \n\
-         An unknown option stops the node, as in Cassandra, and so does a value of the wrong kind. Older names are taken: their\n\
-         values are plain numbers in the unit that the name ends with. `group.option` stands for the option of a group, in the\n\
-         file and with `-D`. Flags are `true`, `false`, `yes`, `no`, `on` or `off`, in any case, in quotes or not. Durations have\n\
-         the units d, h, m, s, ms, us and ns, sizes B, KiB, MiB and GiB, with no space before them.\n\
-         \n\
-         The table is generated from the one that the node reads its configuration by:\n\
-         `HELENUS_WRITE_DOCS=1 cargo test -p server --lib configuration_document -- --ignored`.\n",
-    );
-    for (title, keys) in [
-        ("Node", node::KEYS),
-        ("Clients", clients::KEYS),
-        ("Security", security::KEYS),
-        ("Storage", storage::KEYS),
-        ("Hints, repair, streaming", repair::KEYS),
-        ("Guardrails", guardrails::KEYS),
-    ] {
-        out += &format!("\n## {title}\n| option | older names | values | default | here |\n|---|---|---|---|---|\n");
-        for key in keys {
-            let here = match key.effect {
-                Effect::Group => continue,
-                Effect::Read { note: "" } => "read".into(),
-                Effect::Read { note } => format!("read: {note}"),
-                Effect::Guardrail => "guardrail".into(),
-                Effect::Refused { taken: [], reason } => format!("refused: {reason}"),
-                Effect::Refused { taken, reason } => format!("refused but for `{}`: {reason}", taken.join("`, `")),
-                Effect::Unused { reason } => format!("no effect: {reason}"),
-            };
-            let older: Vec<String> = key.older.iter().map(|(older, _)| format!("`{older}`")).collect();
-            let default = match key.default_text() {
-                None => String::new(),
-                Some("") => "`''`".into(),
-                Some(default) => format!("`{default}`"),
-            };
-            out += &format!("| `{}` | {} | {} | {default} | {here} |\n", key.name, older.join(", "), key.kind);
-        }
-    }
-    out
 }
 
 #[test]
