@@ -63,9 +63,11 @@ pub struct FinishedSstable {
 /// The last marker, which is replaced if another one comes at the same position.
 #[derive(Default, Debug)]
 struct PendingMarker {
+    /// Whether there is one; its buffers are kept without.
     is_some: bool,
     clustering: Vec<u8>,
     comparable: Vec<u8>,
+    /// The range tombstone that it opens; live if it only closes one.
     deletion: Option<Deletion>,
 }
 

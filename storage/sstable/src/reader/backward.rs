@@ -34,8 +34,8 @@ impl Cursor {
             reverse.rows_at = Some(self.at);
             reverse.slices_left = self.slices.len();
         }
-        if let Some((bound, deletion)) = self.bounds.pop_front() {
-            self.bound = bound;
+        if let Some((bound, deletion)) = self.pending_bounds.pop_front() {
+            self.slice_bound = bound;
             self.scratch.clustering.clear();
             return Ok(Some(Event::Bound(deletion)));
         }
@@ -68,7 +68,7 @@ impl Cursor {
                     }
                     None => {
                         if !self.emitted_open.is_live() {
-                            self.bounds.push_back((start.to_vec(), Deletion::LIVE));
+                            self.pending_bounds.push_back((start.to_vec(), Deletion::LIVE));
                             self.emitted_open = Deletion::LIVE;
                         }
                         reverse.slices_left = reverse.slices_left.saturating_sub(1);
@@ -82,7 +82,7 @@ impl Cursor {
 
     fn begin_block(&mut self, reverse: &mut ReverseBlock, key: BlockKey, block: RowBlock, until: Option<u64>) {
         let rows_at = reverse.rows_at.unwrap_or(self.at);
-        self.at = self.start.saturating_add(block.offset).max(rows_at);
+        self.at = self.partition_start.saturating_add(block.offset).max(rows_at);
         reverse.begin(key, block, until);
     }
 
@@ -92,7 +92,7 @@ impl Cursor {
         loop {
             let before = self.at;
             reverse.check_len(before).map_err(|fault| Stop::Fault(Component::Data, fault))?;
-            if until.is_some_and(|end| before >= self.start.saturating_add(end)) {
+            if until.is_some_and(|end| before >= self.partition_start.saturating_add(end)) {
                 if reverse.open != reverse.open_at_end {
                     return fault(before, "the range tombstone that the row index says to be open");
                 }
@@ -114,7 +114,7 @@ impl Cursor {
                 _ if behind => {
                     self.emitted_open = reverse.open;
                     if !self.emitted_open.is_live() {
-                        self.bounds.push_back((slice.end.to_vec(), self.emitted_open));
+                        self.pending_bounds.push_back((slice.end.to_vec(), self.emitted_open));
                     }
                     return Ok(());
                 }
@@ -145,7 +145,7 @@ impl Cursor {
         Ok(match &self.row_index {
             RowIndex::Bti(index) => {
                 let bound = (!end.is_empty()).then_some(end);
-                let found = in_component(index.last_until(&self.blocks, bound, true, version), Component::Rows)?;
+                let found = in_component(index.last_until(&self.index_blocks, bound, true, version), Component::Rows)?;
                 found.map_or((BlockKey::Whole, first), |(separator, block)| (BlockKey::Separator(separator), block))
             }
             RowIndex::Big { parsed: Some(index), .. } => {
@@ -161,7 +161,7 @@ impl Cursor {
         let version = self.reader.descriptor.version;
         match (&self.row_index, key) {
             (RowIndex::Bti(index), BlockKey::Separator(separator)) if &separator[..] > start => {
-                let found = index.last_until(&self.blocks, Some(separator), false, version);
+                let found = index.last_until(&self.index_blocks, Some(separator), false, version);
                 let found = in_component(found, Component::Rows)?;
                 Ok(found.map(|(separator, block)| (BlockKey::Separator(separator), block)))
             }
@@ -180,10 +180,10 @@ impl Cursor {
             let file_len = reader.file_len(Component::Index);
             let version = reader.descriptor.version;
             let fields = &reader.codec.clustering;
-            let (index, _) = self.blocks.read(Component::Index, *at, file_len, |input| {
+            let (index, _) = self.index_blocks.read(Component::Index, *at, file_len, |input| {
                 BigRowIndex::parse(input, *len as usize, version, fields, &reader.table)
             })?;
-            self.blocks.clear();
+            self.index_blocks.clear();
             *parsed = Some(index);
         }
         Ok(())

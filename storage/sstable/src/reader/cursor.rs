@@ -69,7 +69,7 @@ pub(super) enum Event {
     Row,
     /// A marker of the file, at the position in `scratch`.
     Marker(Deletion),
-    /// A marker at a bound of a slice, at the position in `bound`.
+    /// A marker at a bound of a slice, at the position in `slice_bound`.
     Bound(Deletion),
     /// A row from the buffer of a reverse read.
     ReverseRow,
@@ -99,18 +99,21 @@ pub struct Cursor {
     pub(super) target: Target,
     /// A scan leaves out partitions up to this key, inclusive.
     pub(super) after: Option<DecoratedKey>,
+    /// The slices of each partition that are read, in clustering order.
     pub(super) slices: Arc<[Slice]>,
     pub(super) state: State,
     /// The state of a read in reverse.
     pub(super) reverse: Option<ReverseBlock>,
     reversed: bool,
-    pub(super) blocks: IndexBlocks,
-    pub(super) walk: Option<IndexWalk>,
+    /// The blocks that have been supplied for the current lookup.
+    pub(super) index_blocks: IndexBlocks,
+    /// How far the current search through Index.db has come.
+    pub(super) index_walk: Option<IndexWalk>,
     window: Window,
     /// The offset in Data.db to read from next.
     pub(super) at: u64,
     /// The offset of the current partition in Data.db.
-    pub(super) start: u64,
+    pub(super) partition_start: u64,
     pub(super) key: Vec<u8>,
     pub(super) token: Token,
     /// The key of the partition read before, and whether there was one.
@@ -119,15 +122,15 @@ pub struct Cursor {
     deletion: Deletion,
     pub(super) row_index: RowIndex,
     /// The index of the slice that is being read.
-    pub(super) slice: usize,
+    pub(super) slice_index: usize,
     /// The range tombstone that is open in the file at `at`.
     pub(super) open: Deletion,
     /// The range tombstone that the markers given so far leave open.
     pub(super) emitted_open: Deletion,
     /// Markers at bounds of slices that are still to be given.
-    pub(super) bounds: VecDeque<(Vec<u8>, Deletion)>,
+    pub(super) pending_bounds: VecDeque<(Vec<u8>, Deletion)>,
     /// The comparable form of the last one given.
-    pub(super) bound: Vec<u8>,
+    pub(super) slice_bound: Vec<u8>,
     pub(super) scratch: Scratch,
     /// What the last step found.
     event: Option<Event>,
@@ -168,22 +171,22 @@ impl Cursor {
             state: State::Find,
             reverse: None,
             reversed,
-            blocks: IndexBlocks::default(),
-            walk: None,
+            index_blocks: IndexBlocks::default(),
+            index_walk: None,
             window: Window::default(),
             at: 0,
-            start: 0,
+            partition_start: 0,
             key: Vec::new(),
             token: Token::MIN,
             previous_key: Vec::new(),
             has_previous: false,
             deletion: Deletion::LIVE,
             row_index: RowIndex::None,
-            slice: 0,
+            slice_index: 0,
             open: Deletion::LIVE,
             emitted_open: Deletion::LIVE,
-            bounds: VecDeque::new(),
-            bound: Vec::new(),
+            pending_bounds: VecDeque::new(),
+            slice_bound: Vec::new(),
             scratch: Scratch::default(),
             event: None,
             error: None,
@@ -205,7 +208,7 @@ impl Cursor {
         if block.component == Component::Data {
             self.window.supply_begin(self.at, block.offset, bytes);
         } else {
-            self.blocks.supply(block, bytes);
+            self.index_blocks.supply(block, bytes);
         }
     }
 
@@ -259,7 +262,7 @@ impl Cursor {
                 deletion,
             },
             Event::Bound(deletion) => {
-                Fragment::RangeMarker { clustering: Clustering(&[]), comparable: &self.bound, deletion }
+                Fragment::RangeMarker { clustering: Clustering(&[]), comparable: &self.slice_bound, deletion }
             }
             Event::ReverseRow => {
                 let reverse = self.reverse.as_ref()?;
@@ -348,8 +351,8 @@ impl Cursor {
     /// borrowed, because a clone of the shared `Arc` for every row would make the cores that read it contend for its
     /// count.
     pub(super) fn unfiltered_of_slice(&mut self) -> Result<Unfiltered, Stop> {
-        let Cursor { reader, window, scratch, at, slices, slice, .. } = self;
-        let slice = slices.get(*slice);
+        let Cursor { reader, window, scratch, at, slices, slice_index, .. } = self;
+        let slice = slices.get(*slice_index);
         let wanted = |comparable: &[u8]| slice.is_some_and(|slice| slice.contains(comparable));
         read_at(reader, window, scratch, at, |reader, scratch, input| {
             reader.codec.read(&reader.table, input, scratch, wanted)
@@ -371,7 +374,7 @@ impl Cursor {
         });
         self.previous_key = key;
         self.deletion = found?;
-        self.start = start;
+        self.partition_start = start;
         std::mem::swap(&mut self.key, &mut self.previous_key);
         let token = Token::of(&self.key);
         let previous = (self.token, &self.previous_key[..]);
@@ -393,7 +396,7 @@ impl Cursor {
             Target::Range(range) => {
                 if let Some(after) = &self.after {
                     if (token, &self.key[..]) <= (after.token, &after.key[..]) {
-                        self.blocks.clear();
+                        self.index_blocks.clear();
                         self.state = State::FindNext;
                         return Ok(None);
                     }
@@ -409,7 +412,7 @@ impl Cursor {
                 }
             }
         }
-        self.slice = 0;
+        self.slice_index = 0;
         self.open = Deletion::LIVE;
         self.emitted_open = Deletion::LIVE;
         self.state = State::StaticRow;

@@ -14,7 +14,7 @@ use model::row::Deletion;
 impl Cursor {
     /// Skips to the block of the row index in which the next slice can begin.
     pub(super) fn seek(&mut self) -> Result<(), Stop> {
-        let Some(slice) = self.slices.get(self.slice) else { return Ok(()) };
+        let Some(slice) = self.slices.get(self.slice_index) else { return Ok(()) };
         if slice.start.is_empty() {
             return Ok(());
         }
@@ -23,11 +23,13 @@ impl Cursor {
         let version = self.reader.descriptor.version;
         let found = match &self.row_index {
             RowIndex::None => None,
-            RowIndex::Bti(index) => in_component(index.floor(&self.blocks, &slice.start, version), Component::Rows)?,
+            RowIndex::Bti(index) => {
+                in_component(index.floor(&self.index_blocks, &slice.start, version), Component::Rows)?
+            }
             RowIndex::Big { parsed, .. } => parsed.as_ref().and_then(|index| index.floor(&slice.start)),
         };
         if let Some(RowBlock { offset, open }) = found
-            && let Some(at) = self.start.checked_add(offset)
+            && let Some(at) = self.partition_start.checked_add(offset)
             && at > self.at
         {
             self.at = at;
@@ -39,32 +41,32 @@ impl Cursor {
     /// Ends the current slice. A range tombstone that is open is closed at the slice's end, and opened at its start if
     /// no row or marker did so.
     pub(super) fn leave_slice(&mut self) {
-        if let Some(slice) = self.slices.get(self.slice) {
+        if let Some(slice) = self.slices.get(self.slice_index) {
             if self.emitted_open.is_live() && !self.open.is_live() {
-                self.bounds.push_back((slice.start.to_vec(), self.open));
+                self.pending_bounds.push_back((slice.start.to_vec(), self.open));
                 self.emitted_open = self.open;
             }
             if !self.emitted_open.is_live() {
-                self.bounds.push_back((slice.end.to_vec(), Deletion::LIVE));
+                self.pending_bounds.push_back((slice.end.to_vec(), Deletion::LIVE));
             }
         }
         self.emitted_open = Deletion::LIVE;
-        self.slice += 1;
+        self.slice_index += 1;
     }
 
     /// Goes to the next row or marker of the slices. `None`: call again.
     pub(super) fn rows(&mut self) -> Result<Option<Event>, Stop> {
-        if let Some((bound, deletion)) = self.bounds.pop_front() {
-            self.bound = bound;
+        if let Some((bound, deletion)) = self.pending_bounds.pop_front() {
+            self.slice_bound = bound;
             self.scratch.clustering.clear();
             return Ok(Some(Event::Bound(deletion)));
         }
-        if self.slice >= self.slices.len() {
+        if self.slice_index >= self.slices.len() {
             return Ok(Some(self.end_slices()));
         }
         let before = self.at;
         let found = self.unfiltered_of_slice()?;
-        let Some(slice) = self.slices.get(self.slice) else { return Ok(None) };
+        let Some(slice) = self.slices.get(self.slice_index) else { return Ok(None) };
         let comparable = &self.scratch.comparable[..];
         match found {
             Unfiltered::Static => {
@@ -96,7 +98,7 @@ impl Cursor {
                 if self.open != self.emitted_open {
                     self.at = before;
                     self.emitted_open = self.open;
-                    self.bounds.push_back((slice.start.to_vec(), self.open));
+                    self.pending_bounds.push_back((slice.start.to_vec(), self.open));
                     return Ok(None);
                 }
                 self.open = starts;
@@ -110,7 +112,7 @@ impl Cursor {
                 if self.open != self.emitted_open {
                     self.at = before;
                     self.emitted_open = self.open;
-                    self.bounds.push_back((slice.start.to_vec(), self.open));
+                    self.pending_bounds.push_back((slice.start.to_vec(), self.open));
                     return Ok(None);
                 }
                 Ok(Some(Event::Row))

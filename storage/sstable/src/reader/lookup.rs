@@ -22,25 +22,27 @@ impl Cursor {
             (Target::Range(range), index) => match (next_token(range.after), index) {
                 (None, _) => (State::Done, 0),
                 (Some(token), Index::Bti(index)) => {
-                    state_at(in_component(index.ceiling(&self.blocks, token), Component::Partitions)?)
+                    state_at(in_component(index.ceiling(&self.index_blocks, token), Component::Partitions)?)
                 }
                 (Some(token), Index::Big(summary)) => {
                     let start = summary.start(token_below(token));
-                    let walk = self.walk.get_or_insert(IndexWalk { at: start });
+                    let walk = self.index_walk.get_or_insert(IndexWalk { at: start });
                     let len = reader.file_len(Component::Index);
-                    let found = in_component(walk.find(&mut self.blocks, len, token_below(token)), Component::Index)?;
+                    let found =
+                        in_component(walk.find(&mut self.index_blocks, len, token_below(token)), Component::Index)?;
                     found.map_or((State::Done, 0), |entry| (State::Head, entry.position))
                 }
             },
             (Target::Key(key), Index::Bti(index)) => {
                 let hash = KeyHash::of(&key.key).low_byte();
-                state_at(in_component(index.find(&self.blocks, key, hash), Component::Partitions)?)
+                state_at(in_component(index.find(&self.index_blocks, key, hash), Component::Partitions)?)
             }
             (Target::Key(key), Index::Big(summary)) => {
                 let start = summary.start(|found| found <= key);
-                let walk = self.walk.get_or_insert(IndexWalk { at: start });
+                let walk = self.index_walk.get_or_insert(IndexWalk { at: start });
                 let len = reader.file_len(Component::Index);
-                let found = in_component(walk.find(&mut self.blocks, len, |found| found < key), Component::Index)?;
+                let found =
+                    in_component(walk.find(&mut self.index_blocks, len, |found| found < key), Component::Index)?;
                 match found {
                     Some(IndexEntry { key: found, position, row_index: (at, len) }) if found == *key => {
                         if index::is_used(len) {
@@ -63,13 +65,13 @@ impl Cursor {
         let reader = self.reader.clone();
         let (state, at) = match &reader.index {
             Index::Bti(index) => {
-                state_at(in_component(index.find_after(&self.blocks, after, undecided), Component::Partitions)?)
+                state_at(in_component(index.find_after(&self.index_blocks, after, undecided), Component::Partitions)?)
             }
             Index::Big(summary) => {
                 let below = |found: &DecoratedKey| found <= after;
-                let walk = self.walk.get_or_insert(IndexWalk { at: summary.start(below) });
+                let walk = self.index_walk.get_or_insert(IndexWalk { at: summary.start(below) });
                 let len = reader.file_len(Component::Index);
-                let found = in_component(walk.find(&mut self.blocks, len, below), Component::Index)?;
+                let found = in_component(walk.find(&mut self.index_blocks, len, below), Component::Index)?;
                 found.map_or((State::Done, 0), |entry| (State::Head, entry.position))
             }
         };
@@ -84,9 +86,9 @@ impl Cursor {
             self.state = State::Done;
         } else if matches!(self.state, State::StaticRow | State::Seek | State::Rows | State::SkipRows) {
             self.after = Some(DecoratedKey { token: self.token, key: self.key[..].into() });
-            self.walk = None;
-            self.blocks.clear();
-            self.bounds.clear();
+            self.index_walk = None;
+            self.index_blocks.clear();
+            self.pending_bounds.clear();
             self.row_index = RowIndex::None;
             self.state = State::FindNext;
         }
@@ -96,7 +98,7 @@ impl Cursor {
     pub(super) fn read_rows_entry(&mut self, at: u64) -> Result<(), Stop> {
         let version = self.reader.descriptor.version;
         let len = self.reader.file_len(Component::Rows);
-        let (entry, _) = self.blocks.read(Component::Rows, at, len, |input| RowsEntry::parse(input, version))?;
+        let (entry, _) = self.index_blocks.read(Component::Rows, at, len, |input| RowsEntry::parse(input, version))?;
         if let Target::Key(key) = &self.target
             && entry.key[..] != key.key[..]
         {

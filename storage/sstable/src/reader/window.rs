@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_join_behind_what_is_still_read() {
+    fn blocks_join_after_what_is_still_read() {
         let data: Vec<u8> = (0..40).collect();
         for raw in [0b000, 0b010, 0b101, 0b111] {
             let mut window = Window::default();
@@ -225,7 +225,7 @@ mod tests {
             window.forget(25);
             assert_eq!(rest(&window, 25).as_deref(), Some(&data[25..30]), "{raw}");
             window.forget(30);
-            // Not behind what is there.
+            // A block that does not follow replaces what is there.
             window.supply(30, 30, Bytes::copy_from_slice(&data[30..]));
             assert_eq!(rest(&window, 30).as_deref(), Some(&data[30..]), "{raw}");
         }
