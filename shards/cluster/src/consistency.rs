@@ -1,22 +1,22 @@
-//! Consistency level and replication to the number of acks.
+//! Consistency levels: how many acknowledgements a request needs.
 //!
-//! There is one data centre, so the LOCAL_ and EACH_ levels need what the plain ones need. What is decided at SERIAL
-//! needs a majority: errors speak of QUORUM.
+//! There is only one data centre, so that the LOCAL_ and EACH_ levels need as many as the plain ones. The SERIAL levels
+//! need a majority, and errors call it QUORUM.
 
 use crate::replication::replication_factor;
 use model::failure::Detail;
 use model::schema::Replication;
 use model::{Consistency, ErrorCode, Failure};
 
-/// What a level needs of a keyspace.
+/// What a request needs at some level in some keyspace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Requirement {
-    /// Acks.
+    /// The number of acknowledgements.
     pub block_for: usize,
 }
 
-/// Checks `level` for reads against `replication` with `alive` live replicas: acks needed, or Unavailable with
-/// Cassandra's text, or Invalid for levels that reads do not take (ANY).
+/// What a read at `level` needs, with `alive` live replicas. Fails as Unavailable, with Cassandra's text, if fewer
+/// replicas are alive than needed, and as Invalid for levels that reads cannot have (ANY).
 pub fn for_read(level: Consistency, replication: &Replication, alive: usize) -> Result<Requirement, Failure> {
     if level == Consistency::Any {
         return Err(Failure::invalid("ANY ConsistencyLevel is only supported for writes"));
@@ -24,7 +24,8 @@ pub fn for_read(level: Consistency, replication: &Replication, alive: usize) -> 
     require(level, replication, alive)
 }
 
-/// The same for plain writes (SERIAL levels are refused).
+/// What an unconditional write at `level` needs, with `alive` live replicas. Fails as [`for_read`] does; levels that
+/// writes cannot have are the SERIAL ones.
 pub fn for_write(level: Consistency, replication: &Replication, alive: usize) -> Result<Requirement, Failure> {
     if matches!(level, Consistency::Serial | Consistency::LocalSerial) {
         return Err(Failure::invalid("You must use conditional updates for serializable writes"));
@@ -32,8 +33,8 @@ pub fn for_write(level: Consistency, replication: &Replication, alive: usize) ->
     require(level, replication, alive)
 }
 
-/// The same for a conditional change: `serial` is the level at which it is decided, `commit` the one at which it is
-/// told of. How many replicas live is asked for the decision alone.
+/// What a conditional statement needs: `serial` is the level of the decision, `commit` that of writing the outcome.
+/// Fails as [`for_read`] does; only the decision is checked for enough live replicas.
 pub fn for_cas(
     serial: Consistency,
     commit: Consistency,
@@ -72,7 +73,7 @@ fn require(level: Consistency, replication: &Replication, alive: usize) -> Resul
     };
     let factor = || replication_factor(replication);
     let block_for = match level {
-        // The coordinator itself may take the write for a replica that is down.
+        // The coordinator itself may store the write for a replica that is down.
         Consistency::Any => return Ok(Requirement { block_for: 1 }),
         Consistency::One | Consistency::LocalOne => 1,
         Consistency::Two => 2,

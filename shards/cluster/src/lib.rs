@@ -1,4 +1,4 @@
-//! Who owns what and who must answer: ring, replication, consistency. Pure.
+//! Rules of a cluster without I/O: how many replicas a keyspace has, and how many of them must answer a request.
 
 pub mod consistency;
 pub mod replication;

@@ -1,9 +1,9 @@
-//! Replication strategies: how many replicas a keyspace has and where.
+//! Replication strategies: how many replicas a keyspace has.
 
 use model::schema::Replication;
 
-/// The replicas of every partition of a keyspace, all data centres together; 1 for LocalStrategy. An option that is no
-/// number counts as 0: CREATE KEYSPACE lets none through.
+/// The number of replicas of every partition of a keyspace, in all data centres together; 1 for LocalStrategy. An
+/// option that is not a number counts as 0; CREATE KEYSPACE accepts none.
 pub fn replication_factor(replication: &Replication) -> usize {
     match replication.class.rsplit('.').next() {
         Some("LocalStrategy") => 1,

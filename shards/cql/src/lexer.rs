@@ -12,11 +12,12 @@
 //! Keywords are words here. The parser decides what a word is, because most of Cassandra's keywords are also valid
 //! names.
 
-use model::{ErrorCode, Failure};
+use crate::errors::syntax;
+use model::Failure;
 
 /// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     /// A word: keyword or name without quotes.
     Word,
     /// `"Name"`; the token's text is between the quotes, with `""` not yet unescaped.
@@ -92,7 +93,7 @@ pub(crate) enum Kind {
 /// A token: its kind, text and position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: TokenKind,
     /// The token's text; without quotes for names and strings.
     pub(crate) text: &'a str,
     /// Offset in bytes of its first character, including quotes.
@@ -102,7 +103,7 @@ pub(crate) struct Token<'a> {
 impl Token<'_> {
     /// Whether this is the word `keyword`, given in lower case, in any case.
     pub(crate) fn is(&self, keyword: &str) -> bool {
-        self.kind == Kind::Word && self.text.eq_ignore_ascii_case(keyword)
+        self.kind == TokenKind::Word && self.text.eq_ignore_ascii_case(keyword)
     }
 }
 
@@ -123,23 +124,23 @@ impl<'a> Lexer<'a> {
         self.text.get(from..to).unwrap_or("")
     }
 
-    /// The next token; after the last one [`Kind::End`], any number of times.
+    /// The next token; after the last one [`TokenKind::End`], any number of times.
     pub(crate) fn next(&mut self) -> Result<Token<'a>, Failure> {
         self.skip_blanks()?;
         let start = self.at;
         let Some(first) = self.byte(0) else {
-            return Ok(Token { kind: Kind::End, text: "", start });
+            return Ok(Token { kind: TokenKind::End, text: "", start });
         };
         match first {
-            b'\'' => return self.quoted(b'\'', Kind::String),
-            b'"' => return self.quoted(b'"', Kind::QuotedName),
+            b'\'' => return self.quoted(b'\'', TokenKind::String),
+            b'"' => return self.quoted(b'"', TokenKind::QuotedName),
             b'$' if self.byte(1) == Some(b'$') => return self.dollars(),
             _ => {}
         }
         if first.is_ascii_hexdigit()
             && let Some(len) = uuid_len(&self.text.as_bytes()[start..])
         {
-            return Ok(self.take(Kind::Uuid, len));
+            return Ok(self.take(TokenKind::Uuid, len));
         }
         if first.is_ascii_digit() || (first == b'-' && self.byte(1).is_some_and(|b| b.is_ascii_digit())) {
             return self.number();
@@ -157,39 +158,39 @@ impl<'a> Lexer<'a> {
         if self.byte(minus).is_some_and(|b| b | 32 == b'p')
             && let Some(len) = iso_duration_len(&self.text.as_bytes()[start + minus..])
         {
-            return Ok(self.take(Kind::Duration, len + minus));
+            return Ok(self.take(TokenKind::Duration, len + minus));
         }
         if first.is_ascii_alphabetic() {
             let rest = &self.text.as_bytes()[start..];
             let len = rest.iter().position(|b| !is_word_byte(*b)).unwrap_or(rest.len());
-            return Ok(self.take(Kind::Word, len));
+            return Ok(self.take(TokenKind::Word, len));
         }
         let (kind, len) = match (first, self.byte(1)) {
-            (b'<', Some(b'=')) => (Kind::LessEqual, 2),
-            (b'>', Some(b'=')) => (Kind::GreaterEqual, 2),
-            (b'!', Some(b'=')) => (Kind::NotEqual, 2),
-            (b'+', Some(b'=')) => (Kind::PlusEqual, 2),
-            (b'-', Some(b'=')) => (Kind::MinusEqual, 2),
-            (b'.', Some(b'.')) => (Kind::DotDot, 2),
-            (b'<', _) => (Kind::Less, 1),
-            (b'>', _) => (Kind::Greater, 1),
-            (b'=', _) => (Kind::Equal, 1),
-            (b'+', _) => (Kind::Plus, 1),
-            (b'-', _) => (Kind::Minus, 1),
-            (b'*', _) => (Kind::Star, 1),
-            (b'/', _) => (Kind::Slash, 1),
-            (b'%', _) => (Kind::Percent, 1),
-            (b'(', _) => (Kind::ParenOpen, 1),
-            (b')', _) => (Kind::ParenClose, 1),
-            (b'[', _) => (Kind::BracketOpen, 1),
-            (b']', _) => (Kind::BracketClose, 1),
-            (b'{', _) => (Kind::BraceOpen, 1),
-            (b'}', _) => (Kind::BraceClose, 1),
-            (b',', _) => (Kind::Comma, 1),
-            (b';', _) => (Kind::Semicolon, 1),
-            (b':', _) => (Kind::Colon, 1),
-            (b'.', _) => (Kind::Dot, 1),
-            (b'?', _) => (Kind::QuestionMark, 1),
+            (b'<', Some(b'=')) => (TokenKind::LessEqual, 2),
+            (b'>', Some(b'=')) => (TokenKind::GreaterEqual, 2),
+            (b'!', Some(b'=')) => (TokenKind::NotEqual, 2),
+            (b'+', Some(b'=')) => (TokenKind::PlusEqual, 2),
+            (b'-', Some(b'=')) => (TokenKind::MinusEqual, 2),
+            (b'.', Some(b'.')) => (TokenKind::DotDot, 2),
+            (b'<', _) => (TokenKind::Less, 1),
+            (b'>', _) => (TokenKind::Greater, 1),
+            (b'=', _) => (TokenKind::Equal, 1),
+            (b'+', _) => (TokenKind::Plus, 1),
+            (b'-', _) => (TokenKind::Minus, 1),
+            (b'*', _) => (TokenKind::Star, 1),
+            (b'/', _) => (TokenKind::Slash, 1),
+            (b'%', _) => (TokenKind::Percent, 1),
+            (b'(', _) => (TokenKind::ParenOpen, 1),
+            (b')', _) => (TokenKind::ParenClose, 1),
+            (b'[', _) => (TokenKind::BracketOpen, 1),
+            (b']', _) => (TokenKind::BracketClose, 1),
+            (b'{', _) => (TokenKind::BraceOpen, 1),
+            (b'}', _) => (TokenKind::BraceClose, 1),
+            (b',', _) => (TokenKind::Comma, 1),
+            (b';', _) => (TokenKind::Semicolon, 1),
+            (b':', _) => (TokenKind::Colon, 1),
+            (b'.', _) => (TokenKind::Dot, 1),
+            (b'?', _) => (TokenKind::QuestionMark, 1),
             _ => return Err(self.bad_character(start)),
         };
         Ok(self.take(kind, len))
@@ -207,7 +208,7 @@ impl<'a> Lexer<'a> {
         self.text.as_bytes().get(self.at + ahead).copied()
     }
 
-    fn take(&mut self, kind: Kind, len: usize) -> Token<'a> {
+    fn take(&mut self, kind: TokenKind, len: usize) -> Token<'a> {
         let start = self.at;
         self.at += len;
         Token { kind, text: self.slice(start, self.at), start }
@@ -237,7 +238,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Reads a name or string, up to a quote that is not doubled.
-    fn quoted(&mut self, quote: u8, kind: Kind) -> Result<Token<'a>, Failure> {
+    fn quoted(&mut self, quote: u8, kind: TokenKind) -> Result<Token<'a>, Failure> {
         let start = self.at;
         let bytes = self.text.as_bytes();
         let mut at = start + 1;
@@ -253,7 +254,7 @@ impl<'a> Lexer<'a> {
         }
         self.at = at;
         let text = self.slice(start + 1, at - 1);
-        if kind == Kind::QuotedName && text.is_empty() {
+        if kind == TokenKind::QuotedName && text.is_empty() {
             return Err(syntax(format!("{} no viable alternative at input '\"\"'", self.position(start))));
         }
         Ok(Token { kind, text, start })
@@ -265,7 +266,7 @@ impl<'a> Lexer<'a> {
             return Err(self.unfinished("$"));
         };
         self.at = start + len + 4;
-        Ok(Token { kind: Kind::DollarString, text: self.slice(start + 2, start + 2 + len), start })
+        Ok(Token { kind: TokenKind::DollarString, text: self.slice(start + 2, start + 2 + len), start })
     }
 
     /// Reads an integer, float, blob or duration.
@@ -275,17 +276,17 @@ impl<'a> Lexer<'a> {
         let digits = |from: usize| rest[from..].iter().take_while(|b| b.is_ascii_digit()).count();
         if rest[0] == b'0' && rest.get(1).is_some_and(|b| b | 32 == b'x') {
             let len = rest[2..].iter().take_while(|b| b.is_ascii_hexdigit()).count();
-            return Ok(self.take(Kind::Hex, 2 + len));
+            return Ok(self.take(TokenKind::Hex, 2 + len));
         }
         let minus = (rest[0] == b'-') as usize;
         let mut len = minus + digits(minus);
-        let mut kind = Kind::Integer;
+        let mut kind = TokenKind::Integer;
         if rest[len..].starts_with(b"...") {
             // A float without digits after its point (`1.`), or the start of a range (`1..2`).
-            return Ok(self.take(Kind::Float, len + 1));
+            return Ok(self.take(TokenKind::Float, len + 1));
         }
         if rest.get(len) == Some(&b'.') && rest.get(len + 1) != Some(&b'.') {
-            kind = Kind::Float;
+            kind = TokenKind::Float;
             len += 1;
             len += digits(len);
         }
@@ -295,10 +296,10 @@ impl<'a> Lexer<'a> {
             if exponent == 0 {
                 return Err(self.bad_character((start + len + 1 + sign).min(self.text.len())));
             }
-            kind = Kind::Float;
+            kind = TokenKind::Float;
             len += 1 + sign + exponent;
         }
-        if kind == Kind::Integer && duration_unit_len(&rest[len..]).is_some() {
+        if kind == TokenKind::Integer && duration_unit_len(&rest[len..]).is_some() {
             while let Some(unit) = duration_unit_len(&rest[len..]) {
                 len += unit;
                 let more = digits(len);
@@ -307,7 +308,7 @@ impl<'a> Lexer<'a> {
                 }
                 len += more;
             }
-            kind = Kind::Duration;
+            kind = TokenKind::Duration;
         }
         Ok(self.take(kind, len))
     }
@@ -319,7 +320,7 @@ impl<'a> Lexer<'a> {
         if same < word.len() {
             return Err(self.mismatched_character(self.at + 1 + same));
         }
-        Ok(self.take(Kind::Float, 1 + word.len()))
+        Ok(self.take(TokenKind::Float, 1 + word.len()))
     }
 
     fn mismatched_character(&self, at: usize) -> Failure {
@@ -342,11 +343,6 @@ impl<'a> Lexer<'a> {
         let place = self.position(self.text.len());
         syntax(format!("{place} mismatched character '<EOF>' expecting '{expected}'"))
     }
-}
-
-/// A syntax error (0x2000) with this text.
-pub(crate) fn syntax(text: String) -> Failure {
-    Failure::new(ErrorCode::Syntax, text)
 }
 
 fn is_word_byte(byte: u8) -> bool {
@@ -421,12 +417,12 @@ fn iso_duration_len(bytes: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn kinds(text: &str) -> Vec<(Kind, &str)> {
+    fn kinds(text: &str) -> Vec<(TokenKind, &str)> {
         let mut lexer = Lexer::new(text);
         let mut tokens = Vec::new();
         loop {
             let token = lexer.next().unwrap();
-            if token.kind == Kind::End {
+            if token.kind == TokenKind::End {
                 return tokens;
             }
             tokens.push((token.kind, token.text));
@@ -437,7 +433,7 @@ mod tests {
         let mut lexer = Lexer::new(text);
         loop {
             match lexer.next() {
-                Ok(token) if token.kind == Kind::End => panic!("{text} is fine"),
+                Ok(token) if token.kind == TokenKind::End => panic!("{text} is fine"),
                 Ok(_) => {}
                 Err(failure) => return failure.text.into_owned(),
             }
@@ -446,7 +442,7 @@ mod tests {
 
     #[test]
     fn constants() {
-        use Kind::*;
+        use TokenKind::*;
         assert_eq!(
             kinds("-5 1.5 1. 1e5 -1.E-5"),
             [(Integer, "-5"), (Float, "1.5"), (Float, "1."), (Float, "1e5"), (Float, "-1.E-5")]
@@ -474,10 +470,10 @@ mod tests {
             "P0001-02-03T04:05:06",
             "p1d",
         ] {
-            assert_eq!(kinds(text), [(Kind::Duration, text)], "{text}");
+            assert_eq!(kinds(text), [(TokenKind::Duration, text)], "{text}");
         }
         for text in ["p", "pk", "pt", "price", "p1", "p1x", "pt5"] {
-            assert_eq!(kinds(text), [(Kind::Word, text)], "{text}");
+            assert_eq!(kinds(text), [(TokenKind::Word, text)], "{text}");
         }
     }
 
@@ -485,7 +481,7 @@ mod tests {
     fn blanks_and_comments() {
         assert_eq!(
             kinds(" a -- b\n c // d\r e /* f\n*/ g /**/ -- h\n"),
-            [(Kind::Word, "a"), (Kind::Word, "c"), (Kind::Word, "e"), (Kind::Word, "g")]
+            [(TokenKind::Word, "a"), (TokenKind::Word, "c"), (TokenKind::Word, "e"), (TokenKind::Word, "g")]
         );
     }
 

@@ -14,43 +14,31 @@
 //! What is not here: executing plans and making schema changes durable (crate `shard`).
 
 pub mod ast;
-pub mod compaction_options;
-mod compression_options;
 pub mod conditions;
 pub mod define;
+mod errors;
 pub mod functions;
 pub mod guardrails;
 pub mod java_order;
 mod lexer;
+mod limits;
 mod literal;
 mod names;
 mod parser;
 pub mod plan;
 mod prepare;
-mod replication;
+mod resolver;
 mod restrictions;
 mod selection;
-mod table_options;
 mod types;
 
+pub use limits::{
+    COLUMNS_MAX, DEPTH_MAX, ERROR_BYTES_MAX, MARKERS_MAX, OPERATORS_MAX, RELATIONS_MAX, STATEMENT_BYTES_MAX,
+};
 pub use plan::{Plan, Prepared, Statement};
 
+use errors::shortened;
 use model::{Failure, Schema};
-
-/// Longest statement text in bytes.
-pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
-/// Most relations in a WHERE clause.
-pub const RELATIONS_MAX: usize = 100;
-/// Deepest nesting of expressions and types.
-pub const DEPTH_MAX: usize = 12;
-/// Most arithmetic operators in one expression.
-pub const OPERATORS_MAX: usize = 64;
-/// Most columns of a table.
-pub const COLUMNS_MAX: usize = 8192;
-/// Longest error text in bytes; longer ones are cut.
-pub const ERROR_BYTES_MAX: usize = 4096;
-/// Most bind markers in a statement.
-pub const MARKERS_MAX: usize = 65535;
 
 /// Parses one statement, with an optional `;` at the end. Fails with [`model::ErrorCode::Syntax`] and the `line L:C
 /// ...` of the offending token, or, for a feature that Helenus does not have, with [`model::ErrorCode::Invalid`] and
@@ -64,13 +52,4 @@ pub fn parse(text: &str) -> Result<ast::Statement, Failure> {
 /// [`model::ErrorCode::Invalid`] and the feature's name.
 pub fn prepare(statement: &ast::Statement, keyspace: Option<&str>, schema: &Schema) -> Result<Prepared, Failure> {
     prepare::prepare(statement, keyspace, schema).map_err(shortened)
-}
-
-/// Cuts the text of an error that quotes a long literal or name.
-fn shortened(mut failure: Failure) -> Failure {
-    if failure.text.len() > ERROR_BYTES_MAX {
-        let end = failure.text.floor_char_boundary(ERROR_BYTES_MAX);
-        failure.text = format!("{}...", &failure.text[..end]).into();
-    }
-    failure
 }

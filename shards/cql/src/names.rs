@@ -1,7 +1,7 @@
 //! Column names: lookup and errors.
 
 use crate::literal::Scope;
-use crate::parser::is_reserved;
+use model::identifier::is_reserved;
 use model::{Column, Failure, Table};
 use std::borrow::Cow;
 

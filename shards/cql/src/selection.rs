@@ -7,23 +7,20 @@
 //!    cores.
 
 mod calls;
-mod cell_facts;
+mod cell_attributes;
 mod fit;
 mod grouping;
 
 use crate::ast::{self, SelectItem};
-use crate::functions::{self, Aggregate, AggregateFunction, Fit, Scalar, pick, term_fit};
+use crate::functions::{self, Aggregate, AggregateFunction, Fit, LEGACY_TIMEUUID, Scalar, pick, term_fit};
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::column;
 use crate::plan::{Expression, Projection, Selector, Term, part_type};
-use calls::Asked;
+use calls::SelectorArgument;
 use model::{Column, ColumnKind, ColumnSpec, CqlType, Failure, json};
 use std::fmt;
 
 type Result<T> = std::result::Result<T, Failure>;
-
-/// The class that generic functions report for a timeuuid.
-pub(crate) const LEGACY_TIMEUUID: &str = "org.apache.cassandra.db.marshal.LegacyTimeUUIDType";
 
 /// The name of markers in a selection.
 const SELECTION: &str = "[selection]";
@@ -387,7 +384,7 @@ impl Selecting<'_, '_, '_> {
             return Err(Failure::invalid(format!("{shown} cannot be cast to {type_name}")));
         }
         let shown = format!("system.cast_as_{to}");
-        let asked = [Asked { cql_type: Some(from), ..self.asked(of)? }];
+        let asked = [SelectorArgument { cql_type: Some(from), ..self.argument_of(of)? }];
         let function = pick(&shown, candidates, &asked, Some(&to), self.scope)?;
         Ok((Expression::Call(function, vec![expression]), to))
     }
@@ -478,11 +475,6 @@ impl Selecting<'_, '_, '_> {
         }
         Ok((Expression::Composite(cql_type.clone(), expressions), cql_type))
     }
-}
-
-/// The failure of a generic function for a wrong number of arguments.
-pub(crate) fn wrong_arguments(name: &str, wanted: &str) -> Failure {
-    Failure::invalid(format!("Invalid number of arguments for function system.{name}({wanted})"))
 }
 
 fn cannot_infer(shown: &dyn fmt::Display) -> Failure {

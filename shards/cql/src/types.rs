@@ -3,8 +3,7 @@
 //! Invariants: everything in a frozen type or a tuple is frozen; what is in a collection must say so itself.
 
 use crate::ast::{TypeKind, TypeName};
-use crate::lexer::syntax;
-use crate::parser::unsupported;
+use crate::errors::{syntax, unsupported};
 use model::value::ValueError;
 use model::{CqlType, Failure, Keyspace, Schema};
 

@@ -62,7 +62,7 @@ pub use start::StartError;
 pub use virtual_tables::settings::OLD_NAMES as OLD_SETTINGS;
 
 pub use cql::Prepared;
-pub use cql::compaction_options;
+pub use cql::define::compaction_options;
 pub use cql::guardrails;
 pub use cql::guardrails::Guardrails;
 pub use engine::compaction::{CompactionRecord, CompactionScope, CompactionStatistics, RunningCompaction};

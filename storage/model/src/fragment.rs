@@ -73,8 +73,8 @@ pub trait Cursor {
     /// The error of a step.
     type Error;
 
-    /// Moves to the next fragment. Synchronous: a step that needs a block returns [`FragmentStep::Need`], and is repeated
-    /// once the caller has provided the block.
+    /// Moves to the next fragment. Synchronous: a step that needs a block returns [`FragmentStep::Need`], and is
+    /// repeated once the caller has provided the block.
     ///
     /// # Errors
     /// The source's bytes are corrupt. Every further step fails with the same error.

@@ -236,3 +236,24 @@ pub struct DropType {
     /// IF EXISTS.
     pub if_exists: bool,
 }
+
+/// The object of a DESCRIBE. Names are checked when it runs.
+#[derive(Clone, PartialEq, Debug)]
+#[expect(missing_docs, reason = "as in CQL")]
+pub enum DescribeTarget {
+    Cluster,
+    Keyspaces,
+    Tables,
+    Types,
+    Functions,
+    Aggregates,
+    Schema { full: bool },
+    Keyspace { name: Option<String>, only: bool },
+    Table { keyspace: Option<String>, name: String },
+    Type { keyspace: Option<String>, name: String },
+    Function { keyspace: Option<String>, name: String },
+    Aggregate { keyspace: Option<String>, name: String },
+    Index { keyspace: Option<String>, name: String },
+    MaterializedView { keyspace: Option<String>, name: String },
+    Any { keyspace: Option<String>, name: String },
+}

@@ -41,7 +41,7 @@ pub enum Body {
     Use(String),
     Truncate { table: TableName, timeout: Option<Term> },
     Define(std::sync::Arc<Definition>),
-    Describe { target: crate::plan::DescribeTarget, internals: bool },
+    Describe { target: DescribeTarget, internals: bool },
 }
 
 /// The name of a table or other schema object, with an optional keyspace.

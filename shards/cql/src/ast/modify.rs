@@ -78,7 +78,7 @@ pub enum Assignment {
 
 impl Assignment {
     /// The assignment to column `name` as error texts show it.
-    pub(crate) fn shown(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         match self {
             Assignment::Value(term) => format!("{name} = {term}"),
             Assignment::Add(term) => format!("{name} = {name} + {term}"),

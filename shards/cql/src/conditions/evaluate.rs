@@ -20,19 +20,19 @@ type Result<T> = std::result::Result<T, Failure>;
 pub struct BoundCondition<'c> {
     /// The type of the whole column.
     cql_type: &'c CqlType,
-    part: Part<'c>,
-    test: Test<'c>,
+    part: BoundPart<'c>,
+    test: BoundTest<'c>,
 }
 
 #[derive(Debug)]
-enum Part<'c> {
+enum BoundPart<'c> {
     Whole,
     Element(Value<'c>),
     Field(usize),
 }
 
 #[derive(Debug)]
-enum Test<'c> {
+enum BoundTest<'c> {
     Compare(Operator, Value<'c>),
     In(Vec<Value<'c>>),
     Contains(Value<'c>),
@@ -54,32 +54,32 @@ impl Condition {
         let mut evaluate = |term: &'c Term, cql_type: &CqlType| term.evaluate(cql_type, values, context);
         let (part, looked_at) = match (&self.part, whole) {
             (ConditionPart::Element(index), CqlType::List { element, .. }) => {
-                (Part::Element(evaluate(index, &CqlType::Int)?), &**element)
+                (BoundPart::Element(evaluate(index, &CqlType::Int)?), &**element)
             }
             (ConditionPart::Element(term), CqlType::Map { key, value, .. }) => {
-                (Part::Element(evaluate(term, key)?), &**value)
+                (BoundPart::Element(evaluate(term, key)?), &**value)
             }
             (ConditionPart::Field(field), CqlType::User { definition, .. }) => {
                 let at = usize::from(*field);
-                (Part::Field(at), definition.fields.get(at).map_or(whole, |(_, cql_type)| cql_type))
+                (BoundPart::Field(at), definition.fields.get(at).map_or(whole, |(_, cql_type)| cql_type))
             }
-            (_, whole) => (Part::Whole, whole),
+            (_, whole) => (BoundPart::Whole, whole),
         };
         let test = match &self.test {
-            ConditionTest::Compare(operator, term) => Test::Compare(*operator, evaluate(term, looked_at)?),
+            ConditionTest::Compare(operator, term) => BoundTest::Compare(*operator, evaluate(term, looked_at)?),
             ConditionTest::In(terms) => {
-                Test::In(terms.iter().map(|term| evaluate(term, looked_at)).collect::<Result<_>>()?)
+                BoundTest::In(terms.iter().map(|term| evaluate(term, looked_at)).collect::<Result<_>>()?)
             }
-            ConditionTest::InMarker(marker) => Test::In(list(values, *marker, looked_at)?),
+            ConditionTest::InMarker(marker) => BoundTest::In(list(values, *marker, looked_at)?),
             ConditionTest::Contains(term) => match whole {
                 CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Map { value: element, .. } => {
-                    Test::Contains(evaluate(term, element)?)
+                    BoundTest::Contains(evaluate(term, element)?)
                 }
-                _ => Test::Contains(Value::Unset),
+                _ => BoundTest::Contains(Value::Unset),
             },
             ConditionTest::ContainsKey(term) => match whole {
-                CqlType::Map { key, .. } => Test::ContainsKey(evaluate(term, key)?),
-                _ => Test::ContainsKey(Value::Unset),
+                CqlType::Map { key, .. } => BoundTest::ContainsKey(evaluate(term, key)?),
+                _ => BoundTest::ContainsKey(Value::Unset),
             },
         };
         Ok(BoundCondition { cql_type: whole, part, test })
@@ -127,20 +127,20 @@ impl BoundCondition<'_> {
         // A multi-cell collection has a value as long as it has elements.
         let multicell = self.cql_type.is_multicell() && self.cql_type.is_collection();
         let (value, cql_type, multicell) = match &self.part {
-            Part::Whole => (value, self.cql_type, multicell),
-            Part::Element(place) => {
+            BoundPart::Whole => (value, self.cql_type, multicell),
+            BoundPart::Element(place) => {
                 let (value, cql_type) = self.element(value, place)?;
                 (value, cql_type, false)
             }
-            Part::Field(field) => {
+            BoundPart::Field(field) => {
                 let CqlType::User { definition, .. } = self.cql_type else { return Ok(false) };
                 let Some((_, cql_type)) = definition.fields.get(*field) else { return Ok(false) };
                 (value.and_then(|value| TupleElements::new(value).nth(*field).flatten()), cql_type, false)
             }
         };
         match &self.test {
-            Test::Compare(operator, expected) => compares(*operator, cql_type, multicell, expected, value),
-            Test::In(candidates) => {
+            BoundTest::Compare(operator, expected) => compares(*operator, cql_type, multicell, expected, value),
+            BoundTest::In(candidates) => {
                 for candidate in candidates {
                     // Unset values are not candidates.
                     if *candidate != Value::Unset && compares(Operator::Equal, cql_type, multicell, candidate, value)? {
@@ -150,9 +150,9 @@ impl BoundCondition<'_> {
                 Ok(false)
             }
             // A multi-cell collection contains no unset value.
-            Test::Contains(Value::Unset) | Test::ContainsKey(Value::Unset) if !multicell => Err(unset()),
-            Test::Contains(expected) => contains(cql_type, expected, value, false),
-            Test::ContainsKey(expected) => contains(cql_type, expected, value, true),
+            BoundTest::Contains(Value::Unset) | BoundTest::ContainsKey(Value::Unset) if !multicell => Err(unset()),
+            BoundTest::Contains(expected) => contains(cql_type, expected, value, false),
+            BoundTest::ContainsKey(expected) => contains(cql_type, expected, value, true),
         }
     }
 
@@ -283,7 +283,7 @@ mod tests {
     }
 
     fn whole<'c>(cql_type: &'c CqlType, operator: Operator, expected: Value<'c>) -> BoundCondition<'c> {
-        BoundCondition { cql_type, part: Part::Whole, test: Test::Compare(operator, expected) }
+        BoundCondition { cql_type, part: BoundPart::Whole, test: BoundTest::Compare(operator, expected) }
     }
 
     #[test]
@@ -317,8 +317,8 @@ mod tests {
     fn elements_beyond_the_end_are_missing() {
         let list = CqlType::List { element: Box::new(CqlType::Int), frozen: false };
         let at = |index: Value<'static>, expected| {
-            let test = Test::Compare(Operator::Equal, expected);
-            let condition = BoundCondition { cql_type: &list, part: Part::Element(index), test };
+            let test = BoundTest::Compare(Operator::Equal, expected);
+            let condition = BoundCondition { cql_type: &list, part: BoundPart::Element(index), test };
             condition.holds(Some(&list_of(&[7, 8]))).map_err(|failure| failure.text.into_owned())
         };
         assert_eq!(at(bytes(int(1)), bytes(int(8))), Ok(true));
@@ -332,8 +332,8 @@ mod tests {
     fn candidates_that_are_not_set_are_none() {
         let condition = BoundCondition {
             cql_type: &CqlType::Int,
-            part: Part::Whole,
-            test: Test::In(vec![Value::Unset, bytes(int(3)), Value::Null]),
+            part: BoundPart::Whole,
+            test: BoundTest::In(vec![Value::Unset, bytes(int(3)), Value::Null]),
         };
         let holds = |value: Option<Vec<u8>>| condition.holds(value.as_deref()).expect("comparable");
         assert!(holds(Some(int(3))) && holds(None) && !holds(Some(int(4))));
@@ -345,12 +345,12 @@ mod tests {
         let mut value = int(1);
         push_element(&mut value, Some(&int(5)));
         push_element(&mut value, Some(&int(6)));
-        let holds = |test| BoundCondition { cql_type: &map, part: Part::Whole, test }.holds(Some(&value)).ok();
-        assert_eq!(holds(Test::Contains(bytes(int(6)))), Some(true));
-        assert_eq!(holds(Test::Contains(bytes(int(5)))), Some(false));
-        assert_eq!(holds(Test::ContainsKey(bytes(int(5)))), Some(true));
-        assert_eq!(holds(Test::ContainsKey(bytes(int(6)))), Some(false));
-        assert_eq!(holds(Test::ContainsKey(Value::Unset)), Some(false));
-        assert_eq!(holds(Test::Contains(Value::Null)), None);
+        let holds = |test| BoundCondition { cql_type: &map, part: BoundPart::Whole, test }.holds(Some(&value)).ok();
+        assert_eq!(holds(BoundTest::Contains(bytes(int(6)))), Some(true));
+        assert_eq!(holds(BoundTest::Contains(bytes(int(5)))), Some(false));
+        assert_eq!(holds(BoundTest::ContainsKey(bytes(int(5)))), Some(true));
+        assert_eq!(holds(BoundTest::ContainsKey(bytes(int(6)))), Some(false));
+        assert_eq!(holds(BoundTest::ContainsKey(Value::Unset)), Some(false));
+        assert_eq!(holds(BoundTest::Contains(Value::Null)), None);
     }
 }

@@ -40,7 +40,7 @@ fn prepare_one(condition: &ast::Condition, scope: &Scope, markers: &mut Markers<
     if column.cql_type == CqlType::Counter {
         return Err(Failure::invalid("Conditions on counters are not supported"));
     }
-    let place = Place::of(&condition.part, column, scope, markers)?;
+    let place = ConditionTarget::of(&condition.part, column, scope, markers)?;
     let test = prepare_test(&condition.test, &place, column, scope, markers)?;
     if column.kind.is_key() {
         return Err(Failure::invalid(format!("PRIMARY KEY column '{}' cannot have IF conditions", column.name)));
@@ -49,35 +49,37 @@ fn prepare_one(condition: &ast::Condition, scope: &Scope, markers: &mut Markers<
 }
 
 /// The tested part of a column, with the name and type of markers for its value.
-struct Place<'c> {
+struct ConditionTarget<'c> {
     part: ConditionPart,
     name: String,
     cql_type: &'c CqlType,
 }
 
-impl<'c> Place<'c> {
+impl<'c> ConditionTarget<'c> {
     fn of(
         part: &ast::ConditionPart,
         column: &'c Column,
         scope: &Scope,
         markers: &mut Markers<'_>,
-    ) -> Result<Place<'c>> {
+    ) -> Result<ConditionTarget<'c>> {
         let name = &column.name;
         let not_a_collection =
             || Failure::invalid(format!("Invalid element access syntax for non-collection column {name}"));
         Ok(match (part, &column.cql_type) {
             // Cassandra does not recognise the type of such a column as a collection.
             (ast::ConditionPart::Element(_), _) if column.descending => return Err(not_a_collection()),
-            (ast::ConditionPart::Whole, cql_type) => Place { part: ConditionPart::Whole, name: name.clone(), cql_type },
+            (ast::ConditionPart::Whole, cql_type) => {
+                ConditionTarget { part: ConditionPart::Whole, name: name.clone(), cql_type }
+            }
             (ast::ConditionPart::Element(index), CqlType::List { element, .. }) => {
                 let receiver = Receiver { scope, name: &format!("idx({name})"), cql_type: &CqlType::Int };
                 let part = ConditionPart::Element(prepare_term(index, &receiver, markers)?);
-                Place { part, name: format!("value({name})"), cql_type: element }
+                ConditionTarget { part, name: format!("value({name})"), cql_type: element }
             }
             (ast::ConditionPart::Element(key), CqlType::Map { key: key_type, value, .. }) => {
                 let receiver = Receiver { scope, name: &format!("key({name})"), cql_type: key_type };
                 let part = ConditionPart::Element(prepare_term(key, &receiver, markers)?);
-                Place { part, name: format!("value({name})"), cql_type: value }
+                ConditionTarget { part, name: format!("value({name})"), cql_type: value }
             }
             (ast::ConditionPart::Element(_), CqlType::Set { .. }) => {
                 return Err(Failure::invalid(format!("Invalid element access syntax for set column {name}")));
@@ -88,7 +90,7 @@ impl<'c> Place<'c> {
                     return Err(Failure::invalid(format!("Unknown field {field} for column {name}")));
                 };
                 let part = ConditionPart::Field(at as u16);
-                Place { part, name: format!("{name}.{field}"), cql_type: &definition.fields[at].1 }
+                ConditionTarget { part, name: format!("{name}.{field}"), cql_type: &definition.fields[at].1 }
             }
             (ast::ConditionPart::Field(_), _) => {
                 return Err(Failure::invalid(format!("Invalid field access syntax for non-UDT column {name}")));
@@ -104,7 +106,7 @@ fn seen<'c>(column: &Column, cql_type: &'c CqlType) -> &'c CqlType {
 
 fn prepare_test(
     test: &ast::ConditionTest,
-    place: &Place<'_>,
+    place: &ConditionTarget<'_>,
     column: &Column,
     scope: &Scope,
     markers: &mut Markers<'_>,

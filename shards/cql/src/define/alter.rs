@@ -1,8 +1,8 @@
 //! ALTER TABLE: finds the table and applies the change.
 
+use super::table_options;
 use super::{Applied, ChangeKind, ChangeTarget, DefinitionContext, Result, changed, columns, compact, refuse_system};
 use crate::ast::{AlterTable, TableChange};
-use crate::table_options;
 use model::{Failure, Keyspace, Schema, Table};
 use std::sync::Arc;
 

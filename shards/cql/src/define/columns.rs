@@ -5,8 +5,9 @@
 
 use super::{DefinitionContext, Result, TYPE_PARTS_MAX, quoted_full_name};
 use crate::ast::{ColumnDefinition, TypeName};
-use crate::parser::unsupported;
-use crate::{COLUMNS_MAX, types};
+use crate::errors::unsupported;
+use crate::limits::COLUMNS_MAX;
+use crate::types;
 use model::schema::DroppedColumn;
 use model::types::TYPE_DEPTH_MAX;
 use model::{Column, ColumnKind, CqlType, Failure, Schema, Table};

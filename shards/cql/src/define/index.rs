@@ -7,7 +7,7 @@ use super::{
     Applied, ChangeKind, ChangeTarget, Result, changed, is_plain, no_keyspace, quoted_full_name, refuse_system,
 };
 use crate::ast::{CreateIndex, DropIndex};
-use crate::parser::unsupported;
+use crate::errors::unsupported;
 use crate::restrictions::has_duration;
 use model::identifier::quoted;
 use model::schema::Layout;

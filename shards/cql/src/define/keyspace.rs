@@ -4,10 +4,9 @@ use super::{
     Applied, Change, ChangeKind, ChangeTarget, DefinitionContext, KEYSPACES_MAX, Result, already_exists, changed,
     is_fixed, is_plain, no_keyspace, refuse_system,
 };
+use super::{replication, table_options};
 use crate::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, Property};
-use crate::lexer::syntax;
-use crate::prepare::not_modifiable;
-use crate::{replication, table_options};
+use crate::errors::{not_modifiable, syntax};
 use model::schema::Replication;
 use model::{Failure, Keyspace, Schema};
 use std::collections::BTreeMap;
@@ -17,7 +16,7 @@ pub(super) const KEYSPACE_NAME_MAX: usize = 48;
 
 /// The properties of a keyspace.
 struct Properties<'a> {
-    replication: Option<&'a table_options::Map>,
+    replication: Option<&'a table_options::OptionMap>,
     durable_writes: Option<bool>,
 }
 

@@ -12,16 +12,21 @@
 mod alter;
 mod columns;
 mod compact;
+pub mod compaction_options;
+mod compression_options;
 mod guardrail_checks;
 mod index;
 mod keyspace;
+mod replication;
 mod table;
+mod table_options;
 mod user_type;
 
 use crate::ast::Definition;
+use crate::errors::{not_modifiable, shortened};
 use crate::guardrails::Guardrails;
 use crate::plan::Define;
-use crate::prepare::{Resolver, not_modifiable};
+use crate::resolver::Resolver;
 use model::failure::Detail;
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::{ErrorCode, Failure, Keyspace, MemtableConfigurations, Schema, TableId};
@@ -167,7 +172,7 @@ fn apply_to(definition: &Definition, keyspace: &str, schema: &Schema, site: &Def
         Definition::CreateIndex(create) => index::create(create, keyspace, schema),
         Definition::DropIndex(drop) => index::drop(drop, keyspace, schema),
     };
-    applied.map_err(crate::shortened)
+    applied.map_err(shortened)
 }
 
 /// Whether no statement may change a keyspace. The other system keyspaces can be altered, but tables can be neither

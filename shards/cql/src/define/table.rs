@@ -2,12 +2,12 @@
 
 use super::columns::{check_count, column_type, refuse_nested_collections};
 use super::compact;
+use super::table_options;
 use super::{
     Applied, ChangeKind, ChangeTarget, DefinitionContext, Result, TABLES_MAX, already_exists, changed, is_plain,
     no_keyspace, refuse_system,
 };
 use crate::ast::{ColumnDefinition, CreateTable, DropTable, TableName, TypeKind};
-use crate::table_options;
 use model::{Column, ColumnId, ColumnKind, CqlType, Failure, Keyspace, Schema, Table, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

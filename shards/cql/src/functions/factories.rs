@@ -96,7 +96,7 @@ pub(crate) fn factory(name: &str) -> Option<&'static Factory> {
 }
 
 impl Parameter {
-    fn shown(self) -> &'static str {
+    fn type_text(self) -> &'static str {
         match self {
             Parameter::FloatVector { .. } => "vector<float, n>",
             Parameter::Any | Parameter::AnyOfPlace | Parameter::LikeFirst => "any",
@@ -176,8 +176,8 @@ impl Parameter {
 
 impl Factory {
     /// The signature as in errors: `system.name(parameters)`.
-    fn shown(&self) -> String {
-        let parameters: Vec<&str> = self.parameters.iter().map(|parameter| parameter.shown()).collect();
+    fn signature(&self) -> String {
+        let parameters: Vec<&str> = self.parameters.iter().map(|parameter| parameter.type_text()).collect();
         format!("system.{}({})", self.name, parameters.join(", "))
     }
 
@@ -191,7 +191,7 @@ impl Factory {
         let optional = self.parameters.iter().filter(|parameter| matches!(parameter, Parameter::OptionalText)).count();
         let most = self.parameters.len();
         if arguments.len() > most || arguments.len() < most - optional {
-            return Err(Failure::invalid(format!("Invalid number of arguments for function {}", self.shown())));
+            return Err(Failure::invalid(format!("Invalid number of arguments for function {}", self.signature())));
         }
         let mut known = Vec::with_capacity(arguments.len());
         for (argument, parameter) in arguments.iter().zip(self.parameters) {
@@ -202,7 +202,7 @@ impl Factory {
             let Some(found) = parameter.infer(argument, place, &known, scope)? else {
                 return Err(Failure::invalid(format!(
                     "Cannot infer type of argument {argument} in call to function {}: use type casts to disambiguate",
-                    self.shown()
+                    self.signature()
                 )));
             };
             parameter.check(self.name, argument, &found)?;

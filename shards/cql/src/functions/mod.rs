@@ -35,6 +35,14 @@ use model::value::BoundValue;
 use model::{CqlType, Failure};
 use std::borrow::Cow;
 
+/// The class that generic functions report for a timeuuid.
+pub(crate) const LEGACY_TIMEUUID: &str = "org.apache.cassandra.db.marshal.LegacyTimeUUIDType";
+
+/// The failure of a generic function for a wrong number of arguments.
+pub(crate) fn wrong_arguments(name: &str, wanted: &str) -> Failure {
+    Failure::invalid(format!("Invalid number of arguments for function system.{name}({wanted})"))
+}
+
 /// The function that adds two values of a type and gives the same type, if there is one.
 pub(crate) fn sum_of(cql_type: &CqlType) -> Option<Function> {
     let all = operators::overloads(Arithmetic::Add).into_iter();

@@ -4,12 +4,12 @@
 use super::factories::factory;
 use super::operators::{OPERANDS, operator_of};
 use super::{Call, Function, Scalar, is_known, scalars};
+use super::{LEGACY_TIMEUUID, wrong_arguments};
 use crate::ast::{self, Arithmetic, NEGATION, Quoted, SYSTEM};
 use crate::literal::{
     Markers, Receiver, Scope, assignable, in_parentheses, not_a_list, preferred_type, prepare_term, suits,
 };
 use crate::plan::Term;
-use crate::selection::{LEGACY_TIMEUUID, wrong_arguments};
 use model::{CqlType, Failure};
 use std::fmt::Display;
 

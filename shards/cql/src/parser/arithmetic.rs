@@ -2,7 +2,7 @@
 
 use super::Parser;
 use crate::ast::{Arithmetic, SYSTEM, Selector, Term};
-use crate::lexer::Kind;
+use crate::lexer::TokenKind;
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -35,9 +35,9 @@ impl Parser<'_> {
         let mut left = self.product(operand)?;
         loop {
             let operator = match self.token.kind {
-                Kind::Plus if ends(self)? => return Ok(left),
-                Kind::Plus => Arithmetic::Add,
-                Kind::Minus => Arithmetic::Subtract,
+                TokenKind::Plus if ends(self)? => return Ok(left),
+                TokenKind::Plus => Arithmetic::Add,
+                TokenKind::Minus => Arithmetic::Subtract,
                 _ => return Ok(left),
             };
             self.pass_operator()?;
@@ -49,9 +49,9 @@ impl Parser<'_> {
         let mut left = operand(self)?;
         loop {
             let operator = match self.token.kind {
-                Kind::Star => Arithmetic::Multiply,
-                Kind::Slash => Arithmetic::Divide,
-                Kind::Percent => Arithmetic::Modulo,
+                TokenKind::Star => Arithmetic::Multiply,
+                TokenKind::Slash => Arithmetic::Divide,
+                TokenKind::Percent => Arithmetic::Modulo,
                 _ => return Ok(left),
             };
             self.pass_operator()?;

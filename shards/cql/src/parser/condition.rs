@@ -1,9 +1,9 @@
 //! Parses the IF clause of UPDATE and DELETE.
 
 use super::Parser;
-use crate::RELATIONS_MAX;
 use crate::ast::{Condition, ConditionPart, ConditionTest, Conditions};
-use crate::lexer::Kind;
+use crate::lexer::TokenKind;
+use crate::limits::RELATIONS_MAX;
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -33,8 +33,13 @@ impl Parser<'_> {
     fn at_column_condition(&self) -> Result<bool> {
         let next = self.peek()?;
         Ok(match next.kind {
-            Kind::Equal | Kind::NotEqual | Kind::Less | Kind::LessEqual | Kind::Greater | Kind::GreaterEqual => true,
-            Kind::BracketOpen | Kind::Dot => true,
+            TokenKind::Equal
+            | TokenKind::NotEqual
+            | TokenKind::Less
+            | TokenKind::LessEqual
+            | TokenKind::Greater
+            | TokenKind::GreaterEqual => true,
+            TokenKind::BracketOpen | TokenKind::Dot => true,
             _ => next.is("in") || next.is("contains"),
         })
     }
@@ -42,13 +47,13 @@ impl Parser<'_> {
     fn condition(&mut self) -> Result<Condition> {
         let name = self.name()?;
         let part = match self.token.kind {
-            Kind::BracketOpen => {
+            TokenKind::BracketOpen => {
                 self.advance()?;
                 let element = self.term()?;
-                self.expect(Kind::BracketClose, "']'")?;
+                self.expect(TokenKind::BracketClose, "']'")?;
                 ConditionPart::Element(element)
             }
-            Kind::Dot => {
+            TokenKind::Dot => {
                 self.advance()?;
                 ConditionPart::Field(self.name()?)
             }
@@ -74,14 +79,14 @@ impl Parser<'_> {
         if let Some(marker) = self.marker()? {
             return Ok(ConditionTest::InMarker(marker));
         }
-        if !self.accept(Kind::ParenOpen)? {
+        if !self.accept(TokenKind::ParenOpen)? {
             return Err(self.no_viable());
         }
         let terms = match self.token.kind {
-            Kind::ParenClose => Vec::new(),
+            TokenKind::ParenClose => Vec::new(),
             _ => self.list(Self::term)?,
         };
-        self.expect(Kind::ParenClose, "')'")?;
+        self.expect(TokenKind::ParenClose, "')'")?;
         Ok(ConditionTest::In(terms))
     }
 }

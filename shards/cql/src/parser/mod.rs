@@ -19,9 +19,10 @@ mod term;
 mod type_name;
 
 use crate::ast::{Body, Constant, Statement, TableName};
-use crate::lexer::{Kind, Lexer, Token, syntax};
-use crate::{DEPTH_MAX, MARKERS_MAX, OPERATORS_MAX, STATEMENT_BYTES_MAX};
-use model::{CqlType, ErrorCode, Failure};
+use crate::errors::syntax;
+use crate::lexer::{Lexer, Token, TokenKind};
+use crate::limits::{DEPTH_MAX, MARKERS_MAX, OPERATORS_MAX, STATEMENT_BYTES_MAX};
+use model::{CqlType, Failure};
 
 type Result<T> = std::result::Result<T, Failure>;
 
@@ -35,21 +36,11 @@ pub(crate) fn parse(text: &str) -> Result<Statement> {
     }
     let mut parser = Parser::new(text)?;
     let body = parser.statement()?;
-    while parser.accept(Kind::Semicolon)? {}
-    if parser.token.kind != Kind::End {
+    while parser.accept(TokenKind::Semicolon)? {}
+    if parser.token.kind != TokenKind::End {
         return Err(parser.mismatched("EOF"));
     }
     Ok(Statement { body, markers: parser.markers })
-}
-
-/// The failure for a missing feature, 0x2200: `Helenus does not support ... yet`.
-pub(crate) fn unsupported(feature: &str) -> Failure {
-    Failure::invalid(format!("Helenus does not support {feature} yet"))
-}
-
-/// The failure (0x2100) for statements about roles, because no client is logged in.
-pub(crate) fn anonymous() -> Failure {
-    Failure::new(ErrorCode::Unauthorized, "You have to be logged in and not anonymous to perform this request")
 }
 
 pub(crate) struct Parser<'a> {
@@ -97,7 +88,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Skips the current token if it is of this kind; returns whether it was.
-    pub(crate) fn accept(&mut self, kind: Kind) -> Result<bool> {
+    pub(crate) fn accept(&mut self, kind: TokenKind) -> Result<bool> {
         let there = self.token.kind == kind;
         if there {
             self.advance()?;
@@ -114,7 +105,7 @@ impl<'a> Parser<'a> {
         Ok(there)
     }
 
-    pub(crate) fn expect(&mut self, kind: Kind, shown: &str) -> Result<()> {
+    pub(crate) fn expect(&mut self, kind: TokenKind, shown: &str) -> Result<()> {
         if self.accept(kind)? { Ok(()) } else { Err(self.mismatched(shown)) }
     }
 
@@ -156,7 +147,7 @@ impl<'a> Parser<'a> {
 
     fn error_at(&self, token: Token<'_>, what: &str, tail: &str) -> Failure {
         // Cassandra reports the end of the text at this position.
-        if token.kind == Kind::End {
+        if token.kind == TokenKind::End {
             return syntax(format!("line 0:-1 {what} '<EOF>'{tail}"));
         }
         syntax(format!("{} {what} '{}'{tail}", self.lexer.position(token.start), token.text))
@@ -194,8 +185,8 @@ impl<'a> Parser<'a> {
     /// Reads a name: a word that is not reserved, in lower case, or a quoted name.
     pub(crate) fn name(&mut self) -> Result<String> {
         let name = match self.token.kind {
-            Kind::Word if !is_reserved(self.token.text) => self.token.text.to_ascii_lowercase(),
-            Kind::QuotedName => unquote(self.token.text, "\"\"", "\""),
+            TokenKind::Word if !is_reserved(self.token.text) => self.token.text.to_ascii_lowercase(),
+            TokenKind::QuotedName => unquote(self.token.text, "\"\"", "\""),
             _ => return Err(self.no_viable()),
         };
         self.advance()?;
@@ -205,19 +196,19 @@ impl<'a> Parser<'a> {
     /// Whether the current token is a name.
     pub(crate) fn at_name(&self) -> bool {
         match self.token.kind {
-            Kind::Word => !is_reserved(self.token.text),
-            Kind::QuotedName => true,
+            TokenKind::Word => !is_reserved(self.token.text),
+            TokenKind::QuotedName => true,
             _ => false,
         }
     }
 
     /// Reads `keyspace.table` or `table`.
     pub(crate) fn table_name(&mut self) -> Result<TableName> {
-        if self.token.kind == Kind::QuestionMark && self.peek()?.kind == Kind::Dot {
+        if self.token.kind == TokenKind::QuestionMark && self.peek()?.kind == TokenKind::Dot {
             return Err(bound_name("keyspace"));
         }
         let first = self.name_of("table")?;
-        if self.accept(Kind::Dot)? {
+        if self.accept(TokenKind::Dot)? {
             return Ok(TableName { keyspace: Some(first), name: self.name_of("table")? });
         }
         Ok(TableName { keyspace: None, name: first })
@@ -226,7 +217,7 @@ impl<'a> Parser<'a> {
     /// Reads the name of a keyspace or table; Cassandra has an error of its own for a marker here.
     pub(crate) fn name_of(&mut self, what: &str) -> Result<String> {
         match self.token.kind {
-            Kind::QuestionMark => Err(bound_name(what)),
+            TokenKind::QuestionMark => Err(bound_name(what)),
             _ => self.name(),
         }
     }
@@ -234,7 +225,7 @@ impl<'a> Parser<'a> {
     /// Reads `item, item, ...`, at least one.
     pub(crate) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut items = vec![item(self)?];
-        while self.accept(Kind::Comma)? {
+        while self.accept(TokenKind::Comma)? {
             items.push(item(self)?);
         }
         Ok(items)
@@ -245,11 +236,11 @@ impl<'a> Parser<'a> {
     /// Reads `?` or `:name`, if one is there, and returns its number.
     pub(crate) fn marker(&mut self) -> Result<Option<u16>> {
         let name = match self.token.kind {
-            Kind::QuestionMark => {
+            TokenKind::QuestionMark => {
                 self.advance()?;
                 None
             }
-            Kind::Colon => {
+            TokenKind::Colon => {
                 self.advance()?;
                 Some(self.name()?)
             }
@@ -267,16 +258,16 @@ impl<'a> Parser<'a> {
     pub(crate) fn constant(&mut self) -> Result<Option<(Constant, String)>> {
         let token = self.token;
         let constant = match token.kind {
-            Kind::String => (Constant::String, unquote(token.text, "''", "'")),
-            Kind::DollarString => (Constant::String, token.text.to_owned()),
-            Kind::Integer => (Constant::Integer, token.text.to_owned()),
-            Kind::Float => (Constant::Float, canonical_float(token.text)),
-            Kind::Hex => (Constant::Hex, token.text.to_owned()),
-            Kind::Uuid => (Constant::Uuid, token.text.to_owned()),
-            Kind::Duration => (Constant::Duration, token.text.to_owned()),
-            Kind::Word if token.is("true") || token.is("false") => (Constant::Boolean, token.text.to_owned()),
-            Kind::Word if token.is("nan") => (Constant::Float, "NaN".to_owned()),
-            Kind::Word if token.is("infinity") => (Constant::Float, "Infinity".to_owned()),
+            TokenKind::String => (Constant::String, unquote(token.text, "''", "'")),
+            TokenKind::DollarString => (Constant::String, token.text.to_owned()),
+            TokenKind::Integer => (Constant::Integer, token.text.to_owned()),
+            TokenKind::Float => (Constant::Float, canonical_float(token.text)),
+            TokenKind::Hex => (Constant::Hex, token.text.to_owned()),
+            TokenKind::Uuid => (Constant::Uuid, token.text.to_owned()),
+            TokenKind::Duration => (Constant::Duration, token.text.to_owned()),
+            TokenKind::Word if token.is("true") || token.is("false") => (Constant::Boolean, token.text.to_owned()),
+            TokenKind::Word if token.is("nan") => (Constant::Float, "NaN".to_owned()),
+            TokenKind::Word if token.is("infinity") => (Constant::Float, "Infinity".to_owned()),
             _ => return Ok(None),
         };
         self.advance()?;
@@ -303,7 +294,7 @@ fn unquote(text: &str, doubled: &str, single: &str) -> String {
     if text.contains(doubled) { text.replace(doubled, single) } else { text.to_owned() }
 }
 
-pub(crate) use model::identifier::is_reserved;
+use model::identifier::is_reserved;
 
 /// The native type with this name, which is in lower case.
 pub(crate) fn native(name: &str) -> Option<CqlType> {

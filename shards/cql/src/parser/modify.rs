@@ -2,7 +2,8 @@
 
 use super::{Parser, is_reserved};
 use crate::ast::{Assignment, Batch, Body, Conditions, DeletePart, Modify, ModifyBody, TableName, Term, Using};
-use crate::lexer::{Kind, syntax};
+use crate::errors::syntax;
+use crate::lexer::TokenKind;
 use model::{BatchKind, Failure};
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -25,15 +26,15 @@ impl Parser<'_> {
         if self.accept_word("json")? {
             return self.insert_json(table);
         }
-        if !self.accept(Kind::ParenOpen)? {
+        if !self.accept(TokenKind::ParenOpen)? {
             return Err(self.no_viable());
         }
         let columns = self.list(Self::name)?;
-        self.expect(Kind::ParenClose, "')'")?;
+        self.expect(TokenKind::ParenClose, "')'")?;
         self.expect_word("values")?;
-        self.expect(Kind::ParenOpen, "'('")?;
+        self.expect(TokenKind::ParenOpen, "'('")?;
         let values = self.list(Self::term)?;
-        self.expect(Kind::ParenClose, "')'")?;
+        self.expect(TokenKind::ParenClose, "')'")?;
         let conditions = self.insert_conditions()?;
         let using = self.using()?;
         Ok(Modify { kind: ModifyBody::Insert { columns, values }, table, using, conditions })
@@ -43,7 +44,7 @@ impl Parser<'_> {
     fn insert_json(&mut self, table: TableName) -> Result<Modify> {
         let json = match self.marker()? {
             Some(marker) => Term::Marker(marker),
-            None if self.token.kind == Kind::String => self.simple_term()?,
+            None if self.token.kind == TokenKind::String => self.simple_term()?,
             None => return Err(self.no_viable()),
         };
         let mut default_unset = false;
@@ -80,7 +81,7 @@ impl Parser<'_> {
     fn assignment(&mut self) -> Result<(String, Assignment)> {
         let name = self.name()?;
         let assignment = match self.token.kind {
-            Kind::Equal => {
+            TokenKind::Equal => {
                 self.advance()?;
                 if self.at_name() && self.at_sum()? {
                     let left = self.name()?;
@@ -88,13 +89,13 @@ impl Parser<'_> {
                         return Err(syntax("Only expressions of the form X = X +<value> are supported.".to_owned()));
                     }
                     // The lexer reads a sign as part of the number: `v -1` is `v + -1`.
-                    let minus = self.accept(Kind::Minus)?;
-                    self.accept(Kind::Plus)?;
+                    let minus = self.accept(TokenKind::Minus)?;
+                    self.accept(TokenKind::Plus)?;
                     let amount = self.term()?;
                     if minus { Assignment::Subtract(amount) } else { Assignment::Add(amount) }
                 } else {
                     let term = self.sum(true)?;
-                    if self.token.kind == Kind::Plus {
+                    if self.token.kind == TokenKind::Plus {
                         self.advance()?;
                         if self.name()? != name {
                             return Err(syntax(
@@ -108,22 +109,22 @@ impl Parser<'_> {
                     }
                 }
             }
-            Kind::PlusEqual | Kind::MinusEqual => {
-                let adds = self.advance()?.kind == Kind::PlusEqual;
+            TokenKind::PlusEqual | TokenKind::MinusEqual => {
+                let adds = self.advance()?.kind == TokenKind::PlusEqual;
                 let term = self.term()?;
                 if adds { Assignment::Add(term) } else { Assignment::Subtract(term) }
             }
-            Kind::BracketOpen => {
+            TokenKind::BracketOpen => {
                 self.advance()?;
                 let element = self.term()?;
-                self.expect(Kind::BracketClose, "']'")?;
-                self.expect(Kind::Equal, "'='")?;
+                self.expect(TokenKind::BracketClose, "']'")?;
+                self.expect(TokenKind::Equal, "'='")?;
                 Assignment::Element(element, self.term()?)
             }
-            Kind::Dot => {
+            TokenKind::Dot => {
                 self.advance()?;
                 let field = self.name()?;
-                self.expect(Kind::Equal, "'='")?;
+                self.expect(TokenKind::Equal, "'='")?;
                 Assignment::Field(field, self.term()?)
             }
             _ => return Err(self.no_viable()),
@@ -134,8 +135,9 @@ impl Parser<'_> {
     /// Whether a `+` or `-` follows the current name.
     fn at_sum(&self) -> Result<bool> {
         let next = self.peek()?;
-        Ok(matches!(next.kind, Kind::Plus | Kind::Minus)
-            || (matches!(next.kind, Kind::Integer | Kind::Float | Kind::Duration) && next.text.starts_with('-')))
+        Ok(matches!(next.kind, TokenKind::Plus | TokenKind::Minus)
+            || (matches!(next.kind, TokenKind::Integer | TokenKind::Float | TokenKind::Duration)
+                && next.text.starts_with('-')))
     }
 
     /// Whether a name that is not a function call follows the current token.
@@ -143,28 +145,28 @@ impl Parser<'_> {
         let mut lexer = self.lexer;
         let next = lexer.next()?;
         let named = match next.kind {
-            Kind::Word => !is_reserved(next.text),
-            Kind::QuotedName => true,
+            TokenKind::Word => !is_reserved(next.text),
+            TokenKind::QuotedName => true,
             _ => false,
         };
-        Ok(named && lexer.next()?.kind != Kind::ParenOpen)
+        Ok(named && lexer.next()?.kind != TokenKind::ParenOpen)
     }
 
     fn delete(&mut self) -> Result<Modify> {
         self.expect_word("delete")?;
-        let columns = if self.token.is("from") || self.token.kind == Kind::Star {
+        let columns = if self.token.is("from") || self.token.kind == TokenKind::Star {
             Vec::new()
         } else {
             self.list(|parser| {
                 let name = parser.name()?;
                 let part = match parser.token.kind {
-                    Kind::BracketOpen => {
+                    TokenKind::BracketOpen => {
                         parser.advance()?;
                         let key = parser.term()?;
-                        parser.expect(Kind::BracketClose, "']'")?;
+                        parser.expect(TokenKind::BracketClose, "']'")?;
                         DeletePart::Element(key)
                     }
-                    Kind::Dot => {
+                    TokenKind::Dot => {
                         parser.advance()?;
                         DeletePart::Field(parser.name()?)
                     }
@@ -240,7 +242,7 @@ impl Parser<'_> {
         let mut statements = Vec::new();
         while self.token.is("insert") || self.token.is("update") || self.token.is("delete") {
             statements.push(self.modify()?);
-            self.accept(Kind::Semicolon)?;
+            self.accept(TokenKind::Semicolon)?;
         }
         self.expect_word("apply")?;
         self.expect_word("batch")?;

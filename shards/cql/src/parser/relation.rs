@@ -1,9 +1,9 @@
 //! Parses WHERE clauses.
 
 use super::Parser;
-use crate::RELATIONS_MAX;
 use crate::ast::{Operator, Relation, TupleValue};
-use crate::lexer::Kind;
+use crate::lexer::TokenKind;
+use crate::limits::RELATIONS_MAX;
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -23,13 +23,13 @@ impl Parser<'_> {
     fn relation(&mut self) -> Result<Relation> {
         if self.token.is("token") {
             self.advance()?;
-            self.expect(Kind::ParenOpen, "'('")?;
+            self.expect(TokenKind::ParenOpen, "'('")?;
             let names = self.list(Self::name)?;
-            self.expect(Kind::ParenClose, "')'")?;
+            self.expect(TokenKind::ParenClose, "')'")?;
             let operator = self.operator()?;
             return Ok(Relation::Token(names, operator, self.term()?));
         }
-        if self.token.kind == Kind::ParenOpen {
+        if self.token.kind == TokenKind::ParenOpen {
             return self.parenthesised_relation();
         }
         let name = self.name()?;
@@ -50,9 +50,9 @@ impl Parser<'_> {
             }
             return Ok(Relation::Contains(name, self.term()?));
         }
-        if self.accept(Kind::BracketOpen)? {
+        if self.accept(TokenKind::BracketOpen)? {
             let key = self.term()?;
-            self.expect(Kind::BracketClose, "']'")?;
+            self.expect(TokenKind::BracketClose, "']'")?;
             let operator = self.operator()?;
             return Ok(Relation::Entry(name, key, operator, self.term()?));
         }
@@ -64,23 +64,23 @@ impl Parser<'_> {
         if let Some(marker) = self.marker()? {
             return Ok(Relation::InMarker(name, marker));
         }
-        if !self.accept(Kind::ParenOpen)? {
+        if !self.accept(TokenKind::ParenOpen)? {
             return Err(self.no_viable());
         }
         let terms = match self.token.kind {
-            Kind::ParenClose => Vec::new(),
+            TokenKind::ParenClose => Vec::new(),
             _ => self.list(Self::term)?,
         };
-        self.expect(Kind::ParenClose, "')'")?;
+        self.expect(TokenKind::ParenClose, "')'")?;
         Ok(Relation::In(name, terms))
     }
 
     /// Parses `(a, b) > (1, 2)`, or a relation in parentheses.
     fn parenthesised_relation(&mut self) -> Result<Relation> {
         self.advance()?;
-        if self.at_name() && matches!(self.peek()?.kind, Kind::Comma | Kind::ParenClose) {
+        if self.at_name() && matches!(self.peek()?.kind, TokenKind::Comma | TokenKind::ParenClose) {
             let names = self.list(Self::name)?;
-            self.expect(Kind::ParenClose, "')'")?;
+            self.expect(TokenKind::ParenClose, "')'")?;
             if self.accept_word("in")? {
                 return self.tuple_in(names);
             }
@@ -92,7 +92,7 @@ impl Parser<'_> {
             return Ok(Relation::Tuple(names, operator, value));
         }
         let relation = self.nested(Self::relation)?;
-        self.expect(Kind::ParenClose, "')'")?;
+        self.expect(TokenKind::ParenClose, "')'")?;
         Ok(relation)
     }
 
@@ -101,38 +101,38 @@ impl Parser<'_> {
         if let Some(marker) = self.marker()? {
             return Ok(Relation::TupleInMarker(names, marker));
         }
-        if !self.accept(Kind::ParenOpen)? {
+        if !self.accept(TokenKind::ParenOpen)? {
             return Err(self.no_viable());
         }
         let values = match self.token.kind {
-            Kind::ParenClose => Vec::new(),
-            Kind::ParenOpen => self.list(Self::tuple_literal)?,
+            TokenKind::ParenClose => Vec::new(),
+            TokenKind::ParenOpen => self.list(Self::tuple_literal)?,
             _ => self.list(|parser| match parser.marker()? {
                 Some(marker) => Ok(TupleValue::Marker(marker)),
                 None => Err(parser.no_viable()),
             })?,
         };
-        self.expect(Kind::ParenClose, "')'")?;
+        self.expect(TokenKind::ParenClose, "')'")?;
         Ok(Relation::TupleIn(names, values))
     }
 
     fn tuple_literal(&mut self) -> Result<TupleValue> {
-        if !self.accept(Kind::ParenOpen)? {
+        if !self.accept(TokenKind::ParenOpen)? {
             return Err(self.no_viable());
         }
         let terms = self.list(Self::term)?;
-        self.expect(Kind::ParenClose, "')'")?;
+        self.expect(TokenKind::ParenClose, "')'")?;
         Ok(TupleValue::Terms(terms))
     }
 
     pub(crate) fn operator(&mut self) -> Result<Operator> {
         let operator = match self.token.kind {
-            Kind::Equal => Operator::Equal,
-            Kind::Less => Operator::Less,
-            Kind::LessEqual => Operator::LessEqual,
-            Kind::Greater => Operator::Greater,
-            Kind::GreaterEqual => Operator::GreaterEqual,
-            Kind::NotEqual => Operator::NotEqual,
+            TokenKind::Equal => Operator::Equal,
+            TokenKind::Less => Operator::Less,
+            TokenKind::LessEqual => Operator::LessEqual,
+            TokenKind::Greater => Operator::Greater,
+            TokenKind::GreaterEqual => Operator::GreaterEqual,
+            TokenKind::NotEqual => Operator::NotEqual,
             _ => return Err(self.no_viable()),
         };
         self.advance()?;

@@ -2,7 +2,7 @@
 
 use super::Parser;
 use crate::ast::{Body, Ordering, Select, Selector, Term};
-use crate::lexer::Kind;
+use crate::lexer::TokenKind;
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -17,7 +17,7 @@ impl Parser<'_> {
         if distinct && self.token.is("json") && self.at_clause()? {
             return Err(self.no_viable());
         }
-        let items = match self.accept(Kind::Star)? {
+        let items = match self.accept(TokenKind::Star)? {
             true => None,
             false => Some(self.list(Self::select_item)?),
         };
@@ -74,7 +74,8 @@ impl Parser<'_> {
     /// Whether a selected item follows the current word, so that the word is not a name.
     fn at_clause(&self) -> Result<bool> {
         let next = self.peek()?;
-        let is_name = next.is("from") || next.is("as") || matches!(next.kind, Kind::Comma | Kind::Dot | Kind::End);
+        let is_name =
+            next.is("from") || next.is("as") || matches!(next.kind, TokenKind::Comma | TokenKind::Dot | TokenKind::End);
         Ok(!is_name)
     }
 

@@ -3,7 +3,7 @@
 use super::Parser;
 use super::arithmetic::Operand;
 use crate::ast::{CellAttribute, NEGATION, SelectItem, Selector};
-use crate::lexer::Kind;
+use crate::lexer::TokenKind;
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -22,7 +22,7 @@ impl Parser<'_> {
 
     /// Parses a selector with its parts, after any number of signs.
     fn signed_selector(&mut self) -> Result<Selector> {
-        if self.token.kind == Kind::Minus {
+        if self.token.kind == TokenKind::Minus {
             self.pass_operator()?;
             let of = self.nested(Self::signed_selector)?;
             return Ok(Selector::call(NEGATION, vec![of]));
@@ -33,66 +33,66 @@ impl Parser<'_> {
 
     /// Parses `.field`, `[key]` and `[from..to]` after a selector.
     fn selector_parts(&mut self, mut selector: Selector) -> Result<Selector> {
-        for _ in 0..=crate::DEPTH_MAX {
-            if self.accept(Kind::Dot)? {
+        for _ in 0..=crate::limits::DEPTH_MAX {
+            if self.accept(TokenKind::Dot)? {
                 selector = Selector::Field(Box::new(selector), self.name()?);
-            } else if self.accept(Kind::BracketOpen)? {
+            } else if self.accept(TokenKind::BracketOpen)? {
                 selector = self.subscript(selector)?;
             } else {
                 return Ok(selector);
             }
         }
-        Err(Failure::invalid(format!("A selector takes at most {} parts", crate::DEPTH_MAX)))
+        Err(Failure::invalid(format!("A selector takes at most {} parts", crate::limits::DEPTH_MAX)))
     }
 
     fn subscript(&mut self, of: Selector) -> Result<Selector> {
         let of = Box::new(of);
-        if self.accept(Kind::DotDot)? {
+        if self.accept(TokenKind::DotDot)? {
             let to = self.term()?;
-            self.expect(Kind::BracketClose, "']'")?;
+            self.expect(TokenKind::BracketClose, "']'")?;
             return Ok(Selector::Slice(of, None, Some(to)));
         }
         let from = self.term()?;
-        if !self.accept(Kind::DotDot)? {
-            self.expect(Kind::BracketClose, "']'")?;
+        if !self.accept(TokenKind::DotDot)? {
+            self.expect(TokenKind::BracketClose, "']'")?;
             return Ok(Selector::Element(of, from));
         }
-        let to = if self.token.kind == Kind::BracketClose { None } else { Some(self.term()?) };
-        self.expect(Kind::BracketClose, "']'")?;
+        let to = if self.token.kind == TokenKind::BracketClose { None } else { Some(self.term()?) };
+        self.expect(TokenKind::BracketClose, "']'")?;
         Ok(Selector::Slice(of, Some(from), to))
     }
 
     fn plain_selector(&mut self) -> Result<Selector> {
         match self.token.kind {
-            Kind::ParenOpen if self.at_type_hint()? => {
+            TokenKind::ParenOpen if self.at_type_hint()? => {
                 let type_name = self.type_hint()?;
                 let of = self.nested(Self::plain_selector)?;
                 Ok(Selector::TypeHint(type_name, Box::new(of)))
             }
-            Kind::ParenOpen => {
+            TokenKind::ParenOpen => {
                 self.advance()?;
                 let parts = self.nested(|parser| parser.list(Self::argument))?;
-                self.expect(Kind::ParenClose, "')'")?;
+                self.expect(TokenKind::ParenClose, "')'")?;
                 Ok(Selector::Tuple(parts))
             }
-            Kind::BracketOpen => {
+            TokenKind::BracketOpen => {
                 self.advance()?;
                 let parts = match self.token.kind {
-                    Kind::BracketClose => Vec::new(),
+                    TokenKind::BracketClose => Vec::new(),
                     _ => self.nested(|parser| parser.list(Self::argument))?,
                 };
-                self.expect(Kind::BracketClose, "']'")?;
+                self.expect(TokenKind::BracketClose, "']'")?;
                 Ok(Selector::List(parts))
             }
-            Kind::BraceOpen => {
+            TokenKind::BraceOpen => {
                 self.advance()?;
                 let selector = self.nested(Self::selectors_in_braces)?;
-                self.expect(Kind::BraceClose, "'}'")?;
+                self.expect(TokenKind::BraceClose, "'}'")?;
                 Ok(selector)
             }
-            Kind::QuotedName => self.named_selector(),
-            Kind::Word => {
-                let called = self.peek()?.kind == Kind::ParenOpen;
+            TokenKind::QuotedName => self.named_selector(),
+            TokenKind::Word => {
+                let called = self.peek()?.kind == TokenKind::ParenOpen;
                 let fact = match () {
                     () if !called => None,
                     () if self.token.is("writetime") => Some(CellAttribute::WriteTime),
@@ -105,7 +105,7 @@ impl Parser<'_> {
                     self.advance()?;
                     let column = Selector::Column(self.name()?);
                     let of = self.selector_parts(column)?;
-                    self.expect(Kind::ParenClose, "')'")?;
+                    self.expect(TokenKind::ParenClose, "')'")?;
                     Ok(Selector::CellAttribute(fact, Box::new(of)))
                 } else if called && self.token.is("count") {
                     self.count()
@@ -115,11 +115,11 @@ impl Parser<'_> {
                     let of = self.nested(Self::argument)?;
                     self.expect_word("as")?;
                     let at_native = super::native(&self.token.text.to_ascii_lowercase()).is_some();
-                    if self.token.kind != Kind::Word || !at_native {
+                    if self.token.kind != TokenKind::Word || !at_native {
                         return Err(self.no_viable());
                     }
                     let type_name = self.type_name()?;
-                    self.expect(Kind::ParenClose, "')'")?;
+                    self.expect(TokenKind::ParenClose, "')'")?;
                     Ok(Selector::Cast(Box::new(of), type_name))
                 } else if self.token.is("null") || self.is_word_constant() {
                     Ok(Selector::Term(self.simple_term()?))
@@ -137,21 +137,21 @@ impl Parser<'_> {
 
     /// Parses `{...}`: a set, a map, or the fields of a user type.
     fn selectors_in_braces(&mut self) -> Result<Selector> {
-        if self.token.kind == Kind::BraceClose {
+        if self.token.kind == TokenKind::BraceClose {
             return Ok(Selector::Set(Vec::new()));
         }
         let mut entries = Vec::new();
         let mut parts = vec![self.argument()?];
-        if self.token.kind != Kind::Colon {
-            while self.accept(Kind::Comma)? {
+        if self.token.kind != TokenKind::Colon {
+            while self.accept(TokenKind::Comma)? {
                 parts.push(self.argument()?);
             }
             return Ok(Selector::Set(parts));
         }
         while let Some(key) = parts.pop() {
-            self.expect(Kind::Colon, "':'")?;
+            self.expect(TokenKind::Colon, "':'")?;
             entries.push((key, self.argument()?));
-            if self.accept(Kind::Comma)? {
+            if self.accept(TokenKind::Comma)? {
                 parts.push(self.argument()?);
             }
         }
@@ -170,12 +170,12 @@ impl Parser<'_> {
     fn count(&mut self) -> Result<Selector> {
         self.advance()?;
         self.advance()?;
-        if self.accept(Kind::Star)? {
-            self.expect(Kind::ParenClose, "')'")?;
+        if self.accept(TokenKind::Star)? {
+            self.expect(TokenKind::ParenClose, "')'")?;
             return Ok(Selector::CountRows);
         }
-        if self.peek()?.kind == Kind::ParenClose && self.constant()?.is_some() {
-            self.expect(Kind::ParenClose, "')'")?;
+        if self.peek()?.kind == TokenKind::ParenClose && self.constant()?.is_some() {
+            self.expect(TokenKind::ParenClose, "')'")?;
             return Ok(Selector::CountRows);
         }
         self.arguments(None, "count".to_owned())
@@ -185,19 +185,19 @@ impl Parser<'_> {
     fn named_selector(&mut self) -> Result<Selector> {
         if self.token.is("token") {
             self.advance()?;
-            self.expect(Kind::ParenOpen, "'('")?;
+            self.expect(TokenKind::ParenOpen, "'('")?;
             return self.arguments(None, "token".to_owned());
         }
         let name = self.name()?;
         match self.token.kind {
-            Kind::ParenOpen => {
+            TokenKind::ParenOpen => {
                 self.advance()?;
                 self.arguments(None, name)
             }
-            Kind::Dot => {
+            TokenKind::Dot => {
                 self.advance()?;
                 let field = if self.accept_word("token")? { "token".to_owned() } else { self.name()? };
-                if !self.accept(Kind::ParenOpen)? {
+                if !self.accept(TokenKind::ParenOpen)? {
                     return Ok(Selector::Field(Box::new(Selector::Column(name)), field));
                 }
                 self.arguments(Some(name), field)
@@ -215,11 +215,11 @@ impl Parser<'_> {
     /// Parses arguments up to the closing parenthesis, after the opening one.
     fn arguments(&mut self, keyspace: Option<String>, name: String) -> Result<Selector> {
         let arguments = match self.token.kind {
-            Kind::ParenClose => Vec::new(),
-            Kind::Star => return Err(self.mismatched("')'")),
+            TokenKind::ParenClose => Vec::new(),
+            TokenKind::Star => return Err(self.mismatched("')'")),
             _ => self.nested(|parser| parser.list(Self::argument))?,
         };
-        self.expect(Kind::ParenClose, "')'")?;
+        self.expect(TokenKind::ParenClose, "')'")?;
         Ok(Selector::Function { keyspace, name, arguments })
     }
 }

@@ -3,7 +3,7 @@
 use super::arithmetic::Operand;
 use super::{Parser, is_reserved};
 use crate::ast::{Constant, NEGATION, Term, TypeName};
-use crate::lexer::Kind;
+use crate::lexer::TokenKind;
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -23,7 +23,7 @@ impl Parser<'_> {
 
     /// Parses a term, after at most one sign.
     fn signed_term(&mut self) -> Result<Term> {
-        if self.token.kind != Kind::Minus {
+        if self.token.kind != TokenKind::Minus {
             return self.simple_term();
         }
         self.pass_operator()?;
@@ -35,7 +35,13 @@ impl Parser<'_> {
     pub(crate) fn refuse_constant(&self) -> Result<()> {
         let constant = matches!(
             self.token.kind,
-            Kind::Integer | Kind::Float | Kind::Duration | Kind::String | Kind::DollarString | Kind::Hex | Kind::Uuid
+            TokenKind::Integer
+                | TokenKind::Float
+                | TokenKind::Duration
+                | TokenKind::String
+                | TokenKind::DollarString
+                | TokenKind::Hex
+                | TokenKind::Uuid
         );
         if constant { Err(self.no_viable()) } else { Ok(()) }
     }
@@ -49,36 +55,36 @@ impl Parser<'_> {
             return Ok(Term::Constant(family, text));
         }
         match self.token.kind {
-            Kind::Word if self.token.is("null") => {
+            TokenKind::Word if self.token.is("null") => {
                 self.advance()?;
                 Ok(Term::Null)
             }
-            Kind::Word if self.token.is("cast") && self.peek()?.kind == Kind::ParenOpen => self.cast_term(),
-            Kind::Word | Kind::QuotedName => self.function_term(),
-            Kind::ParenOpen if self.at_type_hint()? => {
+            TokenKind::Word if self.token.is("cast") && self.peek()?.kind == TokenKind::ParenOpen => self.cast_term(),
+            TokenKind::Word | TokenKind::QuotedName => self.function_term(),
+            TokenKind::ParenOpen if self.at_type_hint()? => {
                 let type_name = self.type_hint()?;
                 let term = self.nested(Self::simple_term)?;
                 Ok(Term::Cast(type_name, Box::new(term)))
             }
-            Kind::ParenOpen => {
+            TokenKind::ParenOpen => {
                 self.advance()?;
                 let terms = self.nested(|parser| parser.list(Self::term))?;
-                self.expect(Kind::ParenClose, "')'")?;
+                self.expect(TokenKind::ParenClose, "')'")?;
                 Ok(Term::Tuple(terms))
             }
-            Kind::BracketOpen => {
+            TokenKind::BracketOpen => {
                 self.advance()?;
                 let terms = match self.token.kind {
-                    Kind::BracketClose => Vec::new(),
+                    TokenKind::BracketClose => Vec::new(),
                     _ => self.nested(|parser| parser.list(Self::term))?,
                 };
-                self.expect(Kind::BracketClose, "']'")?;
+                self.expect(TokenKind::BracketClose, "']'")?;
                 Ok(Term::List(terms))
             }
-            Kind::BraceOpen => {
+            TokenKind::BraceOpen => {
                 self.advance()?;
                 let term = self.nested(Self::braces)?;
-                self.expect(Kind::BraceClose, "'}'")?;
+                self.expect(TokenKind::BraceClose, "'}'")?;
                 Ok(term)
             }
             _ => Err(self.no_viable()),
@@ -87,30 +93,30 @@ impl Parser<'_> {
 
     /// Parses `{...}`: a set, a map, or the fields of a user type.
     fn braces(&mut self) -> Result<Term> {
-        if self.token.kind == Kind::BraceClose {
+        if self.token.kind == TokenKind::BraceClose {
             return Ok(Term::Set(Vec::new()));
         }
-        if self.at_name() && self.peek()?.kind == Kind::Colon {
+        if self.at_name() && self.peek()?.kind == TokenKind::Colon {
             let fields = self.list(|parser| {
                 let name = parser.name()?;
-                parser.expect(Kind::Colon, "':'")?;
+                parser.expect(TokenKind::Colon, "':'")?;
                 Ok((name, parser.term()?))
             })?;
             return Ok(Term::UserType(fields));
         }
         let first = self.term()?;
-        if self.token.kind != Kind::Colon {
+        if self.token.kind != TokenKind::Colon {
             let mut terms = vec![first];
-            while self.accept(Kind::Comma)? {
+            while self.accept(TokenKind::Comma)? {
                 terms.push(self.term()?);
             }
             return Ok(Term::Set(terms));
         }
         self.advance()?;
         let mut entries = vec![(first, self.term()?)];
-        while self.accept(Kind::Comma)? {
+        while self.accept(TokenKind::Comma)? {
             let key = self.term()?;
-            self.expect(Kind::Colon, "':'")?;
+            self.expect(TokenKind::Colon, "':'")?;
             entries.push((key, self.term()?));
         }
         Ok(Term::Map(entries))
@@ -123,25 +129,25 @@ impl Parser<'_> {
         let of = self.nested(Self::simple_term)?;
         self.expect_word("as")?;
         let name = self.token.text.to_ascii_lowercase();
-        if self.token.kind != Kind::Word || super::native(&name).is_none() {
+        if self.token.kind != TokenKind::Word || super::native(&name).is_none() {
             return Err(self.no_viable());
         }
         self.advance()?;
-        self.expect(Kind::ParenClose, "')'")?;
+        self.expect(TokenKind::ParenClose, "')'")?;
         Ok(Term::call(&format!("cast_as_{name}"), vec![of]))
     }
 
     fn function_term(&mut self) -> Result<Term> {
         let (keyspace, name) = self.function_name()?;
-        if self.token.kind != Kind::ParenOpen {
+        if self.token.kind != TokenKind::ParenOpen {
             return Err(self.no_viable());
         }
         self.advance()?;
         let arguments = match self.token.kind {
-            Kind::ParenClose => Vec::new(),
+            TokenKind::ParenClose => Vec::new(),
             _ => self.nested(|parser| parser.list(Self::term))?,
         };
-        self.expect(Kind::ParenClose, "')'")?;
+        self.expect(TokenKind::ParenClose, "')'")?;
         Ok(Term::Function { keyspace, name, arguments })
     }
 
@@ -151,7 +157,7 @@ impl Parser<'_> {
             return Ok((None, "token".to_owned()));
         }
         let first = self.name()?;
-        if !self.accept(Kind::Dot)? {
+        if !self.accept(TokenKind::Dot)? {
             return Ok((None, first));
         }
         if self.accept_word("token")? {
@@ -165,36 +171,41 @@ impl Parser<'_> {
     pub(crate) fn at_type_hint(&self) -> Result<bool> {
         let mut lexer = self.lexer;
         let mut word = lexer.next()?;
-        if !matches!(word.kind, Kind::Word | Kind::QuotedName) {
+        if !matches!(word.kind, TokenKind::Word | TokenKind::QuotedName) {
             return Ok(false);
         }
         let mut after = lexer.next()?;
-        if after.kind == Kind::Dot {
+        if after.kind == TokenKind::Dot {
             word = lexer.next()?;
             after = lexer.next()?;
         }
         let constant = ["null", "true", "false", "nan", "infinity"].iter().any(|constant| word.is(constant));
-        if constant || after.kind != Kind::ParenClose {
-            return Ok(!constant && after.kind == Kind::Less);
+        if constant || after.kind != TokenKind::ParenClose {
+            return Ok(!constant && after.kind == TokenKind::Less);
         }
         let value = lexer.next()?;
         Ok(match value.kind {
-            Kind::Word if value.is("as") => false,
-            Kind::Word => {
+            TokenKind::Word if value.is("as") => false,
+            TokenKind::Word => {
                 !is_reserved(value.text)
                     || ["null", "true", "false", "token", "nan", "infinity"].iter().any(|word| value.is(word))
             }
-            Kind::Plus | Kind::Minus | Kind::Star | Kind::Slash | Kind::Percent => false,
-            Kind::ParenClose | Kind::BracketClose | Kind::BraceClose | Kind::Comma | Kind::Dot | Kind::DotDot => false,
-            Kind::End | Kind::Semicolon => false,
+            TokenKind::Plus | TokenKind::Minus | TokenKind::Star | TokenKind::Slash | TokenKind::Percent => false,
+            TokenKind::ParenClose
+            | TokenKind::BracketClose
+            | TokenKind::BraceClose
+            | TokenKind::Comma
+            | TokenKind::Dot
+            | TokenKind::DotDot => false,
+            TokenKind::End | TokenKind::Semicolon => false,
             _ => true,
         })
     }
 
     pub(crate) fn type_hint(&mut self) -> Result<TypeName> {
-        self.expect(Kind::ParenOpen, "'('")?;
+        self.expect(TokenKind::ParenOpen, "'('")?;
         let type_name = self.type_name()?;
-        self.expect(Kind::ParenClose, "')'")?;
+        self.expect(TokenKind::ParenClose, "')'")?;
         Ok(type_name)
     }
 
@@ -203,7 +214,7 @@ impl Parser<'_> {
         if let Some(marker) = self.marker()? {
             return Ok(Term::Marker(marker));
         }
-        if self.token.kind != Kind::Integer {
+        if self.token.kind != TokenKind::Integer {
             return Err(self.no_viable());
         }
         Ok(Term::Constant(Constant::Integer, self.advance()?.text.to_owned()))
@@ -214,7 +225,7 @@ impl Parser<'_> {
         if let Some(marker) = self.marker()? {
             return Ok(Term::Marker(marker));
         }
-        if self.token.kind != Kind::Duration {
+        if self.token.kind != TokenKind::Duration {
             return Err(self.no_viable());
         }
         Ok(Term::Constant(Constant::Duration, self.advance()?.text.to_owned()))

@@ -2,25 +2,26 @@
 
 use super::{Parser, native, unquote};
 use crate::ast::{TypeKind, TypeName};
-use crate::lexer::{Kind, syntax};
+use crate::errors::syntax;
+use crate::lexer::TokenKind;
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
 
 impl Parser<'_> {
     pub(crate) fn type_name(&mut self) -> Result<TypeName> {
-        if self.token.kind == Kind::String {
+        if self.token.kind == TokenKind::String {
             let text = unquote(self.advance()?.text, "''", "'");
             crate::types::check_class(&text)?;
             return Ok(TypeName { kind: TypeKind::Custom, text });
         }
-        let quoted = self.token.kind == Kind::QuotedName;
+        let quoted = self.token.kind == TokenKind::QuotedName;
         // `set` is a reserved word and nevertheless a type.
         let name = if self.accept_word("set")? { "set".to_owned() } else { self.name()? };
         if quoted {
             return self.user_type(name);
         }
-        let generic = self.token.kind == Kind::Less;
+        let generic = self.token.kind == TokenKind::Less;
         match name.as_str() {
             "list" if generic => {
                 let [element] = self.parameters()?;
@@ -38,19 +39,19 @@ impl Parser<'_> {
             "tuple" if generic => {
                 self.advance()?;
                 let elements = self.nested(|parser| parser.list(Self::type_name))?;
-                self.expect(Kind::Greater, "'>'")?;
+                self.expect(TokenKind::Greater, "'>'")?;
                 let texts: Vec<&str> = elements.iter().map(|element| element.text.as_str()).collect();
                 Ok(TypeName { text: format!("tuple<{}>", texts.join(", ")), kind: TypeKind::Tuple(elements) })
             }
             "vector" if generic => {
                 self.advance()?;
                 let element = self.nested(Self::type_name)?;
-                self.expect(Kind::Comma, "','")?;
-                if self.token.kind != Kind::Integer {
+                self.expect(TokenKind::Comma, "','")?;
+                if self.token.kind != TokenKind::Integer {
                     return Err(self.mismatched("INTEGER"));
                 }
                 let dimension = self.advance()?.text.to_owned();
-                self.expect(Kind::Greater, "'>'")?;
+                self.expect(TokenKind::Greater, "'>'")?;
                 let text = format!("vector<{element}, {dimension}>");
                 Ok(TypeName { text, kind: TypeKind::Vector(element.into(), dimension) })
             }
@@ -65,7 +66,7 @@ impl Parser<'_> {
     fn frozen(&mut self) -> Result<TypeName> {
         self.advance()?;
         let inner = self.nested(Self::type_name)?;
-        self.expect(Kind::Greater, "'>'")?;
+        self.expect(TokenKind::Greater, "'>'")?;
         match inner.kind {
             TypeKind::Native(_) | TypeKind::Custom => Err(syntax(format!(
                 "frozen<> is only allowed on collections, tuples, and user-defined types (got {inner})"
@@ -76,20 +77,20 @@ impl Parser<'_> {
 
     /// Parses `<type, type>`, exactly `N` types.
     fn parameters<const N: usize>(&mut self) -> Result<[TypeName; N]> {
-        self.expect(Kind::Less, "'<'")?;
+        self.expect(TokenKind::Less, "'<'")?;
         let mut types = Vec::with_capacity(N);
         while types.len() < N {
             if !types.is_empty() {
-                self.expect(Kind::Comma, "','")?;
+                self.expect(TokenKind::Comma, "','")?;
             }
             types.push(self.nested(Self::type_name)?);
         }
-        self.expect(Kind::Greater, "'>'")?;
+        self.expect(TokenKind::Greater, "'>'")?;
         types.try_into().map_err(|_| self.no_viable())
     }
 
     fn user_type(&mut self, first: String) -> Result<TypeName> {
-        if self.accept(Kind::Dot)? {
+        if self.accept(TokenKind::Dot)? {
             let name = self.name()?;
             let text = format!("{first}.{name}");
             return Ok(TypeName { kind: TypeKind::User { keyspace: Some(first), name }, text });

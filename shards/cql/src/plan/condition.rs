@@ -72,7 +72,7 @@ impl Conditions {
     }
 
     /// The columns of the conditions, each once, in the order in which results show them.
-    pub fn shown(&self, table: &Table) -> Vec<ColumnId> {
+    pub fn result_columns(&self, table: &Table) -> Vec<ColumnId> {
         let mut shown = Vec::new();
         for condition in self.columns() {
             if !shown.contains(&condition.column) && table.column_by_id(condition.column).is_some() {

@@ -1,6 +1,6 @@
 //! Plans: statements with all names resolved, which need only the values of their markers.
 
-mod cell_facts;
+mod cell_attributes;
 mod composite;
 mod condition;
 mod counter;

@@ -6,7 +6,7 @@
 //!    those of its first row.
 
 use super::composite::{encode, part_type};
-use super::{EvaluationContext, Term, Value, cell_facts};
+use super::{EvaluationContext, Term, Value, cell_attributes};
 use crate::functions::{AggregateFunction, AggregateState, Function};
 use model::value::{self, BoundValue, TupleElements, push_element};
 use model::{CqlType, Failure, json};
@@ -109,7 +109,7 @@ impl Expression {
             }
             Expression::CellAttribute { of, facts, multicell, several } => {
                 let facts = row.fetched.get(*facts).copied().flatten();
-                cell_facts::evaluate(of, facts, (*multicell, *several), row, context)?
+                cell_attributes::evaluate(of, facts, (*multicell, *several), row, context)?
             }
             Expression::Composite(cql_type, parts) => {
                 let mut evaluated = Vec::with_capacity(parts.len());

@@ -18,7 +18,7 @@ pub(crate) fn assign(
 ) -> Result<Operation> {
     let name = column.name.as_str();
     let refused = |kind: &str| {
-        Err(Failure::invalid(format!("Invalid operation ({}) for {kind} column {name}", assignment.shown(name))))
+        Err(Failure::invalid(format!("Invalid operation ({}) for {kind} column {name}", assignment.text(name))))
     };
     let cql_type = &column.cql_type;
     let own = Receiver { scope, name, cql_type };
@@ -44,7 +44,7 @@ pub(crate) fn assign(
                 && !matches!(cql_type, CqlType::Tuple(_) | CqlType::User { .. }) =>
         {
             let Some(sum) = functions::sum_of(cql_type) else {
-                let shown = assignment.shown(name);
+                let shown = assignment.text(name);
                 return Err(Failure::invalid(format!(
                     "Invalid operation ({shown}) for non-numeric and non-text type {name}"
                 )));

@@ -1,8 +1,9 @@
 //! Function calls of a selection: the function or aggregate that a call means, and the types of selectors without a
 //! wanted type.
 
-use super::{Result, Selecting, wrong_arguments};
+use super::{Result, Selecting};
 use crate::ast;
+use crate::functions::wrong_arguments;
 use crate::functions::{
     AggregateFunction, Argument, Candidate, Fit, Function, aggregates, factory, is_aggregate_name, is_known, pick,
     scalars, term_fit,
@@ -14,23 +15,23 @@ use model::{ColumnKind, CqlType, Failure};
 use std::fmt;
 
 /// A selector as an argument in overload resolution.
-pub(super) struct Asked<'a> {
+pub(super) struct SelectorArgument<'a> {
     pub(super) selector: &'a ast::Selector,
     /// The type that it has by itself, if any.
     pub(super) cql_type: Option<CqlType>,
     /// See [`Argument::descends`].
     pub(super) descends: bool,
     /// The arguments in its parentheses, for literals.
-    pub(super) parts: Option<Vec<Asked<'a>>>,
+    pub(super) parts: Option<Vec<SelectorArgument<'a>>>,
 }
 
-impl fmt::Display for Asked<'_> {
+impl fmt::Display for SelectorArgument<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.selector.fmt(f)
     }
 }
 
-impl Argument for Asked<'_> {
+impl Argument for SelectorArgument<'_> {
     fn fit(&self, wanted: &CqlType, scope: &Scope) -> Result<Fit> {
         if let ast::Selector::Tuple(parts) = self.selector
             && let ([part], Some([asked])) = (parts.as_slice(), self.parts.as_deref())
@@ -138,7 +139,7 @@ impl Selecting<'_, '_, '_> {
             if name != "count" {
                 let mut asked = Vec::with_capacity(arguments.len());
                 for argument in arguments {
-                    asked.push(self.asked(argument)?);
+                    asked.push(self.argument_of(argument)?);
                 }
                 pick(name, aggregates(name, &CqlType::Int), &asked, None, self.scope)?;
             }
@@ -175,7 +176,7 @@ impl Selecting<'_, '_, '_> {
             )));
         };
         let qualifier = keyspace.map(|keyspace| format!("{keyspace}.")).unwrap_or_default();
-        let asked = [Asked { cql_type: Some(argument_type.clone()), ..self.asked(argument)? }];
+        let asked = [SelectorArgument { cql_type: Some(argument_type.clone()), ..self.argument_of(argument)? }];
         pick(&format!("{qualifier}{name}"), aggregates(name, &argument_type), &asked, None, self.scope)
     }
 
@@ -241,7 +242,7 @@ impl Selecting<'_, '_, '_> {
         }
         let mut asked = Vec::with_capacity(arguments.len());
         for argument in arguments {
-            asked.push(self.asked(argument)?);
+            asked.push(self.argument_of(argument)?);
         }
         if matches!(name, "tojson" | "to_json") && arguments.len() != 1 {
             return Err(wrong_arguments(name, "any"));
@@ -265,10 +266,10 @@ impl Selecting<'_, '_, '_> {
     }
 
     /// A selector with its type, as an argument in overload resolution.
-    pub(super) fn asked<'a>(&mut self, selector: &'a ast::Selector) -> Result<Asked<'a>> {
+    pub(super) fn argument_of<'a>(&mut self, selector: &'a ast::Selector) -> Result<SelectorArgument<'a>> {
         let parts = match selector {
             ast::Selector::Tuple(parts) if parts.len() == 1 => {
-                Some(parts.iter().map(|part| self.asked(part)).collect::<Result<_>>()?)
+                Some(parts.iter().map(|part| self.argument_of(part)).collect::<Result<_>>()?)
             }
             _ => None,
         };
@@ -277,7 +278,7 @@ impl Selecting<'_, '_, '_> {
             ast::Selector::Field(of, _) if self.descends(of) => None,
             _ => self.type_of(selector)?,
         };
-        Ok(Asked { selector, cql_type, descends: self.descends(selector), parts })
+        Ok(SelectorArgument { selector, cql_type, descends: self.descends(selector), parts })
     }
 
     /// The type of a literal with columns: lists and sets have that of the first part with a type, tuples need the

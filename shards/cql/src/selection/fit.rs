@@ -44,7 +44,7 @@ impl Selecting<'_, '_, '_> {
                 let of_type = definition.fields.iter();
                 Fit::all(of_type.filter_map(|(name, of_field)| Some(self.fit(&given(name)?.1, of_field))))
             }
-            _ => self.asked(selector)?.fit(wanted, self.scope),
+            _ => self.argument_of(selector)?.fit(wanted, self.scope),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Parses DESCRIBE.
 
+use crate::ast::DescribeTarget;
 use crate::ast::{Body, TableName};
-use crate::lexer::Kind;
+use crate::lexer::TokenKind;
 use crate::parser::Parser;
-use crate::plan::DescribeTarget;
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -49,7 +49,7 @@ impl Parser<'_> {
         }
         // The keywords below are also names: `DESCRIBE types` lists types, `DESCRIBE type.t` shows a table.
         let next = self.peek()?;
-        let last = next.kind == Kind::End || next.kind == Kind::Semicolon || next.is("with");
+        let last = next.kind == TokenKind::End || next.kind == TokenKind::Semicolon || next.is("with");
         for (word, target) in [
             ("cluster", DescribeTarget::Cluster),
             ("keyspaces", DescribeTarget::Keyspaces),
@@ -70,7 +70,7 @@ impl Parser<'_> {
             ("aggregate", |keyspace, name| DescribeTarget::Aggregate { keyspace, name }),
         ];
         for (word, target) in named {
-            if !last && next.kind != Kind::Dot && self.accept_word(word)? {
+            if !last && next.kind != TokenKind::Dot && self.accept_word(word)? {
                 let TableName { keyspace, name } = self.table_name()?;
                 return Ok(target(keyspace, name));
             }

@@ -2,7 +2,7 @@
 
 use super::define;
 use crate::ast::{Body, CreateIndex, Definition};
-use crate::lexer::Kind;
+use crate::lexer::TokenKind;
 use crate::parser::Parser;
 use model::{Failure, IndexedPart};
 
@@ -26,14 +26,14 @@ impl Parser<'_> {
         };
         self.expect_word("on")?;
         let table = self.table_name()?;
-        self.expect(Kind::ParenOpen, "'('")?;
-        let targets = match self.token.kind == Kind::ParenClose {
+        self.expect(TokenKind::ParenOpen, "'('")?;
+        let targets = match self.token.kind == TokenKind::ParenClose {
             true => Vec::new(),
             false => self.list(Self::index_target)?,
         };
-        self.expect(Kind::ParenClose, "')'")?;
+        self.expect(TokenKind::ParenClose, "')'")?;
         let class = match self.accept_word("using")? {
-            true if self.token.kind == Kind::String => self.constant()?.map(|(_, text)| text),
+            true if self.token.kind == TokenKind::String => self.constant()?.map(|(_, text)| text),
             true => return Err(self.no_viable()),
             false => None,
         };
@@ -44,11 +44,11 @@ impl Parser<'_> {
 
     fn index_target(&mut self) -> Result<(String, IndexedPart)> {
         for (word, part) in PARTS {
-            if self.token.is(word) && self.peek()?.kind == Kind::ParenOpen {
+            if self.token.is(word) && self.peek()?.kind == TokenKind::ParenOpen {
                 self.advance()?;
                 self.advance()?;
                 let column = self.name()?;
-                self.expect(Kind::ParenClose, "')'")?;
+                self.expect(TokenKind::ParenClose, "')'")?;
                 return Ok((column, part));
             }
         }

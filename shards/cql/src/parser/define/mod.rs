@@ -10,8 +10,9 @@ use crate::ast::{
     AlterKeyspace, Body, CreateKeyspace, Definition, DropIndex, DropKeyspace, DropTable, DropType, Property,
     PropertyValue,
 };
-use crate::lexer::{Kind, syntax};
-use crate::parser::{Parser, anonymous, unsupported};
+use crate::errors::{anonymous, syntax, unsupported};
+use crate::lexer::TokenKind;
+use crate::parser::Parser;
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -39,7 +40,7 @@ impl Parser<'_> {
     /// Parses any statement that does not begin with SELECT, INSERT, UPDATE, DELETE or BEGIN.
     pub(crate) fn definition(&mut self) -> Result<Body> {
         let first = self.token;
-        if first.kind != Kind::Word {
+        if first.kind != TokenKind::Word {
             return Err(self.no_viable());
         }
         match first.text.to_ascii_lowercase().as_str() {
@@ -205,22 +206,22 @@ impl Parser<'_> {
 
     fn property(&mut self) -> Result<Property> {
         let name = self.name()?;
-        self.expect(Kind::Equal, "'='")?;
+        self.expect(TokenKind::Equal, "'='")?;
         if let Some((_, text)) = self.constant()? {
             return Ok(Property { name, value: PropertyValue::Text(text) });
         }
-        if !self.accept(Kind::BraceOpen)? {
+        if !self.accept(TokenKind::BraceOpen)? {
             return Err(self.no_viable());
         }
         let mut pairs: Vec<(String, String)> = Vec::new();
-        if self.token.kind != Kind::BraceClose {
+        if self.token.kind != TokenKind::BraceClose {
             pairs = self.list(|parser| {
                 let key = parser.property_constant()?;
-                parser.expect(Kind::Colon, "':'")?;
+                parser.expect(TokenKind::Colon, "':'")?;
                 Ok((key, parser.property_constant()?))
             })?;
         }
-        self.expect(Kind::BraceClose, "'}'")?;
+        self.expect(TokenKind::BraceClose, "'}'")?;
         let mut keys: Vec<&str> = pairs.iter().map(|(key, _)| key.as_str()).collect();
         keys.sort_unstable();
         if let Some(twice) = keys.windows(2).find(|pair| pair[0] == pair[1]) {

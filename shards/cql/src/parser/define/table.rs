@@ -2,7 +2,8 @@
 
 use super::define;
 use crate::ast::{AlterTable, Body, ColumnDefinition, CreateTable, Definition, TableChange};
-use crate::lexer::{Kind, syntax};
+use crate::errors::syntax;
+use crate::lexer::TokenKind;
 use crate::parser::Parser;
 use model::Failure;
 
@@ -21,15 +22,15 @@ impl Parser<'_> {
             compact: false,
             properties: Vec::new(),
         };
-        self.expect(Kind::ParenOpen, "'('")?;
+        self.expect(TokenKind::ParenOpen, "'('")?;
         self.table_column(&mut create)?;
-        while self.accept(Kind::Comma)? {
+        while self.accept(TokenKind::Comma)? {
             // Cassandra accepts a trailing comma.
-            if self.token.kind != Kind::Comma && self.token.kind != Kind::ParenClose {
+            if self.token.kind != TokenKind::Comma && self.token.kind != TokenKind::ParenClose {
                 self.table_column(&mut create)?;
             }
         }
-        self.expect(Kind::ParenClose, "')'")?;
+        self.expect(TokenKind::ParenClose, "')'")?;
         if self.accept_word("with")? {
             self.table_property(&mut create)?;
             while self.accept_word("and")? {
@@ -42,20 +43,20 @@ impl Parser<'_> {
     fn table_column(&mut self, create: &mut CreateTable) -> Result<()> {
         if self.accept_word("primary")? {
             self.expect_word("key")?;
-            self.expect(Kind::ParenOpen, "'('")?;
-            let partition = match self.accept(Kind::ParenOpen)? {
+            self.expect(TokenKind::ParenOpen, "'('")?;
+            let partition = match self.accept(TokenKind::ParenOpen)? {
                 true => {
                     let names = self.list(Self::name)?;
-                    self.expect(Kind::ParenClose, "')'")?;
+                    self.expect(TokenKind::ParenClose, "')'")?;
                     names
                 }
                 false => vec![self.name()?],
             };
-            let clustering = match self.accept(Kind::Comma)? {
+            let clustering = match self.accept(TokenKind::Comma)? {
                 true => self.list(Self::name)?,
                 false => Vec::new(),
             };
-            self.expect(Kind::ParenClose, "')'")?;
+            self.expect(TokenKind::ParenClose, "')'")?;
             create.primary_keys.push((partition, clustering));
             return Ok(());
         }
@@ -86,13 +87,13 @@ impl Parser<'_> {
         self.expect_word("with")?;
         if !self.accept_word("default")? {
             self.function_name()?;
-            if !self.accept(Kind::ParenOpen)? {
+            if !self.accept(TokenKind::ParenOpen)? {
                 return Err(self.no_viable());
             }
-            if self.token.kind != Kind::ParenClose {
+            if self.token.kind != TokenKind::ParenClose {
                 self.list(Self::term)?;
             }
-            self.expect(Kind::ParenClose, "')'")?;
+            self.expect(TokenKind::ParenClose, "')'")?;
         }
         Ok(Failure::invalid(
             "Cannot mask columns because dynamic data masking is not enabled. You can enable it with the \
@@ -107,7 +108,7 @@ impl Parser<'_> {
             create.compact = true;
             return Ok(());
         }
-        if self.token.is("compact") && self.peek()?.kind != Kind::Equal {
+        if self.token.is("compact") && self.peek()?.kind != TokenKind::Equal {
             self.advance()?;
             return Err(self.no_viable());
         }
@@ -115,7 +116,7 @@ impl Parser<'_> {
             self.advance()?;
             self.advance()?;
             self.expect_word("by")?;
-            self.expect(Kind::ParenOpen, "'('")?;
+            self.expect(TokenKind::ParenOpen, "'('")?;
             let order = self.list(|parser| {
                 let name = parser.name()?;
                 let descending = parser.accept_word("desc")?;
@@ -124,7 +125,7 @@ impl Parser<'_> {
                 }
                 Ok((name, descending))
             })?;
-            self.expect(Kind::ParenClose, "')'")?;
+            self.expect(TokenKind::ParenClose, "')'")?;
             create.clustering_order.extend(order);
             return Ok(());
         }
@@ -183,7 +184,7 @@ impl Parser<'_> {
         if self.accept_word("using")? {
             self.expect_word("timestamp")?;
             let token = self.token;
-            self.expect(Kind::Integer, "INTEGER")?;
+            self.expect(TokenKind::Integer, "INTEGER")?;
             timestamp = Some(token.text.parse().map_err(|_| {
                 syntax(format!("Failed parsing statement: NumberFormatException For input string: \"{}\"", token.text))
             })?);
@@ -194,11 +195,11 @@ impl Parser<'_> {
     /// Parses `item` or `(item, item, ...)`.
     fn one_or_list<T>(&mut self, item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut item = item;
-        if !self.accept(Kind::ParenOpen)? {
+        if !self.accept(TokenKind::ParenOpen)? {
             return Ok(vec![item(self)?]);
         }
         let items = self.list(item)?;
-        self.expect(Kind::ParenClose, "')'")?;
+        self.expect(TokenKind::ParenClose, "')'")?;
         Ok(items)
     }
 

@@ -2,7 +2,8 @@
 
 use super::define;
 use crate::ast::{AlterType, Body, CreateType, Definition, TableName, TypeChange, TypeName};
-use crate::lexer::{Kind, syntax};
+use crate::errors::syntax;
+use crate::lexer::TokenKind;
 use crate::parser::{Parser, native};
 use model::Failure;
 
@@ -17,15 +18,15 @@ impl Parser<'_> {
     pub(super) fn create_type(&mut self) -> Result<Body> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.user_type_name()?;
-        self.expect(Kind::ParenOpen, "'('")?;
+        self.expect(TokenKind::ParenOpen, "'('")?;
         let mut fields = vec![self.field()?];
-        while self.accept(Kind::Comma)? {
+        while self.accept(TokenKind::Comma)? {
             // Cassandra accepts a trailing comma.
-            if self.token.kind != Kind::Comma && self.token.kind != Kind::ParenClose {
+            if self.token.kind != TokenKind::Comma && self.token.kind != TokenKind::ParenClose {
                 fields.push(self.field()?);
             }
         }
-        self.expect(Kind::ParenClose, "')'")?;
+        self.expect(TokenKind::ParenClose, "')'")?;
         Ok(define(Definition::CreateType(CreateType { name, if_not_exists, fields })))
     }
 
@@ -58,17 +59,17 @@ impl Parser<'_> {
     pub(super) fn user_type_name(&mut self) -> Result<TableName> {
         let first = self.token;
         let name = self.name()?;
-        if self.accept(Kind::Dot)? {
+        if self.accept(TokenKind::Dot)? {
             let second = self.token;
             let keyspace = Some(name);
-            if second.kind == Kind::Word && is_no_type(second.text) {
+            if second.kind == TokenKind::Word && is_no_type(second.text) {
                 return Err(self.no_viable());
             }
             let name = self.name()?;
             check_reserved(second.kind, &name)?;
             return Ok(TableName { keyspace, name });
         }
-        if first.kind == Kind::Word && is_no_type(first.text) {
+        if first.kind == TokenKind::Word && is_no_type(first.text) {
             return Err(self.mismatched("'.'"));
         }
         check_reserved(first.kind, &name)?;
@@ -81,8 +82,8 @@ fn is_no_type(word: &str) -> bool {
     native(&word).is_some() || NOT_TYPES.contains(&word.as_str())
 }
 
-fn check_reserved(kind: Kind, name: &str) -> Result<()> {
-    if kind == Kind::Word && RESERVED_TYPES.contains(&name) {
+fn check_reserved(kind: TokenKind, name: &str) -> Result<()> {
+    if kind == TokenKind::Word && RESERVED_TYPES.contains(&name) {
         return Err(syntax(format!("Invalid (reserved) user type name {name}")));
     }
     Ok(())

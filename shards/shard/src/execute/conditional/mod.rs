@@ -45,7 +45,7 @@ pub(crate) async fn modify(
     let table = &modify.table;
     let shown = match modify.conditions.test_existence() {
         true => table.visible_columns().map(|column| column.id).collect(),
-        false => modify.conditions.shown(table),
+        false => modify.conditions.result_columns(table),
     };
     decide(shard, table, key, vec![part], shown, parameters, timeout).await
 }
@@ -91,7 +91,7 @@ pub(crate) async fn several(
                 return Err(failure);
             }
         };
-        for column in modify.conditions.shown(table) {
+        for column in modify.conditions.result_columns(table) {
             if !shown.contains(&column) {
                 shown.push(column);
             }

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 /// The attributes of a value's cells.
-enum Facts<'r> {
+enum Attributes<'r> {
     /// The attribute of its only cell.
     One(Option<&'r [u8]>),
     /// The attribute of each cell, null for a field without one.
@@ -22,9 +22,9 @@ enum Facts<'r> {
 }
 
 /// A part of a column with its attributes.
-struct Part<'r> {
+struct ColumnPart<'r> {
     value: MaybeValue<'r>,
-    facts: Facts<'r>,
+    facts: Attributes<'r>,
 }
 
 /// The value of an attribute of `of` in a SELECT. `facts` is the fetched attribute of the column, a list if the column
@@ -37,18 +37,18 @@ pub(super) fn evaluate<'r>(
     context: &mut dyn EvaluationContext,
 ) -> Result<MaybeValue<'r>> {
     let facts = match (multicell, facts) {
-        (true, Some(list)) => Facts::Each(TupleElements::new(list.get(4..).unwrap_or_default()).collect()),
-        (true, None) => Facts::Each(Vec::new()),
-        (false, fact) => Facts::One(fact),
+        (true, Some(list)) => Attributes::Each(TupleElements::new(list.get(4..).unwrap_or_default()).collect()),
+        (true, None) => Attributes::Each(Vec::new()),
+        (false, fact) => Attributes::One(fact),
     };
     let part = part(of, facts, row, context)?;
     if part.value.is_none() {
         return Ok(None);
     }
     Ok(match part.facts {
-        Facts::One(fact) => fact.map(Cow::Borrowed),
-        Facts::Each(facts) if several => Some(Cow::Owned(list_of(&facts))),
-        Facts::Each(facts) => {
+        Attributes::One(fact) => fact.map(Cow::Borrowed),
+        Attributes::Each(facts) if several => Some(Cow::Owned(list_of(&facts))),
+        Attributes::Each(facts) => {
             let greatest = |a: &&[u8], b: &&[u8]| value::compare(&CqlType::Bigint, a, b);
             facts.into_iter().flatten().max_by(greatest).map(Cow::Borrowed)
         }
@@ -63,60 +63,60 @@ fn list_of(facts: &[Option<&[u8]>]) -> Vec<u8> {
 
 fn part<'r>(
     of: &'r Expression,
-    facts: Facts<'r>,
+    facts: Attributes<'r>,
     row: &Row<'r, '_>,
     context: &mut dyn EvaluationContext,
-) -> Result<Part<'r>> {
+) -> Result<ColumnPart<'r>> {
     Ok(match of {
         Expression::Field(inner, at) => {
-            let Part { value, facts } = part(inner, facts, row, context)?;
+            let ColumnPart { value, facts } = part(inner, facts, row, context)?;
             let field = value.and_then(|bytes| TupleElements::new(&bytes).nth(*at).flatten().map(<[u8]>::to_vec));
             let facts = match facts {
-                Facts::Each(facts) => Facts::One(facts.get(*at).copied().flatten()),
+                Attributes::Each(facts) => Attributes::One(facts.get(*at).copied().flatten()),
                 one => one,
             };
-            Part { value: field.map(Cow::Owned), facts }
+            ColumnPart { value: field.map(Cow::Owned), facts }
         }
         Expression::Element(inner, cql_type, key) => {
-            let Part { value, facts } = part(inner, facts, row, context)?;
+            let ColumnPart { value, facts } = part(inner, facts, row, context)?;
             let key_type = part_type(cql_type, 0).unwrap_or(&CqlType::Blob);
             let key = term_value(key, key_type, row, context)?;
-            let (Some(bytes), Some(key)) = (value, key) else { return Ok(Part { value: None, facts }) };
+            let (Some(bytes), Some(key)) = (value, key) else { return Ok(ColumnPart { value: None, facts }) };
             let facts = match facts {
-                Facts::Each(facts) => {
+                Attributes::Each(facts) => {
                     let place = element_place(cql_type, &bytes, &key);
-                    Facts::One(place.and_then(|at| facts.get(at).copied().flatten()))
+                    Attributes::One(place.and_then(|at| facts.get(at).copied().flatten()))
                 }
                 one => one,
             };
-            Part { value: element(cql_type, &bytes, &key).map(|found| Cow::Owned(found.to_vec())), facts }
+            ColumnPart { value: element(cql_type, &bytes, &key).map(|found| Cow::Owned(found.to_vec())), facts }
         }
         Expression::Slice(inner, cql_type, from, to) => {
-            let Part { value, facts } = part(inner, facts, row, context)?;
+            let ColumnPart { value, facts } = part(inner, facts, row, context)?;
             let key_type = part_type(cql_type, 0).unwrap_or(&CqlType::Blob);
             let mut bound = |term: &'r Option<super::Term>| match term {
                 Some(term) => term_value(term, key_type, row, context),
                 None => Ok(None),
             };
             let (from, to) = (bound(from)?, bound(to)?);
-            let Some(bytes) = value else { return Ok(Part { value: None, facts }) };
+            let Some(bytes) = value else { return Ok(ColumnPart { value: None, facts }) };
             let kept = slice(cql_type, &bytes, from.as_deref(), to.as_deref())?;
             let facts = match facts {
-                Facts::Each(facts) => {
+                Attributes::Each(facts) => {
                     let step = if matches!(cql_type, CqlType::Map { .. }) { 2 } else { 1 };
                     let keys = value::elements(&bytes, step == 2).step_by(step);
                     let inside = |key: &[u8]| {
                         from.as_ref().is_none_or(|from| value::compare(key_type, key, from) != Ordering::Less)
                             && to.as_ref().is_none_or(|to| value::compare(key_type, key, to) != Ordering::Greater)
                     };
-                    Facts::Each(keys.zip(facts).filter(|(key, _)| inside(key)).map(|(_, fact)| fact).collect())
+                    Attributes::Each(keys.zip(facts).filter(|(key, _)| inside(key)).map(|(_, fact)| fact).collect())
                 }
                 one => one,
             };
             let nothing = value::elements(&kept, false).next().is_none();
-            Part { value: (!nothing).then_some(Cow::Owned(kept)), facts }
+            ColumnPart { value: (!nothing).then_some(Cow::Owned(kept)), facts }
         }
-        other => Part { value: other.evaluate(row, context)?, facts },
+        other => ColumnPart { value: other.evaluate(row, context)?, facts },
     })
 }
 

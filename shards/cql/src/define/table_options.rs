@@ -4,11 +4,9 @@
 //! that storage does not use are checked and stored too; options that would change answers but are not implemented are
 //! refused.
 
+use super::{DefinitionContext, compaction_options, compression_options, table_id};
 use crate::ast::{Property, PropertyValue};
-use crate::define::{DefinitionContext, table_id};
-use crate::lexer::syntax;
-use crate::parser::unsupported;
-use crate::{compaction_options, compression_options};
+use crate::errors::{syntax, unsupported};
 use model::memtable::DEFAULT_MEMTABLE;
 use model::schema::TableOptions;
 use model::{Failure, TableId};
@@ -17,14 +15,14 @@ use std::collections::BTreeMap;
 type Result<T> = std::result::Result<T, Failure>;
 
 /// A map as written: names and values.
-pub(crate) type Map = [(String, String)];
+pub(crate) type OptionMap = [(String, String)];
 
 const TTL_SECONDS_MAX: i32 = 630_720_000;
 /// The smallest false-positive chance that a bloom filter can be built for.
 const BLOOM_CHANCE_MIN: f64 = 6.71e-5;
 
 /// Options that have been parsed but not yet checked against each other.
-pub(crate) struct Parsed {
+pub(crate) struct ParsedOptions {
     options: TableOptions,
     /// The false-positive chance as written, or that of the table before the change.
     bloom: Option<f64>,
@@ -41,7 +39,7 @@ pub(crate) fn parse(
     properties: &[Property],
     before: Option<&TableOptions>,
     site: &DefinitionContext<'_>,
-) -> Result<Parsed> {
+) -> Result<ParsedOptions> {
     let mut options = before.cloned().unwrap_or_default();
     if let (None, Some(compaction)) = (before, site.default_compaction) {
         options.compaction = compaction.clone();
@@ -99,13 +97,13 @@ pub(crate) fn parse(
             other => unknown = unknown.or_else(|| Some(other.to_owned())),
         }
     }
-    Ok(Parsed { options, bloom, is_new: before.is_none(), unknown, id })
+    Ok(ParsedOptions { options, bloom, is_new: before.is_none(), unknown, id })
 }
 
-impl Parsed {
+impl ParsedOptions {
     /// Checks that each option is in its range, and returns them.
     pub(crate) fn finish(self) -> Result<TableOptions> {
-        let Parsed { mut options, bloom, is_new, unknown, .. } = self;
+        let ParsedOptions { mut options, bloom, is_new, unknown, .. } = self;
         if let Some(name) = unknown {
             return Err(syntax(format!("Unknown property '{name}'")));
         }
@@ -171,7 +169,7 @@ pub(crate) fn text_of(property: &Property) -> Result<&str> {
 }
 
 /// The pairs of a property that is a map.
-pub(crate) fn map_of(property: &Property) -> Result<&Map> {
+pub(crate) fn map_of(property: &Property) -> Result<&OptionMap> {
     match &property.value {
         PropertyValue::Map(pairs) => Ok(pairs),
         PropertyValue::Text(_) => {
@@ -218,7 +216,7 @@ pub(crate) fn java_double(value: f64) -> String {
     }
 }
 
-fn caching(written: &Map) -> Result<BTreeMap<String, String>> {
+fn caching(written: &OptionMap) -> Result<BTreeMap<String, String>> {
     let mut caching: BTreeMap<String, String> =
         [("keys", "NONE"), ("rows_per_partition", "NONE")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
     for (name, value) in written {

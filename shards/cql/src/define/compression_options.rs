@@ -1,6 +1,6 @@
 //! Checks the `compression` map of a table.
 
-use crate::table_options::Map;
+use super::table_options::OptionMap;
 use model::Failure;
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const CHUNK: &str = "chunk_length_in_kb";
 const CHUNK_KIB_MAX: i64 = 1 << 20;
 
 /// Checks the map as written and returns it in the form that Cassandra stores.
-pub(crate) fn check(written: &Map) -> Result<BTreeMap<String, String>> {
+pub(crate) fn check(written: &OptionMap) -> Result<BTreeMap<String, String>> {
     let mut left: BTreeMap<&str, &str> = written.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     let mut stored = BTreeMap::new();
     let disabled = left.remove("enabled").is_some_and(|on| !on.eq_ignore_ascii_case("true"));
@@ -51,7 +51,7 @@ pub(crate) fn check(written: &Map) -> Result<BTreeMap<String, String>> {
             return Err(Failure::config("min_compress_ratio can either be 0 or greater than or equal to 1"));
         }
         if ratio != 0.0 {
-            stored.insert("min_compress_ratio".to_owned(), crate::table_options::java_double(ratio));
+            stored.insert("min_compress_ratio".to_owned(), super::table_options::java_double(ratio));
         }
     }
     for name in own {

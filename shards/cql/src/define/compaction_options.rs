@@ -1,6 +1,6 @@
 //! Checks the `compaction` map of a table: a known strategy whose options are known and in range.
 
-use crate::table_options::Map;
+use super::table_options::OptionMap;
 use model::Failure;
 use model::compaction::size_bytes as size;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ const UNIFIED: [&str; 10] = [
 const TIME_UNITS: [&str; 7] = ["DAYS", "HOURS", "MINUTES", "SECONDS", "MILLISECONDS", "MICROSECONDS", "NANOSECONDS"];
 
 /// The options as written.
-struct Options<'a>(&'a Map);
+struct Options<'a>(&'a OptionMap);
 
 impl<'a> Options<'a> {
     fn get(&self, name: &str) -> Option<&'a str> {
