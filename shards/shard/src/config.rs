@@ -14,7 +14,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a shard has to know about its node. Defaults are Cassandra's, except that of `commitlog_sync`, which is `group`.
+/// What a shard has to know about its node. Defaults are Cassandra's, except that of `commitlog_sync`, which is
+/// `group`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// The node's data directory: the one entry of `data_file_directories`.

@@ -32,7 +32,7 @@ struct Inner {
     endpoint: Endpoint<Message>,
     calls: RefCell<Calls>,
     sent: Counter,
-    tracing: Rc<query_trace::Slot>,
+    tracing: Rc<query_trace::TraceSlot>,
 }
 
 #[derive(Default)]
@@ -85,12 +85,12 @@ impl Mailbox {
         self.inner.sent.get()
     }
 
-    /// Where the current request's trace is.
-    pub(crate) fn tracing(&self) -> &Rc<query_trace::Slot> {
+    /// Holds the trace of the current request.
+    pub(crate) fn tracing(&self) -> &Rc<query_trace::TraceSlot> {
         &self.inner.tracing
     }
 
-    /// Sends `request` to another shard; its reply is to be waited for. The request's trace goes with it.
+    /// Sends `request` to another shard; await the call for its reply. The request's trace goes with it.
     pub(crate) fn call(&self, to: ShardId, request: Request) -> Call {
         let trace = self.inner.tracing.get();
         let request = match &trace {
@@ -137,7 +137,7 @@ impl Mailbox {
         self.send(to, Message::Reply { id, reply });
     }
 
-    /// Sends without waiting: what finds a full queue waits in a task of its own.
+    /// Sends without waiting: a message that finds a full queue waits in a task of its own.
     fn send(&self, to: ShardId, message: Message) {
         if let Err(message) = self.inner.endpoint.try_send(to, message) {
             let inner = self.inner.clone();
@@ -145,7 +145,7 @@ impl Mailbox {
         }
     }
 
-    /// Sends what is no call, waiting for room in the queue.
+    /// Sends a message that is not a call, waiting for room in the queue.
     pub(crate) async fn post(&self, to: ShardId, message: Message) {
         self.inner.endpoint.send(to, message).await;
     }

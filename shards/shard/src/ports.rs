@@ -1,21 +1,22 @@
-//! What this layer needs from above.
+//! The interface to the layer above, the server: what a shard calls there, and the nouns of both.
 
 pub use cql::define::{ChangeKind, ChangeTarget};
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The layer above on one shard: told of schema changes after the shard serves the new schema, asked for its clients.
+/// The layer above on one shard: it hears of schema changes after the shard serves the new schema, and describes its
+/// clients.
 pub trait Notifier {
     /// Called once per effective DDL and shard, in order.
     fn schema_changed(&self, change: &SchemaChange);
 
-    /// What there is to see of this shard's clients now.
+    /// This shard's clients now.
     fn observe(&self) -> Observation {
         Observation::default()
     }
 
-    /// What this shard has done for its clients.
+    /// How much this shard has done for its clients.
     fn served(&self) -> Served {
         Served::default()
     }
@@ -43,16 +44,16 @@ pub struct Served {
 pub struct Observation {
     /// Every connection.
     pub clients: Vec<Client>,
-    /// Their requests.
+    /// Activity of their requests.
     pub requests: Activity,
 }
 
 /// A client's connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Client {
-    /// Where it comes from.
+    /// The client's address.
     pub address: IpAddr,
-    /// See `address`.
+    /// The client's port.
     pub port: u16,
     /// The options of its STARTUP.
     pub options: BTreeMap<String, String>,
@@ -79,14 +80,14 @@ pub struct Activity {
     pub pending: u64,
     /// Tasks that wait for room to wait.
     pub blocked: u64,
-    /// The same since the start.
+    /// Tasks that had to wait for room to wait, since the start.
     pub blocked_in_all: u64,
     /// Tasks done since the start.
     pub completed: u64,
 }
 
 impl Activity {
-    /// Adds that of another core.
+    /// Adds the activity of another core.
     pub fn add(&mut self, other: &Activity) {
         self.active += other.active;
         self.active_max += other.active_max;

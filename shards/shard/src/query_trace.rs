@@ -1,7 +1,7 @@
 //! The trace of a request that asks for one: what was done for it, when and on which core.
 //!
-//! 1. The server begins a [`Trace`] and runs the request within it: while that future is polled, the shard's [`Slot`]
-//!    holds the trace, and whatever serves the request adds events to it (`shard_state::tracing`).
+//! 1. The server begins a [`Trace`] and runs the request within it: while that future is polled, the shard's
+//!    [`TraceSlot`] holds the trace, and whatever serves the request adds events to it (`shard_state::tracing`).
 //! 2. A call to another core takes along when the request began; the events come back with the reply.
 //! 3. After the answer is sent, session and events are written into `system_traces` in the background
 //!    (`operations::trace_writes`).
@@ -125,12 +125,12 @@ impl Trace {
 
 /// Holds the trace of the request whose task is being polled.
 #[derive(Default)]
-pub(crate) struct Slot {
+pub(crate) struct TraceSlot {
     on: Cell<bool>,
     trace: RefCell<Option<Trace>>,
 }
 
-impl Slot {
+impl TraceSlot {
     /// Whether the current request is traced.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
@@ -149,13 +149,13 @@ impl Slot {
 }
 
 /// Runs a future; while it is polled, `slot` holds `trace`.
-pub(crate) fn in_slot<F: Future>(slot: &Rc<Slot>, trace: &Trace, future: F) -> impl Future<Output = F::Output> {
+pub(crate) fn in_slot<F: Future>(slot: &Rc<TraceSlot>, trace: &Trace, future: F) -> impl Future<Output = F::Output> {
     Scope { slot: slot.clone(), trace: trace.clone(), future: Box::pin(future) }
 }
 
 /// See [`in_slot`].
 struct Scope<F> {
-    slot: Rc<Slot>,
+    slot: Rc<TraceSlot>,
     trace: Trace,
     future: Pin<Box<F>>,
 }

@@ -1,4 +1,4 @@
-//! What clients ask of a shard and what they are answered.
+//! What a request carries besides its text, and what it is answered.
 
 use crate::ports::SchemaChange;
 use crate::rows::block::RowBlock;
@@ -25,10 +25,10 @@ pub(crate) fn request_second(parameters: &QueryParameters<'_>) -> i64 {
     }
 }
 
-/// What a request answers.
+/// The answer to a request, without its warnings.
 #[derive(Debug)]
 pub enum Response {
-    /// Nothing.
+    /// No result.
     Void,
     /// USE took effect.
     SetKeyspace(Arc<str>),
@@ -47,7 +47,7 @@ pub struct Rows {
     pub result_metadata_id: Option<[u8; 16]>,
     /// The rows, already in protocol form.
     pub block: RowBlock,
-    /// Where the next page begins; `None`: this is the last.
+    /// The paging state of the next page; `None`: this is the last page.
     pub paging_state: Option<Vec<u8>>,
 }
 
@@ -60,7 +60,7 @@ pub struct Answer {
     pub warnings: Vec<String>,
 }
 
-/// What PREPARE answers.
+/// The answer to a PREPARE.
 #[derive(Clone, Debug)]
 pub struct PreparedAnswer {
     /// MD5 of keyspace and text, by which clients execute it.

@@ -7,7 +7,6 @@
 //!
 //! Invariants: applying a batch again changes nothing; a batch that is in the table is applied sooner or later.
 
-use super::timed_out;
 use super::write::{Routed, apply};
 use crate::replica;
 use crate::request::AckTerms;
@@ -19,7 +18,7 @@ use engine::store::Truncation;
 use model::{Consistency, Failure, Home, Mutation, TableId};
 use std::time::Duration;
 
-/// Between two tries to apply what could not be applied.
+/// Pause between two attempts to apply what could not be applied.
 const RETRY: Duration = Duration::from_secs(10);
 
 /// Applies the mutations of a batch, all or none.
@@ -33,7 +32,7 @@ pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &
     match runtime::timeout(terms.timeout, shard.store().put_batch(&table, id, &stored)).await {
         Some(Ok(())) => shard.trace(|| "Adding to batches memtable".into()),
         Some(Err(error)) => return Err(replica::failure(&shard.schema_ref(), Some(table.id), error)),
-        None => return Err(timed_out(terms, "BATCH_LOG")),
+        None => return Err(terms.write_timed_out("BATCH_LOG")),
     }
     match apply(shard, mutations.clone(), terms).await {
         Ok(()) => {
@@ -41,14 +40,14 @@ pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &
             Ok(())
         }
         Err(failure) => {
-            // It is in the log: it will be applied, whatever the first try came to.
+            // It is in the batch log: it will be applied, even if the first attempt failed.
             tracing::warn!(%failure, "a logged batch is tried again");
             let (owner, consistency) = (shard.clone(), terms.consistency);
             runtime::spawn(async move {
                 retry(&owner, &mutations, consistency).await;
                 remove(&owner, id);
             });
-            Err(timed_out(terms, "BATCH"))
+            Err(terms.write_timed_out("BATCH"))
         }
     }
 }
@@ -57,7 +56,7 @@ pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &
 fn remove(shard: &Shard, id: BatchId) {
     let shard = shard.clone();
     runtime::spawn(async move {
-        // What is applied is on disk when the periodic sync after it has ended.
+        // A mutation is on disk when the periodic sync after it has ended.
         if let engine::SyncMode::Periodic { period, .. } = shard.config().sync {
             runtime::sleep(2 * period).await;
         }

@@ -1,4 +1,7 @@
 //! Reads of named partitions: one core each, their rows in the order of the keys.
+//!
+//! Most reads are of one partition that this core has in memory. So each step is a pair: `read_*_now` answers without
+//! awaiting, or hands back what is pending; `finish_*` is its async twin.
 
 use super::too_many_calls;
 use crate::guards::tombstones::{self, ScanCounts, Tombstones};
@@ -27,7 +30,7 @@ pub(crate) const PAGE_BYTES_MAX: usize = 1 << 20;
 pub(crate) const RESULT_BYTES_MAX: usize = 100 << 20;
 /// Visits ([`ReadCommand::VISIT_BYTES`]) with which a call to a core ends before it has all its rows.
 pub(crate) const BLOCK_VISITS_MAX: u64 = 1 << 16;
-/// Room that goes with a read to another core for its rows: those of a small row fit.
+/// Bytes of memory that go with a read to another core for its rows: a small row fits.
 const REPLY_ROOM_BYTES: usize = 512;
 /// Partitions of an IN that are read at the same time.
 const WINDOW_KEYS: usize = 16;
@@ -44,13 +47,13 @@ pub(crate) struct ReadPlan {
     pub(crate) row_columns: Option<Arc<[ColumnId]>>,
     /// Which rows of each partition.
     pub(crate) slices: Arc<[Slice]>,
-    /// What rows are asked for before they count.
+    /// Conditions that a row must meet to count.
     pub(crate) filter: Option<Arc<RowFilter>>,
     /// The index that leads to the rows.
     pub(crate) index: Option<IndexLookup>,
     /// PER PARTITION LIMIT, and 1 for DISTINCT; [`u64::MAX`] without.
     pub(crate) per_partition_max: u64,
-    /// Whether static columns are shown or asked for.
+    /// Whether static columns are selected or filtered by.
     pub(crate) wants_static: bool,
     /// Whether a partition with static content alone counts as a row.
     pub(crate) static_only: bool,
@@ -122,7 +125,7 @@ impl ReadPlan {
         ReadRequest { command, selection, filter, index, bytes_max, places }
     }
 
-    /// A replica's failure, as a client is told of it.
+    /// Adds to a replica's failure the detail that clients get.
     #[cold]
     pub(crate) fn failed(&self, failure: Failure) -> Failure {
         if failure.code != ErrorCode::ReadFailure || failure.detail != Detail::None {
@@ -137,7 +140,8 @@ impl ReadPlan {
         })
     }
 
-    /// Adds what a part of a read met; fails if that is too much. `limit`: the rows that the read was asked for.
+    /// Adds the counts of a part of a read to `met`. Fails when they exceed the tombstone threshold. `limit` is how
+    /// many rows the read was asked for.
     pub(crate) fn count(
         &self,
         shard: &Shard,
@@ -155,26 +159,15 @@ impl ReadPlan {
         }
     }
 
-    /// Records how long a part of the read took. Tables without storage have no figures.
+    /// Records how long a part of the read took. Tables without storage have no metrics.
     pub(crate) fn took(&self, shard: &Shard, measure: Measure, began: Instant) {
         if !self.table.is_virtual() {
             shard.metrics().took(&self.table.id, measure, began);
         }
     }
-
-    /// The failure of a read that took too long.
-    pub(crate) fn timed_out(&self) -> Failure {
-        let detail = Detail::ReadTimeout {
-            consistency: self.terms.consistency,
-            received: 0,
-            block_for: self.terms.block_for as i32,
-            data_present: false,
-        };
-        Failure::new(ErrorCode::ReadTimeout, "Operation timed out - received only 0 responses.").with(detail)
-    }
 }
 
-/// One read on the core that owns it.
+/// Reads on the core that owns what is read.
 pub(crate) async fn read_on(shard: &Shard, to: ShardId, request: ReadRequest) -> Result<ReadReply, Failure> {
     if to == shard.id() {
         return replica::read(shard, &request).await;
@@ -191,23 +184,23 @@ fn call(shard: &Shard, to: ShardId, request: ReadRequest) -> Result<Call, Failur
     Ok(shard.mailbox().call(to, Request::Read(Box::new(ReadCall { request, room, result: None }))))
 }
 
-/// A read of one partition that was begun.
-pub(crate) enum Begun {
-    /// It needed no wait.
+/// A read of one partition, as far as it went without awaiting.
+pub(crate) enum KeyRead {
+    /// The answer.
     Done(ReadReply),
-    /// It is still to be done: on the core that owns it, or with a wait here. When it began.
-    Open(ReadRequest, ShardId, Instant),
+    /// Still to be done, on another core or after a wait here; and when it began.
+    Pending(ReadRequest, ShardId, Instant),
 }
 
-/// Begins a read of one partition: all of it, where it is at hand.
-pub(crate) fn begin_key(
+/// Reads one partition without awaiting, where this core has it in memory. [`finish_key`] does the rest.
+pub(crate) fn read_key_now(
     shard: &Shard,
     plan: &ReadPlan,
     key: DecoratedKey,
     resume: Option<Resume>,
     limits: PageLimits,
     places: bool,
-) -> Result<Begun, Failure> {
+) -> Result<KeyRead, Failure> {
     let to = shard.route(plan.home, key.token);
     if to == shard.id() {
         shard.store().prefetch(plan.table.id, key.token, PrefetchStage::Partition);
@@ -215,26 +208,26 @@ pub(crate) fn begin_key(
     let request = plan.request(Partitions::Key(key), resume, limits.rows_max, limits.block_bytes(), places);
     let began = runtime::now();
     if to != shard.id() {
-        return Ok(Begun::Open(request, to, began));
+        return Ok(KeyRead::Pending(request, to, began));
     }
     match replica::read_now(shard, &request, Vec::new()) {
-        None => Ok(Begun::Open(request, to, began)),
+        None => Ok(KeyRead::Pending(request, to, began)),
         Some(Ok(reply)) => {
             shard.metrics().read_here(&plan.table.id, began, reply.scanned);
-            Ok(Begun::Done(reply))
+            Ok(KeyRead::Done(reply))
         }
         Some(Err(failure)) => Err(plan.failed(failure)),
     }
 }
 
-/// Ends a read that [`begin_key`] began, within the deadline.
-async fn end_key(shard: &Shard, plan: &ReadPlan, begun: Begun) -> Result<ReadReply, Failure> {
+/// Finishes a read that [`read_key_now`] began, within the deadline.
+async fn finish_key(shard: &Shard, plan: &ReadPlan, begun: KeyRead) -> Result<ReadReply, Failure> {
     let (request, to, began) = match begun {
-        Begun::Done(reply) => return Ok(reply),
-        Begun::Open(request, to, began) => (request, to, began),
+        KeyRead::Done(reply) => return Ok(reply),
+        KeyRead::Pending(request, to, began) => (request, to, began),
     };
     let read = if to == shard.id() {
-        // Boxed: what has to wait must not make the requests larger that do not.
+        // Boxed, so that reads that need not wait have smaller futures.
         Box::pin(runtime::timeout(plan.terms.timeout, replica::read_waiting(shard, &request))).await
     } else {
         let call = call(shard, to, request)?;
@@ -245,11 +238,11 @@ async fn end_key(shard: &Shard, plan: &ReadPlan, begun: Begun) -> Result<ReadRep
             plan.took(shard, Measure::CoordinatorRead, began);
             result.map_err(|failure| plan.failed(failure))
         }
-        None => Err(plan.timed_out()),
+        None => Err(plan.terms.read_timed_out()),
     }
 }
 
-/// One read of one partition, within the deadline.
+/// Reads one partition within the deadline.
 pub(crate) async fn read_key(
     shard: &Shard,
     plan: &ReadPlan,
@@ -258,35 +251,35 @@ pub(crate) async fn read_key(
     limits: PageLimits,
     places: bool,
 ) -> Result<ReadReply, Failure> {
-    end_key(shard, plan, begin_key(shard, plan, key, resume, limits, places)?).await
+    finish_key(shard, plan, read_key_now(shard, plan, key, resume, limits, places)?).await
 }
 
-/// A page that is being filled with the rows of partitions.
-struct Filling {
+/// A page in the making: rows of one partition after another.
+struct PageBuilder {
     limits: PageLimits,
     out: RowBlock,
-    /// What was met in the partition that is read.
+    /// Live rows and tombstones met in the current partition.
     met: ScanCounts,
-    /// The rows that the page could still take when that partition began.
+    /// How many rows the page could still take when the current partition began.
     asked: u64,
 }
 
-/// What comes after a part of a page.
-enum Filled {
-    /// Nothing: it is complete.
-    Page(Page),
-    /// The rest of the same partition, whose part ended by the size of a block.
-    Same(Option<Resume>),
+/// What comes after a part of a page was added.
+enum AddedPart {
+    /// Nothing: the page is complete.
+    PageDone(Page),
+    /// The rest of the same partition, whose part ended with a full block.
+    SamePartition(Option<Resume>),
     /// The next partition.
-    Next,
+    NextPartition,
 }
 
-impl Filling {
-    fn new(limits: PageLimits) -> Filling {
-        Filling { limits, out: RowBlock::default(), met: ScanCounts::default(), asked: limits.rows_max }
+impl PageBuilder {
+    fn new(limits: PageLimits) -> PageBuilder {
+        PageBuilder { limits, out: RowBlock::default(), met: ScanCounts::default(), asked: limits.rows_max }
     }
 
-    /// What the rest of the page may hold.
+    /// The limits of the rest of the page.
     fn left(&self) -> PageLimits {
         PageLimits { rows_max: self.limits.rows_max - u64::from(self.out.rows), ..self.limits }
     }
@@ -296,7 +289,13 @@ impl Filling {
     }
 
     /// Adds what was read of the partition of `key`.
-    fn add(&mut self, shard: &Shard, plan: &ReadPlan, key: &DecoratedKey, reply: ReadReply) -> Result<Filled, Failure> {
+    fn add(
+        &mut self,
+        shard: &Shard,
+        plan: &ReadPlan,
+        key: &DecoratedKey,
+        reply: ReadReply,
+    ) -> Result<AddedPart, Failure> {
         let limits = self.limits;
         plan.count(shard, &mut self.met, reply.scanned, Some(key), self.asked)?;
         let left = (limits.rows_max - u64::from(self.out.rows)) as usize;
@@ -307,7 +306,7 @@ impl Filling {
             // The row that reaches the bytes is the page's last, even if the block goes on.
             append(&mut self.out, reply.block, filled + 1)?;
             plan.tombstones.end(&self.met, Some(key), self.asked);
-            return Ok(Filled::Page(self.page(Some(reply.places.resume(filled)))));
+            return Ok(AddedPart::PageDone(self.page(Some(reply.places.resume(filled)))));
         }
         if rows > left || rows == left && rows > 0 {
             let stopped_at = if rows == left { reply.last } else { None };
@@ -315,16 +314,16 @@ impl Filling {
                 stopped_at.or_else(|| (!reply.block.ends.is_empty()).then(|| reply.places.resume(left - 1)));
             append(&mut self.out, reply.block, left)?;
             plan.tombstones.end(&self.met, Some(key), self.asked);
-            return Ok(Filled::Page(self.page(stopped_at)));
+            return Ok(AddedPart::PageDone(self.page(stopped_at)));
         }
         let last = reply.last;
         append(&mut self.out, reply.block, rows)?;
         if last.is_some() && limits.bytes_max.is_some_and(|bytes_max| self.out.bytes.len() >= bytes_max) {
             plan.tombstones.end(&self.met, Some(key), self.asked);
-            return Ok(Filled::Page(self.page(last)));
+            return Ok(AddedPart::PageDone(self.page(last)));
         }
         if reply.end == ReadEnd::Stopped {
-            return Ok(Filled::Same(last));
+            return Ok(AddedPart::SamePartition(last));
         }
         plan.tombstones.end(&self.met, Some(key), self.asked);
         self.met = ScanCounts::default();
@@ -332,86 +331,86 @@ impl Filling {
             u64::MAX => u64::MAX,
             rows_max => rows_max - u64::from(self.out.rows),
         };
-        Ok(Filled::Next)
+        Ok(AddedPart::NextPartition)
     }
 }
 
-/// A page of which some is read.
-pub(crate) struct Part {
-    filling: Filling,
+/// A page that must wait for reads.
+pub(crate) struct UnfinishedPage {
+    builder: PageBuilder,
     /// Where to go on.
     resume: Option<Resume>,
-    /// The read of the only key.
-    begun: Option<Begun>,
+    /// The read of the only key, if it began.
+    begun: Option<KeyRead>,
 }
 
-/// Begins a page of the rows of `keys`, in their order, after `resume`, whose partition is `keys[0]`. One partition
-/// that is at hand, as for most reads, fills `page` at once; else what is given is the rest, for [`read_rest`].
-pub(crate) fn begin_keys(
+/// Reads a page of the rows of `keys`, in their order, after `resume`, whose partition is `keys[0]`, without awaiting.
+/// One partition in memory, as in most reads, fills `page`; otherwise the rest is returned, for [`finish_page`].
+pub(crate) fn read_page_now(
     shard: &Shard,
     plan: &ReadPlan,
     keys: &[DecoratedKey],
     resume: Option<Resume>,
     limits: PageLimits,
     page: &mut Page,
-) -> Result<Option<Box<Part>>, Failure> {
-    let mut filling = Filling::new(limits);
-    let [key] = keys else { return Ok(Some(Box::new(Part { filling, resume, begun: None }))) };
-    let (resume, begun) = match begin_key(shard, plan, key.clone(), resume, limits, false)? {
-        Begun::Done(reply) => match filling.add(shard, plan, key, reply)? {
-            Filled::Page(filled) => {
+) -> Result<Option<Box<UnfinishedPage>>, Failure> {
+    let mut builder = PageBuilder::new(limits);
+    let [key] = keys else { return Ok(Some(Box::new(UnfinishedPage { builder, resume, begun: None }))) };
+    let (resume, begun) = match read_key_now(shard, plan, key.clone(), resume, limits, false)? {
+        KeyRead::Done(reply) => match builder.add(shard, plan, key, reply)? {
+            AddedPart::PageDone(filled) => {
                 *page = filled;
                 return Ok(None);
             }
-            Filled::Next => {
-                *page = filling.page(None);
+            AddedPart::NextPartition => {
+                *page = builder.page(None);
                 return Ok(None);
             }
-            Filled::Same(resume) => (resume, None),
+            AddedPart::SamePartition(resume) => (resume, None),
         },
-        open => (None, Some(open)),
+        pending => (None, Some(pending)),
     };
-    Ok(Some(Box::new(Part { filling, resume, begun })))
+    Ok(Some(Box::new(UnfinishedPage { builder, resume, begun })))
 }
 
-/// Reads what is missing of a page.
-pub(crate) async fn read_rest(
+/// Finishes a page that [`read_page_now`] began.
+pub(crate) async fn finish_page(
     shard: &Shard,
     plan: &ReadPlan,
     keys: &[DecoratedKey],
-    part: Box<Part>,
+    part: Box<UnfinishedPage>,
 ) -> Result<Page, Failure> {
-    let Part { mut filling, mut resume, mut begun } = *part;
+    let UnfinishedPage { mut builder, mut resume, mut begun } = *part;
     let mut next = 0;
     while next < keys.len() {
         let window = &keys[next..keys.len().min(next + WINDOW_KEYS)];
         let places = window.len() > 1;
-        let part = filling.left();
+        let part = builder.left();
         let mut one = None;
         let mut several = Vec::new();
         if let [key] = window {
             let begun = match begun.take() {
                 Some(begun) => begun,
-                None => begin_key(shard, plan, key.clone(), resume.take(), part, places)?,
+                None => read_key_now(shard, plan, key.clone(), resume.take(), part, places)?,
             };
-            one = Some(end_key(shard, plan, begun).await);
+            one = Some(finish_key(shard, plan, begun).await);
         } else {
             let mut resume = resume.take();
             let reads = window.iter().map(|key| read_key(shard, plan, key.clone(), resume.take(), part, places));
             several = Box::pin(join_all(reads.collect())).await;
         }
         for (key, reply) in window.iter().zip(one.into_iter().chain(several)) {
-            match filling.add(shard, plan, key, reply?)? {
-                Filled::Page(page) => return Ok(page),
-                Filled::Same(at) => {
+            match builder.add(shard, plan, key, reply?)? {
+                AddedPart::PageDone(page) => return Ok(page),
+                AddedPart::SamePartition(at) => {
                     resume = at;
                     break;
                 }
-                Filled::Next => next += 1,
+                AddedPart::NextPartition => next += 1,
             }
         }
     }
-    Ok(filling.page(None))
+    Ok(builder.page(None))
 }
 
 /// Appends the first `rows` rows of a block.
@@ -435,7 +434,7 @@ pub(crate) fn append(out: &mut RowBlock, block: RowBlock, rows: usize) -> Result
     Ok(())
 }
 
-/// A result that does not fit into one answer.
+/// The failure of a read whose result does not fit into one answer.
 pub(crate) fn result_too_large() -> Failure {
     Failure::invalid(format!("The result is larger than {RESULT_BYTES_MAX} bytes; ask for it in pages"))
 }

@@ -28,7 +28,7 @@ const BLOCK_ROWS_MIN: u64 = 16;
 const BLOCK_ROWS_MAX: u64 = 4096;
 /// Fewest bytes a stream is asked for.
 const BLOCK_BYTES_MIN: usize = 16 << 10;
-/// Rows that an aggregate looks at per call to a core; each call has the deadline for itself.
+/// Rows that an aggregate visits per call to a core; each call has a deadline of its own.
 const AGGREGATE_ROWS: u64 = 1 << 16;
 
 /// One core's part of a scan.
@@ -107,7 +107,7 @@ pub(crate) async fn scan(
             plan.took(shard, Measure::CoordinatorScan, began);
             page.map_err(|failure| plan.failed(failure))
         }
-        None => Err(plan.timed_out()),
+        None => Err(plan.terms.read_timed_out()),
     }
 }
 
@@ -181,8 +181,8 @@ async fn merge(
     }
 }
 
-/// How many bytes one of `streams` is asked for when a page has `filled`: what the others give of the page it need not,
-/// since that would be read again for the next one.
+/// How many bytes each of `streams` is asked for when a page has `filled`: an equal share of the rest. What does not
+/// fit into the page would be read again for the next one.
 fn block_bytes(limits: PageLimits, filled: usize, streams: usize) -> usize {
     match limits.bytes_max {
         Some(bytes_max) => bytes_max.saturating_sub(filled).div_ceil(streams).max(BLOCK_BYTES_MIN),
@@ -190,7 +190,7 @@ fn block_bytes(limits: PageLimits, filled: usize, streams: usize) -> usize {
     }
 }
 
-/// Tells the request's trace how a range is read: each core's part of it at the same time.
+/// Adds to the request's trace how a range is read: each core's part at the same time.
 fn trace_ranges(shard: &Shard, count: usize) {
     shard.trace(|| "Computing ranges to query".into());
     shard.trace(|| {
@@ -203,9 +203,9 @@ fn trace_ranges(shard: &Shard, count: usize) {
 
 /// The partitions of an aggregate.
 pub(crate) enum Aggregated<'a> {
-    /// These.
+    /// These partitions.
     Keys(&'a [DecoratedKey]),
-    /// All of a range.
+    /// All partitions of a range.
     Range(TokenRange),
 }
 
@@ -255,7 +255,7 @@ async fn aggregate_on(
         let request = plan.request(partitions.clone(), resume, AGGREGATE_ROWS, usize::MAX, false);
         let reply = match runtime::timeout(plan.terms.timeout, read_on(shard, to, request)).await {
             Some(reply) => reply.map_err(|failure| plan.failed(failure))?,
-            None => return Err(plan.timed_out()),
+            None => return Err(plan.terms.read_timed_out()),
         };
         plan.count(shard, &mut met, reply.scanned, key, u64::MAX)?;
         if reply.block.rows > 0 {

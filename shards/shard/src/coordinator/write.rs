@@ -1,4 +1,4 @@
-//! Bringing mutations to the cores that own them and counting their acks.
+//! Bringing mutations to the cores that own them and counting their acknowledgements.
 
 use super::too_many_calls;
 use crate::messages::Request;
@@ -6,18 +6,18 @@ use crate::metrics::WrittenTables;
 use crate::replica::{self, counters};
 use crate::request::AckTerms;
 use crate::shard_state::Shard;
-use model::failure::{Detail, Outcome};
-use model::{ErrorCode, Failure, Home, Mutation};
+use model::failure::Outcome;
+use model::{Failure, Home, Mutation};
 use runtime::sync::join_all;
 use std::future::Future;
 use std::pin::Pin;
 
-/// A mutation and whether its table lives on shard 0.
+/// A mutation with what it takes to find its owner.
 #[derive(Clone)]
 pub(crate) struct Routed {
     /// The change of one partition.
     pub(crate) mutation: Mutation,
-    /// See [`Shard::route`].
+    /// Where the partitions of its table live.
     pub(crate) home: Home,
     /// Whether its table holds counters.
     pub(crate) counts: bool,
@@ -36,7 +36,7 @@ pub(crate) fn write(
     apply(shard, mutations, terms)
 }
 
-/// The same of a batch whose replicas were told already.
+/// Writes the mutations of a batch that the batch log has: [`write`] without its event in the trace.
 pub(crate) async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &AckTerms) -> Result<(), Failure> {
     let write_type = match mutations.first() {
         Some(routed) if routed.counts => "COUNTER",
@@ -53,7 +53,7 @@ pub(crate) async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &Ack
     };
     result.map_err(|failure| match failure.outcome {
         Outcome::NotApplied => failure,
-        Outcome::Unknown => unknown(failure, terms, write_type),
+        Outcome::Unknown => terms.unknown_write(failure, write_type),
     })
 }
 
@@ -75,7 +75,7 @@ async fn write_one(shard: &Shard, routed: Routed, terms: &AckTerms) -> Result<()
                 shard.metrics().coordinated(&written, counts, began);
                 reply.done()
             }
-            None => Err(timed_out()),
+            None => Err(terms.write_timed_out("SIMPLE")),
         };
     }
     let owner = shard.clone();
@@ -95,7 +95,7 @@ async fn write_one(shard: &Shard, routed: Routed, terms: &AckTerms) -> Result<()
         None => {
             // What is in the log must come into the memtable: the write goes on without its client.
             runtime::spawn(applying);
-            Err(timed_out())
+            Err(terms.write_timed_out("SIMPLE"))
         }
     }
 }
@@ -108,19 +108,4 @@ async fn write_many(shard: &Shard, mutations: Vec<Routed>, terms: &AckTerms) -> 
         Err(failure) => failure.outcome == Outcome::Unknown,
     });
     results.swap_remove(at).map_err(|failure| if applied { failure.unknown() } else { failure })
-}
-
-fn timed_out() -> Failure {
-    Failure::new(ErrorCode::WriteTimeout, "Operation timed out - received only 0 responses.").unknown()
-}
-
-/// What a client must not take for "not written".
-fn unknown(failure: Failure, terms: &AckTerms, write_type: &'static str) -> Failure {
-    let detail = Detail::WriteTimeout {
-        consistency: terms.consistency,
-        received: 0,
-        block_for: terms.block_for as i32,
-        write_type,
-    };
-    Failure { code: ErrorCode::WriteTimeout, ..failure }.with(detail)
 }

@@ -6,7 +6,7 @@ use crate::shard_state::Shard;
 use model::{Failure, Schema, Table, TableId};
 use std::sync::Arc;
 
-/// Lets the store know the tables of `schema` that were altered, before anyone plans with them.
+/// Lets the store know the tables of `schema` that were altered, before statements are planned with them.
 pub(crate) fn adopt_tables(shard: &Shard, schema: &Schema) {
     let known = shard.schema();
     for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()) {

@@ -50,7 +50,7 @@ pub(crate) async fn truncate(shard: &Shard, table: TableId) -> Result<(), Failur
     runtime::spawn(async move { Definition::begin(&shard).await?.truncate(table).await }).await
 }
 
-/// A change of the schema while it holds the right to make one.
+/// A change of the schema under way: it holds the turn to make one.
 struct Definition<'s> {
     shard: &'s Shard,
     schema: Arc<Schema>,
@@ -76,7 +76,7 @@ impl<'s> Definition<'s> {
         Ok(Definition { shard, schema, stored, now_micros: runtime::wall_micros(), _permit: permit })
     }
 
-    /// Above that of every change before; microseconds.
+    /// The timestamp of this change, above that of every change before; microseconds.
     fn timestamp(&self) -> i64 {
         self.now_micros.max(self.stored.last_timestamp.saturating_add(1))
     }
@@ -143,7 +143,7 @@ impl<'s> Definition<'s> {
             }
         }
         if !gone.is_empty() {
-            // What came while the schema was changing.
+            // Writes that came while the schema was changing.
             if let Err(failure) = snapshots::take_up(self.shard, kept).await {
                 tracing::warn!(%failure, "a snapshot of a dropped table may lack its last writes");
             }
@@ -172,7 +172,7 @@ impl<'s> Definition<'s> {
         Ok(())
     }
 
-    /// Takes a snapshot of each of these tables, unless the node or the table goes without.
+    /// Takes a snapshot of each of these tables, unless snapshots are switched off for the node or the table.
     async fn keep(&self, prefix: &str, tables: &[TableId]) -> Result<Vec<Taken>, Failure> {
         let mut kept = Vec::new();
         for table in tables.iter().filter_map(|table| self.schema.table_by_id(*table)) {
@@ -237,7 +237,7 @@ impl<'s> Definition<'s> {
         self.shard.store().apply(mutation, true).await.map_err(store_failure)
     }
 
-    /// Durable in every commit log mode.
+    /// Makes durable what was applied, in every mode of the commit log.
     async fn sync(&self) -> Result<(), Failure> {
         self.shard.store().sync().await.map_err(|error| store_failure(error).unknown())
     }
@@ -258,7 +258,7 @@ fn store_failure(error: engine::Error) -> Failure {
     if matches!(error, engine::Error::LogFailed(_)) { failure.unknown() } else { failure }
 }
 
-/// Nobody changes the keyspaces that keep the schema itself; to the others there is a permission, which nobody has.
+/// Refuses changes of system keyspaces, with the failure that Cassandra gives for each.
 fn refuse_system(keyspace: &str, no_permission: impl FnOnce() -> String) -> Result<(), Failure> {
     match keyspace {
         "system" | "system_schema" => {
@@ -281,7 +281,7 @@ fn schema_after(before: &Schema, change: &Change, version: Uuid) -> Schema {
     after
 }
 
-/// The change in `system_schema`.
+/// The mutation of `system_schema` that stores a change.
 fn mutation_of(before: &Schema, change: &Change, timestamp: i64, now_in_seconds: i64) -> Mutation {
     match (before.keyspace(&change.keyspace), &change.after) {
         (_, None) => rows::keyspace_dropped(before, &change.keyspace, timestamp, now_in_seconds),
@@ -290,7 +290,7 @@ fn mutation_of(before: &Schema, change: &Change, timestamp: i64, now_in_seconds:
     }
 }
 
-/// The tables that are gone.
+/// The tables of a keyspace that a change drops.
 fn dropped(before: &Schema, after: &Schema, keyspace: &str) -> Vec<TableId> {
     let tables = before.keyspace(keyspace).into_iter().flat_map(|keyspace| keyspace.tables.values());
     tables.map(|table| table.id).filter(|id| after.table_by_id(*id).is_none()).collect()

@@ -1,4 +1,4 @@
-//! Guardrails of reads and writes: asked before a statement is run, with its values.
+//! Guardrail checks of reads and writes, made before a statement is run, with its values.
 //!
 //! Invariants: without guardrails nothing here is called; tables of the system are exempt.
 
@@ -15,10 +15,10 @@ use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::value::{self, BoundValue};
 use model::{Consistency, CqlType, Failure, QueryParameters, Table};
 
-/// What a cell takes besides its path and value, as Cassandra counts: timestamp, time to live, local deletion time.
+/// Bytes of a cell besides its path and value, as Cassandra counts: timestamp, time to live, local deletion time.
 const CELL_BYTES: u64 = 20;
 
-/// What is told of a statement.
+/// Checks a statement and returns the client warnings.
 ///
 /// # Errors
 /// A guardrail refuses it.
@@ -36,7 +36,7 @@ pub(super) fn check(
             if !is_exempt(&plan.table) {
                 asking.select(plan, parameters, &mut told)?;
             }
-            // Of whatever table, as in Cassandra.
+            // For every table, as in Cassandra.
             asking.page(&plan.table.name, parameters, &mut told)?;
         }
         Plan::Modify(plan) => write(shard, guardrails, plan, values, parameters, &mut told)?,
@@ -57,7 +57,7 @@ pub(super) fn check(
     Ok(told)
 }
 
-/// What is told of one change.
+/// Checks one change and adds client warnings to `told`.
 ///
 /// # Errors
 /// A guardrail refuses it.
@@ -172,7 +172,7 @@ impl Asking<'_, '_> {
             .try_for_each(|operation| self.operation(modify, operation, told))
     }
 
-    /// The timestamp of a change, if somebody gave one: its own, or the request's.
+    /// The timestamp of a change, if one was given: its own, or the request's.
     fn timestamp(
         &self,
         modify: &Modify,

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use values::binding::{Values, wrong_count_executed, wrong_count_queried};
 use values::timeout::timeout_of;
 
-/// QUERY.
+/// Runs a QUERY.
 pub(crate) async fn query(
     shard: &Shard,
     session: &Session,
@@ -46,7 +46,7 @@ pub(crate) async fn query(
     Ok(answer)
 }
 
-/// EXECUTE.
+/// Runs an EXECUTE.
 pub(crate) async fn execute(
     shard: &Shard,
     session: &Session,

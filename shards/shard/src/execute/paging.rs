@@ -25,15 +25,15 @@ pub(crate) const PAGING_STATE_BYTES_MAX: usize = 1 << 18;
 /// Where a SELECT goes on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PagingState {
-    /// Of the statement.
+    /// The statement's fingerprint.
     pub(crate) fingerprint: u64,
     /// Rows that LIMIT leaves.
     pub(crate) remaining: u64,
-    /// After the last row given.
+    /// The position after the last row given.
     pub(crate) resume: Resume,
 }
 
-/// 0x000A for bytes that are no paging state of this statement.
+/// The failure (0x000A) for bytes that are no paging state of this statement.
 pub(crate) fn invalid_state() -> Failure {
     Failure::protocol("Invalid value for the paging state")
 }

@@ -1,6 +1,6 @@
 //! Limits of batches over several partitions.
 
-/// What batches over several partitions are warned about or refused for.
+/// Thresholds for warnings about batches over several partitions, and for refusing them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchThresholds {
     /// `batch_size_warn_threshold`: above so many bytes the client is warned.

@@ -4,7 +4,7 @@
 use cql::guardrails::Threshold;
 use model::Failure;
 
-/// From where on a disk is too full.
+/// How full the disk may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DiskThresholds {
     /// Percent, 1 to 99.
@@ -19,9 +19,9 @@ pub enum DiskUsage {
     /// There is room.
     #[default]
     Spacious,
-    /// Beyond the threshold for warnings.
+    /// Above the threshold for warnings.
     Stuffed,
-    /// Beyond the threshold for failures.
+    /// Above the threshold for failures.
     Full,
 }
 
@@ -38,7 +38,7 @@ impl DiskUsage {
         }
     }
 
-    /// What a client is told whose write the disk has to take.
+    /// The warning for a client whose write the disk has to take, if there is one.
     ///
     /// # Errors
     /// The disk is too full for it.

@@ -37,10 +37,10 @@ impl Default for TombstoneThresholds {
     }
 }
 
-/// What a read met.
+/// How many live rows and tombstones a read met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ScanCounts {
-    /// Live rows, those that a filter refused among them.
+    /// Live rows, including those that a filter rejected.
     pub(crate) live: u64,
     /// Dead cells and rows, and bounds of deleted ranges.
     pub(crate) dead: u64,
@@ -64,7 +64,7 @@ impl ScanCounts {
 
 /// A read that met more tombstones than it should.
 #[derive(Clone, Debug)]
-pub(crate) struct Note {
+pub(crate) struct ScanNote {
     pub(crate) met: ScanCounts,
     /// The partition; `None`: a scan.
     pub(crate) key: Option<DecoratedKey>,
@@ -78,18 +78,18 @@ pub(crate) struct Note {
 #[derive(Debug, Default)]
 pub(crate) struct Tombstones {
     thresholds: Option<TombstoneThresholds>,
-    notes: RefCell<Vec<Note>>,
+    notes: RefCell<Vec<ScanNote>>,
 }
 
 impl Tombstones {
-    /// For reads of `table`.
+    /// The thresholds for reads of `table`; tables of system keyspaces have none.
     pub(crate) fn of(thresholds: TombstoneThresholds, table: &Table) -> Tombstones {
         let keyspace = table.keyspace.as_str();
         let exempt = matches!(keyspace, "system" | "system_schema") || VIRTUAL_KEYSPACES.contains(&keyspace);
         Tombstones { thresholds: (!exempt).then_some(thresholds), notes: RefCell::default() }
     }
 
-    /// Looks at what a read met so far; whether it must fail.
+    /// Whether a read must fail for what it met so far; then it is noted.
     pub(crate) fn are_too_many(&self, met: &ScanCounts, key: Option<&DecoratedKey>, limit: u64) -> bool {
         let too_many = self.thresholds.is_some_and(|thresholds| met.dead > thresholds.fail);
         if too_many {
@@ -98,7 +98,7 @@ impl Tombstones {
         too_many
     }
 
-    /// Looks at what a read met in all.
+    /// Notes a read that met more than the threshold for warnings in all.
     pub(crate) fn end(&self, met: &ScanCounts, key: Option<&DecoratedKey>, limit: u64) {
         if self.thresholds.is_some_and(|thresholds| met.dead > thresholds.warn) {
             self.note(met, key, limit, false);
@@ -109,17 +109,17 @@ impl Tombstones {
     fn note(&self, met: &ScanCounts, key: Option<&DecoratedKey>, limit: u64, failed: bool) {
         let mut notes = self.notes.borrow_mut();
         if notes.len() < NOTES_MAX {
-            notes.push(Note { met: *met, key: key.cloned(), limit: (limit < u64::MAX).then_some(limit), failed });
+            notes.push(ScanNote { met: *met, key: key.cloned(), limit: (limit < u64::MAX).then_some(limit), failed });
         }
     }
 
-    /// What was noted.
-    pub(crate) fn take(&self) -> Vec<Note> {
+    /// Takes the notes out.
+    pub(crate) fn take(&self) -> Vec<ScanNote> {
         self.notes.take()
     }
 }
 
-/// The failure of a read of which this node's replica met too many tombstones.
+/// The failure of a read in which this node, of this address and port, met too many tombstones.
 pub(crate) fn failure((address, port): (IpAddr, u16), consistency: Consistency, block_for: usize) -> Failure {
     let text = format!(
         "Operation failed - received 0 responses and 1 failures: READ_TOO_MANY_TOMBSTONES from /{address}:{port}"
@@ -133,8 +133,9 @@ pub(crate) fn failure((address, port): (IpAddr, u16), consistency: Consistency, 
     })
 }
 
-/// What is told of a note about a query: a warning, if the read did not fail.
-pub(crate) fn tell(log: &LogGate, note: &Note, query: &str) -> Option<String> {
+/// Reports a note about a query: writes a line of the log if one is due, and returns the client's warning unless the
+/// read failed.
+pub(crate) fn report(log: &LogGate, note: &ScanNote, query: &str) -> Option<String> {
     let ScanCounts { live, dead, token } = note.met;
     let token = note.key.as_ref().map_or(token, |key| key.token);
     let query: String = query.chars().take(QUERY_CHARACTERS_MAX).collect();

@@ -1,4 +1,4 @@
-//! How many values of which size there were: all of them in number, the recent ones by size.
+//! Histograms that forget: how many values there were in all, and the sizes of the recent ones.
 //!
 //! 1. A value counts in the bucket of the smallest bound that is not below it. The bounds are Cassandra's: 1, 2, 3, ...
 //!    8, 10, 12, 14, 17, each a fifth above the one before.
@@ -70,7 +70,7 @@ fn bucket_of(value: u64) -> usize {
     bucket
 }
 
-/// See the module. Of one shard.
+/// A histogram of one shard.
 #[derive(Default)]
 pub(crate) struct Histogram {
     recent: OnceCell<Box<[Cell<u32>; BUCKETS]>>,

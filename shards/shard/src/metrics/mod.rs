@@ -8,7 +8,7 @@
 //! and the replica: they are the same core and the same call.
 //!
 //! Invariants: recording takes no lock, sends nothing and allocates at a table's first value only; shards are summed
-//! when somebody looks.
+//! when metrics are asked for.
 
 pub(crate) mod histogram;
 pub mod operations;
@@ -50,7 +50,7 @@ pub enum Measure {
     CoordinatorScan,
     /// Writes, as their coordinator sees them.
     CoordinatorWrite,
-    /// What reads at SERIAL decide before they are reads, as their coordinator sees it.
+    /// Rounds of Paxos before reads at SERIAL, as their coordinator sees them.
     CasRead,
     /// Conditional changes, as their coordinator sees them.
     CasWrite,
@@ -66,7 +66,7 @@ const READ_HERE: usize = 10;
 const WRITE_HERE: usize = 11;
 
 impl Measure {
-    /// The class of operations that is measured; `None`: no time is.
+    /// The class of operations whose time is measured; `None`: no time is measured.
     fn operation(self) -> Option<Operation> {
         Some(match self {
             Measure::LocalRead => Operation::LocalRead,
@@ -128,7 +128,7 @@ fn hash(id: &TableId) -> usize {
 }
 
 impl Tables {
-    /// The place of a table, or that where it belongs.
+    /// The place of a table, or the free place where it belongs.
     fn place(&self, id: &TableId) -> usize {
         let mask = self.places.len() - 1;
         let mut place = hash(id) & mask;
@@ -170,10 +170,10 @@ pub(crate) struct Metrics {
     pub(crate) logged_batches: Histogram,
     pub(crate) unlogged_batches: Histogram,
     pub(crate) counter_batches: Histogram,
-    /// Statements that were run prepared, and others.
+    /// Prepared statements that were run, and other statements.
     pub(crate) prepared_runs: Counter,
     pub(crate) regular_runs: Counter,
-    /// Prepared statements that had to go.
+    /// Prepared statements that were evicted.
     pub(crate) prepared_evicted: Counter,
     pub(crate) running: Running,
 }
@@ -194,7 +194,7 @@ impl Metrics {
         }
     }
 
-    /// A time of a table that began at `began`.
+    /// Records an operation on a table that began at `began`.
     pub(crate) fn took(&self, id: &TableId, measure: Measure, began: Instant) {
         let now = runtime::now();
         self.with(id, |table| table.record(measure, nanos(began, now), now));
@@ -207,7 +207,7 @@ impl Metrics {
         }
     }
 
-    /// A read of the store for another core, or part of a longer one.
+    /// Records a read of the store for another core, or a part of a longer read.
     pub(crate) fn read(&self, id: &TableId, measure: Measure, began: Instant, met: ScanCounts) {
         let now = runtime::now();
         self.with(id, |table| {
@@ -217,7 +217,7 @@ impl Metrics {
         self.operated(measure, began, now);
     }
 
-    /// A read of one partition for a client of this core.
+    /// Records a read of one partition for a client of this core.
     pub(crate) fn read_here(&self, id: &TableId, began: Instant, met: ScanCounts) {
         let now = runtime::now();
         self.with(id, |table| {
@@ -227,7 +227,7 @@ impl Metrics {
         self.latencies.record(operations::READ_HERE, nanos(began, now), now);
     }
 
-    /// A write of the store; `here`: for a client of this core.
+    /// Records a write of the store; `here`: for a client of this core.
     pub(crate) fn wrote(&self, ids: &WrittenTables, here: bool, began: Instant) {
         let now = runtime::now();
         let (kind, place) = match here {
@@ -240,7 +240,7 @@ impl Metrics {
         self.latencies.record(place, nanos(began, now), now);
     }
 
-    /// A write as its coordinator sees it, where that is not the same as the write of the store; `counts`: of counters.
+    /// Records a write as its coordinator sees it, where that is not the write of the store; `counts`: of counters.
     pub(crate) fn coordinated(&self, ids: &WrittenTables, counts: bool, began: Instant) {
         let now = runtime::now();
         let measure = Measure::CoordinatorWrite;
@@ -296,7 +296,7 @@ fn nanos(began: Instant, now: Instant) -> u64 {
 pub(crate) struct WrittenTables(Option<TableId>, Vec<TableId>);
 
 impl WrittenTables {
-    /// Of a mutation.
+    /// The tables of a mutation.
     pub(crate) fn of(mutation: &Mutation) -> WrittenTables {
         let mut written = WrittenTables::default();
         mutation.updates().for_each(|update| written.push(update.table));
@@ -323,11 +323,11 @@ pub struct RequestMetrics {
     pub unlogged_batches: Distribution,
     /// Partitions per counter batch.
     pub counter_batches: Distribution,
-    /// Statements that were run prepared.
+    /// Prepared statements that were run.
     pub prepared_runs: u64,
-    /// Others.
+    /// Other statements that were run.
     pub regular_runs: u64,
-    /// Prepared statements that had to go.
+    /// Prepared statements that were evicted.
     pub prepared_evicted: u64,
     /// Statements that are prepared; every core knows all of them.
     pub prepared: u64,

@@ -23,9 +23,9 @@ pub enum Operation {
     Range,
     /// A write of one partition, as its coordinator sees it.
     Write,
-    /// The same of counters.
+    /// A write of counters in one partition, as its coordinator sees it.
     CounterWrite,
-    /// What a read at SERIAL decides before it is a read, as its coordinator sees it.
+    /// A round of Paxos before a read at SERIAL, as its coordinator sees it.
     CasRead,
     /// A conditional change, as its coordinator sees it.
     CasWrite,
@@ -53,13 +53,13 @@ impl Operation {
 }
 
 const OPERATIONS: usize = 9;
-/// Reads and writes that are coordinated and local at once: recorded once, shown in both classes.
+/// Reads that are coordinated and local at once: recorded once, shown in both classes.
 pub(super) const READ_HERE: usize = OPERATIONS;
-/// See [`READ_HERE`].
+/// Writes that are coordinated and local at once.
 pub(super) const WRITE_HERE: usize = OPERATIONS + 1;
 const PLACES: usize = OPERATIONS + 2;
 
-/// What can be told apart of the shortest durations, nanoseconds.
+/// Resolution of the shortest durations, nanoseconds.
 const NANOS_MIN: u64 = 64;
 /// The longest duration.
 const NANOS_MAX: u64 = 64_000_000_000;
@@ -159,7 +159,7 @@ impl Latencies {
         windows.current.saturating_record(nanos);
     }
 
-    /// What it holds now of a class.
+    /// The latency of a class now.
     pub(super) fn latency(&self, operation: Operation, now: Instant) -> Latency {
         let here = match operation {
             Operation::Read | Operation::LocalRead => Some(READ_HERE),

@@ -4,13 +4,13 @@
 use super::ShardMetrics;
 use crate::ports::Activity;
 
-/// Cassandra's name for who merges SSTables.
+/// Cassandra's name of the stage that merges SSTables.
 const COMPACTIONS: &str = "CompactionExecutor";
-/// Cassandra's name for who writes memtables.
+/// Cassandra's name of the stage that flushes memtables.
 const FLUSHES: &str = "MemtableFlushWriter";
-/// Cassandra's name for who changes the schema.
+/// Cassandra's name of the stage that changes the schema.
 const DEFINITIONS: &str = "MigrationStage";
-/// Cassandra's name for who executes requests.
+/// Cassandra's name of the stage that executes requests.
 pub(crate) const REQUESTS: &str = "Native-Transport-Requests";
 
 /// How busy each stage is, by Cassandra's names.

@@ -25,18 +25,18 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// Of QUERY.
+    /// Describes a QUERY.
     pub(crate) fn query(text: &str, page_size: Option<i32>, consistency: Consistency) -> Task {
         let rows = page_size.unwrap_or(-1);
         Task::Text(format!("QUERY {} [pageSize = {rows}] at consistency {}", cut(text), consistency.name()))
     }
 
-    /// Of PREPARE.
+    /// Describes a PREPARE.
     pub(crate) fn prepare(text: &str) -> Task {
         Task::Text(format!("PREPARE {}", cut(text)))
     }
 
-    /// Of EXECUTE.
+    /// Describes an EXECUTE.
     pub(crate) fn execute(id: &[u8], values: usize, consistency: Consistency) -> Task {
         match id.try_into() {
             Ok(id) => Task::Execute(id, values, consistency),
@@ -44,7 +44,7 @@ impl Task {
         }
     }
 
-    /// Of BATCH.
+    /// Describes a BATCH.
     pub(crate) fn batch(entries: &[BatchEntry<'_>], consistency: Consistency) -> Task {
         let mut text = String::from("BATCH of [");
         for (at, entry) in entries.iter().enumerate() {
@@ -119,12 +119,12 @@ pub struct RunningRequest {
 }
 
 /// Takes a request out of the list.
-struct Place {
+struct RunningPass {
     metrics: Rc<Metrics>,
     place: usize,
 }
 
-impl Drop for Place {
+impl Drop for RunningPass {
     fn drop(&mut self) {
         self.metrics.running.end(self.place);
     }
@@ -177,7 +177,7 @@ impl Running {
         self.slow_after.set(after);
     }
 
-    /// All of them.
+    /// All waiting requests.
     pub(crate) fn list(&self) -> Vec<RunningRequest> {
         let now = runtime::now();
         let places = self.places.borrow();
@@ -201,7 +201,7 @@ pub(crate) async fn watched<F: Future>(
         let polled = served.as_mut().poll(cx);
         if polled.is_pending() && place.is_none() {
             let metrics = metrics.clone();
-            place = Some(Place { place: metrics.running.begin(task()), metrics });
+            place = Some(RunningPass { place: metrics.running.begin(task()), metrics });
         }
         polled
     })

@@ -6,16 +6,16 @@ use engine::CacheMetrics;
 use runtime::metrics::{ClassMetrics, DiskMetrics};
 use std::time::Duration;
 
-/// See the module.
+/// The metrics of one shard as a whole.
 #[derive(Clone, Debug)]
 pub struct ShardMetrics {
     /// How long operations take, by class.
     pub latencies: Vec<(Operation, Latency)>,
-    /// What the classes of tasks did and wait for.
+    /// What each class of tasks did and waits for.
     pub classes: Vec<ClassMetrics>,
     /// Operations on files.
     pub disk: Vec<DiskMetrics>,
-    /// CPU time of the shard's thread, and the time it waited for a CPU; `None` where nobody tells.
+    /// CPU time of the shard's thread, and the time it waited for a CPU; `None` where the system does not say.
     pub cpu: Option<(Duration, Duration)>,
     /// The cache of blocks of SSTables.
     pub cache: CacheMetrics,
@@ -35,6 +35,6 @@ pub struct ShardMetrics {
     pub calls_waiting: u64,
     /// Calls of other cores since the start.
     pub calls: u64,
-    /// Statements that were run prepared, and others.
+    /// Prepared statements that were run, and other statements.
     pub statements: (u64, u64),
 }

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 /// Between two looks at the disk.
 const PERIOD: Duration = Duration::from_secs(30);
-/// The log is told of the same state this often at most.
+/// Shortest time between two lines of the log about the same state.
 const TOLD_PERIOD: Duration = Duration::from_secs(30 * 60);
 
-/// Looks at the disk of the node for as long as it runs and tells every shard of changes.
+/// Measures the disk for as long as the node runs and tells every shard of changes.
 pub(crate) async fn watch(shard: Shard, thresholds: DiskThresholds) {
     let mut told: Option<(DiskUsage, Instant)> = None;
     while let Ok(pass) = shard.enter() {

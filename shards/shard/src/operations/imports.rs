@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub use engine::import::ImportOptions;
 pub use engine::verify::{Check, Depth};
 
-/// What an import is told.
+/// What to import and how.
 #[derive(Clone, Debug)]
 pub struct ImportRequest {
     /// Where from, as the caller wrote it; none: what lies in the table's own directory.
@@ -24,10 +24,10 @@ pub struct ImportRequest {
 }
 
 impl Shard {
-    /// Takes SSTables of some directories into a table. On shard 0.
+    /// Imports SSTables of some directories into a table. On shard 0.
     ///
     /// # Errors
-    /// In words for the operator: a directory that is not there; of the table's own directory whatever fails. The other
+    /// In words for the operator: a directory does not exist, or the import of the table's own directory failed. Other
     /// directories that failed are returned, as they were written.
     pub async fn import(&self, table: &Arc<Table>, request: ImportRequest) -> Result<Vec<PathBuf>, Failure> {
         let (shard, table) = (self.clone(), table.clone());
@@ -83,7 +83,7 @@ fn is_of_another_table(data: &Path, directory: &Path, own: &Path) -> bool {
     below.is_ok_and(|below| below.components().count() == 2) && directory != own
 }
 
-/// Takes the SSTables of one directory in; `own`: the table's.
+/// Imports the SSTables of one directory; `own`: it is the table's own.
 async fn take_in(
     shard: &Shard,
     table: &Arc<Table>,

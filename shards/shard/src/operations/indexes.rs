@@ -17,15 +17,15 @@ use runtime::Class;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a definition waits for the index that it makes, so that who reads through it next mostly finds it built.
+/// How long a definition waits for the index that it makes, so that the next read through it mostly finds it built.
 pub(crate) const BUILD_WAIT: Duration = Duration::from_secs(1);
-/// Between two attempts to build.
+/// Pause between two attempts to build.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
 /// An index with its table as it was then.
 pub(crate) type NamedIndex = (Arc<Table>, Arc<str>);
 
-/// On shard 0, at the end of a start: looks after every index.
+/// On shard 0, at the end of a start: builds every index that is not built.
 pub(crate) fn start(shard: &Shard) {
     let shard = shard.clone();
     runtime::spawn_in(Class::Background, async move {
@@ -89,7 +89,7 @@ fn has(table: &Table, index: &str) -> bool {
     table.indexes.iter().any(|found| found.name == index)
 }
 
-/// Writes that an index is built, or that it is there no longer.
+/// Records in `system."IndexInfo"` that an index is built, or removes it from there.
 async fn note(shard: &Shard, keyspace: &str, index: &str, built: bool) -> Result<(), Failure> {
     let schema = shard.schema();
     let table = system_table(&schema, "system", "IndexInfo");

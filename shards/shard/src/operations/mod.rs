@@ -1,4 +1,6 @@
-//! What operators ask for and what runs in the background.
+//! What operators ask for and what runs in the background: snapshots, imports, requests about tables; splits of foreign
+//! SSTables, index building, the compaction history, the watch on the disk, writing of traces. Shard 0 leads where all
+//! cores take part.
 
 pub mod compaction_history;
 pub(crate) mod disk_watch;

@@ -20,9 +20,9 @@ use std::time::Duration;
 
 pub use engine::snapshot::Snapshot;
 
-/// What the names of snapshots of dropped and truncated tables begin with.
+/// Prefix of the names of snapshots of dropped tables.
 pub(crate) const DROPPED: &str = "dropped";
-/// See [`DROPPED`].
+/// Prefix of the names of snapshots of truncated tables.
 pub(crate) const TRUNCATED: &str = "truncated";
 /// How often expired snapshots are looked for.
 const EXPIRY_PERIOD: Duration = Duration::from_secs(60);
@@ -37,11 +37,11 @@ pub(crate) struct Taken {
 }
 
 impl Shard {
-    /// Takes a snapshot of some tables; `flush`: with what is in memory; `ttl`: it goes by itself after that. On shard
-    /// 0.
+    /// Takes a snapshot of some tables. `flush`: including what is in memory. `ttl`: it is cleared by itself after that
+    /// time. On shard 0.
     ///
     /// # Errors
-    /// In words for the operator: the name is taken or none, the disk failed.
+    /// In words for the operator: the name is taken or not a valid one, or the disk failed.
     pub async fn take_snapshot(
         &self,
         tag: &str,
@@ -119,7 +119,7 @@ pub(crate) async fn take_automatically(
     }
 }
 
-/// Adds what was written to these tables since.
+/// Adds to snapshots what was written to their tables meanwhile.
 pub(crate) async fn take_up(shard: &Shard, taken: Vec<Taken>) -> Result<(), Failure> {
     let _turn = shard.begin_snapshots().await;
     for mut taken in taken {
@@ -177,7 +177,7 @@ async fn remove_expired(shard: &Shard) -> Result<(), Failure> {
 
 fn plan(shard: &Shard, table: &Table, tag: &str, ttl: Option<Duration>) -> Taken {
     if ttl.is_some() {
-        // Looked for anew.
+        // Snapshots were cleared: the next expiry must be looked for again.
         shard.snapshots_expire_at().set(None);
     }
     let directory = snapshot::directory(&shard.config().directory, table, tag);

@@ -12,13 +12,13 @@ use runtime::Class;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Before a foreign SSTable that not all cores serve, because it is being truncated, is looked at again; and the first
+/// Wait before another attempt when not all cores serve a foreign SSTable because it is being truncated, and the first
 /// wait after a failure.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 /// Longest wait after a failure; each is twice as long as the one before.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(3600);
 
-/// Starts the task that leads the ends of foreign SSTables. `released`: see [`engine::Store::begin_splitting`].
+/// Starts the task that splits foreign SSTables. `released`: see [`engine::Store::begin_splitting`].
 pub(crate) fn start(shard: &Shard, released: bool) {
     shard.store().begin_splitting(released);
     let shard = shard.clone();
@@ -58,10 +58,10 @@ pub(crate) fn start(shard: &Shard, released: bool) {
     });
 }
 
-/// A split that did not come to its end.
+/// A split that failed.
 struct Failed {
     failure: Failure,
-    /// Whether everything is as it was.
+    /// Whether everything is as before, so that the split may be tried again.
     retry: bool,
 }
 
@@ -71,7 +71,7 @@ impl From<Failure> for Failed {
     }
 }
 
-/// Leads the end of one; whether it is over. `false`: some core does not serve it.
+/// Leads the split of one foreign SSTable. `false`: some core does not serve it.
 async fn lead(shard: &Shard, table: TableId, foreign: &Descriptor) -> Result<bool, Failed> {
     let ask = |step: SplitStep| {
         let request = SplitRequest { table, foreign: foreign.clone(), step };
@@ -110,7 +110,7 @@ async fn lead(shard: &Shard, table: TableId, foreign: &Descriptor) -> Result<boo
     ended.map(|()| true).map_err(|failure| Failed { failure, retry: false })
 }
 
-/// Takes this core's part in a step.
+/// Does this core's part of a step.
 pub(crate) async fn take_part(shard: &Shard, request: SplitRequest) -> Result<Option<LogPosition>, Failure> {
     let SplitRequest { table, foreign, step } = request;
     let store = shard.store();

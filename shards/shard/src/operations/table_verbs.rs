@@ -1,4 +1,4 @@
-//! What an operator asks of a table's storage, on every core at the same time.
+//! Operators' requests about a table's storage, run on every core at the same time.
 
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::messages::{Reply, Request};
@@ -7,13 +7,13 @@ use engine::{Store, TableStatistics};
 use model::{Failure, TableId};
 
 impl Shard {
-    /// Runs a verb on every core; the answers in the order of the cores, or the first failure.
+    /// Runs a request on every core. Returns the answers in the order of the cores, or the first failure.
     pub async fn on_every_shard(&self, verb: TableVerb) -> Result<Vec<TableAnswer>, Failure> {
         let replies = self.call_all(|| Request::Table(Box::new(verb.clone()))).await;
         replies.into_iter().map(Reply::table).collect()
     }
 
-    /// What a table holds, all cores together.
+    /// Statistics of a table, all cores together.
     pub async fn statistics(&self, table: TableId) -> Result<TableStatistics, Failure> {
         let mut sum = TableStatistics::default();
         for answer in self.on_every_shard(TableVerb::Statistics(table)).await? {
@@ -25,18 +25,18 @@ impl Shard {
     }
 }
 
-/// Runs a verb on this core.
+/// Runs a request on this core.
 pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, Failure> {
     let store = shard.store();
     match verb {
         TableVerb::Statistics(table) => {
             let now = runtime::wall_micros().div_euclid(1_000_000);
-            // A table of another core's alone holds nothing here.
+            // A table that lives on another core holds nothing here.
             let statistics = store.statistics(table, now).unwrap_or_default();
             Ok(TableAnswer::Statistics(Box::new(statistics)))
         }
         TableVerb::Flush(table) => match store.flush(table).await {
-            // A table of another core's alone is not known here.
+            // A table that lives on another core is not known here.
             Ok(()) | Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),
             Err(error) => Err(Failure::server(error.to_string())),
         },
@@ -101,7 +101,7 @@ async fn snapshot(store: &Store, table: TableId, tag: &str, flush: bool) -> Resu
     store.link_snapshot(table, tag).await
 }
 
-/// A core that does not know a table, which is another core's alone, has nothing of it.
+/// The result on a core that does not know a table, because it lives on another core, is an empty one.
 fn known<T: Default>(result: Result<T, engine::Error>) -> Result<T, Failure> {
     match result {
         Err(engine::Error::UnknownTable(_)) => Ok(T::default()),

@@ -2,8 +2,8 @@
 //!
 //! A session whose request was not understood has its duration alone, as in Cassandra.
 
+use crate::coordinator::terms::write_terms;
 use crate::coordinator::write::{Routed, write as write_mutations};
-use crate::coordinator::write_terms;
 use crate::query_trace::Trace;
 use crate::schema::cells::RowWriter;
 use crate::schema::local::inet;

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 /// 100 ns intervals from 1582-10-15 to 1970.
 const GREGORIAN_OFFSET: i64 = 0x01b2_1dd2_1381_4000;
 
-/// Among whom a round is decided.
+/// Which replicas decide a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scope {
     /// The replicas of one data centre: LOCAL_SERIAL.
@@ -24,7 +24,7 @@ pub(crate) enum Scope {
 pub(crate) struct Ballot([u8; 16]);
 
 impl Ballot {
-    /// A ballot at `micros` (since 1970); `random` tells it from others of that moment.
+    /// A ballot at `micros` (since 1970); `random` distinguishes it from others of that moment.
     pub(crate) fn new(micros: i64, scope: Scope, random: u64) -> Ballot {
         let ticks = micros.wrapping_mul(10).wrapping_add(GREGORIAN_OFFSET).wrapping_add(scope as i64) as u64;
         let mut bytes = [0; 16];
@@ -35,12 +35,12 @@ impl Ballot {
         Ballot(bytes)
     }
 
-    /// Of a stored value.
+    /// The ballot of a stored value.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Ballot> {
         bytes.try_into().ok().map(Ballot)
     }
 
-    /// As stored.
+    /// The bytes that are stored.
     pub(crate) fn bytes(&self) -> [u8; 16] {
         self.0
     }

@@ -4,7 +4,7 @@
 //! 1. A ballot above all that the replica has heard of is promised: from then on nothing below it is accepted. The
 //!    answer tells what was accepted and not committed, and what was committed last.
 //! 2. A proposal is accepted unless a higher ballot was promised.
-//! 3. A commit, which a majority has accepted, is applied and remembered; what was accepted up to it is done with.
+//! 3. A commit, which a majority has accepted, is applied and remembered; what was accepted up to it is forgotten.
 //!
 //! Where there is one replica, accepting is deciding: a proposal is then accepted and committed in one step.
 //!
@@ -25,7 +25,7 @@ pub(crate) type Update = Vec<u8>;
 pub(crate) struct Proposal<U> {
     /// The round.
     pub(crate) ballot: Ballot,
-    /// The change; `None`: none, of a round that only had to be in order.
+    /// The change; `None`: the round changes nothing and is proposed for the sake of order.
     pub(crate) update: Option<U>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Promise<U> {
 /// The answer to a proposal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Acceptance {
-    /// It will be told of to every later ballot, until it or something later is committed.
+    /// Every later ballot will hear of it, until it or something later is committed.
     Accepted,
     /// This ballot, above it, was promised.
     Refused(Ballot),
@@ -108,7 +108,8 @@ impl<U: Clone> Acceptor<U> {
         answer
     }
 
-    /// Tells of a commit; whether it is the latest. An earlier one is applied as well: its timestamp keeps it in order.
+    /// Notes a commit and returns whether it is the latest. An earlier one is applied as well: its timestamp keeps it
+    /// in order.
     pub(crate) fn commit(&mut self, proposal: Proposal<U>) -> bool {
         let ballot = proposal.ballot;
         if self.committed.as_ref().is_some_and(|committed| committed.ballot >= ballot) {

@@ -1,7 +1,8 @@
 //! Proposals of which it is not known whether the log has them: the next round of their partition settles them first,
 //! so that what it reads cannot change behind it.
 //!
-//! In memory alone: a process that ends takes along all who could have read, and the log says what holds.
+//! They are in memory alone: when the process ends, so does every reader that could have seen the doubt, and replaying
+//! the log decides.
 
 use super::{Proposal, Update};
 use model::{DecoratedKey, TableId};
@@ -12,17 +13,17 @@ use std::collections::BTreeMap;
 pub(crate) const UNSETTLED_MAX: usize = 1024;
 
 /// A table and a partition key.
-type Place = (TableId, Vec<u8>);
+type PartitionName = (TableId, Vec<u8>);
 
-/// See the module.
+/// The unsettled proposals of a core, by partition.
 #[derive(Default)]
-pub(crate) struct Unsettled(RefCell<BTreeMap<Place, Proposal<Update>>>);
+pub(crate) struct Unsettled(RefCell<BTreeMap<PartitionName, Proposal<Update>>>);
 
 impl Unsettled {
     /// The proposal of a partition.
     pub(crate) fn get(&self, table: TableId, key: &DecoratedKey) -> Option<Proposal<Update>> {
         let proposals = self.0.borrow();
-        // Mostly there is none of any partition.
+        // There is none at all most of the time.
         if proposals.is_empty() {
             return None;
         }
@@ -39,7 +40,7 @@ impl Unsettled {
         self.0.borrow_mut().insert((table, key.key.to_vec()), proposal);
     }
 
-    /// The log has something later of the partition.
+    /// Forgets the proposal of a partition: the log has something later.
     pub(crate) fn forget(&self, table: TableId, key: &DecoratedKey) {
         let mut proposals = self.0.borrow_mut();
         if !proposals.is_empty() {

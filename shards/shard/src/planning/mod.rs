@@ -11,7 +11,7 @@ use model::Failure;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 
-/// The plan of a text in the request's keyspace or the session's, known or made.
+/// The plan of a text in the request's keyspace or else the session's, from the cache or made anew.
 pub(crate) fn plan_text(
     shard: &Shard,
     session: &Session,

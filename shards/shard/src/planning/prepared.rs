@@ -24,7 +24,7 @@ use runtime::ShardId;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// PREPARE.
+/// Runs a PREPARE.
 pub(crate) async fn prepare(
     shard: &Shard,
     session: &Session,
@@ -39,7 +39,7 @@ pub(crate) async fn prepare(
     let statement = plan_text_in(shard, keyspace, text)?;
     let id = statement.id();
     let known = shard.prepared().borrow().get(&id);
-    // What the statement itself warns of is told when it runs.
+    // Warnings of the statement itself come when it runs.
     let mut warnings = Vec::new();
     let statement = match known {
         Some(statement) => {
@@ -125,7 +125,7 @@ pub(crate) async fn install(
     forget(shard, evicted).await
 }
 
-/// Takes statements that the home evicted out of the table.
+/// Removes from the table statements that their home core evicted.
 async fn forget(shard: &Shard, evicted: Vec<[u8; 16]>) -> Result<(), Failure> {
     for id in evicted {
         if home_of(&id) == shard.id() {
@@ -138,7 +138,7 @@ async fn forget(shard: &Shard, evicted: Vec<[u8; 16]>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was prepared before the node started, as far as the cache has room.
+/// Installs statements that were prepared before the node started, as far as the cache has room.
 pub(crate) fn install_stored(shard: &Shard, statements: &[StoredStatement]) {
     for StoredStatement { id, keyspace, text } in statements {
         if !shard.prepared().borrow().has_room() {
@@ -172,7 +172,7 @@ async fn fetch(shard: &Shard, id: [u8; 16]) -> Result<Rc<Statement>, Failure> {
     known.ok_or_else(|| unprepared(&id))
 }
 
-/// On the home core: what is known of an id, from the cache or the table.
+/// Finds the text of an id on its home core, in the cache or the table.
 pub(crate) async fn find_at_home(shard: &Shard, id: [u8; 16]) -> Option<PreparedText> {
     let known = shard.prepared().borrow().get(&id);
     if let Some(statement) = known {
@@ -192,9 +192,8 @@ pub(crate) async fn find_at_home(shard: &Shard, id: [u8; 16]) -> Option<Prepared
     Some((row.keyspace, row.text))
 }
 
-/// After a switch of the schema: statements of `tables`, which were dropped or altered, are forgotten, on shard 0 by
-/// the table too. What a row names can be told of a dropped table only while it is gone, so this ends before the next
-/// DDL begins.
+/// After a switch of the schema: forgets statements of `tables`, which were dropped or altered; shard 0 also removes
+/// them from the table. This ends before the next DDL begins, which may bring a table of the same name back.
 pub(crate) async fn schema_changed(shard: &Shard, tables: &[TableId]) -> Result<(), Failure> {
     if tables.is_empty() {
         return Ok(());

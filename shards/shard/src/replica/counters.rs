@@ -3,9 +3,9 @@
 //! A mutation of a counter table comes with amounts in the place of counters ([`model::counter::change`]).
 //!
 //! 1. Its partition is locked in every table that it changes.
-//! 2. Of each counter that it changes this node's shard is read.
+//! 2. This node's shard of each counter that it changes is read.
 //! 3. Amounts become shards of this node: the next clock and the whole count. The mutation is written like any other.
-//! 4. The lock is let go.
+//! 4. The locks are released.
 //!
 //! Deletions go the same way, so that none comes between the reading and the writing of a change.
 //!
@@ -33,10 +33,10 @@ struct Own {
 }
 
 /// A row of a table, or without clustering values the static one.
-type Place = (TableId, Option<Vec<u8>>);
+type CounterRow = (TableId, Option<Vec<u8>>);
 
 /// This node's parts of the counters of some rows.
-type Counts = BTreeMap<Place, BTreeMap<ColumnId, Own>>;
+type Counts = BTreeMap<CounterRow, BTreeMap<ColumnId, Own>>;
 
 /// Applies a mutation of a counter table that this core owns.
 pub(crate) async fn apply(shard: &Shard, mutation: Mutation) -> Result<(), Failure> {

@@ -26,7 +26,7 @@ use std::time::Duration;
 /// How long a request waits for a table that this core has not heard of yet.
 const SCHEMA_WAIT: Duration = Duration::from_millis(500);
 
-/// The table, once this core knows it: the message may be ahead of the schema.
+/// Waits until this core knows a table: the message may be ahead of the schema.
 pub(crate) async fn wait_for_table(shard: &Shard, id: TableId) -> Result<Arc<Table>, Failure> {
     let known = |schema: &Schema| schema.table_by_id(id).cloned();
     if let Some(table) = known(&shard.schema_ref()) {

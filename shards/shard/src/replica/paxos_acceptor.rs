@@ -22,7 +22,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the version columns say of an update in this form: never a version of Cassandra's messages.
+/// The value of the version columns for an update in this form: never a version of Cassandra's messages.
 pub(crate) const UPDATE_VERSION: i32 = 0x4865_0001;
 /// Shortest time that the state lives, seconds; `gc_grace_seconds` of the table if that is longer.
 const TTL_SECONDS_MIN: i32 = 3 * 3600;
@@ -33,12 +33,12 @@ pub(crate) struct StoredAcceptor<'s> {
     paxos: Arc<Table>,
     table: &'s Table,
     key: &'s DecoratedKey,
-    /// What is stored, once it was read; none while it is being changed.
+    /// The stored state, once it was read; none while it is being changed.
     state: RefCell<Option<Acceptor<Update>>>,
 }
 
 impl<'s> StoredAcceptor<'s> {
-    /// Of the partition `key` of `table`.
+    /// The acceptor of the partition `key` of `table`.
     pub(crate) fn new(shard: &'s Shard, table: &'s Table, key: &'s DecoratedKey) -> StoredAcceptor<'s> {
         let paxos = system_table(&shard.schema_ref(), "system", "paxos").clone();
         StoredAcceptor { shard, paxos, table, key, state: RefCell::default() }
@@ -145,7 +145,7 @@ impl<'s> StoredAcceptor<'s> {
         Ok(update.map_or_else(|| MutationBuilder::new(&self.key.key), MutationBuilder::continuing))
     }
 
-    /// The mutation of a stored update, in the columns of now; `None` if nothing is left of it.
+    /// The mutation of a stored update, in the columns that the table has now; `None` if nothing is left of it.
     fn decoded(&self, update: &[u8]) -> Result<Option<Mutation>, Failure> {
         let decoded = self.shard.store().from_portable(update);
         decoded.ok_or_else(|| Failure::server("system.paxos holds a proposal that cannot be read"))
@@ -167,7 +167,7 @@ impl<'s> StoredAcceptor<'s> {
         let value = |name: &str| found.cells.get(&id_of(&self.paxos, name));
         let ballot = |name: &str| value(name).and_then(|bytes| Ballot::from_bytes(bytes));
         let written_here = |name: &str| value(name).is_some_and(|version| **version == UPDATE_VERSION.to_be_bytes());
-        // What was truncated does not come back.
+        // A truncated change must not come back.
         let kept = |Proposal { ballot, update }| {
             let gone = self.shard.truncations().covers(self.table.id, Ballot::micros(&ballot));
             Proposal { ballot, update: update.filter(|_: &Update| !gone) }

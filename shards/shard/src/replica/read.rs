@@ -50,7 +50,7 @@ pub(crate) async fn read_waiting(shard: &Shard, request: &ReadRequest) -> Result
     }
 }
 
-/// A read that tells the request's trace what it does.
+/// Reads and adds events to the request's trace.
 async fn traced_read(
     shard: &Shard,
     table: &Table,

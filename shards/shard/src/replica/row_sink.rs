@@ -1,9 +1,5 @@
-//! Rows in the native protocol's form, encoded once on the owning core: they cross cores as one move and go into the
-//! send buffer as one copy.
-//!
-//! Per row and column: `[int length][bytes]`, big-endian, length -1 for null. Range scans also keep a token per row, by
-//! which the coordinating core merges the blocks of several cores, and the place of each row, with which a page that
-//! ends in the middle of a block is resumed.
+//! The sink that encodes live rows into a block: selected columns, functions of cells and counts, on the owning core.
+//! See `rows::block` for the form.
 //!
 //! Invariants: a sink allocates nothing per row but the growth of its buffers; cells of a row come sorted by column, so
 //! that columns selected in table order cost one pass.
@@ -21,9 +17,9 @@ use model::value::{self, push_element};
 use model::{ColumnId, ColumnKind, CqlType, DecoratedKey, Table};
 use smallvec::SmallVec;
 
-/// A block is given room as it grows up to this length.
+/// Up to this length a block grows by doubling.
 const SMALL_BLOCK_BYTES: usize = 32 << 10;
-/// The largest block that is then given all its room at once.
+/// The largest block that gets all its memory at once when it grows beyond.
 const RESERVED_BYTES_MAX: usize = 1 << 20;
 
 /// Where a result column comes from, resolved once per read.
@@ -37,11 +33,11 @@ enum Source<'a> {
     StaticCollection(ColumnId, &'a CqlType),
     WriteTime(DataColumn),
     Ttl(DataColumn),
-    /// Of a column of several cells.
+    /// The write times of a column of several cells.
     WriteTimes(DataColumn, &'a CqlType),
     Ttls(DataColumn, &'a CqlType),
     CountRows,
-    /// Of a clustering column: partitions that have static content alone have none.
+    /// The count of a clustering column: partitions that have static content alone have none.
     CountClustering(usize),
     Count(DataColumn),
     Token,
@@ -84,7 +80,7 @@ pub struct RowBlockSink<'a> {
     /// Counts come at the end, as one row.
     counts: Option<Vec<u64>>,
     key_len: usize,
-    /// Of a read of one partition.
+    /// The key of a read of one partition.
     key: Option<&'a DecoratedKey>,
     keep_places: bool,
     bytes_max: usize,
@@ -95,7 +91,7 @@ pub struct RowBlockSink<'a> {
     places: RowPlaces,
     taken: u64,
     first_token: Token,
-    /// Of a read of several partitions.
+    /// The last row's key, in a read of several partitions.
     last_key: Vec<u8>,
     last_token: Token,
     last_comparable: Vec<u8>,
@@ -141,7 +137,7 @@ impl<'a> RowBlockSink<'a> {
         }
     }
 
-    /// The same with memory for the rows that somebody else has allocated: more is taken where they do not fit.
+    /// Uses `room`, which another core allocated, for the rows; more is allocated where they do not fit.
     pub(crate) fn with_room(mut self, mut room: Vec<u8>) -> Self {
         room.clear();
         self.block.bytes = room;
@@ -306,7 +302,7 @@ impl RowSink for RowBlockSink<'_> {
         if self.block.bytes.len() >= self.bytes_max || self.taken >= self.rows_max {
             return SinkState::Full;
         }
-        // What is no longer small will probably be full: one move instead of one at every doubling.
+        // A block that is not small will probably be filled: one move instead of one at every doubling.
         let bytes = &mut self.block.bytes;
         if bytes.len() > SMALL_BLOCK_BYTES && bytes.capacity() < self.bytes_max && self.bytes_max <= RESERVED_BYTES_MAX
         {

@@ -28,9 +28,9 @@ enum Mode {
     Peer,
     /// For a client of this core.
     Client,
-    /// Whatever memory it takes.
+    /// For a system table: may exceed the memtable budget.
     System,
-    /// Durable when it is done.
+    /// Durable on return.
     Durable,
 }
 

@@ -46,7 +46,7 @@ struct RowPlace {
     key_len: u16,
     comparable_start: u32,
     comparable_len: u32,
-    /// Of what a partition without rows holds: there is no clustering, and nothing after it.
+    /// Whether the row is a partition's static content alone: it has no clustering, and nothing follows it.
     static_only: bool,
     /// Rows of the partition up to this one.
     partition_rows: u64,

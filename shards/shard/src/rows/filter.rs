@@ -1,6 +1,6 @@
 //! Conditions that a row must meet to count (ALLOW FILTERING), with their values.
 //!
-//! 1. The coordinating core evaluates the conditions' terms once per request (`execute::filtering`).
+//! 1. The coordinating core evaluates the conditions' terms once per request (`execute::values::filtering`).
 //! 2. The owning core tests every live row of its slices; a row that does not meet all conditions is rejected and
 //!    counts for no limit.
 //!

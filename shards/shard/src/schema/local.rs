@@ -91,8 +91,8 @@ impl Stored {
 }
 
 impl Identity {
-    /// A new node's identity, with the tokens that are `given` or else random ones. `random` gives uniform words; `count` is
-    /// `num_tokens`, 1 to [`TOKENS_MAX`].
+    /// A new node's identity, with the tokens that are `given` or else random ones. `random` gives uniform words;
+    /// `count` is `num_tokens`, 1 to [`TOKENS_MAX`].
     pub(crate) fn new(count: usize, given: &[i64], random: &mut dyn FnMut() -> u64) -> Identity {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&random().to_le_bytes());

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
 
-/// Counts who has arrived at each step.
+/// Counts the cores that have arrived at each step.
 #[derive(Default)]
 pub(crate) struct Barrier {
     steps: RefCell<BTreeMap<&'static str, Step>>,

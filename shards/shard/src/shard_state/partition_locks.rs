@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Most locks of one core that are held this way; one more is OVERLOADED.
 pub(crate) const LOCKS_MAX: usize = 16384;
 
-/// See the module. `G` guards one lock while it lives.
+/// The locks that are held, by ticket. A `G` holds one lock while it lives.
 pub(crate) struct PartitionLocks<G> {
     guards: RefCell<BTreeMap<u64, G>>,
     next: Cell<u64>,

@@ -2,7 +2,7 @@
 
 use crate::schema;
 
-/// Why a shard did not start.
+/// The reason why a shard did not start, by the exit code of the node.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {

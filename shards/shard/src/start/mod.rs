@@ -34,9 +34,9 @@ use runtime::{Class, ShardId};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A clock that was set back by less is no news.
+/// A clock that was set back by less is not reported.
 const CLOCK_TOLERANCE_MICROS: i64 = 1_000_000;
-/// Messages of other cores that are taken together.
+/// Most messages of other cores that are taken together.
 const TOGETHER_MAX: usize = 16;
 
 /// Runs the steps on the current shard.
@@ -99,7 +99,7 @@ pub(crate) async fn start(
         }
     });
     for (table, truncation) in &truncations {
-        // Of a time in milliseconds, all of its microseconds.
+        // The record is in milliseconds: all of its microseconds count.
         shard.truncations().note(*table, truncation.at_millis.saturating_mul(1000).saturating_add(999));
     }
     batch_log::replay(&shard, &truncations).await.map_err(store_error)?;
@@ -123,7 +123,7 @@ struct Begun {
     identity: Identity,
     statements: Arc<[StoredStatement]>,
     truncations: Vec<(TableId, Truncation)>,
-    /// Of the last change of the schema and of the writes of earlier runs, or later.
+    /// At or above the timestamps of the last change of the schema and of the writes of earlier runs, microseconds.
     timestamp: i64,
     /// Whether what was replayed is in SSTables and no segment of an earlier run is left; known on shard 0.
     released: bool,
@@ -249,7 +249,7 @@ fn add_tables(store: &Store, schema: &Schema) {
     }
 }
 
-/// Opens the SSTables and replays the log over them. The time that the log recorded.
+/// Opens the SSTables and replays the log over them. Returns the time that the log recorded.
 async fn replay(
     store: &Store,
     schema: &Schema,
@@ -262,8 +262,8 @@ async fn replay(
     Ok(store.recorded_time())
 }
 
-/// Lets the store take writes and flushes what replay brought; whether all of it is in SSTables. No shard does before
-/// every shard has looked for SSTables: a look must not meet one that is being made.
+/// Lets the store take writes and flushes what was replayed; returns whether all of it is in SSTables. No shard begins
+/// before every shard has looked for SSTables, so that none meets one that is being written.
 async fn begin(store: &Store, counter_floor: u64) -> Result<bool, StartError> {
     store.start(counter_floor).await.map_err(store_error)?;
     // A disk without room must not keep a node from serving what it has.
@@ -292,10 +292,10 @@ fn start_error(error: StepError) -> StartError {
     if error.corrupt { StartError::Corrupt(error.text) } else { StartError::Failed(error.text) }
 }
 
-/// The conversation of starting.
+/// This shard's end of the conversation of starting.
 struct Steps {
     mailbox: Mailbox,
-    /// Requests of shards that were told to go before this one was.
+    /// Requests of shards that serve already while this one still waits for its step.
     early: Vec<(ShardId, Message)>,
 }
 
@@ -310,7 +310,7 @@ impl Steps {
         }
     }
 
-    /// One step of each other shard.
+    /// Receives one step from each other shard.
     async fn gather<T>(&mut self, pick: impl Fn(&StartStep) -> Option<T>) -> Result<Vec<T>, StartError> {
         let mut found = Vec::new();
         for _ in 1..runtime::shard_count() {
@@ -319,7 +319,7 @@ impl Steps {
         Ok(found)
     }
 
-    /// The next step that `pick` knows.
+    /// Receives the next step, which must be one that `pick` knows.
     async fn next<T>(&mut self, pick: impl Fn(&StartStep) -> Option<T>) -> Result<T, StartError> {
         loop {
             match self.mailbox.recv().await {

@@ -9,9 +9,9 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Prepared statements get this part of a shard's memory.
+/// Prepared statements get one part in so many of a shard's memory.
 pub(crate) const PREPARED_SHARE: usize = 256;
-/// See the module.
+/// Prepared statements by id, of limited size.
 pub(crate) struct StatementCache {
     entries: HashMap<[u8; 16], Entry>,
     /// Ids by arrival.
@@ -42,7 +42,7 @@ impl StatementCache {
         Some(entry.statement.clone())
     }
 
-    /// Adds or replaces a statement and gives the ids that had to go.
+    /// Adds or replaces a statement and returns the ids that were evicted for it.
     pub(crate) fn put(&mut self, id: [u8; 16], statement: Rc<Statement>) -> Vec<[u8; 16]> {
         self.remove(&id);
         self.bytes += statement.bytes();

@@ -13,12 +13,12 @@ use model::{Column, ColumnId, Table, TableId};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a statement takes besides its text and columns, bytes: plan, maps, counters.
+/// Bytes that a statement takes besides its text and columns: plan, maps, counters.
 const STATEMENT_OVERHEAD: usize = 1024;
-/// What a column of markers or of the result takes, bytes.
+/// Bytes that a column of markers or of the result takes.
 const COLUMN_OVERHEAD: usize = 160;
 
-/// A statement with what executing it needs again and again.
+/// A planned statement with what every execution needs.
 pub(crate) struct Statement {
     /// The plan.
     pub(crate) prepared: Rc<Prepared>,

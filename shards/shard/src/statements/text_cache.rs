@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 /// Longest text that is kept.
 pub(crate) const TEXT_BYTES_MAX: usize = 8 << 10;
-/// Texts get this part of a shard's memory.
+/// Texts get one part in so many of a shard's memory.
 pub(crate) const TEXTS_SHARE: usize = 512;
 /// Texts that are remembered as planned once; a power of two.
 const SEEN_MAX: usize = 1024;
 
-/// See the module. `P` is a plan, cheap to clone.
+/// Plans by text, of limited size. `P` is a plan, cheap to clone.
 pub(crate) struct TextCache<P> {
     seen: Box<[u64]>,
     young: HashMap<Arc<str>, Entry<P>>,

@@ -16,7 +16,7 @@ const CACHES: [&str; 5] = [
 /// A table that can only be emptied.
 const LOG: &str = "system_logs";
 
-/// What a statement wants to change.
+/// The kind of change that a statement asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum VirtualChange {
     PartitionDeletion,

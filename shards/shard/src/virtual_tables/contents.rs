@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Caches of Cassandra's that have a row whatever their size; here it is none.
 const CACHES: [&str; 3] = ["counters", "keys", "rows"];
-/// What Cassandra tells of looking at clients' addresses, which is not done here.
+/// Rows about filters of clients' addresses, which do not exist here.
 const CIDR_LATENCIES: [&str; 3] = [
     "CIDR checks latency (ns)",
     "CIDR groups cache reload latency (ns)",

@@ -1,4 +1,4 @@
-//! Tables without storage: their rows are made when they are read, and then go the way of all rows.
+//! Tables without storage: their rows are made when they are read, and encoded as stored rows are.
 //!
 //! 1. `contents` makes all rows of the table, in no order.
 //! 2. They are sorted by partition key and clustering (`system_views` of Cassandra has no tokens either).
@@ -54,7 +54,7 @@ struct VirtualRow {
 pub(super) type Named<'v> = (&'v str, Option<Vec<u8>>);
 
 impl VirtualRows<'_> {
-    /// Adds a row. Columns that are not named are null; a name that is no column panics: a programmer's error.
+    /// Adds a row. Columns that are not named are null. Panics when a name is no column of the table.
     fn push<const N: usize>(&mut self, values: [Named<'_>; N]) {
         let mut row = VirtualRow { key: Vec::new(), clustering: Vec::new(), comparable: Vec::new(), cells: Vec::new() };
         let mut keys: Vec<Vec<u8>> = vec![Vec::new(); self.table.partition_key_len];

@@ -1,4 +1,4 @@
-//! Names of `system_views.settings` that older versions of Cassandra had: who asks for one is told the new one.
+//! Names of `system_views.settings` that older versions of Cassandra had: a client that reads one is told the new name.
 
 use model::{DecoratedKey, Table};
 
@@ -33,7 +33,7 @@ pub const OLD_NAMES: [(&str, &str); 27] = [
     ("transparent_data_encryption_options_iv_length", "transparent_data_encryption_options.iv_length"),
 ];
 
-/// What is told to a client that reads these rows of a virtual table.
+/// Adds the warnings for a client that reads these rows of a virtual table.
 pub(crate) fn warn(table: &Table, keys: &[DecoratedKey], warnings: &mut Vec<String>) {
     if (table.keyspace.as_str(), table.name.as_str()) != ("system_views", "settings") {
         return;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 const MEBIBYTE: f64 = 1_048_576.0;
 const NANOS_PER_MILLISECOND: f64 = 1e6;
 
-/// What a virtual table shows of each table.
+/// What a virtual table shows about each table.
 #[derive(Clone, Copy)]
 enum Shown {
     /// Times.

@@ -1,4 +1,4 @@
-//! ConditionalRequest changes and reads at SERIAL: decisions by Paxos, one partition at a time.
+//! Conditional changes and reads at SERIAL: decisions by Paxos, one partition at a time.
 //!
 //! 1. The core that owns the partition runs the round: it is the replica, and its clock gives the ballots.
 //! 2. It holds the partition's lock from the first promise to the commit, so that rounds of one node wait for each
@@ -29,14 +29,14 @@ use crate::request::AckTerms;
 use crate::shard_state::Shard;
 use model::failure::{Detail, Outcome};
 use model::{Consistency, DecoratedKey, ErrorCode, Failure};
-use proposer::{Command, Over, Proposer};
+use proposer::{Command, Proposer, RoundEnd};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// How far a round has come, for who gives up waiting.
+/// How far a round has come: decides what a client is told that gives up waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Progress {
-    /// Others have the lock.
+enum RoundProgress {
+    /// Waiting for the partition's lock.
     Waiting,
     /// Nothing was proposed.
     Preparing,
@@ -87,7 +87,7 @@ async fn send(shard: &Shard, request: ConditionalRequest, decide: impl Decide) -
     let call = shard.mailbox().call(to, Request::Decide(Box::new(request)));
     match runtime::timeout(terms.timeout, call).await {
         Some(reply) => reply.decided(),
-        None => Err(timed_out(&terms, Progress::Preparing, 0)),
+        None => Err(timed_out(&terms, RoundProgress::Preparing, 0)),
     }
 }
 
@@ -98,13 +98,13 @@ pub(crate) async fn at_owner(
     decide: impl Decide,
 ) -> Result<Decision, Failure> {
     let terms = request.terms;
-    let (progress, contentions) = (Rc::new(Cell::new(Progress::Waiting)), Rc::new(Cell::new(0)));
+    let (progress, contentions) = (Rc::new(Cell::new(RoundProgress::Waiting)), Rc::new(Cell::new(0)));
     let mut running = Box::pin(round(shard.clone(), request, decide, progress.clone(), contentions.clone()));
     match runtime::timeout(terms.timeout, running.as_mut()).await {
         Some(result) => result,
         None => {
-            // What is under way must be decided before the lock is let go: it goes on without its client.
-            if progress.get() != Progress::Waiting {
+            // The round must be decided before the lock is released: it goes on without its client.
+            if progress.get() != RoundProgress::Waiting {
                 runtime::spawn(running);
             }
             Err(timed_out(&terms, progress.get(), contentions.get()))
@@ -117,7 +117,7 @@ async fn round(
     shard: Shard,
     request: ConditionalRequest,
     decide: impl Decide,
-    progress: Rc<Cell<Progress>>,
+    progress: Rc<Cell<RoundProgress>>,
     contentions: Rc<Cell<u16>>,
 ) -> Result<Decision, Failure> {
     let key = DecoratedKey::new(&request.key);
@@ -127,13 +127,13 @@ async fn round(
     let deadline = runtime::now().after(shard.config().cas_contention_timeout);
     let lock = shard.store().lock(table.id, &key);
     let Some(guard) = runtime::timeout(shard.config().cas_contention_timeout, lock).await else {
-        return Err(timed_out(&terms, Progress::Waiting, 0));
+        return Err(timed_out(&terms, RoundProgress::Waiting, 0));
     };
     let _guard = guard.map_err(failed)?;
     if !shard.unsettled().admits(table.id, &key) {
         return Err(Failure::overloaded("Too many conditional changes of this core wait for the commit log"));
     }
-    progress.set(Progress::Preparing);
+    progress.set(RoundProgress::Preparing);
     let acceptor = StoredAcceptor::new(&shard, &table, &key);
     let scope = match request.serial {
         Consistency::LocalSerial => Scope::Local,
@@ -154,7 +154,7 @@ async fn round(
         let next = match command {
             Command::Prepare(ballot) => {
                 (at, own) = (ballot, false);
-                progress.set(Progress::Preparing);
+                progress.set(RoundProgress::Preparing);
                 let promise = match in_steps {
                     true => acceptor.prepare(ballot).await,
                     false => acceptor.promise(ballot).await,
@@ -174,7 +174,7 @@ async fn round(
             }
             Command::Propose(proposal) => {
                 if own {
-                    progress.set(Progress::Proposing);
+                    progress.set(RoundProgress::Proposing);
                 }
                 let answer = match in_steps {
                     true => acceptor.accept(&proposal).await,
@@ -190,7 +190,7 @@ async fn round(
             }
             Command::Commit { proposal, .. } => {
                 if own {
-                    progress.set(Progress::Committing);
+                    progress.set(RoundProgress::Committing);
                 }
                 match acceptor.commit(&proposal).await {
                     Ok(()) => proposer.committed(proposal.ballot),
@@ -203,20 +203,22 @@ async fn round(
             Command::Begin(above) => {
                 contentions.set(proposer.contentions());
                 if runtime::now() >= deadline {
-                    return Err(timed_out(&terms, Progress::Preparing, proposer.contentions()));
+                    return Err(timed_out(&terms, RoundProgress::Preparing, proposer.contentions()));
                 }
                 Some(proposer.prepare(ballot(&shard, scope, Some(above))))
             }
-            Command::Over(Over::Applied | Over::Unchanged) => return Ok(decided),
-            Command::Over(over) => {
-                // What the replica refused for certain is told as it is.
+            Command::End(RoundEnd::Applied | RoundEnd::Unchanged) => return Ok(decided),
+            Command::End(end) => {
+                // A definite refusal of the replica is passed on as it is.
                 if let Some(failure) = error.filter(|failure| failure.outcome == Outcome::NotApplied) {
                     return Err(failure);
                 }
-                return Err(match over {
-                    Over::Unknown { accepted } => unknown(&terms, accepted),
-                    Over::Uncommitted { .. } => timed_out(&terms, Progress::Committing, proposer.contentions()),
-                    _ => timed_out(&terms, Progress::Preparing, proposer.contentions()),
+                return Err(match end {
+                    RoundEnd::Unknown { accepted } => unknown(&terms, accepted),
+                    RoundEnd::Uncommitted { .. } => {
+                        timed_out(&terms, RoundProgress::Committing, proposer.contentions())
+                    }
+                    _ => timed_out(&terms, RoundProgress::Preparing, proposer.contentions()),
                 });
             }
         };
@@ -234,10 +236,10 @@ fn ballot(shard: &Shard, scope: Scope, above: Option<Ballot>) -> Ballot {
 }
 
 /// The failure of a round that took too long.
-fn timed_out(terms: &AckTerms, progress: Progress, contentions: u16) -> Failure {
+fn timed_out(terms: &AckTerms, progress: RoundProgress, contentions: u16) -> Failure {
     let block_for = terms.block_for as i32;
     match progress {
-        Progress::Waiting | Progress::Preparing => {
+        RoundProgress::Waiting | RoundProgress::Preparing => {
             let detail =
                 Detail::CasWriteTimeout { consistency: terms.consistency, received: 0, block_for, contentions };
             let text = format!(
@@ -246,9 +248,9 @@ fn timed_out(terms: &AckTerms, progress: Progress, contentions: u16) -> Failure 
             );
             Failure::new(ErrorCode::WriteTimeout, text).unknown().with(detail)
         }
-        Progress::Proposing => unknown(terms, 0),
+        RoundProgress::Proposing => unknown(terms, 0),
         // The decision stands, and only the replicas do not all have it.
-        Progress::Committing => super::timed_out(terms, "SIMPLE"),
+        RoundProgress::Committing => terms.write_timed_out("SIMPLE"),
     }
 }
 

@@ -36,12 +36,12 @@ pub(crate) enum Command<U> {
     /// Begin again with a ballot above this one.
     Begin(Ballot),
     /// It is over.
-    Over(Over),
+    End(RoundEnd),
 }
 
 /// How a decision ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Over {
+pub(crate) enum RoundEnd {
     /// The change was committed.
     Applied,
     /// There was nothing to change.
@@ -77,7 +77,7 @@ enum Phase<U> {
     Reading,
     Proposing { proposal: Proposal<U>, purpose: Purpose, accepted: usize },
     Committing { proposal: Proposal<U>, purpose: Purpose, committed: usize },
-    Over,
+    Ended,
 }
 
 /// See the module.
@@ -111,7 +111,7 @@ impl<U: Clone> Proposer<U> {
             failed: 0,
             highest: ballot,
             contentions: 0,
-            phase: Phase::Over,
+            phase: Phase::Ended,
         };
         let command = proposer.prepare(ballot);
         (proposer, command)
@@ -192,7 +192,7 @@ impl<U: Clone> Proposer<U> {
         let Phase::Reading = self.phase else { return None };
         Some(match update {
             Some(update) => self.propose(Some(update), Purpose::Own),
-            None if self.replicas == 1 => self.over(Over::Unchanged),
+            None if self.replicas == 1 => self.over(RoundEnd::Unchanged),
             None => self.propose(None, Purpose::Order),
         })
     }
@@ -221,13 +221,13 @@ impl<U: Clone> Proposer<U> {
         if done < majority {
             // The last answer of those that were waited for.
             let unknown = self.out_of_reach(majority);
-            return unknown.then(|| self.over(Over::Unknown { accepted: done }));
+            return unknown.then(|| self.over(RoundEnd::Unknown { accepted: done }));
         }
-        let Phase::Proposing { proposal, purpose, .. } = std::mem::replace(&mut self.phase, Phase::Over) else {
+        let Phase::Proposing { proposal, purpose, .. } = std::mem::replace(&mut self.phase, Phase::Ended) else {
             return None;
         };
         if purpose == Purpose::Order {
-            return Some(self.over(Over::Unchanged));
+            return Some(self.over(RoundEnd::Unchanged));
         }
         self.enter(Phase::Committing { proposal: proposal.clone(), purpose, committed: 0 });
         if self.settles {
@@ -253,7 +253,7 @@ impl<U: Clone> Proposer<U> {
                 *committed += 1;
                 let (done, purpose) = (*committed, *purpose);
                 match purpose {
-                    Purpose::Own if done >= self.commits_wanted => Some(self.over(Over::Applied)),
+                    Purpose::Own if done >= self.commits_wanted => Some(self.over(RoundEnd::Applied)),
                     Purpose::Finish if done >= majority => Some(self.again()),
                     _ => None,
                 }
@@ -269,7 +269,7 @@ impl<U: Clone> Proposer<U> {
             if *of == ballot {
                 *left -= 1;
             }
-            return (*have + *left < majority).then(|| self.over(Over::Unprepared));
+            return (*have + *left < majority).then(|| self.over(RoundEnd::Unprepared));
         }
         if ballot != self.ballot {
             return None;
@@ -289,35 +289,35 @@ impl<U: Clone> Proposer<U> {
             return None;
         }
         Some(match &self.phase {
-            Phase::Preparing { .. } if self.replicas - self.failed < self.majority() => self.over(Over::Unprepared),
+            Phase::Preparing { .. } if self.replicas - self.failed < self.majority() => self.over(RoundEnd::Unprepared),
             Phase::Preparing { .. } => self.again(),
             // Refused by every replica it stays without effect; what one has accepted may win one day.
             Phase::Proposing { purpose: Purpose::Own, accepted, .. } if *accepted > 0 || self.failed > 0 => {
                 let accepted = *accepted;
-                self.over(Over::Unknown { accepted })
+                self.over(RoundEnd::Unknown { accepted })
             }
-            Phase::Proposing { .. } if self.replicas - self.failed < self.majority() => self.over(Over::Unprepared),
+            Phase::Proposing { .. } if self.replicas - self.failed < self.majority() => self.over(RoundEnd::Unprepared),
             // Replicas that have not answered yet may still accept it.
             Phase::Proposing { purpose: Purpose::Own, .. } if self.lost < self.replicas => return None,
             Phase::Proposing { .. } => self.again(),
             Phase::Committing { purpose: Purpose::Own, committed, .. } => {
                 let committed = *committed;
-                self.over(Over::Uncommitted { committed })
+                self.over(RoundEnd::Uncommitted { committed })
             }
             Phase::Committing { .. } => self.again(),
-            Phase::Repairing { .. } | Phase::Reading | Phase::Over => return None,
+            Phase::Repairing { .. } | Phase::Reading | Phase::Ended => return None,
         })
     }
 
     fn again(&mut self) -> Command<U> {
         self.contentions = self.contentions.saturating_add(1);
-        self.enter(Phase::Over);
+        self.enter(Phase::Ended);
         Command::Begin(self.highest)
     }
 
-    fn over(&mut self, how: Over) -> Command<U> {
-        self.enter(Phase::Over);
-        Command::Over(how)
+    fn over(&mut self, how: RoundEnd) -> Command<U> {
+        self.enter(Phase::Ended);
+        Command::End(how)
     }
 }
 

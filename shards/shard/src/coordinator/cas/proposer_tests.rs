@@ -20,7 +20,7 @@ fn one_replica_goes_straight_through() {
     let proposal = Proposal { ballot: at(5), update: Some(7) };
     assert_eq!(proposer.decided(Some(7)), Some(Command::Propose(proposal.clone())));
     assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), Some(Command::Commit { proposal, to: vec![0] }));
-    assert_eq!(proposer.committed(at(5)), Some(Command::Over(Over::Applied)));
+    assert_eq!(proposer.committed(at(5)), Some(Command::End(RoundEnd::Applied)));
     assert_eq!(proposer.contentions(), 0);
 }
 
@@ -37,7 +37,7 @@ fn the_only_replica_settles_in_one_step() {
     assert_eq!(proposer.promised(0, at(6), fresh()), Some(Command::Read));
     let proposal = Proposal { ballot: at(6), update: Some(7) };
     assert_eq!(proposer.decided(Some(7)), Some(Command::Propose(proposal)));
-    assert_eq!(proposer.accepted(at(6), Acceptance::Accepted), Some(Command::Over(Over::Applied)));
+    assert_eq!(proposer.accepted(at(6), Acceptance::Accepted), Some(Command::End(RoundEnd::Applied)));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn what_the_only_replica_may_have_settled_is_unknown() {
     let (mut proposer, _) = Proposer::alone(at(5));
     proposer.promised(0, at(5), fresh());
     proposer.decided(Some(7));
-    assert_eq!(proposer.failed(at(5)), Some(Command::Over(Over::Unknown { accepted: 0 })));
+    assert_eq!(proposer.failed(at(5)), Some(Command::End(RoundEnd::Unknown { accepted: 0 })));
     let (mut proposer, _) = Proposer::alone(at(5));
     proposer.promised(0, at(5), fresh());
     proposer.decided(Some(7));
@@ -56,13 +56,13 @@ fn what_the_only_replica_may_have_settled_is_unknown() {
 fn nothing_to_change_is_proposed_to_several_alone() {
     let (mut proposer, _) = Proposer::<u32>::begin(1, 1, at(5));
     proposer.promised(0, at(5), fresh());
-    assert_eq!(proposer.decided(None), Some(Command::Over(Over::Unchanged)));
+    assert_eq!(proposer.decided(None), Some(Command::End(RoundEnd::Unchanged)));
     let (mut proposer, _) = Proposer::<u32>::begin(3, 2, at(5));
     assert_eq!(proposer.promised(0, at(5), fresh()), None);
     assert_eq!(proposer.promised(2, at(5), fresh()), Some(Command::Read));
     assert_eq!(proposer.decided(None), Some(Command::Propose(Proposal { ballot: at(5), update: None })));
     assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), None);
-    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), Some(Command::Over(Over::Unchanged)));
+    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), Some(Command::End(RoundEnd::Unchanged)));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn who_misses_the_last_commit_gets_it() {
     let last = Proposal { ballot: at(3), update: Some(1) };
     proposer.promised(1, at(5), Promise::Promised { accepted: None, committed: Some(last) });
     proposer.promised(2, at(5), fresh());
-    assert_eq!(proposer.failed(at(3)), Some(Command::Over(Over::Unprepared)));
+    assert_eq!(proposer.failed(at(3)), Some(Command::End(RoundEnd::Unprepared)));
 }
 
 #[test]
@@ -123,25 +123,25 @@ fn a_proposal_that_some_accepted_is_unknown() {
     let mut proposer = proposing();
     assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), None);
     assert_eq!(proposer.accepted(at(5), refused()), None);
-    assert_eq!(proposer.accepted(at(5), refused()), Some(Command::Over(Over::Unknown { accepted: 1 })));
+    assert_eq!(proposer.accepted(at(5), refused()), Some(Command::End(RoundEnd::Unknown { accepted: 1 })));
     let mut proposer = proposing();
     assert_eq!(proposer.accepted(at(5), refused()), None);
     assert_eq!(proposer.accepted(at(5), refused()), None, "the third may accept it");
-    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), Some(Command::Over(Over::Unknown { accepted: 1 })));
+    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), Some(Command::End(RoundEnd::Unknown { accepted: 1 })));
     let mut proposer = proposing();
     proposer.accepted(at(5), refused());
     proposer.accepted(at(5), refused());
     assert_eq!(proposer.accepted(at(5), refused()), Some(Command::Begin(at(8))), "refused by all");
     let mut proposer = proposing();
     assert_eq!(proposer.failed(at(5)), None);
-    assert_eq!(proposer.failed(at(5)), Some(Command::Over(Over::Unknown { accepted: 0 })));
+    assert_eq!(proposer.failed(at(5)), Some(Command::End(RoundEnd::Unknown { accepted: 0 })));
 }
 
 #[test]
 fn too_few_answers_change_nothing() {
     let (mut proposer, _) = Proposer::<u32>::begin(3, 2, at(5));
     assert_eq!(proposer.failed(at(5)), None);
-    assert_eq!(proposer.failed(at(5)), Some(Command::Over(Over::Unprepared)));
+    assert_eq!(proposer.failed(at(5)), Some(Command::End(RoundEnd::Unprepared)));
 }
 
 /// Counters on three replicas: each proposer adds one to what it reads.
@@ -260,20 +260,20 @@ fn run(seed: u64) {
                     let command = asker.proposer.prepare(Ballot::new(clock, Scope::Global, (client as u64) << 8));
                     commands.push((client, command));
                 }
-                Command::Over(over) => {
+                Command::End(over) => {
                     let shows = asker.read + u32::from(asker.adds);
                     match over {
-                        Over::Applied => {
+                        RoundEnd::Applied => {
                             applied.push(shows);
                             committed = shows.max(committed);
                         }
                         // Decided, and perhaps on no replica yet.
-                        Over::Uncommitted { .. } => applied.push(shows),
-                        Over::Unchanged => {}
-                        Over::Unknown { .. } => unknown += 1,
-                        Over::Unprepared => {}
+                        RoundEnd::Uncommitted { .. } => applied.push(shows),
+                        RoundEnd::Unchanged => {}
+                        RoundEnd::Unknown { .. } => unknown += 1,
+                        RoundEnd::Unprepared => {}
                     }
-                    if matches!(over, Over::Applied | Over::Unchanged) {
+                    if matches!(over, RoundEnd::Applied | RoundEnd::Unchanged) {
                         // Nothing that ended before this began shows more.
                         let newest =
                             seen.iter().filter(|(ended, _)| *ended < asker.began).map(|(_, value)| *value).max();

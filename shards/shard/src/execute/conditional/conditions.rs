@@ -11,7 +11,7 @@ use model::mutation::Clustering;
 use model::value::BoundValue;
 use model::{ColumnId, ColumnKind, Failure, Table};
 use std::collections::BTreeMap;
-/// What the statements ask of one row, or of the static row.
+/// The conditions on one row, or on the static row.
 pub(super) enum Wanted<'c> {
     Exists,
     NotExists,
@@ -145,12 +145,12 @@ impl<'c> Asked<'c> {
         let wanted = data.filter(|column| written(column.kind) || looked_at(&column.id));
         self.columns = wanted.map(|column| column.id).collect();
         let is_static = |id: &ColumnId| self.table.statics().iter().any(|column| column.id == *id);
-        // Who writes static columns sees whether there are any.
+        // A statement that writes static columns is shown whether there are any.
         self.reads_statics = statics || self.columns.iter().any(is_static);
         self.reads_all_statics = statics;
     }
 
-    /// Whether all that is wanted is so.
+    /// Whether all conditions hold.
     pub(super) fn holds(&self, found: &[Found]) -> Result<bool, Failure> {
         if let Some(wanted) = &self.statics {
             let holder = found.first();
@@ -218,7 +218,7 @@ pub(super) fn comparable_of(table: &Table, clustering: &[u8]) -> Vec<u8> {
 
 /// A row that was read.
 pub(super) struct Found {
-    /// The comparable form of its clustering. `None`: of a partition that has static content alone.
+    /// The comparable form of its clustering. `None`: the row stands for a partition that has static content alone.
     pub(super) place: Option<Vec<u8>>,
     /// The primary key's columns and then those read, in their order.
     pub(super) values: Vec<Option<Vec<u8>>>,

@@ -1,4 +1,4 @@
-//! Reading what conditions ask for, judging it, and building the change.
+//! Deciding a conditional change: reading what its conditions look at, testing them, and building the mutation.
 //!
 //! As in Cassandra: conditions on static columns look at the partition, others at their row. What is read is the rows
 //! that have conditions, or the partition's first row if only static columns have; that one must have a marker unless a
@@ -31,7 +31,8 @@ use model::value::{BoundValue, push_element};
 use model::{Consistency, DecoratedKey, Failure, Table};
 use std::sync::Arc;
 
-/// Decides: the change to be proposed, if there is one, and the answer. `timestamp`: the ballot's, microseconds.
+/// Decides a request: returns the change to be proposed, if there is one, and the answer. `timestamp` is the ballot's,
+/// microseconds.
 pub(crate) async fn decide(
     shard: &Shard,
     request: &ConditionalRequest,
@@ -91,7 +92,7 @@ async fn read(
     let by_name = !asked.rows.is_empty();
     let slices: Arc<[Slice]> = match by_name {
         true => asked.rows.values().map(slice).collect(),
-        // Whether the partition is there at all.
+        // The first row shows whether the partition exists.
         false => Arc::from([Slice::all()]),
     };
     let keys = table.primary_key_len();

@@ -1,16 +1,17 @@
-//! Modifications with IF, and batches with such: what is asked of the core that decides, and its decision as an answer.
+//! INSERT, UPDATE, DELETE and BATCH with IF: what is asked of the core that decides, and its decision as an answer.
 //!
 //! 1. The statements' keys are evaluated: a decision is made in one partition.
 //! 2. A request carries statements and values to the core that owns the partition; the coordinator's `cas` has it
 //!    decide.
 //! 3. [`decision`] reads there what the conditions ask for and builds the change.
-//! 4. The answer is a row with `[applied]`, and of what stood against it the rows that were looked at.
+//! 4. The answer is a row with `[applied]` and, if the change was not applied, the rows that were looked at.
 
 mod conditions;
 pub(crate) mod decision;
 mod sums;
 
-use crate::coordinator::{cas, cas_terms};
+use crate::coordinator::cas;
+use crate::coordinator::terms::cas_terms;
 use crate::execute::values::binding::Values;
 use crate::execute::values::json;
 use crate::execute::values::keys::Keys;
@@ -22,10 +23,8 @@ use crate::rows::block::RowBlock;
 use crate::shard_state::Shard;
 use crate::statements::Statement;
 use cql::plan::{Batch, Choice, Modify, ModifyKind, Term, Value};
-use model::Home;
-use model::failure::Detail;
 use model::{
-    Column, ColumnId, ColumnSpec, Consistency, CqlType, DecoratedKey, ErrorCode, Failure, QueryParameters, Table,
+    Column, ColumnId, ColumnSpec, Consistency, CqlType, DecoratedKey, ErrorCode, Failure, Home, QueryParameters, Table,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +82,7 @@ pub(crate) async fn several(
     let mut parts = Vec::with_capacity(statements.len());
     for (modify, values) in statements {
         let next = next_part(shard, modify, values, &mut key);
-        // What does not go together so far is told before what is wrong with the next statement.
+        // Conditions that do not go together so far are reported before what is wrong with the next statement.
         let next = match next {
             Ok(next) => next,
             Err(failure) => {
@@ -105,7 +104,7 @@ pub(crate) async fn several(
     Ok(Answer { response: Response::Rows(rows), warnings: Vec::new() })
 }
 
-/// Before a read at SERIAL or LOCAL_SERIAL: what earlier rounds left accepted in these partitions is committed.
+/// Before a read at SERIAL or LOCAL_SERIAL: commits what earlier rounds left accepted in these partitions.
 pub(crate) async fn finish_rounds(
     shard: &Shard,
     table: &Arc<Table>,
@@ -125,22 +124,12 @@ pub(crate) async fn finish_rounds(
             terms,
         };
         cas::coordinate(shard, request, decision::decide).await.map_err(|failure| match failure.code {
-            ErrorCode::WriteTimeout | ErrorCode::CasWriteUnknown => read_timed_out(&terms),
+            // For a reader, a round that timed out is a read that timed out.
+            ErrorCode::WriteTimeout | ErrorCode::CasWriteUnknown => terms.read_timed_out(),
             _ => failure,
         })?;
     }
     Ok(())
-}
-
-/// To a reader a round that took too long is a read that did.
-fn read_timed_out(terms: &AckTerms) -> Failure {
-    let detail = Detail::ReadTimeout {
-        consistency: terms.consistency,
-        received: 0,
-        block_for: terms.block_for as i32,
-        data_present: false,
-    };
-    Failure::new(ErrorCode::ReadTimeout, "Operation timed out - received only 0 responses.").with(detail)
 }
 
 async fn decide(
@@ -156,7 +145,7 @@ async fn decide(
     let serial = parameters.serial_consistency.unwrap_or(Consistency::Serial);
     let terms = cas_terms(shard, table, serial, parameters.consistency, timeout);
     if terms.is_err() {
-        // As in Cassandra what is wrong with the conditions is told first.
+        // As in Cassandra, errors in the conditions are reported first.
         decision::check(shard, table, &parts)?;
     }
     let (home, terms) = terms?;
@@ -215,7 +204,7 @@ fn answer(table: &Table, shown: &[ColumnId], decided: Decision) -> Rows {
     Rows { columns: columns.into(), result_metadata_id: None, block, paging_state: None }
 }
 
-/// Whether a statement stands outside of a batch.
+/// Whether a statement is a request of its own, outside of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Alone {
     Yes,
@@ -292,7 +281,7 @@ fn part(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<Condition
     Ok(ConditionalStatement { modify, bound })
 }
 
-/// Puts what functions give in their places: the row that is asked and the one that is changed are the same.
+/// Replaces functions by their results, so that the row that is tested is the row that is changed.
 fn once(shard: &Shard, choices: &mut [Choice], columns: &[Column], values: &Values<'_>) -> Result<(), Failure> {
     let mut rest = columns;
     for choice in choices {

@@ -1,4 +1,5 @@
-//! `c = c + x` of numbers and texts: what is there is known under the promise, so that the sum is a value to be set.
+//! `c = c + x` of numbers and texts in conditional changes: the current value is known under the promise, so the sum
+//! can be set as a value.
 
 use super::conditions::{Asked, Found, comparable_of};
 use crate::execute::values::binding::Values;
@@ -9,7 +10,7 @@ use model::{ColumnId, CqlType, Failure};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The statement with sums in the place of additions.
+/// The statement with its additions replaced by sums.
 pub(super) fn summed<'m>(
     shard: &Shard,
     asked: &Asked<'_>,

@@ -1,4 +1,7 @@
-//! SELECT: bound values to a read plan, a page of rows to an answer.
+//! SELECT: bound values become a read plan, and a page of rows becomes an answer.
+//!
+//! [`target`] says which partitions are read and reads a page of them; [`projection`] applies functions, aggregates and
+//! GROUP BY; [`sorted`] is ORDER BY over several partitions; [`query_text`] names a read in warnings.
 
 mod projection;
 mod query_text;
@@ -6,8 +9,8 @@ mod sorted;
 mod target;
 
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, ReadPlan};
-use crate::coordinator::read_terms;
 use crate::coordinator::scan::{Aggregated, aggregate};
+use crate::coordinator::terms::read_terms;
 use crate::execute::conditional::finish_rounds;
 use crate::execute::paging::PagingState;
 use crate::execute::values::binding::Values;
@@ -30,7 +33,7 @@ use model::query::{Resume, Slice};
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::{ColumnKind, CqlType, Failure, Home, IndexedPart, QueryParameters};
 use projection::{GroupLimits, groups};
-use query_text::Shown;
+use query_text::QueryText;
 use sorted::{sorted, sorted_groups, with_order};
 use std::sync::Arc;
 use target::{Target, page_of, target_of};
@@ -66,7 +69,7 @@ pub(crate) async fn select(
         (Target::Nothing, PartitionRestriction::Keys(_)) => (Arc::from([]), false),
         _ => slices_of(shard, statement, select, values)?,
     };
-    // As in Cassandra partitions are looked at for rows that end before every value, of which there is none.
+    // As in Cassandra, partitions are read even when the slice ends before every value and so holds no row.
     let reads = !slices.is_empty() || ends_at_null || reads_statics_of_no_rows(select);
     if let (Home::Shard0, Target::Keys(keys)) = (home, &target) {
         settings::warn(&select.table, keys, warnings);
@@ -120,9 +123,9 @@ pub(crate) async fn select(
     let notes = plan.tombstones.take();
     if !notes.is_empty() {
         let page = page_rows(parameters).map(|rows| rows.min(limit));
-        let shown = Shown { shard, select, values, page };
+        let query = QueryText { shard, select, values, page };
         warnings
-            .extend(notes.iter().filter_map(|note| tombstones::tell(shard.tombstone_log(), note, &shown.query(note))));
+            .extend(notes.iter().filter_map(|note| tombstones::report(shard.tombstone_log(), note, &query.of(note))));
     }
     result
 }
@@ -136,7 +139,7 @@ fn is_sorted_over_keys(select: &Select) -> bool {
     !select.order.is_empty() && names_several_keys(select)
 }
 
-/// Reads what `plan` says and makes the answer of it.
+/// Reads what `plan` says and builds the answer.
 #[expect(clippy::too_many_arguments, reason = "what a SELECT was resolved to")]
 async fn answer(
     shard: &Shard,
@@ -162,7 +165,7 @@ async fn answer(
         let selected = plan.selection.len();
         let mut limits = GroupLimits { page: page_rows.unwrap_or(u64::MAX).min(remaining), per_partition, selected };
         if several && !projection.group_by.is_empty() {
-            // Which groups are the first is known when all are there.
+            // The first groups are known only when all groups are read.
             limits.page = u64::MAX;
             plan.selection = with_order(&plan.selection, &select.order);
             let page = Box::pin(groups(shard, projection, plan, target, None, limits, values)).await?;
@@ -195,7 +198,7 @@ async fn answer(
     Ok(rows(statement, projected(shard, select, page.block, values)?, state))
 }
 
-/// What an index is asked for.
+/// The lookup in the index that leads to the rows, if one does.
 fn lookup_of(select: &Select, filter: Option<&RowFilter>) -> Result<Option<IndexLookup>, Failure> {
     let Some(index) = &select.index else { return Ok(None) };
     let value = filter.and_then(|filter| filter.indexed_value(index));
@@ -230,7 +233,7 @@ fn resume_of(
     Ok((Some(state.resume), state.remaining.min(limit)))
 }
 
-/// The rows of a block as the selection wants them.
+/// The rows of a block with the projection applied.
 fn projected(shard: &Shard, select: &Select, block: RowBlock, values: &Values<'_>) -> Result<RowBlock, Failure> {
     match &select.projection {
         Some(projection) => projection::rows(shard, projection, select.selection.len(), block, values),

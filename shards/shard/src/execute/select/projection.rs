@@ -1,4 +1,4 @@
-//! What the coordinating core makes of fetched rows: functions, parts of values, aggregates and groups.
+//! Projection of fetched rows on the coordinating core: functions, parts of values, aggregates and groups.
 //!
 //! A page of a grouped read is full after as many groups as the client asked rows for, and only once the first row of
 //! the next group was seen; the paging state is the place of the last row of the last whole group.
@@ -38,13 +38,13 @@ pub(crate) struct GroupPage {
 
 /// What a group is sorted by.
 pub(crate) struct SortKey {
-    /// Of its first row, the values behind those that the projection takes.
+    /// The values of its first row that follow those of the projection.
     pub(crate) values: Vec<Option<Vec<u8>>>,
     /// Where the group's row ends in the block.
     pub(crate) end: usize,
 }
 
-/// Each row of a block made into a result row.
+/// Applies the projection to each row of a block.
 pub(crate) fn rows(
     shard: &Shard,
     projection: &Projection,
@@ -69,13 +69,13 @@ pub(crate) fn rows(
 }
 
 /// The partition and clustering of a fetched row.
-struct Place {
+struct RowPosition {
     key: Vec<u8>,
     comparable: Vec<u8>,
 }
 
-impl Place {
-    fn of(table: &Table, places: &[usize], row: &[Option<&[u8]>]) -> Place {
+impl RowPosition {
+    fn of(table: &Table, places: &[usize], row: &[Option<&[u8]>]) -> RowPosition {
         let value = |at: &usize| row.get(*at).copied().flatten();
         let (key, clustering) = places.split_at(table.partition_key_len.min(places.len()));
         let mut serialised = Vec::new();
@@ -90,7 +90,7 @@ impl Place {
             let components = clustering.iter().map_while(value);
             comparable::clustering(table, components, &mut comparable);
         }
-        Place { key: serialised, comparable }
+        RowPosition { key: serialised, comparable }
     }
 
     /// The place after `groups` groups of its partition.
@@ -117,7 +117,7 @@ pub(crate) async fn groups(
         limits: group_limits,
         group: Group::new(projection),
         group_key: Vec::new(),
-        place: resume.as_ref().map(|resume| Place {
+        place: resume.as_ref().map(|resume| RowPosition {
             key: resume.position.key.key.to_vec(),
             comparable: resume.position.comparable.as_deref().unwrap_or_default().to_vec(),
         }),
@@ -174,10 +174,10 @@ struct Gathering<'p> {
     projection: &'p Projection,
     limits: GroupLimits,
     group: Group,
-    /// What tells the group under way from others.
+    /// The values that make up the current group's key.
     group_key: Vec<u8>,
     /// The last row taken.
-    place: Option<Place>,
+    place: Option<RowPosition>,
     /// Groups of the partition under way, the one that is gathered included.
     groups_of_partition: u64,
     out: RowBlock,
@@ -197,7 +197,7 @@ impl Gathering<'_> {
         }
         let mut key = Vec::new();
         self.projection.group_key(row, &values.bound, context, &mut key)?;
-        let place = Place::of(self.table, &self.projection.key_places, row);
+        let place = RowPosition::of(self.table, &self.projection.key_places, row);
         let same_partition = self.place.as_ref().is_some_and(|last| last.key == place.key);
         let begins = !same_partition || key != self.group_key;
         if begins {

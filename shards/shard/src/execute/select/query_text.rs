@@ -1,12 +1,12 @@
-//! A read of a SELECT as a query again, in which warnings about it and the log name it: what is read of one partition,
-//! or by one page of a scan, in Cassandra's words.
+//! The text by which warnings and the log name a part of a SELECT: a query for what was read of one partition, or by
+//! one page of a scan, in Cassandra's words.
 //!
 //! `SELECT columns FROM table WHERE keys, clusterings, filters ORDER BY ... LIMIT rows ALLOW FILTERING`
 //!
 //! Invariants: it is made after the read, for which everything was evaluated; what cannot be shown is left out.
 
 use crate::execute::values::binding::Values;
-use crate::guards::tombstones::Note;
+use crate::guards::tombstones::ScanNote;
 use crate::shard_state::Shard;
 use cql::plan::{Choice, Comparison, Filter, PartitionRestriction, Select, Selector, SliceBound, Term, Tuple, Value};
 use model::identifier::quoted;
@@ -14,8 +14,8 @@ use model::text::to_literal;
 use model::{Column, ColumnId, CqlType, key};
 use std::fmt::Write;
 
-/// A SELECT that was run.
-pub(super) struct Shown<'s, 'v> {
+/// A SELECT that was run, with its values.
+pub(super) struct QueryText<'s, 'v> {
     pub(super) shard: &'s Shard,
     pub(super) select: &'s Select,
     pub(super) values: &'s Values<'v>,
@@ -23,9 +23,9 @@ pub(super) struct Shown<'s, 'v> {
     pub(super) page: Option<u64>,
 }
 
-impl Shown<'_, '_> {
-    /// The query of a read.
-    pub(super) fn query(&self, note: &Note) -> String {
+impl QueryText<'_, '_> {
+    /// The query that the read of a note stands for.
+    pub(super) fn of(&self, note: &ScanNote) -> String {
         let table = &self.select.table;
         let mut conditions = Vec::new();
         match &note.key {

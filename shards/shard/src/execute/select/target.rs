@@ -1,6 +1,6 @@
 //! Which partitions a SELECT visits, and a page of their rows.
 
-use crate::coordinator::read::{Page, PageLimits, ReadPlan, begin_keys, read_rest};
+use crate::coordinator::read::{Page, PageLimits, ReadPlan, finish_page, read_page_now};
 use crate::coordinator::scan::scan;
 use crate::execute::paging::invalid_state;
 use crate::execute::values::binding::Values;
@@ -45,9 +45,9 @@ pub(crate) async fn page_of(
                 keys.drain(..at);
             }
             let mut page = Page::default();
-            let rest = begin_keys(shard, plan, &keys, resume, limits, &mut page)?;
-            if let Some(rest) = rest {
-                page = Box::pin(read_rest(shard, plan, &keys, rest)).await?;
+            let unfinished = read_page_now(shard, plan, &keys, resume, limits, &mut page)?;
+            if let Some(unfinished) = unfinished {
+                page = Box::pin(finish_page(shard, plan, &keys, unfinished)).await?;
             }
             // A page that ends with all that the last partition may give is known to be the last.
             let is_over = |resume: &Resume| {

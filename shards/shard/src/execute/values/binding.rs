@@ -25,7 +25,7 @@ impl<'v> Values<'v> {
     ) -> Result<Values<'v>, Failure> {
         let bound: Cow<'v, [BoundValue<'v>]> = match &parameters.names {
             None => Cow::Borrowed(&parameters.values),
-            // A marker without a value of its name is missed by the count.
+            // A marker without a value of its name makes the count wrong.
             Some(names) => markers
                 .iter()
                 .filter_map(|marker| {
@@ -40,12 +40,12 @@ impl<'v> Values<'v> {
         Ok(Values { bound })
     }
 
-    /// Values in the order of the markers, already counted.
+    /// Values in the order of the markers, whose count was checked already.
     pub(crate) fn in_order(bound: &'v [BoundValue<'v>]) -> Values<'v> {
         Values { bound: Cow::Borrowed(bound) }
     }
 
-    /// A term's value.
+    /// Evaluates a term.
     pub(crate) fn evaluate<'a>(
         &'a self,
         shard: &Shard,
@@ -56,7 +56,7 @@ impl<'v> Values<'v> {
         term.evaluate(cql_type, &self.bound, &mut context as &mut dyn EvaluationContext)
     }
 
-    /// A term's value for a key column.
+    /// Evaluates a term for a key column.
     fn evaluate_for<'a>(&'a self, shard: &Shard, term: &'a Term, column: &Column) -> Result<Value<'a>, Failure> {
         if let (Term::Marker(marker), true) = (term, column.descending && column.cql_type.is_collection())
             && let Some(BoundValue::Bytes(bytes)) = self.bound.get(*marker as usize)

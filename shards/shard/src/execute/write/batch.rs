@@ -5,8 +5,8 @@
 
 use super::batch_locks::{Later, Tickets, lock_and_build, unlock};
 use crate::coordinator::batch_log::write_logged;
+use crate::coordinator::terms::write_terms;
 use crate::coordinator::write::write;
-use crate::coordinator::{timed_out, write_terms};
 use crate::execute::values::binding::{Values, wrong_count_in_batch};
 use crate::execute::values::json;
 use crate::execute::values::keys::Keys;
@@ -255,7 +255,7 @@ impl Building {
                     Some(BatchKind::Unlogged | BatchKind::Counter) => "UNLOGGED_BATCH",
                     None => "SIMPLE",
                 };
-                Err(timed_out(&terms, kind))
+                Err(terms.write_timed_out(kind))
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use super::batch;
 use super::mutations::Mutations;
+use crate::coordinator::terms::write_terms;
 use crate::coordinator::write::write;
-use crate::coordinator::{timed_out, write_terms};
 use crate::execute::values::binding::Values;
 use crate::execute::values::keys::Keys;
 use crate::execute::values::timeout::timeout_of;
@@ -78,7 +78,7 @@ async fn modify_reading(
         None => {
             // What is in the log must come into the memtable: the write goes on without its client.
             runtime::spawn(call);
-            Err(timed_out(terms, "SIMPLE"))
+            Err(terms.write_timed_out("SIMPLE"))
         }
     }
 }
