@@ -30,7 +30,7 @@ impl Value {
     }
 }
 
-/// How a request is sent.
+/// The parameters of a request.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the protocol's words")]
 pub struct QueryOptions {
@@ -74,43 +74,43 @@ impl QueryOptions {
     }
 }
 
-/// Why a request gave no outcome.
+/// Why a request has no outcome.
 #[derive(Debug)]
 pub enum CallError {
-    /// The server said so.
+    /// The server answered with an error.
     Failure {
         /// The error's code.
         code: u16,
         /// The error's text.
         text: String,
     },
-    /// The connection broke, or what came is no answer: the request's effect is unknown.
+    /// The connection broke, or what arrived is not an answer. Whether the request took effect is unknown.
     Broken(io::Error),
 }
 
 /// What a request did.
 #[derive(Clone, PartialEq, Debug)]
 pub enum OutcomeKind {
-    /// Nothing to tell.
+    /// It succeeded without a result.
     Void,
-    /// Rows, see [`Outcome::rows`].
+    /// It returned rows, which are in [`Outcome::rows`].
     Rows,
-    /// USE.
+    /// USE set this keyspace.
     SetKeyspace(String),
-    /// DDL: `CREATED TABLE ks.name`, `DROPPED KEYSPACE ks`.
+    /// It changed the schema, for instance `CREATED TABLE ks.name` or `DROPPED KEYSPACE ks`.
     SchemaChange(String),
 }
 
 /// A request's answer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// What kind.
+    /// The kind of outcome.
     pub kind: OutcomeKind,
     /// The result's columns.
     pub columns: Vec<ColumnSpec>,
     /// The rows' cells; `None` is null.
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
-    /// Where the next page begins.
+    /// Where the next page begins; `None` after the last one.
     pub paging_state: Option<Vec<u8>>,
     /// The server's warnings.
     pub warnings: Vec<String>,
@@ -119,13 +119,13 @@ pub struct Outcome {
 /// A prepared statement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PreparedStatement {
-    /// The id to execute.
+    /// The statement's id, for EXECUTE.
     pub id: Vec<u8>,
-    /// The result columns' id; empty before version 5.
+    /// Id of the result's columns; empty before version 5.
     pub result_metadata_id: Vec<u8>,
     /// The markers.
     pub markers: Vec<ColumnSpec>,
-    /// Which markers are the partition key.
+    /// Indexes of the markers that give the partition key.
     pub key_markers: Vec<u16>,
     /// The result's columns.
     pub result: Vec<ColumnSpec>,
@@ -133,19 +133,19 @@ pub struct PreparedStatement {
     pub warnings: Vec<String>,
 }
 
-/// A connection that has been through STARTUP.
+/// A connection that has completed STARTUP.
 pub struct Client {
     stream: Stream,
     decoder: Decoder,
     version: Version,
     next_stream: i16,
     events: VecDeque<String>,
-    /// What the server said to OPTIONS.
+    /// The server's answer to OPTIONS.
     pub supported: Vec<(String, Vec<String>)>,
 }
 
 impl Client {
-    /// Connects from `source` (or any port), asks for OPTIONS and starts up in `version` (4 or 5).
+    /// Connects from `source`, or from any port, and sends OPTIONS and STARTUP in `version` (4 or 5).
     pub async fn connect(address: SocketAddr, source: Option<SocketAddr>, version: u8) -> io::Result<Client> {
         let version = Version::from_number(version).ok_or_else(|| broken("no such protocol version"))?;
         let mut client = Client {
@@ -237,12 +237,12 @@ impl Client {
         Ok(outcome)
     }
 
-    /// QUERY.
+    /// Sends QUERY.
     pub async fn query(&mut self, text: &str, options: &QueryOptions) -> Result<Outcome, CallError> {
         self.outcome(&Request::Query { text, parameters: options.parameters() }).await
     }
 
-    /// PREPARE.
+    /// Sends PREPARE.
     pub async fn prepare(&mut self, text: &str) -> Result<PreparedStatement, CallError> {
         let answer = self.call(&Request::Prepare { text, keyspace: None }).await?;
         match answer.response {
@@ -258,7 +258,7 @@ impl Client {
         }
     }
 
-    /// EXECUTE.
+    /// Sends EXECUTE.
     pub async fn execute(
         &mut self,
         prepared: &PreparedStatement,
@@ -272,7 +272,7 @@ impl Client {
         self.outcome(&request).await
     }
 
-    /// BATCH of prepared statements with their values.
+    /// Sends BATCH with prepared statements and their values.
     pub async fn batch(
         &mut self,
         kind: BatchKind,
@@ -289,12 +289,12 @@ impl Client {
         self.outcome(&Request::Batch(Batch { kind, entries, parameters: options.parameters() })).await
     }
 
-    /// REGISTER for schema changes.
+    /// Sends REGISTER for events of schema changes.
     pub async fn register(&mut self) -> Result<(), CallError> {
         self.call(&Request::Register(vec![EventType::SchemaChange])).await.map(|_| ())
     }
 
-    /// The next event: one that came between answers, or the next to arrive.
+    /// The next event, which may have arrived already; waits if there is none.
     pub async fn next_event(&mut self) -> io::Result<String> {
         loop {
             if let Some(event) = self.events.pop_front() {

@@ -1,8 +1,8 @@
-//! The options as a file and `-D` give them, each under its present name.
+//! The options that a file and `-D` give, each under its present name.
 //!
-//! 1. An older name becomes the present one, its number gets the unit that it counts.
+//! 1. An older name is replaced by the present one, and its plain number gets the unit that it counts.
 //! 2. `group.option: value` stands for `group: {option: value}`; a class by its name alone for `{class_name: name}`.
-//! 3. Every value is checked against its row of the table (`options`); then the readers here give typed values.
+//! 3. Every value is checked against its row of the table (`options`). Methods here return typed values.
 
 use super::options::kind::{self, Kind};
 use super::options::{self, Key, Unused};
@@ -15,7 +15,8 @@ use std::time::Duration;
 /// Cassandra's own lower bound of a request's time-out.
 const TIMEOUT_MIN: Duration = Duration::from_millis(10);
 
-/// The options as given, by name; those of a group as a mapping under the group's name.
+/// The options as given, by name. Those of a group are a mapping under the group's name. Methods return `None` for an
+/// option that is not given.
 #[derive(Default)]
 pub(super) struct Given {
     pub(super) values: BTreeMap<String, Value>,
@@ -50,7 +51,7 @@ impl Given {
         Ok(given)
     }
 
-    /// Puts `option`, `name=value`, in the place of what was given.
+    /// Sets an option from `name=value`, in place of what was given before.
     pub(super) fn set(&mut self, option: &str) -> Result<(), ConfigError> {
         let Some((name, value)) = option.split_once('=') else {
             return error(format!("-D {option}: name=value is needed"));
@@ -83,7 +84,7 @@ impl Given {
         }
     }
 
-    /// Checks every value against its row. What has no effect although it is not the default is returned.
+    /// Checks every value against its row. Returns the options without effect here whose value is not the default.
     pub(super) fn check(&self, guardrails_hold: bool) -> Result<Vec<Unused>, ConfigError> {
         fn check(name: &str, value: &Value, hold: bool, unused: &mut Vec<Unused>) -> Result<(), ConfigError> {
             let Some((key, _)) = options::find(name) else { return options::unknown(name) };
@@ -130,7 +131,7 @@ impl Given {
         Ok(self.number(name, 0, u16::MAX as u64)?.map(|port| port as u16))
     }
 
-    /// A number from 1 to `max`; -1 means no limit of the operator's own: the built-in one stands.
+    /// A number from 1 to `max`; `None` also for -1, which leaves the built-in limit.
     pub(super) fn count(&self, name: &'static str, max: usize) -> Result<Option<usize>, ConfigError> {
         if self.text(name)?.as_deref() == Some("-1") {
             return Ok(None);
@@ -192,7 +193,7 @@ impl Given {
     }
 }
 
-/// The value with present names in groups, and a class as a mapping.
+/// A value in which groups have present names and a class is a mapping.
 fn normal(key: &Key, value: Value) -> Result<Value, ConfigError> {
     match (key.kind, value) {
         (Kind::Group, Value::Mapping(given)) => {
@@ -217,7 +218,7 @@ fn normal(key: &Key, value: Value) -> Result<Value, ConfigError> {
     }
 }
 
-/// Puts `value` under a name with dots: into mappings, which are made.
+/// Puts a value under a name with dots, creating mappings for its parts.
 fn nest(values: &mut BTreeMap<String, Value>, name: &str, value: Value) {
     let mut parts = name.split('.');
     let mut at = values.entry(parts.next().unwrap_or_default().into()).or_insert(Value::Null);

@@ -1,8 +1,8 @@
 //! Guardrails as `cassandra.yaml` has them.
 //!
-//! As in Cassandra they hold ordinary users only, and who is not authenticated is none of these: without
-//! authentication, the only way there is here yet, they are read, found good and not used, and the operator is told so.
-//! Unless `guardrails_apply_to_anonymous`, an option of this program's own, says that they hold everybody.
+//! As in Cassandra they hold ordinary users only, and a client that is not authenticated is not one. There is no
+//! authentication yet, so guardrails are read and checked but not used, and the log warns that they have no effect. The
+//! option `guardrails_apply_to_anonymous`, which Cassandra does not have, makes them hold everybody.
 
 use super::{ConfigError, Given, error, units};
 use cql_guardrails::{Threshold, Values};
@@ -13,12 +13,12 @@ use shard::guardrails as cql_guardrails;
 use shard::{Guardrails, LoggedThreshold, LoggedThresholds};
 use std::collections::BTreeSet;
 
-/// Whether guardrails hold clients that are not authenticated.
+/// The option that makes guardrails hold clients that are not authenticated.
 const ANONYMOUS: &str = "guardrails_apply_to_anonymous";
 /// The largest number of a threshold.
 const COUNT_MAX: u64 = i32::MAX as u64;
 
-/// The properties that tables have, as `table_properties_warned` and its like name them.
+/// The properties of tables that `table_properties_warned` and the like may name.
 const TABLE_PROPERTIES: [&str; 20] = [
     "additional_write_policy",
     "allow_auto_snapshot",
@@ -48,7 +48,7 @@ impl Given {
         Ok(self.flag(ANONYMOUS)?.unwrap_or(false))
     }
 
-    /// The guardrails, if they hold anybody.
+    /// The guardrails; `None` if they hold nobody.
     pub(super) fn guardrails(&self) -> Result<Option<Guardrails>, ConfigError> {
         let found = self.all_guardrails()?;
         Ok(self.guardrails_hold()?.then_some(found))
@@ -119,7 +119,7 @@ impl Given {
         })
     }
 
-    /// The guardrails that speak to the log of the node alone, whoever its clients are.
+    /// The thresholds that are told in the log, whoever the clients are.
     pub(super) fn logged_thresholds(&self) -> Result<LoggedThresholds, ConfigError> {
         let told = |Threshold { warn, fail }| LoggedThreshold { warn, fail };
         Ok(LoggedThresholds {
@@ -134,7 +134,7 @@ impl Given {
         })
     }
 
-    /// How full the disk may be. Who writes is held to it as to other guardrails, the log is told anyway.
+    /// The thresholds of the disk's usage. They hold writes as other guardrails do; the log is told in any case.
     pub(super) fn disk_thresholds(&self) -> Result<DiskThresholds, ConfigError> {
         let warn = "data_disk_usage_percentage_warn_threshold";
         let fail = "data_disk_usage_percentage_fail_threshold";
@@ -160,7 +160,7 @@ impl Given {
         Ok(DiskThresholds { percentage, bytes_max })
     }
 
-    /// -1 switches a threshold off.
+    /// One number of a threshold; -1 switches it off.
     fn limit(&self, name: &'static str) -> Result<Option<u64>, ConfigError> {
         if self.text(name)?.as_deref() == Some("-1") {
             return Ok(None);
@@ -178,7 +178,7 @@ impl Given {
         ordered(threshold, warn, fail)
     }
 
-    /// Durations, as microseconds.
+    /// A threshold of durations, in microseconds.
     fn spans(&self, warn: &'static str, fail: &'static str) -> Result<Threshold, ConfigError> {
         let span = |name: &'static str| -> Result<Option<u64>, ConfigError> {
             let Some(text) = self.text(name)? else { return Ok(None) };
@@ -190,7 +190,7 @@ impl Given {
         ordered(Threshold { warn: span(warn)?, fail: span(fail)? }, warn, fail)
     }
 
-    /// A threshold of the least that is fine: there the warning comes first from above.
+    /// A threshold for numbers that are too small: the number to warn below is the larger one.
     fn least(&self, warn: &'static str, fail: &'static str) -> Result<Threshold, ConfigError> {
         let threshold = Threshold { warn: self.limit(warn)?, fail: self.limit(fail)? };
         match threshold {
@@ -235,6 +235,7 @@ impl Given {
     }
 }
 
+/// Checks that the number to warn above is not the larger one.
 fn ordered(threshold: Threshold, warn: &str, fail: &str) -> Result<Threshold, ConfigError> {
     match threshold {
         Threshold { warn: Some(least), fail: Some(most) } if least > most => {

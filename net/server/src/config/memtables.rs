@@ -1,22 +1,23 @@
-//! `memtable: configurations:`: what the option `memtable` of tables may name.
+//! `memtable: configurations:`, the memtables that the option `memtable` of tables may name.
 //!
-//! 1. An entry has a `class_name` with `parameters`, or `inherits` what another one has and it does not say itself.
+//! 1. An entry has a `class_name` with `parameters`, or `inherits` from another entry what it does not give itself.
 //! 2. `SkipListMemtable` and `ShardedSkipListMemtable` stand for a skip list, `TrieMemtable` for the ordered tree,
-//!    which tables have that name nothing.
+//!    which tables have by default.
 //!
-//! The parameters of Cassandra's classes say how many cores share a memtable; here none does. They are checked.
+//! The parameters of Cassandra's classes say how cores share a memtable. Here cores do not share any: parameters are
+//! only checked.
 
 use super::{ConfigError, Given, error};
 use model::{MemtableConfigurations, MemtableKind};
 use serde_norway::{Mapping, Value};
 use std::collections::BTreeMap;
 
-/// Most configurations.
+/// The most configurations that a file may have.
 pub(super) const CONFIGURATIONS_MAX: usize = 100;
 
 const PACKAGE: &str = "org.apache.cassandra.db.memtable.";
 
-/// An entry as it stands, or with what it inherits.
+/// An entry, with or without what it inherits.
 #[derive(Clone, Default)]
 struct Entry {
     class_name: Option<String>,

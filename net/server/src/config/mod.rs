@@ -2,9 +2,9 @@
 //!
 //! 1. The file is a mapping; an unknown option is an error that names the nearest known one.
 //! 2. The command line's `-D option=value` replaces options of the file.
-//! 3. Every value is checked against the table of all options (`options`): what would promise more than the node does
-//!    is an error that names the option.
-//! 4. Options that mean something here become fields of [`Config`]; the others are kept in `unused`, to be warned about
+//! 3. Every value is checked against the table of all options (`options`). A value that asks for something that the
+//!    node does not do is an error that names the option.
+//! 4. Options with an effect become fields of [`Config`]. The others are kept in `unused`, about which the log warns
 //!    once.
 //!
 //! Defaults are Cassandra's, except `commitlog_sync: group`, and except where Cassandra's is unlimited: connections in
@@ -86,7 +86,7 @@ impl Default for Config {
     }
 }
 
-/// What is wrong with a configuration, naming the option: exit code 1.
+/// What is wrong with a configuration, with the option's name. The process ends with exit code 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError(pub String);
 
@@ -206,7 +206,7 @@ impl Given {
         Ok(Some(bytes as u32))
     }
 
-    /// An address that must be the same as another one: a node tells nobody a second address.
+    /// Refuses an address that differs from `address`: a node has no second address to tell others.
     fn same_address(&self, name: &'static str, other: &str, address: IpAddr) -> Result<(), ConfigError> {
         match self.address(name)? {
             Some(given) if given != address => {

@@ -1,7 +1,7 @@
 //! Every option with its value, as `system_views.settings` shows them.
 //!
 //! 1. Every option of the table with Cassandra's default.
-//! 2. What was given, a group of options by its parts (`seed_provider.class_name`).
+//! 2. What was given. A group of options is shown by its parts (`seed_provider.class_name`).
 //! 3. Older names, in the units that they count.
 //! 4. What this node goes by, in Cassandra's units.
 //!
@@ -16,13 +16,13 @@ use std::time::Duration;
 
 /// What Cassandra shows for secrets.
 const REDACTED: &str = "<REDACTED>";
-/// Deepest nesting of what is shown of an option of options.
+/// How deeply nested the parts of an option may be to be shown.
 const DEPTH_MAX: usize = 8;
 
-/// Names and values; `None`: null.
+/// Values by name; `None` is null.
 pub(super) type Settings = BTreeMap<String, Option<String>>;
 
-/// Defaults and what was given.
+/// Every option with what was given or its default.
 pub(super) fn of_given(given: &BTreeMap<String, Value>) -> Settings {
     let mut settings = Settings::new();
     for key in options::all() {
@@ -101,7 +101,7 @@ fn parameters<'m>(mappings: impl IntoIterator<Item = &'m Mapping>) -> String {
     format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
 }
 
-/// A part of a list.
+/// An item of a list, or the value of a parameter.
 fn one(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -7,7 +7,7 @@ use super::{ConfigError, Given, error};
 use serde_norway::Value;
 use shard::{FlushCompression, SstableOptions, Version};
 
-/// `column_index_size` is in KiB and in bytes a positive 32-bit number.
+/// The largest `column_index_size`, bytes: Cassandra's number has 32 bits.
 pub const ROW_INDEX_BYTES_MAX: u64 = i32::MAX as u64;
 const FORMATS: [&str; 2] = ["big", "bti"];
 

@@ -1,9 +1,9 @@
-//! What requests are warned about and refused for, whoever sends them: tombstones and batches.
+//! Thresholds that hold for requests of all clients: of tombstones and batches.
 
 use super::{ConfigError, Given, error};
 use shard::{BatchThresholds, TombstoneThresholds};
 
-/// Most tombstones and partitions that a threshold can name: Cassandra's numbers have 32 bits.
+/// The largest count that a threshold can name: Cassandra's numbers have 32 bits.
 const COUNT_MAX: u64 = i32::MAX as u64;
 
 impl Given {
