@@ -11,7 +11,7 @@
 
 use crate::config::{Config, Unused};
 use crate::control::{CONTROL_MESSAGES_MAX, Control, ControlPort};
-use crate::cql::events::Events;
+use crate::cql::registry::ConnectionRegistry;
 use crate::data_dir::DataDir;
 use crate::exit::{Exit, StopReason};
 use crate::service::{Ready, Service};
@@ -74,15 +74,15 @@ impl Node {
             return exit;
         }
 
-        let events = Rc::new(Events::default());
-        let start = Shard::start(self.config.node.clone(), self.mesh.clone(), events.clone());
+        let registry = Rc::new(ConnectionRegistry::default());
+        let start = Shard::start(self.config.node.clone(), self.mesh.clone(), registry.clone());
         let shard = match race(start, control.aborted()).await {
             Either::Left(Ok(shard)) => shard,
             Either::Left(Err(error)) => return abort(&control, me, start_failure(error)).await,
             Either::Right(exit) => return exit,
         };
         let simulated = self.simulated;
-        let service = Service::new(self.config.clone(), shard.clone(), events, control.clone(), simulated);
+        let service = Service::new(self.config.clone(), shard.clone(), registry, control.clone(), simulated);
         if let Some(directory) = directory {
             let marked = directory.mark(shard.host_id(), runtime::shard_count()).await;
             let served = match marked {

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::control::{Control, ControlPort};
 use crate::cql::connections::{Connections, PortKind};
 use crate::cql::context::Context;
-use crate::cql::events::Events;
+use crate::cql::registry::ConnectionRegistry;
 use crate::disk_policy::{self, Consequence};
 use crate::exit::{Exit, StopReason};
 use crate::http;
@@ -50,12 +50,12 @@ impl Service {
     pub(crate) fn new(
         config: Arc<Config>,
         shard: Shard,
-        events: Rc<Events>,
+        registry: Rc<ConnectionRegistry>,
         control: Rc<ControlPort>,
         simulated: bool,
     ) -> Service {
-        let context = Rc::new(Context::new(config, shard, events.metrics.clone(), simulated));
-        let connections = Connections::new(context.clone(), events, control.clone());
+        let context = Rc::new(Context::new(config, shard, registry.metrics.clone(), simulated));
+        let connections = Connections::new(context.clone(), registry, control.clone());
         Service { context, connections, control }
     }
 

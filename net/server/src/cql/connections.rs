@@ -12,8 +12,8 @@ use crate::control::{Control, ControlPort};
 use crate::cql::balance::Balance;
 use crate::cql::connection::Connection;
 use crate::cql::context::Context;
-use crate::cql::events::Events;
 use crate::cql::receiver;
+use crate::cql::registry::ConnectionRegistry;
 use runtime::sync::{Either, Latch, race};
 use runtime::{Accepted, Listener, ShardId, Stream};
 use std::cell::{Cell, RefCell};
@@ -42,7 +42,7 @@ pub(crate) enum PortKind {
 /// The connections of the current shard; on shard 0 also the distribution of all of them.
 pub(crate) struct Connections {
     pub(crate) context: Rc<Context>,
-    events: Rc<Events>,
+    registry: Rc<ConnectionRegistry>,
     control: Rc<ControlPort>,
     open: RefCell<BTreeMap<u64, Rc<Connection>>>,
     next_id: Cell<u64>,
@@ -53,10 +53,14 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    pub(crate) fn new(context: Rc<Context>, events: Rc<Events>, control: Rc<ControlPort>) -> Rc<Connections> {
+    pub(crate) fn new(
+        context: Rc<Context>,
+        registry: Rc<ConnectionRegistry>,
+        control: Rc<ControlPort>,
+    ) -> Rc<Connections> {
         Rc::new(Connections {
             context,
-            events,
+            registry,
             control,
             open: RefCell::default(),
             next_id: Cell::new(0),
@@ -138,9 +142,9 @@ impl Connections {
         self.next_id.set(id + 1);
         let connection = Rc::new(Connection::new(self.context.clone(), stream));
         self.open.borrow_mut().insert(id, connection.clone());
-        self.events.add(&connection);
+        self.registry.add(&connection);
         let registration = Registration { connections: self, id, connection: &connection };
-        receiver::serve(&connection, &self.events).await;
+        receiver::serve(&connection, &self.registry).await;
         drop(registration);
     }
 
@@ -194,6 +198,6 @@ struct Registration<'s> {
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
         self.connections.open.borrow_mut().remove(&self.id);
-        self.connections.events.forget(self.connection);
+        self.connections.registry.forget(self.connection);
     }
 }

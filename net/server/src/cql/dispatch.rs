@@ -4,7 +4,7 @@
 //! cannot have touched the shard (in the simulator it fails the run).
 
 use crate::cql::connection::Connection;
-use crate::cql::events::describe;
+use crate::cql::schema_change;
 use model::Failure;
 use shard::{Answer, PreparedAnswer, Response};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -116,7 +116,9 @@ fn put_answer(out: &mut Vec<u8>, to: To, answer: &Answer, form: RowsForm<'_>) {
     match &answer.response {
         Response::Void => response::void(out, to, warnings),
         Response::SetKeyspace(keyspace) => response::set_keyspace(out, to, warnings, keyspace),
-        Response::SchemaChange(change) => response::schema_change(out, to, warnings, describe(change)),
+        Response::SchemaChange(change) => {
+            response::schema_change(out, to, warnings, schema_change::in_protocol_words(change))
+        }
         Response::Rows(rows) => {
             let sending = metadata_to_send(to.version, rows.result_metadata_id.as_ref(), form);
             let rows_out = response::Rows {

@@ -1,9 +1,9 @@
 //! The CQL ports.
 //!
 //! `connections` accepts and places connections; `receiver` reads the requests of one and begins them; `dispatch` has a
-//! request executed by the shard and encodes the answer into the `connection`'s output. `events` is what the shard asks
-//! of its connections. Modules use those before them: `context`, `connection`, `events`, `handshake` and `dispatch`,
-//! `receiver`, `connections`.
+//! request executed by the shard and encodes the answer into the `connection`'s output; through the `registry` the shard
+//! reaches its connections. Modules use those before them: `context`, `connection`, `registry`, `handshake` and
+//! `dispatch`, `receiver`, `connections`.
 //!
 //! The codecs are in the crate `wire`, executing statements in the crate `shard`.
 
@@ -12,9 +12,10 @@ pub mod connection;
 pub(crate) mod connections;
 pub(crate) mod context;
 mod dispatch;
-pub(crate) mod events;
 mod handshake;
 mod metrics;
 pub mod receiver;
+pub(crate) mod registry;
+mod schema_change;
 
 pub use connections::DRAIN_MAX;

@@ -12,8 +12,8 @@
 
 use crate::cql::connection::{Close, Connection, OUTPUT_PAUSE_BYTES};
 use crate::cql::dispatch;
-use crate::cql::events::Events;
 use crate::cql::handshake::{self, LOWEST_VERSION, Startup};
+use crate::cql::registry::ConnectionRegistry;
 use model::Failure;
 use runtime::gate::{Pass, Permit, Semaphore};
 use std::rc::Rc;
@@ -45,8 +45,8 @@ struct Admission {
 }
 
 /// Serves a connection until either side closes it.
-pub(crate) async fn serve(connection: &Rc<Connection>, events: &Events) {
-    let mut receiver = Receiver { connection, events, decoder: Decoder::server(LOWEST_VERSION) };
+pub(crate) async fn serve(connection: &Rc<Connection>, registry: &ConnectionRegistry) {
+    let mut receiver = Receiver { connection, registry, decoder: Decoder::server(LOWEST_VERSION) };
     match runtime::timeout(HANDSHAKE_MAX, receiver.handshake()).await {
         Some(Ok(())) => {
             let Close = receiver.requests().await;
@@ -71,7 +71,7 @@ fn is_statement(envelope: &Envelope) -> bool {
 /// The receiving side of a connection.
 struct Receiver<'c> {
     connection: &'c Rc<Connection>,
-    events: &'c Events,
+    registry: &'c ConnectionRegistry,
     decoder: Decoder,
 }
 
@@ -211,7 +211,7 @@ impl Receiver<'_> {
         match dispatch::decode(connection, envelope) {
             Ok(Request::Register(types)) => {
                 if types.contains(&EventType::SchemaChange) {
-                    self.events.register(connection);
+                    self.registry.register(connection);
                 }
                 connection.send(|out| response::ready(out, to));
             }

@@ -1,19 +1,20 @@
-//! What the shard asks of its connections: to send schema events to clients that have registered for them, and to tell
-//! about themselves.
+//! The registry of a shard's connections: through it the shard sends schema events to clients that have registered for
+//! them, and learns what its connections do.
 //!
 //! The shard calls [`shard::Notifier::schema_changed`] once it serves the new schema, so a client that gets the event
 //! finds the change.
 
 use crate::cql::connection::{Connection, REQUESTS_IN_FLIGHT_MAX};
 use crate::cql::metrics::ConnectionMetrics;
-use shard::{Activity, ChangeKind, ChangeTarget, Notifier, Observation, SchemaChange, Served};
+use crate::cql::schema_change;
+use shard::{Activity, Notifier, Observation, SchemaChange, Served};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use wire::response;
 
 /// The open connections of a shard, and its counters of connections.
 #[derive(Default)]
-pub(crate) struct Events {
+pub(crate) struct ConnectionRegistry {
     connections: RefCell<Vec<Weak<Connection>>>,
     registered: RefCell<Vec<Weak<Connection>>>,
     /// How many requests the connections that have closed had.
@@ -22,7 +23,7 @@ pub(crate) struct Events {
     pub(crate) metrics: Rc<ConnectionMetrics>,
 }
 
-impl Events {
+impl ConnectionRegistry {
     /// Adds a connection that has opened.
     pub(crate) fn add(&self, connection: &Rc<Connection>) {
         self.connections.borrow_mut().push(Rc::downgrade(connection));
@@ -62,11 +63,13 @@ impl Events {
     }
 }
 
-impl Notifier for Events {
+impl Notifier for ConnectionRegistry {
     fn schema_changed(&self, change: &SchemaChange) {
         let registered = self.registered.borrow().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
         for connection in registered {
-            connection.send_event(|out, version| response::schema_event(out, version, describe(change)));
+            connection.send_event(|out, version| {
+                response::schema_event(out, version, schema_change::in_protocol_words(change))
+            });
         }
     }
 
@@ -86,23 +89,5 @@ impl Notifier for Events {
             evictions: self.metrics.evictions.get(),
             panics: self.metrics.panics.get(),
         }
-    }
-}
-
-/// A schema change in the protocol's words.
-pub(crate) fn describe(change: &SchemaChange) -> response::SchemaChange<'_> {
-    response::SchemaChange {
-        change: match change.change {
-            ChangeKind::Created => "CREATED",
-            ChangeKind::Updated => "UPDATED",
-            ChangeKind::Dropped => "DROPPED",
-        },
-        target: match change.target {
-            ChangeTarget::Keyspace => "KEYSPACE",
-            ChangeTarget::Table => "TABLE",
-            ChangeTarget::Type => "TYPE",
-        },
-        keyspace: &change.keyspace,
-        name: &change.name,
     }
 }
