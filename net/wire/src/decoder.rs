@@ -57,7 +57,7 @@ pub struct Refusal {
     pub close: bool,
 }
 
-/// What comes out of the decoder.
+/// What the decoder has found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A message.

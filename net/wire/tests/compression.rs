@@ -37,7 +37,7 @@ fn framed(compressed: bool) -> Decoder {
     decoder
 }
 
-/// Not compressible.
+/// Bytes that cannot be compressed.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let next = |_| {
@@ -81,7 +81,7 @@ fn bodies_come_back() {
     assert_eq!(sealed(Compression::Snappy, b"")[HEADER_BYTES..], [0]);
 }
 
-/// Rows that Cassandra 5.0.9 sent.
+/// A result of rows as Cassandra 5.0.9 sent it.
 #[test]
 fn answers_of_cassandra_are_read() {
     for (compression, body) in [(Compression::Lz4, LZ4_ROWS), (Compression::Snappy, SNAPPY_ROWS)] {

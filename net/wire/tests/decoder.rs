@@ -1,4 +1,4 @@
-//! The decoder: versions, limits, segments, and bytes that are none of it.
+//! The decoder: versions, limits, segments, malformed bytes.
 
 use model::ErrorCode;
 use wire::decoder::{AnswerHeader, Decoder, ENVELOPE_BYTES_MAX, Event, Refusal, UNREADY_BYTES_MAX};
@@ -74,7 +74,7 @@ fn what_is_still_to_come_is_known_from_the_header() {
     assert_eq!((decoder.next_event(), decoder.awaited()), (None, 998));
 }
 
-/// Drivers match these bytes and fall back.
+/// Drivers match these bytes and fall back to a lower version.
 #[test]
 fn unknown_versions_are_answered_and_the_connection_lives() {
     for (number, answer) in [
@@ -177,7 +177,7 @@ fn o4_the_limit_before_startup() {
     assert!(refused.close);
 }
 
-/// O5: too big a request is skipped, its stream answered, the connection lives.
+/// O5: a request that is too big is skipped and answered on its stream, and the connection goes on.
 #[test]
 fn o5_the_limit_of_a_request_in_version_4() {
     let largest = ENVELOPE_BYTES_MAX - HEADER_BYTES;
@@ -298,7 +298,7 @@ fn an_envelope_cut_short_in_a_self_contained_segment_closes() {
     }
 }
 
-/// Values of Cassandra 5.0.9's own segments.
+/// Segments as Cassandra 5.0.9 wrote them.
 #[test]
 fn checksums_are_cassandras() {
     assert_eq!(SegmentHeader { payload_len: 111, plain_len: 0, self_contained: true }.encode(), *b"o\x00\x02\n\x9bD");
@@ -377,7 +377,7 @@ fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
     }
 }
 
-/// O5: any bytes, in any pieces, give envelopes or refusals, and never more memory than was fed.
+/// O5: any bytes, in any pieces, give envelopes or refusals, and no more memory is kept than was fed.
 #[test]
 fn o5_mutated_streams_never_panic() {
     let mut plain = envelope(4, Opcode::Startup, 1, b"\0\x01\0\x0bCQL_VERSION\0\x053.0.0");

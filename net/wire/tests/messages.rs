@@ -1,4 +1,4 @@
-//! Requests and responses: there and back, Cassandra's own bytes, mutated bodies.
+//! Requests and responses: encoded and decoded again, Cassandra's own bytes, mutated bodies.
 
 use model::failure::{Detail, FailureReason};
 use model::value::BoundValue;
@@ -29,7 +29,7 @@ fn full_parameters<'a>() -> QueryParameters<'a> {
     }
 }
 
-/// What a version can carry.
+/// The parameters without those that a version cannot carry.
 fn limited<'a>(version: Version, mut parameters: QueryParameters<'a>) -> QueryParameters<'a> {
     if version < Version::V5 {
         parameters.keyspace = None;
@@ -212,8 +212,8 @@ fn errors_carry_their_detail() {
     assert_eq!(body(failure(ErrorCode::Unprepared).with(unprepared)), (0x2500, b"\0\x02ab".to_vec()));
 }
 
-/// An unknown outcome of a conditional change has a code of its own from version 5 on, and a time-out tells how often
-/// the change had to begin again.
+/// From version 5 on the unknown outcome of a conditional update has a code of its own, and a time-out tells how often
+/// the update had to start over.
 #[test]
 fn failures_of_conditional_changes_by_version() {
     let body =
@@ -564,7 +564,7 @@ fn o5_mutated_requests_never_panic() {
     }
 }
 
-/// The client direction is for tests, but a load tool must not fall over a server's bytes either.
+/// The client's direction is for tests, but a load tool must not crash over a server's bytes either.
 #[test]
 fn mutated_responses_never_panic() {
     let types = all_types();
