@@ -165,7 +165,7 @@ const LATENCIES: [(&str, &str, &str, Name); 2] = [
 impl Gathered {
     /// Every shard's metrics with the shard's label.
     fn each(&self) -> impl Iterator<Item = (String, &ShardMetrics)> {
-        self.shards.iter().enumerate().map(|(shard, figures)| (shard.to_string(), figures))
+        self.shards.iter().enumerate().map(|(shard, metrics)| (shard.to_string(), metrics))
     }
 
     /// Writes a metric with one sample per shard.
@@ -176,7 +176,7 @@ impl Gathered {
         number: impl Fn(&ShardMetrics) -> N,
     ) -> fmt::Result {
         metric.write(encoder, |samples| {
-            self.each().try_for_each(|(shard, figures)| samples.put([("shard", shard)], number(figures)))
+            self.each().try_for_each(|(shard, metrics)| samples.put([("shard", shard)], number(metrics)))
         })
     }
 
@@ -188,8 +188,8 @@ impl Gathered {
         number: impl Fn(&ClassMetrics) -> N,
     ) -> fmt::Result {
         metric.write(encoder, |samples| {
-            for (shard, figures) in self.each() {
-                for class in &figures.classes {
+            for (shard, metrics) in self.each() {
+                for class in &metrics.classes {
                     samples.put([("class", lower(class.class)), ("shard", shard.clone())], number(class))?;
                 }
             }
@@ -228,8 +228,8 @@ impl Gathered {
     }
 
     fn latencies(&self, named: Name) -> impl Iterator<Item = ([(&'static str, String); 2], &Latency)> {
-        self.each().flat_map(move |(shard, figures)| {
-            figures.latencies.iter().filter_map(move |(operation, latency)| {
+        self.each().flat_map(move |(shard, metrics)| {
+            metrics.latencies.iter().filter_map(move |(operation, latency)| {
                 let labels = [("operation", named(*operation)?.to_owned()), ("shard", shard.clone())];
                 Some((labels, latency))
             })
@@ -276,8 +276,8 @@ impl Gathered {
     fn disk(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let by_kind = |encoder: &mut _, metric: Metric, number: fn(&DiskMetrics) -> u64| {
             metric.write(encoder, |samples| {
-                for (shard, figures) in self.each() {
-                    for kind in &figures.disk {
+                for (shard, metrics) in self.each() {
+                    for kind in &metrics.disk {
                         samples.put([("operation", lower(kind.kind)), ("shard", shard.clone())], number(kind))?;
                     }
                 }
@@ -295,8 +295,8 @@ impl Gathered {
     fn cores(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let known = |of: fn(&ShardMetrics) -> Option<f64>, metric: Metric, encoder: &mut _| {
             metric.write(encoder, |samples| {
-                for (shard, figures) in self.each() {
-                    if let Some(number) = of(figures) {
+                for (shard, metrics) in self.each() {
+                    if let Some(number) = of(metrics) {
                         samples.put([("shard", shard)], number)?;
                     }
                 }
@@ -304,13 +304,13 @@ impl Gathered {
             })
         };
         let cpu = counter("helenus_shard_cpu", "CPU time of the shard's thread").of(Unit::Seconds);
-        known(|figures| Some(figures.cpu?.0.as_secs_f64()), cpu, encoder)?;
+        known(|metrics| Some(metrics.cpu?.0.as_secs_f64()), cpu, encoder)?;
         let wait = counter("helenus_shard_cpu_wait", "Time that the shard's thread was ready but had no CPU");
-        known(|figures| Some(figures.cpu?.1.as_secs_f64()), wait.of(Unit::Seconds), encoder)?;
+        known(|metrics| Some(metrics.cpu?.1.as_secs_f64()), wait.of(Unit::Seconds), encoder)?;
         let waiting = gauge("helenus_messages_waiting", "Messages that another shard has not taken yet");
         waiting.write(encoder, |samples| {
-            for (shard, figures) in self.each() {
-                for (to, count) in figures.messages_waiting.iter().enumerate() {
+            for (shard, metrics) in self.each() {
+                for (to, count) in metrics.messages_waiting.iter().enumerate() {
                     if to.to_string() != shard {
                         samples.put([("shard", shard.clone()), ("to", to.to_string())], *count)?;
                     }
@@ -319,69 +319,69 @@ impl Gathered {
             Ok(())
         })?;
         let calls = counter("helenus_calls", "Requests to other shards");
-        self.by_shard(encoder, calls, |figures| figures.calls)?;
+        self.by_shard(encoder, calls, |metrics| metrics.calls)?;
         let waiting = gauge("helenus_calls_waiting", "Requests to other shards that are not answered yet");
-        self.by_shard(encoder, waiting, |figures| figures.calls_waiting)
+        self.by_shard(encoder, waiting, |metrics| metrics.calls_waiting)
     }
 
     fn clients(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let requests = counter("helenus_requests", "Requests of clients that were answered");
-        self.by_shard(encoder, requests, |figures| figures.served.requests.completed)?;
+        self.by_shard(encoder, requests, |metrics| metrics.served.requests.completed)?;
         let errors = counter("helenus_request_errors", "Requests of clients that were answered with an error");
-        self.by_shard(encoder, errors, |figures| figures.served.errors)?;
+        self.by_shard(encoder, errors, |metrics| metrics.served.errors)?;
         let in_flight = gauge("helenus_requests_in_flight", "Requests of clients under way");
-        self.by_shard(encoder, in_flight, |figures| figures.served.requests.active)?;
+        self.by_shard(encoder, in_flight, |metrics| metrics.served.requests.active)?;
         counter("helenus_statements", "Statements that were run").write(encoder, |samples| {
-            for (shard, figures) in self.each() {
-                let (prepared, regular) = figures.statements;
+            for (shard, metrics) in self.each() {
+                let (prepared, regular) = metrics.statements;
                 samples.put([("kind", "prepared"), ("shard", shard.as_str())], prepared)?;
                 samples.put([("kind", "regular"), ("shard", shard.as_str())], regular)?;
             }
             Ok(())
         })?;
         let open = gauge("helenus_connections_open", "Connections of clients");
-        self.by_shard(encoder, open, |figures| figures.served.connections)?;
+        self.by_shard(encoder, open, |metrics| metrics.served.connections)?;
         let accepted = counter("helenus_connections_accepted", "Connections of clients that were taken over");
-        self.by_shard(encoder, accepted, |figures| figures.served.connections_in_all)?;
+        self.by_shard(encoder, accepted, |metrics| metrics.served.connections_in_all)?;
         let evicted = counter(
             "helenus_connections_evicted",
             "Connections closed for breaking the protocol, a limit or a deadline",
         );
-        self.by_shard(encoder, evicted, |figures| figures.served.evictions)?;
+        self.by_shard(encoder, evicted, |metrics| metrics.served.evictions)?;
         let panics = counter("helenus_caught_panics", "Panics that cost one request alone");
-        self.by_shard(encoder, panics, |figures| figures.served.panics)
+        self.by_shard(encoder, panics, |metrics| metrics.served.panics)
     }
 
     fn memory(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let hits = counter("helenus_block_cache_hits", "Requests for a block of an SSTable that was in the cache");
-        self.by_shard(encoder, hits, |figures| figures.cache.hits)?;
+        self.by_shard(encoder, hits, |metrics| metrics.cache.hits)?;
         let misses = counter("helenus_block_cache_misses", "Requests for a block of an SSTable that had to be read");
-        self.by_shard(encoder, misses, |figures| figures.cache.misses)?;
+        self.by_shard(encoder, misses, |metrics| metrics.cache.misses)?;
         let took = counter("helenus_block_cache_miss", "Time that misses waited for their block").of(Unit::Seconds);
-        self.by_shard(encoder, took, |figures| seconds(figures.cache.miss_nanos))?;
+        self.by_shard(encoder, took, |metrics| seconds(metrics.cache.miss_nanos))?;
         let entries = gauge("helenus_block_cache_entries", "Blocks in the cache");
-        self.by_shard(encoder, entries, |figures| figures.cache.entries)?;
+        self.by_shard(encoder, entries, |metrics| metrics.cache.entries)?;
         let bytes = gauge("helenus_block_cache", "Bytes in the cache").of(Unit::Bytes);
-        self.by_shard(encoder, bytes, |figures| figures.cache.bytes)?;
+        self.by_shard(encoder, bytes, |metrics| metrics.cache.bytes)?;
         let limit = gauge("helenus_block_cache_limit", "Bytes that the cache may hold").of(Unit::Bytes);
-        self.by_shard(encoder, limit, |figures| figures.cache.capacity_bytes)?;
+        self.by_shard(encoder, limit, |metrics| metrics.cache.capacity_bytes)?;
         let bytes = gauge("helenus_memtables", "Bytes in memtables of user tables").of(Unit::Bytes);
-        self.by_shard(encoder, bytes, |figures| figures.memtables.0)?;
+        self.by_shard(encoder, bytes, |metrics| metrics.memtables.0)?;
         let limit = gauge("helenus_memtables_limit", "Bytes that memtables of user tables may hold").of(Unit::Bytes);
-        self.by_shard(encoder, limit, |figures| figures.memtables.1)
+        self.by_shard(encoder, limit, |metrics| metrics.memtables.1)
     }
 
     fn maintenance(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let running = gauge("helenus_compactions_running", "Compactions under way");
-        self.by_shard(encoder, running, |figures| figures.compactions.active)?;
+        self.by_shard(encoder, running, |metrics| metrics.compactions.active)?;
         let pending =
             gauge("helenus_compactions_pending", "Compactions that the tables' strategies expect to have yet");
-        self.by_shard(encoder, pending, |figures| figures.compactions.pending)?;
+        self.by_shard(encoder, pending, |metrics| metrics.compactions.pending)?;
         let done = counter("helenus_compactions_completed", "Compactions done");
-        self.by_shard(encoder, done, |figures| figures.compactions.completed)?;
+        self.by_shard(encoder, done, |metrics| metrics.compactions.completed)?;
         let running = gauge("helenus_flushes_running", "Memtables that are being written");
-        self.by_shard(encoder, running, |figures| figures.flushes.active)?;
+        self.by_shard(encoder, running, |metrics| metrics.flushes.active)?;
         let done = counter("helenus_flushes_completed", "Memtables written");
-        self.by_shard(encoder, done, |figures| figures.flushes.completed)
+        self.by_shard(encoder, done, |metrics| metrics.flushes.completed)
     }
 }

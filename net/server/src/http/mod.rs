@@ -127,7 +127,7 @@ async fn answer(node: &NodeState, request: &Request<Incoming>) -> Answer {
         return typed(StatusCode::OK, "application/json", status::json(node));
     }
     match exposition::text(node).await {
-        Ok(figures) => typed(StatusCode::OK, exposition::CONTENT_TYPE, figures),
+        Ok(metrics) => typed(StatusCode::OK, exposition::CONTENT_TYPE, metrics),
         Err(failure) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", failure.text)),
     }
 }

@@ -56,7 +56,7 @@ async fn percent_repaired(node: &NodeState) -> Result<f64, CommandError> {
 /// The line about the block cache, which Cassandra calls the chunk cache.
 async fn chunk_cache(node: &NodeState) -> Result<String, CommandError> {
     let mut cache = CacheMetrics::default();
-    node.shard.all_metrics().await?.iter().for_each(|figures| cache.add(&figures.cache));
+    node.shard.all_metrics().await?.iter().for_each(|metrics| cache.add(&metrics.cache));
     Ok(chunk_cache_line(&cache))
 }
 

@@ -22,9 +22,9 @@ const NANOS_PER_MICROSECOND: f64 = 1e3;
 /// Runs the command.
 pub(crate) async fn histograms(node: &NodeState, out: &mut String) -> Result<(), CommandError> {
     let mut sums: [Distribution; COLUMNS] = Default::default();
-    for figures in node.shard.measured(&MEASURES).await?.values() {
+    for metrics in node.shard.measured(&MEASURES).await?.values() {
         for (sum, measure) in sums.iter_mut().zip(MEASURES) {
-            if let Some(found) = figures.get(&measure) {
+            if let Some(found) = metrics.get(&measure) {
                 sum.add(found);
             }
         }

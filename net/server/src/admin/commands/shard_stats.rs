@@ -42,8 +42,8 @@ fn classes(shards: &[(usize, &ShardMetrics)], out: &mut String) {
     table.row(
         ["Shard", "Class", "Shares", "CPU (s)", "Polls", "Active", "Pending", "Completed"].into_iter().chain(disk),
     );
-    for (shard, figures) in shards {
-        for class in &figures.classes {
+    for (shard, metrics) in shards {
+        for class in &metrics.classes {
             let alive = class.begun.saturating_sub(class.completed);
             table.row([
                 shard.to_string(),
@@ -66,19 +66,19 @@ fn queues(shards: &[(usize, &ShardMetrics)], out: &mut String) {
     let mut table = TextTable::new(2);
     let heads = ["Shard", "Thread CPU (s)", "Requests", "Calls pending", "Messages queued", "Connections"];
     table.row(heads.into_iter().chain(["Cache hits", "Cache misses", "Cache hit rate"]));
-    for (shard, figures) in shards {
-        let cache = &figures.cache;
+    for (shard, metrics) in shards {
+        let cache = &metrics.cache;
         let rate = match cache.requests() {
             0 => "NaN".into(),
             all => format!("{:.3}", cache.hits as f64 / all as f64),
         };
         table.row([
             shard.to_string(),
-            figures.cpu.map_or_else(|| "-".into(), |(ran, _)| seconds(ran)),
-            figures.served.requests.active.to_string(),
-            figures.calls_waiting.to_string(),
-            figures.messages_waiting.iter().sum::<u64>().to_string(),
-            figures.served.connections.to_string(),
+            metrics.cpu.map_or_else(|| "-".into(), |(ran, _)| seconds(ran)),
+            metrics.served.requests.active.to_string(),
+            metrics.calls_waiting.to_string(),
+            metrics.messages_waiting.iter().sum::<u64>().to_string(),
+            metrics.served.connections.to_string(),
             cache.hits.to_string(),
             cache.misses.to_string(),
             rate,
@@ -97,8 +97,8 @@ fn latencies(shards: &[(usize, &ShardMetrics)], out: &mut String) {
     let heads = ["Shard", "Operation", "Count", "Mean (micros)"].map(str::to_owned);
     table.row(heads.into_iter().chain(parts));
     let micros = |nanos: f64| format!("{:.2}", nanos / NANOS_PER_MICROSECOND);
-    for (shard, figures) in shards {
-        for (operation, latency) in figures.latencies.iter().filter(|(_, latency)| latency.count > 0) {
+    for (shard, metrics) in shards {
+        for (operation, latency) in metrics.latencies.iter().filter(|(_, latency)| latency.count > 0) {
             let Latency { count, total_nanos, quantiles, .. } = latency;
             let first = [
                 shard.to_string(),

@@ -34,11 +34,11 @@ fn pools(shards: &[ShardMetrics]) -> Vec<(String, Activity)> {
     let mut pools: Vec<(String, Activity)> = stages(shards).map(|(name, activity)| (name.to_owned(), activity)).into();
     for class in Class::ALL {
         let mut sum = Activity::default();
-        for figures in shards.iter().flat_map(|shard| &shard.classes).filter(|figures| figures.class == class) {
-            let alive = figures.begun.saturating_sub(figures.completed);
-            sum.active += alive.saturating_sub(figures.ready);
-            sum.pending += figures.ready;
-            sum.completed += figures.completed;
+        for metrics in shards.iter().flat_map(|shard| &shard.classes).filter(|metrics| metrics.class == class) {
+            let alive = metrics.begun.saturating_sub(metrics.completed);
+            sum.active += alive.saturating_sub(metrics.ready);
+            sum.pending += metrics.ready;
+            sum.completed += metrics.completed;
         }
         pools.push((format!("{class:?}Tasks"), sum));
     }
