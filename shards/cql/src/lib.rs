@@ -4,10 +4,13 @@
 //! 2. [`prepare()`] resolves the statement against a schema: names to columns, markers to types, WHERE to restrictions
 //!    of keys. The result is a [`plan::Prepared`].
 //! 3. [`plan::Term::evaluate`] gives the bytes of one term for one set of bound values.
+//!
+//! Beside this path:
 //! * [`define::apply`] applies CREATE, ALTER and DROP to a schema.
 //! * [`conditions`] evaluates IF, [`functions`] the built-in functions and aggregates, [`guardrails`] the operator's
 //!   limits.
-//! | Invariants: no I/O, no clock and no randomness of its own ([`plan::EvaluationContext`] supplies them); error codes
+//!
+//! Invariants: no I/O, no clock and no randomness of its own ([`plan::EvaluationContext`] supplies them); error codes
 //! and texts are Cassandra's; every limit on a statement's size is a constant of this crate, and no statement makes it
 //! panic.
 //!

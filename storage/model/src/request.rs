@@ -15,11 +15,11 @@ pub struct QueryParameters<'a> {
     pub values: Vec<BoundValue<'a>>,
     /// A name for each of the values, if they are bound by name (QUERY and EXECUTE).
     pub names: Option<Vec<&'a str>>,
-    /// The client knows the result's columns and does not want them again.
+    /// Whether the client knows the result's columns, so that the answer leaves them out.
     pub skip_metadata: bool,
     /// Rows per page, positive; `None` for a result in one page.
     pub page_size: Option<i32>,
-    /// Where the previous page ended, as its answer said.
+    /// The paging state of the previous page's answer.
     pub paging_state: Option<&'a [u8]>,
     /// Serial consistency level, if sent.
     pub serial_consistency: Option<Consistency>,
@@ -27,7 +27,7 @@ pub struct QueryParameters<'a> {
     pub timestamp: Option<i64>,
     /// Keyspace of unqualified table names (v5, but read in every version).
     pub keyspace: Option<&'a str>,
-    /// Seconds since 1970 that count as now for expiry and deletions (v5).
+    /// The time against which expiry is judged and deletions are recorded, seconds since 1970 (v5).
     pub now_in_seconds: Option<i32>,
 }
 
@@ -53,7 +53,7 @@ impl QueryParameters<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum BatchKind {
-    /// Atomic over partitions.
+    /// Atomic across partitions.
     Logged = 0,
     /// Atomic within each partition only.
     Unlogged = 1,
@@ -78,17 +78,17 @@ pub enum BatchStatement<'a> {
     Id(&'a [u8]),
 }
 
-/// A column of a result, or a bind marker, as clients are told of it.
+/// The description of a result column or a bind marker.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ColumnSpec {
-    /// Keyspace of the table it belongs to.
+    /// The keyspace of its table.
     pub keyspace: Arc<str>,
-    /// Table it belongs to.
+    /// Its table.
     pub table: Arc<str>,
-    /// Name: the column's, `count`, `system.now()`, `[limit]`, `in(pk)`, an alias.
+    /// Its name: the column's, `count`, `system.now()`, `[limit]`, `in(pk)`, an alias.
     pub name: Arc<str>,
-    /// Type.
+    /// Its type.
     pub cql_type: CqlType,
-    /// The class that clients are shown in place of the type, where Cassandra shows another one.
+    /// The class that clients see in place of the type, where Cassandra shows another one.
     pub class: Option<&'static str>,
 }
