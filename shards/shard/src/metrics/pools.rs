@@ -17,15 +17,15 @@ pub(crate) const REQUESTS: &str = "Native-Transport-Requests";
 pub fn stages(shards: &[ShardMetrics]) -> [(&'static str, Activity); 4] {
     let sum = |of: fn(&ShardMetrics) -> &Activity| {
         let mut sum = Activity::default();
-        shards.iter().for_each(|figures| sum.add(of(figures)));
+        shards.iter().for_each(|metrics| sum.add(of(metrics)));
         sum
     };
     // There is one for all cores.
-    let definitions = shards.first().map(|figures| figures.definitions).unwrap_or_default();
+    let definitions = shards.first().map(|metrics| metrics.definitions).unwrap_or_default();
     [
-        (REQUESTS, sum(|figures| &figures.served.requests)),
+        (REQUESTS, sum(|metrics| &metrics.served.requests)),
         (DEFINITIONS, definitions),
-        (COMPACTIONS, sum(|figures| &figures.compactions)),
-        (FLUSHES, sum(|figures| &figures.flushes)),
+        (COMPACTIONS, sum(|metrics| &metrics.compactions)),
+        (FLUSHES, sum(|metrics| &metrics.flushes)),
     ]
 }

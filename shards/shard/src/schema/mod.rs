@@ -8,7 +8,7 @@
 //! 4. [`settle`] writes what this start changes: `system.local`, and the system tables' own rows if they are not as
 //!    they should be.
 //!
-//! Changes are made in `execute::define`.
+//! Changes are made in `definitions::define`.
 //!
 //! Invariants: the schema is immutable and shared by all shards; it has the system tables always, as this version of
 //! the program defines them.

@@ -33,8 +33,8 @@ fn push_pool(rows: &mut VirtualRows<'_>, name: &str, activity: &Activity) {
 pub(super) async fn queries(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
     // With that the request itself waits, and is shown too.
     runtime::yield_now().await;
-    for (core, figures) in shard.request_metrics().await?.into_iter().enumerate() {
-        for running in figures.running {
+    for (core, metrics) in shard.request_metrics().await?.into_iter().enumerate() {
+        for running in metrics.running {
             rows.push([
                 ("thread_id", text(&format!("{REQUESTS}-{core}-{}", running.place))),
                 ("queued_micros", bigint(0)),
@@ -49,8 +49,8 @@ pub(super) async fn queries(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result
 /// `batch_metrics`.
 pub(super) async fn batch_metrics(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
     let mut kinds: [Distribution; 3] = Default::default();
-    for figures in shard.request_metrics().await? {
-        let of_core = [figures.counter_batches, figures.logged_batches, figures.unlogged_batches];
+    for metrics in shard.request_metrics().await? {
+        let of_core = [metrics.counter_batches, metrics.logged_batches, metrics.unlogged_batches];
         kinds.iter_mut().zip(&of_core).for_each(|(sum, part)| sum.add(part));
     }
     for (kind, found) in ["counter", "logged", "unlogged"].iter().zip(&kinds) {
@@ -69,11 +69,11 @@ pub(super) async fn batch_metrics(shard: &Shard, rows: &mut VirtualRows<'_>) -> 
 /// `cql_metrics`.
 pub(super) async fn cql_metrics(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
     let (mut prepared, mut evicted, mut prepared_runs, mut regular_runs) = (0, 0, 0, 0);
-    for figures in shard.request_metrics().await? {
-        prepared = prepared.max(figures.prepared);
-        evicted += figures.prepared_evicted;
-        prepared_runs += figures.prepared_runs;
-        regular_runs += figures.regular_runs;
+    for metrics in shard.request_metrics().await? {
+        prepared = prepared.max(metrics.prepared);
+        evicted += metrics.prepared_evicted;
+        prepared_runs += metrics.prepared_runs;
+        regular_runs += metrics.regular_runs;
     }
     let all = prepared_runs + regular_runs;
     let ratio = if all == 0 { 0.0 } else { prepared_runs as f64 / all as f64 };

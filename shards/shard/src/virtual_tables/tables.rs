@@ -69,7 +69,7 @@ pub(super) async fn fill(shard: &Shard, name: &str, rows: &mut VirtualRows<'_>) 
     let nothing = Distribution::default();
     for table in tables {
         let (keyspace, name) = (("keyspace_name", text(&table.keyspace)), ("table_name", text(&table.name)));
-        let of = |measure| measured.get(&table.id).and_then(|figures| figures.get(&measure)).unwrap_or(&nothing);
+        let of = |measure| measured.get(&table.id).and_then(|measured| measured.get(&measure)).unwrap_or(&nothing);
         match shown {
             Shown::Latency(measure) => {
                 let found = of(measure);

@@ -111,7 +111,7 @@ async fn first_failure<'m>(
     if building.later.is_empty() {
         return failure;
     }
-    // Locks must be let go, whatever becomes of the client.
+    // Locks must be released, even if the client is gone.
     let shard = shard.clone();
     let found = runtime::spawn(async move { building.check(&shard).await }).await;
     found.err().unwrap_or(failure)
@@ -185,7 +185,7 @@ struct Building {
     /// `None` for a statement.
     kind: Option<BatchKind>,
     mutations: Mutations,
-    /// What depends on what is there, and what comes after it: becomes part of `mutations` once that was read.
+    /// Changes of lists and the statements after them: they become part of `mutations` once the lists were read.
     later: Vec<Later>,
     terms: Option<AckTerms>,
     tables: Vec<String>,
@@ -248,7 +248,7 @@ impl Building {
         match runtime::timeout(timeout, running.as_mut()).await {
             Some(result) => result,
             None => {
-                // Locks must be let go: it goes on without its client.
+                // Locks must be released: it goes on without its client.
                 runtime::spawn(running);
                 let kind = match kind {
                     Some(BatchKind::Logged) => "BATCH",
@@ -307,11 +307,11 @@ impl Building {
             )),
             Some(BatchKind::Logged | BatchKind::Unlogged | BatchKind::Counter) | None => {}
         }
-        let figures = shard.metrics();
+        let metrics = shard.metrics();
         let histogram = match kind {
-            Some(BatchKind::Logged) => Some(&figures.logged_batches),
-            Some(BatchKind::Unlogged) => Some(&figures.unlogged_batches),
-            Some(BatchKind::Counter) => Some(&figures.counter_batches),
+            Some(BatchKind::Logged) => Some(&metrics.logged_batches),
+            Some(BatchKind::Unlogged) => Some(&metrics.unlogged_batches),
+            Some(BatchKind::Counter) => Some(&metrics.counter_batches),
             None => None,
         };
         if let Some(histogram) = histogram {

@@ -114,7 +114,7 @@ impl<'a> Cells<'a> {
         Cells::after(shard, table, written.into_iter(), values, lists, when, times)
     }
 
-    /// The same, of operations in the order in which they are done.
+    /// Evaluates operations in the order in which they are done.
     fn after(
         shard: &Shard,
         table: &Table,

@@ -1,8 +1,8 @@
 //! Changes that depend on what is there: elements of lists by index or by value.
 //!
-//! They run under the lock of their partition: read, build the mutation, write, let go. So two of them never see the
+//! They run under the lock of their partition: read, build the mutation, write, unlock. So two of them never see the
 //! same list; writes that do not read take no lock and do not wait. One that stands alone runs on the core that owns
-//! the partition; for those of a batch see `execute::batch_reading`.
+//! the partition; for those of a batch see `batch_locks`.
 
 use crate::execute::values::binding::Values;
 use crate::execute::write::cells::Cells;

@@ -26,7 +26,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(crate) struct Mutations {
     groups: Vec<Group>,
-    /// Of a batch: places in `groups` by keyspace and key. The keys of one statement differ.
+    /// In a batch: places in `groups` by keyspace and key. Not needed for one statement, whose keys differ.
     index: Option<HashMap<(String, Vec<u8>), usize>>,
 }
 
@@ -233,7 +233,8 @@ impl<'a> Change<'a> {
         virtual_tables::change(table, kind)
     }
 
-    /// As in Cassandra what is written is looked at where it is written: with `has_keys`, and if there are rows.
+    /// Evaluates what a statement changes. As in Cassandra, what it writes is checked only when it writes: when it has
+    /// keys, and if it names rows.
     fn of(
         shard: &Shard,
         modify: &'a Modify,

@@ -41,7 +41,8 @@ impl WriteTimes {
         Ok(WriteTimes { timestamp, ranges_deleted_at: timestamp, now_in_seconds: request_second(parameters) })
     }
 
-    /// Of a conditional change: what it writes wins over the partitions and ranges that it deletes, as in Cassandra.
+    /// The times of a conditional change: what it writes wins over the partitions and ranges that it deletes, as in
+    /// Cassandra.
     pub(crate) fn of_ballot(timestamp: i64, now_in_seconds: i64) -> WriteTimes {
         WriteTimes { timestamp, ranges_deleted_at: timestamp.saturating_sub(1), now_in_seconds }
     }

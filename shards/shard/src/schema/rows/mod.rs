@@ -41,7 +41,7 @@ pub(crate) fn keyspace_created(schema: &Schema, keyspace: &Keyspace, timestamp: 
     mutation.finish()
 }
 
-/// The same after everything that was there before is deleted.
+/// The rows of a keyspace, after the deletion of all rows that it had before.
 pub(crate) fn keyspace_replaced(schema: &Schema, keyspace: &Keyspace, timestamp: i64, now_in_seconds: i64) -> Mutation {
     let mut mutation = MutationBuilder::new(keyspace.name.as_bytes());
     delete_keyspace(schema, timestamp - 1, now_in_seconds, &mut mutation);
