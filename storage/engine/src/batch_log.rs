@@ -161,7 +161,7 @@ impl Store {
     }
 }
 
-/// BatchColumns of `system.batches`.
+/// The columns of `system.batches` that are used.
 #[derive(Clone, Copy)]
 struct BatchColumns {
     mutations: ColumnId,

@@ -94,7 +94,7 @@ impl PartitionLocks {
     }
 }
 
-/// A queued in the line: is left when its future is dropped.
+/// A waiter in the queue of a lock. It leaves the queue when its future is dropped.
 struct QueuedWaiter<'l> {
     locks: &'l PartitionLocks,
     name: LockName,

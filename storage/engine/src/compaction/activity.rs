@@ -1,8 +1,8 @@
-//! What compactions of this shard are doing and have done: for the tools and tables that show it.
+//! What the compactions of a shard are doing and have done, for the tools and tables that show it.
 //!
-//! Records of what is done wait in a queue until somebody keeps them in a table ([`crate::Store::compacted`]); the
-//! oldest are lost when too many wait. The fifteen-minute rate is an exponentially weighted average as Cassandra's
-//! metrics library makes it: ticks of five seconds.
+//! Records of finished compactions wait in a queue until somebody stores them in a table ([`crate::Store::compacted`]);
+//! when too many wait, the oldest are dropped. The fifteen-minute rate is an exponentially weighted average with ticks
+//! of five seconds, as in Cassandra's metrics library.
 
 use super::TaskKind;
 use super::compactor::Compactor;
@@ -22,17 +22,17 @@ use uuid::Uuid;
 pub const RECORDS_MAX: usize = 1024;
 /// Length of a tick of the rate.
 const TICK: Duration = Duration::from_secs(5);
-/// What the average covers.
+/// Length of the time that the average covers, seconds.
 const WINDOW_SECONDS: f64 = 15.0 * 60.0;
 
-/// A compaction that is done.
+/// The record of a finished compaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompactionRecord {
     /// A time uuid of its own.
     pub id: Uuid,
     /// Of which table.
     pub keyspace: String,
-    /// See `keyspace`.
+    /// The table's name.
     pub table: String,
     /// When it was done, milliseconds since 1970.
     pub at_millis: i64,
@@ -61,7 +61,7 @@ pub struct RunningCompaction {
     pub total_bytes: u64,
     /// The same as stored.
     pub stored_bytes: u64,
-    /// Of `total_bytes`, those read so far, about.
+    /// How many of `total_bytes` were read so far, estimated.
     pub read_bytes: u64,
 }
 
@@ -111,7 +111,7 @@ struct RunProgress {
     /// Bytes of the inputs' data, uncompressed and as stored.
     data_bytes: u64,
     stored_bytes: u64,
-    /// Of `stored_bytes`.
+    /// Bytes of Data.db read so far, as stored.
     read_bytes: Cell<u64>,
     /// How many partitions came from how many SSTables.
     merged: RefCell<BTreeMap<u32, u64>>,
@@ -144,17 +144,17 @@ impl TrackedCompaction {
         TrackedCompaction { compactor: compactor.clone(), progress }
     }
 
-    /// So many more bytes of Data.db were read.
+    /// Counts bytes of Data.db that were read.
     pub(crate) fn read(&self, bytes: u64) {
         self.progress.read_bytes.set(self.progress.read_bytes.get() + bytes);
     }
 
-    /// A partition came from so many SSTables.
+    /// Counts a partition that was merged from so many SSTables.
     pub(crate) fn merged(&self, sources: usize) {
         *self.progress.merged.borrow_mut().entry(sources as u32).or_default() += 1;
     }
 
-    /// How it ended.
+    /// Records how the compaction ended.
     pub(crate) fn done(self, outcome: &Result<CompactionOutcome, Error>) {
         let (activity, progress) = (&self.compactor.activity, &self.progress);
         let done = match outcome {
@@ -205,7 +205,7 @@ impl RunProgress {
     }
 }
 
-/// See the module.
+/// The compactions under way, and counters of the finished ones.
 pub(crate) struct Activity {
     began: Instant,
     running: RefCell<Vec<Rc<RunProgress>>>,
@@ -240,12 +240,12 @@ impl Activity {
         self.recorded.notify();
     }
 
-    /// How many of those under way somebody asked for.
+    /// How many of the compactions under way an operator asked for.
     pub(crate) fn asked_for(&self) -> usize {
         self.running.borrow().iter().filter(|running| running.major).count()
     }
 
-    /// Counts a compaction that is done, and keeps its record until somebody asks.
+    /// Counts a finished compaction, and keeps its record until somebody takes it.
     fn done(&self, record: CompactionRecord) {
         self.completed.set(self.completed.get() + 1);
         let mut rate = self.rate.get();

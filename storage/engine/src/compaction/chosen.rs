@@ -1,9 +1,9 @@
-//! Compactions that someone asks for: of all SSTables of a table, or of some.
+//! Compactions that an operator asks for: of all SSTables of a table, or of some.
 //!
-//! 1. All of them: what is in memory is flushed, then they are merged as the table's strategy lays them out.
-//! 2. Some (those of tokens, of a partition, or named): they are merged into one, nothing is flushed.
+//! 1. All: after a flush they are merged into what the table's strategy lays out.
+//! 2. Some (those of tokens, of a partition, or named): they are merged into one, without a flush.
 //!
-//! Foreign SSTables and those with bytes that cannot be used stay as they are.
+//! Foreign SSTables and those with damaged bytes stay as they are.
 
 use super::compactor::{Compactor, job_of};
 use super::{Candidate, TaskKind};
@@ -33,7 +33,8 @@ pub enum CompactionScope {
 }
 
 impl Compactor {
-    /// Merges SSTables of a table. `holders` are the Data.db files that have the partition of [`CompactionScope::Partition`].
+    /// Merges SSTables of a table. `holders` are the Data.db files that have the partition of
+    /// [`CompactionScope::Partition`].
     ///
     /// # Errors
     /// The disk's, or an SSTable that cannot be read: what was not merged by then stays as it was.

@@ -1,12 +1,12 @@
-//! RunningCompaction a compaction: SSTables of a table merged into others, less what no reader will miss.
+//! Runs one compaction: merges SSTables of a table into others, without what no reader will miss.
 //!
-//! 1. The inputs are read side by side; rows merge by the last write, tombstones go by [`Purge`]'s rule.
-//! 2. New SSTables are written under one transaction, cut at partitions when they are long enough.
-//! 3. When all are durable and open, the transaction commits, and the view changes in one step.
+//! 1. The inputs are read side by side. Cells merge by the last write, and tombstones are purged by [`Purge`]'s rule.
+//! 2. New SSTables are written under one transaction; a long one ends at a partition boundary.
+//! 3. When all are durable and open, the transaction commits, and the table's view changes in one step.
 //!
-//! Invariants: the inputs stay in the view, and on disk, until the outputs are durable; what fails leaves everything as
-//! it was. A tombstone goes only if nothing older of its partition can be in a memtable or an SSTable that is not an
-//! input.
+//! Invariants: the inputs stay in the view, and on disk, until the outputs are durable; a failure leaves everything as
+//! it was. A tombstone is purged only if nothing older of its partition can be in a memtable or in an SSTable that is
+//! not an input.
 
 use super::activity::TrackedCompaction;
 use super::compactor::Compactor;
@@ -28,7 +28,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Rows merged between two questions whether to yield.
+/// Rows merged between two calls of `yield_if_needed`.
 const ROWS_PER_YIELD: usize = 128;
 
 /// What to compact and how.
@@ -251,7 +251,7 @@ impl Compactor {
     }
 }
 
-/// Intervals in order, those that touch in one; those of each shard's segments by themselves.
+/// Sorts intervals and joins those that touch; those of different shards' segments stay apart.
 fn union(mut intervals: Vec<(LogPosition, LogPosition)>) -> Vec<(LogPosition, LogPosition)> {
     let shard = |position: LogPosition| crate::commitlog::segment::shard_of(position.segment as u64);
     intervals.sort_by_key(|(lower, upper)| (shard(*lower), *lower, *upper));
@@ -266,7 +266,8 @@ fn union(mut intervals: Vec<(LogPosition, LogPosition)>) -> Vec<(LogPosition, Lo
     out
 }
 
-/// For a partition, what a tombstone must be older than to go: the smallest timestamp of everything that is not merged.
+/// A function from a partition to the timestamp that a purged tombstone must be older than: the smallest one of
+/// everything that is not merged.
 fn max_purgeable(tables: &Rc<Tables>, job: &CompactionJob) -> impl FnMut(Token, &[u8]) -> i64 + 'static {
     let (tables, table) = (Rc::downgrade(tables), job.table);
     let inputs: HashSet<u64> = job.inputs.iter().map(|input| input.number).collect();

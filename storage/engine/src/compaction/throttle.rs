@@ -1,7 +1,7 @@
-//! How fast a shard's compactions may read: `compaction_throughput`, this shard's part of it.
+//! Limits how fast a shard's compactions read: this shard's part of `compaction_throughput`.
 //!
-//! What was read is paid for after the fact: whoever read more than the rate allows waits until it is even, in pieces,
-//! so that a changed rate and a node that stops are seen soon. Time that nobody used is not saved up.
+//! Reads are paid for afterwards: a compaction that has read more than the rate allows waits until it is even again. It
+//! waits in pieces, so that a new rate and a stopping node take effect soon. Unused time is not saved up.
 
 use runtime::Instant;
 use runtime::gate::Gate;
@@ -11,12 +11,12 @@ use std::time::Duration;
 /// Longest wait between two looks.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// See the module.
+/// The limit, and what is owed.
 #[derive(Default)]
 pub(crate) struct Throttle {
-    /// 0: as fast as it goes.
+    /// The rate; 0 is unlimited.
     bytes_per_second: Cell<u64>,
-    /// Bytes read and not paid for when somebody last looked.
+    /// Bytes that were read and not yet paid for, as of `looked_at`.
     owed_bytes: Cell<u64>,
     looked_at: Cell<Instant>,
 }
@@ -28,7 +28,7 @@ impl Throttle {
         self.bytes_per_second.set(bytes_per_second);
     }
 
-    /// After `bytes` were read: returns when more may be. At once if the gate is shut.
+    /// Counts `bytes` that were read; returns when more may be read, or at once if the gate is shut.
     pub(crate) async fn read(&self, bytes: u64, gate: &Gate) {
         self.look();
         self.owed_bytes.set(self.owed_bytes.get().saturating_add(bytes));
@@ -43,7 +43,7 @@ impl Throttle {
         }
     }
 
-    /// Pays for the time that has passed.
+    /// Deducts what the time since the last look has paid for.
     fn look(&self) {
         let now = runtime::now();
         let passed = now.since(self.looked_at.replace(now));

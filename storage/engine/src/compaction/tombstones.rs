@@ -1,11 +1,12 @@
-//! Tombstones and expired data: when an SSTable is compacted alone for them, and when it goes without being read.
+//! When an SSTable is compacted alone for its tombstones, and when an expired one is dropped without being read.
 
 use super::{Candidate, Moment};
 use model::Token;
 use model::compaction::CommonOptions;
 
-/// Those of `among` that hold nothing that lives, and shadow nothing: everything else that lives, in the other SSTables
-/// of `all` that overlap them and in memtables, is newer. With `ignore_overlaps` the second half is not asked.
+/// The SSTables of `among` that can be dropped without being read: everything in them is deleted or expired, and
+/// everything live in memtables and in overlapping SSTables of `all` is newer, so that they shadow nothing. With
+/// `ignore_overlaps` the second condition is not checked.
 pub fn fully_expired(
     among: &[&Candidate],
     all: &[Candidate],
@@ -27,7 +28,7 @@ pub fn fully_expired(
     dead.iter().filter(|candidate| candidate.max_timestamp < oldest).map(|candidate| candidate.id).collect()
 }
 
-/// Whether compacting an SSTable alone would drop enough.
+/// Whether compacting an SSTable alone would purge enough tombstones.
 pub(super) fn is_worth_it(candidate: &Candidate, all: &[Candidate], common: &CommonOptions, moment: &Moment) -> bool {
     // What could be dropped is an estimate: an SSTable that was compacted for it gets time before it is again.
     let age = moment.now.saturating_sub(candidate.created_at);
@@ -48,7 +49,7 @@ pub(super) fn is_worth_it(candidate: &Candidate, all: &[Candidate], common: &Com
         || uncovered(candidate, &others) * candidate.droppable_ratio > common.tombstone_threshold
 }
 
-/// The part of an SSTable's range of tokens that no other one covers.
+/// The fraction of an SSTable's token range that no other SSTable covers.
 fn uncovered(candidate: &Candidate, others: &[&Candidate]) -> f64 {
     let width = |from: i128, to: i128| (to - from + 1).max(0) as f64;
     let place = |token: Token| i128::from(token.0);

@@ -1,7 +1,7 @@
 //! `memtable_flush_period_in_ms`: a table's memtable is flushed once it is that old.
 //!
-//! A period begins with the table's memtable, or where the last one ended with nothing to flush; one of another length
-//! with the change. Tables without one cost nothing.
+//! A period begins with a new memtable, at the end of a period in which nothing was written, or when the table's option
+//! changes. Tables without a period cost nothing.
 
 use model::TableId;
 use runtime::Instant;
@@ -27,19 +27,19 @@ impl FlushPeriods {
         }
     }
 
-    /// A table is gone.
+    /// Forgets a table.
     pub(crate) fn remove(&self, table: TableId) {
         self.running.borrow_mut().remove(&table);
     }
 
-    /// A table has a new memtable.
+    /// Begins a table's period anew, for a new memtable.
     pub(crate) fn restart(&self, table: TableId) {
         if let Some((length, end)) = self.running.borrow_mut().get_mut(&table) {
             *end = runtime::now().after(*length);
         }
     }
 
-    /// When the next one ends.
+    /// When the next period ends; `None` without any.
     pub(crate) fn next_end(&self) -> Option<Instant> {
         self.running.borrow().values().map(|(_, end)| *end).min()
     }

@@ -1,7 +1,7 @@
-//! The rows of a memtable that takes no more writes, in stretches, into an SSTable.
+//! Writes the rows of a memtable that takes no more writes into an SSTable.
 //!
-//! Invariants: a stretch borrows the memtable for one poll; what a partition's or a range's deletion shadows is left
-//! out.
+//! Invariants: the memtable is borrowed for one poll at a time, in stretches of rows; rows that a partition's or
+//! range's deletion shadows are left out.
 
 use super::Flusher;
 use crate::commitlog::position::LogPosition;
@@ -24,7 +24,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// MemtableRows of one stretch.
+/// Rows that are read in one poll.
 const STRETCH_ROWS: usize = 256;
 
 impl Flusher {
@@ -82,7 +82,7 @@ fn observe(stats: &mut EncodingStats, fragment: &Fragment<'_>) {
     }
 }
 
-/// Where the reading of a memtable is.
+/// A reader of a memtable's fragments, in stretches.
 struct MemtableRows<'m> {
     memtable: &'m Rc<Memtable>,
     /// The partition that was read last, and up to where if it is not done.
@@ -102,7 +102,8 @@ impl<'m> MemtableRows<'m> {
         MemtableRows { memtable, at: None, blob: Vec::new() }
     }
 
-    /// Gives fragments to `take` until it has enough (`false`) or the stretch is over; whether there are more.
+    /// Gives fragments to `take` until it has enough (returns `false`) or the stretch is over. Returns whether there
+    /// are more.
     fn stretch(&mut self, mut take: impl FnMut(&Fragment<'_>) -> Result<bool, Error>) -> Result<bool, Error> {
         let contents = self.memtable.read();
         let at = self.at.take();
@@ -126,7 +127,7 @@ impl<'m> MemtableRows<'m> {
                     && let Some(Fragment::RangeMarker { comparable: next, .. }) = fragments.peek()
                     && *next == comparable
                 {
-                    // One range ends where another begins: the second marker says both.
+                    // Where one range ends and another begins, the second marker says both.
                     continue;
                 }
                 if is_again(&fragment, after) {
@@ -150,7 +151,7 @@ impl<'m> MemtableRows<'m> {
         Ok(false)
     }
 
-    /// Gives a fragment without what is shadowed; whether more is wanted.
+    /// Gives a fragment to `take` without shadowed cells. Returns whether more is wanted.
     fn give(
         &mut self,
         partition: &Partition,
@@ -181,7 +182,7 @@ impl<'m> MemtableRows<'m> {
     }
 }
 
-/// Whether a cursor that goes on after a place gives a fragment that came before it.
+/// Whether a cursor that resumes after a position repeats a fragment that came before it.
 fn is_again(fragment: &Fragment<'_>, after: Option<&[u8]>) -> bool {
     match (fragment, after) {
         (_, None) | (Fragment::Row { .. } | Fragment::PartitionEnd, _) => false,

@@ -1,7 +1,7 @@
-//! The guardrails that speak to the node's log alone: of what flushes and compactions write. Nothing is refused. Names
+//! Limits of the guardrails that only log: they concern what flushes and compactions write, and refuse nothing. Names
 //! and texts are Cassandra's.
 
-/// More than `warn` is told as a warning, more than `fail` as an error.
+/// Beyond `warn` a warning is logged, beyond `fail` an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(missing_docs, reason = "told above")]
 pub struct LoggedThreshold {
@@ -9,11 +9,12 @@ pub struct LoggedThreshold {
     pub fail: Option<u64>,
 }
 
-/// What there is to tell: whether it is an error, and the text.
+/// A line for the log: whether it is an error, and its text.
 pub(crate) type Warning = (bool, String);
 
 impl LoggedThreshold {
-    /// Tells of a figure beyond the threshold of the guardrail `name`: "`what`, this exceeds the ... threshold of ...."
+    /// The line for a figure beyond the threshold of the guardrail `name`: "`what`, this exceeds the ... threshold of
+    /// ..."; `None` within the threshold.
     pub(crate) fn told(self, name: &str, figure: u64, what: impl FnOnce() -> String) -> Option<Warning> {
         let beyond = |limit: &u64| figure > *limit;
         let failed = self.fail.filter(beyond).map(|limit| (true, "failure", limit));
@@ -37,7 +38,7 @@ pub struct LoggedThresholds {
     pub items_per_collection: LoggedThreshold,
 }
 
-/// Brings it to the log.
+/// Logs a line.
 pub(crate) fn log((is_error, text): Warning) {
     if is_error {
         tracing::error!("{text}");

@@ -30,7 +30,7 @@ pub(crate) struct PartitionGuard {
 }
 
 impl PartitionGuard {
-    /// Of an SSTable that is being written; `None` if nothing is limited.
+    /// A guard for an SSTable that is being written; `None` if nothing is limited.
     pub(crate) fn new(
         thresholds: LoggedThresholds,
         table: &Arc<Table>,
@@ -51,7 +51,7 @@ impl PartitionGuard {
         })
     }
 
-    /// Takes note of a fragment, after which Data.db has `len` bytes.
+    /// Counts a fragment, after which Data.db has `len` bytes.
     pub(crate) fn fragment(&mut self, fragment: &Fragment<'_>, len: u64) {
         match *fragment {
             Fragment::PartitionStart { key, deletion, .. } => {
@@ -83,7 +83,7 @@ impl PartitionGuard {
         }
     }
 
-    /// What there is to tell of the partition, of so many bytes.
+    /// The lines for a partition of so many bytes.
     fn told(&self, bytes: u64) -> impl Iterator<Item = Warning> {
         let size = self
             .thresholds

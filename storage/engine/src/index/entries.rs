@@ -1,8 +1,8 @@
-//! From values to entries.
+//! The entries of an index: from values in the base's rows to rows of the index's table.
 //!
-//! An entry of a value that a cell holds is as long there as the cell: its own cell has the timestamp and the expiry,
-//! so that of two cells of one value the same one wins in base and index. Entries of key columns do not expire: the
-//! base knows best whether a row is there. They go with their row's, or their partition's, deletion.
+//! The entry of a cell's value lives as long as the cell: the entry's own cell has the same timestamp and expiry, so
+//! that of two cells with one value the same one wins in base and index. Entries of key columns do not expire, because
+//! only the base knows whether the row is live; they are deleted with their row or partition.
 
 use super::IndexState;
 use crate::memtable::Memtable;
@@ -13,11 +13,11 @@ use model::query::LiveRow;
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder, RowView};
 use model::{ColumnId, ColumnKind, CqlType, Index, IndexedPart, Mutation, MutationBuilder, Table, Token};
 
-/// When entries are deleted that a write replaces, seconds since 1970: they wait for nothing, and a write may be
-/// applied where there is no clock, by who drops it.
+/// The deletion time of entries that a write replaces, seconds since 1970. Such tombstones need not be kept for
+/// anybody, and a write may be applied in a context without a clock.
 const DELETED_AT: i64 = 1;
 
-/// Most cells of a column in one row's write that are held against those in memory.
+/// A write of a row with more cells of the column than this does not look for the entries that it replaces.
 const REPLACED_CELLS_MAX: usize = 64;
 
 /// Where an index finds its values.
@@ -106,7 +106,7 @@ pub fn entry_value(key: &[u8], value: &[u8]) -> Vec<u8> {
 /// Bytes that Cassandra adds to key and value of an entry.
 pub const ENTRY_EXTRA_BYTES: usize = 6;
 
-/// What a row has for an index.
+/// What a written or read row has for an index.
 struct RowPart<'p, 'a> {
     clustering: Clustering<'a>,
     is_static: bool,
@@ -149,8 +149,8 @@ impl IndexState {
         }
     }
 
-    /// Before a write is applied to the base's memtable: deletes the entries of values in that memtable that the write
-    /// takes the place of. Others go when a read meets them.
+    /// Deletes the entries of values in the base's memtable that a write replaces; to be called before the write is
+    /// applied. Stale entries of other values are deleted when a read meets them.
     pub(crate) fn forget(
         &self,
         base: &Memtable,

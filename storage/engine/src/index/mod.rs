@@ -11,7 +11,7 @@
 //! 4. Rows that were there before the index, or came without entries (foreign SSTables), are read once and given
 //!    entries.
 //!
-//! The last two are in [`crate::indexing`].
+//! The last two are in the module `indexing`.
 //!
 //! Invariants: a live row of an index that is built has its entry; an entry need not have a row. So entries may be
 //! added at any time and twice, and need no log of their own.

@@ -1,11 +1,13 @@
-//! EntryWriter of what is there already: a build, once per index and shard.
+//! Builds indexes: gives the rows that a table has already their entries, once per index and shard.
 //!
 //! 1. The base is flushed, so that every write that began before its index was known is in an SSTable.
-//! 2. Its rows are read in pieces and their entries added; writes add theirs meanwhile.
-//! 3. The index is flushed; then a file in its directory, of the shard's name and its tokens, says that it is built.
+//! 2. Its rows are read in pieces and their entries added; meanwhile writes add theirs.
+//! 3. The index is flushed. Then a file in its directory, named after the shard and the shard map, says that the index
+//!    is built.
 //!
-//! A start finds the file, or builds again: also where it opens a foreign SSTable, whose rows nobody gave entries, or
-//! where cores have other tokens than before. What is imported is read before it is shown ([`Indexes::add_opened`]).
+//! A start that does not find the file builds again. So does one that opens a foreign SSTable, whose rows have no
+//! entries, and one under another shard map. Imported rows get their entries before they are shown
+//! ([`Indexes::add_opened`]).
 //!
 //! Invariants: the file is there only if every row that the shard owns, in SSTables and log, has its entry.
 
@@ -29,7 +31,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Visits of one read of the base.
+/// Visits of one piece of the base.
 const VISITS: u64 = 1024;
 
 const BUILT: &str = "helenus-built";
@@ -204,7 +206,7 @@ impl Indexes {
                 forget_others(&index, &own).await?;
             }
         }
-        // Only now: who comes back to the other map must not take what is left for all.
+        // Removed only after that: a start under the other map must not take what is left for the whole index.
         let unusable = std::mem::take(&mut *self.unusable.borrow_mut());
         for (directory, name) in unusable {
             transaction::delete(&directory, |found| *found == name).await.map_err(Error::Io)?;

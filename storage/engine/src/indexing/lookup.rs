@@ -1,12 +1,13 @@
-//! A read through an index: entries of a value in the base's order, their rows from the base.
+//! Reads through an index: the entries of a value in the base's order, and their rows from the base.
 //!
-//! 1. EntrySink are read from the index's table in batches, from where the read goes on, within its partition or tokens.
+//! 1. Entries are read from the index's table in batches, from where the read resumes, within its partition or token
+//!    range.
 //! 2. The entries of one partition become one read of the base: of their rows, or of the whole partition if the entries
 //!    are of partitions. The sink's filter, which has the indexed condition too, sees every row.
-//! 3. EntrySink whose row was looked for and does not hold their value are deleted, with the timestamp that they have.
+//! 3. Entries whose row does not hold their value are deleted, with the entry's own timestamp.
 //!
-//! Invariants: rows come in the base's order, each once; the memory of a read does not grow with what the index holds;
-//! a read ends as one of the base does.
+//! Invariants: rows come in the base's order, each once; the memory of a read does not grow with the index; a read ends
+//! as one of the base does.
 
 use crate::error::Error;
 use crate::index::{IndexLookup, IndexState};
@@ -81,7 +82,7 @@ struct IndexRead<'r> {
     index: &'r Rc<IndexState>,
     command: &'r ReadCommand,
     value: &'r [u8],
-    /// ConfirmingSink given.
+    /// Rows given.
     given: u64,
     /// Whether the sink takes no more.
     is_full: bool,
@@ -130,12 +131,12 @@ impl IndexRead<'_> {
         }
     }
 
-    /// ConfirmingSink given of a partition so far.
+    /// Rows of a partition given so far.
     fn rows_of(&self, key: &DecoratedKey) -> u64 {
         self.partition.as_ref().filter(|(of, _)| of == key).map_or(0, |(_, rows)| *rows)
     }
 
-    /// Where a read goes on behind a group.
+    /// The position at which a read resumes behind a group.
     fn position_of(&self, group: &[IndexEntry]) -> Option<Position> {
         let last = group.last()?;
         let comparable = (!self.index.is_of_partitions()).then(|| last.comparable.clone().into());
@@ -201,7 +202,7 @@ impl IndexRead<'_> {
         Ok((entries.found, last))
     }
 
-    /// Reads what entries of one partition lead to.
+    /// Reads the rows that the entries of one partition lead to.
     async fn read_group(&mut self, mut group: Vec<IndexEntry>, sink: &mut dyn RowSink) -> Result<(), Error> {
         let command = self.command;
         let Some(key) = group.first().map(|candidate| candidate.key.clone()) else { return Ok(()) };
@@ -323,7 +324,7 @@ impl RowSink for EntrySink<'_> {
     }
 }
 
-/// Gives rows on and notes which entries they confirm.
+/// Passes rows on to the read's sink, and notes which entries they confirm.
 struct ConfirmingSink<'s> {
     index: &'s IndexState,
     value: &'s [u8],

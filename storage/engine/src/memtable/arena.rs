@@ -17,8 +17,7 @@ pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 pub const CLASS_BYTES: usize = 16;
 /// Blobs up to this length are reused when they are released.
 pub const REUSE_BYTES_MAX: usize = 2 << 10;
-/// Bytes that [`Arena::prefetch`] asks for: a key and a small row. Beyond them, memory has seen by itself where this
-/// goes.
+/// Bytes that [`Arena::prefetch`] asks for: a key and a small row. The hardware prefetches what follows.
 pub const PREFETCH_BYTES: usize = 320;
 
 /// Where bytes lie in an [`Arena`].
@@ -30,7 +29,7 @@ pub struct Span {
     pub len: u32,
 }
 
-/// See the module.
+/// The bytes of one memtable.
 #[derive(Debug)]
 pub struct Arena {
     chunks: Vec<Vec<u8>>,
@@ -53,7 +52,7 @@ impl Arena {
         &self.chunks[span.chunk as usize][span.offset as usize..][..span.len as usize]
     }
 
-    /// Begins to bring a span and what was put after it near, [`PREFETCH_BYTES`] in all.
+    /// Prefetches a span and what was put after it, [`PREFETCH_BYTES`] in all.
     pub fn prefetch(&self, span: Span) {
         let rest = &self.chunks[span.chunk as usize][span.offset as usize..];
         runtime::prefetch(&rest[..rest.len().min(PREFETCH_BYTES)]);

@@ -28,10 +28,10 @@ pub const REFILL_FRAGMENTS_MAX: usize = 256;
 /// Bytes of the first refill; each has twice as many as the one before.
 const REFILL_BYTES_MIN: usize = 2 << 10;
 
-/// See the module.
+/// A cursor over a memtable that holds no borrow between two steps.
 pub struct BufferedCursor {
     memtable: Rc<Memtable>,
-    /// Of each partition.
+    /// The slices that are read of each partition.
     slices: Arc<[Slice]>,
     reversed: bool,
     /// Up to and including this prefix.

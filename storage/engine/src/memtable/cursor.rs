@@ -12,7 +12,7 @@ use model::mutation::Clustering;
 use model::query::Slice;
 use model::row::{Deletion, RowView};
 
-/// See the module.
+/// A cursor over one partition of a memtable.
 pub struct PartitionCursor<'a> {
     arena: &'a Arena,
     partition: &'a Partition,

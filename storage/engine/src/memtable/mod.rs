@@ -32,7 +32,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tombstones::Bound;
 
-/// Partitions freed between two questions whether to yield.
+/// Partitions freed between two calls of `yield_if_needed`.
 const DISMANTLE_PARTITIONS: usize = 256;
 
 /// Bytes of many memtables together.
@@ -124,13 +124,13 @@ impl Memtable {
         self.contents.borrow()
     }
 
-    /// Begins to bring near what a look-up of a partition will look at.
+    /// Prefetches what a look-up of a partition will look at.
     pub fn prefetch(&self, token: Token, step: PrefetchStage) {
         let contents = self.contents.borrow();
         contents.partitions.prefetch(&contents.arena, token.prefix(), step);
     }
 
-    /// Keeps a partition as it is now.
+    /// A snapshot of a partition.
     pub fn snapshot(self: &Rc<Self>, partition: &Rc<Partition>) -> Snapshot {
         self.snapshots.set(self.snapshots.get() + 1);
         Snapshot { memtable: self.clone(), partition: partition.clone() }
@@ -228,7 +228,7 @@ impl Contents {
     }
 }
 
-/// Adds a row or merges it with the one there; returns bytes of memory added outside the arena.
+/// Adds a row, or merges it with the row that is there. Returns bytes of memory added outside the arena.
 fn upsert(
     arena: &mut Arena,
     partition: &mut Partition,

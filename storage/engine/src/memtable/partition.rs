@@ -8,7 +8,7 @@ use model::Token;
 use model::row::{Deletion, RowView};
 use std::rc::Rc;
 
-/// See the module.
+/// One partition of a memtable.
 #[derive(Clone, Debug)]
 pub struct Partition {
     /// The token of the key.

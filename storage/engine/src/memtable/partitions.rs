@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
 
-/// See the module.
+/// The partitions of one memtable.
 #[expect(clippy::large_enum_variant, reason = "there is one per memtable, and a box would cost every access a load")]
 pub enum Partitions {
     /// In a tree.
@@ -22,7 +22,7 @@ pub enum Partitions {
     Skiplist(Ordered<SkiplistSlots>),
 }
 
-/// What has the prefixes.
+/// A map from prefixes to slots.
 pub trait Slots: Default {
     /// Bytes of memory that an entry takes, about.
     const BYTES_EACH: usize;
@@ -100,8 +100,8 @@ impl Partitions {
         }
     }
 
-    /// Begins to bring near what [`Partitions::get`] will look at: what leads to the partition, then it and its key. To
-    /// find a way through a skip list is the look-up itself: there is nothing to ask for ahead.
+    /// Prefetches what [`Partitions::get`] will look at. Nothing of a skip list can be prefetched: finding the way
+    /// through it is the look-up itself.
     pub fn prefetch(&self, arena: &Arena, prefix: u64, step: PrefetchStage) {
         if let Partitions::Tree(ordered) = self {
             match step {
@@ -174,16 +174,16 @@ impl Partitions {
     }
 }
 
-/// What of a look-up is asked for ahead of it. Each step needs what the one before it brought.
+/// The parts of a look-up that can be prefetched. Each needs what the one before has brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PrefetchStage {
-    /// What leads to the partition.
+    /// The nodes of the tree that lead to the partition.
     Way,
     /// The partition, its key and the beginning of its first row.
     Partition,
 }
 
-/// Begins to bring a partition near whose key lies at `place`; its first row lies behind the key.
+/// Prefetches a partition whose key lies at `place`; its first row lies behind the key.
 fn prefetch_one(arena: &Arena, partition: &Rc<Partition>, place: Span) {
     runtime::prefetch(std::slice::from_ref(&**partition));
     arena.prefetch(place);

@@ -136,7 +136,7 @@ impl Node {
     }
 }
 
-/// See the module.
+/// The rows of one partition.
 #[derive(Clone, Default, Debug)]
 pub enum Rows {
     /// No row.

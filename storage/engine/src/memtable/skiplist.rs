@@ -8,7 +8,7 @@ use super::partitions::{Slot, Slots};
 use crossbeam_skiplist::SkipMap;
 use std::ops::Bound;
 
-/// See the module.
+/// Slots by prefix in a skip list.
 #[derive(Default)]
 pub struct SkiplistSlots {
     places: SkipMap<u64, usize>,

@@ -75,7 +75,7 @@ impl Eq for Bound {}
 /// Start, end and deletion of a range.
 type Piece = (Bound, Bound, Deletion);
 
-/// See the module.
+/// The range tombstones of one partition.
 #[derive(Clone, Default, Debug)]
 pub struct RangeTombstones {
     /// Start to end and deletion.

@@ -16,7 +16,7 @@ const SLOTS: usize = 15;
 /// Children of an inner node: with their count, their prefixes take 256 bytes.
 const CHILDREN: usize = 31;
 
-/// See the module.
+/// Slots by prefix in a B+tree.
 #[derive(Default, Debug)]
 pub struct TreeSlots {
     /// Made with the first slot.
@@ -160,7 +160,7 @@ impl TreeSlots {
         }
     }
 
-    /// Begins to bring near what a look-up of a prefix will look at.
+    /// Prefetches what a look-up of a prefix will look at.
     pub(super) fn prefetch(&self, prefix: u64) {
         if let Some((leaf, _)) = self.leaf_of(prefix) {
             runtime::prefetch(std::slice::from_ref(leaf));

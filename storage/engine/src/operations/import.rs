@@ -70,7 +70,7 @@ pub struct Source {
 /// # Errors
 /// There is no such directory; the disk's.
 pub async fn list(directory: &Path) -> Result<Vec<Source>, Error> {
-    // A directory that is none is an error here, and nothing to who lists a table's.
+    // Here a missing directory is an error; for a table's own directory it is not.
     list_dir(directory).await.map_err(Error::Io)?;
     let found = directory::list(directory).await?;
     Ok(found

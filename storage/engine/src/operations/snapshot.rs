@@ -52,9 +52,9 @@ pub struct Manifest {
 pub struct Snapshot {
     /// Its name.
     pub tag: String,
-    /// Of the table, which may be dropped.
+    /// The keyspace of the table, which may be dropped.
     pub keyspace: String,
-    /// See `keyspace`.
+    /// The table's name.
     pub table: String,
     /// Where it is.
     pub directory: PathBuf,
@@ -64,7 +64,7 @@ pub struct Snapshot {
     pub disk_bytes: u64,
     /// Bytes of those that are not also the table's.
     pub true_bytes: u64,
-    /// The same of SSTables alone.
+    /// Bytes of the SSTables' files that are not also the table's.
     pub sstable_bytes: u64,
 }
 

@@ -45,7 +45,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Rows written between two questions whether to yield or to stop.
+/// Rows written between two calls of `yield_if_needed`, each of which also looks whether the store closes.
 const ROWS_PER_YIELD: usize = 128;
 
 /// The names of the parts, by shard; none of a shard that has nothing in the SSTable.

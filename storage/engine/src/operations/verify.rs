@@ -1,10 +1,11 @@
-//! Checking whole SSTables, as Cassandra's verify does.
+//! Checks whole SSTables, as Cassandra's verify does.
 //!
-//! 1. An SSTable is opened anew: statistics, filter, places of chunks and summary are read and checked.
-//! 2. Unless it shall be quick: the checksum of Data.db is made again, and that of every page of our own files.
-//! 3. Extended: every row is read, and partitions come in order, once each.
+//! 1. The SSTable is opened anew: statistics, filter, chunk offsets and summary are read and checked.
+//! 2. Unless the check is to be quick, the checksum of Data.db is computed again, and that of every page of our own
+//!    files.
+//! 3. An extended check reads every row; partitions must be in order, each once.
 //!
-//! Invariants: nothing is changed, nothing is kept in the cache; what is served stays so.
+//! Invariants: nothing is changed, and nothing is kept in the cache; the SSTable goes on being served.
 
 use crate::error::Error;
 use crate::faults::Faults;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 const READ_BYTES: usize = 1 << 20;
 /// Longest Digest.crc32, in bytes.
 const DIGEST_BYTES_MAX: usize = 64;
-/// Fragments between two questions whether to yield.
+/// Fragments read between two calls of `yield_if_needed`.
 const FRAGMENTS_PER_YIELD: usize = 128;
 
 /// How much of an SSTable is looked at.

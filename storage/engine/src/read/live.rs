@@ -1,21 +1,21 @@
-//! What of a row is live.
+//! Which cells of a row are live.
 //!
 //! A row is live if its liveness is, or any of its cells: not deleted by the partition, a range, the row or its column,
-//! not expired at the command's `now_in_seconds`, not of a column that is dropped or was dropped since. A static cell
-//! is deleted by the partition and its column alone.
+//! not expired at the command's `now_in_seconds`, and not of a column that is dropped or was dropped since the cell was
+//! written. A static cell is deleted by the partition and its column alone.
 
 use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowView};
 use model::{ColumnId, Table};
 
-/// Room for the cells of a row and of a static row, kept from read to read.
+/// Vectors for the cells of a row and of a static row, kept from read to read.
 pub(crate) type CellScratch = std::cell::Cell<LiveCells<'static>>;
 
 /// Live cells.
 #[derive(Default)]
 pub(crate) struct LiveCells<'a> {
-    /// Of the row that is looked at.
+    /// Cells of the current row.
     pub(super) row: Vec<Cell<'a>>,
-    /// Of its partition's static row.
+    /// Cells of the partition's static row.
     pub(super) statics: Vec<Cell<'a>>,
 }
 
@@ -32,9 +32,9 @@ pub(super) fn recycle<'a>(mut cells: Vec<Cell<'_>>) -> Vec<Cell<'a>> {
     cells.into_iter().map(|_| unreachable!("the vector is empty")).collect()
 }
 
-/// Puts the live cells of a row into `cells`. `None` if the row is not live, else its liveness if that is live. `dead`
-/// is raised by what of it is dead and not deleted by anything above it, as Cassandra counts tombstones: its cells, but
-/// not the deletions of whole collections; of a row without such cells that is not live, the row itself.
+/// Puts the live cells of a row into `cells`. Returns `None` if the row is not live, else its liveness if that is live.
+/// `dead` is increased as Cassandra counts tombstones: by the row's dead cells that nothing above the row deletes,
+/// without deletions of whole collections; for a row that is not live and has no such cells, by one for the row itself.
 pub(super) fn live_cells<'a>(
     row: RowView<'a>,
     deletion: Deletion,

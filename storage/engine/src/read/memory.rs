@@ -1,12 +1,13 @@
-//! Reading from the active memtable alone.
+//! Reads from the active memtable alone.
 //!
 //! 1. A *stretch* visits at most [`STRETCH_ROWS_MAX`] rows, live or dead, within one poll and one borrow of the
 //!    memtable.
 //! 2. Between stretches a long read may yield. It keeps a snapshot of the partition it is in, so that it never sees
-//!    half of a mutation, and finds its place again by the last row it visited.
-//! 3. A single-partition read that fits a stretch needs no await and, when the sink allocates nothing, no allocation.
+//!    half of a mutation, and resumes after the last row it visited.
+//! 3. A single-partition read that fits a stretch needs no await and, unless the sink allocates, no allocation.
 //!
-//! Invariants: no borrow across an await; the sink is called with a memtable borrowed and must not call the store.
+//! Invariants: no borrow is held across an await; the sink is called with a memtable borrowed and must not call the
+//! store.
 
 use super::STRETCH_ROWS_MAX;
 use super::live::{CellScratch, LiveCells, live_cells};
@@ -90,11 +91,11 @@ fn rows_in_slices(contents: &Contents, partition: &Partition, command: &ReadComm
     command.slices.iter().map(|slice| slice_rows(&slice.start, &slice.end)).sum()
 }
 
-/// Where in a partition a read begins.
+/// Where a read resumes within a partition.
 pub(super) enum ResumeIn<'a> {
-    /// After a row; `None`: at the beginning.
+    /// After a row, or at the beginning.
     After(Option<&'a [u8]>),
-    /// Nowhere: the page before ended with or beyond this partition.
+    /// Not at all: the page before ended with this partition or behind it.
     Done,
 }
 
@@ -244,7 +245,8 @@ fn decorated(contents: &Contents, partition: &Partition) -> DecoratedKey {
     DecoratedKey { token: partition.token, key: partition.key(&contents.arena).into() }
 }
 
-/// Gives the live rows of one partition after `after`, in read order, until the stretch or the read ends.
+/// Gives the live rows of one partition after `after`, in read order, until the partition, the stretch or the read
+/// ends.
 fn partition_stretch<'a, 'c: 'a>(
     contents: &'a Contents,
     table: &Table,

@@ -1,11 +1,12 @@
 //! Reads that merge several sources.
 //!
-//! 1. Blocks that the merge needs are read together; a scan reads ahead.
-//! 2. A read of a range that goes on within a partition reads that partition by its key first.
-//! 3. A range whose partitions are read backwards is walked forwards by partition, each of which is read by its key.
+//! 1. Blocks that the merge needs are read concurrently; a scan reads ahead.
+//! 2. The read of a range that resumes within a partition first reads the rest of that partition by its key.
+//! 3. The read of a range in reversed clustering order walks the partitions in ring order and reads each of them by its
+//!    key.
 //!
-//! Invariants: what the merge gives is not shadowed by anything, so that deletions of partitions and ranges are not
-//! looked at again.
+//! Invariants: fragments from the merge are not shadowed by anything, so that deletions of partitions and ranges are
+//! not checked again.
 
 use super::live::{live_cells, recycle};
 use super::memory::{ResumeIn, first_row_after};
@@ -24,7 +25,7 @@ use model::{DecoratedKey, Table, Token};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Fragments of a partition that nobody wants which are read before the indexes are asked for the next partition.
+/// Fragments of an unwanted partition that are read before the index is asked for the next partition.
 const LEAVE_STEPS_MAX: usize = 64;
 
 /// What a read merges, and for whom.
@@ -87,8 +88,7 @@ impl ReadSources<'_> {
         let in_range = |token: Token| token > range.after || range == TokenRange::FULL;
         if let Some(resume) = command.resume.as_ref().filter(|resume| in_range(resume.token())) {
             let ended = range.until != Token::MIN && resume.token() > range.until;
-            // Every shard resumes at the same place: the rest of that partition, if it can have one, is its owner's to
-            // give.
+            // Every shard resumes at the same position; only the owner of that partition gives the rest of it.
             let several = self.table.clustering_len > 0;
             let rest = resume.comparable.as_deref().filter(|_| several && !ended && self.owns(resume.token()));
             if let Some(place) = rest {
@@ -128,7 +128,7 @@ impl ReadSources<'_> {
         Ok(None)
     }
 
-    /// Whether this shard answers for a token: SSTables of other programs have partitions of all shards.
+    /// Whether this shard serves a token: foreign SSTables have partitions of all shards.
     fn owns(&self, token: Token) -> bool {
         !self.view.sstables.iter().any(|sstable| sstable.foreign) || self.reader.tables.owns(self.table.id, token)
     }
@@ -208,7 +208,7 @@ impl<'r> MergeRead<'r> {
         Ok(())
     }
 
-    /// Leaves the partition: the next fragment is the start of the next one.
+    /// Skips the rest of the partition.
     async fn leave(&mut self) -> Result<(), Error> {
         for _ in 0..LEAVE_STEPS_MAX {
             if !self.inside || !self.next().await? {
@@ -228,7 +228,8 @@ impl<'r> MergeRead<'r> {
         if progress.partition_rows >= command.per_partition_max {
             return Ok(Reached::PartitionEnd);
         }
-        // Not a count of its own: the table is all cores', which would wait for each other at every partition.
+        // Borrowed instead of cloned: all shards share the count of the `Arc`, which they would contend for at every
+        // partition.
         let (table, now) = (&*self.sources.table, command.now_in_seconds);
         let mut more = self.next().await?;
         let mut static_row = std::mem::take(&mut self.static_row);

@@ -1,19 +1,22 @@
-//! Reading: the fragments of a table's memtables and SSTables, filtered by deletions and expiry, as live rows into a
-//! sink.
+//! Reads: merges the fragments of a table's memtables and SSTables, leaves out what is deleted or expired, and gives
+//! live rows to a sink.
 //!
-//! 1. What lies beside the active memtable is looked at in memory: token ranges, filters, bounds of clusterings and
-//!    timestamps of SSTables, and keys of memtables that are being flushed. If none of it can have anything, `memory`
-//!    reads the active memtable alone.
-//! 2. `point` reads single rows, newest source first, until all that is asked for is newer than every source that is
-//!    left.
+//! 1. Everything beside the active memtable is checked in memory first: token ranges, bloom filters, clustering bounds
+//!    and timestamps of SSTables, and keys of memtables that are being flushed. If none of it can have anything,
+//!    `memory` reads the active memtable alone.
+//! 2. `point` reads single rows, newest source first, until the row is newer than every source that is left.
 //! 3. `merged` merges all sources that may have something, over one partition or a range of tokens.
-//! 4. A partition whose rows are all done without a live one gives its static cells as a row, if the command asks.
+//! 4. A partition without a live row gives its static cells as a row of their own, if the command asks for that.
 //!
-//! `sources` chooses and makes the sources, `progress` knows the limits of a read, `live` what of a row is live.
+//! `sources` chooses the sources and makes their cursors, `progress` keeps the limits of a read, `live` says which
+//! cells of a row are live.
 //!
-//! Invariants: no borrow of a memtable across an await, so that awaits are at blocks and where a long read yields; the
-//! memtable and the view of a read are those of its begin; a partition is never seen with half of a mutation; a fault
-//! in an SSTable is an error of the reads that meet it.
+//! Functions come in pairs: `read_now` answers without awaiting, or gives `None` before anything was given to the sink;
+//! `read` is its async twin.
+//!
+//! Invariants: no borrow of a memtable is held across an await, and awaits are only at blocks and where a long read
+//! yields; a read keeps the memtable and the view that it began with; a partition is never seen with half of a
+//! mutation; a fault in an SSTable is an error of the reads that meet it.
 
 mod live;
 mod memory;
@@ -32,7 +35,7 @@ use crate::tables::Tables;
 use model::query::{Partitions, ReadCommand, ReadEnd, RowSink};
 use std::rc::Rc;
 
-/// Rows visited, live or dead, before a read asks whether to yield. A partition counts as one more.
+/// Rows visited, live or dead, before a read may yield. A partition counts as one more.
 pub(crate) const STRETCH_ROWS_MAX: usize = 128;
 
 /// Reads of a shard's tables.

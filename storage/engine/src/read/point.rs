@@ -1,12 +1,12 @@
-//! Single rows by their whole clustering, newest source first.
+//! Reads single rows by their whole clustering, newest source first.
 //!
 //! 1. The row's versions in memtables are merged.
-//! 2. SSTables follow, the one with the largest timestamp first, until the row is complete: whatever is left is older
-//!    than a deletion of it, or than its liveness, which is live, and each of the cells that are asked for.
-//! 3. What is live of the merged row is given.
+//! 2. SSTables follow, the one with the largest timestamp first, until the row is complete: everything in the SSTables
+//!    that are left is older than a deletion of the row, or than its live liveness and each cell that is asked for.
+//! 3. The live cells of the merged row are given.
 //!
-//! Cells of collections and static cells are no part of this: a command that asks for any is read by `merged`. Source:
-//! Cassandra 5's `SinglePartitionReadCommand.queryMemtableAndSSTablesInTimestampOrder`.
+//! A command that asks for cells of collections or static cells is read by `merged`. Source: Cassandra 5's
+//! `SinglePartitionReadCommand.queryMemtableAndSSTablesInTimestampOrder`.
 //!
 //! Invariants: nothing is given before everything is read.
 
@@ -166,11 +166,11 @@ fn comparable(slice: &Slice) -> Vec<u8> {
     [values, &[model::comparable::TERMINATOR]].concat()
 }
 
-/// What was found of the row so far.
+/// The merged versions of the row so far.
 struct FoundRow {
     comparable: Vec<u8>,
     clustering: Vec<u8>,
-    /// Of the partition and of ranges.
+    /// The newest deletion by the partition or a range.
     deletion: Deletion,
     /// The range deletion in force in the source that is being read, before the row.
     open: Deletion,

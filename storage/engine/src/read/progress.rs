@@ -1,4 +1,4 @@
-//! How far a read is: rows given, visits, and why it ends.
+//! How far a read is: rows given, rows visited, and why it ends.
 
 use model::mutation::Clustering;
 use model::query::{LiveRow, Position, ReadCommand, ReadEnd, Resume, RowSink, SinkState};
@@ -21,7 +21,7 @@ pub(super) struct ReadProgress<'c> {
     pub(super) partition_rows: u64,
     /// Whether a live row of it was seen.
     pub(super) seen_live: bool,
-    /// What was dead and the sink has not been told of yet.
+    /// Dead rows and cells that the sink has not been told of.
     pub(super) dead: u64,
 }
 
@@ -44,20 +44,20 @@ impl<'c> ReadProgress<'c> {
         ReadProgress { command, sink, given: 0, visits: 0, stretch, last, partition_rows, seen_live: false, dead: 0 }
     }
 
-    /// Tells the sink what was dead.
+    /// Tells the sink how many rows and cells were dead.
     pub(super) fn tell_dead(&mut self) {
         if self.dead > 0 {
             self.sink.dead(std::mem::take(&mut self.dead));
         }
     }
 
-    /// A partition begins, of which earlier parts of the read gave some rows.
+    /// Begins a partition; `resumed` says that earlier pages of the read gave some of its rows.
     pub(super) fn begin_partition(&mut self, resumed: bool) {
         self.partition_rows = if resumed { self.command.resume_partition_rows } else { 0 };
         self.seen_live = self.partition_rows > 0;
     }
 
-    /// Gives a row; whether the read or the partition ends with it.
+    /// Gives a row to the sink; `Some` if the partition or the read ends with it.
     pub(super) fn give(&mut self, row: &LiveRow<'_>) -> Option<Reached> {
         self.seen_live = true;
         let state = self.sink.row(row);
@@ -72,7 +72,7 @@ impl<'c> ReadProgress<'c> {
         (self.partition_rows >= self.command.per_partition_max).then_some(Reached::PartitionEnd)
     }
 
-    /// Counts a visit; whether the command allows no more.
+    /// Counts the visit of a row of so many bytes; true if the command allows no more.
     pub(super) fn visit(&mut self, bytes: usize) -> bool {
         self.visits = self.visits.saturating_add((bytes as u64).div_ceil(ReadCommand::VISIT_BYTES).max(1));
         self.visits >= self.command.visits_max
@@ -89,7 +89,7 @@ impl<'c> ReadProgress<'c> {
         self.give(&LiveRow { token, key, clustering, comparable, liveness, cells, static_cells, static_only })
     }
 
-    /// The end of a read that came as far as `reached` in a partition; `None` if it goes on behind it.
+    /// The end of a read that got as far as `reached` in a partition; `None` if it goes on with the next partition.
     pub(super) fn end(&mut self, reached: Reached, key: impl FnOnce() -> DecoratedKey) -> Option<ReadEnd> {
         match reached {
             Reached::Stopped => Some(ReadEnd::Stopped),
@@ -105,7 +105,7 @@ impl<'c> ReadProgress<'c> {
         ReadEnd::Paused(Box::new(Resume { position, partition_rows: self.partition_rows }))
     }
 
-    /// A partition of a range is done: a visit, and the end of the read if that was the last one.
+    /// Leaves a partition of a range, which counts as a visit; the end of the read if that was the last one.
     pub(super) fn leave_partition(&mut self, key: impl FnOnce() -> DecoratedKey) -> Option<ReadEnd> {
         self.stretch = self.stretch.saturating_sub(1);
         self.visit(0).then(|| {

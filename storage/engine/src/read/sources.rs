@@ -1,10 +1,10 @@
-//! What a read merges: which memtables and SSTables, and the cursors over them.
+//! Chooses the memtables and SSTables that a read merges, and makes the cursors over them.
 //!
-//! An SSTable is left out of the read of a key if its tokens, its filter, or the bounds of its clusterings say that it
-//! has nothing, or if a deletion of the whole partition is at least as new as all that is in it. Source: Cassandra 5's
+//! The read of a key leaves out an SSTable if its tokens, its bloom filter or the bounds of its clusterings say that it
+//! has nothing, or if a deletion of the whole partition is at least as new as everything in it. Source: Cassandra 5's
 //! `SinglePartitionReadCommand`.
 //!
-//! Invariants: an SSTable that may have a deletion of a partition is not left out for its clusterings.
+//! Invariants: an SSTable that may have a deletion of a partition is not left out because of its clusterings.
 
 use crate::error::Error;
 use crate::memtable::Memtable;
@@ -34,15 +34,15 @@ pub(super) enum Source {
     Sstable(Box<SstableSource>),
 }
 
-/// See [`Source`].
+/// A cursor over an SSTable, with what was read ahead of it.
 pub(super) struct SstableSource {
     pub(super) sstable: Rc<OpenSstable>,
     pub(super) cursor: sstable::reader::Cursor,
-    /// The cursor was stepped already: its fragment is the next.
+    /// Whether the cursor was stepped already, so that its fragment is the next.
     held: bool,
-    /// Where the last block of Data.db ends that was brought.
+    /// The end of the last block of Data.db that the cursor was given.
     data_end: u64,
-    /// Where the last one ends that was asked for ahead.
+    /// The end of the last block that was read ahead.
     ahead_end: u64,
     /// Bytes that may be read ahead, and the most that this may become.
     ahead_bytes: u64,
@@ -72,7 +72,7 @@ impl Source {
         self
     }
 
-    /// The block that a step asked for; `None`: nothing is needed but a chance for others.
+    /// The block that a step asked for; `None` if the source only gave other tasks a chance to run.
     pub(super) fn needed(&self, need: BlockRef) -> Option<(Rc<OpenSstable>, BlockId)> {
         match self {
             Source::Memory(_) => None,
@@ -111,7 +111,7 @@ impl Source {
         }
     }
 
-    /// What a fault in it is to who reads.
+    /// The error of a read that met a fault in the source.
     pub(super) fn fault(&self, error: sstable::Error) -> Error {
         match self {
             // A memtable has none.
@@ -155,7 +155,7 @@ impl Cursor for Source {
     }
 }
 
-/// What the read of one partition wants, as far as it decides which SSTables matter.
+/// Decides which SSTables matter to the read of one partition.
 pub(super) struct PartitionProbe<'a> {
     key: &'a DecoratedKey,
     hash: KeyHash,
@@ -168,7 +168,7 @@ impl<'a> PartitionProbe<'a> {
         PartitionProbe { key, hash: KeyHash::of(&key.key), slices, statics }
     }
 
-    /// Whether an SSTable may have something of it.
+    /// Whether an SSTable may have something for the read.
     pub(super) fn may_be_in(&self, sstable: &OpenSstable) -> bool {
         let (first, last) = sstable.tokens();
         first <= self.key.token
@@ -180,7 +180,7 @@ impl<'a> PartitionProbe<'a> {
     }
 }
 
-/// Whether anything but the active memtable may have something for a read.
+/// Whether anything besides the active memtable may have something for a read.
 pub(super) fn beside_memtable(memtable: &Memtable, view: &View, command: &ReadCommand) -> bool {
     if view.is_empty() {
         return false;
@@ -205,7 +205,7 @@ pub(super) fn partition_deletion(memtable: &Memtable, key: &DecoratedKey) -> Opt
     contents.partitions.get(&contents.arena, key.token.prefix(), &key.key).map(|partition| partition.deletion)
 }
 
-/// The SSTables that are not older than a deletion as a whole.
+/// The SSTables that have something newer than a deletion.
 fn newer_than(view: &View, deletion: Deletion) -> impl Iterator<Item = &Rc<OpenSstable>> {
     view.sstables.iter().take_while(move |sstable| !deletion.deletes(sstable.max_timestamp()))
 }
