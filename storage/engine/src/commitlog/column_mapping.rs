@@ -1,11 +1,12 @@
-//! Column ids of an earlier time to those of the table now.
+//! Maps the column ids of an earlier run to those of this run.
 //!
-//! Ids are given anew at every start, so whatever keeps mutations on disk keeps a [`ColumnList`] with them. Static and
-//! regular columns are found again by name and kind, those that were dropped among the table's dropped columns: what
-//! was written before the drop is left out by the reader. Cells of columns that are neither are left out here. Keys
-//! carry no ids in a mutation, so that a renamed key column moves nothing.
+//! Ids are given anew at every start, so mutations are kept on disk together with a [`ColumnList`]. Static and regular
+//! columns are found again by name and kind, dropped ones among the table's dropped columns; readers leave out what was
+//! written before the drop. Cells of columns that are neither are left out here. Keys carry no ids in a mutation, so
+//! that a renamed key column changes nothing.
 //!
-//! Invariants: rows are encoded again only if some column has moved; a row that has lost all it held is not written.
+//! Invariants: rows are encoded again only if the id of some column has changed; a row that has lost all its cells is
+//! not written.
 
 use crate::commitlog::record::ColumnList;
 use model::mutation::{Operation, TableUpdate};
@@ -13,11 +14,11 @@ use model::row::{Cell, RowBuilder, RowView};
 use model::{ColumnId, ColumnKind, Mutation, MutationBuilder, Table};
 use runtime::HashMap;
 
-/// What the column ids of mutations of one table mean now.
+/// What the column ids of one table's mutations mean in this run.
 pub(crate) enum ColumnMapping {
-    /// The same as then, or nobody asks.
+    /// The ids have not changed, or the table is of no interest.
     Same,
-    /// By id then: the id now, if the column is known.
+    /// From the id in the mutations to the id in this run; columns that are not known are missing.
     Moved(HashMap<ColumnId, ColumnId>),
 }
 
@@ -36,7 +37,7 @@ impl ColumnMapping {
         if same { ColumnMapping::Same } else { ColumnMapping::Moved(ids) }
     }
 
-    /// One table's update with the ids of now; `None`: as it is.
+    /// One table's update with the ids of this run; `None` if it can be used as it is.
     pub(crate) fn update(&self, key: &[u8], update: &TableUpdate<'_>) -> Option<Mutation> {
         let ColumnMapping::Moved(_) = self else { return None };
         let mut builder = MutationBuilder::new(key);
@@ -44,7 +45,7 @@ impl ColumnMapping {
         Some(builder.finish())
     }
 
-    /// Adds one table's update with the ids of now to a mutation of the same key.
+    /// Adds one table's update with the ids of this run to a mutation of the same key.
     pub(crate) fn add_to(&self, builder: &mut MutationBuilder, update: &TableUpdate<'_>) {
         builder.table(update.table);
         builder.delete_partition(update.partition_deletion);
@@ -68,7 +69,7 @@ impl ColumnMapping {
         }
     }
 
-    /// Puts the row with the ids of now into `out`; whether anything is left of it.
+    /// Puts the row with the ids of this run into `out`. Returns whether anything is left of it.
     fn row(&self, row: RowView<'_>, out: &mut Vec<u8>) -> bool {
         out.clear();
         match self {

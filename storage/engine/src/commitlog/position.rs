@@ -1,8 +1,8 @@
-//! Places in the log, and truncations as places.
+//! Positions in the log, and truncations as positions.
 
 use super::segment::{counter_of, shard_of};
 
-/// A point in this shard's log: everything of a table before it is gone after a truncation.
+/// A position in the log of a shard.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LogPosition {
     /// `counter << 16 | shard`.

@@ -20,17 +20,17 @@ use model::compaction::{CommonOptions, LeveledOptions};
 pub const LEVELS_MAX: usize = 9;
 /// From more SSTables than this on, level 0 is compacted by size.
 pub const LEVEL_0_MAX: usize = 32;
-/// After how many tasks without it a level is starved.
+/// A level is starved after this many tasks without it.
 const STARVED_TASKS: u32 = 25;
 /// By how much a level may exceed its size.
 const SCORE_MAX: f64 = 1.001;
 
-/// What is remembered between choices.
+/// What the strategy remembers between choices.
 #[derive(Clone, Default, Debug)]
 pub struct LeveledMemory {
-    /// Of each level, the first token of the last SSTable that was written from it.
+    /// For each level, the first token of the last SSTable that was written from it.
     last_compacted: [Option<Token>; LEVELS_MAX],
-    /// Of each level, how many tasks went by without it.
+    /// For each level, how many tasks went by without it.
     idle: [u32; LEVELS_MAX],
 }
 
@@ -249,7 +249,7 @@ pub(super) fn next(
     None
 }
 
-/// See [`super::Picker::pending`].
+/// How many tasks the strategy expects to have: see [`super::Picker::pending`].
 pub(super) fn pending(options: &LeveledOptions, all: &[Candidate]) -> usize {
     let levels = Levels::of(options, all);
     let excess = levels.levels.iter().enumerate().map(|(level, sstables)| {
@@ -261,7 +261,7 @@ pub(super) fn pending(options: &LeveledOptions, all: &[Candidate]) -> usize {
     excess.sum::<usize>() + if level_0 > most { level_0 / most } else { 0 }
 }
 
-/// Everything, into the lowest level that holds it.
+/// The task of a major compaction: everything, into the lowest level that holds it.
 pub(super) fn major(options: &LeveledOptions, free: &[&Candidate]) -> Task {
     let total = bytes(free);
     let level = (1..LEVELS_MAX).find(|level| level_bytes_max(options, *level) >= total).unwrap_or(LEVELS_MAX - 1);

@@ -1,15 +1,18 @@
-//! Which SSTables of a table to compact next, and into what: decisions alone, without I/O.
+//! Compaction: which SSTables of a table to merge next, and the machinery that does it.
 //!
+//! The decisions are pure functions without I/O:
 //! 1. The caller describes the table's SSTables ([`Candidate`]) and the moment ([`Moment`]).
-//! 2. [`Picker::pick`] gives tasks that may run at the same time; the picker of the table's strategy makes them:
-//!    [`size_tiered`], [`leveled`], [`time_window`] or [`unified`]. [`Picker::major`] gives those of a major
-//!    compaction.
-//! 3. Without better work an SSTable with many droppable tombstones is compacted alone (`tombstones`).
+//! 2. [`Picker::pick`] gives tasks that may run at the same time, as the table's strategy decides: [`size_tiered`],
+//!    [`leveled`], [`time_window`] or [`unified`]. [`Picker::major`] gives those of a major compaction.
+//! 3. Without better work, an SSTable with many droppable tombstones is compacted alone (`tombstones`).
 //! 4. When a task is done, the caller says so ([`Picker::done`]), marks its outputs with the task's level and asks
 //!    again.
 //!
-//! Invariants: no SSTable is in two tasks, and none that is busy or suspect is in any; above level 0 of a leveled table
-//! SSTables never overlap, if they did not before; applying tasks ends.
+//! `compactor` queues tables and runs their tasks one at a time, `run` is one compaction, `chosen` those that operators
+//! ask for, `throttle` their speed, `activity` what is shown of them.
+//!
+//! Invariants: no SSTable is in two tasks, and no busy or suspect one is in any; the SSTables of a level above 0 of a
+//! leveled table never overlap, if they did not before; picking and applying tasks comes to an end.
 
 mod activity;
 mod chosen;
@@ -36,7 +39,7 @@ pub const TASKS_MAX: usize = 64;
 /// An SSTable as pickers see it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Candidate {
-    /// The caller's number for it.
+    /// The number that the caller knows it by.
     pub id: u64,
     /// Bytes on disk.
     pub bytes: u64,
@@ -50,7 +53,7 @@ pub struct Candidate {
     pub first: Token,
     /// Token of the last partition.
     pub last: Token,
-    /// The part of its cells that could be dropped at [`Moment::gc_before`], 0 to 1.
+    /// The fraction of its cells that could be dropped at [`Moment::gc_before`], 0 to 1.
     pub droppable_ratio: f64,
     /// The second at which the last of its cells is deleted or has expired; `i64::MAX` if one lives for ever.
     pub max_local_deletion_time: i64,
@@ -72,22 +75,22 @@ impl Candidate {
         !self.busy && !self.suspect
     }
 
-    /// Whether their ranges of tokens have one in common.
+    /// Whether the token ranges of both have a token in common.
     pub fn overlaps(&self, other: &Candidate) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 }
 
-/// When and under what conditions a choice is made.
+/// The moment of a choice, and what matters besides the candidates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moment {
     /// Seconds since 1970.
     pub now: i64,
     /// Tombstones from before this second may be dropped.
     pub gc_before: i64,
-    /// The smallest timestamp that memtables hold, and what else is no candidate.
+    /// The smallest timestamp in memtables and in SSTables that are no candidates; `None` without any.
     pub memtable_min_timestamp: Option<i64>,
-    /// Bytes that a flush gives, as seen of late.
+    /// Bytes of Data.db of the last flush.
     pub flush_bytes: u64,
 }
 
@@ -96,13 +99,13 @@ pub struct Moment {
 pub enum TaskKind {
     /// The strategy's own work.
     Compaction,
-    /// One SSTable, to get rid of its tombstones.
+    /// One SSTable, to purge its tombstones.
     Tombstones,
     /// One SSTable that only gets another level: nothing is written but its metadata.
     Uplevel,
-    /// SSTables of which nothing is left: they are removed, nothing is written.
+    /// Fully expired SSTables: they are removed, nothing is written.
     Expired,
-    /// Everything at once, because someone asked.
+    /// Everything at once, because an operator asked.
     Major,
 }
 
@@ -111,13 +114,13 @@ pub enum TaskKind {
 pub struct Task {
     /// Which ones.
     pub inputs: Vec<u64>,
-    /// Those of the inputs that need not be read: all in them has expired and shadows nothing.
+    /// The inputs that need not be read: everything in them has expired and shadows nothing.
     pub expired: Vec<u64>,
     /// Why.
     pub kind: TaskKind,
     /// The level of the outputs.
     pub output_level: u32,
-    /// When an output is full and another one begins.
+    /// Bytes of Data.db after which an output ends and another begins.
     pub output_bytes_max: Option<u64>,
     /// After which tokens another output begins, ascending.
     pub output_boundaries: Vec<Token>,
@@ -227,8 +230,8 @@ impl Picker {
         }
     }
 
-    /// The task that merges these SSTables into one, those of them that are free; one of a leveled table alone stays at
-    /// its level.
+    /// The task that merges the free ones of these SSTables into one. A single SSTable of a leveled table stays at its
+    /// level.
     pub fn chosen(&self, sstables: &[Candidate], ids: &[u64]) -> Option<Task> {
         let chosen: Vec<&Candidate> =
             sstables.iter().filter(|candidate| candidate.is_free() && ids.contains(&candidate.id)).collect();
@@ -245,9 +248,8 @@ impl Picker {
         Some(task)
     }
 
-    /// The tasks of a major compaction of what is free: together they have all of it; none for a leveled table while
-    /// something is busy. With `split` the output of
-    /// size-tiered compaction is cut to halves, quarters and so on.
+    /// The tasks of a major compaction of all free SSTables; none for a leveled table while one is busy. With `split`
+    /// the output of size-tiered compaction is cut to halves, quarters and so on.
     pub fn major(&self, sstables: &[Candidate], moment: &Moment, split: bool) -> Vec<Task> {
         let free: Vec<&Candidate> = sstables.iter().filter(|candidate| candidate.is_free()).collect();
         if free.is_empty() {

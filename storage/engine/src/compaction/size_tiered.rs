@@ -8,9 +8,9 @@ use super::tombstones::is_worth_it;
 use super::{Candidate, Moment, Task, TaskKind};
 use model::compaction::{CommonOptions, SizeTieredOptions};
 
-/// How often the output of a split major compaction is halved.
+/// The output of a split major compaction is halved at most this often.
 const SPLITS: u32 = 4;
-/// Smallest output of one, bytes.
+/// Smallest output of a split major compaction, bytes.
 const SPLIT_BYTES_MIN: u64 = 50 << 20;
 
 /// SSTables of similar size.
@@ -89,13 +89,14 @@ pub(super) fn pending_of(options: &SizeTieredOptions, buckets: &[Bucket<'_>]) ->
     enough.map(|bucket| bucket.sstables.len().div_ceil(options.max_threshold)).sum()
 }
 
-/// See [`super::Picker::pending`].
+/// How many tasks the strategy expects to have: see [`super::Picker::pending`].
 pub(super) fn pending(options: &SizeTieredOptions, all: &[Candidate]) -> usize {
     let free: Vec<&Candidate> = all.iter().filter(|candidate| candidate.is_free()).collect();
     pending_of(options, &buckets(options, &free))
 }
 
-/// Everything into one; with `split` into a half, a quarter and so on of the bytes, by tokens.
+/// The task of a major compaction: everything into one output; with `split` into outputs of a half, a quarter and so on
+/// of the bytes, by tokens.
 pub(super) fn major(free: &[&Candidate], split: bool) -> Task {
     let mut task = Task::new(TaskKind::Major, free);
     let bytes: u64 = free.iter().map(|candidate| candidate.bytes).sum();

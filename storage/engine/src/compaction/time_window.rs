@@ -10,7 +10,7 @@ use super::{Candidate, Moment, Task, TaskKind};
 use model::compaction::{CommonOptions, TimeWindowOptions};
 use std::collections::BTreeMap;
 
-/// What is remembered between choices.
+/// What the strategy remembers between choices.
 #[derive(Clone, Debug)]
 pub struct TimeWindowMemory {
     /// The newest window that was ever seen.
@@ -20,7 +20,7 @@ pub struct TimeWindowMemory {
 }
 
 impl TimeWindowMemory {
-    /// At a second since 1970.
+    /// Nothing seen yet; `now` in seconds since 1970.
     pub fn new(now: i64) -> TimeWindowMemory {
         TimeWindowMemory { newest: 0, checked_at: now }
     }
@@ -109,7 +109,7 @@ pub(super) fn next(
     Some(Task { expired, ..Task::new(kind, &chosen) })
 }
 
-/// See [`super::Picker::pending`].
+/// How many tasks the strategy expects to have: see [`super::Picker::pending`].
 pub(super) fn pending(options: &TimeWindowOptions, all: &[Candidate]) -> usize {
     let free: Vec<&Candidate> = all.iter().filter(|candidate| candidate.is_free()).collect();
     let windows = windows(options, &free);

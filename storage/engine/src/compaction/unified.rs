@@ -25,7 +25,7 @@ pub const OUTPUTS_MAX: u64 = 1 << 16;
 /// A narrower span says nothing about density: one partition, for example.
 const SPAN_MIN: f64 = 1.0 / (1u64 << 48) as f64;
 
-/// What is remembered between choices.
+/// What the strategy remembers between choices.
 #[derive(Clone, Debug)]
 pub struct UnifiedMemory {
     /// When expired SSTables were looked for, seconds since 1970.
@@ -33,7 +33,7 @@ pub struct UnifiedMemory {
 }
 
 impl UnifiedMemory {
-    /// At a second since 1970.
+    /// Nothing seen yet; `now` in seconds since 1970.
     pub fn new(now: i64) -> UnifiedMemory {
         UnifiedMemory { checked_at: now }
     }
@@ -281,7 +281,7 @@ pub(super) fn next(
     Some(Task { expired, output_boundaries, ..Task::new(TaskKind::Compaction, &chosen) })
 }
 
-/// See [`super::Picker::pending`].
+/// How many tasks the strategy expects to have: see [`super::Picker::pending`].
 pub(super) fn pending(options: &UnifiedOptions, all: &[Candidate], moment: &Moment) -> usize {
     let free: Vec<&Candidate> = all.iter().filter(|candidate| candidate.is_free()).collect();
     let of_level = |level: Level<'_>| {

@@ -1,19 +1,20 @@
-//! SSTables that someone put into a directory become a table's: `nodetool import` and `refresh`.
+//! Imports: SSTables in some directory become a table's, by `nodetool import` and `refresh`.
 //!
-//! One shard leads, all open:
-//! 1. [`list`] finds the SSTables of a directory; of the table's own those that are served, or named by a transaction,
-//!    are none of them ([`crate::Store::served`], [`retain_new`]). Each is checked.
-//! 2. [`Import::place`] gives each a new id in the table's directory, under one transaction: files are linked, copied
-//!    if asked for or if they are on another disk, and made durable. Statistics.db is written anew: without what it
-//!    says of a commit log, which is another's; one that a shard owns has a place in that shard's log instead, by which
-//!    a start knows later truncations from earlier ones. Level and repair go too unless they are to stay.
-//! 3. Every shard opens those that it owns, and all that are foreign ([`crate::Store::open_imported`]).
-//! 4. [`Import::commit`]; every shard shows them to its readers ([`crate::Store::end_import`]).
-//! 5. [`Import::finish`] removes the files where they came from, unless they were copied.
+//! One shard leads, all shards open:
+//! 1. [`list`] finds the SSTables of a directory. In the table's own directory those that are served or named by a
+//!    transaction do not count ([`crate::Store::served`], [`retain_new`]). Each is checked.
+//! 2. [`Import::place`] gives each a new id in the table's directory, under one transaction: files are linked, or
+//!    copied if that is asked for or they are on another disk, and made durable. Statistics.db is written anew without
+//!    intervals of a commit log, which is another log's. An SSTable that a shard owns gets a position in that shard's
+//!    log instead, by which a start tells later truncations from earlier ones. Level and repair status are cleared
+//!    unless they are to stay.
+//! 3. Every shard opens those that it owns, and all foreign ones ([`crate::Store::open_imported`]).
+//! 4. [`Import::commit`]; then every shard shows them to its readers ([`crate::Store::end_import`]).
+//! 5. [`Import::finish`] removes the source files, unless they were copied.
 //!
 //! Invariants: a crash before the commit leaves the sources as they were and nothing in the table; one after it leaves
-//! all of them in the table. A start
-//! never takes an imported SSTable for truncated or for records of this node's log.
+//! all of them in the table. A start never takes an imported SSTable for truncated, nor for one that holds records of
+//! this node's log.
 
 use super::verify::{self, Depth};
 use crate::commitlog::position::LogPosition;
@@ -37,14 +38,14 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Most SSTables of one import: their transaction's log has a bound.
+/// Most SSTables of one import: the transaction's log has a length limit.
 pub const SSTABLES_MAX: usize = 1024;
 /// Longest Statistics.db that is written anew, in bytes.
 const STATISTICS_BYTES_MAX: usize = 1 << 30;
 /// Bytes of one read of a copy.
 const COPY_BYTES: usize = 1 << 20;
 
-/// How SSTables are taken in.
+/// How SSTables are imported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ImportOptions {
     /// How they are checked before.
@@ -79,10 +80,13 @@ pub async fn list(directory: &Path) -> Result<Vec<Source>, Error> {
         .collect())
 }
 
-/// Leaves out of what [`list`] found what is gone and what transactions in the directory have not settled. In the
-/// table's `own` directory called twice, before the table is asked what it serves and after: then all that a
-/// transaction names goes, and what is `served`. What was on its way into the table or out of it at first is served by
-/// then, or a transaction is there as long as the files are.
+/// Removes from what [`list`] found all SSTables that are gone meanwhile, or that transactions in the directory have
+/// not settled.
+///
+/// For the table's `own` directory it is called twice, before the table is asked what it serves and after; then
+/// SSTables that a transaction names and those that are `served` are removed. An SSTable that was entering or leaving
+/// the table at the first call is either served at the second, or its transaction is still there as long as its files
+/// are.
 pub async fn retain_new(
     directory: &Path,
     sources: &mut Vec<Source>,
@@ -113,13 +117,13 @@ impl Source {
     }
 }
 
-/// SSTables on their way into a table's directory.
+/// An import that one shard leads.
 #[derive(Debug)]
 pub struct Import {
     transaction: Transaction,
     sources: Vec<Source>,
     copy: bool,
-    /// What they are called now.
+    /// The names of the SSTables in the table's directory.
     pub placed: Vec<Descriptor>,
 }
 
@@ -163,18 +167,18 @@ impl Import {
         sync_dir(target).await.map_err(Error::Io)
     }
 
-    /// They are the table's from now on.
+    /// Makes the SSTables the table's, durably.
     ///
     /// # Errors
-    /// The disk's: whether they are is what the next start finds.
+    /// The disk's: the next start finds whether the commit took place.
     pub async fn commit(&mut self) -> Result<(), Error> {
         self.transaction.commit(runtime::wall_micros() as u64 / 1000).await
     }
 
-    /// After the commit: removes them where they came from.
+    /// After the commit: removes the source files, unless they were copied.
     ///
     /// # Errors
-    /// The disk's: some are there still.
+    /// The disk's: some source files may still be there.
     pub async fn finish(self) -> Result<(), Error> {
         if !self.copy {
             for source in &self.sources {
@@ -184,7 +188,7 @@ impl Import {
         self.transaction.finish().await
     }
 
-    /// Before the commit: takes everything back.
+    /// Undoes an import before its commit.
     pub async fn abort(self) {
         if let Err(error) = self.transaction.abort().await {
             tracing::warn!(%error, "files of an import that failed stay until the next start");

@@ -1,18 +1,18 @@
-//! Foreign SSTables become ones of this node's shards.
+//! Splits foreign SSTables into SSTables of this node's shards.
 //!
-//! A foreign SSTable, of another program or another map of tokens to cores, is served by every shard for its own
-//! tokens. One shard leads its end; a failure before the commit leaves everything as it was:
-//! 1. Every shard tells where its log is ([`crate::Store::begin_part`]), if it still serves the SSTable.
-//! 2. The leader reads it once and writes a part for every shard that has something in it, under one transaction
-//!    ([`crate::Store::write_parts`]). Nothing is purged.
+//! A foreign SSTable, of another program or another shard map, is served by every shard for its own tokens. One shard
+//! leads its split; a failure before the commit leaves everything as it was:
+//! 1. Every shard that still serves the SSTable gives a position in its log ([`crate::Store::begin_part`]).
+//! 2. The leader reads the SSTable once and writes a part for every shard that has something in it, under one
+//!    transaction ([`crate::Store::write_parts`]). Nothing is purged.
 //! 3. Every shard opens its part ([`crate::Store::open_part`]).
 //! 4. The leader commits ([`Parts::commit`]): from here on a start finds the parts alone.
-//! 5. Every shard puts its part in the place of the foreign one ([`crate::Store::adopt_part`]) and answers when none of
-//!    its reads needs that any more; then the leader removes its files ([`Parts::finish`]).
+//! 5. Every shard serves its part in the place of the foreign SSTable ([`crate::Store::adopt_part`]) and answers when
+//!    none of its reads needs that any more; then the leader removes the foreign files ([`Parts::finish`]).
 //!
-//! A part stands for no record of the log, but for a place behind every truncation before it and before every one after
-//! it: so a start knows whether it was truncated. What the SSTable itself stood for must no longer be in the log, which
-//! is so once what was replayed has been flushed and released.
+//! A part covers no records of the log; it names a position behind every truncation before it and before every one
+//! after it, so that a start knows whether it was truncated. Records that the foreign SSTable itself covers must no
+//! longer be in the log, which is so once replayed rows were flushed and old segments released.
 //!
 //! Invariants: at every moment each shard serves either the foreign SSTable or its part; a shard that has truncated or
 //! dropped the table in between removes its part.
