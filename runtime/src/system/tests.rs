@@ -120,7 +120,7 @@ fn descriptors_are_closed_whoever_drops_what(backend: Backend) {
         async move {
             let idle = context::with(|c| c.operations_under_way());
             for _ in 0..20 {
-                // LastPolled once and dropped: nobody takes the descriptor that the kernel creates afterwards.
+                // Polled once and dropped: nobody takes the descriptor that the kernel creates afterwards.
                 timeout(Duration::ZERO, File::open(&path, WRITE)).await;
             }
             until(|| open_on(&path) == 0 && context::with(|c| c.operations_under_way()) == idle).await;

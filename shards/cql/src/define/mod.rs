@@ -58,7 +58,8 @@ pub struct DefinitionContext<'a> {
     pub new_id: TableId,
     /// The memtable configurations that tables may name.
     pub memtables: &'a MemtableConfigurations,
-    /// The option `compaction` of tables that are created without it; `None`: that of a default [`model::schema::TableOptions`].
+    /// The option `compaction` of tables that are created without it; `None`: that of a default
+    /// [`model::schema::TableOptions`].
     pub default_compaction: Option<&'a BTreeMap<String, String>>,
     /// Whether ALTER TABLE DROP COMPACT STORAGE is enabled.
     pub drop_compact_storage: bool,
