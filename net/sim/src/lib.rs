@@ -5,18 +5,9 @@
 //! events, then crash the node (or stop it in order), start it again with another number of cores, check everything, go
 //! on; at the end faults stop, and the node must serve and hold all that it acknowledged.
 
-pub mod cluster;
-pub mod counters;
-pub mod history;
-mod indexes;
-pub mod linearizable;
-pub mod operator;
-pub mod oracle;
-mod reads;
-pub mod registers;
+pub mod judges;
+pub mod run;
 pub mod sweep;
-pub mod tables;
 pub mod workload;
-mod writes;
 
-pub use cluster::{Report, run, run_registers};
+pub use run::{Report, run, run_registers};

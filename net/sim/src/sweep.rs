@@ -6,7 +6,7 @@
 //! 3. The node starts with a number of cores of the draw, everything is read and compared with the model, no file of an
 //!    unfinished flush or compaction is left, and snapshots that were taken are there with all that they name.
 
-use crate::cluster::{Run, SERVER};
+use crate::run::{Run, SERVER};
 use runtime::rng::Rng;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};

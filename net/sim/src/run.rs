@@ -1,7 +1,7 @@
 //! One run: a node and its clients in a simulated world.
 
-use crate::operator;
-use crate::workload::{self, SharedWorld, Work, World};
+use crate::workload::client::{self, SharedWorld, Work, World};
+use crate::workload::operator;
 use runtime::rng::Rng;
 use runtime::sim::{Options, Sim, Stop};
 use runtime::{NodeId, ShardId};
@@ -256,7 +256,7 @@ impl Run {
             let (servers, world) = (servers.clone(), world.clone());
             async move {
                 let mut tasks: Vec<_> = (0..clients)
-                    .map(|number| runtime::spawn(workload::client(number, servers.clone(), world.clone())))
+                    .map(|number| runtime::spawn(client::client(number, servers.clone(), world.clone())))
                     .collect();
                 if operated {
                     tasks.push(runtime::spawn(operator::operate(server, clients, world)));
@@ -345,6 +345,6 @@ impl Run {
 
 async fn check_once(address: SocketAddr, clients: u8, world: &SharedWorld) -> Result<(), String> {
     let mut client = Client::connect(address, None, 5).await.map_err(|error| format!("connect: {error}"))?;
-    workload::create_schema(&mut client, clients).await.map_err(|error| format!("schema: {error:?}"))?;
-    workload::check_all(&mut client, clients, world).await
+    client::create_schema(&mut client, clients).await.map_err(|error| format!("schema: {error:?}"))?;
+    client::check_all(&mut client, clients, world).await
 }

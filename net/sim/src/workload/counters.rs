@@ -8,8 +8,8 @@
 //!
 //! Invariants: no counter shows an amount twice, a part of one, or less than was acknowledged.
 
-use crate::history::{Fate, STATIC, Span, Violation};
-use crate::workload::{Broken, SharedWorld, fate_of};
+use crate::judges::history::{Fate, STATIC, Span, Violation};
+use crate::workload::client::{Broken, SharedWorld, fate_of};
 use runtime::rng;
 use server::client::{CallError, Client, QueryOptions};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +62,7 @@ impl Counters {
         }
     }
 
-    /// The node serves again. See [`crate::history::History::restarted`].
+    /// The node serves again. See [`crate::judges::history::History::restarted`].
     pub fn restarted(&mut self, now: u64, may_lose_since: Option<u64>) {
         self.restarted = Some(now);
         for change in self.changes.values_mut() {

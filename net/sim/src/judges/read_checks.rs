@@ -5,7 +5,7 @@
 //! 3. A read of one partition may not show half of a write, whatever its fate.
 //! 4. What counts, filters or aggregates must agree with some allowed state.
 
-use crate::history::{CellKey, History, MARKER, STATIC, Span, Violation, WHOLE, WriteId};
+use crate::judges::history::{CellKey, History, MARKER, STATIC, Span, Violation, WHOLE, WriteId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a read shows of a cell.
@@ -199,5 +199,5 @@ pub fn is_static(cell: &CellKey) -> bool {
 }
 
 #[cfg(test)]
-#[path = "oracle_tests.rs"]
+#[path = "read_checks_tests.rs"]
 mod tests;

@@ -1,7 +1,7 @@
 //! Reads that break a rule, and reads that only look like it.
 
 use super::*;
-use crate::history::{Effects, Fate};
+use crate::judges::history::{Effects, Fate};
 
 const SECOND: u64 = 1_000_000_000;
 

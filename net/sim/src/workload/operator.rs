@@ -5,8 +5,8 @@
 //! written, deleted, compacted or lost meanwhile. Tombstones live longer than such a snapshot waits. Tables that are
 //! truncated or dropped have none imported: what was gone would come back, as it should.
 
-use crate::tables::TestTable;
-use crate::workload::SharedWorld;
+use crate::workload::client::SharedWorld;
+use crate::workload::tables::TestTable;
 use runtime::rng;
 use server::admin::{self, protocol::Request};
 use std::net::IpAddr;
@@ -103,7 +103,7 @@ pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
 async fn import(address: IpAddr, tag: &str) -> Option<Request> {
     let table = TestTable { index: rng::below(2) as u8 };
     let (keyspace, name) = table.keyspace_and_name();
-    let key = rng::below(crate::tables::PARTITIONS as u64).to_string();
+    let key = rng::below(crate::workload::tables::PARTITIONS as u64).to_string();
     let arguments = vec![keyspace.clone(), name.clone(), key];
     let find = Request { command: "getsstables".into(), options: Vec::new(), arguments };
     let found = runtime::timeout(PATIENCE, admin::ask(address, &find)).await?.ok()?;
@@ -121,7 +121,7 @@ fn compact_options() -> Vec<(String, String)> {
     let token = || (rng::below(u64::MAX) as i64).to_string();
     match rng::below(8) {
         0 => vec![option("-s", String::new())],
-        1 => vec![option("--partition", rng::below(crate::tables::PARTITIONS as u64).to_string())],
+        1 => vec![option("--partition", rng::below(crate::workload::tables::PARTITIONS as u64).to_string())],
         2 => vec![option("-st", token()), option("-et", token())],
         _ => Vec::new(),
     }

@@ -1,10 +1,10 @@
 //! Reads of every kind, each checked by the oracle.
 
-use crate::history::{CellKey, MARKER, STATIC, Violation, WriteId};
-use crate::oracle::{self, Manner, Place, Seen, Shown};
-use crate::tables::column::{A, B, C, L, M, S, U};
-use crate::tables::{ELEMENTS, FIELDS, PARTITIONS, ROWS, TestTable, row_cells};
-use crate::workload::{Broken, SharedWorld};
+use crate::judges::history::{CellKey, MARKER, STATIC, Violation, WriteId};
+use crate::judges::read_checks::{self, Manner, Place, Seen, Shown};
+use crate::workload::client::{Broken, SharedWorld};
+use crate::workload::tables::column::{A, B, C, L, M, S, U};
+use crate::workload::tables::{ELEMENTS, FIELDS, PARTITIONS, ROWS, TestTable, row_cells};
 use runtime::rng;
 use server::client::{CallError, Client, Outcome, QueryOptions};
 use std::collections::{BTreeMap, BTreeSet};
@@ -207,7 +207,7 @@ pub(crate) async fn partition(
     world.reads_checked += 1;
     let learn = world.reads_are_durable && !pages;
     let manner = Manner { span: (started, runtime::now().0), whole: !pages, learn };
-    oracle::check_read(&mut world.history, &place, &seen, manner)
+    read_checks::check_read(&mut world.history, &place, &seen, manner)
         .map_err(|Violation(violation)| Violation(format!("{text}: {violation}")))?;
     Ok(())
 }
@@ -239,16 +239,16 @@ pub(crate) async fn derived(client: &mut Client, world: &SharedWorld, table: Tes
         0 => {
             let place = Place { table: table.index, pk, cks: cks.clone(), row_cells };
             let (row, values) = (&outcome.rows[0], cells(A, 0).into_iter().map(|(_, cell)| cell).collect::<Vec<_>>());
-            oracle::check_count(history, &place, cell_number(&row[0]).unwrap_or(-1), span)
-                .and_then(|()| oracle::check_extreme(history, &values, cell_number(&row[1]), true, span))
-                .and_then(|()| oracle::check_extreme(history, &values, cell_number(&row[2]), false, span))
+            read_checks::check_count(history, &place, cell_number(&row[0]).unwrap_or(-1), span)
+                .and_then(|()| read_checks::check_extreme(history, &values, cell_number(&row[1]), true, span))
+                .and_then(|()| read_checks::check_extreme(history, &values, cell_number(&row[2]), false, span))
         }
         1 => {
             let wanted = |value: Option<WriteId>| value.is_some_and(|value| value > bound);
-            oracle::check_filter(history, &cells(A, 0), &rows, wanted, span)
+            read_checks::check_filter(history, &cells(A, 0), &rows, wanted, span)
         }
-        2 => oracle::check_filter(history, &cells(S, element), &rows, |value| value.is_some(), span),
-        _ => oracle::check_filter(history, &cells(M, element), &rows, |value| value.is_some(), span),
+        2 => read_checks::check_filter(history, &cells(S, element), &rows, |value| value.is_some(), span),
+        _ => read_checks::check_filter(history, &cells(M, element), &rows, |value| value.is_some(), span),
     };
     checked.map_err(|Violation(violation)| Violation(format!("{text}: {violation}")))?;
     Ok(())
@@ -285,7 +285,7 @@ pub(crate) async fn groups(client: &mut Client, world: &SharedWorld, table: Test
     for pk in 0..PARTITIONS {
         let place = Place { table: table.index, pk, cks: table.clusterings(), row_cells };
         let counted = counts.get(&Some(pk)).copied().unwrap_or(0);
-        oracle::check_count(&world.history, &place, counted, span)?;
+        read_checks::check_count(&world.history, &place, counted, span)?;
     }
     Ok(())
 }

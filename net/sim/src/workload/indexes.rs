@@ -3,12 +3,12 @@
 //! Clients drop indexes and make them again under their own traffic; a read that finds no index, or one that is not
 //! built, is refused and tells nothing.
 
-use crate::history::{CellKey, Violation, WriteId};
-use crate::oracle;
-use crate::reads::{cell_number, select};
-use crate::tables::column::{A, M, S};
-use crate::tables::{ELEMENTS, PARTITIONS, ROWS, TestTable, row_cells};
-use crate::workload::{Broken, SharedWorld};
+use crate::judges::history::{CellKey, Violation, WriteId};
+use crate::judges::read_checks;
+use crate::workload::client::{Broken, SharedWorld};
+use crate::workload::reads::{cell_number, select};
+use crate::workload::tables::column::{A, M, S};
+use crate::workload::tables::{ELEMENTS, PARTITIONS, ROWS, TestTable, row_cells};
 use runtime::rng;
 use server::client::{Client, QueryOptions};
 use std::collections::BTreeSet;
@@ -110,9 +110,9 @@ async fn read_at(
             cks.iter().map(|ck| (*ck, table.cell(pk, *ck, column, element))).collect()
         };
         match at {
-            0 => oracle::check_filter(history, &cells(A, 0), &came, |value| value == Some(id), span),
-            1 => oracle::check_filter(history, &cells(S, element), &came, |value| value.is_some(), span),
-            2 => oracle::check_filter(history, &cells(M, element), &came, |value| value.is_some(), span),
+            0 => read_checks::check_filter(history, &cells(A, 0), &came, |value| value == Some(id), span),
+            1 => read_checks::check_filter(history, &cells(S, element), &came, |value| value.is_some(), span),
+            2 => read_checks::check_filter(history, &cells(M, element), &came, |value| value.is_some(), span),
             3 => {
                 let cells = row_cells(history, table.index, pk, ck);
                 match came.contains(&ck) {
@@ -125,7 +125,7 @@ async fn read_at(
                 // A partition of static columns alone gives a row too.
                 let there = came.iter().next().map(|_| 0).into_iter().collect();
                 let wanted = |value: Option<WriteId>| value == Some(id);
-                oracle::check_filter(history, &[(0, table.static_cell(pk))], &there, wanted, span)
+                read_checks::check_filter(history, &[(0, table.static_cell(pk))], &there, wanted, span)
             }
         }
     };

@@ -5,7 +5,7 @@
 //! * `own<n>`: of client `n` alone, which also empties it, drops it, and drops and adds its column `c`; clustering is
 //!   descending.
 
-use crate::history::{CellKey, History, MARKER, STATIC, WHOLE};
+use crate::judges::history::{CellKey, History, MARKER, STATIC, WHOLE};
 
 /// Partition keys in use: `0..PARTITIONS`.
 pub const PARTITIONS: i64 = 6;

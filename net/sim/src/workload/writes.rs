@@ -1,8 +1,8 @@
 //! Random modifications as CQL, each with what it does to cells.
 
-use crate::history::{CellKey, Effects, History, MARKER, WHOLE, WriteId};
-use crate::tables::column::{A, B, C, L, M, S, U};
-use crate::tables::{ELEMENTS, FIELDS, ROWS, TestTable};
+use crate::judges::history::{CellKey, Effects, History, MARKER, WHOLE, WriteId};
+use crate::workload::tables::column::{A, B, C, L, M, S, U};
+use crate::workload::tables::{ELEMENTS, FIELDS, ROWS, TestTable};
 use runtime::rng;
 use std::collections::BTreeMap;
 

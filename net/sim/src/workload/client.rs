@@ -3,14 +3,14 @@
 //! Every write carries USING TIMESTAMP of its own number, so the winner of each cell is known. Besides they change the
 //! schema under their own traffic: comments and idle columns of shared tables, column `c` of their own one.
 
-use crate::counters::{self, Counters};
-use crate::history::{Effects, Fate, History, Violation, WriteId};
-use crate::indexes;
-use crate::reads::{self, Scan};
-use crate::registers::{self, Registers};
-use crate::tables::column::C;
-use crate::tables::{CREATE_TYPE, PARTITIONS, TestTable};
-use crate::writes::{self, Manner, TIMESTAMP_STEP};
+use crate::judges::history::{Effects, Fate, History, Violation, WriteId};
+use crate::workload::counters::{self, Counters};
+use crate::workload::indexes;
+use crate::workload::reads::{self, Scan};
+use crate::workload::registers::{self, Registers};
+use crate::workload::tables::column::C;
+use crate::workload::tables::{CREATE_TYPE, PARTITIONS, TestTable};
+use crate::workload::writes::{self, Manner, TIMESTAMP_STEP};
 use model::ErrorCode;
 use runtime::rng;
 use server::client::{CallError, Client, Outcome, QueryOptions};

@@ -4,9 +4,9 @@
 //! Table `registers (pk, ck, v, st static)`: a partition has a register in each of two rows, and one in its static row.
 //! A row is there if and only if its register has a value. Nothing but conditional changes writes to the table.
 
-use crate::history::Violation;
-use crate::linearizable::{Answer, Expected, Fate, Operation, OperationId, Partition};
-use crate::workload::{Broken, SharedWorld};
+use crate::judges::history::Violation;
+use crate::judges::linearizable::{Answer, Expected, Fate, Operation, OperationId, Partition};
+use crate::workload::client::{Broken, SharedWorld};
 use model::{Consistency, ErrorCode};
 use runtime::rng;
 use server::client::{CallError, Client, Outcome, QueryOptions};
