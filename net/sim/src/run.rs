@@ -1,7 +1,8 @@
 //! One run: a node and its clients in a simulated world.
 
-use crate::workload::client::{self, SharedWorld, Work, World};
 use crate::workload::operator;
+use crate::workload::world::{SharedWorld, Work, World};
+use crate::workload::{checker, client};
 use runtime::rng::Rng;
 use runtime::sim::{Options, Sim, Stop};
 use runtime::{NodeId, ShardId};
@@ -23,21 +24,21 @@ const CHECKER: NodeId = NodeId(2);
 const NATIVE_PORT: u16 = 9042;
 const SHARD_AWARE_PORT: u16 = 19042;
 const SHARDS_MAX: u64 = 4;
-/// Crashes or stops in one run.
+/// Crashes and stops of one run at most.
 const ROUNDS_MAX: u64 = 4;
 /// Most clients of a run.
 const CLIENTS_MAX: u64 = 4;
 /// Bytes of a commit log segment before its first group.
 const SEGMENT_HEADER_BYTES: usize = 4096;
-/// Events between two crashes.
+/// Simulator events between two crashes at most.
 const EVENTS_MAX: u64 = 6000;
-/// The same when all that clients do is conditional.
+/// Simulator events between two crashes at most when clients send only conditional changes.
 const REGISTER_EVENTS_MAX: u64 = 60_000;
-/// Most clients then.
+/// Most clients of a run that sends only conditional changes.
 const REGISTER_CLIENTS_MAX: u64 = 6;
 /// `commitlog_sync_period` in mode `periodic`.
 const PERIOD: Duration = Duration::from_millis(50);
-/// What a crash may take in mode `periodic`: the period and the time of the sync itself, generously.
+/// How old a write is at most that a crash may take in mode `periodic`: the period and ample time for the sync itself.
 const PERIODIC_LOSS: Duration = Duration::from_millis(500);
 /// Longest a start, a stop or a check may take, virtual time.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -49,9 +50,9 @@ pub struct Report {
     pub seed: u64,
     /// Statements answered.
     pub answered: u64,
-    /// Partition reads checked.
+    /// Reads checked.
     pub reads_checked: u64,
-    /// Those of them of whole tables through indexes.
+    /// Those of the reads checked that read a whole table through an index.
     pub index_reads: u64,
     /// Conditional changes and SERIAL reads answered.
     pub decisions: u64,
@@ -63,7 +64,7 @@ pub struct Report {
     pub events: u64,
     /// Hash of everything that happened.
     pub trace_hash: u64,
-    /// The configuration, for a reader.
+    /// The configuration in words.
     pub configuration: String,
     /// The first broken rule.
     pub violation: Option<String>,
@@ -78,14 +79,14 @@ pub(crate) struct Run {
     /// Whether an operator flushes and compacts.
     operated: bool,
     events_max: u64,
-    /// Whether crashes take the end of the commit log: what a disk must not do, and the checks must find.
+    /// Whether crashes take the end of the commit log. No disk may do that, and the judges must notice.
     forgetful: bool,
     sync: &'static str,
     shards: usize,
     rounds: u64,
     ready: Arc<AtomicBool>,
     failed: Rc<Cell<Option<Exit>>>,
-    /// Set from outside to end what is awaited, with an error.
+    /// Set by a disk fault to end the current start or check with an error.
     pub(crate) halt: Rc<Cell<bool>>,
 }
 
@@ -94,8 +95,8 @@ pub fn run(seed: u64) -> Report {
     run_with(seed, Work::Everything, false)
 }
 
-/// Runs one seed of conditional changes alone to its verdict. A `forgetful` node loses the end of its commit log in
-/// every crash.
+/// Runs one seed of nothing but conditional changes and SERIAL reads to its verdict. A `forgetful` node loses the end
+/// of its commit log in every crash.
 pub fn run_registers(seed: u64, forgetful: bool) -> Report {
     run_with(seed, Work::Registers, forgetful)
 }
@@ -215,7 +216,7 @@ impl Run {
         }
     }
 
-    /// Crashes the node, or stops it in order; gives the time since which acknowledged writes may be lost.
+    /// Crashes the node, or stops it in order. Returns the time since which acknowledged writes may be lost, if any.
     fn end_server(&mut self) -> Result<Option<u64>, String> {
         let orderly = self.rng.below(4) == 0;
         if orderly {
@@ -229,7 +230,7 @@ impl Run {
         Ok((self.sync == "periodic").then(|| now.saturating_sub(PERIODIC_LOSS.as_nanos() as u64)))
     }
 
-    /// Takes the second half out of the newest segment of each shard's commit log.
+    /// Clears the second half of the newest segment of each shard's commit log.
     fn forget(&mut self) {
         let used = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         let mut newest: BTreeMap<u64, (u64, PathBuf, usize)> = BTreeMap::new();
@@ -268,7 +269,7 @@ impl Run {
         });
     }
 
-    /// Creates what is missing of the schema and reads everything, with the clients held back.
+    /// Creates what is missing of the schema and reads everything while the clients pause. `when` goes into the error.
     pub(crate) fn check(&mut self, when: &str) -> Result<(), String> {
         self.world.borrow_mut().paused = true;
         let done = Rc::new(Cell::new(None));
@@ -308,13 +309,13 @@ impl Run {
         Ok(())
     }
 
-    /// Clients leave, the node serves, everything is checked once more, the node stops in order.
+    /// Ends the run: clients leave, everything is checked once more, the node stops in order.
     fn finish(&mut self) -> Result<(), String> {
         self.leave()?;
         self.stop()
     }
 
-    /// Clients leave, and everything is checked once more.
+    /// Lets the clients leave, with a check of everything before and after.
     pub(crate) fn leave(&mut self) -> Result<(), String> {
         self.check("the last restart")?;
         self.world.borrow_mut().stop = true;
@@ -329,7 +330,7 @@ impl Run {
         self.check("the end")
     }
 
-    /// The node stops in order.
+    /// Stops the node in order.
     pub(crate) fn stop(&mut self) -> Result<(), String> {
         self.sim.terminate(SERVER);
         let mut left = 0;
@@ -345,6 +346,6 @@ impl Run {
 
 async fn check_once(address: SocketAddr, clients: u8, world: &SharedWorld) -> Result<(), String> {
     let mut client = Client::connect(address, None, 5).await.map_err(|error| format!("connect: {error}"))?;
-    client::create_schema(&mut client, clients).await.map_err(|error| format!("schema: {error:?}"))?;
-    client::check_all(&mut client, clients, world).await
+    checker::create_schema(&mut client, clients).await.map_err(|error| format!("schema: {error:?}"))?;
+    checker::check_all(&mut client, clients, world).await
 }

@@ -1,10 +1,11 @@
-//! A crash at every call that writes to the disk, each to several of the disks that it may leave.
+//! Crash sweep: a crash at every call that writes to the disk, with several of the disk images that it may leave.
 //!
 //! 1. One run of a seed is repeated: from the first start of the node, clients change data and schema while an operator
 //!    flushes, compacts and takes snapshots, until the `n`-th call of a [writing kind](runtime::sim::DiskCall::writes).
-//! 2. The node crashes before that call has its effect; what it and the calls under way leave is drawn anew per image.
-//! 3. The node starts with a number of cores of the draw, everything is read and compared with the model, no file of an
-//!    unfinished flush or compaction is left, and snapshots that were taken are there with all that they name.
+//! 2. The node crashes before that call has its effect. What it and the calls under way leave on the disk is drawn at
+//!    random for each image.
+//! 3. The node starts with a random number of cores. Everything is read and compared with the model, no file of an
+//!    unfinished flush or compaction may be left, and snapshots that were taken must be there with all files they name.
 
 use crate::run::{Run, SERVER};
 use runtime::rng::Rng;
@@ -28,24 +29,24 @@ pub struct Sweep {
     pub seed: u64,
     /// The first call to crash at, from 1.
     pub first: u64,
-    /// The last one.
+    /// The last call to crash at.
     pub last: u64,
-    /// Every how many-th call.
+    /// The step from one call to the next.
     pub every: u64,
-    /// Disks to leave per crash.
+    /// Disk images per call.
     pub images: u64,
 }
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Swept {
     /// Crashes, each with its start afterwards.
     pub crashes: u64,
-    /// Partition reads checked after them.
+    /// Reads checked after them.
     pub reads_checked: u64,
     /// Commands that were carried out before the last crash, by name.
     pub commands: BTreeMap<String, u64>,
-    /// The crashes after which a rule was broken: call, image, what.
+    /// The crashes after which a rule was broken: call, image and what was wrong.
     pub broken: Vec<(u64, u64, String)>,
 }
 
@@ -67,7 +68,8 @@ pub fn sweep(plan: Sweep) -> Swept {
     swept
 }
 
-/// One crash; the reads checked in the run and the operator's commands until then.
+/// Crashes at a call and starts from an image. Returns how many reads were checked, and the operator's commands until
+/// the crash.
 fn crash_at(seed: u64, call: u64, image: u64) -> Result<(u64, BTreeMap<String, u64>), String> {
     let mut run = Run::new(Rng::new(seed), "group", CLIENTS, true);
     let began = run_to(&mut run, call)?;
@@ -84,7 +86,7 @@ fn crash_at(seed: u64, call: u64, image: u64) -> Result<(u64, BTreeMap<String, u
         run.start_clients();
     }
     run.leave()?;
-    // What was replaced goes once nobody reads it.
+    // Files that were replaced are deleted once no reader uses them.
     run.sim.run_until(QUIET, || false);
     let left = leftovers(&run);
     if !left.is_empty() {
@@ -98,7 +100,7 @@ fn crash_at(seed: u64, call: u64, image: u64) -> Result<(u64, BTreeMap<String, u
     Ok((run.world.borrow().reads_checked, commands))
 }
 
-/// Runs until the `call`-th writing call is about to have its effect; whether clients had begun by then.
+/// Runs until the `call`-th writing call is about to have its effect. Returns whether clients had begun by then.
 fn run_to(run: &mut Run, call: u64) -> Result<bool, String> {
     let (seen, halt) = (Rc::new(Cell::new(0)), run.halt.clone());
     run.sim.set_disk_fault(SERVER, move |kind, _| {
@@ -127,7 +129,7 @@ fn run_to(run: &mut Run, call: u64) -> Result<bool, String> {
     }
 }
 
-/// Files of flushes and compactions that did not end, after a stop in order.
+/// Files of unfinished flushes and compactions.
 fn leftovers(run: &Run) -> Vec<PathBuf> {
     let files: Vec<PathBuf> = run.sim.files(SERVER).into_iter().map(|(path, _)| path).collect();
     let in_snapshot = |path: &PathBuf| path.components().any(|part| part.as_os_str() == "snapshots");
@@ -143,7 +145,7 @@ fn leftovers(run: &Run) -> Vec<PathBuf> {
     of_tables.filter(unfinished).cloned().collect()
 }
 
-/// Every snapshot that was taken has a manifest, and every manifest's files are there.
+/// Checks that every snapshot that was taken has a manifest, and that every file a manifest names exists.
 fn whole_snapshots(run: &Run) -> Result<(), String> {
     let files: BTreeSet<PathBuf> = run.sim.files(SERVER).into_iter().map(|(path, _)| path).collect();
     let manifests: Vec<&PathBuf> = files.iter().filter(|path| path.ends_with("manifest.json")).collect();

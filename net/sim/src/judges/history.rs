@@ -1,13 +1,13 @@
-//! What happened to every cell: all writes with their fates, and which values a read may show.
+//! Every write of cells with its fate, and from that the values that a read may show in each cell.
 //!
 //! 1. Each write has a number; its timestamp is made of it, and the values it writes are that number, so that a value
 //!    read names its write. A deletion writes `None`. A row's existence by primary key is one more cell, the marker; an
 //!    element of a collection or a field of a user type is a cell with a path.
 //! 2. A write is in flight, then acknowledged, failed (definite) or unknown. A crash makes what was in flight unknown.
 //! 3. A read may show the newest write acknowledged before it began, or any newer one that did not fail.
-//! 4. What was written with a time to live shows nothing from some moment on, and still hides what is older.
-//! 5. An unknown write that a read shows counts as acknowledged from then on; one that a read after a restart does not
-//!    show although nothing newer hides it counts as failed.
+//! 4. A write with a time to live shows nothing from some moment on, and still hides older writes.
+//! 5. An unknown write that a read shows counts as acknowledged from then on. An unknown write from before a restart
+//!    that a later read does not show, although no newer write hides it, counts as failed.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ pub struct CellKey {
     pub table: u8,
     /// Partition key.
     pub pk: i64,
-    /// Clustering, 0 in tables without, [`STATIC`] for static columns.
+    /// Clustering; 0 in tables without clusterings, [`STATIC`] for static columns.
     pub ck: i64,
     /// The column; 0 is the marker.
     pub column: u8,
-    /// Key, element or field within the column, 0 in simple ones, [`WHOLE`] for all of a list.
+    /// Key, element or field within the column; 0 in simple columns, [`WHOLE`] for all of a list.
     pub element: i64,
 }
 
@@ -30,19 +30,19 @@ pub struct CellKey {
 pub const MARKER: u8 = 0;
 /// The clustering of static cells.
 pub const STATIC: i64 = -1;
-/// The element that stands for every element of a list: what is written there covers them all.
+/// The element that stands for every element of a list: a write to it covers them all.
 pub const WHOLE: i64 = i64::MIN;
-/// By how much the moment may be off at which a cell dies: before and after a restart the wall clock is off by up to a
-/// second, either way, and it drifts.
+/// Nanoseconds by which the moment at which a cell expires may be off: before and after a restart the wall clock is off
+/// by up to a second, either way, and it drifts.
 const LIFETIME_SLACK: u64 = 2_100_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// What became of a write.
+/// What is known about the effect of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// No answer yet.
     InFlight,
-    /// It must show unless something newer does.
+    /// It must show unless a newer write hides it.
     Acknowledged,
     /// It must never show.
     Failed,
@@ -53,14 +53,14 @@ pub enum Fate {
 /// A write's number: its value and, times a factor, its timestamp.
 pub type WriteId = i64;
 
-/// When a read began and ended, virtual nanoseconds.
+/// When a read began and ended, in virtual nanoseconds.
 pub type Span = (u64, u64);
 
 /// A rule that an answer broke.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation(pub String);
 
-/// What a write does to cells: its own number, or `None` for a deletion.
+/// The values that a write gives to cells: its own number, or `None` for a deletion.
 pub type Effects = BTreeMap<CellKey, Option<WriteId>>;
 
 #[derive(Debug)]
@@ -68,30 +68,31 @@ pub(crate) struct Write {
     pub(crate) fate: Fate,
     pub(crate) started: u64,
     pub(crate) acknowledged: u64,
-    /// Seconds that it lives, if not for ever.
+    /// Its time to live in seconds, if it has one.
     ttl: Option<u64>,
-    /// When it was applied at the latest.
+    /// The latest moment at which it can have been applied.
     applied: u64,
     pub(crate) effects: Effects,
 }
 
-/// The history of a run.
+/// The writes of a run, and which of them touched each cell.
 #[derive(Debug, Default)]
 pub struct History {
     writes: Vec<Write>,
     cells: BTreeMap<CellKey, Vec<(WriteId, Option<WriteId>)>>,
-    /// Writes that one logged batch made: all of them show in the end, or none.
+    /// Writes of one logged batch: in the end all of them show, or none.
     groups: Vec<Vec<WriteId>>,
     pub(crate) restarted: u64,
 }
 
 impl History {
-    /// The number that the next [`History::begin`] gives out. Numbers grow, and so do the timestamps made of them.
+    /// The number that the next [`History::begin`] returns. Numbers grow, and so do the timestamps made of them.
     pub fn next_id(&self) -> WriteId {
         self.writes.len() as WriteId + 1
     }
 
-    /// A write begins that lives `ttl` seconds, or for ever. Values in `effects` are the write's own number.
+    /// A write is sent, with a time to live of `ttl` seconds or without one. Values in `effects` are the write's own
+    /// number.
     pub fn begin(&mut self, effects: Effects, ttl: Option<u64>, now: u64) -> WriteId {
         let id = self.next_id();
         for (cell, value) in &effects {
@@ -103,12 +104,12 @@ impl History {
         id
     }
 
-    /// These writes are one logged batch.
+    /// Declares that these writes are one logged batch.
     pub fn bind_together(&mut self, ids: Vec<WriteId>) {
         self.groups.push(ids);
     }
 
-    /// A write got its answer.
+    /// A write was answered, or its connection broke. Fails if it failed for certain although a read has shown it.
     pub fn finish(&mut self, id: WriteId, fate: Fate, now: u64) -> Result<(), Violation> {
         let write = &mut self.writes[id as usize - 1];
         write.applied = if fate == Fate::Unknown { u64::MAX } else { now };
@@ -116,7 +117,7 @@ impl History {
             (Fate::Acknowledged, Fate::Failed) => {
                 return Err(Violation(format!("write {id} failed for certain but a read has shown it")));
             }
-            // A read has shown it before its answer came: it stays acknowledged since then.
+            // A read showed it before its answer came: it stays acknowledged from that read on.
             (Fate::Acknowledged, _) => {}
             _ => {
                 write.fate = fate;
@@ -128,13 +129,13 @@ impl History {
         Ok(())
     }
 
-    /// How many writes have a fate.
+    /// How many writes have this fate.
     pub fn count(&self, fate: Fate) -> usize {
         self.writes.iter().filter(|write| write.fate == fate).count()
     }
 
-    /// The node is serving again after a crash or stop; no request from before can take effect any more. With
-    /// `may_lose_since`, writes acknowledged after that time may be gone (commit log mode `periodic`).
+    /// The node serves again after a crash or stop: no earlier request can take effect any more. Writes acknowledged
+    /// after `may_lose_since` may be gone (commit log mode `periodic`).
     pub fn restarted(&mut self, now: u64, may_lose_since: Option<u64>) {
         self.restarted = now;
         for write in &mut self.writes {
@@ -147,7 +148,7 @@ impl History {
         }
     }
 
-    /// A table was emptied (`Acknowledged`) or perhaps emptied (`Unknown`); nobody wrote to it meanwhile.
+    /// A table was truncated or dropped (`Acknowledged`), or perhaps (`Unknown`), with no write under way.
     pub fn emptied(&mut self, table: u8, fate: Fate) {
         for write in &mut self.writes {
             if write.fate != Fate::Failed && write.effects.keys().any(|cell| cell.table == table) {
@@ -166,8 +167,8 @@ impl History {
         &self.writes[id as usize - 1]
     }
 
-    /// The writes to a cell, also those that cover its whole list, newest first. A write that covers the list and also
-    /// writes this element leaves the element.
+    /// The writes to a cell and those that cover its whole list, newest first. Of a write that does both, what it
+    /// writes to the cell counts.
     fn newest_first(&self, cell: CellKey) -> impl Iterator<Item = (WriteId, Option<WriteId>)> + '_ {
         let of = |cell: CellKey| self.cells.get(&cell).map_or(&[][..], Vec::as_slice);
         let mut own = of(cell);
@@ -188,14 +189,14 @@ impl History {
         })
     }
 
-    /// The elements of a column that were ever written one by one.
+    /// Every element of a column that was ever written by itself.
     pub fn elements(&self, column: CellKey) -> Vec<i64> {
         let from = CellKey { element: WHOLE + 1, ..column };
         let to = CellKey { element: i64::MAX, ..column };
         self.cells.range(from..=to).map(|(cell, _)| cell.element).collect()
     }
 
-    /// Whether a write may show, and whether it may show nothing because its time is over.
+    /// Whether a read over a span may show a write, and whether it may show nothing because the write has expired.
     fn life(&self, id: WriteId, (started, ended): Span) -> (bool, bool) {
         let write = self.write(id);
         let Some(ttl) = write.ttl else { return (true, false) };
@@ -213,12 +214,11 @@ impl History {
         }
     }
 
-    /// Checks that a read over `span` may show `value` in a cell.
+    /// Checks that a read over `span` may show `value` in a cell. The error tells the writes from that value on.
     pub fn is_allowed(&self, cell: CellKey, value: Option<WriteId>, span: Span) -> Result<(), String> {
         if self.allows(cell, span, |shown| shown == value) {
             return Ok(());
         }
-        // The cell's history from the value that was read on, oldest first.
         let mut told: Vec<String> = self
             .newest_first(cell)
             .filter(|(id, _)| value.is_none_or(|value| *id >= value))
@@ -256,7 +256,7 @@ impl History {
         wanted(None)
     }
 
-    /// Whether `shown` comes from a write newer than `id`, or from a newer one whose time is over.
+    /// Whether a write newer than `id`, expired or not, may give a value that satisfies `shown`.
     pub(crate) fn may_hide(
         &self,
         cell: CellKey,
@@ -271,18 +271,18 @@ impl History {
         })
     }
 
-    /// Learns from a cell that a whole read showed.
+    /// Learns the fate of unknown writes from the value that a read in one request showed in a cell.
     pub(crate) fn learn(&mut self, cell: CellKey, value: Option<WriteId>, span: Span) {
         if let Some(id) = value {
             let write = &mut self.writes[id as usize - 1];
             if matches!(write.fate, Fate::Unknown | Fate::InFlight) {
                 write.fate = Fate::Acknowledged;
-                // Somewhere within the read it began to show: only reads that begin after this one must see it.
+                // It took effect before the end of the read: only reads that begin later must show it.
                 write.acknowledged = span.1;
             }
         }
-        // What was unknown before the restart, is newer than what shows, and is not a delete that could hide behind
-        // an empty cell: it is not there and never will be.
+        // A write that was unknown before the restart, is newer than the value shown, and is not a deletion (which an
+        // empty cell would not tell from its absence) has not taken effect and never will.
         let floor = value.unwrap_or(0);
         let writes: Vec<(WriteId, Option<WriteId>)> = self.newest_first(cell).collect();
         for (id, written) in writes.iter().take_while(|(id, _)| *id > floor) {
@@ -303,7 +303,7 @@ impl History {
         }
     }
 
-    /// No logged batch is known to be half there; for moments when every partition has been read since the restart.
+    /// Checks that no logged batch shows in part, once every partition has been read since the restart.
     pub fn check_groups(&self) -> Result<(), Violation> {
         for group in &self.groups {
             let with = |fate: Fate| group.iter().find(|id| self.write(**id).fate == fate);
@@ -314,18 +314,18 @@ impl History {
         Ok(())
     }
 
-    /// Whether an acknowledged write without an end put this value.
+    /// Whether a write is acknowledged and never expires.
     pub fn is_settled(&self, id: WriteId) -> bool {
         let write = self.write(id);
         write.fate == Fate::Acknowledged && write.ttl.is_none()
     }
 
-    /// Whether a row (by its marker and these cells) must be there through all of `span`.
+    /// Whether a row with these cells, its marker among them, must exist during all of `span`.
     pub fn must_exist(&self, cells: &[CellKey], span: Span) -> bool {
         cells.iter().any(|cell| !self.allows(*cell, span, |value| value.is_none()))
     }
 
-    /// Whether a row may be there at some moment of `span`.
+    /// Whether a row with these cells may exist at some moment of `span`.
     pub fn may_exist(&self, cells: &[CellKey], span: Span) -> bool {
         cells.iter().any(|cell| self.allows(*cell, span, |value| value.is_some()))
     }

@@ -1,13 +1,13 @@
-//! Whether conditional changes and SERIAL reads of a partition took effect one after another, each between its request
-//! and its answer.
+//! Linearizability: whether conditional changes and SERIAL reads of a partition took effect one after another, each
+//! between its request and its answer.
 //!
 //! 1. A partition is a few registers. An operation looks at some of them and, if all are as it expects, writes some.
-//! 2. All orders in which the operations may have taken effect are followed at once, as a set of possibilities: the
-//!    registers, and which operations without an answer have taken effect, with what they saw.
-//! 3. An answer keeps the possibilities in which its operation has taken effect and saw what was answered: it is placed
-//!    after some of the others that have no answer yet. None left: the history has no order.
-//! 4. What failed for certain has not taken effect in any. What is unknown stays open, until the node has started again
-//!    and has answered about the partition: what had not taken effect by then never does.
+//! 2. All orders in which the operations may have taken effect are followed at once, as a set of possibilities. A
+//!    possibility is the values of the registers, and for each operation in effect that has no answer yet, what it saw.
+//! 3. An answer keeps the possibilities in which its operation has taken effect, perhaps after other operations without
+//!    an answer, and saw what was answered. If none is left, no order explains the answers.
+//! 4. An operation that failed for certain has taken effect in no possibility. An unknown one stays open until the node
+//!    has started again and has answered about the partition: if it has not taken effect by then, it never does.
 //!
 //! Invariants: values are written once, so that a register names its last write.
 
@@ -15,9 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Registers of a partition.
 pub const REGISTERS: usize = 3;
-/// Most possibilities that are followed.
+/// Possibilities that are followed at most; a history with more fails.
 const POSSIBILITIES_MAX: usize = 100_000;
 
+/// A register of a partition: `0..REGISTERS`.
+pub type Register = usize;
 /// The registers' values.
 pub type State = [Option<i64>; REGISTERS];
 /// An operation's number within its partition.
@@ -32,13 +34,13 @@ pub enum Expected {
     Some,
 }
 
-/// A conditional change; without writes a read.
+/// A conditional change, or without writes a read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Operation {
-    /// What must be.
-    pub expects: Vec<(usize, Expected)>,
-    /// What is written then.
-    pub writes: Vec<(usize, Option<i64>)>,
+    /// What the registers must be.
+    pub expects: Vec<(Register, Expected)>,
+    /// What is written to registers if they are.
+    pub writes: Vec<(Register, Option<i64>)>,
 }
 
 impl Operation {
@@ -57,26 +59,26 @@ impl Operation {
     }
 }
 
-/// What an answer said.
+/// What the answer to an operation said.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// Whether it was applied; reads are.
+    /// Whether the operation was applied; a read always is.
     pub applied: bool,
-    /// Registers that were shown.
-    pub shown: Vec<(usize, Option<i64>)>,
+    /// The registers that the answer showed.
+    pub shown: Vec<(Register, Option<i64>)>,
 }
 
 impl Answer {
-    /// Whether an operation that took effect on `before` answers this.
+    /// Whether this is the answer to an operation that took effect on `before`.
     fn suits(&self, operation: &Operation, before: &State) -> bool {
         operation.applies(before) == self.applied
             && self.shown.iter().all(|(register, value)| before[*register] == *value)
     }
 }
 
-/// What became of an operation.
+/// How an operation ended for the client that sent it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum Ending {
     /// It was answered.
     Answered(Answer),
     /// It failed for certain.
@@ -85,23 +87,23 @@ pub enum Fate {
     Unknown,
 }
 
-/// One way in which things may have happened.
+/// One order in which the operations may have taken effect, by its result.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 struct Possibility {
     state: State,
-    /// Operations without an answer that have taken effect, and on what.
+    /// Operations without an answer that have taken effect, with the state that each of them saw.
     done: BTreeMap<OperationId, State>,
 }
 
 #[derive(Debug)]
 struct Open {
     operation: Operation,
-    /// Of which run of the node.
+    /// How often the node had been restarted when it was sent.
     epoch: u64,
     unknown: bool,
 }
 
-/// The history of one partition.
+/// The operations on one partition that have no answer, and the orders that its answers allow.
 #[derive(Debug)]
 pub struct Partition {
     possibilities: BTreeSet<Possibility>,
@@ -125,20 +127,20 @@ impl Partition {
         id
     }
 
-    /// The node has started again: what it had not taken in is lost.
+    /// The node serves again: operations that have not taken effect never will.
     pub fn restarted(&mut self) {
         self.epoch += 1;
     }
 
-    /// An operation has ended.
-    pub fn finish(&mut self, id: OperationId, fate: Fate) -> Result<(), String> {
-        match fate {
-            Fate::Failed => {
+    /// An operation has ended. Fails if no order explains its ending.
+    pub fn finish(&mut self, id: OperationId, ending: Ending) -> Result<(), String> {
+        match ending {
+            Ending::Failed => {
                 self.open.remove(&id);
                 self.possibilities.retain(|possibility| !possibility.done.contains_key(&id));
             }
-            Fate::Unknown => match self.open.get_mut(&id) {
-                // A read that nobody saw is none.
+            Ending::Unknown => match self.open.get_mut(&id) {
+                // A read without an answer may as well not have happened.
                 Some(open) if open.operation.writes.is_empty() => {
                     self.open.remove(&id);
                     self.possibilities = std::mem::take(&mut self.possibilities)
@@ -152,7 +154,7 @@ impl Partition {
                 Some(open) => open.unknown = true,
                 None => {}
             },
-            Fate::Answered(answer) => return self.answered(id, &answer),
+            Ending::Answered(answer) => return self.answered(id, &answer),
         }
         match self.possibilities.is_empty() {
             true => Err(format!("operation {id} failed for certain and was seen")),
@@ -189,7 +191,7 @@ impl Partition {
             }
             for (other, open) in &self.open {
                 let state = possibility.state;
-                // What is unknown and changes nothing may as well not have happened.
+                // An unknown operation that changes nothing may as well not have happened.
                 let idle = open.unknown && open.operation.after(state) == state;
                 if possibility.done.contains_key(other) || idle {
                     continue;
@@ -213,7 +215,7 @@ impl Partition {
         Ok(())
     }
 
-    /// Operations of earlier runs of the node have taken effect by now, or never will.
+    /// Closes unknown operations from before the last restart: they have taken effect by now, or never will.
     fn forget_lost(&mut self) {
         let lost: Vec<OperationId> =
             self.open.iter().filter(|(_, open)| open.unknown && open.epoch < self.epoch).map(|(id, _)| *id).collect();
@@ -239,12 +241,12 @@ impl Partition {
 mod tests {
     use super::*;
 
-    fn cas(register: usize, from: Option<i64>, to: i64) -> Operation {
+    fn cas(register: Register, from: Option<i64>, to: i64) -> Operation {
         Operation { expects: vec![(register, Expected::Value(from))], writes: vec![(register, Some(to))] }
     }
 
-    fn answer(applied: bool, shown: &[(usize, Option<i64>)]) -> Fate {
-        Fate::Answered(Answer { applied, shown: shown.to_vec() })
+    fn answer(applied: bool, shown: &[(Register, Option<i64>)]) -> Ending {
+        Ending::Answered(Answer { applied, shown: shown.to_vec() })
     }
 
     fn read(partition: &mut Partition, value: Option<i64>) -> Result<(), String> {
@@ -283,7 +285,7 @@ mod tests {
         let begin = || {
             let mut partition = Partition::default();
             let id = partition.begin(cas(0, None, 1));
-            partition.finish(id, Fate::Unknown).expect("possible");
+            partition.finish(id, Ending::Unknown).expect("possible");
             partition
         };
         let mut partition = begin();
@@ -303,12 +305,12 @@ mod tests {
     fn what_failed_for_certain_is_never_seen() {
         let mut partition = Partition::default();
         let id = partition.begin(cas(0, None, 1));
-        assert_eq!(partition.finish(id, Fate::Failed), Ok(()));
+        assert_eq!(partition.finish(id, Ending::Failed), Ok(()));
         assert!(read(&mut partition, Some(1)).is_err());
         let mut partition = Partition::default();
         let id = partition.begin(cas(0, None, 1));
         assert_eq!(read(&mut partition, Some(1)), Ok(()));
-        assert!(partition.finish(id, Fate::Failed).is_err());
+        assert!(partition.finish(id, Ending::Failed).is_err());
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Checks of reads against the history.
+//! Whether what a read showed agrees with the history.
 //!
 //! 1. Every cell that a read shows, and every cell that it does not show, must be allowed at that time.
 //! 2. A row shows if and only if its marker or one of its cells does.
 //! 3. A read of one partition may not show half of a write, whatever its fate.
-//! 4. What counts, filters or aggregates must agree with some allowed state.
+//! 4. A count, a filter or an aggregate must agree with some allowed state.
 
 use crate::judges::history::{CellKey, History, MARKER, STATIC, Span, Violation, WHOLE, WriteId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,44 +26,50 @@ impl Shown {
     }
 }
 
-/// What a read of a partition showed.
+/// The cells and rows that a read of a partition showed.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct ReadResult {
     /// Every cell that was asked for.
     pub cells: BTreeMap<CellKey, Shown>,
-    /// The clusterings of the rows that came.
+    /// The clusterings of the rows that were returned.
     pub rows: BTreeSet<i64>,
 }
 
 /// A partition, or a part of it, that was read.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ReadTarget {
     /// Index of the table.
     pub table: u8,
     /// Partition key.
     pub pk: i64,
     /// The clusterings that were asked for.
     pub cks: Vec<i64>,
-    /// Per clustering all cells that make a row exist, the marker among them.
+    /// For a history, a table, a partition key and a clustering: all cells that make the row exist, among them the
+    /// marker.
     pub row_cells: fn(&History, u8, i64, i64) -> Vec<CellKey>,
 }
 
 /// How a read was made.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
+pub struct ReadContext {
     /// When it began and ended.
     pub span: Span,
-    /// In one request: half a write may not show.
-    pub whole: bool,
-    /// What shows is durable, and the read tells about the fate of writes.
-    pub learn: bool,
+    /// It was one request, without pages: a write may not show in part.
+    pub is_one_request: bool,
+    /// What a read shows is durable: the history learns the fate of writes from it.
+    pub is_durable: bool,
 }
 
-/// Checks a read of a partition against everything known, then learns from it.
-pub fn check_read(history: &mut History, place: &Place, seen: &Seen, manner: Manner) -> Result<(), Violation> {
-    let span = manner.span;
-    let fail = |text: String| Err(Violation(format!("table {} pk {}: {text}; {seen:?}", place.table, place.pk)));
-    if let Some(stranger) = seen.rows.iter().find(|ck| !place.cks.contains(ck)) {
+/// Checks a read of a partition. If what it shows is durable, the history learns from it.
+pub fn check_read(
+    history: &mut History,
+    target: &ReadTarget,
+    seen: &ReadResult,
+    context: ReadContext,
+) -> Result<(), Violation> {
+    let span = context.span;
+    let fail = |text: String| Err(Violation(format!("table {} pk {}: {text}; {seen:?}", target.table, target.pk)));
+    if let Some(stranger) = seen.rows.iter().find(|ck| !target.cks.contains(ck)) {
         return fail(format!("row {stranger} was not asked for or never written"));
     }
     for (cell, shown) in &seen.cells {
@@ -76,8 +82,8 @@ pub fn check_read(history: &mut History, place: &Place, seen: &Seen, manner: Man
             return fail(text);
         }
     }
-    for &ck in &place.cks {
-        let cells = (place.row_cells)(history, place.table, place.pk, ck);
+    for &ck in &target.cks {
+        let cells = (target.row_cells)(history, target.table, target.pk, ck);
         if seen.rows.contains(&ck) {
             if !history.may_exist(&cells, span) {
                 return fail(format!("row {ck} shows without marker and values"));
@@ -86,12 +92,12 @@ pub fn check_read(history: &mut History, place: &Place, seen: &Seen, manner: Man
             return fail(format!("row {ck} is missing"));
         }
     }
-    if manner.whole
+    if context.is_one_request
         && let Err(text) = check_whole(history, seen, span)
     {
         return fail(text);
     }
-    if manner.learn {
+    if context.is_durable {
         for (cell, shown) in &seen.cells {
             if let Shown::Value(value) = shown {
                 history.learn(*cell, *value, span);
@@ -101,8 +107,8 @@ pub fn check_read(history: &mut History, place: &Place, seen: &Seen, manner: Man
     Ok(())
 }
 
-/// No write shows in one cell and is missing, unhidden, in another of the same read.
-fn check_whole(history: &History, seen: &Seen, span: Span) -> Result<(), String> {
+/// Checks that no write shows in one cell and is missing in another one of the same read with nothing to hide it.
+fn check_whole(history: &History, seen: &ReadResult, span: Span) -> Result<(), String> {
     let mut ids: Vec<WriteId> = Vec::new();
     for shown in seen.cells.values() {
         if let Shown::Value(Some(id)) = shown {
@@ -129,8 +135,8 @@ fn check_whole(history: &History, seen: &Seen, span: Span) -> Result<(), String>
     Ok(())
 }
 
-/// Nothing older than a write that covered a whole list shows in it.
-fn check_cover(seen: &Seen, cover: CellKey, id: WriteId) -> Result<(), String> {
+/// Checks that a list shows no element older than a write that covered the whole list.
+fn check_cover(seen: &ReadResult, cover: CellKey, id: WriteId) -> Result<(), String> {
     let from = CellKey { element: WHOLE + 1, ..cover };
     let to = CellKey { element: i64::MAX, ..cover };
     for (cell, shown) in seen.cells.range(from..=to) {
@@ -143,7 +149,8 @@ fn check_cover(seen: &Seen, cover: CellKey, id: WriteId) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks which rows a filter on one column gave: `wanted` says whether a value passes.
+/// Checks which rows a filter on one column returned. `cells` are the clusterings with the cells that it looked at, and
+/// `wanted` says whether a value passes.
 pub fn check_filter(
     history: &History,
     cells: &[(i64, CellKey)],
@@ -160,22 +167,22 @@ pub fn check_filter(
     Ok(())
 }
 
-/// Checks the number of rows that was counted.
-pub fn check_count(history: &History, place: &Place, counted: i64, span: Span) -> Result<(), Violation> {
+/// Checks how many rows a read counted.
+pub fn check_count(history: &History, target: &ReadTarget, counted: i64, span: Span) -> Result<(), Violation> {
     let (mut least, mut most) = (0, 0);
-    for &ck in &place.cks {
-        let cells = (place.row_cells)(history, place.table, place.pk, ck);
+    for &ck in &target.cks {
+        let cells = (target.row_cells)(history, target.table, target.pk, ck);
         least += i64::from(history.must_exist(&cells, span));
         most += i64::from(history.may_exist(&cells, span));
     }
     if counted < least || counted > most {
-        let (table, pk) = (place.table, place.pk);
+        let (table, pk) = (target.table, target.pk);
         return Err(Violation(format!("table {table} pk {pk}: {counted} rows counted, {least}..={most} allowed")));
     }
     Ok(())
 }
 
-/// Checks the largest (or smallest) value of a column.
+/// Checks the largest or the smallest value of a column.
 pub fn check_extreme(
     history: &History,
     cells: &[CellKey],
@@ -193,7 +200,7 @@ pub fn check_extreme(
     Err(Violation(format!("max or min {extreme:?} of {cells:?}, which no state allows")))
 }
 
-/// Whether a cell belongs to the static part.
+/// Whether a cell is static.
 pub fn is_static(cell: &CellKey) -> bool {
     cell.ck == STATIC
 }

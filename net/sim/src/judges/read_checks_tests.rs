@@ -9,19 +9,19 @@ fn cell(ck: i64, column: u8) -> CellKey {
     CellKey { table: 0, pk: 1, ck, column, element: 0 }
 }
 
-fn place(cks: &[i64]) -> Place {
+fn target(cks: &[i64]) -> ReadTarget {
     let row_cells = |_: &History, _, _, ck| vec![cell(ck, MARKER), cell(ck, 1)];
-    Place { table: 0, pk: 1, cks: cks.to_vec(), row_cells }
+    ReadTarget { table: 0, pk: 1, cks: cks.to_vec(), row_cells }
 }
 
 fn check(history: &mut History, cks: &[i64], shown: &[(i64, Option<WriteId>)], span: Span) -> Result<(), Violation> {
-    let mut seen = Seen::default();
+    let mut seen = ReadResult::default();
     for ck in cks {
         let value = shown.iter().find(|(row, _)| row == ck).and_then(|(_, value)| *value);
         seen.cells.insert(cell(*ck, 1), Shown::Value(value));
     }
     seen.rows = shown.iter().map(|(ck, _)| *ck).collect();
-    check_read(history, &place(cks), &seen, Manner { span, whole: true, learn: true })
+    check_read(history, &target(cks), &seen, ReadContext { span, is_one_request: true, is_durable: true })
 }
 
 fn insert(history: &mut History, ck: i64, now: u64) -> WriteId {
@@ -123,7 +123,7 @@ fn counts_and_extremes_keep_within_what_is_allowed() {
     history.finish(unknown, Fate::Unknown, 4).unwrap();
     let cells = [cell(0, 1), cell(1, 1)];
     for (counted, right) in [(0, false), (1, true), (2, true), (3, false)] {
-        assert_eq!(check_count(&history, &place(&[0, 1]), counted, (5, 6)).is_ok(), right);
+        assert_eq!(check_count(&history, &target(&[0, 1]), counted, (5, 6)).is_ok(), right);
     }
     for (largest, right) in [(None, false), (Some(id), true), (Some(unknown), true), (Some(9), false)] {
         assert_eq!(check_extreme(&history, &cells, largest, true, (5, 6)).is_ok(), right, "{largest:?}");

@@ -1,19 +1,19 @@
-//! Indexes of the workload's tables, and reads of whole tables through them, each checked by the oracle.
+//! Indexes of the workload's tables, and reads of whole tables through them, each checked against the history.
 //!
 //! Clients drop indexes and make them again under their own traffic; a read that finds no index, or one that is not
 //! built, is refused and tells nothing.
 
+use super::requests::{StepError, cell_number, select};
+use super::tables::column::{A, M, S};
+use super::tables::{ELEMENTS, PARTITIONS, ROWS, TestTable, row_cells};
+use super::world::SharedWorld;
 use crate::judges::history::{CellKey, Violation, WriteId};
 use crate::judges::read_checks;
-use crate::workload::client::{Broken, SharedWorld};
-use crate::workload::reads::{cell_number, select};
-use crate::workload::tables::column::{A, M, S};
-use crate::workload::tables::{ELEMENTS, PARTITIONS, ROWS, TestTable, row_cells};
 use runtime::rng;
 use server::client::{Client, QueryOptions};
 use std::collections::BTreeSet;
 
-/// What is indexed: of tables with rows all, of the others the first.
+/// What is indexed. Tables with clusterings have all of these indexes, the others the first one.
 const TARGETS: [&str; 5] = ["a", "s", "keys(m)", "ck", "st"];
 
 /// How many indexes a table has.
@@ -26,7 +26,7 @@ fn name(table: TestTable, at: usize) -> String {
     format!("{keyspace}.{table}_{at}")
 }
 
-/// CREATE INDEX of every index of a table.
+/// The CREATE INDEX statements of all indexes of a table.
 pub(crate) fn create_all(table: TestTable) -> Vec<String> {
     (0..count(table)).map(|at| create(table, at)).collect()
 }
@@ -37,14 +37,14 @@ fn create(table: TestTable, at: usize) -> String {
     format!("CREATE INDEX IF NOT EXISTS {index} ON {} ({})", table.name(), TARGETS[at])
 }
 
-/// Drops an index of a table or makes it again.
+/// A statement that drops an index of a table or creates it again.
 pub(crate) fn any_change(table: TestTable) -> String {
     let at = rng::below(count(table) as u64) as usize;
     if rng::below(3) == 0 { format!("DROP INDEX IF EXISTS {}", name(table, at)) } else { create(table, at) }
 }
 
-/// Reads a whole table through every index for every value of those that have few.
-pub(crate) async fn check_all(client: &mut Client, world: &SharedWorld, table: TestTable) -> Result<(), Broken> {
+/// Reads a whole table through every index, for every element and clustering and for some writes.
+pub(crate) async fn check_all(client: &mut Client, world: &SharedWorld, table: TestTable) -> Result<(), StepError> {
     for at in 0..count(table) {
         for value in 0..ROWS.max(ELEMENTS) {
             read_at(client, world, table, at, value).await?;
@@ -53,20 +53,21 @@ pub(crate) async fn check_all(client: &mut Client, world: &SharedWorld, table: T
     Ok(())
 }
 
-/// Reads a whole table through an index, in pages at times.
-pub(crate) async fn read(client: &mut Client, world: &SharedWorld, table: TestTable) -> Result<(), Broken> {
+/// Reads a whole table through a random index.
+pub(crate) async fn read(client: &mut Client, world: &SharedWorld, table: TestTable) -> Result<(), StepError> {
     let at = rng::below(count(table) as u64) as usize;
     read_at(client, world, table, at, rng::below(ROWS as u64) as i64).await
 }
 
-/// Reads a whole table through the index `at`, for an element or clustering `value`, or a late write.
+/// Reads a whole table through the index `at`, in pages at times. Looks for the element or clustering `value`, or,
+/// where values are numbers of writes, for a recent write.
 async fn read_at(
     client: &mut Client,
     world: &SharedWorld,
     table: TestTable,
     at: usize,
     value: i64,
-) -> Result<(), Broken> {
+) -> Result<(), StepError> {
     let id = (world.borrow().history.next_id() - rng::below(60) as i64).max(1);
     let (element, ck) = (value % ELEMENTS, value % ROWS);
     let condition = match at {
@@ -122,7 +123,7 @@ async fn read_at(
                 }
             }
             _ => {
-                // A partition of static columns alone gives a row too.
+                // A partition with nothing but static columns is returned as a row too.
                 let there = came.iter().next().map(|_| 0).into_iter().collect();
                 let wanted = |value: Option<WriteId>| value == Some(id);
                 read_checks::check_filter(history, &[(0, table.static_cell(pk))], &there, wanted, span)

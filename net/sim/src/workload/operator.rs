@@ -1,12 +1,12 @@
-//! An operator at work: asks the node for flushes, compactions, snapshots and imports while clients use it.
+//! An operator: sends nodetool's commands for flushes, compactions, snapshots and imports while clients use the node.
 //!
-//! What is imported is a copy of a snapshot of the same table, taken a moment before: every cell is in the history with
-//! the timestamp that it was written with, so that readers must see what they would see without it, whatever was
-//! written, deleted, compacted or lost meanwhile. Tombstones live longer than such a snapshot waits. Tables that are
-//! truncated or dropped have none imported: what was gone would come back, as it should.
+//! An import brings back a snapshot of the same table that was taken a moment before. All its cells are in the history
+//! with their timestamps, so reads must show what they would show without it, whatever was written, deleted, compacted
+//! or lost meanwhile. Tombstones outlive the time between a snapshot and its import. Tables that clients truncate or
+//! drop get no import: it would rightly bring deleted rows back.
 
-use crate::workload::client::SharedWorld;
-use crate::workload::tables::TestTable;
+use super::tables::{PARTITIONS, TestTable};
+use super::world::SharedWorld;
 use runtime::rng;
 use server::admin::{self, protocol::Request};
 use std::net::IpAddr;
@@ -15,20 +15,21 @@ use std::time::Duration;
 
 /// Longest wait between two commands.
 const PAUSE_MICROS_MAX: u64 = 60_000;
-/// Oldest snapshot that is imported: less than the grace of tombstones, with the time that an import may take.
+/// Age up to which a snapshot is imported: with the time that an import may take, less than the tables'
+/// gc_grace_seconds.
 const SNAPSHOT_AGE_MAX: Duration = Duration::from_secs(2);
-/// Longest that an import may take from the moment of its snapshot on.
+/// Longest that an import may take.
 const IMPORT_AGE_MAX: Duration = Duration::from_secs(4);
 /// Longest that a command may take, virtual time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The kind that is an import.
+/// The kind of command that is an import.
 const IMPORT: u64 = 8;
-/// The first kinds.
+/// The kinds of the first commands: with few commands in a run, chance alone would miss some.
 const EARLY: [u64; 5] = [5, 6, IMPORT, 7, 9];
 
-/// Commands one after the other until the world stops. A command that the node refuses breaks a rule; one that it does
-/// not answer was cut off by a crash.
+/// Sends one command after the other until the world stops. A refused command breaks a rule; one whose connection
+/// breaks was cut off by a crash.
 pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
     let mut asked = 0;
     let mut fresh: Option<(String, runtime::Instant)> = None;
@@ -39,7 +40,6 @@ pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
         }
         let request = {
             let world = world.borrow();
-            // Each kind comes early, whatever the seed.
             let kind = EARLY.get(asked).copied().unwrap_or_else(|| rng::below(10));
             let table = TestTable { index: rng::below(2 + u64::from(clients)) as u8 };
             match kind {
@@ -62,13 +62,13 @@ pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
         };
         let asked_at = runtime::now();
         if request.command == "clearsnapshot" {
-            // It may be gone from now on.
+            // From here on the node may have deleted it.
             world.borrow_mut().snapshots.retain(|tag| Some(tag.as_str()) != request.option("-t"));
             fresh = fresh.filter(|(tag, _)| Some(tag.as_str()) != request.option("-t"));
         }
         let answer = runtime::timeout(PATIENCE, admin::ask(address, &request)).await;
         let mut world = world.borrow_mut();
-        // What a crash cut off is taken back by the start, however late the asking side sees it.
+        // An import that a crash cut off is undone by the next start, however late the operator learns of the crash.
         let answered = matches!(answer, Some(Ok(_)));
         if request.command == "import" && answered && runtime::now().since(asked_at) > IMPORT_AGE_MAX {
             world.violation.get_or_insert(format!("{request:?} took too long for the model"));
@@ -99,11 +99,11 @@ pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
     }
 }
 
-/// The import of a snapshot of one of the tables that only grow; `None` if none of its SSTables is found.
+/// The import of a snapshot of a shared table; `None` if the table has no SSTable to find its directory by.
 async fn import(address: IpAddr, tag: &str) -> Option<Request> {
     let table = TestTable { index: rng::below(2) as u8 };
     let (keyspace, name) = table.keyspace_and_name();
-    let key = rng::below(crate::workload::tables::PARTITIONS as u64).to_string();
+    let key = rng::below(PARTITIONS as u64).to_string();
     let arguments = vec![keyspace.clone(), name.clone(), key];
     let find = Request { command: "getsstables".into(), options: Vec::new(), arguments };
     let found = runtime::timeout(PATIENCE, admin::ask(address, &find)).await?.ok()?;
@@ -115,13 +115,13 @@ async fn import(address: IpAddr, tag: &str) -> Option<Request> {
     Some(Request { command: "import".into(), options, arguments })
 }
 
-/// Everything, in one or several SSTables, or what has a partition or a range of tokens.
+/// Options of a compaction: of everything, into one or several SSTables, of a partition or of a range of tokens.
 fn compact_options() -> Vec<(String, String)> {
     let option = |name: &str, value: String| (name.to_owned(), value);
     let token = || (rng::below(u64::MAX) as i64).to_string();
     match rng::below(8) {
         0 => vec![option("-s", String::new())],
-        1 => vec![option("--partition", rng::below(crate::workload::tables::PARTITIONS as u64).to_string())],
+        1 => vec![option("--partition", rng::below(PARTITIONS as u64).to_string())],
         2 => vec![option("-st", token()), option("-et", token())],
         _ => Vec::new(),
     }

@@ -1,24 +1,17 @@
-//! Reads of every kind, each checked by the oracle.
+//! Reads of partitions and whole tables, each checked against the history.
 
+use super::requests::{StepError, cell_number, number, select};
+use super::tables::column::{A, B, C, L, M, S, U};
+use super::tables::{ELEMENTS, FIELDS, PARTITIONS, ROWS, TestTable, row_cells};
+use super::world::SharedWorld;
 use crate::judges::history::{CellKey, MARKER, STATIC, Violation, WriteId};
-use crate::judges::read_checks::{self, Manner, Place, Seen, Shown};
-use crate::workload::client::{Broken, SharedWorld};
-use crate::workload::tables::column::{A, B, C, L, M, S, U};
-use crate::workload::tables::{ELEMENTS, FIELDS, PARTITIONS, ROWS, TestTable, row_cells};
+use crate::judges::read_checks::{self, ReadContext, ReadResult, ReadTarget, Shown};
 use runtime::rng;
-use server::client::{CallError, Client, Outcome, QueryOptions};
+use server::client::{Client, QueryOptions};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most rows of a page.
 const PAGE_ROWS: u64 = 7;
-
-fn number(bytes: &[u8]) -> Option<i64> {
-    Some(i64::from_be_bytes(bytes.try_into().ok()?))
-}
-
-pub(crate) fn cell_number(cell: &Option<Vec<u8>>) -> Option<i64> {
-    number(cell.as_deref()?)
-}
 
 /// The elements of a collection, map keys and values in turn, or the fields of a user type after `skip` bytes.
 fn elements(bytes: &[u8], skip: usize) -> Vec<Option<i64>> {
@@ -45,9 +38,9 @@ fn columns_of(table: TestTable, has_c: bool) -> &'static str {
     }
 }
 
-/// Notes what one row showed.
+/// Adds the cells of one row to `seen`. Returns its clustering, or [`STATIC`] for a partition of static columns alone.
 fn note_row(
-    seen: &mut Seen,
+    seen: &mut ReadResult,
     world: &SharedWorld,
     table: TestTable,
     pk: i64,
@@ -62,7 +55,6 @@ fn note_row(
             return Err(Violation(format!("two rows of one read show {shown:?} and {other:?} as static column")));
         }
     }
-    // A partition of static columns alone.
     let Some(ck) = ck else { return Ok(STATIC) };
     if !seen.rows.insert(ck) {
         return Err(Violation(format!("row {ck} came twice")));
@@ -81,7 +73,7 @@ fn note_row(
         note(M, element, Shown::Value(map.get(&Some(element)).copied().flatten()));
         note(S, element, Shown::Present(set.contains(&Some(element))));
     }
-    // An element of a list is named by the write that put it; values do not change on shared tables.
+    // The value of an element is the number of the write that added it.
     let list: Vec<i64> = elements(bytes(6), COUNT_LEN).into_iter().flatten().collect();
     for element in history.elements(table.cell(pk, ck, L, 0)) {
         note(L, element, Shown::Value(list.contains(&element).then_some(element)));
@@ -104,8 +96,8 @@ fn note_row(
     Ok(ck)
 }
 
-/// Notes as empty what rows that did not come would have shown.
-fn note_missing(seen: &mut Seen, world: &SharedWorld, table: TestTable, pk: i64, cks: &[i64], has_c: bool) {
+/// Adds the cells of the rows that were not returned to `seen`, as empty.
+fn note_missing(seen: &mut ReadResult, world: &SharedWorld, table: TestTable, pk: i64, cks: &[i64], has_c: bool) {
     let history = &world.borrow().history;
     for &ck in cks {
         if seen.rows.contains(&ck) {
@@ -121,26 +113,6 @@ fn note_missing(seen: &mut Seen, world: &SharedWorld, table: TestTable, pk: i64,
     }
 }
 
-/// Sends a SELECT, prepared at times; `None` if it was refused for a reason that may pass.
-pub(crate) async fn select(
-    client: &mut Client,
-    world: &SharedWorld,
-    text: &str,
-    options: &QueryOptions,
-) -> Result<Option<Outcome>, Broken> {
-    let prepared = if rng::below(3) == 0 { client.prepare(text).await.ok() } else { None };
-    let result = match prepared {
-        Some(prepared) => client.execute(&prepared, options).await,
-        None => client.query(text, options).await,
-    };
-    world.borrow_mut().answered += 1;
-    match result {
-        Ok(outcome) => Ok(Some(outcome)),
-        Err(CallError::Broken(_)) => Err(Broken::Connection),
-        Err(CallError::Failure { .. }) => Ok(None),
-    }
-}
-
 /// Reads one partition whole or in part, forward or backward, in one page or several, and checks it.
 pub(crate) async fn partition(
     client: &mut Client,
@@ -148,20 +120,20 @@ pub(crate) async fn partition(
     table: TestTable,
     pk: i64,
     everything: bool,
-) -> Result<(), Broken> {
+) -> Result<(), StepError> {
     let has_c = table.is_own() && world.borrow().has_c(table);
-    let mut place = Place { table: table.index, pk, cks: table.clusterings(), row_cells };
+    let mut target = ReadTarget { table: table.index, pk, cks: table.clusterings(), row_cells };
     let mut text = format!("SELECT {} FROM {} WHERE pk = {pk}", columns_of(table, has_c), table.name());
     let part = table.is_wide() && !everything;
     match rng::below(5) {
         0 if part => {
             let (from, to) = (rng::below(ROWS as u64) as i64, rng::below(ROWS as u64 + 1) as i64);
-            place.cks.retain(|ck| (from..to).contains(ck));
+            target.cks.retain(|ck| (from..to).contains(ck));
             text.push_str(&format!(" AND ck >= {from} AND ck < {to}"));
         }
         1 if part => {
             let chosen = [rng::below(ROWS as u64) as i64, rng::below(ROWS as u64) as i64];
-            place.cks.retain(|ck| chosen.contains(ck));
+            target.cks.retain(|ck| chosen.contains(ck));
             text.push_str(&format!(" AND ck IN ({}, {})", chosen[0], chosen[1]));
         }
         _ => {}
@@ -177,10 +149,10 @@ pub(crate) async fn partition(
         options.page_size = Some(1 + rng::below(3) as i32);
     }
     let started = runtime::now().0;
-    let (mut seen, mut previous) = (Seen::default(), None);
+    let (mut seen, mut previous) = (ReadResult::default(), None);
     loop {
-        // Pages see the partition at different times: only the static column of one page must agree with itself.
-        let mut page = Seen::default();
+        // Pages are read at different times: the static column must be the same only within one page.
+        let mut page = ReadResult::default();
         let Some(outcome) = select(client, world, &text, &options).await? else { return Ok(()) };
         for row in &outcome.rows {
             let ck = note_row(&mut page, world, table, pk, row)?;
@@ -197,23 +169,28 @@ pub(crate) async fn partition(
             None => break,
         }
     }
-    note_missing(&mut seen, world, table, pk, &place.cks, has_c);
-    // Without a row nothing tells of the static column, unless the whole partition was asked for.
-    let whole_partition = place.cks.len() == table.clusterings().len();
+    note_missing(&mut seen, world, table, pk, &target.cks, has_c);
+    // Without a row a read shows no static column, unless it asked for the whole partition.
+    let whole_partition = target.cks.len() == table.clusterings().len();
     if table.is_wide() && whole_partition && !text.contains("AND") {
         seen.cells.entry(table.static_cell(pk)).or_insert(Shown::Value(None));
     }
     let mut world = world.borrow_mut();
     world.reads_checked += 1;
-    let learn = world.reads_are_durable && !pages;
-    let manner = Manner { span: (started, runtime::now().0), whole: !pages, learn };
-    read_checks::check_read(&mut world.history, &place, &seen, manner)
+    let is_durable = world.reads_are_durable && !pages;
+    let context = ReadContext { span: (started, runtime::now().0), is_one_request: !pages, is_durable };
+    read_checks::check_read(&mut world.history, &target, &seen, context)
         .map_err(|Violation(violation)| Violation(format!("{text}: {violation}")))?;
     Ok(())
 }
 
-/// Counts, filters and aggregates of one partition of a table with rows.
-pub(crate) async fn derived(client: &mut Client, world: &SharedWorld, table: TestTable, pk: i64) -> Result<(), Broken> {
+/// Counts, filters or aggregates the rows of one partition and checks the result.
+pub(crate) async fn derived(
+    client: &mut Client,
+    world: &SharedWorld,
+    table: TestTable,
+    pk: i64,
+) -> Result<(), StepError> {
     let name = table.name();
     let kind = rng::below(4);
     let bound = world.borrow().history.next_id() - rng::below(60) as i64;
@@ -237,9 +214,9 @@ pub(crate) async fn derived(client: &mut Client, world: &SharedWorld, table: Tes
     let rows: BTreeSet<i64> = outcome.rows.iter().filter_map(|row| cell_number(&row[0])).collect();
     let checked = match kind {
         0 => {
-            let place = Place { table: table.index, pk, cks: cks.clone(), row_cells };
+            let target = ReadTarget { table: table.index, pk, cks: cks.clone(), row_cells };
             let (row, values) = (&outcome.rows[0], cells(A, 0).into_iter().map(|(_, cell)| cell).collect::<Vec<_>>());
-            read_checks::check_count(history, &place, cell_number(&row[0]).unwrap_or(-1), span)
+            read_checks::check_count(history, &target, cell_number(&row[0]).unwrap_or(-1), span)
                 .and_then(|()| read_checks::check_extreme(history, &values, cell_number(&row[1]), true, span))
                 .and_then(|()| read_checks::check_extreme(history, &values, cell_number(&row[2]), false, span))
         }
@@ -254,9 +231,9 @@ pub(crate) async fn derived(client: &mut Client, world: &SharedWorld, table: Tes
     Ok(())
 }
 
-/// Counts the rows of every partition in one statement, over pages at times. A partition that grows after the page that
-/// ended with it shows again, with its new rows.
-pub(crate) async fn groups(client: &mut Client, world: &SharedWorld, table: TestTable) -> Result<(), Broken> {
+/// Counts the rows of every partition with GROUP BY, in pages at times. A partition that grows after the page that
+/// ended with it is returned again, with its new rows.
+pub(crate) async fn groups(client: &mut Client, world: &SharedWorld, table: TestTable) -> Result<(), StepError> {
     let text = format!("SELECT pk, count(ck) FROM {} GROUP BY pk", table.name());
     let mut options = QueryOptions::default();
     if rng::below(2) == 0 {
@@ -283,14 +260,14 @@ pub(crate) async fn groups(client: &mut Client, world: &SharedWorld, table: Test
     let mut world = world.borrow_mut();
     world.reads_checked += 1;
     for pk in 0..PARTITIONS {
-        let place = Place { table: table.index, pk, cks: table.clusterings(), row_cells };
+        let target = ReadTarget { table: table.index, pk, cks: table.clusterings(), row_cells };
         let counted = counts.get(&Some(pk)).copied().unwrap_or(0);
-        read_checks::check_count(&world.history, &place, counted, span)?;
+        read_checks::check_count(&world.history, &target, counted, span)?;
     }
     Ok(())
 }
 
-/// A scan of a whole table page by page, which goes on after the connection has broken.
+/// A scan of a whole table, a page at a time among other steps, that continues on the next connection.
 #[derive(Debug)]
 pub(crate) struct Scan {
     table: TestTable,
@@ -306,13 +283,13 @@ impl Scan {
         Scan { table, started: runtime::now().0, page_size, paging_state: None, seen: BTreeSet::new() }
     }
 
-    /// Whether it scans this table.
+    /// Whether it scans `table`.
     pub(crate) fn is_of(&self, table: TestTable) -> bool {
         self.table == table
     }
 
-    /// Fetches the next page; true when that was the last one.
-    pub(crate) async fn next(&mut self, client: &mut Client, world: &SharedWorld) -> Result<bool, Broken> {
+    /// Fetches the next page. Returns true after the last one, once the scan was checked.
+    pub(crate) async fn next(&mut self, client: &mut Client, world: &SharedWorld) -> Result<bool, StepError> {
         let name = self.table.name();
         let text = format!("SELECT pk, {} FROM {name}", if self.table.is_wide() { "ck, a" } else { "a, b" });
         let options = QueryOptions {
@@ -336,7 +313,7 @@ impl Scan {
         Ok(true)
     }
 
-    /// Every row that was there all the time must have come, and none that never was.
+    /// Checks that every row that existed during the whole scan was returned, and none that never existed.
     fn check(&self, world: &SharedWorld) -> Result<(), Violation> {
         let mut world = world.borrow_mut();
         world.reads_checked += 1;

@@ -1,18 +1,18 @@
-//! Clients that change registers under conditions and read them at SERIAL. `linearizable` is told of every request and
-//! every answer.
+//! Clients that change registers under conditions and read them at SERIAL.
 //!
 //! Table `registers (pk, ck, v, st static)`: a partition has a register in each of two rows, and one in its static row.
 //! A row is there if and only if its register has a value. Nothing but conditional changes writes to the table.
 
+use super::requests::{self, StepError, cell_number, is_definite, send};
+use super::world::SharedWorld;
 use crate::judges::history::Violation;
-use crate::judges::linearizable::{Answer, Expected, Fate, Operation, OperationId, Partition};
-use crate::workload::client::{Broken, SharedWorld};
+use crate::judges::linearizable::{Answer, Ending, Expected, Operation};
+use crate::judges::registers::Registers;
 use model::{Consistency, ErrorCode};
 use runtime::rng;
 use server::client::{CallError, Client, Outcome, QueryOptions};
-use std::collections::BTreeMap;
 
-/// What makes the table.
+/// CREATE TABLE of the table.
 pub const CREATE: &str = "CREATE TABLE IF NOT EXISTS s.registers (pk bigint, ck bigint, v bigint, st bigint static, \
                           PRIMARY KEY (pk, ck)) WITH gc_grace_seconds = 10";
 /// Partition keys in use.
@@ -21,144 +21,83 @@ const PARTITIONS: i64 = 4;
 const ROWS: usize = 2;
 const STATIC: usize = ROWS;
 
-/// What is known of the registers.
-#[derive(Debug, Default)]
-pub struct Registers {
-    partitions: BTreeMap<i64, Partition>,
-    /// The last value that was seen in a register: what a client expects to find.
-    seen: BTreeMap<(i64, usize), Option<i64>>,
-    written: i64,
-    /// Operations that were answered.
-    pub answered: u64,
-}
-
-impl Registers {
-    /// The node is serving again.
-    pub fn restarted(&mut self) {
-        self.partitions.values_mut().for_each(Partition::restarted);
-    }
-
-    fn begin(&mut self, pk: i64, operation: Operation) -> OperationId {
-        self.partitions.entry(pk).or_default().begin(operation)
-    }
-
-    fn finish(&mut self, pk: i64, id: OperationId, fate: Fate) -> Result<(), Violation> {
-        if let Fate::Answered(answer) = &fate {
-            self.answered += 1;
-            for (register, value) in &answer.shown {
-                self.seen.insert((pk, *register), *value);
-            }
-        }
-        let partition = self.partitions.entry(pk).or_default();
-        partition.finish(id, fate).map_err(|text| Violation(format!("registers of {pk}: {text}")))
-    }
-}
-
-/// One request: a change or a read.
-pub(crate) async fn step(client: &mut Client, world: &SharedWorld) -> Result<(), Broken> {
+/// Sends one request: a change or a read.
+pub(crate) async fn step(client: &mut Client, world: &SharedWorld) -> Result<(), StepError> {
     let pk = rng::below(PARTITIONS as u64) as i64;
     if rng::below(4) == 0 {
         return read(client, world, pk).await;
     }
     let (text, operation) = {
         let registers = &mut world.borrow_mut().registers;
-        registers.written += 1;
-        change(registers, pk)
+        let value = registers.new_value();
+        change(registers, pk, value)
     };
     let id = world.borrow_mut().registers.begin(pk, operation.clone());
     let level = if rng::below(2) == 0 { Consistency::Serial } else { Consistency::LocalSerial };
     let options = QueryOptions { serial_consistency: Some(level), ..QueryOptions::default() };
-    let prepared = if rng::below(4) == 0 { client.prepare(&text).await.ok() } else { None };
-    let result = match &prepared {
-        Some(prepared) => client.execute(prepared, &options).await,
-        None => client.query(&text, &options).await,
-    };
-    let fate = match &result {
-        Ok(outcome) => Fate::Answered(answer(&operation, outcome).map_err(Violation)?),
-        Err(error) => fate_of(error),
+    let result = send(client, &text, &options, 4).await;
+    let ending = match &result {
+        Ok(outcome) => Ending::Answered(answer(&operation, outcome).map_err(Violation)?),
+        Err(error) => ending_of(error),
     };
     let mut world = world.borrow_mut();
-    if let (Fate::Answered(Answer { applied: true, .. }), registers) = (&fate, &mut world.registers) {
-        for (register, value) in &operation.writes {
-            registers.seen.insert((pk, *register), *value);
-        }
+    if matches!(&ending, Ending::Answered(Answer { applied: true, .. })) {
+        world.registers.applied(pk, &operation);
     }
     world.answered += 1;
-    world.registers.finish(pk, id, fate)?;
-    match result {
-        Err(CallError::Broken(_)) => Err(Broken::Connection),
-        Err(CallError::Failure { code, text: why }) if refuses(code) => {
-            Err(Violation(format!("{text} was refused: {code:#06x} {why}")).into())
-        }
-        _ => Ok(()),
-    }
+    world.registers.finish(pk, id, ending)?;
+    check_answer(&text, result)
 }
 
 /// Reads a partition at SERIAL.
-async fn read(client: &mut Client, world: &SharedWorld, pk: i64) -> Result<(), Broken> {
+async fn read(client: &mut Client, world: &SharedWorld, pk: i64) -> Result<(), StepError> {
     let id = world.borrow_mut().registers.begin(pk, Operation::default());
     let consistency = if rng::below(2) == 0 { Consistency::Serial } else { Consistency::LocalSerial };
     let options = QueryOptions { consistency, ..QueryOptions::default() };
     let text = format!("SELECT ck, v, st FROM s.registers WHERE pk = {pk}");
     let result = client.query(&text, &options).await;
-    let fate = match &result {
+    let ending = match &result {
         Ok(outcome) => {
             let mut shown: Vec<(usize, Option<i64>)> = (0..=STATIC).map(|register| (register, None)).collect();
             for row in &outcome.rows {
-                if let Some(ck) = number(row.first()) {
-                    shown[ck as usize].1 = number(row.get(1));
+                if let Some(ck) = row.first().and_then(cell_number) {
+                    shown[ck as usize].1 = row.get(1).and_then(cell_number);
                 }
-                shown[STATIC].1 = number(row.get(2));
+                shown[STATIC].1 = row.get(2).and_then(cell_number);
             }
-            Fate::Answered(Answer { applied: true, shown })
+            Ending::Answered(Answer { applied: true, shown })
         }
-        // It has no effect.
-        Err(_) => Fate::Unknown,
+        // A read has no effect, whatever became of it.
+        Err(_) => Ending::Unknown,
     };
     let mut world = world.borrow_mut();
     world.answered += 1;
     world.reads_checked += 1;
-    world.registers.finish(pk, id, fate)?;
-    match result {
-        Err(CallError::Broken(_)) => Err(Broken::Connection),
-        Err(CallError::Failure { code, text: why }) if refuses(code) => {
-            Err(Violation(format!("{text} was refused: {code:#06x} {why}")).into())
-        }
-        _ => Ok(()),
-    }
+    world.registers.finish(pk, id, ending)?;
+    check_answer(&text, result)
 }
 
-/// Reads every partition once; for the moments when no client works.
-pub(crate) async fn check_all(client: &mut Client, world: &SharedWorld) -> Result<(), Broken> {
+/// Reads every partition once while no client works.
+pub(crate) async fn check_all(client: &mut Client, world: &SharedWorld) -> Result<(), StepError> {
     for pk in 0..PARTITIONS {
         read(client, world, pk).await?;
     }
     Ok(())
 }
 
-/// Whether a code says that a statement is wrong.
-fn refuses(code: u16) -> bool {
-    code >= ErrorCode::Syntax as u16 && code != ErrorCode::Unprepared as u16
-}
-
-fn fate_of(error: &CallError) -> Fate {
-    match error {
-        CallError::Failure { code, .. }
-            if refuses(*code)
-                || *code == ErrorCode::Overloaded as u16
-                || *code == ErrorCode::Unavailable as u16
-                || *code == ErrorCode::Unprepared as u16
-                || *code == ErrorCode::IsBootstrapping as u16 =>
-        {
-            Fate::Failed
-        }
-        _ => Fate::Unknown,
+/// Ends the step of a client whose statement was not answered, or was refused as wrong. Other errors may pass.
+fn check_answer(text: &str, result: Result<Outcome, CallError>) -> Result<(), StepError> {
+    match result {
+        Err(CallError::Failure { code, .. }) if code == ErrorCode::Unprepared as u16 => Ok(()),
+        result => requests::check_answer(text, result),
     }
 }
 
-fn number(cell: Option<&Option<Vec<u8>>>) -> Option<i64> {
-    let bytes = cell?.as_deref()?;
-    Some(i64::from_be_bytes(bytes.try_into().ok()?))
+fn ending_of(error: &CallError) -> Ending {
+    match error {
+        CallError::Failure { code, .. } if is_definite(*code) || *code >= ErrorCode::Syntax as u16 => Ending::Failed,
+        _ => Ending::Unknown,
+    }
 }
 
 /// What an answer to a change says of the registers.
@@ -174,14 +113,14 @@ fn answer(operation: &Operation, outcome: &Outcome) -> Result<Answer, String> {
             _ => Err(format!("{operation:?} was applied and gave {outcome:?}")),
         };
     }
-    let at = |name: &str, row: &[Option<Vec<u8>>]| number(row.get(column(name)?));
+    let at = |name: &str, row: &[Option<Vec<u8>>]| row.get(column(name)?).and_then(cell_number);
     let mut shown = Vec::new();
     for (register, _) in &operation.expects {
         let value = match *register {
-            // All rows of a partition show its static columns; where they were not asked for they are not read.
+            // Every row of a partition shows its static columns; they are read only if the condition names one.
             STATIC if outcome.columns.len() == 1 => None,
             STATIC => outcome.rows.first().and_then(|row| at("st", row)),
-            // Of one row its key is not shown; of several those that are there are.
+            // A condition on one row shows no key; one on several rows shows the keys of those that exist.
             row if column("ck").is_some() => {
                 let found = outcome.rows.iter().find(|found| at("ck", found) == Some(row as i64));
                 found.and_then(|found| at("v", found))
@@ -194,13 +133,12 @@ fn answer(operation: &Operation, outcome: &Outcome) -> Result<Answer, String> {
     Ok(Answer { applied, shown })
 }
 
-/// A random change of a partition: its text and what it does.
-fn change(registers: &Registers, pk: i64) -> (String, Operation) {
-    let new = registers.written;
-    // Mostly what was seen last, so that many are applied.
+/// A random change of a partition that writes the value `new`: its text and what it does.
+fn change(registers: &Registers, pk: i64, new: i64) -> (String, Operation) {
+    // Mostly the value that was seen last, so that many changes are applied.
     let expected = |register: usize| match rng::below(8) {
         0 => None,
-        _ => registers.seen.get(&(pk, register)).copied().flatten(),
+        _ => registers.last_seen(pk, register),
     };
     let value = |value: Option<i64>| value.map_or("null".to_owned(), |value| value.to_string());
     let row = rng::below(ROWS as u64) as usize;
@@ -239,7 +177,7 @@ fn change(registers: &Registers, pk: i64) -> (String, Operation) {
             (text, Operation { expects, writes: vec![(0, Some(new)), (1, Some(new))] })
         }
         _ => {
-            // A condition on a row, and what comes with it without one.
+            // A condition on one row decides about changes of others.
             let from = expected(row);
             let other = 1 - row;
             let text = format!(

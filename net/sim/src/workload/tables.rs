@@ -1,9 +1,9 @@
-//! The workload's tables, their cells, and the CQL that makes them.
+//! The workload's tables, their cells, and the CQL that creates them.
 //!
 //! * `plain (pk, a, b)`: one row per partition.
 //! * `wide (pk, ck, a, b, st static, m map, s set, l list, u user type)`: shared by all clients.
-//! * `own<n>`: of client `n` alone, which also empties it, drops it, and drops and adds its column `c`; clustering is
-//!   descending.
+//! * `own<n>`: used by client `n` alone, which also truncates and drops it, and drops and adds its column `c`;
+//!   clustering is descending.
 
 use crate::judges::history::{CellKey, History, MARKER, STATIC, WHOLE};
 
@@ -14,10 +14,10 @@ pub const ROWS: i64 = 5;
 /// Keys of maps and elements of sets in use: `0..ELEMENTS`.
 pub const ELEMENTS: i64 = 3;
 
-/// Longer than a write may be under way, and than a logged batch may wait for its replay.
+/// Longer than a write can be under way, and than a logged batch can wait for its replay.
 const GC_GRACE_SECONDS: u32 = 10;
 
-/// The strategies of the tables, in turn.
+/// Compaction strategies, given to the tables in turn.
 const STRATEGIES: [&str; 4] = [
     "'class': 'SizeTieredCompactionStrategy', 'min_threshold': 3",
     "'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': 1",
@@ -25,7 +25,7 @@ const STRATEGIES: [&str; 4] = [
     "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T3'",
 ];
 
-/// The memtables of the tables, two tables each: each of the strategies has both.
+/// Memtables, given to two tables each in turn, so that each strategy has both.
 const MEMTABLES: [&str; 2] = ["default", "skiplist"];
 
 /// Columns by number.
@@ -43,10 +43,10 @@ pub mod column {
 
 use column::{A, B, C, L, M, S, ST, U};
 
-/// The fields of the user type, by element.
+/// The fields of the user type; a field's place is its element in [`CellKey`].
 pub const FIELDS: [&str; 2] = ["x", "y"];
 
-/// The type that the tables use.
+/// CREATE TYPE of the user type.
 pub const CREATE_TYPE: &str = "CREATE TYPE IF NOT EXISTS s.pair (x bigint, y bigint)";
 
 /// A table of the workload.
@@ -67,7 +67,7 @@ impl TestTable {
         TestTable { index: 2 + number }
     }
 
-    /// Its name, with the keyspace.
+    /// Its name with the keyspace, for CQL.
     pub fn name(self) -> String {
         let (keyspace, name) = self.keyspace_and_name();
         format!("{keyspace}.{name}")
@@ -83,14 +83,14 @@ impl TestTable {
         ("s".into(), name)
     }
 
-    /// Its options: each strategy of compactions has some tables, and tombstones are purged within a run.
+    /// Its options. Tombstones are short-lived enough to be purged within a run.
     fn options(self) -> String {
         let strategy = STRATEGIES[usize::from(self.index) % STRATEGIES.len()];
         let memtable = MEMTABLES[usize::from(self.index) / 2 % MEMTABLES.len()];
         format!("compaction = {{{strategy}}} AND gc_grace_seconds = {GC_GRACE_SECONDS} AND memtable = '{memtable}'")
     }
 
-    /// Whether partitions have rows.
+    /// Whether partitions have several rows.
     pub fn is_wide(self) -> bool {
         self.index > 0
     }
@@ -137,7 +137,7 @@ impl TestTable {
         self.cell(pk, STATIC, ST, 0)
     }
 
-    /// What a deletion of a row writes to: every cell, lists as a whole.
+    /// The cells that a deletion of a row writes to; a list is one, by [`WHOLE`].
     pub fn deleted_with_row(self, pk: i64, ck: i64) -> Vec<CellKey> {
         let mut cells: Vec<CellKey> = [MARKER, A, B].map(|column| self.cell(pk, ck, column, 0)).into();
         if self.is_wide() {
@@ -153,7 +153,7 @@ impl TestTable {
     }
 }
 
-/// The cells that make a row exist.
+/// The cells of which one is enough to make a row exist.
 pub fn row_cells(history: &History, table: u8, pk: i64, ck: i64) -> Vec<CellKey> {
     let table = TestTable { index: table };
     let mut cells = table.deleted_with_row(pk, ck);

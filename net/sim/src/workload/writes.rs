@@ -1,53 +1,53 @@
-//! Random modifications as CQL, each with what it does to cells.
+//! Random INSERTs, UPDATEs, DELETEs and batches, each with what it does to cells.
 
+use super::tables::column::{A, B, C, L, M, S, U};
+use super::tables::{ELEMENTS, FIELDS, ROWS, TestTable};
 use crate::judges::history::{CellKey, Effects, History, MARKER, WHOLE, WriteId};
-use crate::workload::tables::column::{A, B, C, L, M, S, U};
-use crate::workload::tables::{ELEMENTS, FIELDS, ROWS, TestTable};
 use runtime::rng;
 use std::collections::BTreeMap;
 
 /// Microseconds between the timestamps of two writes: a new collection deletes the old one a microsecond before, and
 /// the time at which a column was dropped is kept in milliseconds.
 pub(crate) const TIMESTAMP_STEP: i64 = 1000;
-/// Shortest and longest time to live, seconds.
+/// Shortest and longest time to live, in seconds.
 const TTL_SECONDS: (u64, u64) = (3, 12);
 /// Most modifications of a batch.
 const BATCH_MAX: u64 = 5;
 
-/// What a modification does to a cell; of several with one timestamp the strongest wins.
+/// What a modification does to a cell. Of several with one timestamp the last in this order wins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Touch {
-    /// Deleted just before the write's own time, as the elements under a new collection.
+    /// Deleted a microsecond before the write's timestamp, as the old elements when a collection is assigned.
     Cleared,
-    /// Written.
+    /// Given a value.
     Put,
     /// Deleted.
     Removed,
 }
 
-/// A statement with what it does.
+/// A statement and its effects.
 #[derive(Debug, Default)]
 pub(crate) struct WriteOp {
-    /// CQL.
+    /// The statement.
     pub(crate) text: String,
-    /// Seconds that it lives.
+    /// Its time to live in seconds.
     pub(crate) ttl: Option<u64>,
     touches: BTreeMap<CellKey, Touch>,
 }
 
 impl WriteOp {
-    /// Whether it does nothing.
+    /// Whether it has no effect.
     pub(crate) fn is_empty(&self) -> bool {
         self.touches.is_empty()
     }
 
-    /// The effects as write `id`.
+    /// Its effects as write `id`.
     pub(crate) fn effects(&self, id: WriteId) -> Effects {
         let value = |touch: &Touch| (*touch == Touch::Put).then_some(id);
         self.touches.iter().map(|(cell, touch)| (*cell, value(touch))).collect()
     }
 
-    /// The effects on one partition.
+    /// Its effects on one partition.
     pub(crate) fn effects_on(&self, pk: i64, id: WriteId) -> Effects {
         self.effects(id).into_iter().filter(|(cell, _)| cell.pk == pk).collect()
     }
@@ -71,12 +71,12 @@ impl WriteOp {
         }
     }
 
-    /// Takes in what another one does at the same time.
+    /// Adds the effects of a modification with the same timestamp.
     fn merge(&mut self, other: WriteOp) {
         for (cell, touch) in other.touches {
             self.touch(cell, touch);
         }
-        // What removes a list removes what the same batch puts into it.
+        // Deleting a list also deletes the elements that the same batch adds.
         let removed: Vec<CellKey> = self
             .touches
             .iter()
@@ -91,28 +91,28 @@ impl WriteOp {
     }
 }
 
-/// How a modification is to be made.
+/// What a modification may use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
-    /// In a batch: the timestamp stands outside, there is no time to live, and lists are left alone (two elements would
-    /// have one value).
-    pub(crate) batched: bool,
-    /// Column `c` is there.
+pub(crate) struct WriteContext {
+    /// It goes into a batch, which has the timestamp: the modification has none and no time to live, and changes no
+    /// list, because two elements would have one value.
+    pub(crate) is_batched: bool,
+    /// The table has column `c`.
     pub(crate) has_c: bool,
 }
 
-/// One modification of `table` in partition `pk` by write `id`.
-pub(crate) fn random(table: TestTable, pk: i64, id: WriteId, history: &History, manner: Manner) -> WriteOp {
+/// A random modification of one partition by write `id`.
+pub(crate) fn random(table: TestTable, pk: i64, id: WriteId, history: &History, context: WriteContext) -> WriteOp {
     let ck = if table.is_wide() { rng::below(ROWS as u64) as i64 } else { 0 };
     let timestamp = id * TIMESTAMP_STEP;
-    let ttl =
-        (!manner.batched && rng::below(8) == 0).then(|| TTL_SECONDS.0 + rng::below(TTL_SECONDS.1 - TTL_SECONDS.0 + 1));
-    let using = match (manner.batched, ttl) {
+    let ttl = (!context.is_batched && rng::below(8) == 0)
+        .then(|| TTL_SECONDS.0 + rng::below(TTL_SECONDS.1 - TTL_SECONDS.0 + 1));
+    let using = match (context.is_batched, ttl) {
         (true, _) => String::new(),
         (false, None) => format!(" USING TIMESTAMP {timestamp}"),
         (false, Some(seconds)) => format!(" USING TIMESTAMP {timestamp} AND TTL {seconds}"),
     };
-    let deleting = if manner.batched { String::new() } else { format!(" USING TIMESTAMP {timestamp}") };
+    let deleting = if context.is_batched { String::new() } else { format!(" USING TIMESTAMP {timestamp}") };
     let name = table.name();
     let row = table.row_of(pk, ck);
     let mut op = WriteOp::default();
@@ -126,7 +126,7 @@ pub(crate) fn random(table: TestTable, pk: i64, id: WriteId, history: &History, 
                 op.touch(table.cell(pk, ck, column, 0), Touch::Put);
             }
             let (mut more, mut values) = (String::new(), String::new());
-            if manner.has_c && rng::below(2) == 0 {
+            if context.has_c && rng::below(2) == 0 {
                 op.touch(table.cell(pk, ck, C, 0), Touch::Put);
                 (more, values) = (", c".into(), format!(", {id}"));
             }
@@ -144,7 +144,7 @@ pub(crate) fn random(table: TestTable, pk: i64, id: WriteId, history: &History, 
                 op.touch(table.cell(pk, ck, *column, 0), Touch::Put);
                 sets.push(format!("{letter} = {id}"));
             }
-            if manner.has_c && rng::below(2) == 0 {
+            if context.has_c && rng::below(2) == 0 {
                 op.touch(table.cell(pk, ck, C, 0), Touch::Put);
                 sets.push(format!("c = {id}"));
             }
@@ -187,7 +187,7 @@ pub(crate) fn random(table: TestTable, pk: i64, id: WriteId, history: &History, 
         }
         15..=18 => map(&mut op, table, (pk, ck), id, &using, &deleting, ttl),
         19..=20 => set(&mut op, table, (pk, ck), &using, &deleting, ttl),
-        21..=23 if !manner.batched => list(&mut op, table, (pk, ck), id, history, &using, &deleting, ttl),
+        21..=23 if !context.is_batched => list(&mut op, table, (pk, ck), id, history, &using, &deleting, ttl),
         _ => user_type(&mut op, table, (pk, ck), id, &using, &deleting, ttl),
     };
     op
@@ -280,7 +280,7 @@ fn list(
             op.touch(CellKey { element: WHOLE, ..column }, Touch::Removed);
             format!("DELETE l FROM {name}{deleting} WHERE {row}")
         }
-        // Takes away what must be there: what is not there when the server looks is not deleted.
+        // Removes an element that certainly exists: removal reads the list first, and deletes only what it finds.
         _ => match history.elements(column).into_iter().rev().find(|element| history.is_settled(*element)) {
             Some(element) => {
                 op.touch(CellKey { element, ..column }, Touch::Removed);
@@ -319,19 +319,19 @@ fn user_type(
     }
 }
 
-/// Several modifications as one batch with one timestamp over both shared tables: of one partition, or of several. Each
-/// partition's part counts as a write of its own, numbered from `id` on in the order of `pks`.
+/// A random batch over both shared tables and the partitions `pks`, with one timestamp. The history counts it as one
+/// write per partition, numbered from `id` on in the order of `pks`.
 pub(crate) fn random_batch(pks: &[i64], id: WriteId, history: &History) -> WriteOp {
     let mut whole = WriteOp::default();
     let mut texts = Vec::new();
     for _ in 0..2 + rng::below(BATCH_MAX - 1) {
         let table = if rng::below(2) == 0 { TestTable::PLAIN } else { TestTable::WIDE };
         let at = rng::below(pks.len() as u64) as usize;
-        let op = random(table, pks[at], id + at as WriteId, history, Manner { batched: true, has_c: false });
+        let op = random(table, pks[at], id + at as WriteId, history, WriteContext { is_batched: true, has_c: false });
         texts.push(format!("{};", op.text));
         whole.merge(op);
     }
-    // Logged batches alone promise anything over several partitions.
+    // Only logged batches promise anything about several partitions.
     let logged = whole.partitions().len() > 1 || rng::below(2) == 0;
     let kind = if logged { "BATCH" } else { "UNLOGGED BATCH" };
     let timestamp = id * TIMESTAMP_STEP;

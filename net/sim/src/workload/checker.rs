@@ -1,0 +1,58 @@
+//! What the checker does while no client works: it creates what is missing of the schema, and reads everything.
+
+use super::requests::StepError;
+use super::tables::{CREATE_TYPE, PARTITIONS, TestTable};
+use super::world::{SharedWorld, Work};
+use super::{counters, indexes, reads, registers};
+use server::client::{CallError, Client, QueryOptions};
+
+/// Creates what is missing of the workload's schema.
+pub async fn create_schema(client: &mut Client, clients: u8) -> Result<(), CallError> {
+    let options = QueryOptions::default();
+    client
+        .query(
+            "CREATE KEYSPACE IF NOT EXISTS s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            &options,
+        )
+        .await?;
+    client.query(CREATE_TYPE, &options).await?;
+    client.query(registers::CREATE, &options).await?;
+    counters::create(client).await?;
+    for index in 0..2 + clients {
+        client.query(&TestTable { index }.create(), &options).await?;
+        if index < 2 {
+            for index in indexes::create_all(TestTable { index }) {
+                client.query(&index, &options).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads every partition of every table once, every index, register and counter. A broken rule is left in the world;
+/// fails if the connection breaks.
+pub async fn check_all(client: &mut Client, clients: u8, world: &SharedWorld) -> Result<(), String> {
+    let tables = if world.borrow().work == Work::Registers { 0 } else { 2 + clients };
+    for index in 0..tables {
+        let table = TestTable { index };
+        for pk in 0..PARTITIONS {
+            keep_violation(world, reads::partition(client, world, table, pk, true).await)?;
+        }
+        keep_violation(world, indexes::check_all(client, world, table).await)?;
+    }
+    keep_violation(world, registers::check_all(client, world).await)?;
+    keep_violation(world, counters::check_all(client, world).await)?;
+    let groups = world.borrow().history.check_groups();
+    keep_violation(world, groups.map_err(StepError::from))
+}
+
+fn keep_violation(world: &SharedWorld, result: Result<(), StepError>) -> Result<(), String> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(StepError::Disconnected) => Err("the connection broke".into()),
+        Err(StepError::Violation(violation)) => {
+            world.borrow_mut().violation.get_or_insert(violation.0);
+            Ok(())
+        }
+    }
+}
