@@ -1,4 +1,4 @@
-//! What `helenus bench` does, word by word of its command line.
+//! The commands of `helenus bench`: parses the command line and carries it out.
 
 use crate::arguments::{RunArguments, default_plan, duration};
 use crate::outcome::Outcome;
@@ -84,8 +84,8 @@ const REFUSED: u8 = 1;
 /// Largest report that `compare` reads.
 const REPORT_BYTES_MAX: u64 = 256 << 20;
 
-/// Runs the command line that follows the word `bench`: the exit code. 0 for a valid run, 1 for a wrong option or a run
-/// that did not start, see [`Verdict::exit_code`] for the others.
+/// Runs the command line that follows the word `bench`. Returns the exit code: 0 for a valid run, 1 for a wrong option
+/// or a run that did not start, and otherwise [`Verdict::exit_code`].
 pub fn run(words: impl Iterator<Item = String>) -> u8 {
     let words: Vec<String> = words.collect();
     let is_stress = words.first().is_some_and(|word| stress::COMMANDS.contains(&word.as_str()));
@@ -150,13 +150,13 @@ fn single(title: &str, plan: &Plan, files: &Files) -> Result<u8, String> {
     Ok(code)
 }
 
-/// A command line without its secrets.
+/// The command line as one line of text, without its password.
 fn shown(words: &[String]) -> String {
     let hide = |word: &String| if word.starts_with("password=") { "password=...".to_string() } else { word.clone() };
     words.iter().map(hide).collect::<Vec<_>>().join(" ")
 }
 
-/// Puts the title asked for in front of those of several runs.
+/// Prefixes the titles of several runs with the title asked for.
 fn entitle(runs: &mut [Titled], files: &Files) {
     if let Some(title) = &files.title {
         runs.iter_mut().for_each(|(name, _)| *name = format!("{title}, {name}"));
@@ -180,7 +180,7 @@ fn sweep(rates: &[f64], depths: &[usize], plan: &Plan, arrivals: Arrivals, files
     }
     entitle(&mut runs, files);
     files.write(&runs)?;
-    // The first rates tell about the server even if the last are beyond it.
+    // The first runs may be valid although the last rates are beyond the server.
     Ok(runs.iter().map(|(_, outcome)| outcome.verdict.exit_code()).max().unwrap_or(0))
 }
 
@@ -241,7 +241,7 @@ fn closed_has_no_arrivals(closed: bool, arrivals: Arrivals) -> Result<(), String
     }
 }
 
-/// The plan of a later run: the tables are as they must be.
+/// The plan of a run after the first one: the tables exist and are filled.
 fn filled(mut plan: Plan) -> Plan {
     (plan.data.populate, plan.data.truncate) = (false, false);
     plan

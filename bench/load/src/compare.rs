@@ -1,11 +1,11 @@
-//! Two runs against each other: how large a difference is, and whether it is one.
+//! Comparison of two runs: how large their difference is, and whether it is more than noise.
 //!
 //! 1. The samples are the measured windows of each report.
 //! 2. Effect size: the difference of the means as a share of A's, and Cliff's delta (how much more often a window of B
 //!    exceeds one of A than the other way round, -1 to 1).
 //! 3. Confidence interval, 95%, of the difference of the means: a moving-block bootstrap, since neighbouring windows
 //!    are alike (H. R. Künsch, 1989). p: Mann-Whitney's U with the normal approximation and ties, for the reader.
-//! 4. There is a difference if the interval does not hold 0. Otherwise there is none, which is a result as well.
+//! 4. The runs differ if the interval does not contain 0.
 //!
 //! Invariants: the same files give the same output: the resampling has a fixed seed.
 
@@ -17,18 +17,18 @@ use std::fmt::Write;
 /// Windows that a run needs.
 const WINDOWS_MIN: usize = 5;
 const RESAMPLES: usize = 10_000;
-/// Both tails of the interval together.
+/// Probability of both tails outside the interval together.
 const ALPHA: f64 = 0.05;
 
 /// A report's measured windows.
 pub struct Samples {
-    /// What it is called, and its verdict.
+    /// Its title and its verdict.
     pub title: String,
-    /// VALID or not.
+    /// Whether its verdict is VALID.
     pub verdict: String,
     /// What paced the run.
     pub mode: String,
-    /// Names and values, one per window.
+    /// The metrics: name, and one value per window.
     pub metrics: Vec<(&'static str, Vec<f64>)>,
 }
 
@@ -68,7 +68,7 @@ pub fn read(text: &str) -> Result<Samples, String> {
     Ok(Samples { title, verdict, mode: string(&value["settings"]["pace"]), metrics })
 }
 
-/// What the comparison of one metric gives.
+/// The comparison of one metric.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Difference {
     /// Means of A and B.
@@ -162,7 +162,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The mean of as many values, drawn as blocks of neighbours, round the end.
+/// The mean of a resample of the same size: blocks of neighbours drawn at random, which continue at the start after the
+/// end.
 fn resampled_mean(values: &[f64], rng: &mut Rng) -> f64 {
     let count = values.len();
     let block = (count as f64).cbrt().round().max(1.0) as usize;
@@ -176,7 +177,7 @@ fn resampled_mean(values: &[f64], rng: &mut Rng) -> f64 {
     sum / count as f64
 }
 
-/// Cliff's delta of B over A, and p.
+/// Cliff's delta of B over A, and Mann-Whitney's p.
 fn mann_whitney(a: &[f64], b: &[f64]) -> (f64, f64) {
     let (n, m) = (a.len() as f64, b.len() as f64);
     let mut all: Vec<(f64, bool)> = a.iter().map(|v| (*v, false)).chain(b.iter().map(|v| (*v, true))).collect();

@@ -16,9 +16,9 @@ use wire::{Opcode, Version};
 /// A request under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Slot {
-    /// What it asks.
+    /// The operation that it carries out.
     pub operation: Operation,
-    /// When it was due; when it was sent unless the loop is open.
+    /// When it was due; in a closed loop, when it was sent.
     pub due: Instant,
     /// When it was handed to the connection.
     pub sent: Instant,
@@ -26,7 +26,7 @@ pub struct Slot {
     pub waiting: bool,
 }
 
-/// See the head.
+/// A connection with its requests under way, statements and send queue.
 pub struct Connection {
     stream: Stream,
     segments: RefCell<Option<SegmentWriter>>,
@@ -36,7 +36,7 @@ pub struct Connection {
     timed_out: Cell<usize>,
 }
 
-/// A queue of unsent bytes above this takes no more requests: the server does not read.
+/// Unsent bytes above which a connection takes no more requests, because the server does not read.
 const QUEUED_MAX: usize = 1 << 20;
 
 impl Connection {
@@ -90,12 +90,12 @@ impl Connection {
         });
     }
 
-    /// Takes the request that stream `number` answers and frees the number; `None` if there is none.
+    /// Removes the request of stream `number` and frees the number; `None` if there is none.
     pub fn take(&self, number: i16) -> Option<Slot> {
         let mut slots = self.slots.borrow_mut();
         let slot = slots.get_mut(usize::try_from(number).ok()?)?;
         let taken = *slot;
-        // A number that was never used, or used and answered, has no time.
+        // A stream number without a request has no time.
         if taken.sent == Instant::default() {
             return None;
         }
@@ -107,7 +107,8 @@ impl Connection {
         Some(taken)
     }
 
-    /// Gives up on requests sent before `limit`: calls `f` for each. True if no stream number is left for others.
+    /// Gives up on requests sent before `limit` and calls `f` for each. Returns true if no stream number is left for
+    /// new ones.
     pub fn expire(&self, limit: Instant, mut f: impl FnMut(Slot)) -> bool {
         let mut slots = self.slots.borrow_mut();
         for slot in slots.iter_mut().filter(|slot| slot.waiting && slot.sent < limit) {
@@ -118,12 +119,12 @@ impl Connection {
         self.timed_out.get() == slots.len()
     }
 
-    /// The requests that wait.
+    /// The requests without an answer.
     pub fn waiting(&self) -> Vec<Slot> {
         self.slots.borrow().iter().filter(|slot| slot.waiting).copied().collect()
     }
 
-    /// The statement of an index.
+    /// The prepared statement `index`.
     pub fn statement(&self, index: usize) -> &Statement {
         &self.statements[index]
     }
@@ -136,26 +137,26 @@ impl Connection {
 
 /// Received bytes on their way to answers.
 pub struct Inbox {
-    /// Of versions with segments.
+    /// Decoder of segments; `None` for protocol versions without them.
     decoder: Option<Decoder>,
-    /// The beginning of a frame that has not come as a whole.
+    /// The beginning of a frame that has not arrived completely.
     rest: Vec<u8>,
 }
 
 /// An answer as it lies in the received bytes.
 pub struct Frame<'a> {
-    /// See [`wire::flags`].
+    /// Its flags, as in [`wire::flags`].
     pub flags: u8,
     /// The request's stream number.
     pub stream: i16,
-    /// What it is.
+    /// Its opcode.
     pub opcode: Opcode,
     /// Its body.
     pub body: &'a [u8],
 }
 
 impl Inbox {
-    /// Calls `f` for every frame that is whole; an error ends the connection.
+    /// Calls `f` for every complete frame. An error ends the connection.
     pub fn feed(&mut self, bytes: &[u8], mut f: impl FnMut(Frame<'_>)) -> Result<(), String> {
         if let Some(decoder) = &mut self.decoder {
             decoder.feed(bytes);
@@ -189,7 +190,7 @@ impl Inbox {
 /// Largest answer that is taken.
 const BODY_BYTES_MAX: usize = 256 << 20;
 
-/// How many bytes the whole frames at the front have.
+/// Length of the complete frames at the front of the bytes.
 fn whole_frames(bytes: &[u8], mut f: impl FnMut(Frame<'_>)) -> Result<usize, String> {
     let mut at = 0;
     while let Some(&[_, flags, high, low, opcode, a, b, c, d]) = bytes[at..].first_chunk::<HEADER_BYTES>() {

@@ -1,4 +1,4 @@
-//! The load of one thread: sends what is due, takes answers, ends windows.
+//! The load of one thread: sends due operations, receives answers, ends windows.
 //!
 //! 1. The first thread makes keyspace and table; then every thread connects; when all have, the start is fixed.
 //! 2. One task per connection receives and hands each answer to the recorder. In a closed loop it sends the next
@@ -6,8 +6,8 @@
 //!    well, since they free requests.
 //! 3. At the end of each window the recorder rolls and requests that take too long are given up. The first thread
 //!    decides when the warm-up is over and so when the run ends; the others learn it from [`Shared`].
-//! 4. At the end nothing more is sent; what is under way is waited for, and arrivals that were due are counted as
-//!    unsent.
+//! 4. At the end nothing more is sent. The thread waits for requests under way, and counts arrivals that were due and
+//!    not sent.
 //!
 //! Invariants: no allocation per operation; the threads share nothing but the counters of [`Shared`].
 
@@ -36,31 +36,31 @@ use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// What a thread hands back.
+/// The measurements of one thread.
 #[derive(Debug)]
 pub struct ThreadResult {
-    /// Its windows in order; the last may come twice, the second with what came in after the end.
+    /// Its windows in order; the last may occur twice, the second time with answers that arrived after the end.
     pub windows: Vec<Window>,
     /// The first measured window.
     pub measure_from: u64,
-    /// Whether the warm-up ended because the run was steady; true if nothing had to be steady.
+    /// Whether the warm-up ended because the run was steady; true if it did not have to be.
     pub steady: bool,
     /// Arrivals that were due and were not sent.
     pub unsent: u64,
-    /// One text per class of server errors.
+    /// An example text for each class of server errors.
     pub error_texts: Vec<(Class, String)>,
     /// Microseconds since 1970 at the start of the first window.
     pub started_micros: i64,
 }
 
-/// How far in the future the start is fixed, so that all threads see it in time.
+/// How far ahead the start is fixed, so that all threads learn of it in time.
 const START_DELAY: Duration = Duration::from_millis(20);
-/// Pause before a connection that broke is made again.
+/// Pause before a broken connection is opened again.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
-/// How often the end looks whether answers are still to come.
+/// How often a thread checks at the end whether answers are still missing.
 const DRAIN_PAUSE: Duration = Duration::from_millis(5);
 
-/// Runs thread `thread` of `plan`. An error says why there was no run.
+/// Runs thread `thread` of `plan`. The error says why there was no run.
 pub async fn run(plan: Arc<Plan>, shared: Arc<Shared>, thread: usize) -> Result<ThreadResult, String> {
     let result = load(&plan, &shared, thread).await;
     if result.is_err() {
@@ -113,27 +113,27 @@ struct Driver {
     workload: Box<dyn Workload>,
     texts: Vec<String>,
     shares: Vec<f64>,
-    /// Numbers of the thread's connections, and the connections that are up.
+    /// The thread's connections by number; `None` while one is down.
     places: Vec<(usize, RefCell<Option<Rc<Connection>>>)>,
-    /// The server's shards, if requests go to the one that owns their key.
+    /// The server's shards, if each request goes to the shard that owns its key.
     shards: Cell<Option<Shards>>,
     /// Requests that may be under way on the thread's connections together.
     in_flight: usize,
     /// An operation whose connection had no room.
     held: Cell<Option<Operation>>,
-    /// Where the search for a free request begins.
+    /// The connection at which the search for a free request begins.
     turn: Cell<usize>,
     state: RefCell<State>,
-    /// Requests that wait for answers.
+    /// Requests without an answer.
     under_way: Cell<usize>,
-    /// Operations that may still be sent.
+    /// How many operations may still be sent.
     budget: Cell<u64>,
-    /// Whether sends count against the budget: not while warming up.
+    /// Whether sends count against the budget; they do not during the warm-up.
     measuring: Cell<bool>,
     stopping: Cell<bool>,
     /// Arrivals from here on are not part of the run.
     end: Cell<Instant>,
-    /// Due arrivals found no free request.
+    /// Whether the last due arrival found no free request.
     blocked: Cell<bool>,
     /// Woken when the budget is used up and nothing is under way.
     finished: RefCell<Option<Waker>>,
@@ -237,7 +237,7 @@ impl Driver {
         let address = self.address(*index);
         let (session, depth) = match self.shards.get() {
             None => (Session::open(&address).await?, self.plan.depth_of(*index)),
-            // Keys decide how many requests a shard gets: each connection could have all of them.
+            // Keys decide which shard gets a request: one connection could get all of them.
             Some(shards) => {
                 let salt = self.state.borrow_mut().rng.next_u64();
                 (shards.open(&address, place % shards.count(), salt).await?, self.in_flight)
@@ -270,18 +270,18 @@ impl Driver {
         }
     }
 
-    /// Sends what the schedule has due, until the end.
+    /// Sends operations when the schedule has them due, until the end.
     async fn pace(&self) {
         while !self.stopping.get() {
             self.pump(runtime::now());
             let Some(next) = self.state.borrow().schedule.as_ref().map(Schedule::next_at) else { return };
-            // With every request under way there is nothing to do before an answer comes, and that pumps.
+            // With no free request there is nothing to do before an answer arrives, and that sends due operations too.
             let next = if self.blocked.get() { runtime::now().after(DRAIN_PAUSE) } else { next };
             runtime::sleep_until(next).await;
         }
     }
 
-    /// Carries load over one connection and makes it again when it breaks, until the end.
+    /// Carries load over one connection, and opens it again when it breaks, until the end.
     async fn keep(&self, place: usize, inbox: Inbox) {
         let mut inbox = Some(inbox);
         while !self.stopping.get() {
@@ -301,7 +301,7 @@ impl Driver {
         }
     }
 
-    /// Receives until the connection ends: why it did.
+    /// Receives answers until the connection ends. Returns why it ended.
     async fn carry(&self, connection: &Rc<Connection>, mut inbox: Inbox) -> String {
         self.resume(connection, runtime::now());
         loop {
@@ -319,7 +319,7 @@ impl Driver {
         }
     }
 
-    /// Sends what may be sent now that `connection` may have free requests.
+    /// Sends as many operations as may be sent after `connection` may have got free requests.
     fn resume(&self, connection: &Rc<Connection>, now: Instant) {
         if self.plan.pace != Pace::Closed {
             return self.pump(now);
@@ -355,7 +355,7 @@ impl Driver {
         }
     }
 
-    /// The next connection in turn that has room and whose place `fits`.
+    /// The next connection in turn that has a free request and satisfies `fits`.
     fn connection_in_turn(&self, fits: impl Fn(usize) -> bool) -> Option<Rc<Connection>> {
         let count = self.places.len();
         let turn = self.turn.get();
@@ -444,12 +444,12 @@ impl Driver {
         self.budget.get() == 0 && self.under_way.get() == 0
     }
 
-    /// Keeps the first text of a class.
+    /// Remembers the first text of a class of errors.
     fn note(&self, class: Class, text: &str) {
         self.error_texts.borrow_mut().entry(class as u8).or_insert_with(|| (class, text.to_string()));
     }
 
-    /// Counts what was under way on a connection that has ended.
+    /// Counts the requests under way on a connection that has ended as failed.
     fn give_up(&self, connection: &Connection, error: &str) {
         let now = runtime::now();
         for slot in connection.waiting() {
@@ -486,7 +486,7 @@ impl Driver {
         .await;
     }
 
-    /// Window after window until the run's end: them, and whether it became steady.
+    /// Ends one window after the other until the run's end. Returns them, and whether the run became steady.
     async fn windows(&self, shared: &Shared, start: Instant) -> (Vec<Window>, bool) {
         let plan = &self.plan;
         let mut windows = Vec::new();
@@ -518,7 +518,7 @@ impl Driver {
         }
     }
 
-    /// Stops sending at `end`, waits for what is under way: the arrivals due and not sent.
+    /// Stops sending at `end` and waits for requests under way. Returns how many arrivals were due and not sent.
     async fn drain(&self, end: Instant) -> u64 {
         self.end.set(end);
         self.pump(runtime::now());

@@ -1,4 +1,4 @@
-//! When measuring begins and ends: decided by the first thread at the end of each window, for all.
+//! Decides when measuring begins and ends: the first thread does at the end of each window, for all threads.
 
 use crate::plan::{Length, Plan, Warmup};
 use crate::progress::Progress;
@@ -46,7 +46,7 @@ impl<'a> Judge<'a> {
         self.shared.measure_from.store(from, Ordering::Release);
     }
 
-    /// Takes a window of the first thread's: shows it, and decides.
+    /// Shows a window of the first thread and decides.
     pub(crate) fn window(&mut self, window: &Window) {
         let ended = Shared::sum(&self.shared.ended);
         let throughput = (ended - self.ended) as f64 / window.length.as_secs_f64().max(1e-9);

@@ -84,7 +84,7 @@ impl std::fmt::Display for Distribution {
     }
 }
 
-/// The keys that one thread takes.
+/// The generator of one thread's keys.
 pub struct Keys {
     distribution: Distribution,
     first: u64,
@@ -95,7 +95,7 @@ pub struct Keys {
     zipf: Option<Zipf>,
     /// Sequential keys taken, or keys appended by this thread.
     taken: u64,
-    /// How many appended keys may not have been stored yet.
+    /// How many appended keys may not have been stored yet: reads of the newest keys stay that far from the end.
     unsettled: u64,
 }
 
@@ -171,7 +171,7 @@ impl Keys {
     }
 }
 
-/// Above 0, at most 1.
+/// A random number above 0, at most 1.
 fn unit(rng: &mut Rng) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }

@@ -3,10 +3,10 @@
 //! 1. [`arguments`] or [`stress`] read a command line into a [`plan::Plan`].
 //! 2. [`execute`] runs it on the `uring` backend, one [`driver`] per thread; in simulation [`driver::run`] is a node's
 //!    main.
-//! 3. An [`outcome::Outcome`] adds up what the threads measured and gives a [`verdict`]; [`report`] writes it.
+//! 3. An [`outcome::Outcome`] adds up what the threads measured and holds a [`verdict`]; [`report`] writes it.
 //!
 //! Invariants: arrivals of an open loop are fixed in advance and none is skipped; response time counts from the due
-//! time; values follow from keys, so that wrong answers are seen.
+//! time; values are computed from keys, so that wrong answers are noticed.
 
 pub mod arguments;
 pub mod commands;
@@ -42,7 +42,7 @@ use outcome::Outcome;
 use plan::{Length, Pace, Plan, Warmup};
 use std::sync::Arc;
 
-/// Runs a plan, and before it, if the plan says so, writes every key. An error says why there was no run.
+/// Runs a plan; if the plan says so, writes every key first. The error says why there was no run.
 pub fn execute(plan: &Plan) -> Result<Outcome, String> {
     if plan.data.populate {
         let outcome = once(&population(plan))?;
@@ -61,7 +61,7 @@ pub fn execute(plan: &Plan) -> Result<Outcome, String> {
     once(plan)
 }
 
-/// The plan that fills the tables of `plan`: every key once, as fast as it goes.
+/// The plan that fills the tables of `plan`: writes every key once, as fast as possible.
 fn population(plan: &Plan) -> Plan {
     let mut filling = plan.clone();
     let workload = workload::of(&plan.data);

@@ -21,7 +21,7 @@ impl<'a> Meters<'a> {
         meters
     }
 
-    /// Puts what was used since the last reading into `window`.
+    /// Puts the CPU time used since the last reading into `window`.
     pub(crate) fn read(&mut self, window: &mut Window) {
         if self.plan.own_cpu
             && let Some((ran, waited)) = runtime::machine::thread_cpu()

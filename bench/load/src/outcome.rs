@@ -1,4 +1,4 @@
-//! What a run came to: the windows of all threads added up, totals over the measured ones, the verdict.
+//! The result of a run: the windows of all threads added up, totals over the measured ones, the verdict.
 
 use crate::driver::ThreadResult;
 use crate::errors::{CLASSES, Class, Counts};
@@ -20,17 +20,17 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Response times if there are any, service times otherwise: what a service level is held against.
+    /// Response times if there are any, service times otherwise. Service levels are about these.
     pub fn judged(&self) -> &Histogram<u64> {
         self.response.as_ref().unwrap_or(&self.service)
     }
 }
 
-/// See the head.
+/// The result of a run.
 pub struct Outcome {
-    /// What was asked for.
+    /// The plan that was run.
     pub plan: Plan,
-    /// All windows, those of the warm-up too.
+    /// All windows, warm-up included.
     pub windows: Vec<Window>,
     /// The first measured window.
     pub measure_from: usize,
@@ -42,11 +42,11 @@ pub struct Outcome {
     pub length: Duration,
     /// Sums over the measured windows.
     pub total: Window,
-    /// What the verdict is made of.
+    /// The facts that the verdict is based on.
     pub figures: Figures,
     /// The verdict.
     pub verdict: Verdict,
-    /// One text per class of server errors.
+    /// An example text for each class of server errors.
     pub error_texts: Vec<(Class, String)>,
     /// Microseconds since 1970 at the start of the first window.
     pub started_micros: i64,

@@ -1,4 +1,4 @@
-//! What a run does: every setting, whatever command line it came from.
+//! Every setting of a run, whatever command line it came from.
 
 use crate::keys::Distribution;
 use crate::schedule::Arrivals;
@@ -10,24 +10,24 @@ use wire::Version;
 /// What paces the operations.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pace {
-    /// A request slot that has its reply sends the next operation at once.
+    /// Closed loop: as soon as a request has its reply, the next operation is sent.
     Closed,
-    /// Operations are due at times fixed in advance, `rate` per second over all threads.
+    /// Open loop: operations are due at times fixed in advance, `rate` per second over all threads.
     Open {
         /// Operations per second, above 0.
         rate: f64,
         /// How they are spaced.
         arrivals: Arrivals,
     },
-    /// At most `rate` operations per second; what is late is not counted against the server (cassandra-stress's
-    /// `throttle=`), so there is no response time.
+    /// Closed loop of at most `rate` operations per second, as cassandra-stress's `throttle=`. Late operations are not
+    /// counted against the server, so there is no response time.
     Throttled {
         /// Operations per second, above 0.
         rate: f64,
     },
 }
 
-/// How long a run prepares before it measures.
+/// How long a run warms up before it measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Warmup {
     /// It measures at once.
@@ -77,9 +77,9 @@ pub struct Data {
     pub columns: usize,
     /// Bytes of each blob, 8 to 1 MiB.
     pub value_bytes: usize,
-    /// Rows of a partition of `wide`, and rows that a slice or a batch takes, at least 1.
+    /// Rows of a partition of `wide`, at least 1.
     pub partition_rows: u64,
-    /// See above.
+    /// Rows that a slice reads or a batch writes, at least 1.
     pub slice_rows: u64,
     /// Whether batches go through the batch log.
     pub logged: bool,
@@ -89,9 +89,9 @@ pub struct Data {
     pub keys: u64,
     /// How keys are chosen.
     pub distribution: Distribution,
-    /// Weights of the workload's kinds of operation, by name; what is not named has none.
+    /// Weights of the workload's kinds of operation, by name; a kind that is not named does not occur.
     pub ratio: Vec<(String, f64)>,
-    /// Whether a row that is not there is an error.
+    /// Whether a missing row is an error.
     pub missing_is_error: bool,
     /// Whether the tables are emptied first.
     pub truncate: bool,
@@ -127,7 +127,7 @@ pub struct Plan {
     pub spin: Duration,
     /// What paces the operations.
     pub pace: Pace,
-    /// How long a run prepares.
+    /// How long a run warms up.
     pub warmup: Warmup,
     /// How long it measures.
     pub length: Length,
@@ -135,7 +135,7 @@ pub struct Plan {
     pub window: Duration,
     /// How long a request may take.
     pub timeout: Duration,
-    /// Sends later than this count against the verdict.
+    /// Sends later than this after their due time count against the verdict.
     pub late: Duration,
     /// Share of failed operations up to which a run is valid, 0 to 1.
     pub errors_max: f64,
@@ -162,7 +162,7 @@ impl Plan {
         (thread..self.connections).step_by(self.threads)
     }
 
-    /// Refuses settings that do not go together.
+    /// Refuses settings that contradict each other; the error names them.
     pub fn check(&self) -> Result<(), String> {
         let refuse = |wrong: bool, text: &str| if wrong { Err(text.to_string()) } else { Ok(()) };
         refuse(self.hosts.is_empty(), "no host is given")?;

@@ -18,7 +18,7 @@ impl Progress {
         Progress { shown: plan.progress, terminal: std::io::stderr().is_terminal(), elapsed: Duration::ZERO }
     }
 
-    /// Shows a window: `throughput` and `failed` of all threads, the rest of the first.
+    /// Shows a window: `throughput` and `failed` are of all threads, the other numbers of the first.
     pub fn show(&mut self, window: &Window, throughput: f64, failed: u64, measuring: bool) {
         self.elapsed += window.length;
         if !self.shown {
@@ -32,7 +32,7 @@ impl Progress {
             window.lag_max.as_secs_f64() * 1e3,
         );
         let mut out = std::io::stderr().lock();
-        // A standard error that is closed does not end a run.
+        // A run goes on when standard error is closed.
         let _ = if self.terminal { write!(out, "\r{line}\x1b[K") } else { writeln!(out, "{line}") };
         let _ = out.flush();
     }

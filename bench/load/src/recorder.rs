@@ -1,4 +1,4 @@
-//! What one thread measures, window by window.
+//! Measurements of one thread, window by window.
 //!
 //! 1. Service time (send to reply) and, of open loops, response time (due to reply) go into a histogram per kind of
 //!    operation, in nanoseconds.
@@ -24,7 +24,7 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(LOWEST, HIGHEST, DIGITS).expect("the bounds fit")
 }
 
-/// What happened in one window on one thread; sums over threads once they are added.
+/// Measurements of one window: of one thread, or of several once they are added.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Window {
     /// Its number, from the start of the load.
@@ -33,33 +33,33 @@ pub struct Window {
     pub length: Duration,
     /// Operations that succeeded.
     pub operations: u64,
-    /// Those whose condition did not hold.
+    /// Of those that succeeded, operations whose condition did not hold.
     pub not_applied: u64,
     /// Operations that failed.
     pub errors: Counts,
     /// Operations sent.
     pub sent: u64,
-    /// Sent later than allowed because all requests that may be under way were.
+    /// Operations sent later than allowed because no request was free.
     pub late_blocked: u64,
-    /// Sent later than allowed although a request was free: the generator was late itself.
+    /// Operations sent later than allowed although a request was free: the generator was late itself.
     pub late_own: u64,
-    /// The latest send after its due time.
+    /// The longest time between an operation's due time and its send.
     pub lag_max: Duration,
-    /// By kind: service times, HdrHistogram V2 encoding.
+    /// Service times by kind of operation, in HdrHistogram's V2 encoding.
     pub service: Vec<Vec<u8>>,
-    /// By kind: response times; empty unless the loop is open.
+    /// Response times by kind of operation; empty unless the loop is open.
     pub response: Vec<Vec<u8>>,
     /// 99th percentile over all kinds: response time if the loop is open, service time otherwise.
     pub p99: Duration,
     /// CPU time of the thread.
     pub cpu: Duration,
-    /// Time that the thread was ready and did not run.
+    /// Time that the thread was ready but had no CPU.
     pub waited: Duration,
-    /// CPU time of the server processes; only the first thread asks.
+    /// CPU time of the server processes; only the first thread measures it.
     pub server: Duration,
 }
 
-/// See the head.
+/// The histograms and counts of a thread's current window.
 pub struct Recorder {
     open: bool,
     late: Duration,
@@ -71,7 +71,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder of `kinds` kinds; `open` if there are response times; sends later than `late` are counted.
+    /// A recorder for `kinds` kinds of operation, with response times if the loop is `open`. Sends later than `late`
+    /// after their due time are counted.
     pub fn new(kinds: usize, open: bool, late: Duration) -> Recorder {
         let histograms = |count: usize| (0..count).map(|_| histogram()).collect();
         Recorder {
@@ -85,7 +86,7 @@ impl Recorder {
         }
     }
 
-    /// An operation was handed to its connection `lag` after it was due; `blocked` if for want of a free request.
+    /// An operation was sent `lag` after it was due; `blocked` if it had to wait for a free request.
     pub fn sent(&mut self, lag: Duration, blocked: bool) {
         let window = &mut self.window;
         window.sent += 1;
@@ -117,12 +118,12 @@ impl Recorder {
         }
     }
 
-    /// Operations that ended in the window so far, whatever their end.
+    /// Operations that ended in the window so far, failed ones included.
     pub fn ended(&self) -> u64 {
         self.window.operations + self.window.errors.iter().sum::<u64>()
     }
 
-    /// Ends the window: its figures, and everything back to zero.
+    /// Ends the window: returns it and begins a new one.
     pub fn roll(&mut self, index: u64, length: Duration) -> Window {
         let mut window = std::mem::take(&mut self.window);
         (window.index, window.length) = (index, length);
@@ -150,7 +151,7 @@ fn encode(serializer: &mut V2Serializer, histograms: &mut [Histogram<u64>]) -> V
     histograms.iter_mut().map(&mut encode).collect()
 }
 
-/// The histogram that a window holds.
+/// Decodes a histogram of a window.
 pub fn decode(bytes: &[u8]) -> Histogram<u64> {
     match bytes {
         [] => histogram(),
@@ -159,7 +160,7 @@ pub fn decode(bytes: &[u8]) -> Histogram<u64> {
 }
 
 impl Window {
-    /// Adds another thread's window, or what came in after this one had ended.
+    /// Adds another thread's window, or answers that arrived after this one had ended.
     pub fn add(&mut self, other: Window) {
         self.length = self.length.max(other.length);
         self.operations += other.operations;

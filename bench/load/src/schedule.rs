@@ -1,10 +1,10 @@
-//! When operations of an open loop are due.
+//! Due times of the operations of an open loop.
 //!
-//! 1. Arrival times are fixed by the rate and the seed before anything is sent; how the server does cannot move them.
+//! 1. Arrival times are fixed by the rate and the seed before anything is sent; a slow server cannot move them.
 //! 2. Thread `t` of `n` takes arrivals `t`, `t + n`, ... of a constant rate, or its own stream of the n-th part of a
 //!    Poisson process: together they make the rate asked for.
 //!
-//! Invariants: due times never decrease; none is skipped, whoever is late sends late and counts from the due time.
+//! Invariants: due times never decrease; none is skipped: a late operation is sent late and counts from its due time.
 
 use runtime::Instant;
 use runtime::rng::Rng;
@@ -14,7 +14,7 @@ use runtime::rng::Rng;
 pub enum Arrivals {
     /// Equal gaps.
     Constant,
-    /// Exponential gaps: what many independent users do.
+    /// Exponential gaps, as many independent users make them.
     Poisson,
 }
 
@@ -27,7 +27,7 @@ pub struct Schedule {
     thread: u64,
     threads: u64,
     taken: u64,
-    /// Nanoseconds from `start`, of Poisson arrivals.
+    /// The next Poisson arrival, in nanoseconds from `start`.
     elapsed: f64,
     rng: Rng,
     next: Instant,
@@ -57,12 +57,12 @@ impl Schedule {
         self.next
     }
 
-    /// Arrivals taken.
+    /// How many arrivals were taken.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Takes the next arrival: its due time.
+    /// Takes the next arrival. Returns its due time.
     pub fn take(&mut self) -> Instant {
         let due = self.next;
         self.taken += 1;
@@ -70,7 +70,7 @@ impl Schedule {
         due
     }
 
-    /// Takes the arrivals due before `end` without sending them: how many there were.
+    /// Takes the arrivals due before `end` without sending them. Returns how many there were.
     pub fn abandon(&mut self, end: Instant) -> u64 {
         let before = self.taken;
         while self.next < end {

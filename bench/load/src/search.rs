@@ -1,6 +1,6 @@
 //! The highest rate that meets a service level: bisection over open-loop runs.
 //!
-//! 1. A closed loop tells what the server can do at all; the search begins below that.
+//! 1. A closed loop finds the highest throughput; the search begins below it.
 //! 2. Each step runs halfway between the highest rate that passed and the lowest that failed, until the two are near.
 //!
 //! Invariants: a rate passes only if its run is VALID and meets the level; rates between a pass and a failure are not
@@ -24,7 +24,7 @@ enum Bound {
     Time(f64, Duration),
     Mean(Duration),
     Max(Duration),
-    /// The share of failed operations lies below.
+    /// The share of failed operations lies below this.
     Errors(f64),
 }
 
@@ -90,18 +90,18 @@ fn bound(text: &str) -> Result<Bound, String> {
     }
 }
 
-/// How a rate did.
+/// The result of a run at one rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// It meets the level.
+    /// The run was valid and met the level.
     Passed,
-    /// It does not.
+    /// The run was not valid or did not meet the level.
     Failed,
 }
 
 impl Step {
-    /// How a run did under `level`, and why. What the generator itself was late is in the response times: a busy one
-    /// makes them longer, so that a level they meet is met.
+    /// Whether a run met `level`, and why. Lateness of the generator itself is part of the response times: it only
+    /// makes them longer, so that a level that they meet is met.
     pub fn of(outcome: &Outcome, level: &Level) -> (Step, String) {
         match level.broken(outcome) {
             Some(broken) => (Step::Failed, broken),
@@ -124,7 +124,7 @@ pub struct Search {
 }
 
 impl Search {
-    /// Between `low` and `high` operations per second, both above 0, to within the share `precision`.
+    /// A search between `low` and `high` operations per second, both above 0, to within the share `precision`.
     pub fn new(low: f64, high: f64, precision: f64) -> Search {
         Search { passed: None, failed: None, low, high: high.max(low), precision }
     }
@@ -136,18 +136,18 @@ impl Search {
             (Some(passed), Some(failed)) if failed / passed - 1.0 <= self.precision => return None,
             (Some(passed), Some(failed)) => (passed + failed) / 2.0,
             (Some(passed), None) if passed >= self.high * 0.999 => return None,
-            // The upper bound itself, last: most servers do not reach it.
+            // The upper bound itself is tried last: most servers do not reach it.
             (Some(passed), None) if self.high / passed - 1.0 <= self.precision => self.high,
             (Some(passed), None) => (passed + self.high) / 2.0,
             (None, Some(failed)) if failed <= self.low * 1.001 => return None,
             (None, Some(failed)) if failed / self.low - 1.0 <= self.precision => self.low,
             (None, Some(failed)) => (self.low + failed) / 2.0,
         };
-        // Whole operations per second are exact enough and read better.
+        // Whole operations per second are precise enough.
         Some(if rate > 100.0 { rate.round() } else { rate })
     }
 
-    /// How `rate` did.
+    /// Tells the search the result of `rate`.
     pub fn record(&mut self, rate: f64, step: Step) {
         match step {
             Step::Passed => self.passed = Some(self.passed.map_or(rate, |known| known.max(rate))),

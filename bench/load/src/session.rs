@@ -12,7 +12,7 @@ use wire::request::Request;
 use wire::segment::SegmentWriter;
 use wire::{Opcode, Version};
 
-/// An open connection; see the head.
+/// An open connection on which one request at a time is sent.
 pub struct Session {
     stream: Stream,
     decoder: Decoder,
@@ -20,7 +20,7 @@ pub struct Session {
     version: Version,
 }
 
-/// How long connecting and each request before the load may take. Schema changes take their time.
+/// How long connecting and each request before the load may take; ample, because schema changes are slow.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where and how to connect.
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Address {
     /// The server.
     pub host: SocketAddr,
-    /// The local address, if it matters.
+    /// The local address to connect from, if not any.
     pub source: Option<SocketAddr>,
     /// Name and password for servers that ask.
     pub login: Option<(String, String)>,
@@ -60,7 +60,7 @@ impl Session {
     async fn start(&mut self, login: Option<&(String, String)>) -> Result<(), String> {
         let startup = Request::Startup(vec![("CQL_VERSION", "3.0.0"), ("DRIVER_NAME", "helenus bench")]);
         let answer = self.call(&startup).await?;
-        // What follows the first answer is framed as the version has it.
+        // From the answer to STARTUP on, version 5 has segments.
         self.decoder.agree(self.version);
         if self.version >= Version::V5 {
             self.segments = Some(SegmentWriter::default());
@@ -79,7 +79,7 @@ impl Session {
         }
     }
 
-    /// One request and its answer; the server's refusal is an error.
+    /// Sends a request and returns its answer; an error of the server is an error.
     pub async fn call(&mut self, request: &Request<'_>) -> Result<Response, String> {
         let (version, segments) = (self.version, &mut self.segments);
         self.stream.write(|out| match segments {
@@ -119,7 +119,7 @@ impl Session {
         answer.map_err(|error| format!("{text}: {error}"))
     }
 
-    /// What the server says it supports.
+    /// The options that the server supports.
     pub async fn options(&mut self) -> Result<Vec<(String, Vec<String>)>, String> {
         match self.call(&Request::Options).await? {
             Response::Supported(options) => Ok(options),
@@ -136,7 +136,7 @@ impl Session {
         }
     }
 
-    /// The parts, for carrying load: nothing is under way.
+    /// The parts of the connection, to carry load with; no request is under way.
     pub fn into_parts(self) -> (Stream, Decoder, Option<SegmentWriter>) {
         (self.stream, self.decoder, self.segments)
     }

@@ -1,4 +1,4 @@
-//! Servers that run a shard per core, and their shard-aware port, as ScyllaDB's drivers use it.
+//! Servers with a shard per core and their shard-aware port, as ScyllaDB's drivers use it.
 //!
 //! SUPPORTED tells the number of shards, the bits of a token that do not count and the port; a connection to that port
 //! goes to shard `source port % shards`, and SUPPORTED on it tells which one that is.
@@ -8,14 +8,14 @@ use model::key::{ShardMap, Token};
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What a server tells of its shards.
+/// The shards of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shards {
     map: ShardMap,
     port: u16,
 }
 
-/// Source ports that are tried, from the first: those that the system does not give out by itself come last.
+/// Source ports to try, in this order: the ports that the system does not assign by itself come last.
 const FIRST_PORT: u16 = 20_000;
 const LAST_PORT: u16 = 65_000;
 /// Ports tried for one connection.
@@ -26,7 +26,7 @@ fn option<'a>(options: &'a [(String, Vec<String>)], name: &str) -> Option<&'a st
 }
 
 impl Shards {
-    /// Asks the server; an error if it has no shards to tell of.
+    /// Asks the server for its shards. Fails if it names none.
     pub async fn of(address: &Address) -> Result<Shards, String> {
         let options = Session::open(address).await?.options().await?;
         Shards::read(&options).ok_or_else(|| format!("{}: the server tells of no shards", address.host))
@@ -77,7 +77,7 @@ impl Shards {
     }
 }
 
-/// The source ports of a shard, from somewhere in the range on and round its end.
+/// The source ports of a shard, from somewhere in the range to its end and then from its start.
 fn ports(shards: usize, shard: usize, salt: u64) -> impl Iterator<Item = u16> {
     let rounds = (LAST_PORT - FIRST_PORT) as usize / shards.max(1);
     let start = salt as usize % rounds.max(1);

@@ -1,17 +1,17 @@
-//! What the threads of a run tell each other: a handful of counters, read once a window.
+//! Counters that the threads of a run share, read once a window.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What the threads of a run know of each other.
+/// The state that the threads of a run share.
 pub struct Shared {
-    /// The tables are there.
+    /// Whether the tables exist.
     pub(crate) ready: AtomicBool,
-    /// A thread gave up.
+    /// Whether a thread gave up.
     pub(crate) failed: AtomicBool,
     /// Connections made before the start.
     pub(crate) connected: AtomicU64,
-    /// When the load starts, nanoseconds; 0 before it is known.
+    /// When the load starts, in nanoseconds; 0 before it is fixed.
     pub(crate) start: AtomicU64,
     /// The first measured window.
     pub(crate) measure_from: AtomicU64,
@@ -24,7 +24,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For `threads` threads.
+    /// The state of a run of `threads` threads.
     pub fn new(threads: usize) -> Shared {
         let counters = || (0..threads).map(|_| AtomicU64::new(0)).collect();
         Shared {
@@ -44,7 +44,7 @@ impl Shared {
         counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
     }
 
-    /// Polls a condition of another thread; an error if one gave up.
+    /// Waits for a condition that another thread brings about. Fails if a thread gave up.
     pub(crate) async fn until(&self, mut reached: impl FnMut(&Shared) -> bool) -> Result<(), String> {
         while !reached(self) {
             if self.failed.load(Ordering::Acquire) {

@@ -1,7 +1,7 @@
 //! Prepared statements, and bodies of EXECUTE and BATCH written straight into a send queue.
 //!
-//! What does not change from one request to the next (id, consistency, flags, number of values) is written once, when
-//! the statement is prepared on its connection; a request copies it and appends its values.
+//! The part that is the same in all requests (id, consistency, flags, number of values) is written once, when the
+//! statement is prepared on its connection; a request copies it and appends its values.
 
 use crate::values;
 use model::Consistency;
@@ -15,7 +15,7 @@ const VALUES: u8 = 0x01;
 const SKIP_METADATA: u8 = 0x02;
 const SERIAL_CONSISTENCY: u8 = 0x10;
 
-/// What all requests of a run have in common.
+/// Parameters that all requests of a run have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct Common {
     /// The protocol's version.
@@ -48,12 +48,12 @@ pub struct Statement {
     markers: u16,
     /// The body of EXECUTE up to the first value.
     execute: Vec<u8>,
-    /// The result metadata seen last, from its flags to its end: what looks the same is not read again.
+    /// The bytes of the result metadata seen last, from its flags to its end: equal bytes are not parsed again.
     pub(crate) metadata: RefCell<Vec<u8>>,
 }
 
 impl Statement {
-    /// The statement that PREPARE answered.
+    /// The statement of an answer to PREPARE.
     pub fn new(prepared: &Prepared, common: &Common) -> Statement {
         let markers = prepared.markers.len() as u16;
         let mut execute = Vec::new();
@@ -63,7 +63,7 @@ impl Statement {
             put_short_bytes(&mut execute, prepared.result_metadata_id.as_deref().unwrap_or_default());
         }
         put_short(&mut execute, common.consistency as u16);
-        // Before version 5 nothing tells a client that the columns have changed: there they are asked for every time.
+        // Before version 5 a server does not say that columns have changed: metadata is asked for with every request.
         common.put_flags(&mut execute, VALUES | if v5 { SKIP_METADATA } else { 0 });
         put_short(&mut execute, markers);
         Statement { id: prepared.id.clone(), markers, execute, metadata: RefCell::default() }
@@ -72,16 +72,16 @@ impl Statement {
 
 /// The body of one request.
 pub struct Body<'a> {
-    /// Where it is appended.
+    /// The buffer to which it is appended.
     pub out: &'a mut Vec<u8>,
     /// The connection's statements.
     pub statements: &'a [Statement],
-    /// See [`Common`].
+    /// Parameters of all requests.
     pub common: &'a Common,
 }
 
 impl Body<'_> {
-    /// EXECUTE of statement `index`; `f` appends as many values as it has markers.
+    /// Writes EXECUTE of statement `index`; `f` appends as many values as it has markers.
     pub fn execute(&mut self, index: usize, f: impl FnOnce(&mut Values<'_>)) -> Opcode {
         self.out.extend_from_slice(&self.statements[index].execute);
         f(&mut Values(self.out));
@@ -89,7 +89,7 @@ impl Body<'_> {
         Opcode::Execute
     }
 
-    /// BATCH of statement `index` with `count` (at most 65535) sets of values, which `f` appends.
+    /// Writes BATCH of statement `index` with `count` (at most 65535) sets of values, which `f` appends.
     pub fn batch(&mut self, logged: bool, index: usize, count: u64, mut f: impl FnMut(u64, &mut Values<'_>)) -> Opcode {
         let statement = &self.statements[index];
         self.out.push(u8::from(!logged));
@@ -121,7 +121,7 @@ impl Values<'_> {
         put_bytes(self.0, Some(&value.to_be_bytes()));
     }
 
-    /// A blob of `len` bytes of `seed`; see [`values`].
+    /// A blob of `len` bytes made of `seed`, as in [`values`].
     pub fn derived(&mut self, seed: u64, len: usize) {
         put_int(self.0, len as i32);
         values::put(self.0, seed, len);

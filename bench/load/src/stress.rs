@@ -1,7 +1,7 @@
 //! cassandra-stress's command lines: `write n=100000 -rate threads=8 -node 127.0.0.1 -pop seq=1..100000`.
 //!
-//! The commands write, read, mixed, counter_write and counter_read, and of their options those that have an effect
-//! here. Whatever else a line holds is refused by name; nothing is ignored. Where the two tools differ:
+//! The commands write, read, mixed, counter_write and counter_read, and those of their options that have an effect
+//! here. Other options are refused by name; none is ignored. Where the two tools differ:
 //! * `threads` are requests under way, over `connectionsPerHost` connections (8): no thread waits for an answer here;
 //! * `fixed=` is an open loop, as there; `throttle=` paces a closed one, and reports no response time, as there;
 //! * without `no-warmup` a run warms up until it is steady, at most [`WARMUP_MAX`];
@@ -20,20 +20,20 @@ pub const COMMANDS: [&str; 5] = ["write", "read", "mixed", "counter_write", "cou
 
 /// Longest warm-up.
 pub const WARMUP_MAX: Duration = Duration::from_secs(30);
-/// Keys when neither `n=` nor `-pop` says how many, as cassandra-stress has it.
+/// Keys when neither `n=` nor `-pop` says how many, as in cassandra-stress.
 const KEYS: u64 = 1_000_000;
-/// Requests under way when a write with `n=` has no `-rate`, as there.
+/// Requests under way when a write with `n=` has no `-rate`, as in cassandra-stress.
 const THREADS: usize = 200;
 
-/// What a command line comes to.
+/// The meaning of a command line.
 pub struct Stress {
-    /// The run.
+    /// The run to make.
     pub plan: Plan,
     /// The files to write.
     pub files: Files,
 }
 
-/// What is known before the line has ended.
+/// Settings gathered while the words are read; some depend on others that come later.
 #[derive(Default)]
 struct Seen {
     count: Option<u64>,
@@ -161,7 +161,7 @@ fn option_word(option: &str, word: &str, seen: &mut Seen, plan: &mut Plan, files
     Ok(())
 }
 
-/// The parts that depend on each other.
+/// Completes the settings that depend on each other.
 fn finish(command: &str, seen: Seen, plan: &mut Plan) -> Result<(), String> {
     let (workload, ratio) = match command {
         "write" => (WorkloadName::Standard, vec![("write".to_string(), 1.0)]),
@@ -214,13 +214,13 @@ fn finish(command: &str, seen: Seen, plan: &mut Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// What stands in the brackets of `name(...)`.
+/// The text in the brackets of `name(...)`.
 fn call<'a>(word: &'a str, name: &str) -> Option<&'a str> {
     let rest = word.get(..name.len()).filter(|start| start.eq_ignore_ascii_case(name)).map(|_| &word[name.len()..])?;
     rest.strip_prefix('(')?.strip_suffix(')')
 }
 
-/// `100`, `10k`, `2M`, `1B`.
+/// Parses `100`, `10k`, `2M`, `1B`.
 fn amount(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor: u64 = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -233,14 +233,14 @@ fn amount(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// `1..1000`, the first at most the last.
+/// Parses `1..1000`, where the first is at most the last.
 fn bounds(text: &str) -> Option<(u64, u64)> {
     let (first, last) = text.split_once("..")?;
     let (first, last) = (amount(first.trim())?, amount(last.trim())?);
     (first <= last).then_some((first, last))
 }
 
-/// `FIXED(5)` or `5`.
+/// Parses `FIXED(5)` or `5`.
 fn fixed(text: &str) -> Option<u64> {
     call(text, "fixed").unwrap_or(text).parse().ok()
 }
@@ -263,7 +263,7 @@ fn distribution(text: &str) -> Result<(u64, u64, Distribution), String> {
     Ok((first, last, Distribution::Gaussian { deviations }))
 }
 
-/// `factor=3` or `strategy=NetworkTopologyStrategy,dc1=3`, to a CQL map.
+/// Turns `factor=3` or `strategy=NetworkTopologyStrategy,dc1=3` into a CQL map.
 fn replication(inner: &str, word: &str) -> Result<String, String> {
     let (mut strategy, mut factors) = ("SimpleStrategy", Vec::new());
     for pair in inner.split(',') {

@@ -1,4 +1,4 @@
-//! Whether the figures of a run say something about the server.
+//! Verdict of a run: whether its measurements say something about the server.
 //!
 //! * `VALID`: they do.
 //! * `CLIENT-BOUND`: the generator was the limit. One of its threads was busy, or ready and kept from running, for more
@@ -13,7 +13,7 @@
 use crate::errors::{Class, Counts};
 use std::fmt;
 
-/// See the head.
+/// Whether a run measured the server; the head of this module explains each verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "in the head")]
 pub enum Verdict {
@@ -28,10 +28,10 @@ pub const BUSY_MAX: f64 = 0.90;
 /// Share of the sends that may be late.
 pub const LATE_MAX: f64 = 0.01;
 
-/// What the verdict is made of.
+/// The facts that a verdict is based on.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// Whether there is a schedule.
+    /// Whether the loop was open.
     pub open: bool,
     /// Operations that succeeded.
     pub operations: u64,
@@ -39,20 +39,20 @@ pub struct Figures {
     pub errors: Counts,
     /// Share of failed operations that is allowed.
     pub errors_max: f64,
-    /// Sends made.
+    /// Operations sent.
     pub sent: u64,
-    /// Sends due and not made.
+    /// Operations due and not sent.
     pub unsent: u64,
-    /// Late for want of a free request.
+    /// Operations sent late because no request was free.
     pub late_blocked: u64,
-    /// Late although a request was free.
+    /// Operations sent late although a request was free.
     pub late_own: u64,
     /// The busiest thread: running or ready, as a share of the time.
     pub busy: f64,
 }
 
 impl Figures {
-    /// Whether nothing is wrong but with the generator.
+    /// Whether nothing is wrong, except perhaps with the generator.
     pub fn server_kept_up(&self) -> bool {
         Verdict::of(&Figures { busy: 0.0, late_own: 0, ..self.clone() }) == Verdict::Valid
     }
@@ -77,7 +77,7 @@ impl Verdict {
         }
     }
 
-    /// The process's exit code: 0 if valid.
+    /// The exit code of the process: 0 if valid.
     pub fn exit_code(self) -> u8 {
         match self {
             Verdict::Valid => 0,

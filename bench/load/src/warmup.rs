@@ -1,8 +1,8 @@
-//! When a run has warmed up: nothing that matters changes any more.
+//! Decides when a run has warmed up: when throughput and p99 have stopped changing.
 //!
-//! The median throughput and the median p99 of the last windows are compared with those of the windows before; medians,
-//! since a single window may meet a flush or a collection of garbage. Of an open loop the throughput says little, and
-//! p99 decides.
+//! The median throughput and the median p99 of the last windows are compared with those of the windows before. Medians,
+//! because a flush or a garbage collection may fall into a single window. The throughput of an open loop says little:
+//! there p99 decides.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const SIDE: usize = 3;
 /// How far the medians may lie apart, as a share of the earlier one.
 const THROUGHPUT_TOLERANCE: f64 = 0.05;
 const P99_TOLERANCE: f64 = 0.20;
-/// Differences of p99 below this are those of clocks and timers.
+/// Differences of p99 below this are noise of clocks and timers.
 const P99_NOISE: f64 = 100e-6;
 
 /// The last windows of a run.
@@ -22,7 +22,7 @@ pub struct Steadiness {
 }
 
 impl Steadiness {
-    /// Takes a window's operations per second and p99: whether the run is steady.
+    /// Adds a window's operations per second and p99. Returns whether the run is steady.
     pub fn push(&mut self, throughput: f64, p99: Duration) -> bool {
         self.windows.push_back((throughput, p99.as_secs_f64()));
         if self.windows.len() < 2 * SIDE {

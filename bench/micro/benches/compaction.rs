@@ -1,8 +1,8 @@
-//! What a major compaction costs and writes: rows of 1 KiB, half of them hexadecimal digits of noise, flushed in four
-//! parts.
+//! CPU time and disk writes of a major compaction: rows of 1 KiB, half of each hexadecimal digits of noise, flushed in
+//! four parts.
 //!
-//! `cargo bench -p micro --bench compaction`; `ROWS` sets how many, `ROUNDS` how often they are merged, `DIRECTORY`
-//! where on a real disk. With `SIMULATED` set it runs in the simulator, for callgrind: runs with `ROUNDS` of 0 and 1
+//! `cargo bench -p micro --bench compaction`; `ROWS` sets the number of rows, `ROUNDS` that of compactions, `DIRECTORY`
+//! a place on a real disk. With `SIMULATED` set it runs in the simulator, for callgrind: runs with `ROUNDS` of 0 and 1
 //! differ by one compaction.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a measurement")]
 

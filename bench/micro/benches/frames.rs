@@ -16,7 +16,7 @@ use wire::segment::SegmentWriter;
 const NAMES: [&str; 6] = ["k", "c0", "c1", "c2", "c3", "c4"];
 const VALUE: &[u8] = &[7; 34];
 
-/// How messages travel on a connection.
+/// The version and compression of a connection.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     Envelope,
@@ -40,7 +40,7 @@ impl Form {
         }
     }
 
-    /// What an envelope's body may be compressed with.
+    /// The compression of envelope bodies, if they are compressed.
     fn compression(self) -> Option<Compression> {
         (self == Form::CompressedEnvelope).then_some(Compression::Lz4)
     }

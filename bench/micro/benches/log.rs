@@ -1,7 +1,8 @@
-//! How fast a shard writes its log and replays it: 1 KiB mutations of as many partitions, on a real disk.
+//! How fast a shard writes its commit log and replays it: mutations of 1 KiB, each of a partition of its own, on a real
+//! disk.
 //!
-//! `cargo bench -p micro --bench log`; `REPLAY_ROWS` sets how many are replayed, `REPLAY_ROUNDS` how often, `COMMITS`
-//! how many one writer makes durable one after the other, `REPLAY_DIR` where.
+//! `cargo bench -p micro --bench log`; `REPLAY_ROWS` sets how many mutations are replayed and `REPLAY_ROUNDS` how
+//! often, `COMMITS` how many one writer makes durable one after the other, `REPLAY_DIR` the directory.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a measurement")]
 
 #[path = "../../../storage/engine/tests/support/mod.rs"]
@@ -22,14 +23,14 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// What this process had the disk write.
+/// Bytes that this process has written to the disk.
 fn bytes_written() -> u64 {
     let figures = std::fs::read_to_string("/proc/self/io").expect("figures");
     let line = figures.lines().find_map(|line| line.strip_prefix("write_bytes: ")).expect("write_bytes");
     line.parse().expect("a number")
 }
 
-/// Writers, one after the other, in the default mode: how many durable writes a second a new log takes.
+/// Times the durable writes of one writer, one after the other, on a new log in the default mode.
 fn commits_of_one_writer() {
     let commits = number("COMMITS", 5_000);
     let directory = tempfile::tempdir_in(std::env::var("REPLAY_DIR").unwrap_or("/tmp".into())).expect("a directory");

@@ -71,12 +71,12 @@ fn insert(key: &[u8], clustering: &[u8], timestamp: i64) -> Mutation {
     builder.finish()
 }
 
-/// One row in each of `count` partitions, in the order of their keys, which is none of their tokens.
+/// One row in each of `count` partitions, in the order of their keys, which is not that of their tokens.
 fn partitions(count: u64) -> Vec<Mutation> {
     (0..count).map(|number| insert(&key(number), &[], number as i64)).collect()
 }
 
-/// `count` rows of one partition, in an order that a step without a common factor gives.
+/// `count` rows of one partition in a scattered order.
 fn rows(count: u64) -> Vec<Mutation> {
     let row = |number: u64| {
         let mut clustering = Vec::new();
@@ -113,14 +113,14 @@ fn get(memtable: &Memtable, token: model::Token, key: &[u8]) -> usize {
     bytes
 }
 
-/// How many rows there are.
+/// Counts the rows of a memtable.
 fn scan(memtable: &Rc<Memtable>) -> u64 {
     let mut cursor = BufferedCursor::scan(memtable, TokenRange::FULL, None, [Slice::all()].into());
     let mut rows = 0;
     loop {
         match cursor.advance().expect("it cannot fail") {
             FragmentStep::Fragment => rows += u64::from(matches!(cursor.fragment(), Some(Fragment::Row { .. }))),
-            // Where a reader may yield.
+            // The scan stops here so that a reader may yield.
             FragmentStep::Need(_) => {}
             FragmentStep::End => return rows,
         }

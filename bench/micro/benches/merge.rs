@@ -1,7 +1,7 @@
 //! A read of a partition of 100 rows from its sources: a memtable, SSTables, both; all its blocks are in memory.
 //!
-//! Each source beside the first has every row in a newer state, so that every row is merged. The store runs in the
-//! simulator; what is measured is one poll after the other of the read alone.
+//! Each further source has a newer state of every row, so that every row is merged. The store runs in the simulator;
+//! only polls of the read are measured.
 
 #[path = "../../../storage/engine/tests/support/mod.rs"]
 mod support;
@@ -16,10 +16,10 @@ use support::*;
 
 const KEY: &[u8] = b"partition";
 const ROWS: i32 = 100;
-/// Polls after which a read waits for something that does not come here.
+/// Polls after which a read is taken to wait for ever.
 const POLLS_MAX: usize = 1000;
 
-/// Name, SSTables, whether there is a memtable beside them.
+/// Name, number of SSTables, whether there is a memtable too.
 const SOURCES: [(&str, i64, bool); 6] = [
     ("memtable", 0, true),
     ("1 sstable", 1, false),
@@ -46,7 +46,7 @@ async fn write(store: &Store, timestamp: i64) {
     store.apply(builder.finish(), false).await.expect("apply");
 }
 
-/// Reads without an event of the simulator between two polls.
+/// Polls a read to its end with no event of the simulator between two polls.
 fn read(store: &Store) -> i32 {
     let mut rows = Count(0);
     {

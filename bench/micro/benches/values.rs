@@ -26,7 +26,7 @@ fn values() -> Vec<(&'static str, CqlType, [&'static str; 2])> {
     ]
 }
 
-/// Quoted ones: name, type, and two values as text.
+/// Types whose values are quoted in CQL: name, type, and two values as text.
 fn quoted_values() -> [(&'static str, CqlType, [&'static str; 2]); 2] {
     [
         ("text", CqlType::Text, ["thirty-four bytes of text, or so ..", "thirty-four bytes of text, or so !!"]),
@@ -34,14 +34,14 @@ fn quoted_values() -> [(&'static str, CqlType, [&'static str; 2]); 2] {
     ]
 }
 
-/// A value of a name, its type, and another one.
+/// A type's name, the type, and two serialised values.
 type Pair = (&'static str, CqlType, [Vec<u8>; 2]);
 
 fn element(bytes: &[u8], out: &mut Vec<u8>) {
     model::value::push_element(out, Some(bytes));
 }
 
-/// `count` elements or entries that `put` appends.
+/// A serialised collection of `count` elements or entries that `put` appends.
 fn collection(count: i32, put: impl Fn(i32, &mut Vec<u8>)) -> Vec<u8> {
     let mut out = count.to_be_bytes().to_vec();
     (0..count).for_each(|number| put(number, &mut out));

@@ -1,19 +1,19 @@
-//! The node's allocator with a mark for each allocation: a function whose instructions callgrind shows.
+//! The node's allocator, which calls a function of one instruction for each allocation: callgrind counts its calls.
 #![allow(unsafe_code, reason = "an allocator")]
 
 use mimalloc::MiMalloc;
 use std::alloc::{GlobalAlloc, Layout};
 
-/// See the module.
+/// mimalloc, with a call of the counted function for each allocation.
 pub(crate) struct Counting;
 
-/// Returns: one instruction.
+/// Does nothing: its only instruction is the return that callgrind counts.
 #[inline(never)]
 extern "C" fn counted_allocation() {
     std::hint::black_box(());
 }
 
-// SAFETY: every call goes to mimalloc as it came.
+// SAFETY: every call is passed on to mimalloc unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         counted_allocation();

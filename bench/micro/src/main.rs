@@ -2,12 +2,12 @@
 //! messages between cores.
 //!
 //! 1. One simulated node of `--shards` shards serves a table of five blobs; one client with a connection to each shard,
-//!    by the shard-aware port, fills it with as many rows per shard whatever their number.
+//!    by the shard-aware port, fills it with the same number of rows for each shard.
 //! 2. The client sends `COUNT` requests of `KIND`, one after the other, each to the shard that owns its key, or with
 //!    `--misrouted` to the next one.
-//! 3. The messages that the shards sent each other meanwhile are printed.
+//! 3. It prints how many messages the shards sent each other for these requests.
 //!
-//! Two runs with different counts differ by nothing but those requests: `bench/micro/count` divides the difference.
+//! Two runs with different counts differ only by requests: `bench/micro/count` divides the difference of their costs.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
 mod counting;
@@ -65,7 +65,7 @@ struct Arguments {
     misrouted: bool,
 }
 
-/// How far the client is.
+/// How far the client has got.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 enum Stage {
     Filling,
@@ -83,7 +83,7 @@ struct Run {
 const INSERT: &str = "INSERT INTO b.t (k, c0, c1, c2, c3, c4) VALUES (?, ?, ?, ?, ?, ?)";
 const SELECT: &str = "SELECT k, c0, c1, c2, c3, c4 FROM b.t WHERE k = ?";
 
-/// A connection to each shard, and which keys are whose.
+/// A connection to each shard, and the map of keys to shards.
 struct Connections {
     clients: Vec<Client>,
     map: ShardMap,
@@ -106,7 +106,7 @@ impl Connections {
         Ok(Connections { clients, map: ShardMap::new(shards) })
     }
 
-    /// The connection to the shard `further` after the one that owns a key.
+    /// The connection to the shard that comes `further` shards after the one that owns a key.
     fn to(&mut self, key: &[u8], further: usize) -> &mut Client {
         let owner = usize::from(self.map.owner(Token::of(key)));
         let shard = (owner + further) % self.clients.len();
@@ -161,7 +161,7 @@ async fn work(run: &Run) -> Result<(), String> {
     Ok(())
 }
 
-/// A simulator in which the node serves.
+/// Starts a simulator and waits until its node serves.
 fn serving(shards: u16) -> Result<Sim, String> {
     let mut sim = Sim::new(1, Options::default());
     let address = Sim::address_of(SERVER);
@@ -184,7 +184,7 @@ fn serving(shards: u16) -> Result<Sim, String> {
     }
 }
 
-/// Messages between shards while the requests were under way.
+/// Runs the requests. Returns how many messages the shards sent each other for them.
 fn messages(arguments: Arguments) -> Result<u64, String> {
     let mut sim = serving(arguments.shards)?;
     let run = Rc::new(Run { arguments, stage: Cell::new(Stage::Filling), failure: RefCell::default() });

@@ -1,4 +1,4 @@
-//! The command line, and what it and the configuration file amount to.
+//! The command line of a node, and its settings: the configuration file with the command line's options over it.
 
 use clap::{Parser, ValueEnum};
 use server::Config;
@@ -74,7 +74,7 @@ const CPU_MAX: usize = 4095;
 #[derive(Clone, PartialEq, Debug)]
 struct CpuSet(Vec<usize>);
 
-/// What to run.
+/// The settings of a node.
 pub(crate) struct Settings {
     pub(crate) config: Config,
     pub(crate) shards: usize,
@@ -83,7 +83,7 @@ pub(crate) struct Settings {
 }
 
 impl Arguments {
-    /// Reads the configuration file and puts the arguments over it.
+    /// Reads the configuration file and puts the arguments over it. The error says what is wrong in which of them.
     pub(crate) fn settings(self) -> Result<Settings, ConfigError> {
         let backend = runtime::Backend::from(self.runtime);
         if !backend.is_built() {
@@ -138,7 +138,7 @@ fn memory(text: &str) -> Result<u64, String> {
     units::memory(text).ok_or_else(|| format!("{text} is not a size such as 4G or 512M"))
 }
 
-/// `0-3,7` to numbers, each once.
+/// Parses `0-3,7` into numbers, each of them once.
 fn cpu_set(text: &str) -> Result<CpuSet, String> {
     let wrong = || format!("{text} is not a list of CPUs such as 0-3,7");
     let mut cpus = Vec::new();

@@ -1,9 +1,9 @@
-//! The binary `helenus`: starts a node, asks one to do something with [`nodetool`], runs one of the
-//! [`tools`], or puts load on a server with [`load`].
+//! The binary `helenus`: runs a node, sends a command to one with [`nodetool`], runs one of the SSTable [`tools`], or
+//! puts load on a server with [`load`]. A node starts in three steps:
 //!
-//! 1. Options from the command line, over those of the configuration file.
-//! 2. One shard per core on the runtime that `--runtime` names, each running [`server::Node::run`].
-//! 3. One line on standard output when the node serves; logs go to standard error.
+//! 1. It reads the configuration file and puts the options of the command line over it.
+//! 2. It starts a shard per core on the runtime that `--runtime` names; each runs [`server::Node::run`].
+//! 3. It prints one line on standard output when the node serves; logs go to standard error.
 //!
 //! Exit codes: 0 after an orderly stop, 1 for a wrong option or configuration, 3 when data on disk cannot be trusted.
 
@@ -22,9 +22,9 @@ use tracing_subscriber::EnvFilter;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long an idle core watches memory before it sleeps.
+/// How long an idle core polls its queues before it sleeps.
 const SPIN: Duration = Duration::from_micros(50);
-/// Threads for calls that block, of the whole node.
+/// Threads of the whole node for calls that block.
 const HELPERS: usize = 2;
 
 fn main() -> ExitCode {
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are no errors; what cannot be printed has nowhere else to go.
+            // Help and version are printed as errors too. There is nowhere to report that printing failed.
             let _ = error.print();
             return code(if error.use_stderr() { Exit::Misconfigured } else { Exit::Stopped });
         }
@@ -62,7 +62,7 @@ fn run(settings: Settings) -> Exit {
     let node = Node::new(config, shards, move |ready: &Ready| {
         let Ready { listening, shards } = ready;
         let mut out = std::io::stdout().lock();
-        // A closed standard output does not stop a node.
+        // A node goes on when standard output is closed.
         let _ = match listening {
             Some(Listening { address, shard_aware }) => writeln!(
                 out,

@@ -1,4 +1,4 @@
-//! The tools on SSTables that Cassandra wrote, compared with what its own tools printed of them.
+//! The tools on SSTables that Cassandra wrote, compared with what Cassandra's own tools printed about them.
 //!
 //! `tools/texts.tar.zst` holds `<table>/<format>.<name>`: `dump.json` of `sstabledump`, `dump-d.txt` of `sstabledump
 //! -d`, `metadata.txt` of `sstablemetadata`, numbered if the table has several SSTables.

@@ -1,4 +1,4 @@
-//! Comma-separated values: of one run a line for each window, of several a line for each run. Milliseconds and seconds.
+//! Comma-separated values: a line for each window of one run, or for each of several runs. Milliseconds and seconds.
 
 use super::{QUANTILES, Titled, of_window, quantile};
 use crate::errors::{Class, Counts};

@@ -1,5 +1,4 @@
-//! The report as one page with plots, which needs nothing but itself: no script, no style sheet, no font from
-//! elsewhere.
+//! The report as one page with plots that loads nothing else: no scripts, style sheets or fonts.
 
 use super::plot::{Plot, Scale, Series, escape};
 use super::{Titled, of_window, quantile, text};
@@ -116,7 +115,7 @@ fn latency(outcome: &Outcome) -> Plot<'static> {
     }
 }
 
-/// A figure of each window at the window's end.
+/// A plot of one metric over time, with a point at the end of each window.
 fn along(outcome: &Outcome, figure: impl Fn(&crate::recorder::Window) -> f64) -> Vec<(f64, f64)> {
     let mut end = 0.0;
     let mut point = |window: &crate::recorder::Window| {

@@ -8,7 +8,7 @@ use crate::plan::Pace;
 use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 
-/// What `format` says.
+/// The value of the field `format`.
 pub const FORMAT: &str = "helenus-bench/1";
 
 /// The whole document.

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 pub const QUANTILES: [(f64, &str); 7] =
     [(0.5, "p50"), (0.75, "p75"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
 
-/// Nanoseconds of a quantile, from 0 to 1; 0 of nothing.
+/// The value in nanoseconds at a quantile from 0 to 1; 0 if the histogram is empty.
 pub fn quantile(histogram: &Histogram<u64>, quantile: f64) -> u64 {
     if histogram.is_empty() { 0 } else { histogram.value_at_quantile(quantile) }
 }
@@ -49,16 +49,16 @@ pub struct Files {
     pub hdr: Option<PathBuf>,
 }
 
-/// A run among others, and what it is called.
+/// A run and its title.
 pub type Titled = (String, Outcome);
 
 impl Files {
-    /// What to call a run: the title asked for, or `name`.
+    /// The title of a run: the one asked for, or `name`.
     pub fn titled(&self, name: &str) -> String {
         self.title.clone().unwrap_or_else(|| name.to_string())
     }
 
-    /// Writes what is asked for. Errors name the file.
+    /// Writes the files asked for. The error names the file.
     pub fn write(&self, runs: &[Titled]) -> Result<(), String> {
         if let Some(path) = &self.json {
             write(path, &json::document(runs))?;

@@ -8,14 +8,14 @@ pub(super) struct Series {
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// How an axis runs.
+/// Scale of an axis.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Scale {
-    /// From zero, or from the least value if `x`.
+    /// Linear: from zero, or on a horizontal axis from the least value.
     Linear,
-    /// By powers of ten; what is not above 0 is left out.
+    /// Logarithmic; values that are not above 0 are left out.
     Logarithmic,
-    /// Quantiles, given as 1 / (1 - q): every nine takes the same room.
+    /// Quantiles q, given as 1 / (1 - q): each further nine takes the same width.
     Nines,
 }
 
@@ -33,7 +33,7 @@ const RIGHT: f64 = 150.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 46.0;
 const COLOURS: [&str; 8] = ["#1b6ca8", "#d1495b", "#2e933c", "#edae49", "#7d4e9e", "#00798c", "#8d5524", "#555555"];
-/// Points of a line beyond which neighbours are drawn as one.
+/// Most points of a line; of more, neighbours are drawn as one.
 const POINTS_MAX: usize = 2000;
 
 impl Plot<'_> {
@@ -130,7 +130,7 @@ impl Axis {
         }
     }
 
-    /// Where on the axis, from 0 to 1.
+    /// Position of a value on the axis, from 0 to 1.
     fn share(&self, value: f64) -> f64 {
         match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
@@ -171,7 +171,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Text for HTML.
+/// Escapes text for HTML.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

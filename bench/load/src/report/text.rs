@@ -139,7 +139,7 @@ fn line(out: &mut String, name: &str, histogram: &Histogram<u64>) -> std::fmt::R
     writeln!(out, "{:>10.3}", millis(histogram.max() as f64))
 }
 
-/// Why a verdict is not VALID.
+/// The reason why a verdict is not VALID.
 pub fn reason(outcome: &Outcome) -> String {
     let figures = &outcome.figures;
     match outcome.verdict {

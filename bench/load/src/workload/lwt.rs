@@ -1,4 +1,4 @@
-//! Lightweight transactions: inserts if the row is not there, updates if it has the value that it must have.
+//! Lightweight transactions: inserts if the row does not exist, updates if it has the expected value.
 
 use super::{Check, Kind, Operation, Workload, single};
 use crate::reply::Rows;
@@ -59,13 +59,13 @@ impl Workload for Lwt {
         let applied = rows.cell();
         match (kind, applied) {
             (_, Some(Some([1]))) => Check::Fine,
-            // Of a row that is not there only the condition's outcome comes back.
+            // For a row that does not exist the answer holds only [applied].
             (UPDATE, Some(Some([0]))) if columns == 1 => Check::Missing,
             (UPDATE, Some(Some([0]))) => match rows.cell() {
                 Some(None) => Check::Missing,
                 _ => Check::Wrong,
             },
-            // The row that is there: [applied], key, value.
+            // The existing row: [applied], key, value.
             (INSERT, Some(Some([0]))) => match (rows.number(), rows.cell()) {
                 (Some(Some(number)), Some(Some(value))) if number == key && own(value) => Check::NotApplied,
                 _ => Check::Wrong,

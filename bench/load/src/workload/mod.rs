@@ -1,10 +1,10 @@
-//! Workloads: what tables they make, what they send and what answers must look like.
+//! Workloads: which tables they create, what they send and what answers must look like.
 //!
 //! An operation is a kind and a key; from it alone the request's body is written straight into the send queue and the
 //! answer is checked. Kinds and their names are the tags of the report.
 //!
-//! Invariants: values follow from the key ([`crate::values`]), so that every write of a key writes the same and any
-//! order of operations leaves the same rows.
+//! Invariants: values are computed from the key ([`crate::values`]), so that every write of a key writes the same and
+//! any order of operations leaves the same rows.
 
 mod batch;
 mod counter;
@@ -25,20 +25,20 @@ pub struct Operation {
     pub kind: usize,
     /// The key.
     pub key: u64,
-    /// What the workload adds to the key: a row, a time.
+    /// An addition of the workload to the key: a row, a time.
     pub row: u64,
 }
 
-/// What an answer shows.
+/// The judgement of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Check {
-    /// As it must be.
+    /// The answer is right.
     Fine,
-    /// No row where one must be.
+    /// A row that must exist is missing.
     Missing,
-    /// Rows that cannot be.
+    /// The answer holds rows that cannot exist.
     Wrong,
-    /// A condition did not hold, which may be.
+    /// A condition did not hold, which is allowed.
     NotApplied,
 }
 
@@ -56,11 +56,11 @@ pub struct Kind {
 /// Bytes of the longest partition key.
 pub const KEY_BYTES: usize = 10;
 
-/// See the head.
+/// A workload: its tables, requests and checks.
 pub trait Workload {
-    /// What it can do, the kind that fills the tables first.
+    /// Its kinds of operation; the first one fills the tables.
     fn kinds(&self) -> &'static [Kind];
-    /// Its table's name and what makes it, without the keyspace.
+    /// The name of its table without the keyspace, and the columns and options of CREATE TABLE.
     fn table(&self) -> (String, String);
     /// The statements to prepare; `table` comes with its keyspace.
     fn statements(&self, table: &str) -> Vec<String>;
@@ -79,7 +79,7 @@ pub trait Workload {
         bytes[..8].copy_from_slice(&operation.key.to_be_bytes());
         (bytes, 8)
     }
-    /// Writes the body of a request: what it is.
+    /// Writes the body of a request. Returns its opcode.
     fn encode(&self, operation: &Operation, body: &mut Body<'_>) -> Opcode;
     /// Checks the rows of an answer; answers without rows have none.
     fn check(&self, operation: &Operation, rows: Rows<'_>) -> Check;
@@ -99,8 +99,8 @@ pub fn of(data: &Data) -> Box<dyn Workload> {
     }
 }
 
-/// The running sums of the weights of a ratio: entry `k` is the share of kinds up to `k`. An error names a kind that
-/// the workload does not have, or says that nothing has a weight.
+/// The running sums of the weights of a ratio: entry `k` is the share of kinds up to `k`. Fails if the ratio names a
+/// kind that the workload does not have, or if no kind has a weight.
 pub fn shares(kinds: &[Kind], ratio: &[(String, f64)]) -> Result<Vec<f64>, String> {
     let names = || kinds.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
     if let Some((name, _)) = ratio.iter().find(|(name, _)| !kinds.iter().any(|kind| kind.name == *name)) {
@@ -129,12 +129,12 @@ pub fn shares(kinds: &[Kind], ratio: &[(String, f64)]) -> Result<Vec<f64>, Strin
 /// The kind that the number `share`, from 0 to 1, falls to.
 pub fn kind_of(shares: &[f64], share: f64) -> usize {
     shares.iter().position(|sum| share < *sum).unwrap_or_else(|| {
-        // Rounding: the last kind that has a share.
+        // Rounding may leave a number above the last sum: it falls to the last kind that has a share.
         (0..shares.len()).rev().find(|at| *at == 0 || shares[*at] > shares[at - 1]).unwrap_or(0)
     })
 }
 
-/// A row must be there and satisfy `fits`; there must be no second.
+/// Checks that an answer holds exactly one row and that it satisfies `fits`.
 fn single(mut rows: Rows<'_>, fits: impl FnOnce(&mut Rows<'_>) -> Option<bool>) -> Check {
     match rows.count() {
         0 => Check::Missing,

@@ -87,7 +87,7 @@ async fn sstables_are_imported_verified_and_found() {
     let (exit, _, err) = nodetool(&node, &["getsstables", "ks", "t", "x"]);
     assert_eq!((exit, err.as_str()), (2, "error: Unable to make int from 'x'\n"));
 
-    // Back from a truncation by its own snapshot, and into another table by a copy.
+    // The snapshot of a truncation restores its table, and a copy of it fills another table.
     run(&session, &["TRUNCATE ks.t"]).await;
     assert_eq!(count(&session, "ks.t").await, 0);
     let snapshot = fs::read_dir(t.join("snapshots")).expect("snapshots").next().expect("one").expect("one").path();
@@ -106,7 +106,7 @@ async fn sstables_are_imported_verified_and_found() {
     assert_eq!(nodetool(&node, &["import", "nosuch", "t", "/tmp"]), (1, String::new(), missing("nosuch/t")));
     let refused = usage("import requires keyspace, table name and directories");
     assert_eq!(nodetool(&node, &["import", "ks"]), (1, refused, String::new()));
-    // What another table serves is not taken.
+    // Files that another table serves are not imported.
     let other = table_directory(directory.path(), "u-").to_string_lossy().into_owned();
     let failed = format!("Some directories failed to import, check server logs for details:\n{other}\n");
     assert_eq!(nodetool(&node, &["import", "ks", "t", &other]), (1, String::new(), failed));
@@ -136,7 +136,7 @@ async fn sstables_are_imported_verified_and_found() {
     assert_eq!(refresh(&["refresh", "ks"]), (1, usage("refresh requires ks and cf args"), String::new()));
     assert_eq!(node.stop(), Some(0));
 
-    // All of it stays, the truncation notwithstanding; and damage is found.
+    // Imported rows survive a restart although the table was truncated; damaged files are found.
     let node = Node::start("127.0.11.23", directory.path(), &["--cores", "2"]);
     let session = crate::nodetool::session(&node).await;
     for (table, rows) in [("ks.t", 20), ("ks.u", 20), ("ks.fresh", 21)] {

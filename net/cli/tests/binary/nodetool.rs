@@ -1,4 +1,4 @@
-//! `helenus nodetool` against a running node, beside what Cassandra's printed (figures aside).
+//! `helenus nodetool` against a running node: its output is that of Cassandra's nodetool but for numbers.
 
 use crate::node::Node;
 use scylla::client::session::Session;
@@ -20,7 +20,7 @@ fn texts(output: Output) -> (i32, String, String) {
     (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))
 }
 
-/// Without figures: words with a digit are the same, so are units, and lines that are then equal come once.
+/// The lines without their numbers: words with a digit become `N`, units of bytes `B`, and equal neighbours one line.
 pub(crate) fn masked(text: &str) -> Vec<String> {
     let word = |word: &str| match word.trim_matches([',', '"', '.']) {
         "bytes" | "KiB" | "MiB" | "GiB" => "B".to_owned(),
@@ -58,7 +58,7 @@ async fn the_node_tells_about_itself() {
     let same = |words: &[&str], name: &str| {
         let (exit, out, err) = nodetool(&node, words);
         assert_eq!((exit, err.as_str()), (0, ""), "{words:?}");
-        // Cassandra has the line where `file_cache_enabled` is on.
+        // Cassandra prints this line only where `file_cache_enabled` is on.
         let mut lines = masked(&out);
         lines.retain(|line| !line.starts_with("Chunk Cache"));
         assert_eq!(lines, masked(&recorded(name)), "{words:?}");
@@ -101,7 +101,7 @@ async fn tables_are_measured() {
     ] {
         session.query_unpaged(statement, &[]).await.expect("done");
     }
-    // Each line that is there is one of Cassandra's.
+    // Every line is one of Cassandra's; lines may be missing.
     let within = |words: &[&str], name: &str| {
         let (exit, out, err) = nodetool(&node, words);
         assert_eq!((exit, err.as_str()), (0, ""), "{words:?}");
@@ -133,7 +133,7 @@ async fn tables_are_measured() {
     let throughput = |words: &[&str]| nodetool(&node, words).1;
     assert_eq!(throughput(&["getcompactionthroughput"]), "Current compaction throughput: 64 MB/s\n");
     assert_eq!(throughput(&["getcompactionthroughput", "-d"]), "Current compaction throughput: 64.0 MiB/s\n");
-    // The heads are Cassandra's, and so is the line of each pool that it has too.
+    // The headings are Cassandra's, and so is the line of each pool that both have.
     let (exit, text, err) = nodetool(&node, &["tpstats"]);
     assert_eq!((exit, err.as_str()), (0, ""));
     let theirs = masked(&recorded("tpstats"));

@@ -1,4 +1,5 @@
-//! `helenus nodetool snapshot`, `listsnapshots`, `clearsnapshot`, and the snapshots of what is dropped and truncated.
+//! `helenus nodetool snapshot`, `listsnapshots`, `clearsnapshot`, and the snapshots of dropped and truncated
+//! tables.
 
 use crate::node::Node;
 use crate::nodetool::{masked, nodetool, recorded, session};
@@ -182,7 +183,7 @@ async fn what_is_dropped_or_truncated_stays_in_a_snapshot() {
     assert!(schema.starts_with(inner), "{schema}");
     let outer = "CREATE TYPE IF NOT EXISTS ks.outer (\n    i frozen<inner>\n);\nCREATE TABLE IF NOT EXISTS ks.t (\n";
     assert!(schema[inner.len()..].starts_with(outer), "{schema}");
-    // Empty by then, and of a table that wants none.
+    // `without` has no snapshot because of allow_auto_snapshot; an empty table has one.
     let listed = nodetool(&node, &["listsnapshots"]).1;
     assert!(listed.contains(dropped.as_str()) && !listed.contains("without"), "{listed}");
     run(&session, &["CREATE TABLE ks.empty (k int PRIMARY KEY)", "DROP KEYSPACE ks"]).await;

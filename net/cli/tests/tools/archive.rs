@@ -7,13 +7,13 @@ use std::path::Path;
 
 pub(crate) use golden::Tables;
 
-/// An archive of a directory for each table; the path is relative to this crate.
+/// The files of an archive, by table and name. The path is relative to this crate.
 pub(crate) fn unpack(path: &str) -> Tables {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     golden::by_table(&std::fs::read(path).expect("an archive"))
 }
 
-/// A directory with the SSTables of a format, one directory per table.
+/// Unpacks the SSTables of a format into a directory, with a directory per table.
 pub(crate) fn lay_out(format: &str, tables: &[&str]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     for (table, files) in unpack(&format!("../../storage/sstable/tests/golden/{format}.tar.zst")) {
@@ -26,7 +26,7 @@ pub(crate) fn lay_out(format: &str, tables: &[&str]) -> tempfile::TempDir {
     directory
 }
 
-/// What the binary prints, and its exit code.
+/// Runs the binary. Returns what it printed and its exit code.
 pub(crate) fn helenus(arguments: &[&str]) -> (String, String, i32) {
     let done = std::process::Command::new(env!("CARGO_BIN_EXE_helenus")).args(arguments).output().expect("runs");
     let text = |bytes| String::from_utf8(bytes).expect("text");

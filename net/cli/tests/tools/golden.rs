@@ -1,8 +1,8 @@
-//! Every golden SSTable.
+//! The tools' output for every golden SSTable, compared with that of Cassandra's tools.
 
 use super::archive::{helenus, lay_out, unpack};
 
-/// What depends on the hour, cut short.
+/// The output without what depends on the time of the run.
 fn without_clock(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
@@ -16,7 +16,7 @@ fn without_clock(text: &str) -> String {
     out
 }
 
-/// Compares line by line, for a message that can be read.
+/// Compares line by line, so that a failure shows the first line that differs.
 fn same(what: &str, got: &str, expected: &str) {
     for (i, (got, expected)) in got.lines().zip(expected.lines()).enumerate() {
         assert_eq!(got, expected, "{what}, line {}", i + 1);
@@ -50,7 +50,7 @@ fn check(format: &str) {
         };
         let arguments: Vec<&str> = tool.into_iter().filter(|part| !part.is_empty()).chain([file]).collect();
         if format == "nb" && name.starts_with("metadata") && !expected.contains("First token") {
-            // Cassandra's dump had removed the summary before it was asked for metadata.
+            // When Cassandra printed the metadata, its sstabledump had already removed the summary.
             std::fs::remove_file(file.replace("-Data.db", "-Summary.db")).expect("removed");
         }
         let (out, err, code) = helenus(&arguments);

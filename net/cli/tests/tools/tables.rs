@@ -1,13 +1,14 @@
-//! Tools that are given keyspace and table: which files there are, and whether they are sound. Texts are Cassandra's.
+//! Tools that take a keyspace and a table: `sstableutil` lists its files, `sstableverify` checks them. Expected texts
+//! are Cassandra's.
 
 use super::archive::{helenus, unpack};
 
-/// A data directory with a table `golden.ttl`; where the table's files are.
+/// Makes a data directory with a table `golden.ttl`. Returns it and the directory of the table's files.
 fn data() -> (tempfile::TempDir, std::path::PathBuf) {
     data_of("oa", "ttl")
 }
 
-/// The same with another table in a version of files.
+/// Makes a data directory with a table whose files have the given version. Returns it and the directory of the files.
 fn data_of(version: &str, name: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
     let table = directory.path().join("golden").join(format!("{name}-{}", "0a".repeat(16)));
@@ -121,7 +122,7 @@ fn keys_outside_of_the_ranges_are_told() {
     assert!(out.contains("tokens=[(-9223372036854775808,0], (0,9223372036854775807]]"), "{out}");
     assert!(out.contains("checkOwnsTokens=true") && !out.contains("WARNING"), "{out}");
     assert_eq!(code, 0);
-    // Around the end of the ring: all but 1.
+    // A range around the end of the ring holds every token but 1.
     assert_eq!(verify(&["1,0"]).2, 0);
     let (out, _, code) = verify(&["-1,0", "0,1"]);
     let told = "WARNING: Key DecoratedKey(-4069959284402364209, 00000001) is not contained in the given ranges\n";
