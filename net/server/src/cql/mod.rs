@@ -1,8 +1,8 @@
 //! The CQL ports.
 //!
 //! `connections` accepts and places connections; `receiver` reads the requests of one and begins them; `dispatch` has a
-//! request executed by the shard and encodes the answer into the `connection`'s output; through the `registry` the shard
-//! reaches its connections. Modules use those before them: `context`, `connection`, `registry`, `handshake` and
+//! request executed by the shard and encodes the answer into the `connection`'s output; through the `registry` the
+//! shard reaches its connections. Modules use those before them: `context`, `connection`, `registry`, `handshake` and
 //! `dispatch`, `receiver`, `connections`.
 //!
 //! The codecs are in the crate `wire`, executing statements in the crate `shard`.
