@@ -1,7 +1,8 @@
 //! A group: records that become durable together, with one write.
 //!
-//! Invariants: header and payload lie in one aligned buffer, followed by zeros up to the end of the block; the group
-//! knows the tables of its records, so that the writer can add the column lists that the segment lacks.
+//! Invariants: header and payload lie in one aligned buffer, which is padded with zeros to whole blocks when the
+//! group is written; the group knows the tables of its records, so that the writer can add the column lists that the
+//! segment lacks.
 
 use super::logged_table::LoggedTable;
 use super::position::LogPosition;
@@ -19,15 +20,15 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// A group is closed when its records reach this many bytes, if the one that waits before it is still being written.
+/// A group takes no further mutation that would make it longer than this many bytes.
 pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
-/// A group's buffer begins with this many bytes.
+/// Capacity of a new buffer, bytes.
 const GROUP_BYTES_START: usize = 64 << 10;
-/// Buffers kept for the next groups.
+/// Most buffers kept for later groups.
 const SPARE_BUFFERS_MAX: usize = 3;
 
-/// The most bytes that the writer adds to a group besides the lists of its tables: the header of the record of table
-/// ids, the end of the segment before, a timestamp.
+/// The most bytes that the writer adds to a group besides the ids and column lists of its tables: the header of the
+/// record of table ids, the end of the previous segment, and a timestamp.
 pub(crate) const ADDED_BYTES_MAX: usize = RECORD_HEADER_BYTES + RECORD_HEADER_BYTES + END_BYTES + TIMESTAMP_BYTES;
 
 /// Records that wait to be written, or are being written.
@@ -35,9 +36,9 @@ pub(crate) struct Group {
     buffer: AlignedBuf,
     len: usize,
     records: u32,
-    /// The tables that its mutations name, by number.
+    /// The tables of the group's mutations; a table's number is its index.
     tables: Vec<Rc<LoggedTable>>,
-    /// Bytes that the ids and column lists of all `tables` would add.
+    /// Bytes of the ids and column lists of all `tables`.
     tables_bytes: usize,
     /// Whether a mutation names its table by number, so that the group needs a record of table ids.
     cut: bool,
@@ -59,12 +60,12 @@ impl Group {
         }
     }
 
-    /// Bytes of the group in a segment without any of its tables' lists, less [`ADDED_BYTES_MAX`].
+    /// Bytes of the group if the segment lists none of its tables yet, not counting [`ADDED_BYTES_MAX`].
     pub(crate) fn bytes_max(&self) -> usize {
         self.len + self.tables_bytes
     }
 
-    /// Bytes that a mutation would add to [`Group::bytes_max`].
+    /// What [`Group::bytes_max`] would be with one more mutation of these tables.
     pub(crate) fn bytes_with<'t>(&self, mutation: &[u8], tables: impl Iterator<Item = &'t Rc<LoggedTable>>) -> usize {
         self.bytes_max() + mutation_bytes(mutation, tables.filter(|table| self.number(table).is_none()))
     }
@@ -73,7 +74,7 @@ impl Group {
         self.tables.iter().position(|known| Rc::ptr_eq(known, table))
     }
 
-    /// Adds a mutation of these tables.
+    /// Adds a mutation of `tables`, in the shortest kind of record that can hold it.
     pub(crate) fn push<'t>(
         &mut self,
         mutation: &[u8],
@@ -101,7 +102,7 @@ impl Group {
         }
     }
 
-    /// Adds the record of table ids, if mutations name tables by number, and returns the tables.
+    /// Adds the record of table ids if a mutation names its table by number. Returns the group's tables.
     pub(crate) fn close_tables(&mut self) -> Vec<Rc<LoggedTable>> {
         let tables = std::mem::take(&mut self.tables);
         if self.cut {
@@ -143,13 +144,13 @@ impl Group {
         }
     }
 
-    /// Bytes that the group takes in a segment.
+    /// Bytes that the group takes in a segment: whole blocks.
     pub(crate) fn block_bytes(&self) -> u32 {
         self.len.next_multiple_of(BLOCK_BYTES as usize) as u32
     }
 
-    /// Seals the group for its place in a segment. Returns its bytes, whole blocks with `zeros` more bytes behind them,
-    /// and its waiters.
+    /// Seals the group for its place in a segment. Returns its bytes, padded to whole blocks and followed by `zeros`
+    /// more bytes, and its waiters.
     pub(crate) fn into_bytes(mut self, header: &Header, offset: u32, zeros: u32) -> (AlignedBuf, GroupWaiters) {
         let blocks = self.block_bytes() as usize + zeros as usize;
         self.reserve(blocks - self.len);
@@ -166,7 +167,7 @@ impl Group {
     }
 }
 
-/// The writers that wait for a group, and the permits for its bytes.
+/// The writers that wait for a group, and the permits for its bytes in memory.
 pub(crate) struct GroupWaiters {
     permits: Vec<Permit>,
     state: Rc<GroupState>,
@@ -180,7 +181,7 @@ impl GroupWaiters {
     }
 }
 
-/// Bytes that a mutation adds to a group that knows none of `tables`.
+/// The most bytes that a mutation adds to a group that knows none of `tables`.
 pub(crate) fn mutation_bytes<'t>(mutation: &[u8], tables: impl Iterator<Item = &'t Rc<LoggedTable>>) -> usize {
     RECORD_HEADER_BYTES + mutation.len() + tables.map(|table| table_bytes(table)).sum::<usize>()
 }
@@ -189,7 +190,7 @@ fn table_bytes(table: &LoggedTable) -> usize {
     TABLE_ID_BYTES + RECORD_HEADER_BYTES + table.record.len()
 }
 
-/// Buffers kept for the next groups.
+/// Spare buffers for groups.
 #[derive(Default)]
 pub(crate) struct Buffers(RefCell<Vec<AlignedBuf>>);
 
@@ -210,23 +211,23 @@ impl Buffers {
 /// How a group ended.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
-    /// It is durable; the next group begins here or later.
+    /// The group is durable; later groups begin at this position or behind it.
     Durable(LogPosition),
-    /// It was not written at all; later groups begin here or later.
+    /// Nothing of the group was written; later groups begin at this position or behind it.
     NotWritten(io::ErrorKind, String, LogPosition),
-    /// Whether it will be found at the next start is unknown.
+    /// The write failed: whether the next start will find the group is unknown.
     Failed(io::ErrorKind, String),
 }
 
-/// Work left by a writer that no longer waits.
+/// What a writer that stopped waiting left to be done, such as applying its mutation.
 pub(crate) type Orphan = Box<dyn FnOnce()>;
 
-/// A group as its writers see it.
+/// The state of a group that its writers watch.
 #[derive(Default)]
 pub(crate) struct GroupState {
     outcome: RefCell<Option<Outcome>>,
     waiters: RefCell<Vec<Waker>>,
-    /// Work to do once the group is durable, for writers that no longer wait.
+    /// Run once the group is durable.
     orphans: RefCell<Vec<Orphan>>,
 }
 
@@ -236,12 +237,12 @@ impl GroupState {
         self.outcome.borrow().clone()
     }
 
-    /// Waits for the end.
+    /// Waits until the group has ended, whatever the outcome.
     pub(crate) fn ended(self: &Rc<Self>) -> GroupEnd {
         GroupEnd { state: self.clone(), slot: None }
     }
 
-    /// Has `work` done when the group is durable; drops it if it fails.
+    /// Runs `work` once the group is durable, or at once if it is. Drops `work` if the group fails.
     pub(crate) fn adopt(&self, work: Orphan) {
         let durable = match &*self.outcome.borrow() {
             None => {

@@ -1,12 +1,14 @@
-//! One segment file: its header, the frame of a group, and how a file becomes a segment.
-//! Byte map: `docs/commitlog.md`.
+//! One segment file: its header, the frame of a group, and how a file becomes a segment. Byte map:
+//! `docs/commitlog.md`.
 //!
-//! 1. A file is made under a temporary name, given all of its room and its header, synced, then renamed to its id. A
-//!    recycled one keeps its contents: it moves to the temporary name, gets a new header, and moves on.
-//! 2. Checksums are seeded with the segment's nonce and id and the group's offset, so what an earlier use left behind,
-//!    or a client made up, never validates.
+//! 1. A new file gets a temporary name, all of its disk space and its header; it is synced and then renamed to its
+//!    id. A recycled file keeps its contents: it is renamed to the temporary name, gets a new header and is renamed
+//!    to its new id.
+//! 2. Checksums are seeded with the segment's nonce and id and the group's offset. So neither groups left by an
+//!    earlier use of the file nor bytes that a client made up pass as groups of this segment.
 //!
-//! Invariants: a file named as a segment has a whole header of that id; no bytes in it make these functions panic.
+//! Invariants: a file named as a segment has a complete header of that id; these functions do not panic whatever the
+//! bytes are.
 
 use runtime::AlignedBuf;
 use runtime::File;
@@ -16,23 +18,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// What every segment begins with.
+/// The first bytes of every segment.
 pub const MAGIC: [u8; 8] = *b"HELENUSC";
-/// The version written.
+/// The version of the format that is written.
 pub const VERSION: u32 = 1;
 /// Bytes of the header block.
 pub const HEADER_BYTES: u32 = 4096;
-/// Groups begin at multiples of this.
+/// Alignment of groups, bytes.
 pub const BLOCK_BYTES: u32 = 4096;
-/// What every group begins with.
+/// The first bytes of every group: "GRUP", little-endian.
 pub const GROUP_MAGIC: u32 = 0x5055_5247;
 /// Bytes of a group's header.
 pub const GROUP_HEADER_BYTES: usize = 20;
-/// Smallest and largest segment, bytes.
+/// Length of the smallest segment, bytes.
 pub const SEGMENT_BYTES_MIN: u32 = 16 << 10;
-/// See [`SEGMENT_BYTES_MIN`].
+/// Length of the largest segment, bytes.
 pub const SEGMENT_BYTES_MAX: u32 = 1 << 30;
-/// Zeros are written in pieces of this many bytes.
+/// Zeros are written to a new file in pieces of this many bytes.
 const FILL_BYTES: usize = 256 << 10;
 
 const VERSION_AT: usize = 8;
@@ -48,16 +50,16 @@ const HEADER_CRC_AT: usize = 36;
 pub struct Header {
     /// `counter << 16 | shard`.
     pub id: u64,
-    /// Random for each use of a file: what seeds the checksums.
+    /// A random number for each use of a file, which seeds the checksums.
     pub nonce: u64,
-    /// Bytes of the file.
+    /// Length of the segment in bytes.
     pub segment_bytes: u32,
-    /// How tokens were mapped to shards when it was written.
+    /// The node's map from tokens to shards when the segment was written.
     pub shard_map: model::ShardMap,
 }
 
 impl Header {
-    /// The header's bytes, at the start of a zeroed block.
+    /// Writes the header to the start of a zeroed block.
     pub fn encode(&self, block: &mut [u8]) {
         block[..8].copy_from_slice(&MAGIC);
         block[VERSION_AT..LENGTH_AT].copy_from_slice(&VERSION.to_le_bytes());
@@ -71,7 +73,7 @@ impl Header {
         block[HEADER_CRC_AT..HEADER_CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Reads the header of the segment that should have this id.
+    /// Decodes the header of the segment `id`; the error names what is wrong.
     pub fn decode(block: &[u8], id: u64) -> Result<Header, &'static str> {
         let (fields, crc) = block.split_at_checked(HEADER_CRC_AT).ok_or("segment without a header")?;
         let crc = crc.first_chunk::<4>().ok_or("segment without a header")?;
@@ -110,18 +112,19 @@ impl Header {
     }
 }
 
-/// A group's frame.
+/// The header of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupFrame {
-    /// Bytes of its records.
+    /// Bytes of the group's records.
     pub payload_bytes: u32,
-    /// How many records.
+    /// How many records the group has.
     pub records: u32,
     crc: u32,
 }
 
 impl GroupFrame {
-    /// Writes the header of a group at `offset` in front of its payload: `group` is header and payload.
+    /// Fills in the header of a group that will stand at `offset`. `group` is room for the header followed by the
+    /// payload.
     pub fn seal(header: &Header, offset: u32, records: u32, group: &mut [u8]) {
         let (frame, payload) = group.split_at_mut(GROUP_HEADER_BYTES);
         let mut hasher = header.seeded(offset);
@@ -135,7 +138,8 @@ impl GroupFrame {
         frame[16..20].copy_from_slice(&hasher.finalize().to_le_bytes());
     }
 
-    /// The frame at `offset` if these bytes are one and it fits the segment.
+    /// Decodes the group header in `bytes`, read at `offset`; `None` if there is none or the group does not fit the
+    /// segment.
     pub fn read(header: &Header, offset: u32, bytes: &[u8]) -> Option<GroupFrame> {
         let frame = bytes.first_chunk::<GROUP_HEADER_BYTES>()?;
         let number = |at: usize| u32::from_le_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
@@ -149,60 +153,59 @@ impl GroupFrame {
         (hasher.finalize() == number(16) && found.bytes() <= room).then_some(found)
     }
 
-    /// Whether `payload` is what the group was written with.
+    /// Whether `payload` has the length and the checksum that the header gives.
     pub fn matches(&self, header: &Header, offset: u32, payload: &[u8]) -> bool {
         let mut hasher = header.seeded(offset);
         hasher.update(payload);
         payload.len() == self.payload_bytes as usize && hasher.finalize() == self.crc
     }
 
-    /// Bytes of header and payload.
+    /// Bytes of header and payload together.
     pub fn bytes(&self) -> usize {
         GROUP_HEADER_BYTES + self.payload_bytes as usize
     }
 
-    /// Where the next group begins.
+    /// Where the group after this one begins, if this one stands at `offset`.
     pub fn next_offset(&self, offset: u32) -> u32 {
         offset.saturating_add(self.bytes().next_multiple_of(BLOCK_BYTES as usize) as u32)
     }
 }
 
-/// The shard that wrote a segment.
+/// The shard that wrote a segment, from the segment's id.
 pub fn shard_of(id: u64) -> u16 {
     id as u16
 }
 
-/// The counter of a segment.
+/// The counter of a segment, from the segment's id.
 pub fn counter_of(id: u64) -> u64 {
     id >> 16
 }
 
-/// The id of a shard's segment.
+/// The id of the segment with this counter and shard.
 pub fn id_of(counter: u64, shard: u16) -> u64 {
     counter << 16 | u64::from(shard)
 }
 
-/// `<id in 16 hexadecimal digits>.log`.
+/// The path of a segment: `<id in 16 hexadecimal digits>.log`.
 pub fn path_of(directory: &Path, id: u64) -> PathBuf {
     directory.join(format!("{id:016x}.log"))
 }
 
-/// Where a file waits until it is a segment: `<id>.log.tmp`.
+/// The path of a file that is not a segment yet: `<id>.log.tmp`.
 pub fn temporary_path_of(directory: &Path, id: u64) -> PathBuf {
     directory.join(format!("{id:016x}.log.tmp"))
 }
 
-/// A file that is ready for groups.
+/// A segment that is ready for groups.
 pub(crate) struct Segment {
     pub(crate) header: Header,
     pub(crate) file: Rc<File>,
-    /// Up to where blocks were written before: beyond, a durable write makes the file system keep accounts, which takes
-    /// as long as the write itself.
+    /// Blocks before this offset were written before. The first durable write of a block also makes the file system
+    /// write its journal, which takes as long as the write itself.
     pub(crate) written: Cell<u32>,
 }
 
-/// Makes a segment of a new file. On an error nothing is left but, if the disk does not even take that, a temporary
-/// file.
+/// Creates a segment in a new file. On an error the temporary file is removed, if the disk still allows that.
 pub(crate) async fn create(directory: &Path, header: Header) -> io::Result<Segment> {
     let temporary = temporary_path_of(directory, header.id);
     let made = create_at(directory, &temporary, header).await;
@@ -231,7 +234,7 @@ async fn create_at(directory: &Path, temporary: &Path, header: Header) -> io::Re
     Ok(Segment { header, file: Rc::new(file), written: Cell::new(written) })
 }
 
-/// Writes zeros to all of a file, where room cannot be had otherwise.
+/// Writes zeros to a whole file, for file systems that cannot allocate space without writing.
 async fn fill(file: &File, len: u32) -> io::Result<()> {
     let mut buffer = AlignedBuf::zeroed(FILL_BYTES.min(len as usize));
     let mut offset = 0;
@@ -246,11 +249,11 @@ async fn fill(file: &File, len: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a segment of the file of `old`, whose records are no longer needed. Its length must be the header's.
+/// Turns the file of the segment `old`, whose records are no longer needed, into a new segment of the same length.
 pub(crate) async fn recycle(directory: &Path, old: u64, header: Header) -> io::Result<Segment> {
     let temporary = temporary_path_of(directory, header.id);
     rename(&path_of(directory, old), &temporary).await?;
-    // The old name is gone for good before the old header is.
+    // Makes the loss of the old name durable before the old header is overwritten.
     sync_dir(directory).await?;
     let file = File::open(&temporary, OpenOptions { write: true, create: false, exclusive: false }).await?;
     let mut block = AlignedBuf::zeroed(HEADER_BYTES as usize);

@@ -1,23 +1,23 @@
-//! Bytes of one memtable: keys, clusterings and row blobs in large chunks that are freed together.
+//! Memory for the bytes of one memtable: keys, clusterings and row blobs in large chunks that are freed together.
 //!
-//! 1. Chunks grow from [`CHUNK_BYTES_MIN`] to [`CHUNK_BYTES_MAX`], so that a small table stays small; what is longer
+//! 1. Chunks grow from [`CHUNK_BYTES_MIN`] to [`CHUNK_BYTES_MAX`], so that a small table stays small. Anything longer
 //!    than a chunk gets one of its own.
 //! 2. A [`Span`] names bytes by chunk and offset; it is valid as long as the arena.
-//! 3. Row blobs come and go: they are rounded to [`CLASS_BYTES`] and a released one is kept for the next blob of its
-//!    class.
+//! 3. Row blobs are replaced often: their room is rounded up to [`CLASS_BYTES`], and released room is reused for the
+//!    next blob of the same size class.
 //!
-//! Invariants: bytes of a span change only through [`Arena::replace`] and after [`Arena::release`], which the memtable
-//! calls only while no reader holds a snapshot.
+//! Invariants: the bytes of a span change only through [`Arena::replace`] and after [`Arena::release`], which the
+//! memtable calls only while no reader holds a snapshot.
 
-/// The first chunk of an arena, bytes.
+/// Length of the first chunk of an arena, bytes.
 pub const CHUNK_BYTES_MIN: usize = 4 << 10;
 /// The largest shared chunk, bytes.
 pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// Row blobs are rounded up to a multiple of this many bytes.
 pub const CLASS_BYTES: usize = 16;
-/// Blobs up to this length are reused when they are released.
+/// Released blobs are reused if their room is at most this many bytes.
 pub const REUSE_BYTES_MAX: usize = 2 << 10;
-/// Bytes that [`Arena::prefetch`] asks for: a key and a small row. The hardware prefetches what follows.
+/// Bytes that [`Arena::prefetch`] asks for: a key and a small row. The hardware prefetches what follows them.
 pub const PREFETCH_BYTES: usize = 320;
 
 /// Where bytes lie in an [`Arena`].
@@ -25,17 +25,17 @@ pub const PREFETCH_BYTES: usize = 320;
 pub struct Span {
     chunk: u32,
     offset: u32,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
 }
 
-/// The bytes of one memtable.
+/// The memory of one memtable.
 #[derive(Debug)]
 pub struct Arena {
     chunks: Vec<Vec<u8>>,
     /// The chunk that small allocations go to.
     current: usize,
-    /// Released spans by class.
+    /// Released spans, indexed by size class.
     free: Vec<Vec<Span>>,
     bytes: usize,
     waste: usize,
@@ -58,18 +58,18 @@ impl Arena {
         runtime::prefetch(&rest[..rest.len().min(PREFETCH_BYTES)]);
     }
 
-    /// Two neighbours that were put together: the first `first` bytes of the span, and the rest.
+    /// The two parts of a span that was put in as a pair: its first `first` bytes, and the rest.
     pub fn get_pair(&self, span: Span, first: u32) -> (&[u8], &[u8]) {
         self.get(span).split_at(first as usize)
     }
 
-    /// Copies `parts`, one after the other, for the life of the arena.
+    /// Copies `parts` one after the other into the arena and returns their span.
     pub fn put(&mut self, parts: &[&[u8]]) -> Span {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         self.write(len, len, parts)
     }
 
-    /// Copies a row blob.
+    /// Copies a row blob into the arena, into released room of its size class if there is any.
     pub fn put_blob(&mut self, blob: &[u8]) -> Span {
         let room = blob.len().next_multiple_of(CLASS_BYTES);
         if let Some(span) = self.free.get_mut(room / CLASS_BYTES).and_then(Vec::pop) {
@@ -81,7 +81,7 @@ impl Arena {
         self.write(room, blob.len(), &[blob])
     }
 
-    /// Whether `blob` can take the place of `old`.
+    /// Whether `blob` can be written over `old`, because both are of the same size class.
     pub fn fits(&self, old: Span, blob: &[u8]) -> bool {
         (old.len as usize).next_multiple_of(CLASS_BYTES) == blob.len().next_multiple_of(CLASS_BYTES)
     }
@@ -94,7 +94,7 @@ impl Arena {
         span
     }
 
-    /// Gives a blob back for reuse: nobody reads it any more.
+    /// Gives a blob's room back for reuse. Nothing may read the blob any more.
     pub fn release(&mut self, blob: Span) {
         let room = (blob.len as usize).next_multiple_of(CLASS_BYTES);
         self.waste += room;
@@ -107,17 +107,17 @@ impl Arena {
         }
     }
 
-    /// Counts a blob that is no longer used but that a reader may still see.
+    /// Counts a blob as waste that the memtable no longer uses but a snapshot may still read.
     pub fn abandon(&mut self, blob: Span) {
         self.waste += (blob.len as usize).next_multiple_of(CLASS_BYTES);
     }
 
-    /// Bytes allocated.
+    /// Bytes allocated for chunks.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes of blobs that were replaced and not reused.
+    /// Bytes of replaced blobs whose room was not reused.
     pub fn waste(&self) -> usize {
         self.waste
     }
@@ -139,7 +139,8 @@ impl Arena {
     }
 
     fn add_chunk(&mut self, room: usize) -> usize {
-        // Every chunk is as large as all before it, up to the limit: a table of n bytes wastes at most n.
+        // Every chunk is about as large as all before it together, up to the limit: a table of n bytes wastes at most
+        // n.
         let size = self.bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX).next_power_of_two();
         let own = room > CHUNK_BYTES_MAX / 4 && room > size / 2;
         let size = if own { room } else { size.max(room) };

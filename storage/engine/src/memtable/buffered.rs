@@ -1,12 +1,12 @@
-//! The fragments of a memtable for readers that wait between two steps.
+//! Reads the fragments of a memtable for readers that may wait between two steps.
 //!
 //! 1. A refill borrows the memtable for one poll and copies fragments, of several partitions if they are small, up to
-//!    [`REFILL_BYTES_MAX`] or [`REFILL_FRAGMENTS_MAX`]; refills start small, for readers that want little.
-//! 2. Between refills nothing is borrowed. Of a partition that a refill did not finish a snapshot is kept, and the
-//!    slices that are left of it; the next partition is looked for by token and key.
+//!    [`REFILL_BYTES_MAX`] or [`REFILL_FRAGMENTS_MAX`]. Refills start small, for readers that want little.
+//! 2. Nothing is borrowed between refills. If a refill ends inside a partition, the cursor keeps a snapshot of the
+//!    partition and its remaining slices; the next partition is found again by token and key.
 //!
-//! Invariants: a partition is seen as it was when the first of it was copied; no two range markers without a change of
-//! the deletion in force.
+//! Invariants: a partition is seen as it was when its first fragment was copied; every range marker changes the
+//! deletion in force.
 
 use super::cursor::PartitionCursor;
 use super::partitions::From;
@@ -21,51 +21,51 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Most bytes that a refill copies, but for its last fragment.
+/// Most bytes that a refill copies; its last fragment may go beyond.
 pub const REFILL_BYTES_MAX: usize = 32 << 10;
 /// Most fragments that a refill copies.
 pub const REFILL_FRAGMENTS_MAX: usize = 256;
-/// Bytes of the first refill; each has twice as many as the one before.
+/// Bytes that the first refill copies; each refill may copy twice as many as the one before.
 const REFILL_BYTES_MIN: usize = 2 << 10;
 
 /// A cursor over a memtable that holds no borrow between two steps.
 pub struct BufferedCursor {
     memtable: Rc<Memtable>,
-    /// The slices that are read of each partition.
+    /// The slices to read of each partition.
     slices: Arc<[Slice]>,
     reversed: bool,
-    /// Up to and including this prefix.
+    /// The last prefix to read, included.
     until: u64,
     next: Next,
     inside: Option<Inside>,
     bytes: Vec<u8>,
     entries: Vec<Entry>,
-    /// Entries that were given.
+    /// How many of `entries` were given to the reader.
     given: usize,
     refill_bytes: usize,
-    /// Whether the reader was given a chance to yield since the last refill.
+    /// Whether the reader had a chance to yield since the last refill.
     rested: bool,
 }
 
-/// Where the next partition is looked for.
+/// Where to look for the next partition.
 enum Next {
     Start,
     AfterPrefix(u64),
     After(DecoratedKey),
-    /// This one alone.
+    /// Only the partition of this key.
     Only(DecoratedKey),
     Nothing,
 }
 
-/// A partition that the last refill did not finish.
+/// A partition that the last refill did not finish, with the slices that are left.
 struct Inside {
     snapshot: Snapshot,
     slices: Arc<[Slice]>,
-    /// The deletion in force after the last fragment.
+    /// The deletion in force after the last copied fragment.
     open: Deletion,
 }
 
-/// A fragment by the places of its parts in the bytes.
+/// A copied fragment, whose parts are ranges of the cursor's `bytes`.
 enum Entry {
     Start { token: Token, key: Range<usize>, deletion: Deletion },
     Static { row: Range<usize> },
@@ -75,7 +75,7 @@ enum Entry {
 }
 
 impl BufferedCursor {
-    /// The rows of one partition that lie in `slices` (in clustering order, not overlapping).
+    /// A cursor over the rows of one partition that lie in `slices` (in clustering order, not overlapping).
     pub fn partition(
         memtable: &Rc<Memtable>,
         key: DecoratedKey,
@@ -86,7 +86,7 @@ impl BufferedCursor {
         BufferedCursor::new(memtable, slices, reversed, until, Next::Only(key))
     }
 
-    /// The rows in `slices` of all partitions of a range, those after `after` if it is given.
+    /// A cursor over the rows in `slices` of all partitions in `range`; with `after` only of those behind that key.
     pub fn scan(
         memtable: &Rc<Memtable>,
         range: TokenRange,
@@ -141,7 +141,7 @@ impl BufferedCursor {
         self.refill_bytes = (2 * self.refill_bytes).min(REFILL_BYTES_MAX);
     }
 
-    /// Copies partitions from `next` on.
+    /// Copies partitions, beginning at `next`, until the refill is full.
     fn partitions(&mut self, contents: &Contents) {
         let next = std::mem::replace(&mut self.next, Next::Nothing);
         let (from, only) = match &next {
@@ -177,7 +177,8 @@ impl BufferedCursor {
         self.bytes.len() >= self.refill_bytes || self.entries.len() >= REFILL_FRAGMENTS_MAX
     }
 
-    /// Copies fragments of one partition; if there is no room for all, the slices that are left and what is open there.
+    /// Copies fragments of one partition. If the refill fills up first, returns the slices that are left and the
+    /// deletion in force there.
     fn copy<'a>(
         &mut self,
         fragments: impl Iterator<Item = Fragment<'a>>,
@@ -354,7 +355,7 @@ mod tests {
         if slices.is_empty() { [Slice::all()].into() } else { slices.into() }
     }
 
-    /// The fragments as text, without markers that change nothing.
+    /// Collects fragments as text, without range markers that change nothing.
     #[derive(Default)]
     struct Told {
         open: Option<Deletion>,

@@ -1,7 +1,8 @@
-//! The fragments of one partition of a memtable, slice by slice, in either direction.
+//! Reads the fragments of one partition of a memtable, slice by slice, in either direction.
 //!
-//! Invariants: rows are given as they are stored; what the partition's deletion and its range tombstones shadow is for
-//! the reader to leave out. A range marker opened in a slice is closed before its end; no two markers are at one place.
+//! Invariants: rows are given as they are stored; the reader leaves out what the partition's deletion and range
+//! tombstones shadow. A range that is opened in a slice is closed by the slice's end; no two markers stand at the
+//! same position.
 
 use super::arena::Arena;
 use super::partition::Partition;
@@ -16,17 +17,17 @@ use model::row::{Deletion, RowView};
 pub struct PartitionCursor<'a> {
     arena: &'a Arena,
     partition: &'a Partition,
-    /// In read order.
+    /// The slices to read, in read order.
     slices: SliceOrder<'a>,
     reversed: bool,
-    /// Rows at or before it, in read order, are left out.
+    /// Rows at or before this comparable form, in read order, are left out.
     after: Option<&'a [u8]>,
     phase: Phase,
-    /// The slice that is being read.
+    /// The slice that is being read, if any.
     slice: Option<InSlice<'a>>,
 }
 
-/// Where a cursor is.
+/// What a cursor gives next.
 #[derive(Clone, Copy)]
 enum Phase {
     Start,
@@ -39,9 +40,9 @@ struct InSlice<'a> {
     slice: &'a Slice,
     rows: RowIter<'a>,
     next_row: Option<&'a RowEntry>,
-    /// The next range in read order that reaches into the slice.
+    /// The next range tombstone in read order that overlaps the slice.
     tombstone: Option<RangeTombstone<'a>>,
-    /// Whether `tombstone` has been opened.
+    /// Whether the marker that opens `tombstone` was given.
     open: bool,
 }
 
@@ -59,7 +60,8 @@ impl<'a> SliceOrder<'a> {
 }
 
 impl<'a> PartitionCursor<'a> {
-    /// A cursor over the rows of `slices` (in clustering order, not overlapping) that come after `after` in read order.
+    /// A cursor over the rows of `slices` (in clustering order, not overlapping) that come after `after` in read
+    /// order.
     pub fn new(
         arena: &'a Arena,
         partition: &'a Partition,
@@ -109,7 +111,7 @@ fn marker<'a>((comparable, clustering): (&'a [u8], Clustering<'a>), deletion: De
     Fragment::RangeMarker { clustering, comparable, deletion }
 }
 
-/// Whether a range overlaps a slice.
+/// Whether a range tombstone overlaps a slice.
 fn reaches(range: &RangeTombstone<'_>, slice: &Slice) -> bool {
     range.end.comparable() > &*slice.start && (slice.end.is_empty() || range.start.comparable() < &*slice.end)
 }
@@ -118,7 +120,8 @@ impl<'a> InSlice<'a> {
     fn step(&mut self, partition: &'a Partition, arena: &'a Arena, reversed: bool) -> Option<Fragment<'a>> {
         if let Some(range) = self.tombstone {
             let row = self.next_row.map(|row| row.key.comparable(arena));
-            // The range, cut to the slice.
+            // Markers stand at the bounds of the range cut to the slice. A bound taken from the slice has no
+            // clustering values.
             let whole = |bound: &'a Bound| (bound.comparable(), bound.prefix());
             let cut = |bound: &'a [u8]| (bound, Clustering(&[]));
             let (mut start, mut end) = (whole(range.start), whole(range.end));
@@ -131,7 +134,8 @@ impl<'a> InSlice<'a> {
             let (opens_at, closes_at) = if reversed { (end, start) } else { (start, end) };
             let comes_first = |bound: &[u8]| match row {
                 None => true,
-                // A bound never equals a row's form; at a row's form used as a slice bound the marker goes first.
+                // A tombstone's bound never equals a row's form, but a slice's bound may. The marker then stands in
+                // front of that row in clustering order.
                 Some(row) if reversed => bound > row,
                 Some(row) => bound <= row,
             };
@@ -148,7 +152,7 @@ impl<'a> InSlice<'a> {
                     }
                 });
                 self.tombstone = next.filter(|range| reaches(range, self.slice));
-                // Where ranges touch, one marker closes and opens.
+                // Where two ranges touch, one marker closes the first and opens the second.
                 let touches = |next: &RangeTombstone<'a>| {
                     if reversed { next.end == range.start } else { next.start == range.end }
                 };
@@ -169,7 +173,7 @@ impl<'a> InSlice<'a> {
 }
 
 impl<'a> PartitionCursor<'a> {
-    /// The next fragment; `None` at the end.
+    /// The next fragment, or `None` at the end.
     pub fn next_fragment(&mut self) -> Option<Fragment<'a>> {
         loop {
             match self.phase {

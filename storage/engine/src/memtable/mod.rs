@@ -1,11 +1,13 @@
-//! Partitions to rows in memory: ordered by token, copy-on-write partitions, row blobs in an arena.
+//! Memtables: the rows of one table that are in memory, with partitions in token order.
 //!
-//! 1. `arena` holds the bytes; `partitions` finds a partition by token and key, in a `tree` or a `skiplist`;
-//!    `partition` is its state; `rows` and `tombstones` are its contents; `cursor` reads it, `buffered` across polls.
-//! 2. Writes of one mutation are applied in one poll; readers borrow for one poll and hold a [`Snapshot`] across polls.
+//! 1. `arena` holds the bytes. `partitions` finds a partition by token and key, in a `tree` or a `skiplist`.
+//!    `partition` is one partition, `rows` and `tombstones` are its contents. `cursor` reads a partition within one
+//!    poll, `buffered` across polls.
+//! 2. All of a mutation's changes to one table are applied in one poll. Readers borrow the contents for one poll and
+//!    hold a [`Snapshot`] to keep a partition across polls.
 //!
 //! Invariants: a borrow of a memtable never lives across an await; bytes that a snapshot can reach do not change;
-//! `bytes()` counts everything allocated but map nodes that a snapshot alone keeps.
+//! `bytes()` counts everything allocated, except for tree nodes that only a snapshot keeps alive.
 
 pub mod arena;
 pub mod buffered;
@@ -35,30 +37,30 @@ use tombstones::Bound;
 /// Partitions freed between two calls of `yield_if_needed`.
 const DISMANTLE_PARTITIONS: usize = 256;
 
-/// Bytes of many memtables together.
+/// A counter of bytes that several memtables share.
 pub type MemoryCounter = Rc<Cell<usize>>;
 
 /// The rows of one table that are in memory.
 pub struct Memtable {
     table: RefCell<Arc<Table>>,
     contents: RefCell<Contents>,
-    /// Readers that hold a partition across polls.
+    /// How many snapshots of this memtable's partitions exist.
     snapshots: Cell<usize>,
-    /// Writes that are logged or being logged for this memtable.
+    /// Entered by every write that will be applied to this memtable, so that [`Memtable::seal`] can wait for them.
     writes: Gate,
     counter: MemoryCounter,
 }
 
-/// What a reader borrows for one poll.
+/// The contents of a memtable, which readers borrow for one poll.
 #[derive(Default)]
 pub struct Contents {
-    /// The bytes.
+    /// Keys, clusterings and row blobs.
     pub arena: Arena,
-    /// The partitions.
+    /// The partitions, in token order.
     pub partitions: Partitions,
-    /// Memory outside the arena.
+    /// Bytes of memory outside the arena, estimated.
     structure_bytes: usize,
-    /// The shared key of all rows of a table without clustering.
+    /// The key that all rows share if the table has no clustering columns.
     plain_key: Option<RowKey>,
     equal_keys: EqualKeys,
     scratch: Scratch,
@@ -73,14 +75,14 @@ struct Scratch {
     unified: Vec<u8>,
 }
 
-/// A partition as it was when it was taken, for readers that yield.
+/// A partition as it was when the snapshot was taken, for readers that yield.
 pub struct Snapshot {
     memtable: Rc<Memtable>,
     partition: Rc<Partition>,
 }
 
 impl Memtable {
-    /// An empty memtable whose bytes count in `counter`.
+    /// An empty memtable that adds its bytes to `counter` and subtracts them when it is dropped.
     pub fn new(table: Arc<Table>, kind: MemtableKind, counter: MemoryCounter) -> Memtable {
         let equal_keys = EqualKeys::of(&table);
         let contents = Contents { partitions: Partitions::new(kind), equal_keys, ..Contents::default() };
@@ -93,28 +95,28 @@ impl Memtable {
         }
     }
 
-    /// Replaces the description of the table.
+    /// Replaces the table's schema after an ALTER.
     pub fn set_table(&self, table: Arc<Table>) {
         self.contents.borrow_mut().equal_keys = EqualKeys::of(&table);
         *self.table.borrow_mut() = table;
     }
 
-    /// The description of the table, for the rest of this poll.
+    /// The table's schema, for the rest of this poll.
     pub fn table(&self) -> Ref<'_, Arc<Table>> {
         self.table.borrow()
     }
 
-    /// The keys of collections that its table compares by type.
+    /// The collection columns of the table whose keys must be compared by type.
     pub fn equal_keys(&self) -> EqualKeys {
         self.contents.borrow().equal_keys.clone()
     }
 
-    /// Counts a write that will be applied; `None` once the memtable was switched.
+    /// Registers a write that will be applied here; `None` once the memtable is sealed.
     pub fn enter(&self) -> Option<Pass> {
         self.writes.enter()
     }
 
-    /// Takes no more writes and waits for those under way.
+    /// Refuses new writes and waits until those under way have been applied.
     pub async fn seal(&self) {
         self.writes.close().await;
     }
@@ -124,19 +126,20 @@ impl Memtable {
         self.contents.borrow()
     }
 
-    /// Prefetches what a look-up of a partition will look at.
+    /// Prefetches the memory that one stage of a partition look-up will touch.
     pub fn prefetch(&self, token: Token, step: PrefetchStage) {
         let contents = self.contents.borrow();
         contents.partitions.prefetch(&contents.arena, token.prefix(), step);
     }
 
-    /// A snapshot of a partition.
+    /// Keeps a partition as it is while the caller yields.
     pub fn snapshot(self: &Rc<Self>, partition: &Rc<Partition>) -> Snapshot {
         self.snapshots.set(self.snapshots.get() + 1);
         Snapshot { memtable: self.clone(), partition: partition.clone() }
     }
 
-    /// Frees a memtable that was switched away, in pieces; what a reader still holds is freed by the reader.
+    /// Frees a flushed memtable in pieces, yielding in between. Stops if a reader still holds it: the reader frees
+    /// the rest.
     pub async fn dismantle(memtable: Rc<Memtable>) {
         loop {
             if Rc::strong_count(&memtable) > 1 {
@@ -149,12 +152,12 @@ impl Memtable {
         }
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory in use, estimated.
     pub fn bytes(&self) -> usize {
         self.contents.borrow().bytes()
     }
 
-    /// Applies one table's part of a mutation.
+    /// Applies the changes that a mutation makes to this memtable's table.
     pub fn apply(&self, token: Token, key: &[u8], update: &TableUpdate<'_>) {
         let mut contents = self.contents.borrow_mut();
         let before = contents.bytes();
@@ -228,7 +231,8 @@ impl Contents {
     }
 }
 
-/// Adds a row, or merges it with the row that is there. Returns bytes of memory added outside the arena.
+/// Adds a row, or merges it with the existing row of its clustering. Returns the bytes of memory added outside the
+/// arena.
 fn upsert(
     arena: &mut Arena,
     partition: &mut Partition,
@@ -247,10 +251,10 @@ fn upsert(
     }
 }
 
-/// What merging rows in the arena needs.
+/// The context for merging rows in the arena.
 struct RowMerge<'a> {
     keys: &'a EqualKeys,
-    /// Room for a merged row, and for what is left of it.
+    /// Buffers: the merged row, and that row with one cell per collection key.
     merged: &'a mut Vec<u8>,
     spare: &'a mut Vec<u8>,
     /// Whether a snapshot may share the blobs.
@@ -258,7 +262,8 @@ struct RowMerge<'a> {
 }
 
 impl RowMerge<'_> {
-    /// Merges `row` into the row of a blob; where the result is. A blob that a snapshot may share is not changed.
+    /// Merges `row` into the row stored at `old` and returns where the result lies. A blob that a snapshot may share
+    /// is not changed.
     fn merge(&mut self, arena: &mut Arena, old: Span, row: RowView<'_>, deletion: Deletion) -> Span {
         self.merged.clear();
         merge_rows(RowView::trusted(arena.get(old)), row, deletion, self.merged);
@@ -275,13 +280,13 @@ impl RowMerge<'_> {
     }
 }
 
-/// Appends the comparable form of the place where a range begins.
+/// Appends the comparable form of the start of a range.
 fn start_bound(table: &Table, bound: ClusteringBound<'_>, out: &mut Vec<u8>) {
     let side = if bound.inclusive { BoundSide::Before } else { BoundSide::After };
     bound_form(table, bound.prefix, side, out);
 }
 
-/// Appends the comparable form of the place where a range ends.
+/// Appends the comparable form of the end of a range.
 fn end_bound(table: &Table, bound: ClusteringBound<'_>, out: &mut Vec<u8>) {
     let side = if bound.inclusive { BoundSide::After } else { BoundSide::Before };
     bound_form(table, bound.prefix, side, out);

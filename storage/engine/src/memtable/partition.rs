@@ -1,5 +1,5 @@
-//! One partition: its deletion, static row, rows and range tombstones, shared by `Rc` and copied when a snapshot is
-//! written to.
+//! One partition: its deletion, static row, rows and range tombstones. Partitions are shared by `Rc` and copied when
+//! a write meets one that a snapshot holds.
 
 use super::arena::{Arena, Span};
 use super::rows::Rows;
@@ -17,15 +17,15 @@ pub struct Partition {
     pub key: Span,
     /// The deletion of the whole partition.
     pub deletion: Deletion,
-    /// The blob of its static row.
+    /// The blob of the static row, if there is one.
     pub static_row: Option<Span>,
-    /// Its rows.
+    /// The rows, by clustering.
     pub rows: Rows,
-    /// Its range tombstones; most partitions never have one.
+    /// The range tombstones; `None` for most partitions, which never have any.
     pub tombstones: Option<Rc<RangeTombstones>>,
 }
 
-/// Memory of a partition beside the arena: itself and its counts.
+/// Memory of a partition outside the arena: the struct and the counts of its `Rc`.
 pub const PARTITION_BYTES: usize = size_of::<Partition>() + 16;
 
 impl Partition {
@@ -34,7 +34,7 @@ impl Partition {
         Partition { token, key, deletion: Deletion::LIVE, static_row: None, rows: Rows::Empty, tombstones: None }
     }
 
-    /// The data of the static row, as it is stored.
+    /// The static row, if there is one, including what the partition's deletion shadows.
     pub fn static_row<'a>(&self, arena: &'a Arena) -> Option<RowView<'a>> {
         self.static_row.map(|blob| RowView::trusted(arena.get(blob)))
     }

@@ -1,8 +1,8 @@
-//! Partitions in ring order, by token prefix and key.
+//! The partitions of a memtable in ring order, by token prefix and key.
 //!
-//! A prefix is the whole Murmur3 token, so nearly every prefix has one partition. Those that collide are ordered by key
-//! in a tree of their own: keys made to collide cost a logarithm, not a scan. What finds a prefix is `tree` or, for
-//! tables that ask for it, `skiplist`.
+//! A prefix is the whole token as an unsigned number, so nearly every prefix has one partition. Partitions whose
+//! tokens collide are ordered by key in a tree of their own: keys that were made to collide cost a logarithm, not a
+//! scan. Prefixes are found in a `tree` or, for tables that ask for it, in a `skiplist`.
 
 use super::arena::{Arena, Span};
 use super::partition::{PARTITION_BYTES, Partition};
@@ -16,50 +16,50 @@ use std::rc::Rc;
 /// The partitions of one memtable.
 #[expect(clippy::large_enum_variant, reason = "there is one per memtable, and a box would cost every access a load")]
 pub enum Partitions {
-    /// In a tree.
+    /// In a B+tree.
     Tree(Ordered<TreeSlots>),
     /// In a skip list.
     Skiplist(Ordered<SkiplistSlots>),
 }
 
-/// A map from prefixes to slots.
+/// A map from prefixes to slots, in order of the prefixes.
 pub trait Slots: Default {
-    /// Bytes of memory that an entry takes, about.
+    /// Bytes of memory that an entry takes, estimated.
     const BYTES_EACH: usize;
 
-    /// The slot of a prefix.
+    /// The slot of a prefix, if there is one.
     fn get(&self, prefix: u64) -> Option<&Slot>;
 
-    /// The slot of a prefix, made if there is none; whether it was made.
+    /// The slot of a prefix, which `make` creates if there is none, and whether it was created.
     fn get_or_insert(&mut self, prefix: u64, make: impl FnOnce() -> Slot) -> (&mut Slot, bool);
 
-    /// Slots in order, up to and including that of `until`, which does not lie before `from`.
+    /// The slots from `from` to `until`, in order. `until` is included and must not lie before `from`.
     fn range(&self, from: Bound<u64>, until: u64) -> impl Iterator<Item = &Slot>;
 
-    /// Takes some slot away.
+    /// Removes any one slot, to free the map in pieces; `None` when it is empty.
     fn pop(&mut self) -> Option<Slot>;
 }
 
 /// The partitions of one prefix.
 #[derive(Debug)]
 pub enum Slot {
-    /// The only one, and where its key lies, so that both are asked for at once.
+    /// The only partition, and where its key lies in the arena, so that both can be prefetched at once.
     One(Rc<Partition>, Span),
-    /// By key; boxed, as there is next to none.
+    /// Several partitions by key; boxed, because collisions are very rare.
     Many(Box<BTreeMap<Box<[u8]>, Rc<Partition>>>),
 }
 
 impl Default for Slot {
-    /// A slot that something was taken from.
+    /// An empty slot, left behind where a slot was taken.
     fn default() -> Slot {
         Slot::Many(Box::default())
     }
 }
 
-/// A place among partitions: before the first one of a prefix, or after one.
+/// A position among the partitions, from which a range begins.
 #[derive(Clone, Copy, Debug)]
 pub enum From<'a> {
-    /// Before everything.
+    /// Before all partitions.
     Start,
     /// After every partition of the prefix.
     AfterPrefix(u64),
@@ -76,7 +76,7 @@ impl Default for Partitions {
 }
 
 impl Partitions {
-    /// None.
+    /// An empty collection of partitions.
     pub fn new(kind: MemtableKind) -> Partitions {
         match kind {
             MemtableKind::Tree => Partitions::Tree(Ordered::default()),
@@ -84,7 +84,7 @@ impl Partitions {
         }
     }
 
-    /// What they are kept in.
+    /// The data structure that holds the partitions.
     pub fn kind(&self) -> MemtableKind {
         match self {
             Partitions::Tree(_) => MemtableKind::Tree,
@@ -92,7 +92,7 @@ impl Partitions {
         }
     }
 
-    /// The partition of a key.
+    /// The partition of a key, if there is one.
     pub fn get(&self, arena: &Arena, prefix: u64, key: &[u8]) -> Option<&Rc<Partition>> {
         match self {
             Partitions::Tree(ordered) => ordered.get(arena, prefix, key),
@@ -100,8 +100,8 @@ impl Partitions {
         }
     }
 
-    /// Prefetches what [`Partitions::get`] will look at. Nothing of a skip list can be prefetched: finding the way
-    /// through it is the look-up itself.
+    /// Prefetches memory that [`Partitions::get`] will touch. Does nothing for a skip list, where finding the
+    /// addresses is the look-up itself.
     pub fn prefetch(&self, arena: &Arena, prefix: u64, step: PrefetchStage) {
         if let Partitions::Tree(ordered) = self {
             match step {
@@ -115,7 +115,7 @@ impl Partitions {
         }
     }
 
-    /// The partition of a key, made by `make` if there is none; whether it was made.
+    /// The partition of a key, which `make` creates if there is none, and whether it was created.
     pub fn get_or_insert(
         &mut self,
         arena: &mut Arena,
@@ -129,7 +129,7 @@ impl Partitions {
         }
     }
 
-    /// The partitions from a place on, up to and including the prefix `until`.
+    /// The partitions from `from` on, up to and including those of the prefix `until`.
     pub fn range<'a>(
         &'a self,
         arena: &Arena,
@@ -143,7 +143,7 @@ impl Partitions {
         tree.into_iter().flatten().chain(skiplist.into_iter().flatten())
     }
 
-    /// Frees the partitions of up to `slots` prefixes; false when none is left.
+    /// Frees the partitions of up to `slots` prefixes; false once none are left.
     pub fn pop(&mut self, slots: usize) -> bool {
         match self {
             Partitions::Tree(ordered) => ordered.pop(slots),
@@ -159,12 +159,12 @@ impl Partitions {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no partitions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Memory of one partition beside the arena, about.
+    /// Memory of one partition outside the arena, estimated.
     pub fn bytes_each(&self) -> usize {
         PARTITION_BYTES
             + match self {
@@ -174,7 +174,7 @@ impl Partitions {
     }
 }
 
-/// The parts of a look-up that can be prefetched. Each needs what the one before has brought.
+/// The stages of prefetching for a look-up. Each needs the memory that the stage before has brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PrefetchStage {
     /// The nodes of the tree that lead to the partition.
@@ -183,13 +183,13 @@ pub enum PrefetchStage {
     Partition,
 }
 
-/// Prefetches a partition whose key lies at `place`; its first row lies behind the key.
+/// Prefetches a partition, and its key at `place` with what follows it in the arena: usually its first row.
 fn prefetch_one(arena: &Arena, partition: &Rc<Partition>, place: Span) {
     runtime::prefetch(std::slice::from_ref(&**partition));
     arena.prefetch(place);
 }
 
-/// Partitions whose prefixes `S` has.
+/// Partitions by prefix in `S`, and by key where prefixes collide.
 #[derive(Default, Debug)]
 pub struct Ordered<S> {
     slots: S,
@@ -256,7 +256,7 @@ impl<S: Slots> Ordered<S> {
             From::At(prefix, key) => (Some((prefix, Bound::Included(key))), Bound::Excluded(prefix)),
             From::After(prefix, key) => (Some((prefix, Bound::Excluded(key))), Bound::Excluded(prefix)),
         };
-        // The slot of the place itself may hold partitions before the place.
+        // The slot of the position's own prefix may hold partitions on both sides of the position.
         let mut first_one = None;
         let mut first_many = None;
         if let Some((prefix, key)) = prefix.filter(|(prefix, _)| *prefix <= until) {
@@ -272,7 +272,7 @@ impl<S: Slots> Ordered<S> {
                 None => {}
             }
         }
-        // A range whose start lies at or beyond its end is empty, not a panic of the map.
+        // A map may panic when asked for a range that begins at or behind its end; here such a range is empty.
         let rest = match bound {
             Bound::Included(prefix) | Bound::Excluded(prefix) if prefix >= until => None,
             _ => Some(self.slots.range(bound, until)),

@@ -1,20 +1,21 @@
-//! Rows of one partition by comparable clustering: none, one, or a copy-on-write B+tree.
+//! The rows of one partition, ordered by comparable clustering: none, one, or a copy-on-write B+tree.
 //!
-//! 1. An entry names clustering and row blob in the arena and carries the first eight bytes of the comparable form, so
-//!    that most comparisons touch no other memory.
-//! 2. Nodes are `Rc`: a writer goes through `Rc::make_mut`, which copies a node only while a snapshot shares it.
-//! 3. Inner nodes count the rows below each child, so that a slice can be sized before it is read.
+//! 1. An entry points to the clustering and the row blob in the arena and carries the first eight bytes of the
+//!    comparable form, so that most comparisons touch no other memory.
+//! 2. Nodes are shared by `Rc`: a writer goes through `Rc::make_mut`, which copies a node only while a snapshot
+//!    shares it.
+//! 3. Inner nodes count the rows below each child, so that the size of a slice is known before it is read.
 //!
-//! Invariants: leaves and inner nodes hold at most [`FANOUT_MAX`] entries and at least one; all leaves are at the same
-//! depth; an inner entry's key is at most the first key below it and more than every key of the entry before.
+//! Invariants: leaves and inner nodes hold at least one entry and at most [`FANOUT_MAX`]; all leaves are at the same
+//! depth; an inner entry's key is at most the first key below it and greater than every key below the previous entry.
 
 use super::arena::{Arena, Span};
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-/// Entries of a node.
+/// Most entries of a node.
 pub const FANOUT_MAX: usize = 32;
-/// Levels of a tree: enough for any number of rows that fits in memory.
+/// Most levels of a tree: enough for any number of rows that fits in memory.
 pub const DEPTH_MAX: usize = 12;
 
 /// The key of a row: its comparable form and its clustering values, side by side in the arena.
@@ -47,16 +48,16 @@ impl RowKey {
     }
 }
 
-/// A row of the tree.
+/// A row of a partition.
 #[derive(Clone, Copy, Debug)]
 pub struct RowEntry {
-    /// Its clustering.
+    /// The row's clustering.
     pub key: RowKey,
-    /// Its blob.
+    /// The row's blob in the arena.
     pub blob: Span,
 }
 
-/// A comparable form that is looked for.
+/// A comparable form to search for, with its prefix.
 #[derive(Clone, Copy)]
 struct Probe<'a> {
     prefix: u64,
@@ -69,7 +70,7 @@ impl<'a> Probe<'a> {
     }
 }
 
-/// The first eight bytes, zeros beyond the end: never orders two forms differently than all their bytes do.
+/// The first eight bytes, padded with zeros. If the prefixes of two forms differ, they order as the forms do.
 fn prefix(comparable: &[u8]) -> u64 {
     match comparable.first_chunk::<8>() {
         Some(bytes) => u64::from_be_bytes(*bytes),
@@ -88,7 +89,7 @@ enum Node {
 }
 
 impl Clone for Node {
-    /// Keeps the capacity, so that memory accounting stays true.
+    /// Keeps the capacity, so that the accounted memory stays right.
     fn clone(&self) -> Node {
         fn copy<T: Clone>(entries: &Vec<T>) -> Vec<T> {
             let mut copy = Vec::with_capacity(entries.capacity());
@@ -109,7 +110,7 @@ struct Child {
     node: Rc<Node>,
 }
 
-/// Memory of a node beside its entries: counts and the vector.
+/// Memory of a node apart from its entries: reference counts and the vector.
 const NODE_BYTES: usize = 48;
 
 impl Node {
@@ -142,13 +143,13 @@ pub enum Rows {
     /// No row.
     #[default]
     Empty,
-    /// One row, without a tree.
+    /// One row, stored inline.
     One(RowEntry),
     /// Two rows or more.
     Tree(Tree),
 }
 
-/// See [`Rows::Tree`].
+/// The B+tree of [`Rows::Tree`].
 #[derive(Clone, Debug)]
 pub struct Tree {
     root: Rc<Node>,
@@ -157,14 +158,14 @@ pub struct Tree {
 
 /// What [`Rows::upsert`] found.
 pub enum Upsert<'t> {
-    /// The row is there: its blob, to be replaced.
+    /// The row exists; its blob may be replaced through this reference.
     Found(&'t mut Span),
-    /// The row was added; bytes of memory added.
+    /// The row was added. Holds the bytes of memory added outside the arena.
     Added(usize),
 }
 
 impl Rows {
-    /// Finds the row of `comparable`, or adds it with the entry that `make` gives.
+    /// Finds the row of `comparable`, or adds the entry that `make` returns.
     pub fn upsert<'t>(
         &'t mut self,
         arena: &mut Arena,
@@ -212,12 +213,12 @@ impl Rows {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many rows are less than `comparable`.
+    /// The number of rows whose comparable form is less than `comparable`.
     pub fn rank(&self, arena: &Arena, comparable: &[u8]) -> u64 {
         let probe = Probe::new(comparable);
         match self {
@@ -242,12 +243,12 @@ impl Rows {
         }
     }
 
-    /// Walks from the first row that is at least `start` (more than it with `exclusive`).
+    /// Iterates forwards from the first row at or after `start`; with `exclusive` only from after `start`.
     pub fn ascend<'a>(&'a self, arena: &Arena, start: &[u8], exclusive: bool) -> RowIter<'a> {
         self.seek(arena, Some(start), exclusive, false)
     }
 
-    /// Walks backwards from the last row that is less than `end`; `None`: from the last of all.
+    /// Iterates backwards from the last row before `end`, or from the last row of all if `end` is `None`.
     pub fn descend<'a>(&'a self, arena: &Arena, end: Option<&[u8]>) -> RowIter<'a> {
         self.seek(arena, end, false, true)
     }
@@ -255,7 +256,7 @@ impl Rows {
     fn seek<'a>(&'a self, arena: &Arena, bound: Option<&[u8]>, exclusive: bool, backwards: bool) -> RowIter<'a> {
         let mut iter = RowIter { stack: [const { None }; DEPTH_MAX], depth: 0, leaf: &[], at: 0, backwards };
         let probe = bound.map(Probe::new);
-        // Rows before the place: those less than the bound (or equal to it, when it is excluded).
+        // The number of entries before the position: those less than the bound, or equal to it if `exclusive`.
         let place = |entries: &[RowEntry]| match &probe {
             None => entries.len(),
             Some(probe) => lower_bound(entries, |entry| match entry.key.cmp(arena, probe) {
@@ -341,7 +342,7 @@ impl Node {
         }
     }
 
-    /// Adds a row; returns bytes of memory added and, if the node was split, its right half.
+    /// Adds a row. Returns the bytes of memory added and, if the node was split, its right half.
     fn insert(&mut self, entry: RowEntry, arena: &Arena, probe: &Probe<'_>) -> (usize, Option<Node>) {
         let before = self.bytes();
         match self {
@@ -351,7 +352,7 @@ impl Node {
                     entries.insert(at, entry);
                     return (self.bytes() - before, None);
                 }
-                // Rows that arrive in order fill their leaves.
+                // Rows that arrive in order leave full leaves behind, so such a split moves nothing.
                 let middle = if at == entries.len() { entries.len() } else { entries.len() / 2 };
                 let mut right = Vec::with_capacity(FANOUT_MAX);
                 right.extend(entries.drain(middle..));
@@ -398,22 +399,22 @@ impl Node {
     }
 }
 
-/// How many entries at the front are less.
+/// The number of entries at the front that are less than what is searched for.
 fn lower_bound<T>(entries: &[T], order: impl Fn(&T) -> Ordering) -> usize {
     entries.partition_point(|entry| order(entry) == Ordering::Less)
 }
 
-/// The child below which a key lies or belongs.
+/// The index of the child below which a key lies or belongs.
 fn child_of(children: &[Child], arena: &Arena, probe: &Probe<'_>) -> usize {
     children.partition_point(|child| child.first.cmp(arena, probe) != Ordering::Greater).saturating_sub(1)
 }
 
-/// Rows in order, or backwards.
+/// Iterates over rows forwards or backwards.
 pub struct RowIter<'a> {
     stack: [Option<(&'a [Child], usize)>; DEPTH_MAX],
     depth: usize,
     leaf: &'a [RowEntry],
-    /// Forwards: the next row. Backwards: one past the next row.
+    /// Forwards: the index of the next row in `leaf`. Backwards: one more than that index.
     at: usize,
     backwards: bool,
 }
@@ -539,7 +540,7 @@ mod tests {
             let mut model = BTreeMap::new();
             let mut bytes = 0;
             let mut snapshot: Option<(Rows, BTreeMap<Vec<u8>, u8>)> = None;
-            // Short keys over few letters: many share prefixes, are prefixes of others, or differ past byte 8 only.
+            // Short keys of few letters: many share prefixes, are prefixes of others, or differ only behind byte 8.
             let key = |rng: &mut Rng| -> Vec<u8> {
                 let mut key = if rng.chance(0.5) { vec![7; 8] } else { Vec::new() };
                 key.extend((0..rng.below(7)).map(|_| rng.below(3) as u8));

@@ -1,8 +1,8 @@
-//! Slots in ring order in a skip list, for tables that ask for one.
+//! Partition slots in token order in a skip list, for tables whose memtable configuration asks for one.
 //!
-//! The list maps prefixes to places in a slab: it lends its values for reading alone, while slots change.
+//! The list lends its values only for reading, but slots change. So it maps prefixes to indexes into a slab.
 //!
-//! Invariants: every place in the list is one of the slab, and no two are the same.
+//! Invariants: every value in the list is a valid index into the slab, and no two are equal.
 
 use super::partitions::{Slot, Slots};
 use crossbeam_skiplist::SkipMap;
@@ -16,7 +16,7 @@ pub struct SkiplistSlots {
 }
 
 impl Slots for SkiplistSlots {
-    // A node with its tower, and a slot of a slab that is up to half empty.
+    // A node with its tower, and a slab entry; the slab may be up to half empty.
     const BYTES_EACH: usize = 96;
 
     fn get(&self, prefix: u64) -> Option<&Slot> {
@@ -38,7 +38,7 @@ impl Slots for SkiplistSlots {
     }
 
     fn pop(&mut self) -> Option<Slot> {
-        // The slab stays as long as it is: nothing is added to what is taken apart.
+        // The slab does not shrink: nothing is inserted once a memtable is being dismantled.
         let place = *self.places.pop_front()?.value();
         self.slab.get_mut(place).map(std::mem::take)
     }

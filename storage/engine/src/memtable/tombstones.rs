@@ -1,6 +1,7 @@
-//! Range tombstones of one partition: ranges of comparable bounds that do not overlap, each with the newest deletion.
+//! Range tombstones of one partition, as ranges that do not overlap; each carries the newest deletion that covers it.
 //!
-//! Invariants: sorted; no two ranges overlap; neighbours that touch have different deletions; no range is empty.
+//! Invariants: ranges are sorted by their comparable start; no two overlap; neighbours that touch have different
+//! deletions; no range is empty.
 
 use model::mutation::Clustering;
 use model::row::Deletion;
@@ -10,19 +11,19 @@ use std::collections::BTreeMap;
 use std::ops::Bound as Side;
 use std::rc::Rc;
 
-/// A range `[start, end)` of comparable forms and what deletes it.
+/// A range `[start, end)` of comparable forms, and its deletion.
 #[derive(Clone, Copy, Debug)]
 pub struct RangeTombstone<'a> {
     /// Inclusive start.
     pub start: &'a Bound,
     /// Exclusive end.
     pub end: &'a Bound,
-    /// What everything inside is deleted by.
+    /// The deletion of everything in the range.
     pub deletion: Deletion,
 }
 
-/// A bound, shared between the versions of a partition: its comparable form, by which it is ordered, and behind it the
-/// clustering values that it was made of.
+/// A bound, shared between the versions of a partition: its comparable form, which orders it, followed by the
+/// clustering values from which that was made.
 #[derive(Clone, Debug)]
 pub struct Bound {
     bytes: Rc<[u8]>,
@@ -30,7 +31,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// A bound of a comparable form, made of these values.
+    /// A bound from a comparable form and the clustering values from which that was made.
     pub fn new(comparable: &[u8], prefix: Clustering<'_>) -> Bound {
         Bound { bytes: [comparable, prefix.0].concat().into(), comparable_len: comparable.len() }
     }
@@ -78,16 +79,17 @@ type Piece = (Bound, Bound, Deletion);
 /// The range tombstones of one partition.
 #[derive(Clone, Default, Debug)]
 pub struct RangeTombstones {
-    /// Start to end and deletion.
+    /// From the start of a range to its end and deletion.
     ranges: BTreeMap<Bound, (Bound, Deletion)>,
 }
 
-/// Memory of one range beside its bounds' bytes: two pointers to a bound with its counts, a deletion, a share of a
-/// node.
+/// Memory of one range apart from its bounds' bytes: two pointers to bounds with their reference counts, a deletion,
+/// and a share of a map node.
 const RANGE_BYTES: usize = 128;
 
 impl RangeTombstones {
-    /// Adds a range and merges it with those there; an empty range changes nothing. Returns bytes of memory added.
+    /// Adds a range and merges it with existing ones; an empty range or a live deletion changes nothing. Returns the
+    /// bytes of memory added.
     pub fn insert(&mut self, start: Bound, end: Bound, deletion: Deletion) -> usize {
         if start >= end || deletion.is_live() {
             return 0;
@@ -129,7 +131,7 @@ impl RangeTombstones {
         }
     }
 
-    /// The first range that ends after `position`.
+    /// The first range that ends after the comparable form `position`.
     pub fn first_ending_after(&self, position: &[u8]) -> Option<RangeTombstone<'_>> {
         let before = self.ranges.range::<[u8], _>((Side::Unbounded, Side::Included(position))).next_back();
         if let Some((start, (end, deletion))) = before
@@ -140,7 +142,7 @@ impl RangeTombstones {
         self.first_starting_after(position)
     }
 
-    /// The last range that starts before `position`; `None` for the position: the last of all.
+    /// The last range that starts before `position`, or the last range of all if `position` is `None`.
     pub fn last_starting_before(&self, position: Option<&[u8]>) -> Option<RangeTombstone<'_>> {
         let end = position.map_or(Side::Unbounded, Side::Excluded);
         let (start, (end, deletion)) = self.ranges.range::<[u8], _>((Side::Unbounded, end)).next_back()?;
@@ -152,7 +154,7 @@ impl RangeTombstones {
         self.ranges.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no ranges.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -172,7 +174,7 @@ impl RangeTombstones {
         first.into_iter().chain(rest).map(|(start, (end, deletion))| (start.clone(), end.clone(), *deletion)).collect()
     }
 
-    /// Adds a piece that overlaps nothing, joined with neighbours of the same deletion.
+    /// Adds a range that overlaps no other, and joins it with touching neighbours that have the same deletion.
     fn add_piece(&mut self, start: Bound, end: Bound, deletion: Deletion) {
         let mut start = start;
         let mut end = end;

@@ -1,37 +1,39 @@
-//! Slots in ring order in an ordered tree: the default, and the fastest where one writer has a memtable to itself.
+//! Partition slots in token order in a B+tree: the default, and the fastest structure while a memtable has a single
+//! writer.
 //!
-//! A B+tree laid out for the cache: what leads to a leaf fits the caches near the core, a leaf's prefixes are the two
-//! cache lines that memory sends together, and its slots are asked for while those are searched: one wait for memory.
+//! The layout is made for the CPU's caches: inner nodes are few enough to stay in the caches near the core; the
+//! prefixes of a leaf take two cache lines, which memory delivers together; its slots are prefetched while the
+//! prefixes are searched. So a look-up waits for memory once.
 //!
-//! Invariants: all leaves are at the same depth; no leaf is empty, unless it is the only one; the prefix that leads to
-//! a child is at most the first one below it and more than every one below the child before; unused prefixes are the
-//! largest there is.
+//! Invariants: all leaves are at the same depth; no leaf is empty, unless it is the only one; the prefix that leads
+//! to a child is at most the first one below it and greater than every one below the previous child; unused prefixes
+//! are `u64::MAX`.
 
 use super::partitions::{Slot, Slots};
 use std::iter::successors;
 use std::ops::Bound;
 
-/// Slots of a leaf: with their count, their prefixes take 128 bytes.
+/// Slots of a leaf: the count and the prefixes together take 128 bytes.
 const SLOTS: usize = 15;
-/// Children of an inner node: with their count, their prefixes take 256 bytes.
+/// Children of an inner node: the count and the prefixes together take 256 bytes.
 const CHILDREN: usize = 31;
 
 /// Slots by prefix in a B+tree.
 #[derive(Default, Debug)]
 pub struct TreeSlots {
-    /// Made with the first slot.
+    /// `None` until the first slot is inserted.
     root: Option<Node>,
 }
 
 #[derive(Debug)]
 enum Node {
-    /// Slots at their prefixes.
+    /// Slots with their prefixes.
     Leaf(Box<Block<Slot, SLOTS>>),
-    /// Children at the least prefix that leads to each; that of the first is not looked at.
+    /// Children, each with the least prefix that leads to it; the first child's prefix is never compared.
     Inner(Box<Block<Node, CHILDREN>>),
 }
 
-/// Values by prefix.
+/// Up to `N` values, sorted by prefix.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Block<T, const N: usize> {
@@ -49,7 +51,7 @@ impl<T, const N: usize> Block<T, N> {
         self.len == N
     }
 
-    /// Adds a value where there is room.
+    /// Inserts a value at index `at`. The block must not be full.
     fn insert(&mut self, at: usize, prefix: u64, value: T) {
         self.prefixes.copy_within(at..self.len, at + 1);
         self.values[at..=self.len].rotate_right(1);
@@ -58,7 +60,7 @@ impl<T, const N: usize> Block<T, N> {
         self.len += 1;
     }
 
-    /// Takes the upper half away.
+    /// Moves the upper half into a new block.
     fn split(&mut self) -> Box<Block<T, N>> {
         let mut right = Block::new();
         let middle = self.len / 2;
@@ -82,22 +84,22 @@ impl<T, const N: usize> Block<T, N> {
 }
 
 impl Block<Slot, SLOTS> {
-    /// Where a prefix is, or where it belongs.
+    /// The index of a prefix: `Ok` if it is there, `Err` with the index where it belongs if not.
     fn find(&self, prefix: u64) -> Result<usize, usize> {
-        // Counting all that are less takes no branch that could be guessed wrong.
+        // Counting the smaller prefixes needs no branch that the CPU could mispredict.
         let at = self.prefixes.iter().map(|other| usize::from(*other < prefix)).sum();
-        // The largest prefix is found among the unused ones too.
+        // `at < len`, because unused entries look like the largest prefix.
         if at < self.len && self.prefixes[at] == prefix { Ok(at) } else { Err(at) }
     }
 }
 
 impl Block<Node, CHILDREN> {
-    /// The child below which a prefix lies or belongs.
+    /// The index of the child below which a prefix lies or belongs.
     fn child_of(&self, prefix: u64) -> usize {
         self.prefixes[..self.len].partition_point(|first| *first <= prefix).saturating_sub(1)
     }
 
-    /// Splits a child if it is full, where there is room for its half.
+    /// Splits a child if it is full. This node must have room for the new half.
     fn split_child(&mut self, at: usize) {
         if let Some((first, right)) = self.values[at].as_mut().and_then(Node::split) {
             self.insert(at + 1, first, right);
@@ -113,7 +115,8 @@ impl Node {
         }
     }
 
-    /// Takes the upper half of a full node away, with the prefix that leads there.
+    /// Splits off the upper half of a full node, with the least prefix that leads to it; `None` if the node is not
+    /// full.
     fn split(&mut self) -> Option<(u64, Node)> {
         if !self.is_full() {
             return None;
@@ -145,7 +148,7 @@ impl Node {
 }
 
 impl TreeSlots {
-    /// The leaf where a prefix is or belongs, and the least prefix that leads to the leaf after it.
+    /// The leaf where a prefix is or belongs, and the least prefix that leads to the next leaf.
     fn leaf_of(&self, prefix: u64) -> Option<(&Block<Slot, SLOTS>, Option<u64>)> {
         let (mut node, mut after) = (self.root.as_ref()?, None);
         loop {
@@ -160,7 +163,7 @@ impl TreeSlots {
         }
     }
 
-    /// Prefetches what a look-up of a prefix will look at.
+    /// Prefetches the leaf that a look-up of a prefix will search.
     pub(super) fn prefetch(&self, prefix: u64) {
         if let Some((leaf, _)) = self.leaf_of(prefix) {
             runtime::prefetch(std::slice::from_ref(leaf));
@@ -169,7 +172,7 @@ impl TreeSlots {
 }
 
 impl Slots for TreeSlots {
-    // Leaves are two thirds full; above them, a prefix and a child for each.
+    // Leaves are two thirds full on average; each also has a prefix and a child pointer in the node above.
     const BYTES_EACH: usize = (size_of::<Block<Slot, SLOTS>>() + 24) * 3 / (2 * SLOTS);
 
     fn get(&self, prefix: u64) -> Option<&Slot> {
@@ -180,7 +183,7 @@ impl Slots for TreeSlots {
 
     fn get_or_insert(&mut self, prefix: u64, make: impl FnOnce() -> Slot) -> (&mut Slot, bool) {
         let mut node = self.root.get_or_insert_with(|| Node::Leaf(Block::new()));
-        // What is full is split on the way down: wherever the way ends, there is room.
+        // Full nodes are split on the way down, so the leaf that is reached has room.
         if node.is_full() {
             let mut above = Block::new();
             above.insert(0, 0, std::mem::replace(node, Node::Leaf(Block::new())));
@@ -246,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Inserts prefixes, each twice, and asks for all of them and for ranges between some.
+    /// Inserts each prefix twice, then looks up all of them and ranges between some of them.
     fn check(prefixes: impl Iterator<Item = u64>) -> TreeSlots {
         let (mut tree, mut expected) = (TreeSlots::default(), BTreeSet::new());
         for prefix in prefixes {
