@@ -1,12 +1,12 @@
-//! DESCRIBE: what is defined, as rows and as the statements that make it again (`statement`), in Cassandra's words and
-//! order.
+//! DESCRIBE: what is defined, as rows and as the CREATE statements that make it again (`statement`), with Cassandra's
+//! text and order.
 //!
-//! 1. Find the things that are asked for, or fail with Cassandra's text.
-//! 2. One row per thing: keyspace, type, name and, but for the lists, the statement. Names are quoted where CQL needs
-//!    it.
+//! 1. Find the objects that are asked for, or fail with Cassandra's text.
+//! 2. Answer one row per object: keyspace, type, name and, except in lists, the statement. Names are quoted where CQL
+//!    needs it.
 //!
-//! Invariants: keyspaces, tables and indexes are sorted by name whatever the case; user types too where they are
-//! listed, and by what they hold where they are made; hidden tables do not appear.
+//! Invariants: keyspaces, tables and indexes are sorted by name, ignoring case; so are user types in lists, but in a
+//! series of statements a type comes after those that it uses; hidden tables do not appear.
 
 mod statement;
 
@@ -23,19 +23,19 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The snitch that wraps whichever is configured.
+/// The snitch that Cassandra wraps around the configured one, and so the name that DESCRIBE CLUSTER shows.
 const SNITCH: &str = "DynamicEndpointSnitch";
 
-/// What DESCRIBE answers, all pages together.
+/// The answer to a DESCRIBE, all pages together.
 pub(crate) struct Described {
     /// The columns.
     pub(crate) columns: Arc<[ColumnSpec]>,
-    /// One encoded row each: per column `[int length][bytes]`.
+    /// The encoded rows; per column `[int length][bytes]`.
     pub(crate) rows: Vec<Vec<u8>>,
 }
 
-/// Describes what `schema` holds; `config` and `identity` are for DESCRIBE CLUSTER. Fails with Invalid for what is not
-/// there.
+/// Describes what `target` names in `schema`; `config` and `identity` are for DESCRIBE CLUSTER. Fails with Invalid if
+/// it does not exist.
 pub(crate) fn describe(
     schema: &Schema,
     config: &Config,
@@ -45,7 +45,7 @@ pub(crate) fn describe(
     let session = describe.session_keyspace.as_deref();
     let internals = describe.internals;
     let statements = |things: Vec<Thing<'_>>| Ok(statements(&things, internals));
-    // The keyspace that a name is looked up in.
+    // The keyspace in which a name is looked up.
     let within = |keyspace: &Option<String>| match keyspace.as_deref().or(session) {
         Some(name) => find_keyspace(schema, name),
         None => Err(Failure::invalid("No keyspace specified and no current keyspace")),
@@ -117,8 +117,8 @@ pub(crate) fn describe(
     }
 }
 
-/// What makes a table of a keyspace again with the id that it has, unless it is there: its types, itself, a statement
-/// per line.
+/// The statements that make a table again with the id that it has: first its user types, then the table and its
+/// indexes, one per line. Each has IF NOT EXISTS.
 pub(crate) fn recreate(keyspace: &Keyspace, table: &Table) -> String {
     let held: BTreeSet<&str> = {
         let references = table.columns.iter().flat_map(|column| column.cql_type.references());
@@ -141,7 +141,7 @@ fn unless_there(kind: &str, statement: &str) -> String {
     statement.replacen(&format!("CREATE {kind} "), &format!("CREATE {kind} IF NOT EXISTS "), 1) + "\n"
 }
 
-/// One thing to describe.
+/// An object to describe.
 #[derive(Clone, Copy)]
 enum Thing<'s> {
     Keyspace(&'s Keyspace),
@@ -196,7 +196,7 @@ fn is_system(keyspace: &str) -> bool {
     SYSTEM_KEYSPACES.contains(&keyspace) || VIRTUAL_KEYSPACES.contains(&keyspace)
 }
 
-/// Sorts by name as Cassandra does, whatever the case.
+/// Sorts by name, ignoring case, as Cassandra does.
 fn by_name<T>(things: &mut [T], name: impl Fn(&T) -> &str) {
     things.sort_by_cached_key(|thing| (name(thing).to_lowercase(), name(thing).to_string()));
 }
@@ -220,7 +220,7 @@ fn sorted_types(keyspace: &Keyspace) -> Vec<&UserType> {
     types
 }
 
-/// The session's keyspace, or all.
+/// The session's keyspace if it has one, otherwise all.
 fn listed_keyspaces<'s>(schema: &'s Schema, session: Option<&str>) -> Result<Vec<&'s Keyspace>, Failure> {
     match session {
         Some(name) => Ok(vec![find_keyspace(schema, name)?]),
@@ -301,7 +301,8 @@ fn statements(things: &[Thing<'_>], internals: bool) -> Described {
     Described { columns: specs.into(), rows: things.iter().map(encode).collect() }
 }
 
-/// With a user keyspace in use, also who owns which range: by the range's last token.
+/// The answer to DESCRIBE CLUSTER. With a user keyspace in use it also says who owns which range, named by its last
+/// token.
 fn cluster(config: &Config, identity: &Identity, session: Option<&str>) -> Described {
     let mut specs = columns([("cluster", CqlType::Text), ("partitioner", CqlType::Text), ("snitch", CqlType::Text)]);
     let partitioner = PARTITIONER.rsplit('.').next().unwrap_or_default();

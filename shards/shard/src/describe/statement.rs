@@ -1,7 +1,8 @@
-//! The statements that make a keyspace, a user type, a table or an index again, to the byte as Cassandra writes them.
+//! The CREATE statements of keyspaces, user types, tables and indexes, byte for byte as Cassandra writes them.
 //!
-//! Invariants: within static and within other columns those with cells of their own come last. WITH INTERNALS a table
-//! has its id, and its dropped columns are made, dropped and, where they were added again, added again.
+//! Invariants: among the static columns, and among the regular ones, non-frozen collections and user types come last.
+//! WITH INTERNALS a table has its id, and its dropped columns are created, dropped and, if they exist again, added
+//! again.
 
 use crate::schema::system_tables::CustomIndex;
 use cql::java_order::{bucket, bytes_hash, in_hash_order};
@@ -12,7 +13,7 @@ use model::{Column, ColumnKind, CqlType, Index, Keyspace, Table};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// CREATE KEYSPACE.
+/// The CREATE KEYSPACE statement.
 pub(super) fn keyspace(keyspace: &Keyspace) -> String {
     if keyspace.is_virtual() {
         let name = quoted(&keyspace.name);
@@ -24,11 +25,11 @@ pub(super) fn keyspace(keyspace: &Keyspace) -> String {
     for (name, value) in &keyspace.replication.options {
         write!(out, ", {}: {}", text(name), text(value)).unwrap_or_default();
     }
-    // The two spaces are Cassandra's.
+    // Cassandra writes two spaces here.
     out + &format!("}}  AND durable_writes = {};", keyspace.durable_writes)
 }
 
-/// What cannot be made again is shown as a comment.
+/// A virtual keyspace or table, which no statement can make: Cassandra shows its structure as a comment.
 fn virtual_thing(kind: &str, name: &str, structure: &str) -> String {
     let lower = kind.to_lowercase();
     format!(
@@ -37,7 +38,7 @@ fn virtual_thing(kind: &str, name: &str, structure: &str) -> String {
     )
 }
 
-/// A table WITH COMPACT STORAGE, which Cassandra takes for one that no statement can make.
+/// A table WITH COMPACT STORAGE, which Cassandra regards as one that no statement can make.
 fn legacy(name: &str, structure: &str) -> String {
     format!(
         "/*\nWarning: Table {name} omitted because it has constructs not compatible with CQL (was created via legacy \
@@ -46,7 +47,7 @@ fn legacy(name: &str, structure: &str) -> String {
     )
 }
 
-/// CREATE TYPE.
+/// The CREATE TYPE statement.
 pub(super) fn user_type(definition: &UserType) -> String {
     let field = |(name, cql_type): &(String, CqlType)| format!("    {} {cql_type}", quoted(name));
     let fields: Vec<String> = definition.fields.iter().map(field).collect();
@@ -54,7 +55,7 @@ pub(super) fn user_type(definition: &UserType) -> String {
     format!("CREATE TYPE {keyspace}.{name} (\n{}\n);", fields.join(",\n"))
 }
 
-/// CREATE INDEX.
+/// The CREATE INDEX statement.
 pub(super) fn index(table: &Table, index: &Index) -> String {
     format!(
         "CREATE INDEX {} ON {}.{} ({});",
@@ -65,7 +66,7 @@ pub(super) fn index(table: &Table, index: &Index) -> String {
     )
 }
 
-/// CREATE CUSTOM INDEX.
+/// The CREATE CUSTOM INDEX statement.
 pub(super) fn custom_index(index: &CustomIndex) -> String {
     format!(
         "CREATE CUSTOM INDEX {} ON {}.{} () USING {};",
@@ -76,7 +77,7 @@ pub(super) fn custom_index(index: &CustomIndex) -> String {
     )
 }
 
-/// CREATE TABLE.
+/// The CREATE TABLE statement; `internals`: with the id and the dropped columns.
 pub(super) fn table(table: &Table, internals: bool) -> String {
     let full_name = format!("{}.{}", quoted(&table.keyspace), quoted(&table.name));
     let dropped = if internals { in_second_order(&table.dropped) } else { Vec::new() };
@@ -109,7 +110,7 @@ pub(super) fn table(table: &Table, internals: bool) -> String {
     out
 }
 
-/// The columns, one line each; those that were dropped come last, as they were then.
+/// The columns, one line each; dropped columns come last, with the type that they had.
 fn column_lines(table: &Table, dropped: &[&DroppedColumn]) -> Vec<String> {
     let shown = |column: &&Column| !dropped.iter().any(|dropped| dropped.name == column.name);
     let simple_first = |columns: &'_ [Column]| {
@@ -120,7 +121,7 @@ fn column_lines(table: &Table, dropped: &[&DroppedColumn]) -> Vec<String> {
     let keys = table.columns[..table.primary_key_len()].iter().cloned();
     let columns = keys.chain(simple_first(table.statics())).chain(simple_first(table.regular()));
     let columns: Vec<Column> = columns.filter(|column| shown(&column) && !table.is_hidden(column)).collect();
-    // What a compact table stores as static columns are columns as any to its clients.
+    // A compact table may store columns as static, but its clients see them as regular ones.
     let kind = |kind| if table.is_compact() { ColumnKind::Regular } else { kind };
     let lines = columns.iter().map(|column| column_text(&column.name, &column.cql_type, kind(column.kind)));
     let gone = dropped.iter().map(|dropped| column_text(&dropped.name, &dropped.cql_type, kind(dropped.kind)));
@@ -145,8 +146,9 @@ fn primary_key(table: &Table) -> String {
     key
 }
 
-/// Cassandra keeps dropped columns in a hash map that is filled by name and then copied into a second one, just large
-/// enough, and shows them in that map's order: by the low bits of the names' hashes, then as they came.
+/// Dropped columns in Cassandra's order. It keeps them in a hash map filled by name, copies that into a second map just
+/// large enough, and shows the second map's order: by the low bits of the names' hashes, and among equal ones in the
+/// first map's order.
 fn in_second_order(dropped: &[DroppedColumn]) -> Vec<&DroppedColumn> {
     let mut columns: Vec<&DroppedColumn> = dropped.iter().collect();
     columns.sort_by(|a, b| a.name.cmp(&b.name));
@@ -157,7 +159,7 @@ fn in_second_order(dropped: &[DroppedColumn]) -> Vec<&DroppedColumn> {
     columns
 }
 
-/// The options in Cassandra's order; what was never set is shown with its default.
+/// The options in Cassandra's order; those that were never set have their defaults.
 fn options(table: &Table, internals: bool) -> Vec<String> {
     let options = &table.options;
     let mut out = Vec::new();
@@ -207,7 +209,6 @@ fn options(table: &Table, internals: bool) -> Vec<String> {
     out
 }
 
-/// A text literal.
 fn text(value: &str) -> String {
     format!("'{}'", value.replace('\'', "''"))
 }
@@ -217,7 +218,7 @@ fn map(entries: &BTreeMap<String, String>) -> String {
     format!("{{{}}}", entries.join(", "))
 }
 
-/// As Java writes a double: `1.0`, `0.01`, `1.0E-4`.
+/// A double as Java writes it: `1.0`, `0.01`, `1.0E-4`.
 fn double(value: f64) -> String {
     if value == 0.0 || (1e-3..1e7).contains(&value.abs()) {
         return format!("{value:?}");
@@ -250,7 +251,7 @@ mod tests {
                 .collect();
             in_second_order(&dropped).iter().map(|column| column.name.clone()).collect::<Vec<String>>()
         };
-        // As DESCRIBE TABLE ... WITH INTERNALS of Cassandra 5.0.9 shows them.
+        // The orders that DESCRIBE TABLE ... WITH INTERNALS of Cassandra 5.0.9 shows.
         assert_eq!(order(&["a", "b", "s"]), ["a", "b", "s"]);
         assert_eq!(order(&["a", "b", "s", "z"]), ["a", "b", "z", "s"]);
         assert_eq!(order(&["W", "v"]), ["v", "W"]);

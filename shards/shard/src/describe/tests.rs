@@ -1,4 +1,4 @@
-//! DESCRIBE against what Cassandra 5.0.9 says.
+//! DESCRIBE compared with the output of Cassandra 5.0.9.
 
 use super::*;
 use crate::config::sample as config;
@@ -13,7 +13,7 @@ fn run(schema: &Schema, target: Target, session: Option<&str>, internals: bool) 
     describe(schema, &config(), &identity, &request)
 }
 
-/// The rows as text.
+/// The cells of all rows as text.
 fn texts(described: &Described) -> Vec<Vec<String>> {
     let cells = |row: &Vec<u8>| {
         let mut list = (described.columns.len() as i32).to_be_bytes().to_vec();

@@ -1,6 +1,6 @@
 //! From the text of a statement to its plan: parsing, planning, and the caches in front of both.
 //!
-//! [`prepared`] is PREPARE and what EXECUTE finds. Running a plan is in `execute`.
+//! [`prepared`] is PREPARE and the lookup of ids for EXECUTE. Running a plan is in `execute`.
 
 pub(crate) mod prepared;
 
@@ -11,7 +11,8 @@ use model::Failure;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 
-/// The plan of a text in the request's keyspace or else the session's, from the cache or made anew.
+/// The plan of a text, from the cache or made anew. Names without a keyspace are looked up in the request's keyspace,
+/// or else in the session's.
 pub(crate) fn plan_text(
     shard: &Shard,
     session: &Session,
@@ -43,7 +44,7 @@ pub(crate) enum ParseTrace {
     Hidden,
 }
 
-/// Refuses a request's own keyspace if there is none of that name.
+/// Refuses the keyspace that a request names if it does not exist.
 pub(crate) fn check_keyspace(shard: &Shard, keyspace: Option<&str>) -> Result<(), Failure> {
     match keyspace {
         Some(name) if shard.schema_ref().keyspace(name).is_none() => {
@@ -53,7 +54,7 @@ pub(crate) fn check_keyspace(shard: &Shard, keyspace: Option<&str>) -> Result<()
     }
 }
 
-/// Plans a text. A panic in the parser or planner, which hold no state of the shard, fails this statement only; in the
+/// Plans a text. A panic in the parser or planner, which hold no state of the shard, fails only this statement; in the
 /// simulator it fails the run.
 pub(crate) fn plan_text_in(shard: &Shard, keyspace: Option<&str>, text: &str) -> Result<Statement, Failure> {
     plan(shard, keyspace, text, ParseTrace::Hidden)

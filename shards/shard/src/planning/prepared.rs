@@ -1,11 +1,11 @@
 //! PREPARE, and finding prepared statements for EXECUTE.
 //!
-//! 1. PREPARE plans the statement, stores it in `system.prepared_statements` and installs it on all cores, then
+//! 1. PREPARE plans the statement, stores it in `system.prepared_statements`, installs it on all cores, and then
 //!    answers.
-//! 2. EXECUTE looks here; what is not here is asked of the id's home core (`id % cores`), which looks into its own
-//!    cache and then into the table. Only the home's miss is UNPREPARED.
-//! 3. A dropped table takes its statements with it, from caches and table. What the home evicts leaves the table too,
-//!    so that both are bounded.
+//! 2. EXECUTE looks in its core's cache. If the statement is missing there, it asks the id's home core (`id % cores`),
+//!    which looks in its own cache and then in the table. Only if the home finds nothing is the answer UNPREPARED.
+//! 3. Dropping a table removes its statements from caches and table. What the home evicts from its cache is also
+//!    deleted from the table, so that both are bounded.
 
 use super::{check_keyspace, plan_text_in};
 use crate::messages::schema::PreparedText;
@@ -39,11 +39,11 @@ pub(crate) async fn prepare(
     let statement = plan_text_in(shard, keyspace, text)?;
     let id = statement.id();
     let known = shard.prepared().borrow().get(&id);
-    // Warnings of the statement itself come when it runs.
+    // Warnings about the statement itself are given when it runs.
     let mut warnings = Vec::new();
     let statement = match known {
         Some(statement) => {
-            // The home may have evicted it; whoever misses it later asks there.
+            // The home core may have evicted it, and cores that miss it later ask there.
             let home = home_of(&id);
             if home != shard.id() {
                 shard.call(home, install_request(id, &statement)).await.done()?;
@@ -73,7 +73,7 @@ pub(crate) async fn prepare(
     })
 }
 
-/// Whether the session's keyspace can matter to a statement.
+/// Whether a statement reads, writes or defines a table, so that the session's keyspace can matter to it.
 fn names_a_table(plan: &Plan) -> bool {
     let defines_a_table = |define: &Define| {
         matches!(&*define.definition, Definition::CreateTable(_) | Definition::AlterTable(_) | Definition::DropTable(_))
@@ -96,7 +96,7 @@ fn install_request(id: [u8; 16], statement: &Statement) -> Request {
     Request::InstallPrepared { id, keyspace: statement.keyspace.clone(), text: statement.text.clone() }
 }
 
-/// The core that answers for an id.
+/// The core that finds the statement of an id for all others.
 fn home_of(id: &[u8; 16]) -> ShardId {
     let (head, _) = id.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
     ShardId((u64::from_be_bytes(*head) % runtime::shard_count() as u64) as u16)
@@ -109,8 +109,8 @@ async fn store(shard: &Shard, id: [u8; 16], statement: &Statement) -> Result<(),
     shard.call(ShardId(0), Request::Mutate { mutation, system: true }).await.done()
 }
 
-/// Plans a statement of another core's PREPARE and keeps it. One that does not plan here yet (the schema is behind) is
-/// found through its home later.
+/// Plans and keeps a statement that another core prepared. If it cannot be planned here yet because the schema is
+/// behind, a later EXECUTE finds it through its home core.
 pub(crate) async fn install(
     shard: &Shard,
     id: [u8; 16],
@@ -125,7 +125,7 @@ pub(crate) async fn install(
     forget(shard, evicted).await
 }
 
-/// Removes from the table statements that their home core evicted.
+/// Deletes statements from the table that their home core evicted.
 async fn forget(shard: &Shard, evicted: Vec<[u8; 16]>) -> Result<(), Failure> {
     for id in evicted {
         if home_of(&id) == shard.id() {
@@ -138,7 +138,7 @@ async fn forget(shard: &Shard, evicted: Vec<[u8; 16]>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Installs statements that were prepared before the node started, as far as the cache has room.
+/// Installs statements that were prepared before the node started, while the cache has room.
 pub(crate) fn install_stored(shard: &Shard, statements: &[StoredStatement]) {
     for StoredStatement { id, keyspace, text } in statements {
         if !shard.prepared().borrow().has_room() {
@@ -150,7 +150,7 @@ pub(crate) fn install_stored(shard: &Shard, statements: &[StoredStatement]) {
     }
 }
 
-/// The statement of an id for EXECUTE and BATCH, or UNPREPARED.
+/// The statement of an id for EXECUTE and BATCH, or the failure UNPREPARED.
 pub(crate) async fn find(shard: &Shard, id: &[u8]) -> Result<Rc<Statement>, Failure> {
     let Ok(id) = <[u8; 16]>::try_from(id) else { return Err(unprepared(id)) };
     let known = shard.prepared().borrow().get(&id);
@@ -160,7 +160,7 @@ pub(crate) async fn find(shard: &Shard, id: &[u8]) -> Result<Rc<Statement>, Fail
     Box::pin(fetch(shard, id)).await
 }
 
-/// The statement from its home core.
+/// Gets the statement's text from its home core and plans it here.
 async fn fetch(shard: &Shard, id: [u8; 16]) -> Result<Rc<Statement>, Failure> {
     let found = match shard.call(home_of(&id), Request::FindPrepared(id)).await {
         Reply::Prepared(found) => found,
@@ -172,14 +172,14 @@ async fn fetch(shard: &Shard, id: [u8; 16]) -> Result<Rc<Statement>, Failure> {
     known.ok_or_else(|| unprepared(&id))
 }
 
-/// Finds the text of an id on its home core, in the cache or the table.
+/// The text of an id, from the cache or the table. Runs on the id's home core.
 pub(crate) async fn find_at_home(shard: &Shard, id: [u8; 16]) -> Option<PreparedText> {
     let known = shard.prepared().borrow().get(&id);
     if let Some(statement) = known {
         return Some((statement.keyspace.clone(), statement.text.clone()));
     }
     if shard.id() != ShardId(0) {
-        // The table lives on shard 0.
+        // Only shard 0 holds the table.
         return match shard.call(ShardId(0), Request::FindPrepared(id)).await {
             Reply::Prepared(found) => found,
             _ => None,
@@ -192,8 +192,8 @@ pub(crate) async fn find_at_home(shard: &Shard, id: [u8; 16]) -> Option<Prepared
     Some((row.keyspace, row.text))
 }
 
-/// After a switch of the schema: forgets statements of `tables`, which were dropped or altered; shard 0 also removes
-/// them from the table. This ends before the next DDL begins, which may bring a table of the same name back.
+/// After the schema was switched: forgets the statements of `tables`, which were dropped or altered; shard 0 also
+/// deletes them from the table. This ends before the next DDL begins, which may create a table of the same name.
 pub(crate) async fn schema_changed(shard: &Shard, tables: &[TableId]) -> Result<(), Failure> {
     if tables.is_empty() {
         return Ok(());

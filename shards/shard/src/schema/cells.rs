@@ -18,9 +18,9 @@ pub(crate) struct RowWriter<'t> {
     table: &'t Table,
     clustering: Vec<u8>,
     timestamp: i64,
-    /// Time to live in seconds and the second at which it ends.
+    /// Time to live in seconds, and when it ends in seconds since 1970.
     expiry: Option<(i32, i64)>,
-    /// By place in the row: column, deletion before cells, path.
+    /// By column, then deletion before cells, then by the cell's path.
     cells: BTreeMap<(ColumnId, Option<Vec<u8>>), Content>,
 }
 
@@ -38,7 +38,7 @@ impl<'t> RowWriter<'t> {
         RowWriter { table, clustering: bytes, timestamp, expiry: None, cells: BTreeMap::new() }
     }
 
-    /// The row and its values live for `ttl` seconds from `now_in_seconds` on.
+    /// Lets the row and its values expire `ttl` seconds after `now_in_seconds`.
     pub(crate) fn expire(&mut self, ttl: i32, now_in_seconds: i64) -> &mut Self {
         self.expiry = Some((ttl, now_in_seconds + i64::from(ttl)));
         self
@@ -58,13 +58,13 @@ impl<'t> RowWriter<'t> {
         self
     }
 
-    /// Sets one element of a collection that is not frozen: a set's by its path alone, a map's key and value.
+    /// Sets one element of a non-frozen collection: a set's by its path alone, a map's by key (`path`) and value.
     pub(crate) fn element(&mut self, column: &str, path: &[u8], value: &[u8]) -> &mut Self {
         self.cells.insert((self.id(column), Some(path.to_vec())), Content::Live(value.to_vec()));
         self
     }
 
-    /// Removes one element of a collection that is not frozen.
+    /// Removes one element of a non-frozen collection.
     pub(crate) fn remove_element(&mut self, column: &str, path: &[u8], now_in_seconds: i64) -> &mut Self {
         self.cells.insert((self.id(column), Some(path.to_vec())), Content::Deleted { now_in_seconds });
         self
@@ -81,7 +81,7 @@ impl<'t> RowWriter<'t> {
         found.unwrap_or_else(|| panic!("{} has no column {column}", self.table.full_name())).id
     }
 
-    /// Adds the row to `mutation`, whose current table must be the row's.
+    /// Adds the row to `mutation`, whose current table must be this row's table.
     pub(crate) fn finish(&self, mutation: &mut MutationBuilder) {
         let timestamp = self.timestamp;
         mutation.row(Clustering(&self.clustering), |out| {
@@ -103,7 +103,7 @@ impl<'t> RowWriter<'t> {
     }
 }
 
-/// A row as the store gave it.
+/// A row as read from the store.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct StoredRow {
     /// The serialised partition key.
@@ -117,21 +117,18 @@ pub(crate) struct StoredRow {
 /// A live cell of a [`StoredRow`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct StoredCell {
-    /// Its column.
     pub(crate) column: ColumnId,
     /// Write timestamp, microseconds.
     pub(crate) timestamp: i64,
-    /// The element of a collection that is not frozen.
+    /// The path of the element, for a cell of a non-frozen collection.
     pub(crate) path: Option<Vec<u8>>,
-    /// The value.
     pub(crate) value: Vec<u8>,
 }
 
-/// Collects rows.
+/// A sink that collects rows.
 #[derive(Default)]
 pub(crate) struct Collector {
     now_in_seconds: i64,
-    /// The rows so far.
     pub(crate) rows: Vec<StoredRow>,
 }
 
@@ -169,7 +166,7 @@ async fn read(store: &Store, table: &Table, partitions: Partitions) -> Result<Ve
     Ok(collector.rows)
 }
 
-/// Typed access to a [`StoredRow`] of a table.
+/// Typed access to the columns of a [`StoredRow`].
 #[derive(Clone, Copy)]
 pub(crate) struct RowReader<'a> {
     table: &'a Table,
@@ -177,17 +174,18 @@ pub(crate) struct RowReader<'a> {
 }
 
 impl<'a> RowReader<'a> {
-    /// `row` must come from `table`.
+    /// A reader of `row`, which must come from `table`.
     pub(crate) fn new(table: &'a Table, row: &'a StoredRow) -> RowReader<'a> {
         RowReader { table, row }
     }
 
-    /// The error for a column of this table.
+    /// The error for a column of this table that is missing or has the wrong bytes.
     pub(crate) fn malformed(&self, column: &str) -> Error {
         Error::Malformed { table: self.table.full_name(), column: column.to_string() }
     }
 
-    /// A column's bytes, checked against its type; key and clustering columns too (for keys of one column).
+    /// A column's bytes, checked against its type; works for key and clustering columns too (a partition key of one
+    /// column only).
     pub(crate) fn bytes(&self, name: &str) -> Result<Option<&'a [u8]>, Error> {
         let column = self.table.column(name).ok_or_else(|| self.malformed(name))?;
         let found = match column.kind {
@@ -207,7 +205,7 @@ impl<'a> RowReader<'a> {
         self.row.cells.iter().find(|cell| cell.column == column)
     }
 
-    /// A column that must be there.
+    /// The bytes of a column that must not be null.
     fn required(&self, name: &str) -> Result<&'a [u8], Error> {
         self.bytes(name)?.ok_or_else(|| self.malformed(name))
     }
@@ -216,60 +214,60 @@ impl<'a> RowReader<'a> {
         bytes.try_into().map_err(|_| self.malformed(name))
     }
 
-    /// A text.
+    /// A text; null is an error.
     pub(crate) fn text(&self, name: &str) -> Result<String, Error> {
         self.optional_text(name)?.ok_or_else(|| self.malformed(name))
     }
 
-    /// A text that may be null.
+    /// A text; null gives `None`.
     pub(crate) fn optional_text(&self, name: &str) -> Result<Option<String>, Error> {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| self.malformed(name));
         self.bytes(name)?.map(text).transpose()
     }
 
-    /// An int.
+    /// An int; null is an error.
     pub(crate) fn int(&self, name: &str) -> Result<i32, Error> {
         Ok(i32::from_be_bytes(self.fixed(name, self.required(name)?)?))
     }
 
-    /// A bigint or a timestamp.
+    /// A bigint or a timestamp; null is an error.
     pub(crate) fn bigint(&self, name: &str) -> Result<i64, Error> {
         Ok(i64::from_be_bytes(self.fixed(name, self.required(name)?)?))
     }
 
-    /// A double.
+    /// A double; null is an error.
     pub(crate) fn double(&self, name: &str) -> Result<f64, Error> {
         Ok(f64::from_be_bytes(self.fixed(name, self.required(name)?)?))
     }
 
-    /// A boolean that may be null.
+    /// A boolean; null gives `None`.
     pub(crate) fn optional_boolean(&self, name: &str) -> Result<Option<bool>, Error> {
         Ok(self.bytes(name)?.map(|bytes| bytes.first().is_some_and(|&byte| byte != 0)))
     }
 
-    /// A boolean.
+    /// A boolean; null is an error.
     pub(crate) fn boolean(&self, name: &str) -> Result<bool, Error> {
         self.optional_boolean(name)?.ok_or_else(|| self.malformed(name))
     }
 
-    /// A uuid that may be null.
+    /// A uuid; null gives `None`.
     pub(crate) fn optional_uuid(&self, name: &str) -> Result<Option<Uuid>, Error> {
         let uuid = |bytes| Ok(Uuid::from_bytes(self.fixed(name, bytes)?));
         self.bytes(name)?.map(uuid).transpose()
     }
 
-    /// A uuid.
+    /// A uuid; null is an error.
     pub(crate) fn uuid(&self, name: &str) -> Result<Uuid, Error> {
         self.optional_uuid(name)?.ok_or_else(|| self.malformed(name))
     }
 
-    /// A frozen list of texts.
+    /// A frozen list of texts; null is an error.
     pub(crate) fn text_list(&self, name: &str) -> Result<Vec<String>, Error> {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| self.malformed(name));
         value::elements(self.required(name)?, false).map(text).collect()
     }
 
-    /// A frozen map from text, with the bytes of its values.
+    /// A frozen map with text keys; its values stay bytes. Null is an error.
     pub(crate) fn map(&self, name: &str) -> Result<BTreeMap<String, Vec<u8>>, Error> {
         let mut elements = value::elements(self.required(name)?, true);
         let mut map = BTreeMap::new();
@@ -280,13 +278,13 @@ impl<'a> RowReader<'a> {
         Ok(map)
     }
 
-    /// A frozen map from text to text.
+    /// A frozen map from text to text; null is an error.
     pub(crate) fn text_map(&self, name: &str) -> Result<BTreeMap<String, String>, Error> {
         let text = |bytes| String::from_utf8(bytes).map_err(|_| self.malformed(name));
         self.map(name)?.into_iter().map(|(key, bytes)| Ok((key, text(bytes)?))).collect()
     }
 
-    /// The elements of a collection that is not frozen: path and value.
+    /// The elements of a non-frozen collection, each as path and value.
     pub(crate) fn elements(&self, name: &str) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let id = self.table.column(name).map(|column| column.id);
         let cells = self.row.cells.iter().filter(move |cell| Some(cell.column) == id);
@@ -294,7 +292,7 @@ impl<'a> RowReader<'a> {
     }
 }
 
-/// The bytes of a frozen map; its entries come in the order of its keys.
+/// The bytes of a frozen map; `entries` must come in the order of their keys.
 pub(crate) fn frozen_map<'a>(entries: impl ExactSizeIterator<Item = (&'a str, &'a [u8])>) -> Vec<u8> {
     let mut out = (entries.len() as i32).to_be_bytes().to_vec();
     for (key, bytes) in entries {
@@ -304,7 +302,6 @@ pub(crate) fn frozen_map<'a>(entries: impl ExactSizeIterator<Item = (&'a str, &'
     out
 }
 
-/// The bytes of a frozen map from text to text.
 pub(crate) fn frozen_text_map(map: &BTreeMap<String, String>) -> Vec<u8> {
     frozen_map(map.iter().map(|(key, value)| (key.as_str(), value.as_bytes())))
 }

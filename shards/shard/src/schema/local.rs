@@ -1,11 +1,11 @@
 //! Who this node is: the row of `system.local`.
 //!
-//! Made once: host id (a random uuid) and tokens (random, distinct). Written anew at every start: versions, addresses,
+//! Host id (a random uuid) and tokens (random, distinct) are made once. Every start writes anew: versions, addresses,
 //! ports, names, and the gossip generation (seconds since 1970, always above the one before). Changed while running:
 //! `schema_version` by DDL, `truncated_at` by TRUNCATE and DROP.
 //!
-//! Invariants: host id and tokens never change; timestamps never go back, also over restarts: every change of the
-//! schema is above the latest timestamp in this row and leaves its own there.
+//! Invariants: host id and tokens never change; timestamps of schema changes never go back, not even across restarts:
+//! every change takes one above the latest in this row and leaves its own there.
 
 use super::Error;
 use super::cells::{RowReader, RowWriter, StoredRow};
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use uuid::Uuid;
 
-/// `release_version`: the version of Cassandra that this node behaves as.
+/// `release_version`: the version of Cassandra that this node imitates.
 pub(crate) const RELEASE_VERSION: &str = "5.0.9";
 /// `cql_version`.
 pub(crate) const CQL_VERSION: &str = "3.4.7";
@@ -27,20 +27,21 @@ pub(crate) const NATIVE_PROTOCOL_VERSION: &str = "5";
 pub(crate) const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 /// The only partition of `system.local`.
 pub(crate) const LOCAL_KEY: &str = "local";
-/// A record of a truncation by Cassandra: segment i64, position i32, milliseconds i64. It concerns its own commit log,
-/// of which nothing is left when a node starts here; no record of this program has this length.
+/// Length of a truncation record that Cassandra wrote: segment i64, position i32, milliseconds i64. It concerns
+/// Cassandra's own commit log, which must be empty before a node starts here; no record of this program has this
+/// length.
 const CASSANDRA_TRUNCATION_BYTES: usize = 20;
 /// Largest `num_tokens`.
 pub(crate) const TOKENS_MAX: usize = 1536;
 
-/// Who this node is.
+/// The host id, tokens and generation that other nodes and drivers know this node by.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Identity {
-    /// Random, for ever.
+    /// Random, made at the first start.
     pub(crate) host_id: Uuid,
-    /// At least one, ascending.
+    /// In ascending order, at least one.
     pub(crate) tokens: Vec<i64>,
-    /// `gossip_generation`: this start's, seconds since 1970.
+    /// The `gossip_generation` of this start, seconds since 1970.
     pub(crate) generation: i32,
 }
 
@@ -49,16 +50,15 @@ pub(crate) struct Identity {
 pub(crate) struct Stored {
     /// Host id, tokens and the last generation; `None` at the first start.
     pub(crate) identity: Option<Identity>,
-    /// The schema's version.
     pub(crate) schema_version: Option<Uuid>,
     /// The latest timestamp in the row, microseconds; 0 at the first start.
     pub(crate) last_timestamp: i64,
-    /// By table.
+    /// The recorded truncations of tables.
     pub(crate) truncations: Vec<(TableId, Truncation)>,
 }
 
 impl Stored {
-    /// Reads the row; `rows` are those of the whole table.
+    /// Reads the row of this node; `rows` are all rows of the table.
     pub(crate) fn load(schema: &Schema, rows: &[StoredRow]) -> Result<Stored, Error> {
         let table = system_table(schema, "system", "local");
         let Some(row) = rows.iter().find(|row| row.key == LOCAL_KEY.as_bytes()) else {
@@ -91,8 +91,8 @@ impl Stored {
 }
 
 impl Identity {
-    /// A new node's identity, with the tokens that are `given` or else random ones. `random` gives uniform words;
-    /// `count` is `num_tokens`, 1 to [`TOKENS_MAX`].
+    /// A new node's identity, with the tokens in `given`, or random ones if that is empty. `random` gives uniform
+    /// words; `count` is `num_tokens`, 1 to [`TOKENS_MAX`].
     pub(crate) fn new(count: usize, given: &[i64], random: &mut dyn FnMut() -> u64) -> Identity {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&random().to_le_bytes());
@@ -100,7 +100,7 @@ impl Identity {
         let host_id = uuid::Builder::from_random_bytes(bytes).into_uuid();
         let mut tokens = given.iter().copied().collect::<BTreeSet<i64>>();
         while tokens.len() < count.clamp(1, TOKENS_MAX) && given.is_empty() {
-            // The smallest value is the ring's exclusive start and nobody's token.
+            // The smallest value is the exclusive start of the ring and cannot be a token.
             let token = random() as i64;
             if token != i64::MIN {
                 tokens.insert(token);
@@ -109,14 +109,14 @@ impl Identity {
         Identity { host_id, tokens: tokens.into_iter().collect(), generation: 0 }
     }
 
-    /// The next start of the node that was `self`: same id and tokens, a later generation.
+    /// The identity after a restart: same id and tokens, a later generation.
     pub(crate) fn restarted(&self, now_in_seconds: i64) -> Identity {
         let now = i32::try_from(now_in_seconds).unwrap_or(i32::MAX);
         Identity { generation: now.max(self.generation.saturating_add(1)), ..self.clone() }
     }
 }
 
-/// The bytes of an address as the type inet has them.
+/// The bytes of an address in the CQL type inet.
 pub(crate) fn inet(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
@@ -124,7 +124,8 @@ pub(crate) fn inet(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// What every start writes: all of the row but `schema_version` and `truncated_at`. `timestamp` is in microseconds.
+/// The mutation that every start writes: all of the row except `schema_version` and `truncated_at`. `timestamp` is in
+/// microseconds.
 pub(crate) fn written_at_start(schema: &Schema, config: &Config, identity: &Identity, timestamp: i64) -> Mutation {
     let table = system_table(schema, "system", "local");
     let port = |port: u16| i32::from(port).to_be_bytes();
@@ -151,7 +152,7 @@ pub(crate) fn written_at_start(schema: &Schema, config: &Config, identity: &Iden
     local_mutation(table.id, |mutation| row.finish(mutation))
 }
 
-/// A change of `schema_version`.
+/// The mutation that sets `schema_version`.
 pub(crate) fn schema_version_changed(schema: &Schema, version: Uuid, timestamp: i64) -> Mutation {
     let table = system_table(schema, "system", "local");
     let mut row = RowWriter::new(table, &[], timestamp);
@@ -159,7 +160,7 @@ pub(crate) fn schema_version_changed(schema: &Schema, version: Uuid, timestamp: 
     local_mutation(table.id, |mutation| row.finish(mutation))
 }
 
-/// New truncation records.
+/// The mutation that adds truncation records.
 pub(crate) fn truncated(schema: &Schema, records: &[(TableId, Truncation)], timestamp: i64) -> Mutation {
     let table = system_table(schema, "system", "local");
     let mut row = RowWriter::new(table, &[], timestamp);
@@ -169,7 +170,7 @@ pub(crate) fn truncated(schema: &Schema, records: &[(TableId, Truncation)], time
     local_mutation(table.id, |mutation| row.finish(mutation))
 }
 
-/// Removes truncation records that nothing needs any more.
+/// The mutation that removes truncation records which nothing needs any more.
 pub(crate) fn truncations_forgotten(
     schema: &Schema,
     tables: &[TableId],

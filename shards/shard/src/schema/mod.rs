@@ -1,17 +1,17 @@
-//! What is defined on this node, who the node is, and how both are kept: as rows of the real system tables, stored by
-//! the same engine as everything else.
+//! What is defined on this node, the node's identity, and how both are kept: as rows of the real system tables, stored
+//! by the same engine as everything else.
 //!
 //! Start, on shard 0:
 //! 1. The store knows the system tables ([`system_schema`]) and has replayed them.
 //! 2. [`load`] reads schema, identity, truncation records and prepared statements.
 //! 3. The other shards get the schema, every shard replays its tables and starts its store.
-//! 4. [`settle`] writes what this start changes: `system.local`, and the system tables' own rows if they are not as
-//!    they should be.
+//! 4. [`settle`] writes what this start changes: `system.local`, and the rows that describe the system tables if they
+//!    differ from this program's definitions.
 //!
 //! Changes are made in `definitions::define`.
 //!
-//! Invariants: the schema is immutable and shared by all shards; it has the system tables always, as this version of
-//! the program defines them.
+//! Invariants: the schema is immutable and shared by all shards; it always has the system tables as this version of the
+//! program defines them.
 
 pub(crate) mod cells;
 pub(crate) mod local;
@@ -36,16 +36,16 @@ use uuid::Uuid;
 pub(crate) enum Error {
     /// The store failed.
     Store(engine::Error),
-    /// A row of a system table is not what this program writes: the node must not start (exit 3).
+    /// A row of a system table is not one that this program writes: the node must not start (exit 3).
     Malformed {
         /// The table, with its keyspace.
         table: String,
         /// The column.
         column: String,
     },
-    /// The schema has what this program does not serve: the node must not start on it.
+    /// The schema uses a feature that this program does not serve: the node must not start on it.
     Unsupported {
-        /// What, with its name.
+        /// The feature and the name of what uses it.
         what: String,
     },
 }
@@ -71,7 +71,7 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The system keyspaces with their tables: what a shard knows before anything is read.
+/// The system keyspaces with their tables: all that a shard knows before anything is read.
 pub(crate) fn system_schema() -> Schema {
     system_tables::schema()
 }
@@ -79,21 +79,21 @@ pub(crate) fn system_schema() -> Schema {
 /// What the system tables held when the node started.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// System and user keyspaces; at the first start with a new version.
+    /// System and user keyspaces; a random version if none was stored yet.
     pub(crate) schema: Arc<Schema>,
-    /// Recorded truncations, of dropped tables too.
+    /// Recorded truncations, including those of dropped tables.
     pub(crate) truncations: Vec<(TableId, Truncation)>,
-    /// Who the node was before; `None` at the first start.
+    /// The node's identity at the last start; `None` at the first start.
     pub(crate) identity: Option<Identity>,
     /// The latest timestamp of any change so far, microseconds; 0 at the first start.
     pub(crate) last_timestamp: i64,
     /// All prepared statements.
     pub(crate) prepared: Vec<StoredStatement>,
-    /// System keyspaces whose rows in `system_schema` are missing or of another version of this program.
+    /// System keyspaces whose rows in `system_schema` are missing or were written by another version of this program.
     pub(crate) outdated: Vec<String>,
 }
 
-/// Reads the system tables of shard 0, which the store has replayed.
+/// Reads the system tables of shard 0. The store must have replayed them.
 pub(crate) async fn load(store: &Store) -> Result<Loaded, Error> {
     let system = system_tables::schema();
     let table = |keyspace, name| rows::system_table(&system, keyspace, name);
@@ -125,7 +125,7 @@ pub(crate) async fn load(store: &Store) -> Result<Loaded, Error> {
     Ok(Loaded { schema: Arc::new(schema), truncations, identity, last_timestamp, prepared, outdated })
 }
 
-/// The whole schema, and the system keyspaces that `found` does not have as they should be.
+/// The whole schema, and the names of the system keyspaces whose definition in `found` is missing or differs.
 fn assemble(system: Schema, found: BTreeMap<String, Keyspace>) -> (Schema, Vec<String>) {
     let shown = |keyspace: &Keyspace| {
         let mut keyspace = keyspace.clone();
@@ -147,7 +147,7 @@ fn assemble(system: Schema, found: BTreeMap<String, Keyspace>) -> (Schema, Vec<S
     for (name, keyspace) in found {
         let keyspace = match schema.keyspace(&name) {
             None => keyspace,
-            // Its tables are this program's, where its replicas go is the operator's.
+            // The tables are defined by this program; the replication is the operator's to change.
             Some(own) if !own.is_local() => {
                 let Keyspace { replication, durable_writes, .. } = keyspace;
                 Keyspace { replication, durable_writes, ..Keyspace::clone(own) }
@@ -159,12 +159,12 @@ fn assemble(system: Schema, found: BTreeMap<String, Keyspace>) -> (Schema, Vec<S
     (schema, outdated)
 }
 
-/// Writes on shard 0 what a start changes, once the store takes writes, and returns who the node is. All of it is
+/// Writes on shard 0 what a start changes, once the store takes writes, and returns the node's identity. All of it is
 /// durable on return.
 pub(crate) async fn settle(config: &Config, store: &Store, loaded: &Loaded) -> Result<Identity, Error> {
     let schema = &loaded.schema;
     let now = runtime::wall_micros();
-    // The deletion under a replaced keyspace is one microsecond older.
+    // Replacing a keyspace's rows deletes the old ones one microsecond before this.
     let timestamp = now.max(loaded.last_timestamp.saturating_add(2));
     let now_in_seconds = now.div_euclid(1_000_000);
 
@@ -177,7 +177,8 @@ pub(crate) async fn settle(config: &Config, store: &Store, loaded: &Loaded) -> R
         store.apply(rows::keyspace_replaced(schema, keyspace, timestamp, now_in_seconds), true).await?;
     }
     store.apply(local::written_at_start(schema, config, &identity, timestamp), true).await?;
-    // Records of tables that are gone: their log records are of no table, and CREATE TABLE WITH ID makes a new one.
+    // Forget records of tables that do not exist: no table has their log records, and CREATE TABLE WITH ID writes a new
+    // record.
     let of_nothing = |(table, _): &&(TableId, _)| schema.table_by_id(*table).is_none();
     let forgotten: Vec<TableId> = loaded.truncations.iter().filter(of_nothing).map(|(table, _)| *table).collect();
     if !forgotten.is_empty() {

@@ -1,4 +1,5 @@
-//! Prepared statements as rows of `system.prepared_statements`: ids are known again after a restart.
+//! Prepared statements as rows of `system.prepared_statements`, so that clients can go on using their ids after a
+//! restart.
 
 use super::Error;
 use super::cells::{RowReader, RowWriter, StoredRow};
@@ -10,15 +11,14 @@ use std::sync::Arc;
 /// One stored statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct StoredStatement {
-    /// The id clients execute it by.
+    /// The id by which clients execute it.
     pub(crate) id: [u8; 16],
-    /// The keyspace it was prepared in.
+    /// The keyspace in which it was prepared.
     pub(crate) keyspace: Option<Arc<str>>,
-    /// Its text.
     pub(crate) text: Arc<str>,
 }
 
-/// Stores a statement. `timestamp` is in microseconds.
+/// The mutation that stores a statement. `timestamp` is in microseconds.
 pub(crate) fn stored(schema: &Schema, statement: &StoredStatement, timestamp: i64) -> Mutation {
     let table = system_table(schema, "system", "prepared_statements");
     let mut mutation = MutationBuilder::new(&statement.id);
@@ -29,7 +29,7 @@ pub(crate) fn stored(schema: &Schema, statement: &StoredStatement, timestamp: i6
     mutation.finish()
 }
 
-/// Forgets a statement.
+/// The mutation that deletes a statement. `timestamp` is in microseconds.
 pub(crate) fn forgotten(schema: &Schema, id: &[u8; 16], timestamp: i64, now_in_seconds: i64) -> Mutation {
     let table = system_table(schema, "system", "prepared_statements");
     let mut mutation = MutationBuilder::new(id);
@@ -38,7 +38,7 @@ pub(crate) fn forgotten(schema: &Schema, id: &[u8; 16], timestamp: i64, now_in_s
     mutation.finish()
 }
 
-/// All stored statements.
+/// Reads all stored statements.
 pub(crate) fn load(schema: &Schema, rows: &[StoredRow]) -> Result<Vec<StoredStatement>, Error> {
     let table = system_table(schema, "system", "prepared_statements");
     let statement = |row: &StoredRow| {

@@ -34,7 +34,7 @@ async fn open() -> Store {
     store
 }
 
-/// Starts as shard 0 does and gives what was loaded.
+/// Starts the way shard 0 does and returns what was loaded.
 async fn start() -> (Store, Loaded, Identity) {
     let store = open().await;
     let loaded = load(&store).await.expect("loads");
@@ -43,7 +43,7 @@ async fn start() -> (Store, Loaded, Identity) {
     (store, loaded, identity)
 }
 
-/// A timestamp as DDL takes it: above every one in `system.local`. Writes it there with a new version.
+/// Takes a timestamp the way DDL does, above every one in `system.local`, and stores it there with a new version.
 async fn next_timestamp(store: &Store, schema: &Schema, version: u128) -> i64 {
     let table = rows::system_table(schema, "system", "local");
     let local = cells::read_partition(store, table, local::LOCAL_KEY.as_bytes()).await.expect("reads");
@@ -54,7 +54,7 @@ async fn next_timestamp(store: &Store, schema: &Schema, version: u128) -> i64 {
     timestamp
 }
 
-/// Runs one life of a node that is killed at its end.
+/// Runs a node until `life` ends, then kills it.
 fn live<T: 'static, F: Future<Output = T> + 'static>(sim: &mut Sim, life: impl Fn() -> F + 'static) -> T {
     let node = NodeId(0);
     let result = Rc::new(RefCell::new(None));
@@ -115,7 +115,7 @@ fn schema_and_identity_survive_a_crash() {
             store.apply(dropped, true).await.expect("applies");
             loaded.truncations.len()
         });
-        // The record of the table that is gone was forgotten by the start after.
+        // The start after the drop forgot the truncation record of the dropped table.
         let later = live(&mut sim, || async {
             let (_, loaded, _) = start().await;
             assert!(loaded.schema.keyspace("Schema_L").is_none());

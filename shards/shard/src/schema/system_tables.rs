@@ -3,8 +3,8 @@
 //! The definitions are data, `system_tables.txt` and `virtual_tables.txt` beside this file. A table's id is the
 //! name-based uuid (MD5) of the keyspace's and the table's bytes, as in Cassandra, so files and tools agree on it.
 //!
-//! Invariants: what is here wins over what `system_schema` says of these keyspaces; the hidden table is readable, has
-//! no rows, and is neither in `system_schema` nor in DESCRIBE.
+//! Invariants: these definitions win over what `system_schema` says about the same keyspaces; the hidden table is
+//! readable, has no rows, and appears neither in `system_schema` nor in DESCRIBE.
 
 use md5::{Digest, Md5};
 use model::schema::{Replication, TableOptions};
@@ -14,17 +14,14 @@ use std::sync::Arc;
 
 const DEFINITIONS: [&str; 2] = [include_str!("system_tables.txt"), include_str!("virtual_tables.txt")];
 
-/// The table of another database that drivers ask for once they see sharding keys in SUPPORTED.
+/// A table of ScyllaDB that drivers ask for once they see sharding keys in SUPPORTED.
 const HIDDEN_TABLE: (&str, &str) = ("system_schema", "scylla_tables");
 
-/// A custom index without target. The only kind of index there is: user tables have none yet.
+/// A custom index without a target column, as one of Cassandra's system tables has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CustomIndex {
-    /// Keyspace of its table.
     pub(crate) keyspace: &'static str,
-    /// Its table.
     pub(crate) table: &'static str,
-    /// Its name.
     pub(crate) name: &'static str,
     /// The class that implements it.
     pub(crate) class: &'static str,
@@ -38,7 +35,7 @@ pub(crate) const INDEXES: [CustomIndex; 1] = [CustomIndex {
     class: "org.apache.cassandra.service.paxos.uncommitted.PaxosUncommittedIndex",
 }];
 
-/// A system table's id.
+/// The id of a system table.
 pub(crate) fn table_id(keyspace: &str, name: &str) -> TableId {
     let mut hash = Md5::new();
     hash.update(keyspace.as_bytes());
@@ -52,7 +49,7 @@ pub(crate) fn is_hidden(table: &Table) -> bool {
     (table.keyspace.as_str(), table.name.as_str()) == HIDDEN_TABLE
 }
 
-/// A schema of the system keyspaces alone, with the nil version.
+/// A schema of only the system keyspaces, with the nil version.
 pub(crate) fn schema() -> Schema {
     let mut schema = Schema::empty();
     for keyspace in keyspaces() {
@@ -111,7 +108,7 @@ fn empty_table(keyspace: &str, name: &str) -> Table {
     }
 }
 
-/// Columns come in `SELECT *` order.
+/// Applies one line of a definition to `table`. Columns come in the order of `SELECT *`.
 fn add_fact(table: &mut Table, fact: &str, rest: &str) {
     let number = || rest.parse().unwrap_or_else(|_| panic!("{fact} {rest}"));
     let kind = match fact {

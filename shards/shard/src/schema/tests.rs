@@ -1,4 +1,4 @@
-//! System tables as rows, without a store: what mutations hold is read back as a store would give it.
+//! System tables as rows, without a store: the tests read mutations the way a store would return their rows.
 
 use super::cells::{StoredCell, StoredRow};
 use super::local::{Identity, Stored, TOKENS_MAX};
@@ -10,7 +10,7 @@ use model::schema::{DroppedColumn, Replication, TableOptions};
 use model::types::UserType;
 use model::{Column, ColumnId, ColumnKind, CqlType, Index, IndexedPart, Mutation, Table, text};
 
-/// The rows that a mutation writes into one table; deletions are left out.
+/// The rows that a mutation writes into one table, without deletions.
 fn rows_of(mutation: &Mutation, table: TableId) -> Vec<StoredRow> {
     let mut found = Vec::new();
     for update in mutation.updates().filter(|update| update.table == table) {
@@ -28,7 +28,7 @@ fn rows_of(mutation: &Mutation, table: TableId) -> Vec<StoredRow> {
     found
 }
 
-/// The rows that a mutation writes into the tables that hold the schema.
+/// The rows that mutations write into the tables that hold the schema.
 fn schema_rows(system: &Schema, mutations: &[Mutation]) -> SchemaRows {
     let of = |name: &str| {
         let table = rows::system_table(system, "system_schema", name).id;
@@ -55,7 +55,7 @@ fn column(id: u16, name: &str, kind: ColumnKind, position: u16, cql_type: &str) 
     Column { id: ColumnId(id), name: name.into(), kind, position, cql_type, descending: false }
 }
 
-/// A keyspace of one table with everything that a table can have, and of user types that hold each other.
+/// A keyspace with user types that hold each other and one table that has everything a table can have.
 pub(super) fn sample() -> Keyspace {
     use ColumnKind::{Clustering, PartitionKey, Regular, Static};
     let user_type = |name: &str, fields: Vec<(String, CqlType)>| {
@@ -140,7 +140,7 @@ fn keyspaces_survive_their_rows() {
     assert!(schema.table("system", "peers").is_some());
 }
 
-/// The columns of `row` as text, for those that are not null.
+/// The non-null columns of `row` as text.
 fn shown(table: &Table, row: &StoredRow) -> String {
     let literal = |cell: &StoredCell| {
         let column = table.column_by_id(cell.column).expect("a column");
@@ -149,7 +149,7 @@ fn shown(table: &Table, row: &StoredRow) -> String {
     row.cells.iter().map(literal).collect::<Vec<_>>().join(" ")
 }
 
-/// As `SELECT *` from Cassandra 5.0.9 shows a table without options.
+/// The values that `SELECT *` on Cassandra 5.0.9 shows for a table without options.
 #[test]
 fn rows_have_cassandras_values() {
     let system = system_schema();
@@ -219,7 +219,7 @@ fn hidden_tables_have_no_rows() {
     assert!(!rows.columns.iter().any(|row| row.clustering[0] == b"scylla_tables"));
 }
 
-/// Every cell lost, emptied, cut or filled with rubbish in turn: an error or another schema, never a panic.
+/// Loses, empties, cuts or corrupts every cell in turn: the result is an error or another schema, never a panic.
 #[test]
 fn damaged_rows_are_refused_or_read() {
     let system = system_schema();
@@ -414,7 +414,7 @@ fn an_identity_is_kept_and_its_generation_grows() {
     assert_eq!(stored.identity.as_ref(), Some(&first));
     assert_eq!((stored.schema_version, stored.last_timestamp), (None, 5));
 
-    // A clock that went back does not take the generation with it.
+    // A clock that went back does not take the generation back with it.
     for (now, generation) in [(2000, 2000), (10, 1001), (i64::MAX, i32::MAX)] {
         let next = first.restarted(now);
         assert_eq!((next.generation, &next.tokens, next.host_id), (generation, &first.tokens, first.host_id));

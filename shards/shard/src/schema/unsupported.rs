@@ -1,12 +1,13 @@
-//! What a schema of Cassandra may have that is not served here: a node that went on without it would give wrong answers
-//! or let it rot.
+//! Features of Cassandra's schema that are not served here: a node that ignored them would give wrong answers or let
+//! their data go stale, so it must not start.
 
 use super::Error;
 use super::cells::{RowReader, StoredRow};
 use model::Table;
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 
-/// The tables of `system_schema` of which a user's keyspace must have no rows, and what their rows are.
+/// The tables of `system_schema` that must have no rows for user keyspaces, and what a row of each is called in the
+/// error.
 pub(super) const TABLES: [(&str, &str); 5] = [
     ("views", "the materialized view"),
     ("functions", "the function"),
@@ -19,7 +20,7 @@ fn is_system(keyspace: &str) -> bool {
     SYSTEM_KEYSPACES.contains(&keyspace) || VIRTUAL_KEYSPACES.contains(&keyspace)
 }
 
-/// Refuses rows of a table of `system_schema` that are of a user's keyspace.
+/// Fails if `rows` of a table of `system_schema` belong to a user keyspace.
 pub(super) fn refuse(table: &Table, what: &str, rows: &[StoredRow]) -> Result<(), Error> {
     for row in rows {
         let keyspace = String::from_utf8_lossy(&row.key);
@@ -32,7 +33,7 @@ pub(super) fn refuse(table: &Table, what: &str, rows: &[StoredRow]) -> Result<()
     Ok(())
 }
 
-/// Refuses indexes of users' tables that are not kept in tables of their own.
+/// Fails if a user table has an index of a kind that is not kept in a table of its own.
 pub(super) fn refuse_indexes(table: &Table, rows: &[StoredRow]) -> Result<(), Error> {
     for row in rows {
         let reader = RowReader::new(table, row);

@@ -1,7 +1,7 @@
-//! The cache of prepared statements, by SIEVE: entries in order of arrival, and a hand that moves from the oldest to
-//! the newest and evicts the first one that was not used since it came by.
+//! The cache of prepared statements, with SIEVE eviction: entries stay in order of arrival, and a hand moves from the
+//! oldest to the newest and evicts the first entry that was not used since the hand last passed it.
 //!
-//! Invariants: the cache holds at most its bytes, and always the statement put last.
+//! Invariants: the cache holds at most `bytes_max` bytes, except that the statement put last always stays.
 
 use super::Statement;
 use model::{HashMap, TableId};
@@ -9,15 +9,15 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Prepared statements get one part in so many of a shard's memory.
+/// The share of a shard's memory for prepared statements is one part in this many.
 pub(crate) const PREPARED_SHARE: usize = 256;
-/// Prepared statements by id, of limited size.
+/// Prepared statements by id, limited in bytes.
 pub(crate) struct StatementCache {
     entries: HashMap<[u8; 16], Entry>,
-    /// Ids by arrival.
+    /// Ids by order of arrival.
     order: BTreeMap<u64, [u8; 16]>,
     next: u64,
-    /// The hand: entries before it were asked in this round.
+    /// The hand: entries that arrived before it were passed in this round.
     hand: u64,
     bytes: usize,
     bytes_max: usize,
@@ -35,7 +35,7 @@ impl StatementCache {
         StatementCache { entries: HashMap::default(), order: BTreeMap::new(), next: 0, hand: 0, bytes: 0, bytes_max }
     }
 
-    /// The statement of an id.
+    /// The statement of an id; marks it as used.
     pub(crate) fn get(&self, id: &[u8; 16]) -> Option<Rc<Statement>> {
         let entry = self.entries.get(id)?;
         entry.used.set(true);
@@ -78,17 +78,16 @@ impl StatementCache {
         }
     }
 
-    /// How many statements it holds.
     pub(crate) fn count(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether one more statement fits without evicting any.
+    /// Whether the cache is below its limit.
     pub(crate) fn has_room(&self) -> bool {
         self.bytes < self.bytes_max
     }
 
-    /// Forgets the statements that touch these tables.
+    /// Removes the statements that touch these tables.
     pub(crate) fn drop_tables(&mut self, tables: &[TableId]) {
         let gone: Vec<[u8; 16]> =
             self.entries.iter().filter(|(_, entry)| entry.statement.touches(tables)).map(|(id, _)| *id).collect();

@@ -46,7 +46,7 @@ fn the_cache_keeps_its_bytes_and_one_more_evicts_one() {
     assert!(cache.bytes <= cache.bytes_max && !cache.has_room());
     assert_eq!(cache.put(id(3), statement(100)), [id(0)]);
     assert!(cache.get(&id(0)).is_none() && cache.get(&id(3)).is_some());
-    // Putting the same again is no growth.
+    // Putting a statement again does not grow the cache.
     assert!(cache.put(id(3), statement(100)).is_empty());
     assert_eq!(cache.bytes, 3 * EACH);
 }

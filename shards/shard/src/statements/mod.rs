@@ -1,6 +1,7 @@
-//! Statements that were planned, and the caches that keep them. A shard's plans are its own (`Rc`).
+//! Planned statements and the caches that keep them. A shard's plans are its own (`Rc`).
 //!
-//! [`cache`] keeps prepared statements by id, [`text_cache`] plans of QUERY texts. `planning` makes statements.
+//! [`cache`] keeps prepared statements by id, [`text_cache`] plans of QUERY texts. The module `planning` makes
+//! statements.
 
 pub(crate) mod cache;
 pub(crate) mod text_cache;
@@ -13,18 +14,17 @@ use model::{Column, ColumnId, Table, TableId};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Bytes that a statement takes besides its text and columns: plan, maps, counters.
+/// Bytes that a statement is estimated to take besides its text and columns: plan, maps, counters.
 const STATEMENT_OVERHEAD: usize = 1024;
-/// Bytes that a column of markers or of the result takes.
+/// Bytes that a column of the markers or of the result is estimated to take.
 const COLUMN_OVERHEAD: usize = 160;
 
 /// A planned statement with what every execution needs.
 pub(crate) struct Statement {
-    /// The plan.
     pub(crate) prepared: Rc<Prepared>,
-    /// A hash of text and tables: a paging state belongs to one statement.
+    /// A hash of text and tables, by which a paging state is recognised as this statement's.
     pub(crate) fingerprint: u64,
-    /// A SELECT's columns, as other cores get them.
+    /// What a SELECT selects, shared with other cores.
     pub(crate) selection: Arc<[Selector]>,
     /// One slice that holds every row.
     pub(crate) all_rows: Arc<[Slice]>,
@@ -34,12 +34,11 @@ pub(crate) struct Statement {
     pub(crate) result_metadata_id: [u8; 16],
     /// The keyspace it was planned in.
     pub(crate) keyspace: Option<Arc<str>>,
-    /// Its text.
     pub(crate) text: Arc<str>,
 }
 
 impl Statement {
-    /// A statement of a plan and of the text and keyspace that it was made from.
+    /// Makes a statement from a plan and the text and keyspace that it was planned from.
     pub(crate) fn new(prepared: Prepared, keyspace: Option<&str>, text: &str) -> Statement {
         let selection: Arc<[Selector]> = match &prepared.plan {
             Plan::Select(select) => select.selection.as_slice().into(),
@@ -69,17 +68,16 @@ impl Statement {
         self.prepared.fully_qualified || self.keyspace.as_deref() == keyspace
     }
 
-    /// Whether it is worth keeping for its text.
+    /// Whether the plan is worth caching by its text: reads, writes and batches are, definitions are not.
     pub(crate) fn is_read_or_write(&self) -> bool {
         matches!(self.prepared.plan, Plan::Select(_) | Plan::Modify(_) | Plan::Batch(_))
     }
 
-    /// Its text.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The id of the prepared statement: MD5 of keyspace and text; the keyspace counts unless the text names it
+    /// The id of the prepared statement: MD5 of keyspace and text; without the keyspace if the text names it
     /// everywhere.
     pub(crate) fn id(&self) -> [u8; 16] {
         let keyspace = match &self.keyspace {
@@ -101,10 +99,11 @@ impl Statement {
     }
 }
 
-/// The regular columns that a SELECT of single rows looks at, if it is one and none of them is multi-cell.
+/// The regular columns that a SELECT of single rows looks at; `None` for other statements, and if one of the columns
+/// has several cells.
 fn row_columns(select: &Select) -> Option<Arc<[ColumnId]>> {
     let names_rows = select.clustering.chosen() == select.table.clustering_len && !select.clustering.is_slice();
-    // Counters are the sum of what all sources have.
+    // A counter is the sum of what all sources have, so reading cannot stop at the newest.
     if select.table.is_counter() || !names_rows || !select.filter.is_empty() || !select.order.is_empty() {
         return None;
     }
@@ -128,7 +127,7 @@ pub(crate) fn tables_of(plan: &Plan) -> Vec<&Arc<Table>> {
     }
 }
 
-/// MD5 over the result's columns; of nothing for statements without rows.
+/// MD5 over the result's columns; over nothing for statements without rows.
 fn result_metadata_id(prepared: &Prepared) -> [u8; 16] {
     let mut md5 = Md5::new();
     for column in prepared.result.iter().flat_map(|columns| columns.iter()) {
@@ -140,7 +139,7 @@ fn result_metadata_id(prepared: &Prepared) -> [u8; 16] {
     md5.finalize().into()
 }
 
-/// An id in the form in which texts show it.
+/// The bytes of an id in hexadecimal, as error texts show them.
 pub(crate) fn hex(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,23 +1,23 @@
-//! Plans of QUERY texts, so that a text sent again and again is not parsed again and again.
+//! Plans of QUERY texts, so that a text sent repeatedly is not parsed each time.
 //!
 //! 1. A text is kept when it is planned for the second time within a while: a table of hashes remembers the first.
-//!    Texts with other literals each time never get in.
-//! 2. Two generations: what is used is in the young one; once that is full it becomes the old one, and what was the old
-//!    one goes.
+//!    Texts with different literals each time never get in.
+//! 2. There are two generations. An entry that is used moves to the young one; when that is full it becomes the old
+//!    one, and the previous old one is dropped.
 //!
-//! Invariants: both generations together hold at most the cache's bytes; a change of the schema empties all of it.
+//! Invariants: both generations together hold at most `bytes_max` bytes; a schema change empties the cache.
 
 use model::HashMap;
 use std::sync::Arc;
 
-/// Longest text that is kept.
+/// Longest text that is kept, bytes.
 pub(crate) const TEXT_BYTES_MAX: usize = 8 << 10;
-/// Texts get one part in so many of a shard's memory.
+/// The share of a shard's memory for plans of texts is one part in this many.
 pub(crate) const TEXTS_SHARE: usize = 512;
-/// Texts that are remembered as planned once; a power of two.
+/// How many texts are remembered as planned once; a power of two.
 const SEEN_MAX: usize = 1024;
 
-/// Plans by text, of limited size. `P` is a plan, cheap to clone.
+/// Plans by text, limited in bytes. `P` is a plan, cheap to clone.
 pub(crate) struct TextCache<P> {
     seen: Box<[u64]>,
     young: HashMap<Arc<str>, Entry<P>>,
@@ -54,12 +54,12 @@ impl<P: Clone> TextCache<P> {
         Some(plan).filter(fits)
     }
 
-    /// Keeps a plan of `bytes` bytes, unless its text was not planned before.
+    /// Keeps a plan of `bytes` bytes if its text was offered once before; the first offer is only remembered.
     pub(crate) fn offer(&mut self, text: &str, plan: &P, bytes: usize) {
         if text.len() > TEXT_BYTES_MAX || bytes > self.bytes_max / 2 {
             return;
         }
-        // Never 0, which is an empty place.
+        // Never 0, which marks an empty slot.
         let hash = runtime::hash64(text.as_bytes()) | 1;
         let place = &mut self.seen[(hash >> 1) as usize % SEEN_MAX];
         if *place != hash {

@@ -1,11 +1,11 @@
-//! Changes of virtual tables: none takes any but for the deletion of what caches know of a role, and emptying those and
-//! the log.
+//! Changes of virtual tables. All are refused, except deletions from Cassandra's authentication caches, and truncation
+//! of those caches and of the log table.
 //!
-//! Those caches and the log table are empty here, so that what is taken changes nothing.
+//! These tables are always empty here, so that a change that is accepted has no effect.
 
 use model::{Failure, Table};
 
-/// Tables whose rows can be deleted one by one.
+/// Tables from which rows can be deleted one by one.
 const CACHES: [&str; 5] = [
     "credentials_cache_keys",
     "jmx_permissions_cache_keys",
@@ -13,7 +13,7 @@ const CACHES: [&str; 5] = [
     "permissions_cache_keys",
     "roles_cache_keys",
 ];
-/// A table that can only be emptied.
+/// A table that can only be truncated.
 const LOG: &str = "system_logs";
 
 /// The kind of change that a statement asks for.
@@ -26,10 +26,10 @@ pub(crate) enum VirtualChange {
     ColumnUpdate,
 }
 
-/// Changes a virtual table, whose statement's keys and values are valid.
+/// Applies a change to a virtual table. The statement's keys and values must have been checked.
 ///
 /// # Errors
-/// Cassandra's texts.
+/// The change is not one that the table takes; texts are Cassandra's.
 pub(crate) fn change(table: &Table, change: VirtualChange) -> Result<(), Failure> {
     let is_cache = CACHES.contains(&table.name.as_str());
     if !is_cache && table.name != LOG {
@@ -45,10 +45,10 @@ pub(crate) fn change(table: &Table, change: VirtualChange) -> Result<(), Failure
     }
 }
 
-/// Empties a virtual table.
+/// Truncates a virtual table.
 ///
 /// # Errors
-/// Cassandra's text.
+/// The table cannot be truncated; the text is Cassandra's.
 pub(crate) fn truncate(table: &Table) -> Result<(), Failure> {
     match CACHES.contains(&table.name.as_str()) || table.name == LOG {
         true => Ok(()),

@@ -1,8 +1,8 @@
 //! What the virtual tables hold: the virtual schema, the clients of all cores, the settings, what is under way.
 //!
-//! Tables about things that do not exist here are empty, as they are in Cassandra where those things do not happen:
-//! repairs, streams, hints, connections to other nodes, storage-attached indexes, caches of permissions, the log as a
-//! table (which Cassandra fills if its logging is configured so). Caches and filters of addresses have rows of zeros.
+//! Tables about things that do not exist here are empty, as in a Cassandra where those things do not happen: repairs,
+//! streams, hints, connections to other nodes, storage-attached indexes, caches of permissions, and the log as a table
+//! (which Cassandra fills only if its logging is configured so). Caches and address filters have rows of zeros.
 
 use super::{VirtualRows, gossip, pools, tables};
 use crate::messages::admin::{TableAnswer, TableVerb};
@@ -14,9 +14,9 @@ use crate::shard_state::Shard;
 use model::{ColumnKind, Failure, Table};
 use std::sync::Arc;
 
-/// Caches of Cassandra's that have a row whatever their size; here it is none.
+/// Caches that have a row in Cassandra whatever their size; they do not exist here, so their size is 0.
 const CACHES: [&str; 3] = ["counters", "keys", "rows"];
-/// Rows about filters of clients' addresses, which do not exist here.
+/// Rows about filters of client addresses, which do not exist here.
 const CIDR_LATENCIES: [&str; 3] = [
     "CIDR checks latency (ns)",
     "CIDR groups cache reload latency (ns)",
@@ -25,7 +25,7 @@ const CIDR_LATENCIES: [&str; 3] = [
 /// This machine's kind, as Java names it.
 const JAVA_ARCH: &str = if cfg!(target_arch = "x86_64") { "amd64" } else { std::env::consts::ARCH };
 
-/// Makes all rows of a virtual table.
+/// Adds all rows of a virtual table to `rows`.
 pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
     match (rows.table.keyspace.as_str(), rows.table.name.as_str()) {
         ("system_virtual_schema", "keyspaces") => {
@@ -220,7 +220,7 @@ pub(super) fn double(number: f64) -> Option<Vec<u8>> {
     Some(number.to_be_bytes().to_vec())
 }
 
-/// Names are not asked for: that of the loopback address is known.
+/// The host name of an address: only that of the loopback address is known, as no name server is asked.
 pub(super) fn host_name(address: &str) -> &str {
     if matches!(address, "127.0.0.1" | "::1") { "localhost" } else { address }
 }

@@ -1,7 +1,7 @@
-//! `gossip_info`: what this node would tell others of itself. There are no others yet.
+//! `gossip_info`: what this node would tell other nodes about itself; there are none.
 //!
-//! The numbers of the states' versions are the order in which a node of Cassandra makes them known when it starts; the
-//! heartbeat goes up every second.
+//! The versions of the states follow the order in which a starting Cassandra node announces them; the heartbeat goes up
+//! every second.
 
 use super::VirtualRows;
 use super::contents::{host_name, int, text};
@@ -13,7 +13,7 @@ use model::Failure;
 /// The version of messages between nodes that Cassandra 5.0 speaks.
 const NET_VERSION: &str = "13";
 
-/// Makes the row of this node.
+/// Adds the row of this node.
 pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
     let config = shard.config();
     let schema = shard.schema();

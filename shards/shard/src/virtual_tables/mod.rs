@@ -1,12 +1,11 @@
-//! Tables without storage: their rows are made when they are read, and encoded as stored rows are.
+//! Tables without storage: their rows are made when they are read, and encoded the way stored rows are.
 //!
-//! 1. `contents` makes all rows of the table, in no order.
-//! 2. They are sorted by partition key and clustering (`system_views` of Cassandra has no tokens either).
-//! 3. Those that the command asks for go into the sink that rows of a store would go into: filters, limits, pages and
-//!    selection are not known here.
+//! 1. `contents` makes all rows of the table, in no particular order.
+//! 2. They are sorted by partition key and clustering, not by token, as in Cassandra.
+//! 3. Those that the command asks for go into the same sink as rows of a store, which applies filters and selection.
 //!
-//! Invariants: they live on shard 0, as tables with LocalStrategy do; a page is resumed after the key and clustering of
-//! its last row, whatever has come and gone since; nothing is kept between two reads.
+//! Invariants: virtual tables live on shard 0, like tables with LocalStrategy; a page resumes after the key and
+//! clustering of its last row, whatever has changed since; nothing is kept between two reads.
 
 mod changes;
 mod contents;
@@ -36,7 +35,7 @@ pub(crate) async fn read(shard: &Shard, table: &Table, request: &ReadRequest) ->
     Ok(sink.finish(end))
 }
 
-/// The rows of a virtual table.
+/// The rows of a virtual table as they are collected.
 struct VirtualRows<'t> {
     table: &'t Table,
     rows: Vec<VirtualRow>,
@@ -54,7 +53,7 @@ struct VirtualRow {
 pub(super) type Named<'v> = (&'v str, Option<Vec<u8>>);
 
 impl VirtualRows<'_> {
-    /// Adds a row. Columns that are not named are null. Panics when a name is no column of the table.
+    /// Adds a row; columns that are not named are null. Panics if a name is not a column of the table.
     fn push<const N: usize>(&mut self, values: [Named<'_>; N]) {
         let mut row = VirtualRow { key: Vec::new(), clustering: Vec::new(), comparable: Vec::new(), cells: Vec::new() };
         let mut keys: Vec<Vec<u8>> = vec![Vec::new(); self.table.partition_key_len];
@@ -80,7 +79,7 @@ impl VirtualRows<'_> {
         self.rows.push(row);
     }
 
-    /// Gives the rows that `command` asks for, in its order.
+    /// Gives the sink those rows that `command` asks for, in its order.
     fn give(mut self, command: &ReadCommand, sink: &mut dyn RowSink) -> ReadEnd {
         let key = self.table.partition_key();
         let by_key = |a: &[u8], b: &[u8]| {

@@ -1,4 +1,4 @@
-//! Virtual tables of what is under way and what was: stages of work, running requests, batches, prepared statements.
+//! Virtual tables about requests and background work: stages, running requests, batches, prepared statements.
 
 use super::VirtualRows;
 use super::contents::{bigint, double, int, text};
@@ -8,7 +8,7 @@ use crate::ports::Activity;
 use crate::shard_state::Shard;
 use model::Failure;
 
-/// `thread_pools`.
+/// The rows of `thread_pools`.
 pub(super) async fn thread_pools(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
     for (name, activity) in shard.pools().await? {
         push_pool(rows, name, &activity);
@@ -29,9 +29,10 @@ fn push_pool(rows: &mut VirtualRows<'_>, name: &str, activity: &Activity) {
     ]);
 }
 
-/// `queries`: a place among the waiting requests of a core stands for Cassandra's thread; nothing waits to be begun.
+/// The rows of `queries`. A request's slot in its core's list stands for Cassandra's thread; no request ever waits to
+/// start.
 pub(super) async fn queries(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
-    // With that the request itself waits, and is shown too.
+    // After waiting once, this request is in the list too and is shown.
     runtime::yield_now().await;
     for (core, metrics) in shard.request_metrics().await?.into_iter().enumerate() {
         for running in metrics.running {
@@ -46,7 +47,7 @@ pub(super) async fn queries(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result
     Ok(())
 }
 
-/// `batch_metrics`.
+/// The rows of `batch_metrics`.
 pub(super) async fn batch_metrics(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
     let mut kinds: [Distribution; 3] = Default::default();
     for metrics in shard.request_metrics().await? {
@@ -66,7 +67,7 @@ pub(super) async fn batch_metrics(shard: &Shard, rows: &mut VirtualRows<'_>) -> 
     Ok(())
 }
 
-/// `cql_metrics`.
+/// The rows of `cql_metrics`.
 pub(super) async fn cql_metrics(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
     let (mut prepared, mut evicted, mut prepared_runs, mut regular_runs) = (0, 0, 0, 0);
     for metrics in shard.request_metrics().await? {

@@ -1,8 +1,9 @@
-//! Names of `system_views.settings` that older versions of Cassandra had: a client that reads one is told the new name.
+//! Names that rows of `system_views.settings` had in older versions of Cassandra; a client that reads one is told the
+//! new name.
 
 use model::{DecoratedKey, Table};
 
-/// Old names and those that took their place.
+/// Old names, each with the name that replaced it.
 pub const OLD_NAMES: [(&str, &str); 27] = [
     ("audit_logging_options_audit_logs_dir", "audit_logging_options.audit_logs_dir"),
     ("audit_logging_options_enabled", "audit_logging_options.enabled"),
@@ -33,7 +34,7 @@ pub const OLD_NAMES: [(&str, &str); 27] = [
     ("transparent_data_encryption_options_iv_length", "transparent_data_encryption_options.iv_length"),
 ];
 
-/// Adds the warnings for a client that reads these rows of a virtual table.
+/// Adds a warning for each old name among `keys`, if `table` is `system_views.settings`.
 pub(crate) fn warn(table: &Table, keys: &[DecoratedKey], warnings: &mut Vec<String>) {
     if (table.keyspace.as_str(), table.name.as_str()) != ("system_views", "settings") {
         return;

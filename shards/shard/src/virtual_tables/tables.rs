@@ -1,4 +1,4 @@
-//! Virtual tables with a row per table of the node: how long reads and writes take, what they meet, what is on disk.
+//! Virtual tables with a row per table of the node: latencies, rows and tombstones per read, bytes on disk.
 
 use super::VirtualRows;
 use super::contents::{bigint, double, text};
@@ -11,14 +11,14 @@ use std::sync::Arc;
 const MEBIBYTE: f64 = 1_048_576.0;
 const NANOS_PER_MILLISECOND: f64 = 1e6;
 
-/// What a virtual table shows about each table.
+/// What a virtual table shows about each table of the node.
 #[derive(Clone, Copy)]
 enum Shown {
-    /// Times.
+    /// Latencies.
     Latency(Measure),
-    /// Numbers of things met.
+    /// How many rows or tombstones reads met.
     ScanCounts(Measure),
-    /// What is on disk: the column, and its value.
+    /// A statistic of the SSTables: the column's name, and how to get its value.
     Disk(&'static str, fn(&TableStatistics) -> u64),
 }
 
@@ -42,17 +42,17 @@ fn shown(name: &str) -> Option<Shown> {
     })
 }
 
-/// Bytes in MiB, a part of one for a whole.
+/// Bytes in MiB, rounded up.
 fn mebibytes(bytes: u64) -> u64 {
     (bytes as f64 / MEBIBYTE).ceil() as u64
 }
 
-/// With three decimals.
+/// A double rounded to three decimals.
 fn rounded(number: f64) -> Option<Vec<u8>> {
     double((number * 1000.0).round() / 1000.0)
 }
 
-/// Makes the rows of the virtual table `name`, if it is one of these.
+/// Adds the rows of the virtual table `name`, if it is one of these.
 pub(super) async fn fill(shard: &Shard, name: &str, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
     let Some(shown) = shown(name) else { return Ok(()) };
     let schema = shard.schema();

@@ -1,4 +1,4 @@
-//! Reads of virtual rows: order, slices, limits, pages.
+//! Reading virtual rows: order, slices, limits, pages.
 
 use super::*;
 use crate::schema::system_schema;

@@ -1,8 +1,9 @@
 //! When columns were dropped, to the microsecond.
 //!
-//! `dropped_columns.dropped_time` is in milliseconds, and `ALTER TABLE ... DROP ... USING TIMESTAMP` in microseconds:
-//! cells between the two would be hidden until a restart and shown after it, or the other way round. What the column
-//! cannot say is in an extension of the table, per column: `[u16 length, name, i64 microseconds]`, big-endian.
+//! `dropped_columns.dropped_time` is in milliseconds, but `ALTER TABLE ... DROP ... USING TIMESTAMP` takes
+//! microseconds: with milliseconds alone, cells between the two would be hidden until a restart and shown after it, or
+//! the other way round. An extension of the table therefore holds the exact times, per column:
+//! `[u16 length, name, i64 microseconds]`, big-endian.
 
 use super::MICROS_PER_MILLI;
 use model::schema::DroppedColumn;
@@ -10,7 +11,7 @@ use model::schema::DroppedColumn;
 /// The extension's name.
 pub(super) const EXTENSION: &str = "helenus.drop_times";
 
-/// The extension of a table; `None` if whole milliseconds say all.
+/// The extension's value for a table; `None` if all times are whole milliseconds.
 pub(super) fn encode(dropped: &[DroppedColumn]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for column in dropped.iter().filter(|column| column.dropped_at % MICROS_PER_MILLI != 0) {
@@ -21,7 +22,7 @@ pub(super) fn encode(dropped: &[DroppedColumn]) -> Option<Vec<u8>> {
     (!out.is_empty()).then_some(out)
 }
 
-/// Puts the microseconds into columns whose millisecond is the same; what is malformed says nothing.
+/// Sets the exact time of the columns whose stored millisecond matches; stops at bytes that are malformed.
 pub(super) fn apply(mut bytes: &[u8], dropped: &mut [DroppedColumn]) {
     while let Some((name, at, rest)) = split(bytes) {
         let same = |column: &&mut DroppedColumn| {
@@ -64,7 +65,7 @@ mod tests {
         let mut read = in_millis.clone();
         apply(&bytes, &mut read);
         assert_eq!(read, exact);
-        // Dropped again since, by a program that does not know of this.
+        // A program that does not know the extension dropped the column again.
         let mut later = in_millis.clone();
         later[0].dropped_at += MICROS_PER_MILLI;
         let expected = later[0].clone();

@@ -1,12 +1,12 @@
-//! The flags of a table: what its rows are made of.
+//! The `flags` column of `system_schema.tables`: how a table's rows are laid out.
 //!
 //! | flags | table |
 //! |---|---|
-//! | `compound` | as CQL makes it |
-//! | none | WITH COMPACT STORAGE and without a clustering |
-//! | `dense`, with several clustering columns `compound` as well | WITH COMPACT STORAGE and a clustering |
+//! | `compound` | an ordinary CQL table |
+//! | none | WITH COMPACT STORAGE and without clustering columns |
+//! | `dense`, with several clustering columns `compound` as well | WITH COMPACT STORAGE and clustering columns |
 //!
-//! A table of counters has the flag `counter` besides.
+//! A table of counters has the flag `counter` too.
 
 use crate::schema::Error;
 use crate::schema::cells::RowReader;
@@ -17,7 +17,7 @@ const COMPOUND: &str = "compound";
 const COUNTER: &str = "counter";
 const DENSE: &str = "dense";
 
-/// The flags of a table, in their order.
+/// The flags of a table, in the order in which they are stored.
 pub(super) fn flags(table: &Table) -> Vec<String> {
     let compound = match table.layout {
         Layout::Plain => true,
@@ -29,10 +29,11 @@ pub(super) fn flags(table: &Table) -> Vec<String> {
     flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// The layout that flags say.
+/// The layout that a row's flags describe.
 ///
-/// # Errors Flags that no CQL statement gives a table: super column families, and those of several columns that are not
-/// compound.
+/// # Errors
+/// Flags that no CQL statement gives a table: super column families, and tables with several clustering columns that
+/// are not compound.
 pub(super) fn of(row: RowReader<'_>, clustering_len: usize) -> Result<Layout, Error> {
     let flags = row.text_list("flags")?;
     let has = |name: &str| flags.iter().any(|flag| flag == name);

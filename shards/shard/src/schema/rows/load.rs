@@ -1,7 +1,7 @@
-//! Rows of `system_schema` to keyspaces.
+//! Reading keyspaces from the rows of `system_schema`.
 //!
-//! Invariants: what this program did not write is damage ([`Error::Malformed`]): a table or type whose keyspace is not
-//! there, a table without columns, types that hold each other.
+//! Invariants: rows that this program cannot have written are damage ([`Error::Malformed`]): a table or type without
+//! its keyspace, a table without columns, types that hold each other.
 
 use super::{CLASS, MICROS_PER_MILLI, drop_times, system_table};
 use crate::schema::Error;
@@ -23,7 +23,7 @@ pub(crate) struct SchemaRows {
     pub(crate) indexes: Vec<StoredRow>,
 }
 
-/// The keyspaces that the rows describe, by name. `schema` is any that has the system tables.
+/// The keyspaces that the rows describe, by name. `schema` is any schema with the system tables.
 pub(crate) fn load(schema: &Schema, rows: &SchemaRows) -> Result<BTreeMap<String, Keyspace>, Error> {
     let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes } = rows;
     let mut found = BTreeMap::new();
@@ -92,7 +92,7 @@ fn load_keyspace(row: RowReader<'_>) -> Result<Keyspace, Error> {
     })
 }
 
-/// Puts the user types into their keyspaces: each once those that it holds are there.
+/// Puts the user types into their keyspaces, each after the types that it holds.
 fn load_types(
     keyspaces: &mut BTreeMap<String, Keyspace>,
     description: &Table,
@@ -111,7 +111,7 @@ fn load_types(
                 None => left.push(row),
             }
         }
-        // Types that hold each other, or what is no type.
+        // No progress: types that hold each other, or a field whose type does not exist.
         if left.len() == waiting.len() {
             return Err(left[0].malformed("field_types"));
         }
@@ -120,7 +120,7 @@ fn load_types(
     Ok(())
 }
 
-/// `None`: it holds a type that is not there.
+/// The user type of a row; `None` if it holds a type that is not in `keyspace` yet.
 fn load_type(row: RowReader<'_>, keyspace: &Keyspace) -> Result<Option<UserType>, Error> {
     let (names, cql_types) = (row.text_list("field_names")?, row.text_list("field_types")?);
     if names.len() != cql_types.len() {
@@ -134,7 +134,7 @@ fn load_type(row: RowReader<'_>, keyspace: &Keyspace) -> Result<Option<UserType>
     Ok(Some(UserType { keyspace: keyspace.name.clone(), name: row.text("type_name")?, fields }))
 }
 
-/// A type by its CQL name; its user types are those of the keyspace.
+/// A type by its CQL name, with the user types of the keyspace.
 fn type_in(keyspace: &Keyspace, name: &str) -> Option<CqlType> {
     CqlType::parse_in(name, &|name| keyspace.types.get(name).cloned())
 }
@@ -145,13 +145,13 @@ fn load_dropped(row: RowReader<'_>) -> Result<DroppedColumn, Error> {
         "regular" => ColumnKind::Regular,
         _ => return Err(row.malformed("kind")),
     };
-    // User types were written as tuples.
+    // The row has tuples in place of user types, so no user types need to be looked up.
     let cql_type = CqlType::parse(&row.text("type")?).ok_or_else(|| row.malformed("type"))?;
     let dropped_at = row.bigint("dropped_time")?.saturating_mul(MICROS_PER_MILLI);
     Ok(DroppedColumn { id: ColumnId(0), name: row.text("column_name")?, kind, cql_type, dropped_at })
 }
 
-/// `None` of a system table's custom index, which is not in descriptions of tables.
+/// The index of a row; `None` for a system table's custom index, which is not part of the table's definition.
 fn load_index(row: RowReader<'_>) -> Result<Option<Index>, Error> {
     if row.text("kind")? == "CUSTOM" {
         return Ok(None);

@@ -1,10 +1,10 @@
-//! Keyspaces, tables and user types as rows of `system_schema`, both ways, with Cassandra's column values.
+//! Keyspaces, tables and user types as rows of `system_schema`, written and read, with Cassandra's column values.
 //!
-//! All rows of a keyspace have its name as their partition key, so every change of one is one mutation, whole or not at
-//! all. Writing is here, reading in `load`.
+//! All rows of a keyspace have its name as their partition key, so every change of a keyspace is one mutation and
+//! applied atomically. Writing is here, reading in `load`.
 //!
-//! Invariants: [`load`] of what [`keyspace_created`] or [`keyspace_changed`] wrote gives an equal keyspace, but for the
-//! numbers of columns.
+//! Invariants: [`load`] of what [`keyspace_created`] or [`keyspace_changed`] wrote gives an equal keyspace, except that
+//! column ids may differ.
 
 mod drop_times;
 mod layout;
@@ -28,12 +28,12 @@ const CLASS: &str = "class";
 /// Times of drops are stored in milliseconds.
 const MICROS_PER_MILLI: i64 = 1_000;
 
-/// A system table by name; it exists in every schema.
+/// A system table by name. Panics if there is none, which is a programmer's error.
 pub(crate) fn system_table<'s>(schema: &'s Schema, keyspace: &str, name: &str) -> &'s Arc<Table> {
     schema.table(keyspace, name).unwrap_or_else(|| panic!("no table {keyspace}.{name}"))
 }
 
-/// The rows of a keyspace and of all its tables. `schema` is any that has the system tables; `timestamp` is in
+/// The rows of a keyspace and of all its tables. `schema` is any schema with the system tables; `timestamp` is in
 /// microseconds.
 pub(crate) fn keyspace_created(schema: &Schema, keyspace: &Keyspace, timestamp: i64) -> Mutation {
     let mut mutation = MutationBuilder::new(keyspace.name.as_bytes());
@@ -41,7 +41,7 @@ pub(crate) fn keyspace_created(schema: &Schema, keyspace: &Keyspace, timestamp: 
     mutation.finish()
 }
 
-/// The rows of a keyspace, after the deletion of all rows that it had before.
+/// The rows of a keyspace, after a deletion of all rows that it had before.
 pub(crate) fn keyspace_replaced(schema: &Schema, keyspace: &Keyspace, timestamp: i64, now_in_seconds: i64) -> Mutation {
     let mut mutation = MutationBuilder::new(keyspace.name.as_bytes());
     delete_keyspace(schema, timestamp - 1, now_in_seconds, &mut mutation);
@@ -49,15 +49,15 @@ pub(crate) fn keyspace_replaced(schema: &Schema, keyspace: &Keyspace, timestamp:
     mutation.finish()
 }
 
-/// Deletes the rows of a keyspace and of all that is in it. `now_in_seconds` starts their grace period.
+/// Deletes the rows of a keyspace and everything in it. `now_in_seconds` starts the grace period of the tombstones.
 pub(crate) fn keyspace_dropped(schema: &Schema, keyspace: &str, timestamp: i64, now_in_seconds: i64) -> Mutation {
     let mut mutation = MutationBuilder::new(keyspace.as_bytes());
     delete_keyspace(schema, timestamp, now_in_seconds, &mut mutation);
     mutation.finish()
 }
 
-/// What changes in the rows of a keyspace when it becomes `after`. `now_in_seconds` starts the grace period of what is
-/// deleted.
+/// The changes of a keyspace's rows when it becomes `after`. `now_in_seconds` starts the grace period of the
+/// tombstones.
 pub(crate) fn keyspace_changed(
     schema: &Schema,
     before: &Keyspace,
@@ -74,7 +74,7 @@ pub(crate) fn keyspace_changed(
         changes.delete("types", &[name]);
     }
     for (name, definition) in &after.types {
-        // The row of a type that holds an altered one stays as it is.
+        // A type that holds an altered one keeps its row: the row names types without their fields.
         if before.types.get(name).is_none_or(|old| type_row(old) != type_row(definition)) {
             changes.user_type(definition);
         }
@@ -116,7 +116,7 @@ fn add_keyspace(schema: &Schema, keyspace: &Keyspace, timestamp: i64, mutation: 
     }
 }
 
-/// Rows of one keyspace that are written and deleted.
+/// Rows of one keyspace that are being written and deleted.
 struct Changes<'c> {
     schema: &'c Schema,
     timestamp: i64,
@@ -181,7 +181,7 @@ impl Changes<'_> {
         table.indexes.iter().for_each(|index| self.index(table, index));
     }
 
-    /// Both have the same name.
+    /// Writes what differs between two versions of a table of one name.
     fn alter_table(&mut self, before: &Table, after: &Table) {
         let times = |table: &Table| drop_times::encode(&table.dropped);
         if (&before.options, before.layout, times(before)) != (&after.options, after.layout, times(after)) {
@@ -191,7 +191,7 @@ impl Changes<'_> {
             self.delete("columns", &[&after.name, &column.name]);
         }
         for column in &after.columns {
-            // The row of a column stays as it is when only the fields of its user types change.
+            // A column keeps its row when only the fields of its user types change.
             if before.column(&column.name).is_none_or(|old| column_row(old) != column_row(column)) {
                 self.column(after, column);
             }
@@ -209,7 +209,7 @@ impl Changes<'_> {
         }
     }
 
-    /// The row of `tables`. What `before` had and the table has no longer is deleted.
+    /// Writes the row of `tables`; deletes those cells that `before` had and the table does not need.
     fn options(&mut self, table: &Table, before: Option<&Table>) {
         let tables = system_table(self.schema, "system_schema", "tables");
         let options = &table.options;
