@@ -1,4 +1,4 @@
-//! How commands fail: in Cassandra's two ways, on either output.
+//! How commands fail: which text goes to which output, and the exit code, as with Cassandra's nodetool.
 
 /// Why a command failed, and what nodetool prints and returns for it.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The socket on which a node takes commands, and how one is answered.
+//! The socket on which a node takes an operator's commands, and how a command is answered.
 
 use crate::admin::commands;
 use crate::admin::error::CommandError;
@@ -30,7 +30,7 @@ pub fn paths(address: IpAddr) -> Vec<PathBuf> {
     directories.into_iter().map(|directory| directory.join(format!("{address}.sock"))).collect()
 }
 
-/// Listens where nodetool looks. If that fails the log says so, and the node serves without.
+/// Listens at the path where nodetool looks. If that fails, the log says so and the node serves without commands.
 pub(crate) async fn listen(node: &NodeState) -> Option<Listener> {
     let address = node.shard.node_config().listen_address;
     if node.simulated {
@@ -86,7 +86,7 @@ async fn answer(node: &NodeState, stream: Stream) -> io::Result<()> {
     stream.drained_to(0).await
 }
 
-/// Runs a command and turns what came of it into output and exit code.
+/// Runs a command and turns its result into output and an exit code.
 async fn run(node: &NodeState, request: &Request) -> Answer {
     let mut out = String::new();
     tracing::info!(command = %request.command, arguments = ?request.arguments, "nodetool");
@@ -102,12 +102,12 @@ async fn run(node: &NodeState, request: &Request) -> Answer {
     }
 }
 
-/// What nodetool prints of a caller's mistake.
+/// What nodetool prints when its caller made a mistake.
 pub fn usage_text(text: &str) -> String {
     format!("nodetool: {text}\nSee 'nodetool help' or 'nodetool help <command>'.\n")
 }
 
-/// Reads a request, or to the end of the stream. `InvalidData` if there are more than `bytes_max`.
+/// Reads until there is a whole request or the stream ends. Fails with `InvalidData` after more than `bytes_max` bytes.
 async fn read_all(stream: &Stream, bytes_max: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while let Some(piece) = stream.recv().await? {
@@ -115,7 +115,7 @@ async fn read_all(stream: &Stream, bytes_max: usize) -> io::Result<Vec<u8>> {
             return Err(io::ErrorKind::InvalidData.into());
         }
         bytes.extend_from_slice(&piece);
-        // A whole request needs no end of the stream: a simulated peer cannot end one direction alone.
+        // Does not wait for the end of the stream: a simulated peer cannot end one direction alone.
         if Request::decode(&bytes).is_ok() {
             break;
         }

@@ -1,6 +1,6 @@
 //! Numbers as Cassandra's tools print them.
 
-/// Bytes in the largest unit that they fill, with up to two decimals: `0 bytes`, `1.02 KiB`, `51 MiB`.
+/// A size in the largest unit of which there is at least one, with up to two decimals: `0 bytes`, `1.02 KiB`, `51 MiB`.
 pub(crate) fn file_size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1 << 10 {
@@ -11,13 +11,13 @@ pub(crate) fn file_size(bytes: u64) -> String {
     format!("{} {}", short_decimal(value), UNITS.get(unit - 1).copied().unwrap_or_default())
 }
 
-/// A number with at most two decimals and without zeros at their end.
+/// A number with at most two decimals and without trailing zeros.
 fn short_decimal(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Bytes with three decimals and a unit without a space: `31B`, `4.969KiB`.
+/// A size with three decimals (none for bytes) and its unit, without a space between: `31B`, `4.969KiB`.
 pub fn memory_size(bytes: u64) -> String {
     let kib = bytes as f64 / 1024.0;
     match bytes {

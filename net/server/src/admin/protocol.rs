@@ -1,12 +1,12 @@
-//! What travels between `helenus nodetool` and a node, one request and one answer per connection.
+//! The messages between `helenus nodetool` and a node: one request and one answer per connection.
 //!
 //! ```text
 //! request  "HADM"  version u8  command string  options u16 (name string, value string)*  arguments u16 string*
 //! answer   "HADM"  version u8  exit u8  output string  errors string
 //! string   bytes u32, UTF-8
 //! ```
-//! Numbers are big-endian. The asking side ends its direction after the request, the node after the answer. A message
-//! of another version is refused.
+//! Numbers are big-endian. The client shuts down its sending direction after the request, the node after the answer. A
+//! message of another version is refused.
 
 /// The version that both sides speak.
 pub const VERSION: u8 = 1;
@@ -19,14 +19,14 @@ pub const WORDS_MAX: usize = 4096;
 
 const MAGIC: &[u8; 4] = b"HADM";
 
-/// A command as its caller wrote it.
+/// A command with its options and arguments, as the caller wrote it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Request {
     /// The command's name.
     pub command: String,
-    /// Options and their values in the order given, each by its first name. An option without a value has an empty one.
+    /// Options and their values in the order given, each under the first of its names. A flag has an empty value.
     pub options: Vec<(String, String)>,
-    /// What is no option.
+    /// The words that are not options.
     pub arguments: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ impl Request {
         Ok(Request { command, options, arguments })
     }
 
-    /// Whether an option without a value was given.
+    /// Whether a flag was given.
     pub fn has(&self, option: &str) -> bool {
         self.options.iter().any(|(name, _)| name == option)
     }
@@ -78,7 +78,7 @@ impl Request {
 }
 
 impl Answer {
-    /// The answer's bytes. One that is too long becomes an error of the command.
+    /// The answer's bytes. An answer that is too long is replaced by an error.
     pub fn encode(&self) -> Vec<u8> {
         if self.out.len() + self.err.len() > ANSWER_BYTES_MAX - 64 {
             let err = format!("error: more than {ANSWER_BYTES_MAX} bytes of output\n");
@@ -185,7 +185,7 @@ mod tests {
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0xff;
-            // Refused or another text; never a panic.
+            // Damaged bytes may be refused or give another text, but must not panic.
             let _ = Request::decode(&damaged);
         }
         let mut newer = bytes.clone();

@@ -1,12 +1,12 @@
-//! `commitlog_archiving.properties`, beside `cassandra.yaml`: the commit log is not archived or restored from archives
-//! here, so a file that asks for it stops the start.
+//! `commitlog_archiving.properties`, the file beside `cassandra.yaml`. Helenus neither archives the commit log nor
+//! restores it from archives, so the node does not start if this file asks for either.
 
 use super::{ConfigError, error};
 
-/// The file's name.
+/// Name of the file.
 pub const ARCHIVING_FILE: &str = "commitlog_archiving.properties";
 
-/// Properties that ask for something.
+/// Properties that ask for archiving or restoring if they are set.
 const COMMANDS: [&str; 5] = [
     "archive_command",
     "restore_command",
@@ -18,7 +18,7 @@ const COMMANDS: [&str; 5] = [
 /// Refuses the text of a file that sets a command, a directory or a point in time.
 ///
 /// # Errors
-/// Names the property.
+/// If a property is set; the error names it.
 pub fn refuse_archiving(text: &str) -> Result<(), ConfigError> {
     for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', '!'])) {
         let Some((name, value)) = line.split_once(['=', ':']) else { continue };

@@ -1,4 +1,4 @@
-//! `default_compaction`: the compaction of tables that are made without the option.
+//! `default_compaction`: the compaction strategy of tables that are created without the option `compaction`.
 
 use super::options::kind::{class_name, scalar};
 use super::{ConfigError, Given, error};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const NAME: &str = "default_compaction";
 
 impl Given {
-    /// The option `compaction` that stands for the class and its parameters, as the schema stores it.
+    /// `default_compaction` in the form of the table option `compaction`, as the schema stores it.
     pub(super) fn default_compaction(&self) -> Result<Option<BTreeMap<String, String>>, ConfigError> {
         let Some(value) = self.take(NAME) else { return Ok(None) };
         let Some(class) = class_name(value) else { return error(format!("{NAME}: a class_name is needed")) };

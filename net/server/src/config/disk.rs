@@ -1,34 +1,36 @@
-//! What a failing disk leads to: `disk_failure_policy`, `commit_failure_policy`.
+//! What the node does when its disk fails: `disk_failure_policy`, `commit_failure_policy`.
 
 use super::{ConfigError, Given, error};
 
-/// `disk_failure_policy`: what a failure of the files of tables leads to while the node serves. A start ends with any.
+/// `disk_failure_policy`: what the node does when reading or writing the files of tables fails while it serves. During
+/// the start every such failure ends the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DiskFailurePolicy {
-    /// The process ends, also for one bad SSTable.
+    /// The process ends, even if only one SSTable is damaged.
     Die,
-    /// Clients are served no more, also for one bad SSTable; nodetool still is.
+    /// The node stops serving clients, even if only one SSTable is damaged; nodetool is still answered.
     StopParanoid,
-    /// Clients are served no more; nodetool still is. A bad SSTable fails the reads that need it.
+    /// The node stops serving clients; nodetool is still answered. A damaged SSTable only fails the reads that need it.
     #[default]
     Stop,
-    /// As [`DiskFailurePolicy::Stop`]: Cassandra goes on with its other directories, and a node here has one.
+    /// Behaves as [`DiskFailurePolicy::Stop`]: Cassandra would go on with its other data directories, but a node here
+    /// has only one.
     BestEffort,
     /// The requests that meet the failure fail.
     Ignore,
 }
 
-/// `commit_failure_policy`: what a failure of the commit log leads to. It takes no more writes in any case.
+/// `commit_failure_policy`: what the node does when the commit log fails. The log takes no more writes in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CommitFailurePolicy {
     /// The process ends.
     Die,
-    /// Clients are served no more; nodetool still is.
+    /// The node stops serving clients; nodetool is still answered.
     #[default]
     Stop,
     /// Writes fail, reads are answered.
     StopCommit,
-    /// The same.
+    /// Behaves as [`CommitFailurePolicy::StopCommit`].
     Ignore,
 }
 

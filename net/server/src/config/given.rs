@@ -1,8 +1,8 @@
-//! The options that a file and `-D` give, each under its present name.
+//! The options that the file and `-D` give, each under its present name.
 //!
-//! 1. An older name is replaced by the present one, and its plain number gets the unit that it counts.
-//! 2. `group.option: value` stands for `group: {option: value}`; a class by its name alone for `{class_name: name}`.
-//! 3. Every value is checked against its row of the table (`options`). Methods here return typed values.
+//! 1. An older name is replaced by the present one, and its plain number gets its unit.
+//! 2. `group.option: value` becomes `group: {option: value}`; a class given by name alone becomes `{class_name: name}`.
+//! 3. Every value is checked against its row of the table (`options`). The methods return typed values.
 
 use super::options::kind::{self, Kind};
 use super::options::{self, Key, Unused};
@@ -12,18 +12,18 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-/// Cassandra's own lower bound of a request's time-out.
+/// Cassandra's own lower bound for time-outs of requests.
 const TIMEOUT_MIN: Duration = Duration::from_millis(10);
 
-/// The options as given, by name. Those of a group are a mapping under the group's name. Methods return `None` for an
-/// option that is not given.
+/// The given options by name. The options of a group are a mapping under the group's name. Methods return `None` for
+/// an option that is not given.
 #[derive(Default)]
 pub(super) struct Given {
     pub(super) values: BTreeMap<String, Value>,
 }
 
 impl Given {
-    /// The options of `file`, the text of a `cassandra.yaml` or nothing.
+    /// Reads the options of `file`, the text of a `cassandra.yaml`; it may be empty.
     pub(super) fn parse(file: &str) -> Result<Given, ConfigError> {
         if file.len() > FILE_BYTES_MAX {
             return error(format!("the configuration has {} bytes, at most {FILE_BYTES_MAX}", file.len()));
@@ -64,7 +64,7 @@ impl Given {
         Ok(())
     }
 
-    /// Puts a value under the present name of `name`, which is returned.
+    /// Stores a value under the present name of the option `name`. Returns that name.
     fn put(&mut self, name: &str, value: Value) -> Result<&'static str, ConfigError> {
         if let Some((key, older)) = options::find(name) {
             let value = match older {
@@ -74,7 +74,7 @@ impl Given {
             nest(&mut self.values, key.name, normal(key, value)?);
             return Ok(key.name);
         }
-        // Classes have no rows for their parts.
+        // The parts of a class have no rows of their own.
         match name.rsplit_once('.').and_then(|(class, part)| Some((options::find(class)?.0, part))) {
             Some((key, "class_name" | "parameters")) if key.kind == Kind::Class => {
                 nest(&mut self.values, name, value);
@@ -193,7 +193,7 @@ impl Given {
     }
 }
 
-/// A value in which groups have present names and a class is a mapping.
+/// The value in normal form: in groups every option has its present name, and a class is a mapping.
 fn normal(key: &Key, value: Value) -> Result<Value, ConfigError> {
     match (key.kind, value) {
         (Kind::Group, Value::Mapping(given)) => {

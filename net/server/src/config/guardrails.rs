@@ -1,8 +1,8 @@
-//! Guardrails as `cassandra.yaml` has them.
+//! Reads the guardrails of `cassandra.yaml`.
 //!
-//! As in Cassandra they hold ordinary users only, and a client that is not authenticated is not one. There is no
-//! authentication yet, so guardrails are read and checked but not used, and the log warns that they have no effect. The
-//! option `guardrails_apply_to_anonymous`, which Cassandra does not have, makes them hold everybody.
+//! As in Cassandra, guardrails apply to ordinary users only, and a client that is not authenticated is not one. There
+//! is no authentication, so guardrails are read and checked but not applied, and the log warns that they have no
+//! effect. The option `guardrails_apply_to_anonymous`, which Cassandra does not have, applies them to everybody.
 
 use super::{ConfigError, Given, error, units};
 use cql_guardrails::{Threshold, Values};
@@ -13,12 +13,12 @@ use shard::guardrails as cql_guardrails;
 use shard::{Guardrails, LoggedThreshold, LoggedThresholds};
 use std::collections::BTreeSet;
 
-/// The option that makes guardrails hold clients that are not authenticated.
+/// The option that applies guardrails to clients that are not authenticated.
 const ANONYMOUS: &str = "guardrails_apply_to_anonymous";
-/// The largest number of a threshold.
+/// The largest count that a threshold can name: Cassandra's numbers have 32 bits.
 const COUNT_MAX: u64 = i32::MAX as u64;
 
-/// The properties of tables that `table_properties_warned` and the like may name.
+/// The properties of tables that `table_properties_warned` and its siblings may name.
 const TABLE_PROPERTIES: [&str; 20] = [
     "additional_write_policy",
     "allow_auto_snapshot",
@@ -43,12 +43,12 @@ const TABLE_PROPERTIES: [&str; 20] = [
 ];
 
 impl Given {
-    /// Whether guardrails hold clients, none of which is authenticated.
+    /// Whether guardrails apply to clients, none of which is authenticated.
     pub(super) fn guardrails_hold(&self) -> Result<bool, ConfigError> {
         Ok(self.flag(ANONYMOUS)?.unwrap_or(false))
     }
 
-    /// The guardrails; `None` if they hold nobody.
+    /// The guardrails; `None` if they apply to nobody.
     pub(super) fn guardrails(&self) -> Result<Option<Guardrails>, ConfigError> {
         let found = self.all_guardrails()?;
         Ok(self.guardrails_hold()?.then_some(found))
@@ -119,7 +119,7 @@ impl Given {
         })
     }
 
-    /// The thresholds that are told in the log, whoever the clients are.
+    /// The thresholds about which the log warns, whether or not guardrails apply to clients.
     pub(super) fn logged_thresholds(&self) -> Result<LoggedThresholds, ConfigError> {
         let told = |Threshold { warn, fail }| LoggedThreshold { warn, fail };
         Ok(LoggedThresholds {
@@ -134,7 +134,7 @@ impl Given {
         })
     }
 
-    /// The thresholds of the disk's usage. They hold writes as other guardrails do; the log is told in any case.
+    /// The thresholds of disk usage. They refuse writes only where guardrails apply; the log warns in any case.
     pub(super) fn disk_thresholds(&self) -> Result<DiskThresholds, ConfigError> {
         let warn = "data_disk_usage_percentage_warn_threshold";
         let fail = "data_disk_usage_percentage_fail_threshold";
@@ -160,7 +160,7 @@ impl Given {
         Ok(DiskThresholds { percentage, bytes_max })
     }
 
-    /// One number of a threshold; -1 switches it off.
+    /// The count that the option `name` gives, at least 1; `None` if it is -1, which switches it off, or is not given.
     fn limit(&self, name: &'static str) -> Result<Option<u64>, ConfigError> {
         if self.text(name)?.as_deref() == Some("-1") {
             return Ok(None);
@@ -190,7 +190,8 @@ impl Given {
         ordered(Threshold { warn: span(warn)?, fail: span(fail)? }, warn, fail)
     }
 
-    /// A threshold for numbers that are too small: the number to warn below is the larger one.
+    /// A threshold for numbers that are too small: the node warns below `warn` and fails below `fail`, so `warn` must
+    /// not be the smaller one.
     fn least(&self, warn: &'static str, fail: &'static str) -> Result<Threshold, ConfigError> {
         let threshold = Threshold { warn: self.limit(warn)?, fail: self.limit(fail)? };
         match threshold {
@@ -235,7 +236,7 @@ impl Given {
     }
 }
 
-/// Checks that the number to warn above is not the larger one.
+/// Checks that the number above which the node warns is at most the one above which it fails.
 fn ordered(threshold: Threshold, warn: &str, fail: &str) -> Result<Threshold, ConfigError> {
     match threshold {
         Threshold { warn: Some(least), fail: Some(most) } if least > most => {

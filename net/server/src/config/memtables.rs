@@ -1,11 +1,12 @@
-//! `memtable: configurations:`, the memtables that the option `memtable` of tables may name.
+//! `memtable.configurations`: the memtables that the table option `memtable` may name.
 //!
-//! 1. An entry has a `class_name` with `parameters`, or `inherits` from another entry what it does not give itself.
-//! 2. `SkipListMemtable` and `ShardedSkipListMemtable` stand for a skip list, `TrieMemtable` for the ordered tree,
-//!    which tables have by default.
+//! 1. An entry has a `class_name` and `parameters`; what it does not give itself it takes from the entry that it
+//!    `inherits`.
+//! 2. `SkipListMemtable` and `ShardedSkipListMemtable` select the skip list, `TrieMemtable` the B+tree, which is the
+//!    default.
 //!
-//! The parameters of Cassandra's classes say how cores share a memtable. Here cores do not share any: parameters are
-//! only checked.
+//! The parameters of Cassandra's classes say how cores share a memtable. Here no memtable is shared, so parameters are
+//! checked and have no effect.
 
 use super::{ConfigError, Given, error};
 use model::{MemtableConfigurations, MemtableKind};
@@ -17,7 +18,7 @@ pub(super) const CONFIGURATIONS_MAX: usize = 100;
 
 const PACKAGE: &str = "org.apache.cassandra.db.memtable.";
 
-/// An entry, with or without what it inherits.
+/// An entry of `configurations`, before or after what it inherits was added.
 #[derive(Clone, Default)]
 struct Entry {
     class_name: Option<String>,
@@ -59,7 +60,7 @@ fn read(configurations: &Mapping) -> Result<BTreeMap<String, Entry>, ConfigError
                 (Some("class_name"), Value::String(class)) => entry.class_name = Some(class.clone()),
                 (Some("inherits"), Value::String(other)) => entry.inherits = Some(other.clone()),
                 (Some("parameters"), Value::Mapping(given)) => add_parameters(&name, given, &mut entry.parameters)?,
-                // Cassandra reads a list of maps as well.
+                // Cassandra accepts a list of maps as well.
                 (Some("parameters"), Value::Sequence(list)) => {
                     for given in list {
                         let Value::Mapping(given) = given else {
@@ -99,7 +100,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// An entry with everything that it inherits.
+/// The entry `name` with everything that it inherits.
 fn resolve(name: &str, entries: &BTreeMap<String, Entry>) -> Result<Entry, ConfigError> {
     let mut resolved = entries.get(name).cloned().unwrap_or_default();
     let mut at = name;

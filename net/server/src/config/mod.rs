@@ -1,4 +1,4 @@
-//! `cassandra.yaml` to typed options, with Cassandra's names, units and defaults.
+//! Reads `cassandra.yaml` into typed options, with Cassandra's names, units and defaults.
 //!
 //! 1. The file is a mapping; an unknown option is an error that names the nearest known one.
 //! 2. The command line's `-D option=value` replaces options of the file.
@@ -7,8 +7,8 @@
 //! 4. Options with an effect become fields of [`Config`]. The others are kept in `unused`, about which the log warns
 //!    once.
 //!
-//! Defaults are Cassandra's, except `commitlog_sync: group`, and except where Cassandra's is unlimited: connections in
-//! all and per client address. What the shards have to know is [`shard::Config`], which is filled here.
+//! README.md lists the defaults that differ from Cassandra's. The options that the shards need are in
+//! [`shard::Config`], which is filled here.
 
 pub mod archiving;
 mod compaction;
@@ -32,16 +32,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Everything that a node can be told.
+/// The configuration of a node.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// What the shards have to know too.
+    /// The options that the shards need.
     pub node: shard::Config,
-    /// `start_native_transport`: whether clients are listened for.
+    /// `start_native_transport`: whether the node listens for CQL clients.
     pub start_native_transport: bool,
     /// `native_shard_aware_transport_port`.
     pub shard_aware_port: u16,
-    /// `metrics_port`: where HTTP serves metrics; `None`, which 0 stands for: nowhere.
+    /// `metrics_port`: the port on which HTTP serves metrics; `None` (0 in the file) switches it off.
     pub metrics_port: Option<u16>,
     /// `disk_failure_policy`.
     pub disk_failure_policy: DiskFailurePolicy,
@@ -51,13 +51,13 @@ pub struct Config {
     pub connections_max: usize,
     /// `native_transport_max_concurrent_connections_per_ip`.
     pub connections_per_ip_max: usize,
-    /// Options without effect here that were given another value than their default.
+    /// Options that have no effect here and were given a value other than their default.
     pub unused: Vec<Unused>,
 }
 
-/// Connections of a node if the configuration gives no number or -1.
+/// The most connections of a node if the configuration gives no number or -1.
 pub const CONNECTIONS_MAX: usize = 64 << 10;
-/// Connections from one client address if the configuration gives no number or -1.
+/// The most connections from one client address if the configuration gives no number or -1.
 pub const CONNECTIONS_PER_IP_MAX: usize = 1 << 10;
 /// The least memory of a node, bytes.
 pub const MEMORY_BYTES_MIN: usize = 64 << 20;
@@ -112,7 +112,8 @@ impl Config {
         given.config()
     }
 
-    /// Refuses what must not start: without authentication only loopback addresses are listened on.
+    /// Refuses a configuration with which a node must not start: there is no authentication, so it may listen on
+    /// loopback addresses only; its two CQL ports must differ; and it needs [`MEMORY_BYTES_MIN`].
     pub fn check(&self) -> Result<(), ConfigError> {
         let node = &self.node;
         for (name, address) in [("rpc_address", node.rpc_address), ("listen_address", node.listen_address)] {
@@ -149,7 +150,7 @@ impl Given {
         }
     }
 
-    /// `num_tokens` and the tokens of `initial_token`, which must be as many.
+    /// `num_tokens` and the tokens of `initial_token`; if both are given, the numbers of tokens must agree.
     fn tokens(&self) -> Result<(Option<usize>, Vec<i64>), ConfigError> {
         const NAME: &str = "initial_token";
         let count = self.number("num_tokens", 1, NUM_TOKENS_MAX)?.map(|count| count as usize);
@@ -206,7 +207,8 @@ impl Given {
         Ok(Some(bytes as u32))
     }
 
-    /// Refuses an address that differs from `address`: a node has no second address to tell others.
+    /// Refuses an address that differs from `address`, the value of the option `other`: a node cannot advertise another
+    /// address than the one it listens on.
     fn same_address(&self, name: &'static str, other: &str, address: IpAddr) -> Result<(), ConfigError> {
         match self.address(name)? {
             Some(given) if given != address => {
@@ -240,7 +242,7 @@ impl Given {
         Ok(config)
     }
 
-    /// What the shards have to know. Its settings are completed when the node starts: see [`Config::all_settings`].
+    /// The options that the shards need. Its settings are completed when the node starts: see [`Config::all_settings`].
     fn node(&self, default: shard::Config) -> Result<shard::Config, ConfigError> {
         let (num_tokens, initial_tokens) = self.tokens()?;
         Ok(shard::Config {

@@ -1,11 +1,12 @@
-//! Every option with its value, as `system_views.settings` shows them.
+//! All options with their values, as `system_views.settings` shows them.
 //!
-//! 1. Every option of the table with Cassandra's default.
-//! 2. What was given. A group of options is shown by its parts (`seed_provider.class_name`).
-//! 3. Older names, in the units that they count.
-//! 4. What this node goes by, in Cassandra's units.
+//! Each step may replace values of those before it:
+//! 1. Every option of the table gets Cassandra's default.
+//! 2. Options that were given get their values. A group is shown option by option (`seed_provider.class_name`).
+//! 3. Older names get the same values, in their own units.
+//! 4. Options that this node has resolved or defaults differently get the values in use, in Cassandra's units.
 //!
-//! Invariants: what may be a secret is not shown.
+//! Invariants: values that may be secrets are not shown.
 
 use super::Config;
 use super::options::{self, kind::Kind};
@@ -14,19 +15,19 @@ use shard::{OLD_SETTINGS, SyncMode, Version};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What Cassandra shows for secrets.
+/// What Cassandra shows in place of a secret.
 const REDACTED: &str = "<REDACTED>";
-/// How deeply nested the parts of an option may be to be shown.
+/// Parts of an option that are nested deeper than this are not shown.
 const DEPTH_MAX: usize = 8;
 
 /// Values by name; `None` is null.
 pub(super) type Settings = BTreeMap<String, Option<String>>;
 
-/// Every option with what was given or its default.
+/// Every option with the value that was given, or else its default.
 pub(super) fn of_given(given: &BTreeMap<String, Value>) -> Settings {
     let mut settings = Settings::new();
     for key in options::all() {
-        // The options of a group are shown, and not the group.
+        // A group itself is not shown, only its options.
         if let Some((group, _)) = key.name.rsplit_once('.') {
             settings.remove(group);
         }
@@ -65,7 +66,7 @@ fn is_secret(name: &str) -> bool {
 
 fn put(settings: &mut Settings, name: &str, value: &Value, depth: usize) {
     let text = match value {
-        // The parameters of a class.
+        // The parameters of a class are shown as one text.
         Value::Mapping(mapping) if name.ends_with(".parameters") => Some(parameters([mapping])),
         Value::Sequence(items) if name.ends_with(".parameters") => {
             Some(parameters(items.iter().filter_map(Value::as_mapping)))
@@ -101,7 +102,7 @@ fn parameters<'m>(mappings: impl IntoIterator<Item = &'m Mapping>) -> String {
     format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
 }
 
-/// An item of a list, or the value of a parameter.
+/// The text of an item of a list, or of the value of a parameter.
 fn one(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -112,8 +113,8 @@ fn one(value: &Value) -> String {
 }
 
 impl Config {
-    /// Every option with its value: its default, what was given, or what this node goes by. Applied again it changes
-    /// nothing.
+    /// Every option with its value: the one in use if this node has resolved it, or else the one that was given, or the
+    /// default. Calling it again, with the result as the settings, changes nothing.
     pub fn all_settings(&self) -> BTreeMap<String, Option<String>> {
         let node = &self.node;
         let mut settings = Settings::clone(&node.settings);
@@ -170,7 +171,7 @@ impl Config {
             ("sstable.selected_format", if node.sstables.version == Version::Da { "bti" } else { "big" }.into()),
             ("start_native_transport", self.start_native_transport.to_string()),
             ("storage_port", node.storage_port.to_string()),
-            // The only one that is not Cassandra's: the version of this program.
+            // Not an option of Cassandra: the version of this program.
             ("helenus_version", env!("CARGO_PKG_VERSION").into()),
         ];
         plain.into_iter().for_each(|(name, value)| {

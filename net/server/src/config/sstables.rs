@@ -1,7 +1,8 @@
-//! How SSTables are written: `sstable`, `storage_compatibility_mode`, `flush_compression`, `column_index_size`.
+//! The options that say how SSTables are written: `sstable`, `storage_compatibility_mode`, `flush_compression`,
+//! `column_index_size`.
 //!
-//! `big` is written as `nb` in the mode `CASSANDRA_4` and as `oa` in the others; `bti`, the default, as `da`. In the
-//! mode `CASSANDRA_4` the default is `big`, for there is no `bti` in it.
+//! The format `big` is written in version `nb` in the mode `CASSANDRA_4` and in version `oa` otherwise; `bti`, the
+//! default, in version `da`. Cassandra 4 cannot read `bti`, so in the mode `CASSANDRA_4` the default is `big`.
 
 use super::{ConfigError, Given, error};
 use serde_norway::Value;

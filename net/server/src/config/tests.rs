@@ -118,7 +118,8 @@ fn snapshots_and_the_rate_of_compactions_are_configured() {
     }
 }
 
-/// The options that Cassandra's own files set, and what ccm makes of the first, start a node as they are.
+/// A node starts with the unedited configuration files that Cassandra ships, and with the file that ccm makes of the
+/// first one.
 #[test]
 fn files_of_cassandra_are_taken() {
     let read = |file: &str| {

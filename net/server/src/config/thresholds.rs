@@ -1,4 +1,4 @@
-//! Thresholds that hold for requests of all clients: of tombstones and batches.
+//! Thresholds of tombstones and batches, which hold for the requests of all clients.
 
 use super::{ConfigError, Given, error};
 use shard::{BatchThresholds, TombstoneThresholds};
@@ -35,7 +35,7 @@ impl Given {
         Ok(batches)
     }
 
-    /// A size in bytes, of at most 2 TiB.
+    /// The value of the option `name`, a size in bytes of at most 2 TiB; `None` if it is not given.
     pub(super) fn size(&self, name: &'static str) -> Result<Option<u64>, ConfigError> {
         match self.bytes(name)? {
             Some(bytes) if bytes > COUNT_MAX << 10 => {

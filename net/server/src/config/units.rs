@@ -8,7 +8,7 @@ pub fn duration(text: &str) -> Option<Duration> {
     nanoseconds(text)?.try_into().ok().map(Duration::from_nanos)
 }
 
-/// A duration as [`duration`] takes it, in nanoseconds and without its bound.
+/// Parses a duration in the syntax of [`duration`], without its upper bound. Returns nanoseconds.
 pub(super) fn nanoseconds(text: &str) -> Option<u128> {
     let (number, unit) = split(text)?;
     let nanos_per_unit = match unit {
@@ -43,7 +43,8 @@ pub(super) fn rate(text: &str) -> Option<u64> {
     text.strip_suffix("/s").filter(|size| !size.ends_with("GiB")).and_then(bytes)
 }
 
-/// A size as the command line takes it: as [`bytes`], or with `K`, `M`, `G`, or plain bytes.
+/// A size in bytes as the command line writes it: an integer and one of `K M G`, in either case, or a unit of
+/// [`bytes`], or no unit for bytes. `None` for anything else.
 pub fn memory(text: &str) -> Option<u64> {
     let (number, unit) = split(text.trim())?;
     let bytes_per_unit = match unit {

@@ -1,4 +1,4 @@
-//! How many connections each shard and each client address has, and where the next one goes.
+//! Counts the connections of each shard and of each client address, and chooses the shard of the next one.
 
 use crate::config::Config;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ impl Balance {
         *self.by_address.entry(address).or_default() += 1;
     }
 
-    /// Takes back what [`Balance::opened`] counted.
+    /// Counts a connection that has closed.
     pub(crate) fn closed(&mut self, shard: usize, address: IpAddr) {
         if let Some(connections) = self.by_shard.get_mut(shard) {
             *connections = connections.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! One connection of a client: its session, its output, and what others see of it.
+//! One connection of a client: its session, its output, and what virtual tables show about it.
 //!
 //! Answers and events are encoded straight into the stream's send queue: compressed if STARTUP has agreed on that, and
 //! in version 5 into a segment that the answers of one turn share.
@@ -25,34 +25,34 @@ use wire::segment::SegmentWriter;
 
 /// Most requests of one connection that are under way at the same time.
 pub const REQUESTS_IN_FLIGHT_MAX: u64 = 2048;
-/// With more queued output than this no further request of the connection begins.
+/// Bytes of queued output above which no further request of the connection begins.
 pub const OUTPUT_PAUSE_BYTES: usize = 1 << 20;
-/// With more queued output than this answers wait, and an event closes the connection.
+/// Bytes of queued output above which answers wait, and an event closes the connection.
 pub const OUTPUT_BYTES_MAX: usize = 8 << 20;
-/// A client that leaves output queued for so long is closed.
+/// A connection whose output stays queued for this long, because the client does not read, is closed.
 pub const OUTPUT_STALL_MAX: Duration = Duration::from_secs(10);
 
 /// A connection of the current shard.
 pub struct Connection {
     pub(crate) context: Rc<Context>,
-    /// What USE sets.
+    /// The client's session: the keyspace that USE has set.
     pub(crate) session: Session,
     pub(crate) stream: Stream,
     /// A permit for each request under way.
     pub(crate) in_flight: Semaphore,
     version: Cell<Version>,
-    /// Whether output goes into segments.
+    /// Whether output is sent in segments (version 5 after STARTUP).
     segmented: Cell<bool>,
     segments: RefCell<SegmentWriter>,
     compression: Cell<Option<Compression>>,
     throw_on_overload: Cell<bool>,
-    /// The options of its STARTUP; `None` before.
+    /// The options of STARTUP; `None` before it.
     options: RefCell<Option<BTreeMap<String, String>>>,
-    /// Requests begun.
+    /// How many requests have begun.
     requests: Cell<u64>,
 }
 
-/// The connection has to be closed.
+/// Says that the connection has to be closed.
 pub(crate) struct Close;
 
 impl Connection {
@@ -92,12 +92,12 @@ impl Connection {
         self.stream.peer()
     }
 
-    /// The algorithm that STARTUP agreed on, for bodies.
+    /// The compression of bodies that STARTUP has agreed on.
     pub(crate) fn compression(&self) -> Option<Compression> {
         self.compression.get()
     }
 
-    /// Whether the client wants OVERLOADED rather than to wait.
+    /// Whether the client wants OVERLOADED as the answer instead of waiting.
     pub(crate) fn throws_on_overload(&self) -> bool {
         self.throw_on_overload.get()
     }
@@ -118,8 +118,8 @@ impl Connection {
         }
     }
 
-    /// Answers a STARTUP with these options with READY and lets further output have the form that it asked for. READY
-    /// itself is compressed in versions 3 and 4, and not yet in a segment in version 5.
+    /// Answers STARTUP with READY. Later output has the form that the client asked for; READY itself is compressed in
+    /// versions 3 and 4, and is not in a segment in version 5.
     pub(crate) fn agree(&self, startup: &Startup, options: BTreeMap<String, String>, to: To) {
         *self.options.borrow_mut() = Some(options);
         self.compression.set(startup.compression);
@@ -137,7 +137,7 @@ impl Connection {
         }
     }
 
-    /// Awaits `waiting` without receiving meanwhile, so that the client's window fills.
+    /// Awaits `waiting` and receives nothing meanwhile, so that TCP slows the client down.
     pub(crate) async fn paused<T>(&self, waiting: impl Future<Output = T>) -> T {
         self.stream.pause();
         let value = waiting.await;
@@ -169,7 +169,7 @@ impl Connection {
         }
     }
 
-    /// Closes the connection for the client's fault, which the log tells.
+    /// Closes the connection because of something that the client did; the log says what.
     pub(crate) fn evict(&self, why: &str) {
         tracing::debug!(peer = %self.stream.peer(), why, "closing");
         self.context.metrics.evictions.increment();

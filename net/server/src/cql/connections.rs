@@ -1,9 +1,9 @@
-//! The connections of a shard: accepting them, choosing a shard, serving, draining.
+//! The connections of a shard: accepting them, choosing a shard for each, serving and draining them.
 //!
 //! 1. Shard 0 accepts. On the plain port a connection goes to the shard with the fewest; on the shard-aware port to
 //!    shard `source port % shards`, as ScyllaDB's drivers expect.
 //! 2. The accepted socket moves to its shard as a [`Control`] message and is attached to that shard's ring.
-//! 3. A drain lets no request begin, waits for those under way and closes every connection.
+//! 3. A drain lets no further request begin, waits for those under way and closes every connection.
 //!
 //! Invariants: connections are bounded in all and per client address; a drain answers every request that was begun,
 //! unless that takes longer than [`DRAIN_MAX`].
@@ -25,17 +25,17 @@ use std::task;
 use std::task::Poll;
 use std::time::Duration;
 
-/// How long a drain waits for requests under way and for their answers to leave.
+/// How long a drain waits for requests under way and for their answers to be sent.
 pub const DRAIN_MAX: Duration = Duration::from_secs(15);
-/// Wait before accepting again after an accept failed, for instance for want of file descriptors.
+/// Pause after a failed accept, for instance when file descriptors have run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// How a port chooses the shard of a connection.
 #[derive(Clone, Copy)]
 pub(crate) enum PortKind {
-    /// By load.
+    /// The shard with the fewest connections.
     Plain,
-    /// By the client's source port.
+    /// The shard that the client's source port names.
     ShardAware,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Connections {
     control: Rc<ControlPort>,
     open: RefCell<BTreeMap<u64, Rc<Connection>>>,
     next_id: Cell<u64>,
-    /// Set when no further connection is served.
+    /// Set once no further connection is accepted or served.
     closing: Latch,
     /// Used on shard 0.
     balance: RefCell<Balance>,
@@ -153,7 +153,7 @@ impl Connections {
         self.closing.set();
     }
 
-    /// Lets no request begin, waits for those under way, sends what is queued, closes every connection.
+    /// Lets no further request begin, waits for those under way, sends what is queued and closes every connection.
     pub(crate) async fn drain(&self) {
         let finished = runtime::timeout(DRAIN_MAX, async {
             self.context.gate.close().await;

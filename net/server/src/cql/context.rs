@@ -1,4 +1,4 @@
-//! What the connections of a shard have in common.
+//! State that all connections of a shard share.
 
 use crate::config::Config;
 use crate::cql::metrics::ConnectionMetrics;
@@ -8,24 +8,25 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Requests under way may hold this part of a shard's memory: one tenth.
+/// Requests under way may hold one part in this many of a shard's memory.
 const REQUEST_MEMORY_DIVISOR: usize = 10;
-/// But no less than this, so that a request of the largest size fits into either half; see [`Context::request_bytes`].
+/// The least memory for requests under way, bytes: a request of the largest size must fit into either half of it; see
+/// [`Context::request_bytes`].
 const REQUEST_MEMORY_MIN: usize = 4 * wire::decoder::ENVELOPE_BYTES_MAX;
 
-/// What the connections of a shard have in common: the shard, its limits, its counters.
+/// State that all connections of a shard share: the shard, its limits, its counters.
 pub(crate) struct Context {
     pub(crate) config: Arc<Config>,
     pub(crate) shard: Shard,
     pub(crate) metrics: Rc<ConnectionMetrics>,
-    /// Entered by every request; closed by a drain.
+    /// Every request holds a pass; a drain closes the gate.
     pub(crate) gate: Gate,
     /// Memory for requests that are admitted when they have arrived.
     pub(crate) request_bytes: Semaphore,
     /// Memory for large requests, which are admitted before their body has arrived. It is separate so that a client
     /// that sends slowly holds up other large requests only.
     pub(crate) large_request_bytes: Semaphore,
-    /// Bytes that each of these two semaphores has in all.
+    /// How many bytes each of the two semaphores has in all.
     pub(crate) request_bytes_max: u64,
     /// The port that SUPPORTED names.
     pub(crate) shard_aware_port: Cell<u16>,

@@ -1,4 +1,4 @@
-//! One request: its body is decoded, the shard executes it, the shard's answer is encoded into the connection's output.
+//! Serves one request: decodes its body, has the shard execute it, encodes the answer into the connection's output.
 //!
 //! Invariants: every request is answered exactly once; a panic while the body is decoded is caught here, because it
 //! cannot have touched the shard (in the simulator it fails the run).
@@ -13,8 +13,8 @@ use wire::request::{Batch, Request};
 use wire::response::{self, To};
 use wire::{Version, flags};
 
-/// Decodes a request's body. A panic becomes a server error, and the log tells the body's hash; in the simulator the
-/// panic goes on.
+/// Decodes a request's body. A panic becomes a server error, and the log names the body's hash; in the simulator the
+/// panic continues.
 pub(crate) fn decode<'a>(connection: &Connection, envelope: &'a Envelope) -> Result<Request<'a>, Failure> {
     let header = envelope.header;
     let decoding = || Request::decode(header.version, header.opcode, header.flags, &envelope.body);
@@ -64,7 +64,7 @@ pub(crate) async fn run(connection: &Connection, envelope: &Envelope) {
     }
 }
 
-/// What the shard made of a request.
+/// The shard's answer to a request.
 enum Outcome {
     Answer(Answer),
     Prepared(Box<PreparedAnswer>),
@@ -141,7 +141,7 @@ fn put_answer(out: &mut Vec<u8>, to: To, answer: &Answer, form: RowsForm<'_>) {
 enum Metadata {
     Full,
     Skip,
-    /// In full, with their new id (v5).
+    /// In full, with their new id (v5), because the id that the client sent is out of date.
     Changed,
 }
 

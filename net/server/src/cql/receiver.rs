@@ -6,7 +6,7 @@
 //! 3. An admitted request is polled at once. If it has to wait it becomes a task of its own.
 //!
 //! Invariants: the requests under way and their bytes are bounded; nothing is received from a client that does not read
-//! its answers; nothing of a request is kept after its answer.
+//! its answers; a request's memory is released with its answer.
 //!
 //! The connection's state and output are in `connection`, executing requests in `dispatch`.
 
@@ -27,9 +27,9 @@ use wire::{Opcode, Version};
 
 /// Time from accepting a connection to the end of its handshake.
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// A request of which more bytes than this are still to come is admitted before it has arrived.
+/// A request is admitted before it has arrived if more bytes than this are still to come.
 const EARLY_ADMISSION_BYTES: usize = 64 << 10;
-/// Time for the body of such a request to arrive.
+/// How long the body of a request that was admitted early may take to arrive.
 pub const LARGE_BODY_MAX: Duration = Duration::from_secs(60);
 /// The largest plain body of a request.
 const PLAIN_BYTES_MAX: usize = ENVELOPE_BYTES_MAX - HEADER_BYTES;
@@ -229,7 +229,7 @@ async fn begin(connection: &Rc<Connection>, mut envelope: Envelope, early: Optio
     let to = To::new(envelope.header.version, envelope.header.stream);
     let plain = match envelope.compression(connection.compression()) {
         None => 0,
-        // The plain body is admitted before it is opened. Opening refuses one that is too long.
+        // The uncompressed size is admitted before the body is decompressed, which refuses a body that is too long.
         Some(compression) => compression.plain_len(&envelope.body).unwrap_or_default().min(PLAIN_BYTES_MAX),
     };
     let bytes = envelope.body.len() + plain + REQUEST_OVERHEAD_BYTES;

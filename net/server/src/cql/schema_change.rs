@@ -1,4 +1,4 @@
-//! Changes of the schema as results and events tell them.
+//! Changes of the schema in the form in which results and events report them.
 
 use shard::{ChangeKind, ChangeTarget, SchemaChange};
 use wire::response;

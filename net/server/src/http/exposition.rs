@@ -1,7 +1,8 @@
 //! `/metrics`: the metrics of all shards as OpenMetrics text, which Prometheus reads. `docs/metrics.md` explains the
 //! names.
 //!
-//! Metrics are collected from all shards first and encoded then, because `prometheus-client` encodes without waiting.
+//! Metrics are collected from all shards first and then encoded, because `prometheus-client` cannot await while it
+//! encodes.
 
 use crate::node_state::{NodeState, RELEASE_VERSION};
 use crate::operation_names::{coordinator_name, local_name};
@@ -24,7 +25,7 @@ pub(super) async fn text(node: &NodeState) -> Result<String, Failure> {
     let gathered = Gathered {
         uptime_seconds: runtime::now().since(node.started).as_secs_f64(),
         is_serving: !node.drained.is_set(),
-        // In simulation the machine is not part of the world.
+        // In simulation the process's memory must not be read: its value would differ between runs of one seed.
         resident_bytes: if node.simulated { None } else { runtime::machine::resident_memory_bytes() },
         memory_bytes: node.shard.node_config().memory_bytes as u64,
         shards: node.shard.all_metrics().await?,
@@ -56,7 +57,7 @@ fn seconds(nanos: u64) -> f64 {
     nanos as f64 / NANOS_PER_SECOND
 }
 
-/// The label of a class of operations; `None` for classes that a metric does not show.
+/// Maps a class of operations to its label; `None` if the metric does not show the class.
 type Name = fn(Operation) -> Option<&'static str>;
 
 /// The value of a sample.
@@ -77,7 +78,7 @@ impl From<f64> for Number {
     }
 }
 
-/// The description of a metric. Its name is without unit and suffix.
+/// The description of a metric. The name has no unit and no suffix.
 struct Metric {
     name: &'static str,
     help: &'static str,
@@ -98,7 +99,7 @@ impl Metric {
         Metric { unit: Some(unit), ..self }
     }
 
-    /// Writes the metric's description, and the samples that `visit` puts.
+    /// Writes the metric's description, and then the samples that `visit` adds.
     fn write(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -145,8 +146,8 @@ impl Collector for Gathered {
     }
 }
 
-/// Histograms and quantiles of latencies: the name of the histogram, that of the quantiles, a description, and the
-/// labels of the operations that they show.
+/// Latency metrics: the name of the histogram, the name of the quantiles, a description, and the labels of the
+/// operations that both show.
 const LATENCIES: [(&str, &str, &str, Name); 2] = [
     (
         "helenus_coordinator_latency",
@@ -163,7 +164,7 @@ const LATENCIES: [(&str, &str, &str, Name); 2] = [
 ];
 
 impl Gathered {
-    /// Every shard's metrics with the shard's label.
+    /// The metrics of each shard, with the shard's number as a label.
     fn each(&self) -> impl Iterator<Item = (String, &ShardMetrics)> {
         self.shards.iter().enumerate().map(|(shard, metrics)| (shard.to_string(), metrics))
     }

@@ -1,6 +1,6 @@
 //! Adapts a stream of the runtime to the traits through which `hyper` reads and writes.
 //!
-//! Invariants: no more than the given number of bytes is ever read; beyond it the peer seems silent.
+//! Invariants: at most the given number of bytes is read; beyond it the peer seems to send nothing more.
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use runtime::{RecvBuf, Stream};
@@ -12,11 +12,11 @@ use std::task::{Context, Poll, ready};
 
 type Receiving = Pin<Box<dyn Future<Output = io::Result<Option<RecvBuf>>>>>;
 
-/// A stream with a limit to what is read from it.
+/// A stream with a limit on the bytes that are read from it.
 pub(super) struct Io {
     stream: Rc<Stream>,
     receiving: Option<Receiving>,
-    /// The last bytes received, and how many of them were read.
+    /// The bytes received last, and how many of them were read.
     received: Option<(RecvBuf, usize)>,
     /// Bytes that may still be read.
     left: usize,

@@ -1,7 +1,7 @@
 //! HTTP on a loopback address, for monitoring: `GET /metrics` for Prometheus, `GET /status` as JSON.
 //!
 //! 1. Shard 0 listens on [`address`]. If the port is taken there is no HTTP, and the log warns.
-//! 2. A connection brings one request and takes one answer. `hyper` parses and writes them, `io` carries its bytes.
+//! 2. Each connection carries one request and one answer. `hyper` parses and writes them, `io` moves their bytes.
 //! 3. The request's `Host` must name this machine. This keeps out web pages whose host name was made to resolve to a
 //!    loopback address ("DNS rebinding").
 //! 4. Metrics are collected from all shards on request (`exposition`).
@@ -46,7 +46,7 @@ pub fn address(listen_address: IpAddr, port: u16) -> SocketAddr {
     SocketAddr::new(host, port)
 }
 
-/// Listens for requests; `None` if that is switched off or fails, which the log tells.
+/// Listens for requests. Returns `None` if HTTP is switched off, or if listening fails, about which the log warns.
 pub(crate) async fn listen(node: &NodeState) -> Option<Listener> {
     let port = node.config.metrics_port?;
     let address = address(node.shard.node_config().listen_address, port);

@@ -65,7 +65,7 @@ fn key(table: &Table, text: &str) -> Result<DecoratedKey, CommandError> {
     key_of(table, text).map(|key| DecoratedKey::new(&key)).map_err(unparsed)
 }
 
-/// The SSTables that Data.db files belong to, by table. A file that belongs to no table is left out.
+/// The SSTables of the given `Data.db` files, by table. A file that belongs to no table is left out.
 async fn sstables(node: &NodeState, files: &[String]) -> Result<BTreeMap<TableId, Vec<Descriptor>>, CommandError> {
     let schema = node.shard.schema();
     let data = &node.shard.node_config().directory;

@@ -11,7 +11,7 @@ use shard::compaction_history::kind_of;
 use shard::{CompactionStatistics, RunningCompaction, TableAnswer, TableVerb};
 use std::fmt::Write;
 
-/// MiB per second that compactions may read.
+/// The current limit of compaction, MiB read per second.
 fn mebibytes(node: &NodeState) -> f64 {
     node.compaction_throughput.get() as f64 / f64::from(1 << 20)
 }
@@ -146,7 +146,7 @@ fn percent(running: &RunningCompaction) -> String {
     }
 }
 
-/// How long `bytes` take at the highest rate that is allowed.
+/// How long compacting `bytes` takes at the limit.
 fn remaining(bytes: u64, bytes_per_second: u64) -> String {
     match bytes.checked_div(bytes_per_second) {
         None => "n/a".into(),

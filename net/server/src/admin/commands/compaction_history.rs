@@ -24,7 +24,8 @@ pub(crate) async fn history(node: &NodeState, request: &Request, out: &mut Strin
     Ok(())
 }
 
-/// A moment without its zone. Seconds that are zero are left out, as Java's `LocalDateTime` leaves them out.
+/// A time in milliseconds since 1970 as a date and time in UTC without a zone. Seconds that are zero are left out, as
+/// Java's `LocalDateTime` does.
 fn moment(millis: i64) -> String {
     let text = instant::format(millis);
     let text = text.trim_end_matches('Z');
@@ -68,7 +69,7 @@ fn text(records: &[CompactionRecord], out: &mut String) {
     table.print(out);
 }
 
-/// Names and values, and whether YAML has the value in quotes.
+/// The fields of a record: name, value, and whether YAML quotes the value.
 fn members(record: &CompactionRecord) -> [(&'static str, String, bool); 8] {
     [
         ("keyspace_name", record.keyspace.clone(), false),

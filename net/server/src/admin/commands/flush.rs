@@ -14,7 +14,7 @@ pub(crate) async fn flush(node: &NodeState, request: &Request) -> Result<(), Com
     Ok(())
 }
 
-/// `drain`: stops serving clients, then flushes everything. Asked again, it does only the latter.
+/// `drain`: stops serving clients, then flushes everything. A second `drain` only flushes.
 pub(crate) async fn drain(node: &NodeState) -> Result<(), CommandError> {
     node.drain.set();
     node.drained.wait().await;

@@ -47,7 +47,7 @@ pub(crate) async fn import(node: &NodeState, request: &Request, out: &mut String
     if directories.is_empty() {
         return usage("import requires keyspace, table name and directories");
     }
-    // `-ri` asks for the components of indexes that are attached to SSTables; no SSTable has any.
+    // `-ri` is about the components of indexes that are attached to SSTables; no SSTable has any.
     let quick = request.has("-q");
     if quick {
         out.push_str("Doing a quick import - skipping sstable verification and row cache invalidation\n");

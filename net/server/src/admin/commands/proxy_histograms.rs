@@ -1,6 +1,6 @@
 //! `proxyhistograms`: how long requests take, as the coordinating cores see them.
 //!
-//! Columns and layout are Cassandra's. The column of writes of views shows zeros, because there are no views.
+//! Columns and layout are Cassandra's. The column for view writes shows zeros, because there are no views.
 
 use crate::admin::error::CommandError;
 use crate::node_state::NodeState;

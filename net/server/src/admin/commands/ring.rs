@@ -11,10 +11,10 @@ use model::schema::SYSTEM_KEYSPACES;
 use model::{Keyspace, Schema};
 use std::fmt::Write;
 
-/// The keyspace whose replication is used if there are no user keyspaces.
+/// The keyspace whose replication determines ownership if there are no user keyspaces.
 const STAND_IN: &str = "system_traces";
 
-/// The share of the data that the node owns; `None` if that is meaningless, with a note that says why.
+/// The share of the data that the node owns; `None` if it is meaningless, and then the note says why.
 struct Ownership {
     part: Option<f64>,
     note: Option<&'static str>,

@@ -1,5 +1,5 @@
-//! `shardstats`, which Cassandra does not have: what each core is busy with, what waits there, how long operations
-//! take.
+//! `shardstats`, a command that Cassandra does not have: what each core is busy with, what waits there, and how long
+//! operations take.
 
 use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
@@ -87,7 +87,7 @@ fn queues(shards: &[(usize, &ShardMetrics)], out: &mut String) {
     table.print(out);
 }
 
-/// Prints the latencies of the classes of operations that occurred.
+/// Prints the latencies of those classes of operations that occurred.
 fn latencies(shards: &[(usize, &ShardMetrics)], out: &mut String) {
     let mut table = TextTable::new(2);
     let parts = QUANTILES.map(|part| match part {
@@ -112,7 +112,7 @@ fn latencies(shards: &[(usize, &ShardMetrics)], out: &mut String) {
     table.print(out);
 }
 
-/// A number with one decimal, which is left out if it is zero.
+/// A number with one decimal, or without decimals if that one is zero.
 fn short(percent: f64) -> String {
     let text = format!("{percent:.1}");
     text.trim_end_matches(".0").to_owned()

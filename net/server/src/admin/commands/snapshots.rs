@@ -96,7 +96,7 @@ fn tables_of(schema: &Schema, named: &[String]) -> Result<Vec<Arc<Table>>, Comma
     Ok(chosen.flat_map(|keyspace| keyspace.tables.values().cloned()).collect())
 }
 
-/// A duration below `max` seconds, written as Cassandra takes it. Error texts are Cassandra's.
+/// Parses a duration of less than `max` seconds in Cassandra's syntax. Error texts are Cassandra's.
 fn seconds(text: &str, max: i64) -> Result<u64, CommandError> {
     const UNITS: &str = "[SECONDS, MINUTES, HOURS, DAYS]";
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -1,7 +1,7 @@
 //! `tablehistograms`: distributions of a table's latencies, partition sizes and cell counts.
 //!
-//! Sizes and counts are those in the statistics of the SSTables. Cassandra's column of SSTables per read is left out,
-//! because that is not counted here.
+//! Sizes and counts come from the statistics of the SSTables. Cassandra's column of SSTables per read is left out,
+//! because they are not counted here.
 
 use super::table_names::keyspaces;
 use super::table_usage::{MEASURES, TableUsage};

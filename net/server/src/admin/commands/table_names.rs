@@ -1,4 +1,4 @@
-//! Keyspaces and tables that a command names, checked as Cassandra checks them.
+//! Looks up the keyspaces and tables that a command names, with Cassandra's checks and errors.
 
 use crate::admin::error::{CommandError, usage};
 use crate::node_state::NodeState;
@@ -18,7 +18,7 @@ pub(crate) fn keyspace<'s>(schema: &'s Schema, name: &str) -> Result<&'s Keyspac
     }
 }
 
-/// The tables that the arguments `[keyspace [tables...]]` name: these tables, all of the keyspace, or all there are.
+/// The tables that the arguments `[keyspace [tables...]]` select: those named, all of the keyspace, or all there are.
 pub(crate) fn tables(node: &NodeState, arguments: &[String]) -> Result<Vec<Arc<Table>>, CommandError> {
     let schema = node.shard.schema();
     let Some((name, named)) = arguments.split_first() else {

@@ -1,13 +1,13 @@
-//! How tables and keyspaces are used: reads and writes, their latencies, what reads met.
+//! How tables and keyspaces are used: reads and writes, their latencies, and the rows and tombstones that reads met.
 
 use model::Table;
 use shard::metrics::{Distribution, Measure, TableMetrics};
 
-/// What is shown of reads and writes.
+/// What is measured of reads and writes.
 pub(super) const MEASURES: [Measure; 4] = [Measure::LocalRead, Measure::LocalWrite, Measure::Rows, Measure::Tombstones];
 pub(super) const NANOS_PER_MILLISECOND: f64 = 1e6;
 
-/// What was measured of a table, in the order of [`MEASURES`].
+/// The measurements of a table, in the order of [`MEASURES`].
 #[derive(Default)]
 pub(super) struct TableUsage(pub(super) [Distribution; MEASURES.len()]);
 

@@ -1,8 +1,7 @@
 //! `tpstats`: how busy pools of tasks are and how many tasks wait, as text, JSON or YAML with Cassandra's layout.
 //!
-//! Pools are Cassandra's stages that exist here, and after them the classes of tasks of the cores, all cores together:
-//! tasks that are alive and wait for something are active, those that wait for the core are pending. `shardstats` tells
-//! the cores apart.
+//! Pools are those of Cassandra's stages that exist here, followed by the classes of tasks, summed over all cores:
+//! tasks that wait for an event count as active, tasks that wait for the core as pending. `shardstats` shows each core.
 //!
 //! Dropped messages are not shown, because there are no other nodes to send any.
 
@@ -60,7 +59,7 @@ fn text(pools: &[(String, Activity)], out: &mut String) {
     table.print(out);
 }
 
-/// The numbers of a pool with their names, in the order of Cassandra's maps.
+/// The numbers of a pool with their names, in the order in which Cassandra prints them.
 fn members(activity: &Activity) -> [(&'static str, u64); 5] {
     [
         ("TotalBlockedTasks", activity.blocked_in_all),

@@ -1,8 +1,8 @@
-//! The table of all options as a document for operators.
+//! Renders the table of all options as `docs/configuration.md`, for operators.
 
 use super::{Effect, clients, guardrails, node, repair, security, storage};
 
-/// The table of all options, `docs/configuration.md`, in Markdown.
+/// Returns the text of `docs/configuration.md`: the table of all options in Markdown.
 pub fn document() -> String {
     let mut out = String::from(
         "# Options of cassandra.yaml\n\

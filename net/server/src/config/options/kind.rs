@@ -1,4 +1,5 @@
-//! Kinds of values of `cassandra.yaml`: how each is written and what it means, so that two spellings compare.
+//! Kinds of values of `cassandra.yaml`: how each is written and what it means, so that two spellings of one value
+//! compare as equal.
 //!
 //! The kinds are the types of the fields of Cassandra's `Config`: a duration or a size has a least unit and, counted in
 //! that unit, an upper bound of 32 or 64 bits.
@@ -12,7 +13,7 @@ use std::fmt;
 pub(in crate::config) enum Kind {
     /// `true` or `false`; as in YAML 1.1 also `yes`, `no`, `on`, `off`, in any case.
     Flag,
-    /// A whole number up to this one, positive or negative.
+    /// A whole number whose absolute value is at most this one.
     Integer(i64),
     Decimal,
     Text,
@@ -32,11 +33,11 @@ pub(in crate::config) enum Kind {
     Rate,
     /// Texts.
     List,
-    /// A class by its name, or its name with parameters.
+    /// The name of a class, with or without parameters.
     Class,
-    /// Options of its own, each with a row in the table.
+    /// A group of options, each with a row of its own in the table.
     Group,
-    /// Names and values that the table does not list.
+    /// A mapping whose names the table does not list.
     Map,
     /// `startup_checks`: checks by name, each with options, one of them `enabled`.
     StartupChecks,
@@ -85,7 +86,7 @@ pub(super) const INT_BYTES: Kind = Kind::Size { least: SizeUnit::Bytes, max: INT
 pub(super) const INT_KIBIBYTES: Kind = Kind::Size { least: SizeUnit::Kibibytes, max: INT_MAX };
 pub(super) const INT_MEBIBYTES: Kind = Kind::Size { least: SizeUnit::Mebibytes, max: INT_MAX };
 pub(super) const LONG_MEBIBYTES: Kind = Kind::Size { least: SizeUnit::Mebibytes, max: LONG_MAX };
-/// Names of consistency levels.
+/// One consistency level by its name.
 pub(super) const CONSISTENCY: Kind = Kind::Choice(&[
     "ANY",
     "ONE",
@@ -104,7 +105,7 @@ pub(super) const CONSISTENCY: Kind = Kind::Choice(&[
 /// The checks that `startup_checks` may name.
 const STARTUP_CHECKS: [&str; 4] = ["check_filesystem_ownership", "check_dc", "check_rack", "check_data_resurrection"];
 
-/// What a value says, whatever its spelling.
+/// The meaning of a value, whatever its spelling.
 #[derive(Clone, PartialEq, Debug)]
 pub(in crate::config) enum Meaning {
     Null,
@@ -115,7 +116,7 @@ pub(in crate::config) enum Meaning {
     Nanoseconds(u128),
     Bytes(u64),
     List(Vec<String>),
-    /// Whether there is anything in it.
+    /// A mapping: whether it has any entries; in `startup_checks`, whether any check is enabled.
     Entries(bool),
 }
 
@@ -160,7 +161,7 @@ impl SizeUnit {
 }
 
 impl Kind {
-    /// What `value` means as a value of the option `name`; an error that names the option if it is none.
+    /// The meaning of `value` if it is of this kind; otherwise an error that names the option `name`.
     pub(in crate::config) fn meaning(self, name: &str, value: &Value) -> Result<Meaning, ConfigError> {
         match (self, value) {
             (_, Value::Null) => Ok(Meaning::Null),
@@ -181,7 +182,7 @@ impl Kind {
             (Kind::StartupChecks, Value::String(empty)) if empty == "{}" => Ok(Meaning::Entries(false)),
             (Kind::StartupChecks, Value::Mapping(checks)) => Ok(Meaning::Entries(is_any_enabled(name, checks)?)),
             (Kind::Group | Kind::StartupChecks, _) => error(format!("{name}: options are needed")),
-            // Cassandra has fields that are made of a scalar or of entries.
+            // Cassandra accepts a scalar for some fields that are otherwise mappings.
             (Kind::Map, value) => match scalar(value) {
                 Some(text) => Ok(Meaning::Text(text)),
                 None => error(format!("{name}: names and values are needed")),
@@ -259,7 +260,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// `true` or `false` as YAML 1.1 writes them.
+/// Parses `true` or `false` in any spelling of YAML 1.1.
 pub(in crate::config) fn flag(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" => Some(true),
@@ -268,7 +269,7 @@ pub(in crate::config) fn flag(text: &str) -> Option<bool> {
     }
 }
 
-/// The text of a single value.
+/// The text of a value that is neither a list nor a mapping nor null.
 pub(in crate::config) fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

@@ -1,12 +1,13 @@
-//! Every option of `cassandra.yaml` 5.0: its name, older names, the kind of its value, its default, and what it does
-//! here.
+//! The table of all options of `cassandra.yaml` 5.0: name, older names, kind of value, default, and what each one does
+//! in this node.
 //!
 //! 1. The rows are in one file per theme: `node`, `clients`, `security`, `storage`, `repair`, `guardrails`.
-//! 2. A group of options has a row, and each of its options one with a dotted name.
-//! 3. Reading a configuration checks every given value against its row; `docs/configuration.md` shows the rows.
+//! 2. A group of options has a row, and each option in the group has another one with a dotted name.
+//! 3. Reading a configuration checks every given value against its row; `docs/configuration.md` is generated from the
+//!    rows.
 //!
-//! Invariants: a row says `Read` exactly if the configuration asks for its option (a test compares); no row promises
-//! protection that the node does not give.
+//! Invariants: a row says `Read` if and only if the configuration reads the option (a test compares them); no row
+//! claims protection that the node does not give.
 
 mod clients;
 mod document;
@@ -26,41 +27,42 @@ use kind::{Kind, Meaning, last_word};
 use older::Older;
 use serde_norway::Value;
 
-/// An option of `cassandra.yaml`.
+/// A row of the table: one option of `cassandra.yaml`.
 #[derive(Debug)]
 pub(super) struct Key {
-    /// Options of a group have the group's name and a dot before their own.
+    /// The option's name; in a group it is `group.option`.
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// The default of Cassandra's `Config`: empty for null, `''` for an empty text.
+    /// The default in Cassandra's class `Config`: empty for null, `''` for an empty text.
     default: &'static str,
-    /// The default that Cassandra puts in its place at start.
+    /// The value that Cassandra replaces this default with at start, if it does.
     applied: Option<&'static str>,
-    /// Null is a value although the default is another.
+    /// Whether null may be given although the default is not null.
     nullable: bool,
     pub(super) effect: Effect,
-    /// Older names and what their values count.
+    /// Older names, each with the way its value is written.
     pub(super) older: &'static [(&'static str, Older)],
-    /// Whether Cassandra has no such option.
+    /// Whether the option is this node's own and unknown to Cassandra.
     own: bool,
 }
 
 /// What an option does here.
 #[derive(Debug)]
 pub(super) enum Effect {
-    /// As in Cassandra, but for what the note says.
+    /// It does what it does in Cassandra, except for what the note says.
     Read { note: &'static str },
-    /// As [`Effect::Read`] with `guardrails_apply_to_anonymous`; nothing without it, as clients are not authenticated.
+    /// It is read if `guardrails_apply_to_anonymous` is set. Otherwise it does nothing, because no client is
+    /// authenticated.
     Guardrail,
     /// The node does not start, unless the value is the default or one of `taken`.
     Refused { taken: &'static [&'static str], reason: &'static str },
-    /// Shown in `system_views.settings` and else without meaning.
+    /// It is shown in `system_views.settings` and has no other effect.
     Unused { reason: &'static str },
-    /// The options of the group say.
+    /// A group: each of its options has an effect of its own.
     Group,
 }
 
-/// A value without effect, for the log.
+/// An option that was given and has no effect; the log warns about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unused {
     /// The option's name.
@@ -80,9 +82,9 @@ const SAI: &str = "storage-attached indexes are not there";
 const THREADS: &str = "a core serves its requests without further threads";
 const ANONYMOUS: &str = "clients are not authenticated, and `guardrails_apply_to_anonymous` is not set";
 
-/// Keyspaces that `keyspace_count_warn_threshold` counts and `keyspaces_warn_threshold` does not.
+/// How many system keyspaces `keyspace_count_warn_threshold` counts and `keyspaces_warn_threshold` does not.
 const SYSTEM_KEYSPACES: i64 = 5;
-/// Tables that `table_count_warn_threshold` counts and `tables_warn_threshold` does not.
+/// How many system tables `table_count_warn_threshold` counts and `tables_warn_threshold` does not.
 const SYSTEM_TABLES: i64 = 48;
 
 const fn row(name: &'static str, kind: Kind, default: &'static str, effect: Effect) -> Key {
@@ -110,7 +112,7 @@ const fn group(name: &'static str, default: &'static str) -> Key {
 }
 
 impl Key {
-    /// Values other than the default that do not stop the node.
+    /// Adds values, besides the default, that a refused option may have.
     const fn takes(mut self, values: &'static [&'static str]) -> Key {
         if let Effect::Refused { reason, .. } = self.effect {
             self.effect = Effect::Refused { taken: values, reason };
@@ -138,7 +140,7 @@ impl Key {
         self
     }
 
-    /// The default as `system_views.settings` shows it; `None`: null.
+    /// The default as `system_views.settings` shows it; `None` for null.
     pub(super) fn default_text(&self) -> Option<&'static str> {
         match self.applied.unwrap_or(self.default) {
             "" => None,
@@ -147,7 +149,10 @@ impl Key {
         }
     }
 
-    /// Checks a value that was given; what has no effect is added to `unused`.
+    /// Checks a value that was given. If the option has no effect it is added to `unused`.
+    ///
+    /// # Errors
+    /// If the value has the wrong kind, is null where a value is needed, or is refused.
     pub(super) fn check(
         &self,
         value: &Value,
@@ -211,7 +216,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Key> {
     [node::KEYS, clients::KEYS, security::KEYS, storage::KEYS, repair::KEYS, guardrails::KEYS].into_iter().flatten()
 }
 
-/// The row of `name`, or of an older name with what its value counts.
+/// The row of the option `name`. If `name` is an older name, also how its value is written.
 pub(super) fn find(name: &str) -> Option<(&'static Key, Option<Older>)> {
     all().find_map(|key| match key.name == name {
         true => Some((key, None)),
@@ -226,7 +231,7 @@ pub(super) fn unknown<T>(name: &str) -> Result<T, ConfigError> {
     error(format!("{name}: unknown option; did you mean {nearest}?"))
 }
 
-/// Letters to insert, remove or replace to make one name of the other (Levenshtein).
+/// The Levenshtein distance: how many letters to insert, remove or replace to turn one name into the other.
 fn distance(a: &str, b: &str) -> usize {
     let b = b.as_bytes();
     let mut row = (0..=b.len()).collect::<Vec<usize>>();

@@ -1,15 +1,16 @@
-//! Older names of options: what their values mean under the new names, and what they show.
+//! Older names of options: their values converted to those of the present names, and back for
+//! `system_views.settings`.
 //!
-//! Before 4.1 the unit was part of the name (`read_request_timeout_in_ms`) and the value a plain number.
+//! Before Cassandra 4.1 the unit was part of the name (`read_request_timeout_in_ms`) and the value a plain number.
 
 use super::super::{ConfigError, error, units};
 use super::kind::scalar;
 use serde_norway::Value;
 
-/// What the plain number of an older name counts.
+/// How the value of an older name is written: mostly as a plain number of some unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::config) enum Older {
-    /// The value is written as under the new name.
+    /// Written as under the present name.
     Same,
     Milliseconds,
     /// -1 stands for no value.
@@ -28,14 +29,14 @@ pub(in crate::config) enum Older {
     MebibytesOrNone,
     MebibytesPerSecond,
     MegabitsPerSecond,
-    /// This many system keyspaces or tables count as well.
+    /// A count that includes this many system keyspaces or tables, which the present name leaves out.
     WithSystem(i64),
 }
 
 const MEGABIT_BYTES: u64 = 125_000;
 
 impl Older {
-    /// The value of the new name that `value` of the older one, `name`, stands for.
+    /// Converts `value`, given under the older name `name`, to the value of the present name.
     pub(in crate::config) fn to_new(self, name: &str, value: Value) -> Result<Value, ConfigError> {
         if self == Older::Same || value.is_null() {
             return Ok(value);
@@ -68,7 +69,7 @@ impl Older {
         Ok(Value::String(format!("{count}{unit}")))
     }
 
-    /// What the older name shows where the new one shows `value`.
+    /// What `system_views.settings` shows under the older name if it shows `value` under the present one.
     pub(in crate::config) fn shown(self, value: Option<&str>) -> Option<String> {
         let Some(value) = value else {
             return match self {

@@ -1,4 +1,4 @@
-//! The table against the options of Cassandra, against what reading a configuration does with them, and against
+//! Compares the table of options with Cassandra's options, with what reading a configuration does, and with
 //! `docs/configuration.md`.
 
 use super::super::{Config, given::Given};
@@ -9,15 +9,16 @@ use std::collections::BTreeSet;
 
 /// The options of Cassandra: name, type, default.
 const OPTIONS: &str = include_str!("../../../tests/config/cassandra-5.0.9.txt");
-/// Older names, present ones, converters.
+/// Cassandra's renamed options: older name, present name, converter between their values.
 const OLDER_NAMES: &str = include_str!("../../../tests/config/cassandra-5.0.9-older-names.txt");
-/// The document that shows the table.
+/// The document that is generated from the table.
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
 
-/// Fields that are objects in Cassandra; here the fields of these objects have rows, for `system_views.settings`.
+/// Options that are objects in Cassandra. Here each field of such an object has a row of its own too, because
+/// `system_views.settings` shows them one by one.
 const OBJECTS: [&str; 2] = ["repair.retries.maxAttempts", "repair.retries.merkle_tree_response"];
 
-/// All rows that the configuration may name.
+/// The rows that a configuration file may set: all except the fields of [`OBJECTS`].
 fn all_given() -> impl Iterator<Item = &'static Key> {
     all().filter(|key| !OBJECTS.iter().any(|object| key.name.strip_prefix(object).is_some_and(|rest| rest != "")))
 }
@@ -30,7 +31,7 @@ fn row(name: &str) -> &'static Key {
     all().find(|key| key.name == name).unwrap_or_else(|| panic!("{name} has no row"))
 }
 
-/// The kind that a field of this type has, but for the words of enums.
+/// The kind of an option whose field has this Java type. The words of an enum are left out.
 fn kind_of(name: &str, field: &str) -> Kind {
     match field.trim_end_matches('?') {
         _ if name.ends_with("_cache_save_period") => Kind::DurationOrSeconds,

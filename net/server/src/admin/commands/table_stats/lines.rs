@@ -1,11 +1,11 @@
-//! The lines that `tablestats` shows of a table.
+//! The lines that `tablestats` shows about a table.
 
 use crate::admin::commands::table_usage::{NANOS_PER_MILLISECOND, TableUsage};
 use crate::admin::number_format::{double, file_size, memory_size};
 use shard::metrics::Distribution;
 use shard::{Counts, TableStatistics};
 
-/// One thing that is told about a table: its name in JSON and YAML, its title in text, its value in all of them.
+/// One line about a table: its key in JSON and YAML, its title in text, and its value.
 pub(super) struct Line {
     pub(super) key: &'static str,
     pub(super) title: &'static str,
@@ -20,16 +20,16 @@ pub(super) enum Value {
     /// Bytes, in text always with a unit.
     Memory(u64),
     Float(f64),
-    /// In text with five decimals. The flag says whether JSON and YAML show that text rather than a number.
+    /// A ratio, with five decimals in text. The flag says whether JSON and YAML show that text rather than a number.
     Ratio(f64, bool),
-    /// Milliseconds; a text in JSON and YAML.
+    /// Milliseconds; a string in JSON and YAML.
     Latency(f64),
-    /// A mean, which is NaN of nothing.
+    /// A mean; NaN if there was nothing to measure.
     Mean(f64),
     Flag(bool),
-    /// A value that only JSON and YAML show, as it is written there.
+    /// A literal that only JSON and YAML show.
     Raw(&'static str),
-    /// A text that only JSON and YAML show.
+    /// A string that only JSON and YAML show.
     RawText(&'static str),
 }
 
@@ -48,7 +48,7 @@ pub(super) fn lines(
     let compression = if s.uncompressed == 0 { -1.0 } else { s.compressed / s.uncompressed as f64 };
     let droppable = if s.cells > 0.0 { s.droppable / s.cells } else { 0.0 };
     let unrepaired = s.data_bytes - s.repaired_bytes - s.pending_repair_bytes.min(s.data_bytes - s.repaired_bytes);
-    // Each file has a head of 8 bytes.
+    // Each filter file begins with a header of 8 bytes.
     let filter_files = s.filter_bytes + 8 * s.sstables * u64::from(s.filter_bytes > 0);
     let size = |counts: &Counts, pick: fn(&Counts) -> i64| Count(pick(counts).max(0) as u64);
     vec![
@@ -133,7 +133,7 @@ pub(super) fn lines(
 }
 
 impl Line {
-    /// The value by which tables are sorted.
+    /// The value as a number, by which tables are sorted.
     pub(super) fn number(&self) -> f64 {
         match self.value {
             Value::Count(n) | Value::Size(n) | Value::Memory(n) => n as f64,
@@ -160,7 +160,7 @@ impl Line {
         })
     }
 
-    /// The value in JSON and YAML, and whether it is a text there.
+    /// The value in JSON and YAML, and whether it is a string there.
     pub(super) fn data(&self, human: bool) -> (String, bool) {
         match self.value {
             Value::Count(n) | Value::Memory(n) => (n.to_string(), false),

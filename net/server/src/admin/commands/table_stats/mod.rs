@@ -1,7 +1,7 @@
 //! `tablestats`: what tables hold and how they are used, as text, JSON or YAML with Cassandra's layout.
 //!
-//! Lines of Cassandra's about something that is not counted here (false positives of filters, SSTables per read, cells
-//! in memtables) are left out rather than shown as zero. Reads and writes are those of `system_views`.
+//! Cassandra's lines about what is not counted here (false positives of filters, SSTables per read, cells in memtables)
+//! are left out rather than shown as zero. Reads and writes are those that `system_views` shows.
 
 mod lines;
 mod report;
@@ -18,7 +18,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The keys that `-s` takes: those of Cassandra's that are counted here.
+/// The sort keys that `-s` accepts: those of Cassandra's that are counted here.
 const SORT_KEYS: &[&str] = &[
     "average_live_cells_per_slice_last_five_minutes",
     "average_tombstones_per_slice_last_five_minutes",
@@ -83,7 +83,7 @@ pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut St
         let snapshot_bytes = own.map(|found| found.sstable_bytes).sum();
         let mut lines = lines(&statistics, &TableUsage::of(&measured, &table), snapshot_bytes);
         if request.has("-l") {
-            // With one data directory there is no wrong one.
+            // There is only one data directory, so no SSTable can be in the wrong one.
             lines.push(Line {
                 key: "sstables_in_correct_location",
                 title: "SSTables in correct location",
@@ -109,7 +109,7 @@ pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut St
     Ok(())
 }
 
-/// The tables that the arguments mean.
+/// The tables that the arguments select.
 fn chosen(node: &NodeState, request: &Request) -> Result<Vec<Arc<Table>>, CommandError> {
     let schema = node.shard.schema();
     let mut named: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The report of `tablestats` in its three forms.
+//! The report of `tablestats` as text, JSON or YAML.
 
 use super::lines::{Line, Value};
 use crate::admin::commands::table_usage::KeyspaceUsage;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const RULE: &str = "----------------\n";
 
-/// What is told about one table.
+/// What the report shows about one table.
 pub(super) struct TableReport {
     pub(super) table: Arc<Table>,
     pub(super) lines: Vec<Line>,
@@ -18,7 +18,7 @@ pub(super) struct TableReport {
     pub(super) flushing: u64,
 }
 
-/// What is told about tables and their keyspaces.
+/// What the report shows about tables and their keyspaces.
 pub(super) struct Report<'r> {
     /// The tables to show, in the order in which to show them.
     pub(super) tables: Vec<TableReport>,
